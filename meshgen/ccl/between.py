@@ -1,8 +1,7 @@
 """Transfers of a tensor from a sharding on one mesh to a sharding on another mesh with disjoint devices.
 
 Every receiving device gets each element that it needs once. Devices of the sending mesh that hold the same elements
-share
-the work. Both sides derive the same messages from the two shardings, so they need not negotiate.
+share the work. Both sides derive the same messages from the two shardings, so they need not negotiate.
 """
 
 from __future__ import annotations

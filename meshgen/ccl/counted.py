@@ -1,8 +1,7 @@
 """Counts of the rows or elements that the busiest device moves, for given sizes and as closed forms.
 
 A closed form is used in a formula only if it equals the count on the mesh of the plan and on several small meshes (two
-or
-more devices per axis) that split the sizes evenly. Otherwise the formula names the counted quantity.
+or more devices per axis) that split the sizes evenly. Otherwise the formula names the counted quantity.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ class Fetched(NamedTuple):
     """The rows that the busiest device of a group sends or receives in a `fetch_rows`.
 
     Device i needs rows from (i * step + base) / divisor on. Each entry of `parts` has the numbers of one fetch in the
-    message:
-    tile, base, step, rows and limit. They are constants if the tiles were fixed for one mesh.
+    message: tile, base, step, rows and limit. They are constants if the tiles were fixed for one mesh.
     """
 
     group: Expr

@@ -63,9 +63,9 @@ def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
 def summand_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the partial axes of source and target between which a transfer moves partial summands one to one.
 
-    Axes that are partial on both sides come first. Axes of size 1 are left out, since there is nothing to move.
-    Returns None if a transfer is impossible: the number of summands must not change, and summands of different
-    reductions cannot move.
+    Axes that are partial on both sides come first. Axes of size 1 are left out, since there is nothing to move. Returns
+    None if a transfer is impossible: the number of summands must not change, and summands of different reductions
+    cannot move.
     """
     if source.partial == target.partial:
         return source.partial_axes, target.partial_axes

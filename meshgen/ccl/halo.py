@@ -1,10 +1,9 @@
 """Row fetches: rows that devices fetch from each other because a result tile needs rows outside of the operand tile.
 
 Device i of a group holds rows [i tile, (i + 1) tile) of a dim. It needs `rows` rows from ceil((i step + base) /
-divisor)
-on. Rows below 0 or from `limit` on do not exist and are padding; with `wrap`, indices are taken modulo `limit`.
-The halo exchange of a convolution, shifted slices, padding and concatenation along a split dim all have this form.
-Several fetches may share one message.
+divisor) on. Rows below 0 or from `limit` on do not exist and are padding; with `wrap`, indices are taken modulo
+`limit`. The halo exchange of a convolution, shifted slices, padding and concatenation along a split dim all have this
+form. Several fetches may share one message.
 """
 
 from __future__ import annotations

@@ -6,15 +6,13 @@ the links of every level that it crosses. All levels transfer at the same time, 
 
 - Rings and trees (all_reduce, all_gather, reduce_scatter and rooted collectives): the fastest of NCCL's algorithms and
   protocols (`Algorithm`). A ring enters and leaves a domain once, with all bytes. A tree carries between domains only
-  the
-  bytes that an all_reduce over one device per domain would. The group's members in a domain divide this traffic
+  the bytes that an all_reduce over one device per domain would. The group's members in a domain divide this traffic
   among their ports, as NCCL's channels do.
 - All-to-all: each device sends its blocks for other domains through its own port.
 - Point to point: a device's bytes go over the outermost level that its group crosses.
 
 All groups of a collective run at the same time. The rates of `Link` therefore hold for a device while all devices of
-its
-domain send.
+its domain send.
 """
 
 from __future__ import annotations

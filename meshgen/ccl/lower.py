@@ -6,8 +6,8 @@ them.
 
 An NCCL call goes directly from operand to result if both are contiguous. Otherwise the lowering with fewer bytes of
 local copies is used: messages, or an NCCL call with copies. For example, an all_to_all sends each block as a message,
-and an all_gather of tiles that are not adjacent in the result is unpacked from scratch.
-The steps of a collective with several operands are concatenated; adjacent NCCL calls are one launch.
+and an all_gather of tiles that are not adjacent in the result is unpacked from scratch. The steps of a collective with
+several operands are concatenated; adjacent NCCL calls are one launch.
 """
 
 from __future__ import annotations

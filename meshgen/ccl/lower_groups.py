@@ -1,8 +1,7 @@
 """Lowering of collectives that NCCL supports: reductions, all_gather, reduce_scatter and broadcast.
 
 If NCCL lacks a reduction (`native_reduction`), the devices compute it. Each device receives all operands of the part
-that
-it reduces, in one exchange of messages, which moves as many bytes as a ring.
+that it reduces, in one exchange of messages, which moves as many bytes as a ring.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ def processes() -> MPI.Intracomm:
     """Return the communicator of all processes of the launcher. Waits until all processes have called this function.
 
     `Mpi.close` finalizes MPI. The interpreter does not, because it would hang if other processes have ended. Other
-    Python
-    threads run during the wait.
+    Python threads run during the wait.
 
     Raises:
         MissingError: MG0602, mpi4py or an MPI library is missing.

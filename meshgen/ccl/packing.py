@@ -1,8 +1,7 @@
 """Scratch and local memory traffic of lowered collectives, computed without lowering them.
 
 The values are maxima over devices, since all devices of a mesh run the same plan. For transfers in which several
-devices
-share work, they are upper bounds. The cost of computing them does not depend on axes that take no part.
+devices share work, they are upper bounds. The cost of computing them does not depend on axes that take no part.
 """
 
 from __future__ import annotations
@@ -192,8 +191,7 @@ class _Moved(NamedTuple):
     """Upper bounds on the elements that a device sends and receives in a transfer between shardings.
 
     `holders` devices hold each source tile and share its work. If the tiles change, elements that a device keeps count
-    as
-    well, so that the bound needs no loop over devices.
+    as well, so that the bound needs no loop over devices.
     """
 
     sent: int

@@ -1,8 +1,8 @@
 """Rendezvous of the processes of a program: each listens on its own port, the ports are exchanged, and all pairs
 connect.
 
-The ports are exchanged through rank 0, which listens at a known address, or through a torch store at that address.
-Of each pair, the later rank connects to the earlier one.
+The ports are exchanged through rank 0, which listens at a known address, or through a torch store at that address. Of
+each pair, the later rank connects to the earlier one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Reference implementation of every collective on a list of NumPy arrays, one per rank.
 
 Tiles may be uneven, so sizes come from the result type. Undefined elements are filled with poison (NaN, or a bit
-pattern
-for integers), so that tests detect reads of them. Ranks whose results are equal share one array object, so callers
-must not write to the arrays.
+pattern for integers), so that tests detect reads of them. Ranks whose results are equal share one array object, so
+callers must not write to the arrays.
 
 Source: `shard` dialect, "Collective Communication Operations".
 """

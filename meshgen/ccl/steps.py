@@ -134,8 +134,7 @@ class Reduce(NamedTuple):
     """An element-wise reduction of `sources`, in order, to `target`, with the semantics of `simulated.reduce_arrays`.
 
     Each source is first converted to the target's element type. Floats narrower than f32 are accumulated in f32 and
-    rounded
-    once.
+    rounded once.
     """
 
     sources: tuple[Box, ...]
@@ -154,8 +153,7 @@ class Group:
         dtype: element type of the reduction. It may differ from the type of the views: i1 is reduced as ui8, and c64 as
             pairs of f32. It is `ui8` if the call only moves data.
         count: elements of `dtype`, as NCCL counts them. In all_gather and reduce_scatter it counts one device's part,
-        in
-            all_to_all one block, and otherwise the entire operand.
+            in all_to_all one block, and otherwise the entire operand.
         axes: outer to inner; the rank's index in its group is `mesh.index(rank, axes)`.
         root: index in the group of the root of a `broadcast` or `reduce`.
     """

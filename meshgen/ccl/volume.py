@@ -2,8 +2,7 @@
 
 `n_tp` is the size of mesh axis `tp`, and `n_dp@stage1` is the size of axis `dp` of mesh `stage1`. `x_0` is the size of
 dim 0 of input `x`. `trips_12` is the trip count of the loop on line 12. `ceil` rounds up. Known sizes and trip counts
-are
-numbers. A formula is a sum of products and evaluates to `ring_bytes`. It holds for the current plan only: for other
+are numbers. A formula is a sum of products and evaluates to `ring_bytes`. It holds for the current plan only: for other
 sizes, another plan may be cheaper.
 """
 

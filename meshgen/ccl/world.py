@@ -110,8 +110,7 @@ class World:
 
         Args:
             missing: the ranks for which this rank waits. After the failure of another rank, they get `PARTING_SECONDS`
-            to
-                reply or to report their own failure.
+                to reply or to report their own failure.
         """
         self.require_whole()
         for rank, (reason, when) in self._failed.items():

@@ -34,7 +34,7 @@ from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.processes.bootstrap import TIME_OUT
-from meshgen.runtime.processes.ranks import told
+from meshgen.runtime.processes.ranks import propagating_failures
 from meshgen.runtime.sizes import Sizes, sizes_text
 
 
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if isinstance(module, MeshgenError) and any(each.code == "MG0603" for each in module.diagnostics):
         raise module  # the number of processes cannot run the module: to wait for them would be in vain
     world = bootstrap.world(options.time_out)
-    with told(world):
+    with propagating_failures(world):
         if isinstance(module, MeshgenError):
             raise module
         code = _run(module, options, Output(output.as_json, is_silent=world is not None and world.rank > 0))

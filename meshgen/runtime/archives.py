@@ -1,6 +1,7 @@
-"""Zip files that somebody else wrote, read within the budget.
+"""Safe reading of untrusted zip files, within the memory budget.
 
-Each name stands once, the directory is the file's own, and a member is compared with the free memory before it is unpacked.
+Member names must be unique, the directory must belong to this file, and a member's size is compared with the free
+memory before it is unpacked.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import IO
 
 from meshgen.budget import memory_fault, regular_size
 
-# The module bz2 or lzma expands a piece of input whole, however much that gives.
+# bz2 and lzma are excluded, because Python's modules decompress a chunk of input completely, whatever its size.
 _BOUNDED = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 _MAGIC = b"PK\x03\x04"
 
 
 @contextmanager
 def zip_faults() -> Generator[None]:
-    """Convert what reading a damaged zip file raises to ValueError."""
+    """Convert the exceptions of damaged zip files to ValueError."""
     try:
         yield
     except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:  # RuntimeError: a member is encrypted
@@ -29,7 +30,7 @@ def zip_faults() -> Generator[None]:
 
 
 def open_zip(source: Path | IO[bytes]) -> zipfile.ZipFile:
-    """Return an opened zip file. Raises OSError and ValueError for a file that is damaged or has a member twice."""
+    """Return an opened zip file. Raises OSError, or ValueError if the file is damaged or has two members of one name."""
     if isinstance(source, Path):
         regular_size(source)
     with zip_faults():
@@ -57,7 +58,8 @@ def _starts_as_zip(source: Path | IO[bytes]) -> bool:
 
 def _refuse_damaged(archive: zipfile.ZipFile) -> None:
     entries = archive.infolist()
-    if min((entry.header_offset for entry in entries), default=0):  # of a zip in it, which was left at the end
+    # the directory of another zip file, which was inside of this one before it was cut off
+    if min((entry.header_offset for entry in entries), default=0):
         raise ValueError("it is damaged or cut off: the directory of its members is not at its end")
     names: set[str] = set()
     for entry in entries:
@@ -67,7 +69,11 @@ def _refuse_damaged(archive: zipfile.ZipFile) -> None:
 
 
 def open_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> IO[bytes]:
-    """Return the stream of a member, of which at most `entry.file_size` bytes can be read. Raises ValueError."""
+    """Return the stream of a member, limited to `entry.file_size` bytes.
+
+    Raises:
+        ValueError: the member is damaged or has an unsupported compression.
+    """
     if entry.compress_type not in _BOUNDED:
         raise ValueError(f"member '{entry.filename:.200}' is compressed, but not by deflate")
     with zip_faults():
@@ -75,11 +81,17 @@ def open_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> IO[bytes]:
 
 
 def member_bytes(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of a member. Raises OSError, and ValueError for one that is damaged or does not fit into memory."""
+    """Return the bytes of a member.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: the member is damaged or does not fit into memory.
+    """
     if fault := memory_fault(entry.file_size, f"member '{entry.filename:.200}'"):
         raise ValueError(fault)
     with open_member(archive, entry) as member, zip_faults():
-        content = member.read(entry.file_size)  # without a size a member is unpacked whole, whatever its directory says
+        # Without the argument, `read` would unpack the entire member, even if its directory entry has a smaller size.
+        content = member.read(entry.file_size)
     if len(content) != entry.file_size:
         raise ValueError(f"member '{entry.filename:.200}' has {len(content)} bytes, not {entry.file_size}")
     return content

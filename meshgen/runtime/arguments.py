@@ -1,4 +1,4 @@
-"""Arguments of a module's call, as arrays by name."""
+"""Conversion of a call's arguments to arrays by name."""
 
 from __future__ import annotations
 
@@ -15,40 +15,48 @@ from meshgen.runtime.module_file.manifest import Binding
 
 Array = np.ndarray[Any, Any]
 Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any]  # in the order of the inputs, or by name
-Shapes: TypeAlias = Mapping[str, Sequence[int | None]] | None  # of inputs, by name; None: the program's
+Shapes: TypeAlias = Mapping[str, Sequence[int | None]] | None  # input name -> shape; None keeps the program's shapes
 
 
 def by_name(names: Sequence[str], args: Arguments, keywords: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The given values by name. Raises ArgumentError MG0601 for too many, or anything but a list or dict."""
-    given: Any = args
-    if isinstance(given, Mapping):
-        found = {str(name): value for name, value in given.items()}
-    elif not isinstance(given, list | tuple):
+    """Return the arguments by name.
+
+    Raises:
+        ArgumentError: MG0601, `args` is not a list or dict, has too many values, or repeats a name.
+    """
+    values: Any = args
+    if isinstance(values, Mapping):
+        named = {str(name): value for name, value in values.items()}
+    elif not isinstance(values, list | tuple):
         hint = f"pass a list in the order of the inputs ({', '.join(names)}), or a dict by their names"
         raise ArgumentError(
-            Diagnostic("MG0601", f"arguments must be a list or a dict, got {type(given).__name__}", hint=hint)
+            Diagnostic("MG0601", f"arguments must be a list or a dict, got {type(values).__name__}", hint=hint)
         )
-    elif len(given) > len(names):
+    elif len(values) > len(names):
         raise ArgumentError(
-            Diagnostic("MG0601", f"{len(given)} arguments were given, but the program takes {len(names)}")
+            Diagnostic("MG0601", f"{len(values)} arguments were given, but the program takes {len(names)}")
         )
     else:
-        found = dict(zip(names, given, strict=False))
-    if twice := [name for name in keywords or {} if name in found]:
-        raise ArgumentError(*(Diagnostic("MG0601", f"argument '{name}' is given twice") for name in twice))
-    return found | dict(keywords or {})
+        named = dict(zip(names, values, strict=False))
+    if repeated := [name for name in keywords or {} if name in named]:
+        raise ArgumentError(*(Diagnostic("MG0601", f"argument '{name}' is given twice") for name in repeated))
+    return named | dict(keywords or {})
 
 
 def arrays_of(inputs: Sequence[Binding], args: Arguments) -> dict[str, Array]:
-    """An array for each input. Raises ArgumentError MG0601 with all missing, unknown and misfitting ones."""
+    """Return an array for each input.
+
+    Raises:
+        ArgumentError: MG0601, with all missing, unknown and mismatched arguments.
+    """
     types = {binding.name: binding.type for binding in inputs}
-    given = by_name(list(types), args)
-    texts = [f"argument '{name}' is missing" for name in types if name not in given]
-    texts += [f"unknown argument '{name}'" for name in given if name not in types]
+    named = by_name(list(types), args)
+    texts = [f"argument '{name}' is missing" for name in types if name not in named]
+    texts += [f"unknown argument '{name}'" for name in named if name not in types]
     arrays: dict[str, Array] = {}
     for name in types:
-        if name in given:
-            array, fault = array_of(name, given[name])
+        if name in named:
+            array, fault = array_of(name, named[name])
             arrays[name] = array
             texts += [text for text in [fault or misfit(name, types[name], array)] if text]
     if texts:
@@ -59,7 +67,7 @@ def arrays_of(inputs: Sequence[Binding], args: Arguments) -> dict[str, Array]:
 
 
 def array_of(name: str, value: Any) -> tuple[Array, str]:
-    """The argument as an array, and its fault; empty if there is none."""
+    """Return the argument as an array, and an error text, which is empty if the conversion succeeds."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         return np.zeros(0), f"argument '{name}' is a masked array: fill it first"
     try:
@@ -69,16 +77,18 @@ def array_of(name: str, value: Any) -> tuple[Array, str]:
 
 
 def shapes_given(shapes: Shapes) -> dict[str, tuple[int | None, ...]]:
-    """A caller's shapes by input. Raises ArgumentError MG0601 for malformed ones."""
-    given: Any = shapes or {}
+    """Validate a caller's shapes and return them by input name. Raises ArgumentError MG0601 for malformed shapes."""
+    caller_shapes: Any = shapes or {}
     hint = 'write for example args={"x": (8, 64)}; None keeps the size of the program'
-    if not isinstance(given, Mapping):
-        raise ArgumentError(Diagnostic("MG0601", f"shapes must be a dict by name of input, got {given!r}", hint=hint))
-    found: dict[str, tuple[int | None, ...]] = {}
+    if not isinstance(caller_shapes, Mapping):
+        raise ArgumentError(
+            Diagnostic("MG0601", f"shapes must be a dict by name of input, got {caller_shapes!r}", hint=hint)
+        )
+    validated: dict[str, tuple[int | None, ...]] = {}
     faults: list[Diagnostic] = []
-    for name, shape in given.items():
+    for name, shape in caller_shapes.items():
         try:
-            found[str(name)] = tuple(None if size is None else operator.index(size) for size in shape)
+            validated[str(name)] = tuple(None if size is None else operator.index(size) for size in shape)
         except TypeError:
             faults.append(
                 Diagnostic(
@@ -87,4 +97,4 @@ def shapes_given(shapes: Shapes) -> dict[str, tuple[int | None, ...]]:
             )
     if faults:
         raise ArgumentError(*faults)
-    return found
+    return validated

@@ -1,4 +1,4 @@
-"""Control flow of a plan lowered to jumps between device work, shared by all engines and the C loader.
+"""Lowering of a plan's control flow to jumps between device work, shared by all engines and the C loader.
 
     %r = while (%x) condition body      becomes
 
@@ -8,8 +8,8 @@
     3  Issue(items of condition)    8  Jump(2)
     4  Choose(its result: 9, 5)     9
 
-Items that an engine can issue without the host's decision form one `Issue`. Where control flow does not communicate,
-every rank follows it independently.
+Consecutive items that an engine can issue without a decision of the host form one `Issue`. Each rank runs control flow
+independently if it contains no communication.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.predicates import is_control, is_if, is_loop, is_scan
 from meshgen.runtime.plan import Item, Schedule
 
-Request = TypeVar("Request", covariant=True)  # the condition that an engine waits for before it goes on
-Own = TypeVar("Own", bound="Frame")
+Request = TypeVar("Request", covariant=True)  # a condition for which an engine waits before it continues
+SameFrame = TypeVar("SameFrame", bound="Frame")
 F = TypeVar("F", bound="Frame")
-Numbers: TypeAlias = tuple[int, ...]  # of items or buffers of a plan
+Numbers: TypeAlias = tuple[int, ...]  # indices of items or buffers of a plan
 
 
 class Frame(Protocol):
-    """A step, or one of a region, with its buffers on some ranks."""
+    """A step or region, with its buffers on some ranks."""
 
     @property
     def plan(self) -> Schedule: ...
 
-    def inside(self: Own, number: int) -> Sequence[Own]:
-        """The regions of an item."""
+    def inside(self: SameFrame, number: int) -> Sequence[SameFrame]:
+        """Return the frames of the regions of item `number`."""
         ...
 
-    def by_rank(self: Own) -> Sequence[Own]:
-        """The same step on each rank by itself."""
+    def by_rank(self: SameFrame) -> Sequence[SameFrame]:
+        """Return this frame split into one frame per rank."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Enter(Generic[F]):
-    """A region begins; its arena is undefined."""
+    """The start of a region, which makes the contents of its arena undefined."""
 
     frame: F
 
 
 @dataclass(frozen=True, eq=False)
 class Issue(Generic[F]):
-    """Items of a step in their order."""
+    """Items of a frame, issued in order."""
 
     frame: F
     items: Numbers
@@ -60,7 +60,7 @@ class Issue(Generic[F]):
 
 @dataclass(frozen=True, eq=False)
 class Move(Generic[F]):
-    """Parallel copies of buffers of one step to another: carried values, and yields of a region."""
+    """Parallel copies from buffers of one frame to buffers of another, for carried values and region results."""
 
     source: F
     sources: Numbers
@@ -70,7 +70,7 @@ class Move(Generic[F]):
 
 @dataclass(eq=False)
 class Choose(Generic[F]):
-    """A jump by the element of a buffer of `frame`: by its number, or to the last target for numbers beyond."""
+    """A jump to `targets[i]`, where i is the value of `buffer`. An i out of range selects the last target."""
 
     item: Item
     frame: F
@@ -80,7 +80,7 @@ class Choose(Generic[F]):
 
 @dataclass(eq=False)
 class Trip(Generic[F]):
-    """The next trip of a scan begins; after the last one, a jump."""
+    """The start of the next iteration of a scan, or a jump to `target` after the last iteration."""
 
     item: Item
     frame: F
@@ -94,7 +94,7 @@ class Jump:
 
 @dataclass(eq=False)
 class Only(Generic[F]):
-    """The instructions up to the target are for the ranks of a frame only."""
+    """A marker: only the ranks of `frame` run the instructions up to `target`."""
 
     frame: F
     target: int = 0
@@ -104,52 +104,56 @@ Instruction: TypeAlias = Enter[F] | Issue[F] | Move[F] | Choose[F] | Trip[F] | J
 
 
 class Engine(Protocol[F, Request]):
-    """The interface of control flow to the devices of some ranks. `place`: the number of the instruction."""
+    """The interface through which control flow drives the devices of some ranks.
+
+    `place` is the index of the instruction.
+    """
 
     def enter(self, frame: F) -> None: ...
     def issue(self, place: int, step: Issue[F]) -> Iterable[Request]: ...
     def move(self, place: int, step: Move[F]) -> Iterable[Request]: ...
     def begin_trip(self, frame: F, trip: int) -> None:
-        """The body of a scan is given the rows of a trip from now on."""
+        """Make the body of a scan use the rows of iteration `trip` from now on."""
         ...
 
     def choice(self, step: Choose[F]) -> Generator[Request, None, int]:
-        """The number to jump by. Raises RuntimeFailure MG0604 where ranks that communicate have different ones."""
+        """Return the index for a `Choose`. Raises RuntimeFailure MG0604 if ranks that communicate have different ones."""
         ...
 
 
 def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterator[Request]:
-    """Run the instructions from first to last; yields the conditions that the engine waits for."""
-    place, trips = 0, dict[int, int]()  # by the place of the scan
-    while place < len(code):
-        here, place = place, place + 1
-        match code[here]:
+    """Run the instructions from first to last, and yield the conditions for which the engine waits."""
+    next_index, iterations = 0, dict[int, int]()  # index of the scan -> its next iteration
+    while next_index < len(code):
+        index, next_index = next_index, next_index + 1
+        match code[index]:
             case Enter() as step:
                 engine.enter(step.frame)
             case Issue() as step:
-                yield from engine.issue(here, step)
+                yield from engine.issue(index, step)
             case Move() as step:
-                yield from engine.move(here, step)
+                yield from engine.move(index, step)
             case Choose() as step:
-                chosen = yield from engine.choice(step)
-                place = step.targets[chosen if 0 <= chosen < len(step.targets) else -1]
+                choice = yield from engine.choice(step)
+                next_index = step.targets[choice if 0 <= choice < len(step.targets) else -1]
             case Trip(item, frame, target):
-                trip = trips.pop(here, 0)
-                if trip < item.times:
-                    trips[here] = trip + 1
-                    engine.begin_trip(frame, trip)
+                iteration = iterations.pop(index, 0)
+                if iteration < item.times:
+                    iterations[index] = iteration + 1
+                    engine.begin_trip(frame, iteration)
                 else:
-                    place = target
+                    next_index = target
             case Jump(target):
-                place = target
+                next_index = target
             case Only():
-                pass  # an engine has ranks of all its frames
+                pass  # nothing to do: an engine owns ranks of all its frames
 
 
 def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
-    """Raise RuntimeFailure MG0604 where ranks take different branches around collectives: they would deadlock.
+    """Raise RuntimeFailure MG0604 if ranks choose different branches around collectives, which would deadlock.
 
-    `choices`: of the ranks; None: not on this process.
+    Args:
+        choices: the choice of each rank, or None for ranks of other processes.
     """
     if len(set(choices)) > 1:
         text = f"'{item.op}' holds collectives, but the ranks choose differently: {[*choices]}; they would deadlock"
@@ -159,10 +163,11 @@ def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
 def code_of(
     frame: F, is_issued: Callable[[Item], bool], items: Sequence[int] | None = None
 ) -> Sequence[Instruction[F]]:
-    """The instructions of a step, or of some of its items.
+    """Return the instructions of a step.
 
     Args:
-        is_issued: whether an engine issues an item without the host's decision.
+        is_issued: whether the engine issues an item without a decision of the host.
+        items: indices of the items to run; all by default.
     """
     writer = _InstructionWriter[F](is_issued)
     writer.put_items(frame, range(len(frame.plan.items)) if items is None else items)
@@ -170,38 +175,46 @@ def code_of(
 
 
 def carried(frame: F, item: Item) -> Move[F]:
-    """The results of a loop hold its carried values: before its first trip, its operands.
+    """Return the copies of a loop's operands to its results, which hold the carried values from the first iteration on.
 
-    A stack of which a scan writes all rows before it reads them needs none.
+    A scan does not read the initial value of a stacked result that it writes completely, so this one is not copied.
     """
-    places = [n for n in range(len(item.outputs)) if not _is_filled(frame.plan, item, n)]
-    return Move(frame, tuple(item.inputs[n] for n in places), frame, tuple(item.outputs[n] for n in places))
+    copied = [n for n in range(len(item.outputs)) if not _is_filled(frame.plan, item, n)]
+    return Move(frame, tuple(item.inputs[n] for n in copied), frame, tuple(item.outputs[n] for n in copied))
 
 
 def _is_filled(plan: Schedule, item: Item, place: int) -> bool:
-    """Whether a scan writes all rows of a result, none of which it reads before."""
+    """Whether a scan writes all rows of result `place` and reads none of them before."""
     if place not in item.starts(0):
         return False
     (body,) = item.regions
-    own, step = body.inputs[place], item.attrs.steps[place][1]
-    count, size = (kind.sizes[0] for kind in (body.buffers[own].type, plan.buffers[item.outputs[place]].type))
+    buffer, step = body.inputs[place], item.attrs.steps[place][1]
+    count, size = (kind.sizes[0] for kind in (body.buffers[buffer].type, plan.buffers[item.outputs[place]].type))
     if item.times * count != size or (item.times > 1 and abs(step) != count):
         return False
     for inner in body.items:
-        if any(body.buffers[n].storage == own for n in inner.inputs):
+        if any(body.buffers[n].storage == buffer for n in inner.inputs):
             return False
-        if any(body.buffers[n].storage == own for n in inner.writes):
+        if any(body.buffers[n].storage == buffer for n in inner.writes):
             return True
-    return all(body.buffers[n].storage != own for n in body.outputs)
+    return all(body.buffers[n].storage != buffer for n in body.outputs)
 
 
 def given_back(frame: F, item: Item, region: F) -> Move[F]:
-    """The results of a region become those of its item; those of a scan's body are in place already, or go to the rows of the trip."""
+    """Return the copies of a region's results to the results of its item.
+
+    The body of a scan copies to its own inputs: carried values, or the rows of the iteration. Results that already
+    share the storage of the input need no copy.
+    """
     if not is_scan(item):
         return Move(region, region.plan.outputs, frame, item.outputs)
     plan = region.plan
-    moved = [(n, own) for n, own in zip(plan.outputs, plan.inputs, strict=False) if plan.buffers[n].storage != own]
-    return Move(region, tuple(n for n, _ in moved), region, tuple(own for _, own in moved))
+    pairs = [
+        (n, carried)
+        for n, carried in zip(plan.outputs, plan.inputs, strict=False)
+        if plan.buffers[n].storage != carried
+    ]
+    return Move(region, tuple(n for n, _ in pairs), region, tuple(carried for _, carried in pairs))
 
 
 class _InstructionWriter(Generic[F]):
@@ -210,15 +223,15 @@ class _InstructionWriter(Generic[F]):
         self._is_issued = is_issued
 
     def put_items(self, frame: F, items: Iterable[int]) -> None:
-        together: list[int] = []
+        issued: list[int] = []
         for number in items:
             if self._is_issued(frame.plan.items[number]):
-                together.append(number)
+                issued.append(number)
                 continue
-            self._put_issue(frame, together)
-            together = []
+            self._put_issue(frame, issued)
+            issued = []
             self._put_control(frame, number)
-        self._put_issue(frame, together)
+        self._put_issue(frame, issued)
 
     def _put_issue(self, frame: F, items: Sequence[int]) -> None:
         if items:
@@ -227,11 +240,11 @@ class _InstructionWriter(Generic[F]):
     def _put_control(self, frame: F, number: int) -> None:
         item = frame.plan.items[number]
         assert is_control(item), f"'{item.op}' needs no decision"
-        for own in [frame] if item.communicates else frame.by_rank():
-            only = Only(own)
+        for rank_frame in [frame] if item.communicates else frame.by_rank():
+            only = Only(rank_frame)
             self.code.append(only)
             put = self._put_loop if is_loop(item) else self._put_scan if is_scan(item) else self._put_branch
-            put(own, item, own.inside(number))
+            put(rank_frame, item, rank_frame.inside(number))
             only.target = len(self.code)
 
     def _put_loop(self, frame: F, item: Item, regions: Sequence[F]) -> None:
@@ -256,7 +269,7 @@ class _InstructionWriter(Generic[F]):
         trip.target = len(self.code)
 
     def _put_branch(self, frame: F, item: Item, regions: Sequence[F]) -> None:
-        """Of an `if` the first region is for a choice of 1."""
+        """Emit an `if` or `case`. The regions of an `if` are reversed: its first region is for choice 1."""
         choose = Choose(item, frame, item.inputs[0])
         self.code.append(choose)
         ends: list[Jump] = []

@@ -1,4 +1,4 @@
-"""Pickling of loaded modules: the members of their file, checked again on unpickling."""
+"""Pickling of loaded modules: a pickle has the members of the module's file, which are checked again on unpickling."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from meshgen.runtime.views import Views
 
 def restored(path: Path, members: Mapping[str, bytes], meshes: Sequence[Mesh], specialise: Specialise | None,
              viewer: Callable[[LoadedModule], Views] | None) -> LoadedModule:  # fmt: skip
-    """The unpickled module. Raises as `load`."""
-    held = Held(path, members)
-    value = checked_manifest(held, path)
-    found = load_open(held, value, specialise) if "specialisations" in value else load_checked(held, path, value)
-    return found.viewed_by(viewer).on(meshes)
+    """Return the unpickled module. Raises the same errors as `load`."""
+    container = Held(path, members)
+    value = checked_manifest(container, path)
+    module = (
+        load_open(container, value, specialise) if "specialisations" in value else load_checked(container, path, value)
+    )
+    return module.viewed_by(viewer).on(meshes)
 
 
 def _pickled(module: LoadedModule) -> tuple[Callable[..., LoadedModule], tuple[Any, ...]]:

@@ -1,6 +1,6 @@
-"""Arrays of other libraries without a copy: DLPack and `__cuda_array_interface__`, in and out.
+"""Zero-copy exchange of arrays with other libraries through DLPack and `__cuda_array_interface__`.
 
-NumPy's own `from_dlpack` knows neither bf16 nor 8-bit floats, and no memory of devices; a capsule is read and made here.
+NumPy's `from_dlpack` supports neither bf16, 8-bit floats nor device memory, so this module reads and makes capsules.
 
 Source: dlpack.h of DLPack 1.0 (`DLManagedTensor`, type codes, device types); Numba's CUDA array interface, version 3.
 """
@@ -32,7 +32,7 @@ _NAME, _USED = b"dltensor", b"used_dltensor"
 
 
 class _Tensor(ctypes.Structure):
-    """`DLTensor`: strides count elements; none means row-major order."""
+    """The C struct `DLTensor`. Strides count elements; a null pointer means row-major order."""
 
     _fields_ = [
         ("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
@@ -42,7 +42,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _Managed(ctypes.Structure):
-    """`DLManagedTensor`"""
+    """The C struct `DLManagedTensor`."""
 
 
 _Deleter = ctypes.CFUNCTYPE(None, POINTER(_Managed))
@@ -51,7 +51,7 @@ _CapsuleDestructor = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 def _python(name: str, result: Any, *arguments: Any) -> Any:
-    """A function of Python's C interface."""
+    """Return a function of Python's C API."""
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
@@ -63,12 +63,12 @@ _new = _python("PyCapsule_New", ctypes.py_object, c_void_p, c_char_p, c_void_p)
 
 @dataclass(frozen=True)
 class Memory:
-    """An array of another library.
+    """The memory of an array of another library.
 
     Attributes:
-        strides: in elements; None: row-major order.
-        device: DLPack's type of device, and its number.
-        owner: keeps the memory alive.
+        strides: in elements, or None for row-major order.
+        device: DLPack's device type and device id.
+        owner: an object that keeps the memory alive.
     """
 
     address: int
@@ -81,7 +81,7 @@ class Memory:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements are contiguous in row-major order."""
+        """Whether the elements are contiguous in row-major order."""
         if self.strides is None or 0 in self.shape:
             return True
         expected = [math.prod(self.shape[dim + 1 :]) for dim in range(len(self.shape))]
@@ -90,7 +90,7 @@ class Memory:
         )
 
     def array(self) -> Array:
-        """The array of the host's memory, without a copy."""
+        """Return a NumPy view of the memory, which must be on the host."""
         assert self.device[0] in _ON_HOST, "only the host's memory is read here"
         strides = [step * self.dtype.itemsize for step in self.strides or _row_major(self.shape)]
         span = (
@@ -98,41 +98,43 @@ class Memory:
         )
         nbytes = span + self.dtype.itemsize if math.prod(self.shape) else 0
         memory: Any = (c_uint8 * nbytes).from_address(self.address) if nbytes else (c_uint8 * 1)()
-        memory.owner = self.owner  # ctypes arrays keep what they are given; NumPy keeps the ctypes array
-        found = np.ndarray(self.shape, self.dtype, memory, 0, strides)
-        found.flags.writeable = not self.is_read_only
-        return found
+        # A ctypes array keeps its attributes alive, and the NumPy array keeps the ctypes array alive.
+        memory.owner = self.owner
+        view = np.ndarray(self.shape, self.dtype, memory, 0, strides)
+        view.flags.writeable = not self.is_read_only
+        return view
 
 
-def memory_of(given: Any, stream: int | None = None) -> Memory | None:
-    """The memory of an array of another library; None for anything else, or an unsupported element type.
+def memory_of(value: Any, stream: int | None = None) -> Memory | None:
+    """Return the memory of an array of another library, or None for other objects and unsupported element types.
 
     Args:
-        stream: of the device, which waits for what makes the array; None: the host waits for the array where it must.
+        stream: the consumer's stream on the device, which waits for the producer. If None, the host waits if it must.
     """
-    if isinstance(interface := getattr(given, "__cuda_array_interface__", None), dict):
-        return _of_interface(given, interface)
-    if not hasattr(given, "__dlpack__") or not hasattr(given, "__dlpack_device__"):
+    if isinstance(interface := getattr(value, "__cuda_array_interface__", None), dict):
+        return _of_interface(value, interface)
+    if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         return None
-    on_device = int(given.__dlpack_device__()[0]) not in _ON_HOST
-    capsule = given.__dlpack__(stream=stream) if on_device and stream is not None else given.__dlpack__()
+    on_device = int(value.__dlpack_device__()[0]) not in _ON_HOST
+    capsule = value.__dlpack__(stream=stream) if on_device and stream is not None else value.__dlpack__()
     return _of_capsule(capsule)
 
 
-def on_host(given: Any) -> Any:
-    """An array of another library in the host's memory as NumPy's, without a copy; anything else as it is."""
-    if isinstance(given, np.ndarray) or not hasattr(given, "__dlpack_device__"):
-        return given
-    if int(given.__dlpack_device__()[0]) not in _ON_HOST:
-        return given
+def on_host(value: Any) -> Any:
+    """Convert a host array of another library to a NumPy array without a copy, and return any other object unchanged."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        return value
+    if int(value.__dlpack_device__()[0]) not in _ON_HOST:
+        return value
     try:
-        found = memory_of(given)
-    except (BufferError, RuntimeError, TypeError):  # it needs gradients, say: its own conversion tells
-        return given
-    return given if found is None else found.array()
+        memory = memory_of(value)
+    # For example, a tensor that requires gradients: the caller's own conversion raises a better error.
+    except (BufferError, RuntimeError, TypeError):
+        return value
+    return value if memory is None else memory.array()
 
 
-def _of_interface(given: Any, interface: dict[str, Any]) -> Memory | None:
+def _of_interface(value: Any, interface: dict[str, Any]) -> Memory | None:
     address, is_read_only = interface["data"]
     dtype = np.dtype(interface["typestr"])
     try:
@@ -140,14 +142,14 @@ def _of_interface(given: Any, interface: dict[str, Any]) -> Memory | None:
     except KeyError:
         return None
     strides = interface.get("strides")
-    counted = None if strides is None else tuple(step // dtype.itemsize for step in strides)
-    number = getattr(getattr(given, "device", None), "id", getattr(given, "device_id", 0))
-    device = (CUDA, number if isinstance(number, int) else 0)
-    return Memory(int(address), tuple(interface["shape"]), dtype, counted, device, bool(is_read_only), given)
+    element_strides = None if strides is None else tuple(step // dtype.itemsize for step in strides)
+    device_id = getattr(getattr(value, "device", None), "id", getattr(value, "device_id", 0))
+    device = (CUDA, device_id if isinstance(device_id, int) else 0)
+    return Memory(int(address), tuple(interface["shape"]), dtype, element_strides, device, bool(is_read_only), value)
 
 
 class _Owner:
-    """Frees a capsule's tensor with its last reference."""
+    """Calls the deleter of a capsule's tensor when the last reference is dropped."""
 
     def __init__(self, managed: Any) -> None:
         self._managed = managed
@@ -158,7 +160,7 @@ class _Owner:
 
 
 def _of_capsule(capsule: Any) -> Memory | None:
-    """Consume a capsule; returns its tensor."""
+    """Consume a capsule and return its tensor's memory, or None if its element type is unsupported."""
     if not _is_valid(capsule, _NAME):
         return None
     managed = ctypes.cast(_pointer(capsule, _NAME), POINTER(_Managed))
@@ -174,11 +176,11 @@ def _of_capsule(capsule: Any) -> Memory | None:
     return Memory(address, shape, DTYPES[name], strides, device, False, _Owner(managed))
 
 
-_EXPORTED: dict[int, Any] = {}  # tensors that others use, by the address of what they were handed
+_EXPORTED: dict[int, Any] = {}  # tensors in use by other libraries, by the address of the exported struct
 
 
 def capsule_of(memory: Memory) -> Any:
-    """A DLPack capsule of contiguous memory, which it keeps alive until its consumer deletes it."""
+    """Return a DLPack capsule of contiguous memory. The capsule keeps the memory alive until its consumer deletes it."""
     shape = (c_int64 * max(1, len(memory.shape)))(*memory.shape)
     strides = (c_int64 * max(1, len(memory.shape)))(*(memory.strides or _row_major(memory.shape)))
     code, bits = _CODES[dtype_name(memory.dtype)]
@@ -186,14 +188,14 @@ def capsule_of(memory: Memory) -> Any:
         memory.address, *memory.device, len(memory.shape), code, bits, 1, ctypes.cast(shape, POINTER(c_int64)),
         ctypes.cast(strides, POINTER(c_int64)), 0,
     )  # fmt: skip
-    managed = _Managed(tensor, None, _give_back)
+    managed = _Managed(tensor, None, _release_exported)
     address = ctypes.addressof(managed)
     _EXPORTED[address] = managed, shape, strides, memory
     return _new(address, _NAME, ctypes.cast(_drop_unused, c_void_p))
 
 
 @_Deleter
-def _give_back(managed: Any) -> None:
+def _release_exported(managed: Any) -> None:
     _EXPORTED.pop(ctypes.addressof(managed.contents), None)
 
 

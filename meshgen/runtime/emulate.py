@@ -1,4 +1,4 @@
-"""Run the PTX of a module on the emulated GPU: single kernels, each launch in memory of its own."""
+"""Execution of single PTX kernels of a module on the emulated GPU. Each launch has its own device memory."""
 
 from __future__ import annotations
 
@@ -27,22 +27,28 @@ class KernelSource:
     text: str
 
     def told(self, fault: DeviceFault) -> DeviceFault:
-        """The fault at the line of the kernel's source that the module keeps."""
-        place = fault.source
-        if place is None:
+        """Return `fault` with its location in the Triton source that the module stores."""
+        location = fault.source
+        if location is None:
             return fault
         lines = self.text.splitlines()
-        line = lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
-        where = replace(place, file=self.how.source or place.file, column=0)
-        return DeviceFault(fault.kind, fault.reason, where, kernel=f"{self.how.entry} ({self.arch})",
+        line = lines[location.line - 1].strip() if 0 < location.line <= len(lines) else ""
+        source_location = replace(location, file=self.how.source or location.file, column=0)
+        return DeviceFault(fault.kind, fault.reason, source_location, kernel=f"{self.how.entry} ({self.arch})",
                            instruction=fault.instruction, line=line)  # fmt: skip
 
 
 class EmulatedKernel:
-    """One kernel of a module for one architecture."""
+    """A kernel of a module for one architecture, ready to run on the emulated GPU."""
 
     def __init__(self, how: Kernel, arch: str, ptx: str, source: str = "") -> None:
-        """`source`: its Triton source, lines of which faults show. Raises DeviceFault MG0608 for malformed PTX."""
+        """Parse the PTX of a kernel.
+
+        Args:
+            source: its Triton source, which error messages quote.
+        Raises:
+            DeviceFault: MG0608, the PTX is malformed.
+        """
         how = how.on(arch)
         self._how, self._source = how, KernelSource(how, arch, source)
         self._binary: Binary = how.binaries[arch]
@@ -60,24 +66,24 @@ class EmulatedKernel:
         races: bool = False,
         issues: int = 0,
     ) -> None:
-        """Run the whole grid.
+        """Run the entire grid.
 
         Args:
-            args: the parameters in order; an array or NumPy scalar stands for a pointer to its first element, an int for
-                an i32. Arrays that are writable are written in place.
-            issues: as of `Checks`.
+            args: the parameters in order. An array or NumPy scalar is passed as a pointer to its first element, an int
+                as an i32. Writable arrays are modified in place.
+            races, issues: as in `Checks`.
         Raises:
             DeviceFault: MG0608, with the line of the Triton source.
         """
         if 0 in self._how.grid:
             return
         memory = Memory()
-        passed, ranges = _placed(memory, args, writable)
+        values, ranges = _placed(memory, args, writable)
         block = (self._binary.threads, 1, 1)
-        scratch, more = self._scratch(memory)
-        checks = Checks(races=races, operands=[*ranges, *more], issues=issues)
+        scratch, scratch_ranges = self._scratch(memory)
+        checks = Checks(races=races, operands=[*ranges, *scratch_ranges], issues=issues)
         try:
-            parameters = _block(self._entry, [*passed, *scratch])
+            parameters = _block(self._entry, [*values, *scratch])
             launch(self._entry, self._how.grid, block, self._binary.shared, parameters, memory, checks=checks)
         except DeviceFault as fault:
             raise self._source.told(fault) from None
@@ -86,37 +92,40 @@ class EmulatedKernel:
                 arg[...] = memory.view(address, nbytes).view(arg.dtype).reshape(arg.shape)
 
     def _scratch(self, memory: Memory) -> tuple[list[int], list[tuple[int, int, bool]]]:
-        """The two pointers that Triton appends to the parameters, global and profile scratch, null where it needs none."""
+        """Allocate the global and the profile scratch, whose pointers Triton appends to the parameters.
+
+        Returns the two pointers, null for scratch that the kernel does not need, and the allocated ranges.
+        """
         blocks = int(np.prod(self._how.grid))
-        found: list[int] = []
+        pointers: list[int] = []
         ranges: list[tuple[int, int, bool]] = []
         for name in SCRATCH:
             nbytes = int(self._binary.metadata.get(name) or 0) * blocks
-            found.append(memory.allocate(nbytes, name.removesuffix("_size")) if nbytes else 0)
-            ranges += [(found[-1], nbytes, True)] if nbytes else []
-        return found, ranges
+            pointers.append(memory.allocate(nbytes, name.removesuffix("_size")) if nbytes else 0)
+            ranges += [(pointers[-1], nbytes, True)] if nbytes else []
+        return pointers, ranges
 
 
 def _placed(
     memory: Memory, args: Sequence[Array | np.generic | int], writable: Sequence[bool]
 ) -> tuple[list[int], list[tuple[int, int, bool]]]:
-    """Arrays copied to device memory: the values of the parameters, and the ranges that the kernel may touch."""
-    passed: list[int] = []
+    """Copy arrays to device memory. Returns the parameter values, and the ranges that the kernel may access."""
+    values: list[int] = []
     ranges: list[tuple[int, int, bool]] = []
-    for number, (arg, is_written) in enumerate(zip(args, writable, strict=True)):
+    for index, (arg, is_written) in enumerate(zip(args, writable, strict=True)):
         if isinstance(arg, int):
-            passed.append(arg)
+            values.append(arg)
             continue
         content = np.ascontiguousarray(arg).reshape(-1).view(np.uint8)
-        address = memory.allocate(content.nbytes, f"parameter {number}")
+        address = memory.allocate(content.nbytes, f"parameter {index}")
         memory.view(address, content.nbytes)[:] = content
-        passed.append(address)
+        values.append(address)
         ranges.append((address, content.nbytes, is_written))
-    return passed, ranges
+    return values, ranges
 
 
 def _block(entry: Entry, values: Sequence[int]) -> bytes:
-    """The parameter block. Raises DeviceFault where the kernel takes another number of parameters."""
+    """Return the parameter block of a launch. Raises DeviceFault if the kernel has a different number of parameters."""
     if len(values) != len(entry.parameters):
         reason = f"it takes {len(entry.parameters)} parameters, got {len(values)}"
         raise DeviceFault("opcode", reason, kernel=entry.name)

@@ -1,4 +1,4 @@
-"""Options of emulated GPUs; the emulator itself is imported when one runs."""
+"""Options of emulated GPUs. The emulator itself is only imported when it runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from meshgen.runtime.module_file.manifest import Kernel
 
-DEFAULT_ARCH = "sm_80"  # for a module without code for any
+DEFAULT_ARCH = "sm_80"  # for a module that has code for no architecture
 
 
 @dataclass(frozen=True)
@@ -15,11 +15,11 @@ class Emulation:
     """Options of emulated GPUs.
 
     Attributes:
-        arch: whose PTX, `sm_90`; empty: the first that the module was compiled for.
-        races: whether to refuse unordered accesses: to shared memory without a barrier between them, to global
-            memory without a stream, event or graph edge, or by several blocks of a launch; takes about twice the time.
-        order: seed of the random order in which work runs that streams and events do not order.
-        instructions: that each wave of blocks of a kernel may issue before the kernel is given up as endless; 0: the variable
+        arch: architecture whose PTX runs, for example `sm_90`. Empty: the first one for which the module was compiled.
+        races: report races. These are accesses to shared memory without a barrier between them, and accesses to global
+            memory by several blocks or without a stream, event or graph edge between them. Doubles the run time.
+        order: seed of the random order of work that streams and events leave unordered.
+        instructions: limit for each wave of blocks, after which a kernel counts as endless. 0: the variable
             MESHGEN_INSTRUCTION_LIMIT, else 20 million.
     """
 
@@ -30,5 +30,5 @@ class Emulation:
 
 
 def first_arch(kernels: Mapping[str, Kernel]) -> str:
-    """The first architecture that kernels were compiled for; empty if there is none."""
+    """Return the first architecture for which kernels were compiled, or an empty text if there is none."""
     return next((arch for kernel in kernels.values() for arch in kernel.binaries), "")

@@ -1,4 +1,6 @@
-"""The engines that run a loaded module, by device name in `ENGINES`. Those on GPUs, and the emulator, are imported when one runs."""
+"""The engines that run a loaded module, by device name in `ENGINES`. GPU engines and the emulator are imported when
+they run.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ Array = np.ndarray[Any, Any]
 
 
 def on_host(launch_of: Callable[[Loaded], Launch], run: Run) -> Results:
-    """All ranks in lock-step on NumPy, or this process's; kernels as the launcher runs them."""
+    """Run a step on NumPy: all ranks in lock-step, or only this process's rank if a launcher started several processes.
+
+    Args:
+        launch_of: makes the function that runs the kernels of a part.
+    """
     if run.world:
         return _one_on_host(launch_of, run, run.world)
     post = Post()
@@ -34,15 +40,15 @@ def on_host(launch_of: Callable[[Loaded], Launch], run: Run) -> Results:
 
 
 def _one_on_host(launch_of: Callable[[Loaded], Launch], run: Run, world: World) -> Results:
-    """This process's rank."""
+    """Run the step of this process's rank, and gather the results of all ranks."""
     network = Processes(world, [part.manifest.mesh for part in run.parts])
-    number = [part.manifest.mesh.name for part in run.parts].index(network.mesh.name)
-    part = run.parts[number]
+    index = [part.manifest.mesh.name for part in run.parts].index(network.mesh.name)
+    part = run.parts[index]
     rank = Rank(part.manifest.plan, network.mesh, network.rank, launch_of(part), network.first_rank)
-    place_arguments(part.manifest, part.constants, run.args[number], rank.frame, network.rank)
+    place_arguments(part.manifest, part.constants, run.args[index], rank.frame, network.rank)
     run_alone(rank, network)
-    own = [rank.frame.view(binding.buffer) for binding in part.manifest.outputs]
-    return gathered(world, [part.manifest for part in run.parts], own)
+    outputs = [rank.frame.view(binding.buffer) for binding in part.manifest.outputs]
+    return gathered(world, [part.manifest for part in run.parts], outputs)
 
 
 def _evaluated(part: Loaded) -> Launch:
@@ -50,7 +56,10 @@ def _evaluated(part: Loaded) -> Launch:
 
 
 def _interpreted(part: Loaded) -> Launch:
-    """The only engine that executes code of the module as Python, if the user chooses it by name."""
+    """Return the launch function of Triton's interpreter.
+
+    This engine alone executes code of the module as Python, so the user must choose it by name.
+    """
     kernels = part.manifest.kernels.items()
     return interpreted(part.manifest, {n: part.member(k.source).decode() if k.source else "" for n, k in kernels})
 

@@ -1,4 +1,7 @@
-"""A module with several entry functions (prefill and decode, say): a module each, in one file; equal members are in it once."""
+"""Modules with several entry functions, for example prefill and decode: one file with a module for each of them.
+
+Members that are equal in several modules are stored once.
+"""
 
 from __future__ import annotations
 
@@ -13,38 +16,46 @@ from meshgen.runtime.module_file.manifest import ENTRIES_FORMAT, Json
 from meshgen.runtime.module_file.members import Held, Members
 from meshgen.runtime.validation.checked import reading
 
-Digests = Mapping[str, str]  # SHA-256 by name of member
+Digests = Mapping[str, str]  # member name -> SHA-256
 
 
 @dataclass(frozen=True)
 class Entries:
-    """The manifest's content: per entry function the members of its module, by digest."""
+    """The contents of the manifest: the members of each entry function's module.
+
+    Attributes:
+        held: entry function -> digest of each member.
+    """
 
     name: str
     held: Mapping[str, Digests]
 
 
 def encode_entries(entries: Entries, files: Digests) -> Json:
-    """The manifest as JSON values; `files` are the SHA-256 of the members of the file."""
+    """Return the manifest as JSON values.
+
+    Args:
+        files: digest of each member of the file.
+    """
     rows = [{"name": name, "members": dict(members)} for name, members in entries.held.items()]
     return {"format": ENTRIES_FORMAT, "name": entries.name, "entries": rows, "files": dict(files)}
 
 
 def decode_entries(value: Json) -> Entries:
-    """The inverse of `encode_entries`. Raises ValueError for malformed values."""
-    rows = get(value, "entries", lambda each: each_of(each, _read_entry_members))
+    """Return the entries of a manifest. Raises ValueError for malformed values."""
+    rows = get(value, "entries", lambda row_values: each_of(row_values, _read_entry_members))
     files = get(value, "files", lambda table: table_of(table, read_text))
-    found = Entries(get(value, "name", read_name), dict(rows))
-    if len(found.held) != len(rows) or not rows:
+    entries = Entries(get(value, "name", read_name), dict(rows))
+    if len(entries.held) != len(rows) or not rows:
         raise ValueError("entry functions must have distinct names, and there must be at least one")
-    digests = {*files.values()}
-    used = {digest for members in found.held.values() for digest in members.values()}
-    for name, members in found.held.items():
-        if not digests.issuperset(members.values()):
+    stored_digests = {*files.values()}
+    used_digests = {digest for members in entries.held.values() for digest in members.values()}
+    for name, members in entries.held.items():
+        if not stored_digests.issuperset(members.values()):
             raise ValueError(f"a member of entry {shown(name)} is not in the file")
-    if used != digests or len(digests) != len(files):
+    if used_digests != stored_digests or len(stored_digests) != len(files):
         raise ValueError("its members do not match its entries")
-    return found
+    return entries
 
 
 def _read_entry_members(value: Any) -> tuple[str, Digests]:
@@ -52,13 +63,20 @@ def _read_entry_members(value: Any) -> tuple[str, Digests]:
 
 
 def load_entries(container: Members, value: Json, load: Callable[[Members], LoadedModule]) -> dict[str, LoadedModule]:
-    """The module of each entry function of a file's checked manifest; `load` makes one of its members. Raises as `load`."""
+    """Return the module of each entry function.
+
+    Args:
+        value: the checked manifest of the file.
+        load: makes a module from its members.
+    Raises:
+        ModuleError: as `load`.
+    """
     with reading(container.path):
         entries = decode_entries(value)
     for fault in limits.over("entries", len(entries.held)):
         raise limits.beyond(container.path, fault)
-    place = {digest: name for name, digest in value["files"].items()}
+    file_of_digest = {digest: name for name, digest in value["files"].items()}
     return {
-        name: load(Held(container.path, {file: container[place[digest]] for file, digest in members.items()}))
+        name: load(Held(container.path, {file: container[file_of_digest[digest]] for file, digest in members.items()}))
         for name, members in entries.held.items()
     }

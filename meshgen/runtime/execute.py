@@ -1,7 +1,8 @@
-"""One rank's part of a step on the host: kernels, lowered collectives and control flow in the rank's arena.
+"""Execution of one rank's step on the host: kernels, lowered collectives and control flow in the rank's arena.
 
-The rank runs until it communicates, and yields that to the owner of the transport: all ranks in one process (`reference.py`), or processes. Undefined
-results of collectives are poison, as is their scratch.
+A rank runs until it communicates, and then yields the communication to the owner of the transport: all ranks in one
+process (`reference.py`), or separate processes. Undefined results and the scratch of collectives are filled with
+poison.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Choice:
-    """The branch of control flow that communicates: all ranks must take the same, or they deadlock."""
+    """The branch that a rank takes at control flow with communication. All ranks must take the same, or they deadlock."""
 
     item: Item
     number: int
 
 
-Request: TypeAlias = Pending | Choice  # requests of a rank that involve others
+Request: TypeAlias = Pending | Choice  # requests of a rank that involve other ranks
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A step, or one of a region: its arena, and the arrays of its given buffers.
+    """A step or region: its arena, and the arrays of buffers that its item passes to it.
 
     Attributes:
-        given: of each buffer that is given to a region, its array at the trip that runs.
-        trip: the number of that, of the body of a scan.
+        given: buffer passed to a region -> function from the iteration to its array.
+        trip: the current iteration of a scan's body, in a list of one element.
     """
 
     plan: Schedule
@@ -58,7 +59,7 @@ class Frame:
     trip: list[int] = field(default_factory=lambda: [0])
 
     def view(self, number: int) -> Array:
-        """The bytes of a buffer as an array of its type."""
+        """Return the array of buffer `number`."""
         buffer = self.plan.buffers[number]
         if buffer.kind == "given":
             return self.given[buffer.storage](self.trip[0]).reshape(buffer.type.sizes)
@@ -66,7 +67,7 @@ class Frame:
         return bytes_.view(buffer.type.numpy_dtype).reshape(buffer.type.sizes)
 
     def bytes_of(self, number: int) -> Array:
-        """The same as bytes."""
+        """Return the bytes of buffer `number`."""
         return self.view(number).reshape(-1).view(np.uint8)
 
     def write(self, numbers: Sequence[int], values: Sequence[Array]) -> None:
@@ -77,29 +78,35 @@ class Frame:
         return [self.view(number).copy() for number in numbers]
 
     def inside(self, number: int) -> list[Frame]:
-        """The frames of an item's regions: their arena is its scratch, and given buffers are the item's."""
+        """Return the frames of the regions of item `number`, whose arena is the item's scratch."""
         item = self.plan.items[number]
         arena = np.empty(0, np.uint8) if item.scratch is None else self.view(item.scratch)
         return [
             Frame(
-                region, arena, {n: partial(self._given, item, region, place) for place, n in enumerate(region.inputs)}
+                region,
+                arena,
+                {buffer: partial(self._given, item, region, position) for position, buffer in enumerate(region.inputs)},
             )
             for region in item.regions
         ]
 
-    def _given(self, item: Item, region: Schedule, place: int, trip: int) -> Array:
-        """What a region is given at a trip: a buffer, or rows of it."""
-        array, starts = self.view(item.given[place]), item.starts(trip)
-        if place not in starts:
+    def _given(self, item: Item, region: Schedule, position: int, iteration: int) -> Array:
+        """Return the array that a region gets at an iteration: a buffer of this frame, or a slice of its rows."""
+        array, starts = self.view(item.given[position]), item.starts(iteration)
+        if position not in starts:
             return array
-        return array[starts[place] : starts[place] + region.buffers[region.inputs[place]].type.sizes[0]]
+        return array[starts[position] : starts[position] + region.buffers[region.inputs[position]].type.sizes[0]]
 
     def by_rank(self) -> list[Frame]:
         return [self]
 
 
 def run_alone(rank: Rank, network: Processes) -> None:
-    """The step of a rank in a process of its own. Raises RuntimeFailure: MG0609, a rank is lost; MG0604, ranks choose differently."""
+    """Run the step of a rank in its own process.
+
+    Raises:
+        RuntimeFailure: MG0609, a rank is lost. MG0604, ranks choose different branches.
+    """
     for number in range(len(rank.frame.plan.items)):
         for request in rank.run(number):
             if isinstance(request, Pending):
@@ -111,12 +118,12 @@ def run_alone(rank: Rank, network: Processes) -> None:
 
 
 def _is_issued(item: Item) -> bool:
-    """The host decides all control flow."""
+    """Whether `item` is not control flow, all of which the host decides."""
     return not is_control(item)
 
 
 def _operands(frame: Frame, item: Item) -> list[Array]:
-    """A kernel's operands; copies of those that it overwrites."""
+    """Return a kernel's operands. If it overwrites any, all are copies."""
     plan = frame.plan
     is_overwritten = any(n in plan.replaced for n in item.outputs)
     return frame.copies(item.inputs) if is_overwritten else [frame.view(n) for n in item.inputs]
@@ -126,22 +133,28 @@ class Rank:
     """A device of the mesh.
 
     Attributes:
-        frame: its step; the arena is poison until inputs and constants are placed.
+        frame: its step. The arena is poison until inputs and constants are written.
     """
 
     def __init__(
         self, plan: Schedule, mesh: Mesh, rank: int, launch: Launch, first_rank: Mapping[str, int] | None = None
     ) -> None:
-        """Args: first_rank: as in `Collective`."""
+        """Allocate the arena of rank `rank` of `mesh`.
+
+        Args:
+            launch: runs a kernel.
+            first_rank: as in `Collective`.
+        """
         self.frame = Frame(plan, np.full(plan.arena_bytes, POISON, np.uint8), {})
         self._mesh, self._rank, self._launch, self._first_rank = mesh, rank, launch, first_rank or {}
-        self._lowered = IdentityDict[Item, Lowered]()  # an item of a loop runs often
+        self._lowered = IdentityDict[Item, Lowered]()  # a cache, since an item of a loop runs often
 
     def run(self, number: int) -> Iterator[Request]:
-        """One item of the step, by its number."""
+        """Run item `number` of the step, and yield the requests that involve other ranks."""
         return follow(code_of(self.frame, _is_issued, [number]), self)
 
-    # --- what control flow needs (`control_flow.Engine`) -----------------------------------------------------------------
+    # --- methods of `control_flow.Engine`
+    # ------------------------------------------------------------------------------------
 
     def enter(self, frame: Frame) -> None:
         frame.arena[...] = POISON
@@ -175,11 +188,12 @@ class Rank:
         frame.write(item.outputs, self._launch(item.kernel, self._rank, _operands(frame, item), types))
 
     def _collective(self, frame: Frame, item: Item) -> Iterator[Request]:
-        memory = {BufferRef("operand", place): frame.bytes_of(n) for place, n in enumerate(item.inputs)}
-        for place, number in enumerate(item.outputs):
-            if item.op not in OVERWRITING:  # these write all of their result, which may be their operand
+        memory = {BufferRef("operand", position): frame.bytes_of(n) for position, n in enumerate(item.inputs)}
+        for position, number in enumerate(item.outputs):
+            # OVERWRITING ops write their entire result, which may share bytes with the operand.
+            if item.op not in OVERWRITING:
                 frame.view(number)[...] = poison(frame.plan.buffers[number].type.dtype)
-            memory[BufferRef("result", place)] = frame.bytes_of(number)
+            memory[BufferRef("result", position)] = frame.bytes_of(number)
         if item.scratch is not None:
             memory[SCRATCH] = frame.bytes_of(item.scratch)
             memory[SCRATCH][...] = POISON

@@ -1,7 +1,7 @@
-"""The memory that the reference device needs for a step, estimated before any of it is taken.
+"""An estimate of the memory that the reference device needs for a step, made before it allocates any.
 
-Systems overcommit memory and kill processes that use it, so a step that cannot fit is refused instead. The memory
-of a kernel is that of NumPy's arrays: live values, and the working memory of each operation.
+Operating systems overcommit memory and kill processes that use it, so a step that cannot fit is rejected in advance. A
+kernel needs memory for NumPy arrays: its live values and the temporaries of each operation.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from meshgen.ops.evaluate.memory import body_bytes
 from meshgen.printable import bytes_apart, bytes_text
 from meshgen.runtime.module_file.manifest import Manifest
 
-_RANK_BYTES = 1 << 15  # of Python objects for each simulated rank
+_RANK_BYTES = 1 << 15  # bytes of Python objects per simulated rank (chosen: a generous bound)
 
 
 def require_memory(manifests: Iterable[Manifest], *, alone: bool = False) -> None:
     """Raise RuntimeFailure MG0604 if a step of these modules, run together, does not fit into free memory.
 
-    `alone`: this process runs one rank only, of any of them.
+    Args:
+        alone: this process runs only one rank, which may be of any module.
     """
     free, parts = free_bytes(), list(manifests)
     if alone:
@@ -53,7 +54,7 @@ def out_of_memory() -> Generator[None]:
 
 
 def step_bytes(manifest: Manifest, ranks: int) -> int:
-    """Bytes of a step: the arenas of all ranks, global arguments and results, and the kernel that needs most."""
-    ends = sum(binding.type.nbytes for binding in (*manifest.inputs, *manifest.outputs))
-    kernel = max((body_bytes(body) for body in manifest.plan.kernels.values()), default=0)
-    return ranks * (manifest.plan.arena_bytes + _RANK_BYTES) + ends + kernel
+    """Return the bytes of a step: arenas of all ranks, global arguments and results, and the most expensive kernel."""
+    interface_bytes = sum(binding.type.nbytes for binding in (*manifest.inputs, *manifest.outputs))
+    kernel_bytes = max((body_bytes(body) for body in manifest.plan.kernels.values()), default=0)
+    return ranks * (manifest.plan.arena_bytes + _RANK_BYTES) + interface_bytes + kernel_bytes

@@ -1,8 +1,8 @@
-"""Run the Triton kernels of a module on NumPy arrays with Triton's interpreter: no GPU, no torch.
+"""Execution of a module's Triton kernels on NumPy arrays with Triton's interpreter, without GPU and torch.
 
-The interpreter replaces parts of `triton.language` while it runs, so a process interprets or compiles one
-kernel at a time: a compiler in the same process must hold `INTERPRETER_LOCK`. Everything replaced is
-restored. The source text of a kernel is executed as Python: only if the user chooses the interpreter.
+The interpreter patches `triton.language` while it runs, so a process can only interpret or compile one kernel at a
+time. A compiler in the same process must hold `INTERPRETER_LOCK`. All patches are undone afterwards. The source of a
+kernel is executed as Python, so the user must choose the interpreter explicitly.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ INTERPRETER_LOCK = threading.RLock()
 
 
 class InterpretedKernel:
-    """One kernel. Its source is a Python module with a `triton.jit` function named `entry`."""
+    """A kernel for the interpreter. Its source is a Python module with a `triton.jit` function named `entry`."""
 
     def __init__(self, source_text: str, entry: str) -> None:
-        """Raises MissingError MG0602 without Triton, RuntimeFailure MG0604 if the source cannot be loaded."""
+        """Load the source of a kernel.
+
+        Raises:
+            MissingError: MG0602, Triton is not installed.
+            RuntimeFailure: MG0604, the source cannot be loaded.
+        """
         self.entry = entry
         _require_triton(entry)
         file = f"<meshgen kernel {entry} {len(source_text)}:{zlib.crc32(source_text.encode()):08x}>"
@@ -49,15 +54,14 @@ class InterpretedKernel:
     def launch(
         self, grid: Sequence[int], args: Sequence[Array | np.generic | int], constants: Mapping[str, Any]
     ) -> None:
-        """Run all programs of the grid, in order; arrays are written in place.
+        """Run all programs of the grid in order, and write results in place.
 
         Args:
-            args: the parameters that are not `constexpr`, in order; an array stands for a pointer to its first
-                element and must be contiguous, a NumPy scalar for one to it (as an array without dims would),
-                a Python int for an i32 (i64 where it needs more).
-            constants: the `constexpr` parameters; others are ignored.
+            args: the parameters that are not `constexpr`, in order. A contiguous array is passed as a pointer to its
+                first element, a NumPy scalar like an array without dims, and an int as an i32, or i64 if it is larger.
+            constants: values of `constexpr` parameters; other names are ignored.
         Raises:
-            RuntimeFailure: MG0604, the kernel failed or touched memory outside its arguments.
+            RuntimeFailure: MG0604, the kernel failed or accessed memory outside of its arguments.
         """
         from meshgen.runtime import interpret_triton
 
@@ -65,16 +69,18 @@ class InterpretedKernel:
             raise RuntimeFailure(
                 Diagnostic("MG0604", f"kernel '{self.entry}' takes {len(self._names)} arguments, got {len(args)}")
             )
-        passed = {n: np.asarray(a) if isinstance(a, np.generic) else a for n, a in zip(self._names, args, strict=True)}
-        for name, arg in passed.items():
+        arguments = {
+            n: np.asarray(a) if isinstance(a, np.generic) else a for n, a in zip(self._names, args, strict=True)
+        }
+        for name, arg in arguments.items():
             if isinstance(arg, np.ndarray) and not arg.flags.c_contiguous:
                 raise RuntimeFailure(
                     Diagnostic("MG0604", f"kernel '{self.entry}': the array of '{name}' is not contiguous")
                 )
-        fixed = {name: value for name, value in constants.items() if name in self._constants}
+        constexprs = {name: value for name, value in constants.items() if name in self._constants}
         shape = (*grid, 1, 1, 1)[:3]
         with INTERPRETER_LOCK, np.errstate(all="ignore"):
-            interpret_triton.run(self._function, shape, passed, fixed)
+            interpret_triton.run(self._function, shape, arguments, constexprs)
 
 
 def _require_triton(entry: str) -> None:

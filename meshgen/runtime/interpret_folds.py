@@ -1,6 +1,7 @@
-"""Reductions and scans by a function in Triton's interpreter, on whole arrays: the stock ones call it once per element.
+"""Reductions and scans with a custom function in Triton's interpreter, on entire arrays.
 
-Both halve: of n elements in log2 n calls, neighbours first, as the lanes of a GPU combine them. Imported only by `interpret_triton.py`.
+The stock interpreter calls the function once per element. Here n elements take log2 n calls, and neighbors are combined
+first, as the lanes of a GPU do. Only `interpret_triton.py` imports this module.
 """
 
 from __future__ import annotations
@@ -14,49 +15,54 @@ from meshgen.ops.evaluate.common import Array
 
 
 def reduced_by_halves(rows: Sequence[Array], combine: Callable[[list[Array], list[Array]], list[Array]]) -> list[Array]:
-    """One element of each array, of what its first dim holds."""
-    found = list(rows)
-    while (length := len(found[0])) > 1:
+    """Reduce the first dim of all arrays to one element by combining neighbors, log2 n times."""
+    arrays = list(rows)
+    while (length := len(arrays[0])) > 1:
         half = length // 2
-        merged = combine([x[0 : 2 * half : 2] for x in found], [x[1 : 2 * half : 2] for x in found])
-        found = [np.concatenate([m, x[2 * half :]]) for m, x in zip(merged, found, strict=True)]
-    return [x[0] for x in found]
+        merged = combine([x[0 : 2 * half : 2] for x in arrays], [x[1 : 2 * half : 2] for x in arrays])
+        arrays = [np.concatenate([m, x[2 * half :]]) for m, x in zip(merged, arrays, strict=True)]
+    return [x[0] for x in arrays]
 
 
 def scanned_by_halves(rows: Sequence[Array], combine: Callable[[list[Array], list[Array]], list[Array]]) -> list[Array]:
-    """Running totals along the first dim."""
-    found, distance = list(rows), 1
-    while distance < len(found[0]):  # on whole arrays: Triton's shapes are powers of two
-        merged = combine([np.roll(x, distance, 0) for x in found], found)
-        found = [np.concatenate([x[:distance], m[distance:]]) for m, x in zip(merged, found, strict=True)]
+    """Return the running reduction along the first dim of all arrays."""
+    arrays, distance = list(rows), 1
+    while distance < len(arrays[0]):  # on entire arrays, since Triton's shapes are powers of two
+        merged = combine([np.roll(x, distance, 0) for x in arrays], arrays)
+        arrays = [np.concatenate([x[:distance], m[distance:]]) for m, x in zip(merged, arrays, strict=True)]
         distance *= 2
-    return found
+    return arrays
 
 
-def generic_reduce(self: Any, given: Sequence[Any]) -> list[Any]:
-    """Stands for `ReduceOps.generic_reduce`."""
-    given, axis = self.unravel(given, self.axis)
-    found = reduced_by_halves([np.moveaxis(x.handle.data, axis, 0) for x in given], _combining(self, given))
+def generic_reduce(self: Any, tensors: Sequence[Any]) -> list[Any]:
+    """Replacement of `ReduceOps.generic_reduce`."""
+    tensors, axis = self.unravel(tensors, self.axis)
+    reduced = reduced_by_halves([np.moveaxis(x.handle.data, axis, 0) for x in tensors], _combining(self, tensors))
     if self.keep_dims:
-        found = [
-            np.expand_dims(x, axis if self.axis is not None else tuple(range(given[0].handle.data.ndim))) for x in found
+        reduced = [
+            np.expand_dims(x, axis if self.axis is not None else tuple(range(tensors[0].handle.data.ndim)))
+            for x in reduced
         ]
-    return [self.to_tensor(x if x.ndim else x.item(), one.dtype) for x, one in zip(found, given, strict=True)]
+    return [self.to_tensor(x if x.ndim else x.item(), tensor.dtype) for x, tensor in zip(reduced, tensors, strict=True)]
 
 
-def generic_scan(self: Any, given: Sequence[Any]) -> list[Any]:
-    """Stands for `ScanOps.generic_scan`."""
-    found = scanned_by_halves([np.moveaxis(x.handle.data, self.axis, 0) for x in given], _combining(self, given))
-    return [self.to_tensor(np.moveaxis(x, 0, self.axis), one.dtype) for x, one in zip(found, given, strict=True)]
+def generic_scan(self: Any, tensors: Sequence[Any]) -> list[Any]:
+    """Replacement of `ScanOps.generic_scan`."""
+    scanned = scanned_by_halves([np.moveaxis(x.handle.data, self.axis, 0) for x in tensors], _combining(self, tensors))
+    return [
+        self.to_tensor(np.moveaxis(x, 0, self.axis), tensor.dtype) for x, tensor in zip(scanned, tensors, strict=True)
+    ]
 
 
-def _combining(self: Any, given: Sequence[Any]) -> Callable[[list[Array], list[Array]], list[Array]]:
-    """The function on arrays; a reduction to single numbers combines arrays of one element."""
+def _combining(self: Any, operands: Sequence[Any]) -> Callable[[list[Array], list[Array]], list[Array]]:
+    """Return the combining function on arrays instead of tensors. A full reduction passes arrays of one element."""
 
     def combine(left: list[Array], right: list[Array]) -> list[Array]:
-        tensors = [self.to_tensor(x, one.dtype) for side in (left, right) for x, one in zip(side, given, strict=True)]
-        made = self.combine_fn(*tensors)
-        parts = made if isinstance(made, tuple) else (made,)
+        tensors = [
+            self.to_tensor(x, tensor.dtype) for side in (left, right) for x, tensor in zip(side, operands, strict=True)
+        ]
+        combined = self.combine_fn(*tensors)
+        parts = combined if isinstance(combined, tuple) else (combined,)
         return [np.asarray(part.handle.data).reshape(x.shape) for part, x in zip(parts, left, strict=True)]
 
     return combine

@@ -1,11 +1,11 @@
-"""Triton's interpreter, driven by hand over NumPy arrays, with the numerics of a GPU.
+"""Triton's interpreter, driven over NumPy arrays with the numerics of a GPU.
 
-The stock interpreter keeps bf16 and fp8 as raw bits: it truncates casts and multiplies bit patterns. Here such
-tensors are ml_dtypes arrays, casts round to nearest even, fp8 saturates, dots accumulate in f32, and a load or
-store outside the arguments is an error and not a crash. Imported only by `interpret.py`; needs Triton.
+The stock interpreter keeps bf16 and fp8 as raw bits: it truncates in casts and multiplies bit patterns. Here, such
+tensors are ml_dtypes arrays, casts round to nearest even, fp8 saturates, and dots accumulate in f32. A load or store
+outside of the arguments raises an error instead of crashing. Only `interpret.py` imports this module; it needs Triton.
 
-Differences from a GPU that stay: the order of sums in a dot, transcendental functions (libm against ex2.approx,
-about 1e-6), no fused multiply-add where the source does not ask for one, programs run one after another.
+Remaining differences from a GPU: the order of accumulation in a dot, transcendental functions (libm instead of
+ex2.approx, about 1e-6), no contraction to fused multiply-add, and programs run one after another.
 """
 # pyright: reportPrivateUsage=false, reportAttributeAccessIssue=false
 
@@ -49,7 +49,8 @@ _POINTEES: dict[np.dtype[Any], Any] = {
     np.dtype(np.uint16): tl.uint16, np.dtype(np.uint32): tl.uint32, np.dtype(np.uint64): tl.uint64,
     np.dtype(np.float16): tl.float16, np.dtype(np.float32): tl.float32, np.dtype(np.float64): tl.float64,
 }  # fmt: skip
-_APART = 44  # bits: arguments seem to be so far from each other; offsets of 32 bits and 8-byte elements need 36
+# log2 of the distance of arguments in the kernel's address space; 32-bit offsets of 8-byte elements need 36
+_ADDRESS_BITS = 44
 _MISSING = object()
 Handle = Any  # the interpreter's TensorHandle
 _stock_dtype = stock._get_np_dtype
@@ -67,12 +68,12 @@ def _numpy_dtype(kind: Any) -> np.dtype[Any]:
 
 
 def _widened_to_f32(data: Array) -> Array:
-    """bf16 and fp8 as f32, all else as it is."""
+    """Return bf16 and fp8 data as f32, and other data unchanged."""
     return data.astype(np.float32) if data.dtype in _NARROW.values() else data
 
 
 def _rounded(data: Array, kind: Any) -> Handle:
-    """Data as a tensor of a Triton type: rounded to nearest even; fp8 saturates as `cvt.rn.satfinite` does."""
+    """Convert data to a tensor of a Triton type with rounding to nearest even. fp8 saturates as in `cvt.rn.satfinite`."""
     target = _numpy_dtype(kind)
     if data.dtype != target:
         data = _widened_to_f32(np.asarray(data))
@@ -96,16 +97,16 @@ def _unary(self: Any, arg: Handle, op: Callable[..., Any]) -> Handle:
 
 
 def _fma(self: Any, x: Handle, y: Handle, z: Handle) -> Handle:
-    """One rounding: the product of two f32 is exact in f64."""
+    """Compute a fused multiply-add with one rounding: the product of two f32 numbers is exact in f64."""
     a, b, c = (h.data.astype(np.float64) for h in (x, y, z))
     return _rounded(fma64(a, b, c), z.dtype)
 
 
 def _clamp(self: Any, x: Handle, low: Handle, high: Handle, propagate_nan: Any) -> Handle:
     data, bottom, top = (_widened_to_f32(h.data) for h in (x, low, high))
-    keep = propagate_nan == stock._ir.PROPAGATE_NAN.ALL
-    found = np.clip(data, bottom, top) if keep else np.fmin(np.fmax(data, bottom), top)
-    return _rounded(found, x.dtype)
+    keeps_nan = propagate_nan == stock._ir.PROPAGATE_NAN.ALL
+    clamped = np.clip(data, bottom, top) if keeps_nan else np.fmin(np.fmax(data, bottom), top)
+    return _rounded(clamped, x.dtype)
 
 
 def _dot(self: Any, a: Handle, b: Handle, acc: Handle, *_: Any) -> Handle:
@@ -134,7 +135,7 @@ _LIBDEVICE: dict[str, Callable[..., Any]] = {
 
 
 def _extern(self: Any, library: str, path: str, symbol: str, args: list[Handle], kind: Any, pure: bool) -> Handle:
-    """libdevice: `__nv_tanhf` is the f32 form of `__nv_tanh`. Computed in f64 and rounded once."""
+    """Evaluate a libdevice function in f64 with one final rounding. `__nv_tanhf` is the f32 variant of `__nv_tanh`."""
     name = (
         symbol.removeprefix("__nv_").removeprefix("f") if symbol.startswith("__nv_f") else symbol.removeprefix("__nv_")
     )
@@ -150,9 +151,10 @@ def _extern(self: Any, library: str, path: str, symbol: str, args: list[Handle],
 
 
 class _Memory:
-    """The interpreter's loads and stores, each inside the argument whose pointer it started from; all else of its C module passes through.
+    """The interpreter's loads and stores, with checks that each access stays inside of its argument.
 
-    Kernels see addresses that are far from each other, so that a wrong one never is in another argument.
+    Kernels see widely spaced addresses, so that a wrong address never hits another argument. Other attributes of the
+    interpreter's C module are forwarded.
     """
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
@@ -165,34 +167,34 @@ class _Memory:
         return getattr(self._module, name)
 
     def pointer(self, name: str) -> int:
-        """The address of an argument for a kernel."""
-        return (self._names.index(name) + 1) << _APART
+        """Return the address of an argument in the kernel's address space."""
+        return (self._names.index(name) + 1) << _ADDRESS_BITS
 
     def load(self, ptrs: Array, mask: Array, other: Array, dtype: np.dtype[Any]) -> Array:
         raw = _raw_dtype(dtype)
-        places = self._places_of(ptrs, mask, dtype.itemsize, "reads")
+        places = self._host_addresses(ptrs, mask, dtype.itemsize, "reads")
         return self._module.load(places, mask, np.ascontiguousarray(other).view(raw), raw).view(dtype)
 
     def store(self, ptrs: Array, value: Array, mask: Array) -> None:
-        places = self._places_of(ptrs, mask, value.dtype.itemsize, "writes")
+        places = self._host_addresses(ptrs, mask, value.dtype.itemsize, "writes")
         self._module.store(places, np.ascontiguousarray(value).view(_raw_dtype(value.dtype)), mask)
 
-    def _places_of(self, ptrs: Array, mask: Array, size: int, verb: str) -> Array:
-        """The indices of the elements in the arrays; masked-out elements may be anywhere."""
-        seen = ptrs.astype(np.int64)
-        number = ((seen + (1 << (_APART - 1))) >> _APART) - 1
-        offset = seen - ((number + 1) << _APART)
+    def _host_addresses(self, ptrs: Array, mask: Array, size: int, verb: str) -> Array:
+        """Convert pointers of a kernel to host addresses. Masked-out elements may point anywhere."""
+        addresses = ptrs.astype(np.int64)
+        argument = ((addresses + (1 << (_ADDRESS_BITS - 1))) >> _ADDRESS_BITS) - 1
+        offset = addresses - ((argument + 1) << _ADDRESS_BITS)
         used = np.broadcast_to(mask, ptrs.shape).astype(bool)
-        known = (number >= 0) & (number < len(self._names))
-        number = np.where(known, number, 0)
-        bad = used & ~(known & (offset >= 0) & (offset + size <= self._sizes[number]))
-        if bad.any():
-            names = " and ".join(f"'{self._names[n]}'" for n in np.unique(number[bad]))
+        is_argument = (argument >= 0) & (argument < len(self._names))
+        argument = np.where(is_argument, argument, 0)
+        outside = used & ~(is_argument & (offset >= 0) & (offset + size <= self._sizes[argument]))
+        if outside.any():
+            names = " and ".join(f"'{self._names[n]}'" for n in np.unique(argument[outside]))
             raise RuntimeFailure(
-                Diagnostic("MG0604", f"the kernel {verb} outside of {names} ({int(bad.sum())} of {int(used.sum())} elements)",
+                Diagnostic("MG0604", f"the kernel {verb} outside of {names} ({int(outside.sum())} of {int(used.sum())} elements)",
                            hint="a mask is missing or wrong")
             )  # fmt: skip
-        return (self._places[number] + offset).astype(np.uint64)
+        return (self._places[argument] + offset).astype(np.uint64)
 
 
 def _raw_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -203,7 +205,7 @@ def _raw_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 class _Patches:
-    """Attributes that were replaced, to be put back in reverse order."""
+    """Replaced attributes, which are restored in reverse order."""
 
     def __init__(self) -> None:
         self._old: list[tuple[Any, str, Any]] = []
@@ -228,18 +230,18 @@ _BUILDER: dict[str, Any] = {
     "create_dot": _dot, "create_erf": _erf, "create_extern_elementwise": _extern, "get_bf16": _bf16_constant,
     "create_fabs": lambda self, arg: _unary(self, arg, np.abs),
     "create_rsqrt": lambda self, arg: _unary(self, arg, lambda x: 1 / np.sqrt(x)),
-    "create_minnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmin),  # NaN loses, as `min.f32` has it
+    "create_minnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmin),  # a NaN operand loses, as in `min.f32`
     "create_maxnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmax),
 }  # fmt: skip
 
 
 def _patch_tensor(tensor: Any, scope: Any) -> None:
-    _stock_patch_tensor(tensor, scope)  # its __index__ fails on 1-element arrays from NumPy 2.4 on
+    _stock_patch_tensor(tensor, scope)  # Triton's `__index__` fails for arrays of one element since NumPy 2.4
     scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
 
 
 def _call_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """A call of another `triton.jit` function from inside a kernel."""
+    """Call another `triton.jit` function from inside of a kernel."""
     kwargs.pop("_semantic", None)
     return rewritten(self.fn)(*args, **kwargs)
 
@@ -257,7 +259,8 @@ def _interpreting(memory: _Memory) -> Generator[None]:
         patches.set(JITFunction, "__call__", _call_helper)
         patches.set(stock.ReduceOps, "generic_reduce", interpret_folds.generic_reduce)
         patches.set(stock.ScanOps, "generic_scan", interpret_folds.generic_scan)
-        # A function that sees both names of the language, so that helpers of triton.language are served too.
+        # Both names of the language are globals of this function, so that helpers in triton.language are patched as
+        # well.
         scope = stock._patch_lang(types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core}))
         _patch_libdevice(scope)
         yield
@@ -268,7 +271,7 @@ def _interpreting(memory: _Memory) -> Generator[None]:
 
 
 def _patch_libdevice(scope: Any) -> None:
-    """Serve CUDA's libdevice, also under its portable name, which holds empty functions only."""
+    """Patch CUDA's libdevice, and its portable module, which only has empty functions."""
     from triton.language.extra import libdevice as portable
     from triton.language.extra.cuda import libdevice
 
@@ -280,7 +283,7 @@ def _patch_libdevice(scope: Any) -> None:
 
 @lru_cache(maxsize=256)
 def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its assignments turned into tensors, over a copy of its globals: those stay clean."""
+    """Return the function with assignments converted to tensors. It has its own globals; the originals are unchanged."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef), "triton.jit takes functions only"
@@ -306,10 +309,10 @@ def _argument(value: Array | int, address: int) -> Any:
 
 
 def run(kernel: Any, grid: tuple[int, ...], args: Mapping[str, Array | int], constants: Mapping[str, Any]) -> None:
-    """All programs of a launch, in order. The caller holds the lock.
+    """Run all programs of a launch in order. The caller holds the lock.
 
     Raises:
-        RuntimeFailure: MG0604 with what Triton or the kernel said.
+        RuntimeFailure: MG0604, with the error text of Triton or the kernel.
     """
     arrays = {name: arg for name, arg in args.items() if isinstance(arg, np.ndarray)}
     memory = _Memory(arrays)
@@ -319,10 +322,10 @@ def run(kernel: Any, grid: tuple[int, ...], args: Mapping[str, Array | int], con
         values = {name: _argument(arg, memory.pointer(name) if name in arrays else 0) for name, arg in args.items()}
         builder = stock.interpreter_builder
         builder.set_grid_dim(*grid)
-        place: tuple[int, ...] = ()
+        program: tuple[int, ...] = ()
         try:
-            for place in np.ndindex(*grid):
-                builder.set_grid_idx(*place)
+            for program in np.ndindex(*grid):
+                builder.set_grid_idx(*program)
                 function(**values, **constants)
         except MeshgenError:
             raise
@@ -330,7 +333,7 @@ def run(kernel: Any, grid: tuple[int, ...], args: Mapping[str, Array | int], con
             raise RuntimeFailure(
                 Diagnostic(
                     "MG0604",
-                    f"kernel '{kernel.fn.__name__}' failed in the interpreter, program {list(place)} of {list(grid)}: "
+                    f"kernel '{kernel.fn.__name__}' failed in the interpreter, program {list(program)} of {list(grid)}: "
                     f"{type(error).__name__}: {error}",
                 )
             ) from error

@@ -1,4 +1,4 @@
-"""The code of a module's kernels: source, PTX and binaries, by kernel and architecture."""
+"""The code of a module's kernels by kernel and architecture: source, PTX and binaries."""
 
 from __future__ import annotations
 
@@ -12,22 +12,31 @@ from meshgen.runtime.module_file.members import Members
 
 @dataclass(frozen=True)
 class KernelCode:
-    """What the file of a module has of its kernels."""
+    """The kernels of a module, and the members of its file that hold their code."""
 
     members: Members
     kernels: Mapping[str, Kernel]
 
     def source(self, name: str, arch: str = "") -> str:
-        """Triton source, or that for an architecture; empty if there is none. Raises UsageError MG0001 for an unknown kernel."""
+        """Return the Triton source of a kernel, optionally the version for `arch`, or an empty text if it has none.
+
+        Raises:
+            UsageError: MG0001, unknown kernel.
+        """
         file = self._kernel(name).on(arch).source
         return bytes(self.members[file]).decode() if file else ""
 
     def cubin(self, name: str, arch: str) -> bytes:
-        """The binary. Raises as `source`, and MissingError MG0602 if there is none for the architecture."""
+        """Return the binary of a kernel.
+
+        Raises:
+            UsageError: MG0001, unknown kernel.
+            MissingError: MG0602, the kernel was not compiled for `arch`.
+        """
         return bytes(self.members[self._binary(name, arch).file])
 
     def ptx(self, name: str, arch: str) -> str:
-        """The PTX of which the binary was assembled. Raises as `cubin`."""
+        """Return the PTX from which the binary was assembled. Raises the same errors as `cubin`."""
         if not (file := self._binary(name, arch).ptx):
             text = f"the module has no PTX of kernel '{name}'"
             raise MissingError(Diagnostic("MG0602", text, hint="compile it again: older modules have cubins only"))
@@ -47,6 +56,6 @@ class KernelCode:
 
 
 def no_kernel(name: str, names: Sequence[str]) -> UsageError:
-    """The error for an unknown kernel."""
+    """Return the error for an unknown kernel."""
     hint = f"known kernels are {', '.join(names) or 'none'}"
     return UsageError(Diagnostic("MG0001", f"unknown kernel '{name}'", hint=hint))

@@ -1,4 +1,6 @@
-"""Launchers of one kernel on the CPU: its body on NumPy, its Triton source in the interpreter, its PTX on the emulated GPU."""
+"""Functions that launch one kernel on the CPU: its body in NumPy, its Triton source in the interpreter, or its emulated
+PTX.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from meshgen.runtime.simulate import rank_handlers
 if TYPE_CHECKING:
     from meshgen.runtime.emulate import EmulatedKernel
 
-POISON = 0xFF  # as every byte: NaN in any float type
+POISON = 0xFF  # the value of every byte, which is NaN in all float types
 Array = np.ndarray[Any, Any]
 # (kernel, rank, operands, result types) -> results
 Launch = Callable[[str, int, Sequence[Array], Sequence[TensorType]], Sequence[Array]]
 
 
 def evaluated(manifest: Manifest) -> Launch:
-    """Launcher that evaluates the bodies of kernels, op by op."""
+    """Return a launch function that evaluates the bodies of kernels op by op."""
     mesh, bodies = manifest.mesh, manifest.plan.kernels
     evaluators = [Evaluator(rank_handlers(mesh, rank)) for rank in range(mesh.size)]
 
@@ -35,9 +37,12 @@ def evaluated(manifest: Manifest) -> Launch:
 
 
 def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
-    """Launcher of generated Triton source, as on a GPU. This executes the text.
+    """Return a launch function that executes the generated Triton source in the interpreter.
 
-    A kernel without a source runs as its body, as it does on any device. Raises MissingError without Triton.
+    It evaluates the body of a kernel without source, as every device does.
+
+    Raises:
+        MissingError: MG0602, Triton is not installed.
     """
     from meshgen.runtime.interpret import InterpretedKernel
 
@@ -48,8 +53,8 @@ def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
         if name not in kernels:
             return by_body(name, rank, operands, types)
         results = before_launch(manifest.plan.kernels[name], operands)
-        how = manifest.kernels[name]
-        kernels[name].launch(how.grid, arguments(how, manifest.mesh, rank, operands, results), how.constants)
+        kernel = manifest.kernels[name]
+        kernels[name].launch(kernel.grid, arguments(kernel, manifest.mesh, rank, operands, results), kernel.constants)
         return results
 
     return launch
@@ -58,35 +63,35 @@ def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
 def emulated(
     manifest: Manifest, codes: Mapping[str, EmulatedKernel], *, races: bool = False, issues: int = 0
 ) -> Launch:
-    """Launcher of PTX on the emulated GPU. A kernel without code runs as its body."""
+    """Return a launch function that runs PTX on the emulated GPU. It evaluates the body of a kernel without code."""
     by_body = evaluated(manifest)
 
     def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
         if name not in codes:
             return by_body(name, rank, operands, types)
         results = before_launch(manifest.plan.kernels[name], operands)
-        how = manifest.kernels[name]
-        args = arguments(how, manifest.mesh, rank, operands, results)
-        codes[name].launch(args, [param.kind == "result" for param in how.params], races=races, issues=issues)
+        kernel = manifest.kernels[name]
+        args = arguments(kernel, manifest.mesh, rank, operands, results)
+        codes[name].launch(args, [param.kind == "result" for param in kernel.params], races=races, issues=issues)
         return results
 
     return launch
 
 
 def arguments(kernel: Kernel, mesh: Mesh, rank: int, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """Launch parameters in order: operands, results, and the device's place on the mesh."""
+    """Return the launch parameters in order: operands, results, and the device's coordinates on the mesh."""
     values = {"operand": operands, "result": results}
     return [mesh.index(rank, p.axes) if p.kind == "coordinate" else values[p.kind][p.index] for p in kernel.params]
 
 
 def before_launch(body: Graph, operands: Sequence[Any]) -> list[Array]:
-    """Results as they are before a launch: poison, or the operand that is updated in place."""
-    found = [poisoned(value.type) for value in body.outputs]
-    for number, (first, *_) in updates(body).items():
-        found[number][...] = operands[body.inputs.index(first.operands[0])]
-    return found
+    """Return the contents of the results before a launch: poison, or a copy of the operand that is updated in place."""
+    results = [poisoned(value.type) for value in body.outputs]
+    for index, (first, *_) in updates(body).items():
+        results[index][...] = operands[body.inputs.index(first.operands[0])]
+    return results
 
 
 def poisoned(kind: TensorType) -> Array:
-    """An array of poison, which reveals unwritten elements."""
+    """Return an array of poison, which reveals elements that are never written."""
     return np.full(kind.nbytes, POISON, np.uint8).view(kind.numpy_dtype).reshape(kind.sizes)

@@ -1,4 +1,4 @@
-"""The interface of loaded modules to the engines that run them and to sessions, and one step as an engine takes it."""
+"""Interfaces between loaded modules, the engines that run them, and sessions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 
 Array = np.ndarray[Any, Any]
-Results = list[list[Array]]  # of each mesh
+Results = list[list[Array]]  # one list per mesh
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A module of one mesh: its manifest, its constants by buffer, and its files."""
+    """A module of one mesh as engines need it.
+
+    Attributes:
+        constants: buffer index -> array.
+        member: returns the contents of a member of the module's file.
+    """
 
     manifest: Manifest
     constants: Mapping[int, Array]
@@ -29,7 +34,7 @@ class Loaded:
 
 
 class LoadedPart(Protocol):
-    """The module of one mesh, as `LoadedModule` is one."""
+    """The module of one mesh, as sessions need it. `LoadedModule` implements it."""
 
     @property
     def manifest(self) -> Manifest: ...
@@ -38,7 +43,7 @@ class LoadedPart(Protocol):
 
 
 class LoadedEntry(Protocol):
-    """The interface of a loaded module to sessions."""
+    """The module of one entry function, as sessions need it. `LoadedModule` implements it."""
 
     @property
     def parts(self) -> Sequence[LoadedPart]: ...
@@ -58,7 +63,7 @@ class LoadedEntry(Protocol):
 
 
 class Executor(Protocol):
-    """The interface of an executor whose devices stay ready between steps."""
+    """An executor whose devices stay ready between steps."""
 
     def run(self, args: Sequence[Sequence[Array]]) -> Results: ...
     def close(self) -> None: ...
@@ -67,12 +72,12 @@ class Executor(Protocol):
 
 @dataclass(eq=False)
 class Prepared:
-    """What a loaded module keeps between its steps.
+    """State that a loaded module keeps between its steps.
 
     Attributes:
-        compared: the devices on which all ranks are known to run this module.
-        executor: prepared for steps on GPUs.
-        release: retires the executor with the module.
+        compared: devices for which all ranks have been checked to run the same module.
+        executor: an executor that is prepared for steps on GPUs.
+        release: closes the executor together with the module.
     """
 
     compared: set[str] = field(default_factory=set[str])
@@ -85,10 +90,10 @@ class Run:
     """One step of a program.
 
     Attributes:
-        prepared: belongs to the loaded module; an engine that keeps devices between steps keeps them there.
-        parts, args: of each mesh its module, and the arguments of its plan.
+        prepared: state of the loaded module, where an engine keeps devices between steps.
+        parts, args: module and plan arguments of each mesh.
         emulation: options of emulated GPUs.
-        world: the ranks, one of which is this process's; None: all are.
+        world: all ranks if a launcher started several processes, or None if this process runs all ranks.
     """
 
     prepared: Prepared

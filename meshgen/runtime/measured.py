@@ -1,9 +1,9 @@
-"""Times of a step on the host: when each rank ran each kernel and collective, by the clock of this process.
+"""Recording of a step on the host: when each rank ran each kernel and collective, by the clock of this process.
 
     with measured() as spans:
         module.run(args)
 
-Ranks in one process run one after the other, so their times say what this machine did, not what GPUs would take.
+Ranks in one process run one after the other, so the times describe this host, not GPUs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from meshgen.runtime.plan import Item
 
 @dataclass(frozen=True)
 class Span:
-    """An item on a rank of a mesh, in seconds since the first began. A collective ends when the rank has what it needs of it."""
+    """The run of an item on a rank, in seconds since the start of the recording.
+
+    A collective ends when the rank has its results.
+    """
 
     mesh: str
     rank: int
@@ -33,7 +36,7 @@ _SPANS: ContextVar[list[Span] | None] = ContextVar("spans", default=None)
 
 @contextmanager
 def measured() -> Generator[list[Span]]:
-    """Record the items that the reference device and the interpreter run inside."""
+    """Record the items that the reference device and the interpreter run in this context."""
     spans: list[Span] = []
     token = _SPANS.set(spans)
     begin = time.perf_counter()
@@ -46,7 +49,7 @@ def measured() -> Generator[list[Span]]:
 
 @contextmanager
 def timed(mesh: str, rank: int, item: Item) -> Generator[None]:
-    """Record an item, if anybody measures."""
+    """Record the run of an item, if a `measured` context is active."""
     begin = time.perf_counter()
     yield
     if (spans := _SPANS.get()) is not None:

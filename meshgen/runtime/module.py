@@ -1,4 +1,4 @@
-"""A loaded module: the program's interface, and running it."""
+"""Loaded modules: the interface of a compiled program, and functions that run it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from meshgen.runtime.module_file.stage_texts import stage_of
 from meshgen.runtime.open_program import Argument
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.processes import bootstrap
-from meshgen.runtime.processes.ranks import require_same, told
+from meshgen.runtime.processes.ranks import propagating_failures, require_same
 from meshgen.runtime.sizes import Given, bound, refuse_other_count
 from meshgen.runtime.validation.checker import check
-from meshgen.runtime.views import Viewed
+from meshgen.runtime.views import ModuleReports
 
 if TYPE_CHECKING:
     from meshgen.runtime.emulate import EmulatedKernel
@@ -43,8 +43,8 @@ Array = np.ndarray[Any, Any]
 DEVICES = tuple(ENGINES)
 
 
-class LoadedModule(Viewed):
-    """A module that is ready to run. Made by `load`."""
+class LoadedModule(ModuleReports):
+    """A module that is ready to run, as returned by `load`."""
 
     def __init__(self, container: Members, manifest: Manifest, constants: Mapping[int, Array],
                  weights: Mapping[str, Array]) -> None:  # fmt: skip
@@ -59,15 +59,15 @@ class LoadedModule(Viewed):
 
     @property
     def entries(self) -> Mapping[str, LoadedModule]:
-        """The entry functions of the file that it was loaded from, itself among them, by name."""
+        """Return the entry functions of the module's file by name, including this one."""
         return self._entries or {self.name: self}
 
     def among(self, entries: Mapping[str, LoadedModule], is_chosen: bool) -> None:
-        """Record the entry functions of its file, and whether it is the default one."""
+        """Record the entry functions of the file, and whether this one is the default."""
         self._entries, self._is_chosen = entries, is_chosen
 
     def require_entry(self) -> None:
-        """Raise UsageError MG0001 if the module has several entry functions, and none was chosen."""
+        """Raise UsageError MG0001 if the module has several entry functions and the caller has not chosen one."""
         if not self._is_chosen:
             names = [*self.entries]
             hint = f"choose one: --entry {names[0]}, in Python load(path, entry={names[0]!r})"
@@ -80,7 +80,7 @@ class LoadedModule(Viewed):
 
     @property
     def members(self) -> Members:
-        """The members of its file."""
+        """Return the members of the module's file."""
         return self._container
 
     @property
@@ -93,17 +93,17 @@ class LoadedModule(Viewed):
 
     @property
     def parts(self) -> tuple[LoadedModule, ...]:
-        """The module of each mesh: this one."""
+        """Return the module of each mesh: only this one, for a program on one mesh."""
         return (self,)
 
     @property
     def meshes(self) -> tuple[Mesh, ...]:
-        """The mesh of each part."""
+        """Return the mesh of each part."""
         return tuple(part.mesh for part in self.parts)
 
     @property
     def ranks(self) -> int:
-        """Number of devices."""
+        """Return the number of devices."""
         return self.mesh.size
 
     @property
@@ -112,22 +112,22 @@ class LoadedModule(Viewed):
 
     @property
     def place(self) -> str:
-        """The mesh and ranks, for display."""
+        """Return the ranks and the mesh as text, for display."""
         ranks = self.mesh.size if self.mesh.is_static else "?"
         return f"{ranks} rank{'' if ranks == 1 else 's'} of {self.mesh}"
 
     def record(self) -> dict[str, Any]:
-        """The compiler's report, as of `explain --json`, without how the module was planned (`planned`)."""
+        """Return the compiler's report in the form of `explain --json`, without the planning options (`planned`)."""
         return {name: value for name, value in self.manifest.report.items() if name != "planned"}
 
     @property
     def planned(self) -> Mapping[str, Any]:
-        """The options that the program was planned with, and the places of its operations; empty if unknown."""
+        """Return the options with which the program was planned, and the locations of its operations, or {} if unknown."""
         return self.manifest.report.get("planned", {})
 
     @property
     def target(self) -> str:
-        """What it was compiled for: `cpu`, or `cuda:` and architectures."""
+        """Return the compilation target: `cpu`, or `cuda:` followed by architectures."""
         if isinstance(target := self.planned.get("target"), str):
             return target
         architectures = ",".join(self.manifest.toolchain)
@@ -135,17 +135,17 @@ class LoadedModule(Viewed):
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """All arguments of the program."""
+        """Return all arguments of the program."""
         return self.manifest.inputs
 
     @property
     def inputs(self) -> tuple[Binding, ...]:
-        """The arguments that callers pass: those whose values the module does not store."""
+        """Return the arguments that callers pass: all arguments except those whose values the module stores."""
         return tuple(b for b in self.bindings if not b.stored)
 
     @property
     def input_names(self) -> list[str]:
-        """The names of `inputs`."""
+        """Return the names of `inputs`."""
         return [b.name for b in self.inputs]
 
     @property
@@ -158,19 +158,19 @@ class LoadedModule(Viewed):
 
     @property
     def stages(self) -> dict[str, str]:
-        """Text of each stage that the module keeps."""
+        """Return the text of each compilation stage that the module stores, by stage."""
         return {stage: complete_text(self._container, n) for n in self._container if (stage := stage_of(n))}
 
     def source(self, kernel: str, arch: str = "") -> str:
-        """Triton source of a kernel, or that for an architecture; empty if it has none. Raises UsageError MG0001 for an unknown kernel."""
+        """Return the Triton source of a kernel (its version for `arch`, if given), or "". Raises UsageError MG0001."""
         return self._code.source(kernel, arch)
 
     def cubin(self, kernel: str, arch: str) -> bytes:
-        """Binary of a kernel. Raises as `source`, and MissingError MG0602 if it has none for the architecture."""
+        """Return the binary of a kernel. Raises UsageError MG0001, or MissingError MG0602 if it has none for `arch`."""
         return self._code.cubin(kernel, arch)
 
     def ptx(self, kernel: str, arch: str) -> str:
-        """The PTX of a kernel, of which the binary was assembled. Raises as `cubin`."""
+        """Return the PTX from which the binary of a kernel was assembled. Raises the same errors as `cubin`."""
         return self._code.ptx(kernel, arch)
 
     @property
@@ -179,22 +179,22 @@ class LoadedModule(Viewed):
 
     @property
     def call(self) -> Signature | None:
-        """What callers of the whole program pass and get, if that is more than arrays in order."""
+        """Return the structures that callers pass and get, or None if these are plain arrays in order."""
         return self.manifest.call
 
     @property
     def state(self) -> State | None:
-        """The donated arguments with their next values; None in a module that was written without a signature."""
+        """Return the donated arguments with their next values, or None if the module was written without a signature."""
         return self.manifest.state
 
     @property
     def input_types(self) -> dict[str, TensorType]:
-        """The global types of `inputs` by name."""
+        """Return the global types of `inputs`, by name."""
         return {b.name: b.type for b in self.inputs}
 
     @cached_property
     def signature(self) -> Signature:
-        """What callers pass and get: weights in the module are not passed."""
+        """Return the structures that callers pass and get, without the weights that the module stores."""
         call = self.call
         if call is None:
             return signature_of(self.input_names)
@@ -202,10 +202,11 @@ class LoadedModule(Viewed):
 
     @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run one step as the compiled program is called: global arrays in the structures of its parameters.
+        """Run one step with the arguments of the compiled program: global arrays in the structures of its parameters.
 
-        Returns the structure that the program returned. Its objects are of the classes of those in the arguments, else
-        records with the same fields: a module names classes and imports none. Raises ArgumentError MG0601, and as `run`.
+        Returns the structure that the program returned. Its objects have the classes of the argument's objects, or else
+        are records with equal fields, because a module stores only class names. Raises ArgumentError MG0601, and as
+        `run`.
         """
         self.require_entry()
         arrays = bound_arrays(self.signature, self.input_types, args, kwargs)
@@ -216,16 +217,16 @@ class LoadedModule(Viewed):
         return f"{type(self).__name__}({self.name!r}, {meshes}, {len(self.input_types)} inputs)"
 
     def __copy__(self) -> LoadedModule:
-        return self  # nothing of it changes; `copies.py` says how it is pickled
+        return self  # immutable; `copies.py` implements pickling
 
     def __deepcopy__(self, memo: Any) -> LoadedModule:
         return self
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
-        """This module, with sizes for its open mesh axes; it has no open dims.
+        """Return this module with sizes for its open mesh axes. It has no open tensor dims.
 
-        Raises as `load` for the mesh, and ArgumentError MG0601 for shapes that differ from those of its inputs.
+        Raises as `load` for the mesh, and ArgumentError MG0601 if `args` contradicts the shapes of its inputs.
         """
         kinds, shapes = {binding.name: binding.type for binding in self.bindings}, shapes_given(args)
         faults = [
@@ -239,32 +240,32 @@ class LoadedModule(Viewed):
         return self.on(mesh)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
-        """This module on these meshes: see `load`."""
-        (own,) = bound((self.mesh,), mesh, devices)
+        """Return this module for other sizes of its mesh, as in `load`."""
+        (bound_mesh,) = bound((self.mesh,), mesh, devices)
         if devices is not None:
-            refuse_other_count((own,), devices)
-        if own == self.mesh:
+            refuse_other_count((bound_mesh,), devices)
+        if bound_mesh == self.mesh:
             return self
-        if own.is_static:
-            check(self.manifest.plan, own)
-        other = LoadedModule(self._container, replace(self.manifest, mesh=own), self._constants, self._weights)
-        return other.viewed_by(self.viewer)
+        if bound_mesh.is_static:
+            check(self.manifest.plan, bound_mesh)
+        module = LoadedModule(self._container, replace(self.manifest, mesh=bound_mesh), self._constants, self._weights)
+        return module.viewed_by(self.viewer)
 
     @at_callers_line
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
-        """Run one step on all ranks in this process; on one of them where a launcher has started a process for each.
+        """Run one step. It runs all ranks in this process, or only one if a launcher started one process per rank.
 
-        Every process is given the global arguments, of which it uses its rank's part, and gets the global results.
+        Every process passes the global arguments, of which it uses the shards of its rank, and gets the global results.
 
         Args:
             args: global arrays in the order of `inputs`, or by name.
-            device: `reference` evaluates kernels with NumPy; `interpret` runs their Triton source, which is
-                code from the module, on the CPU; `emulate`, or an `Emulation`, runs the PTX on emulated GPUs; `cuda` on GPUs.
+            device: `reference` evaluates kernels with NumPy; `interpret` executes their Triton source, code from the
+                module, on the CPU; `emulate`, or an `Emulation`, runs their PTX on emulated GPUs; `cuda` runs on GPUs.
         Raises:
-            ArgumentError: MG0601, with everything that does not fit.
+            ArgumentError: MG0601, with all arguments that do not match.
             MissingError: MG0602, the device is missing.
             ShardingError: MG0201, the size of a mesh axis is unknown.
-            RuntimeFailure: MG0604, it does not fit into memory; MG0608, a kernel faults; MG0609, a rank is lost;
+            RuntimeFailure: MG0604, the step does not fit into memory; MG0608, a kernel faults; MG0609, a rank is lost;
                 MG0610, other processes run another module.
         """
         self.require_entry()
@@ -273,29 +274,30 @@ class LoadedModule(Viewed):
         name, emulation = ("emulate", device) if isinstance(device, Emulation) else (device, Emulation())
         if name not in ENGINES:
             raise UsageError(Diagnostic("MG0001", f"unknown device '{name}'", hint=f"use one of {', '.join(DEVICES)}"))
-        with told(world), out_of_memory():
+        with propagating_failures(world), out_of_memory():
             if world:
                 refuse_other_count(self.meshes, world.size, "processes were started by a launcher")
                 require_same(world, self._prepared, self.name, self._container, self.meshes, name)
-            given = arrays_of(self.inputs, args)
+            arrays = arrays_of(self.inputs, args)
             self.require_memory()
             parts = [part.loaded for part in self.parts]
-            run = Run(self._prepared, parts, [part.filled(given) for part in self.parts], emulation, world)
+            run = Run(self._prepared, parts, [part.filled(arrays) for part in self.parts], emulation, world)
             return self._in_order(ENGINES[name](run))
 
     @at_callers_line
     def session(
         self, device: str | Emulation = "reference", weights: Weights = None, *, ignore_extra: bool = False
     ) -> Session:
-        """This module, and the other entry functions of its file, with weights and state that stay on the devices.
+        """Return a session of the file's entry functions, with weights and state that stay on the devices.
 
         Args:
-            device: as of `run`.
-            weights: arguments that are not passed: global arrays by name, or the path of a safetensors file, of several, or of a
-                folder of them or its index, of which each rank reads its shards. Files must have all parameters of the model.
-            ignore_extra: leave out tensors that the program does not take.
+            device: as in `run`.
+            weights: values of arguments that calls do not pass: global arrays by name, or the path of safetensors
+                files, a folder of them or its index. Each rank reads its shards. Files must have all parameters of the
+                model.
+            ignore_extra: ignore tensors that the program does not have.
         Raises:
-            UsageError: MG0001, MG0002; ArgumentError: MG0601, weights that do not fit, are missing or left over; and as `run`.
+            UsageError: MG0001, MG0002; ArgumentError: MG0601, missing, unknown or mismatched weights; and as `run`.
         """
         from meshgen.runtime.sessions.session import Session
         from meshgen.runtime.sessions.session_devices import devices_of
@@ -305,7 +307,7 @@ class LoadedModule(Viewed):
         return Session(modules, chosen, devices_of(modules, device), weights, ignore_extra=ignore_extra)
 
     def weight(self, name: str) -> Array:
-        """The global array of an argument that the module stores. Raises KeyError for an unknown name."""
+        """Return the global array of an argument that the module stores. Raises KeyError for an unknown name."""
         for part in self.parts:
             if name in part._weights:
                 return part._weights[name]
@@ -313,36 +315,36 @@ class LoadedModule(Viewed):
 
     @property
     def loaded(self) -> Loaded:
-        """The part of a module of one mesh that engines need."""
-        container = self._container  # not the module: engines may keep this as long as that lives
+        """Return the parts of a module of one mesh that engines need."""
+        container = self._container  # not `self`: engines may keep this function until the module is deleted
         return Loaded(self.manifest, self._constants, lambda name: bytes(container[name]))
 
-    def filled(self, given: Mapping[str, Array]) -> list[Array]:
-        """All arguments of the plan, stored ones included, of those that callers pass to the program."""
-        return [self._weights[b.name] if b.stored else given[b.name] for b in self.manifest.inputs]
+    def filled(self, passed: Mapping[str, Array]) -> list[Array]:
+        """Return all arguments of the plan: stored ones, and those that callers passed, by name."""
+        return [self._weights[b.name] if b.stored else passed[b.name] for b in self.manifest.inputs]
 
     def _in_order(self, results: Sequence[list[Array]]) -> list[Array]:
-        """The results of all meshes in the order of the program's."""
+        """Return the results of all meshes in the order of the program's outputs."""
         return results[0]
 
     def require_memory(self) -> None:
-        """Raises RuntimeFailure MG0604 where a step does not fit into this machine's memory."""
+        """Raise RuntimeFailure MG0604 if a step does not fit into the memory of this machine."""
         require_memory((part.manifest for part in self.parts), alone=bootstrap.world() is not None)
 
     def require_sizes(self) -> None:
-        """Raises ShardingError MG0201 while the number of devices along an axis is unknown."""
+        """Raise ShardingError MG0201 if the size of a mesh axis is unknown."""
         if unknown := [axis.name for axis in self.mesh.axes if axis.size is None]:
             hint = f"load(path, mesh={{'{unknown[0]}': 2}}) or meshgen run --mesh {unknown[0]}=2 sets it"
             texts = [f"the size of mesh axis '{name}' is unknown until load" for name in unknown]
             raise ShardingError(*(Diagnostic("MG0201", text, hint=hint) for text in texts))
 
     def emulated_kernels(self, arch: str = "") -> dict[str, EmulatedKernel]:
-        """The kernels that have code, for the emulated GPU; `arch` as of `Emulation`. Raises as `ptx`, and MG0608."""
+        """Return the kernels with code as emulated kernels. `arch` is as in `Emulation`. Raises as `ptx`, and MG0608."""
         from meshgen.runtime.emulate import EmulatedKernel
 
         kernels = self.manifest.kernels
-        arch = arch or first_arch(kernels) or "sm_90"  # without any, the error names one to compile for
-        coded = [name for name, kernel in kernels.items() if kernel.source]
+        arch = arch or first_arch(kernels) or "sm_90"  # without code, the error names this architecture
+        names = [name for name, kernel in kernels.items() if kernel.source]
         return {
-            name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name, arch)) for name in coded
+            name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name, arch)) for name in names
         }

@@ -1,4 +1,4 @@
-"""A loaded module with open sizes: it selects the specialisation for given sizes, or compiles one."""
+"""Loaded modules with open sizes, which select or compile the specialization for given sizes."""
 
 from __future__ import annotations
 
@@ -30,19 +30,23 @@ from meshgen.runtime.validation.checked import reading
 from meshgen.runtime.views import Views
 
 Array = np.ndarray[Any, Any]
-# Compiles the members of a specialisation: the program on these meshes, with these shapes of inputs.
+# Compiles the program for given sizes of mesh axes and shapes of inputs. Returns the members of the specialization.
 Specialise = Callable[["OpenModule", Sizes], Mapping[str, bytes]]
 
 
 class OpenModule(LoadedModule):
-    """A module with open sizes, made by `load`. A call takes the sizes of tensor dims from the arguments.
+    """A module with open sizes, as returned by `load`. A call takes the sizes of tensor dims from the arguments.
 
-    Attributes that depend on sizes (`manifest`, `schedule`, ...) are those of a specialisation: see `at`.
+    Attributes that depend on sizes (`manifest`, `schedule`, ...) belong to a specialization: see `at`.
     """
 
     def __init__(self, container: Members, program: OpenProgram, members: Mapping[str, str],
                  specialise: Specialise | None) -> None:  # fmt: skip
-        """`members` are the names of members by digest."""
+        """Start without loaded specializations.
+
+        Args:
+            members: digest -> name of the member in the file.
+        """
         self.program = program
         self._meshes = program.meshes
         self._container = container
@@ -52,7 +56,7 @@ class OpenModule(LoadedModule):
 
     @property
     def manifest(self) -> Manifest:
-        """Raises ShardingError MG0201 or ArgumentError MG0601 with the sizes that are missing."""
+        """Return the manifest. Raises ShardingError MG0201 or ArgumentError MG0601 if sizes are missing."""
         return self.at().manifest
 
     @property
@@ -69,35 +73,35 @@ class OpenModule(LoadedModule):
 
     @property
     def place(self) -> str:
-        """The mesh, for display."""
+        """Return the meshes as text, for display."""
         return " and ".join(f"@{mesh.name} {mesh}" if len(self.meshes) > 1 else str(mesh) for mesh in self.meshes)
 
     def record(self) -> dict[str, Any]:
-        """Empty: specialisations have one each."""
+        """Return an empty report, since each specialization has its own."""
         return {}
 
     @property
     def _views(self) -> Views:
-        """Those of a specialisation. Raises as `manifest`."""
+        """Return the reports of the specialization, if all sizes are known. Raises the same errors as `manifest`."""
         return self.at()._views
 
     @property
     def specialisations(self) -> tuple[Sizes, ...]:
-        """The sizes that the module was compiled for ahead of time."""
+        """Return the sizes for which the module was compiled ahead of time."""
         return tuple(self.program.held)
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Return the path of the module's file."""
         return self._container.path
 
     @property
     def text(self) -> str:
-        """The program, before its sizes are known."""
+        """Return the program with open sizes as text."""
         return unpacked(self._container, self.program.text_member)
 
     def weights(self) -> Mapping[str, Array]:
-        """The global arrays that the module stores, by input. Raises ModuleError MG0502."""
+        """Return the global arrays that the module stores, by input. Raises ModuleError MG0502 if they are damaged."""
         if WEIGHTS not in self._container:
             return {}
         with reading(self._container.path):
@@ -109,34 +113,34 @@ class OpenModule(LoadedModule):
 
     @property
     def input_types(self) -> dict[str, TensorType]:
-        return {each.name: each.type for each in self.program.inputs if not each.stored}
+        return {argument.name: argument.type for argument in self.program.inputs if not argument.stored}
 
     @property
     def input_names(self) -> list[str]:
-        return [each.name for each in self.program.inputs if not each.stored]
+        return [argument.name for argument in self.program.inputs if not argument.stored]
 
     @at_callers_line
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
-        """As `LoadedModule.run`, on the specialisation for these arguments; raises as `at` too."""
+        """Run the specialization for the shapes of `args`, as `LoadedModule.run`. Raises also the errors of `at`."""
         self.require_entry()
-        given = {name: array_of(name, value) for name, value in by_name(self.input_names, args).items()}
-        if faults := [Diagnostic("MG0601", fault) for _, fault in given.values() if fault]:
+        converted = {name: array_of(name, value) for name, value in by_name(self.input_names, args).items()}
+        if faults := [Diagnostic("MG0601", fault) for _, fault in converted.values() if fault]:
             raise ArgumentError(*faults)
-        arrays = {name: array for name, (array, _) in given.items()}
+        arrays = {name: array for name, (array, _) in converted.items()}
         return self.at(args={name: array.shape for name, array in arrays.items()}).run(arrays, device)
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
-        """The module for these sizes: compiled ahead of time, else now. It is checked like every module.
+        """Return the specialization for these sizes, compiled ahead of time or now. It is checked like every module.
 
         Args:
             mesh: sizes of open mesh axes.
-            args: shapes of inputs, by name; those of inputs without open dims are ignored.
+            args: shapes of inputs by name. Shapes of inputs without open dims are ignored.
         Raises:
             ShardingError: MG0201, MG0202, a size of a mesh axis is missing or contradicts the module.
             ArgumentError: MG0601, a shape is missing or contradicts the module.
-            MissingError: MG0602, the module has no such specialisation, and the compiler is missing.
-            ProgramError: the program is refused for these sizes.
+            MissingError: MG0602, the module has no such specialization, and the compiler is missing.
+            ProgramError: the program is invalid for these sizes.
         """
         meshes = bound(self.meshes, mesh)
         sizes = self.program.sizes(meshes, args)
@@ -146,17 +150,17 @@ class OpenModule(LoadedModule):
         return self._loaded[meshes, sizes].viewed_by(self.viewer)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
-        """The module on these meshes; open still if dims are. Raises as `at`."""
-        other = OpenModule(self._container, self.program, self._members, self.specialise)
-        other._meshes, other._loaded = bound(self.meshes, mesh, devices), self._loaded
+        """Return the module on these meshes, as an `OpenModule` if sizes are still open. Raises as `at`."""
+        module = OpenModule(self._container, self.program, self._members, self.specialise)
+        module._meshes, module._loaded = bound(self.meshes, mesh, devices), self._loaded
         if devices is not None:
-            refuse_other_count(other.meshes, devices)
-        other.viewed_by(self.viewer)
-        is_open = self.program.shapes or self.program.missing_axes(other.meshes)
-        return other if is_open else other.at()
+            refuse_other_count(module.meshes, devices)
+        module.viewed_by(self.viewer)
+        is_open = self.program.shapes or self.program.missing_axes(module.meshes)
+        return module if is_open else module.at()
 
     def held(self, sizes: Sizes) -> LoadedModule:
-        """A specialisation that was made ahead of time. Raises ModuleError, ScheduleError."""
+        """Return a specialization that was compiled ahead of time. Raises ModuleError or ScheduleError."""
         files = self.program.held[sizes]
         return self._checked({name: self._container[self._members[files[name]]] for name in files}, sizes)
 
@@ -166,22 +170,30 @@ class OpenModule(LoadedModule):
         return self._checked(self.specialise(self, sizes), sizes)
 
     def _checked(self, members: Mapping[str, bytes | memoryview], sizes: Sizes) -> LoadedModule:
-        """The specialisation with these members, which must be one of this program, for these sizes."""
+        """Load the specialization with these members.
+
+        Raises:
+            ModuleError: MG0502, it belongs to another program or other sizes.
+        """
         path = self._container.path
         module = load_members(Held(path, members), path)
         shapes, axes = dict(sizes.shapes), axis_sizes([part.mesh for part in module.parts])
-        wanted = [(each.name, each.type.dtype, each.stored) for each in self.program.inputs]
-        fits = wanted == [(b.name, b.type.dtype, b.stored) for b in module.bindings] and all(
+        expected = [(each.name, each.type.dtype, each.stored) for each in self.program.inputs]
+        is_match = expected == [(b.name, b.type.dtype, b.stored) for b in module.bindings] and all(
             each.takes(b.type.sizes) and shapes.get(b.name, b.type.sizes) == b.type.sizes
             for each, b in zip(self.program.inputs, module.bindings, strict=True)
         )
-        if not fits or any(axes.get(name) != size for name, size in sizes.axes):
+        if not is_match or any(axes.get(name) != size for name, size in sizes.axes):
             raise damaged(path, f"the specialisation for {sizes} belongs to another program")
         return module
 
 
 def load_open(container: Members, value: Json, specialise: Specialise | None) -> OpenModule:
-    """The open module of a file's checked manifest. Its specialisations are checked on first use."""
+    """Return the open module of a checked manifest. Its specializations are checked on first use.
+
+    Raises:
+        ModuleError: MG0502, the manifest or the weights are damaged.
+    """
     path = container.path
     with reading(path):
         program = decode_open(value)

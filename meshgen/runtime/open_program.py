@@ -1,4 +1,4 @@
-"""A program with open sizes: its signature, its open sizes, and its specialisations."""
+"""Programs with open sizes: their signature, open sizes and specializations."""
 
 from __future__ import annotations
 
@@ -15,26 +15,30 @@ from meshgen.runtime.arguments import shapes_given
 from meshgen.runtime.module_file.stage_texts import stage_member
 from meshgen.runtime.sizes import Sizes, axis_sizes, with_sizes
 
-Digests = Mapping[str, str]  # of a module's members, by name
-AHEAD, AT_LOAD = "ahead of time", "at load"  # when a specialisation was made, in a module's report
+Digests = Mapping[str, str]  # member name of a module -> digest
+AHEAD, AT_LOAD = "ahead of time", "at load"  # when a specialization was compiled, as stated in a module's report
 
 
 class Argument(NamedTuple):
-    """An input or output; sizes that are open are None. `stored`: the module stores its value."""
+    """An input or output. Open sizes of its type are None.
+
+    Attributes:
+        stored: the module stores its value.
+    """
 
     name: str
     type: TensorType
     stored: bool = False
 
     def takes(self, shape: Sequence[int | None]) -> bool:
-        """Whether a shape matches the type; None stands for the type's size."""
-        have = self.type.shape
-        return len(have) == len(shape) and all(
-            b is None or (a in (None, b) and b >= 0) for a, b in zip(have, shape, strict=True)
+        """Whether `shape` matches the type. None in `shape` stands for the type's size."""
+        sizes = self.type.shape
+        return len(sizes) == len(shape) and all(
+            b is None or (a in (None, b) and b >= 0) for a, b in zip(sizes, shape, strict=True)
         )
 
     def filled(self, shape: Sequence[int | None]) -> tuple[int, ...]:
-        """A shape that it takes, with the type's sizes for None; shorter where that has none either."""
+        """Return a matching shape in which None is replaced by the type's size. Sizes that remain unknown are left out."""
         sizes = (a if b is None else b for a, b in zip(self.type.shape, shape, strict=True))
         return tuple(size for size in sizes if size is not None)
 
@@ -44,11 +48,12 @@ class OpenProgram:
     """A program with open sizes.
 
     Attributes:
-        axes: the mesh axes that specialisations have a size for. Another axis of unknown size has no influence.
-        shapes: the inputs that they have a shape for; what else is open follows.
-        stage: the stage of the text in the file; `arguments` and `target` are as in `Options`.
-        held: per specialisation its sizes, and the digests of its members.
-        call: what callers pass and get, where that is more than arrays in order.
+        axes: mesh axes for which specializations have a size. Other axes of unknown size do not influence the code.
+        shapes: inputs for which specializations have a shape, from which all other open sizes follow.
+        stage: compilation stage of the text in the file.
+        arguments, target: as in `Options`.
+        held: sizes of each specialization, with the digests of its members.
+        call: structures that callers pass and get, or None if these are plain arrays in order.
     """
 
     name: str
@@ -65,33 +70,36 @@ class OpenProgram:
 
     @property
     def text_member(self) -> str:
-        """The member with the program's text."""
+        """Return the name of the file's member with the program's text."""
         return stage_member(self.stage)
 
     @property
     def signature(self) -> tuple[tuple[str, Argument], ...]:
-        """Inputs, marked `in`, and outputs, marked `out`."""
-        return (*(("in", each) for each in self.inputs), *(("out", each) for each in self.outputs))
+        """Return inputs, marked `in`, and outputs, marked `out`."""
+        return (*(("in", argument) for argument in self.inputs), *(("out", argument) for argument in self.outputs))
 
     @property
     def is_open(self) -> bool:
         return bool(self.axes or self.shapes)
 
     def what_is_open(self) -> str:
-        """A text for display."""
-        kinds = {each.name: each.type for each in self.inputs}
+        """Return the open axes and shapes as text, for display."""
+        types = {argument.name: argument.type for argument in self.inputs}
         axes = [f"mesh axis {name}" for name in self.axes]
-        return ", ".join([*axes, *(f"{name}: {kinds[name]}" for name in self.shapes)])
+        return ", ".join([*axes, *(f"{name}: {types[name]}" for name in self.shapes)])
 
     def what_is_held(self) -> str:
-        """A text for display."""
+        """Return the available specializations as text, for display."""
         return f"it has specialisations for {'; '.join(map(str, self.held)) or 'no sizes'}"
 
     def sizes(self, meshes: Sequence[Mesh], given: Shapes) -> Sizes:
-        """The key of a specialisation, from bound meshes and shapes of inputs by name.
+        """Return the key of a specialization for given meshes and shapes of inputs.
 
-        None stands for the size that the program has.
+        None in a shape stands for the program's size.
 
+        Args:
+            meshes: the program's meshes with all axis sizes.
+            given: shapes of inputs by name.
         Raises:
             ShardingError: MG0201, sizes of mesh axes are missing.
             ArgumentError: MG0601, shapes are missing or contradict the signature.
@@ -99,7 +107,7 @@ class OpenProgram:
         shapes = shapes_given(given)
         if missing := self.missing_axes(meshes):
             raise ShardingError(*missing)
-        table = {each.name: each for each in self.inputs}
+        table = {argument.name: argument for argument in self.inputs}
         texts = [f"unknown argument '{name}'" for name in shapes if name not in table]
         texts += [f"the shape of argument '{name}' is missing" for name in self.shapes if name not in shapes]
         texts += [
@@ -107,10 +115,10 @@ class OpenProgram:
             for name, shape in shapes.items()
             if name in table and not table[name].takes(shape)
         ]
-        full = {name: table[name].filled(shapes[name]) for name in self.shapes if not texts}
+        filled_shapes = {name: table[name].filled(shapes[name]) for name in self.shapes if not texts}
         texts += [
             f"argument '{name}': {table[name].type.with_shape(shapes[name])} lacks a size"
-            for name, shape in full.items()
+            for name, shape in filled_shapes.items()
             if len(shape) < len(shapes[name])
         ]
         if texts:
@@ -118,14 +126,14 @@ class OpenProgram:
             raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
         sizes = axis_sizes(meshes)
         axes = tuple((name, size) for name in self.axes if (size := sizes[name]) is not None)
-        return Sizes(axes, tuple(full.items()))
+        return Sizes(axes, tuple(filled_shapes.items()))
 
     def sizes_of(self, sizes: Sizes) -> Sizes:
-        """These sizes as the program has them. Raises as `sizes`."""
+        """Validate sizes and return them in the program's order. Raises the same errors as `sizes`."""
         return self.sizes(with_sizes(self.meshes, dict(sizes.axes)), dict(sizes.shapes))
 
     def missing_axes(self, meshes: Sequence[Mesh]) -> list[Diagnostic]:
-        """A fault for each open mesh axis that has no size on these meshes."""
+        """Return an error for each open mesh axis that has no size on these meshes."""
         sizes = axis_sizes(meshes)
         hint = "load(path, mesh={'%s': 2}) or meshgen run --mesh %s=2 gives it"
         return [
@@ -139,7 +147,7 @@ class OpenProgram:
         ]
 
     def lacking(self, sizes: Sizes, reason: str = "") -> MissingError:
-        """The error for sizes without a specialisation and without a compiler."""
+        """Return the error for sizes without a specialization if no compiler is available."""
         message = f"{self.name} has no specialisation for {sizes}: {self.what_is_held()}"
         hint = "compile the program for these sizes too, or install the compiler, which specialises it at load"
         notes = ((reason, None),) if reason else ()

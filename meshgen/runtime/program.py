@@ -1,4 +1,4 @@
-"""A loaded program on several meshes: a module per mesh, run together."""
+"""Loaded programs on several meshes, with one module per mesh."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ Array = np.ndarray[Any, Any]
 
 
 class LoadedProgram(LoadedModule):
-    """A program on several meshes that is ready to run, made by `load`. `manifest`, `mesh` and `schedule` are the first mesh's."""
+    """A program on several meshes that is ready to run, as returned by `load`.
+
+    `manifest`, `mesh` and `schedule` belong to the first mesh.
+    """
 
     def __init__(self, container: Members, described: Parts, parts: Sequence[LoadedModule]) -> None:
         super().__init__(container, parts[0].manifest, {}, {})
@@ -34,7 +37,7 @@ class LoadedProgram(LoadedModule):
 
     @property
     def parts(self) -> tuple[LoadedModule, ...]:
-        """The module of each mesh."""
+        """Return the module of each mesh."""
         return self._parts
 
     @property
@@ -42,12 +45,12 @@ class LoadedProgram(LoadedModule):
         return self.described.name
 
     def record(self) -> dict[str, Any]:
-        """As of a module on one mesh."""
+        """Return the compiler's report, as `LoadedModule.record`."""
         return {name: value for name, value in self.described.report.items() if name != "planned"}
 
     @property
     def planned(self) -> Mapping[str, Any]:
-        """As of a module on one mesh."""
+        """Return the planning options, as `LoadedModule.planned`."""
         return self.described.report.get("planned", {})
 
     @property
@@ -56,12 +59,12 @@ class LoadedProgram(LoadedModule):
 
     @property
     def state(self) -> State | None:
-        """As of a module on one mesh."""
+        """Return the donated arguments with their next values, as `LoadedModule.state`."""
         return self.described.state
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """All arguments of the program."""
+        """Return all arguments of the program."""
         return self._all(1)
 
     @property
@@ -69,7 +72,7 @@ class LoadedProgram(LoadedModule):
         return self._all(2)
 
     def _all(self, side: int) -> tuple[Binding, ...]:
-        """The arguments or results of all parts in the program's order."""
+        """Return the arguments (`side` is 1) or results (2) of all parts in the program's order."""
         table: dict[int, Binding] = {}
         for row, part in zip(self.described.parts, self.parts, strict=True):
             bindings = part.manifest.outputs if side == 2 else [_in_program(b, row[2]) for b in part.manifest.inputs]
@@ -78,11 +81,16 @@ class LoadedProgram(LoadedModule):
 
     @property
     def place(self) -> str:
-        """The meshes, for display."""
+        """Return ranks and meshes as text, for display."""
         return " and ".join(f"{part.place} (@{part.mesh.name})" for part in self.parts)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
-        """This program: no size of its meshes is open. Raises ShardingError for other sizes, MissingError for other devices."""
+        """Check sizes and the number of devices against this program, whose meshes have no open sizes, and return it.
+
+        Raises:
+            ShardingError: the meshes have other sizes.
+            MissingError: MG0603, the number of devices differs.
+        """
         meshes = bound(self.meshes, mesh, devices)
         if devices is not None:
             refuse_other_count(meshes, devices)
@@ -93,22 +101,22 @@ class LoadedProgram(LoadedModule):
         return sum(part.ranks for part in self.parts)
 
     def source(self, kernel: str, arch: str = "") -> str:
-        """Triton source of `MESH/KERNEL`, or that for an architecture; empty if it has none."""
+        """Return the Triton source of `MESH/KERNEL`, or its version for `arch`; an empty text if it has none."""
         part, name = self._owner(kernel)
         return part.source(name, arch)
 
     def cubin(self, kernel: str, arch: str) -> bytes:
-        """Binary of `MESH/KERNEL`."""
+        """Return the binary of `MESH/KERNEL`."""
         part, name = self._owner(kernel)
         return part.cubin(name, arch)
 
     def ptx(self, kernel: str, arch: str) -> str:
-        """The PTX of `MESH/KERNEL`."""
+        """Return the PTX of `MESH/KERNEL`."""
         part, name = self._owner(kernel)
         return part.ptx(name, arch)
 
     def _owner(self, kernel: str) -> tuple[LoadedModule, str]:
-        """The part that has a kernel, and its name there. Raises UsageError MG0001."""
+        """Return the part that has kernel `MESH/KERNEL`, and the kernel's name there. Raises UsageError MG0001."""
         for part in self.parts:
             name = kernel.removeprefix(f"{part.mesh.name}/")
             if name != kernel and name in part.manifest.kernels:
@@ -121,31 +129,31 @@ class LoadedProgram(LoadedModule):
 
     def _in_order(self, results: Sequence[list[Array]]) -> list[Array]:
         table: dict[int, Array] = {}
-        for (_, _, numbers), own in zip(self.described.parts, results, strict=True):
-            table.update(zip(numbers, own, strict=True))
+        for (_, _, numbers), part_results in zip(self.described.parts, results, strict=True):
+            table.update(zip(numbers, part_results, strict=True))
         return [table[number] for number in sorted(table)]
 
 
 def _in_program(binding: Binding, outputs: Sequence[int]) -> Binding:
-    """An argument of a part, donated to a result by its number in the program."""
+    """Return an argument of a part, with its donation changed from the part's output number to the program's."""
     return binding if binding.donated_to is None else binding._replace(donated_to=outputs[binding.donated_to])
 
 
 def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
-    """The program of a file's checked manifest; every part is checked like a module, and then all together."""
+    """Return the program of a checked manifest. Checks each part like a module, and then all parts together."""
     path = container.path
     with reading(path):
         described = parts_from_json(value)
     for fault in limits.over("meshes", len(described.parts)):
         raise limits.beyond(path, fault)
     parts: list[LoadedModule] = []
-    for number in range(len(described.parts)):
-        folder = Folder(container, f"parts/{number:02}")
+    for index in range(len(described.parts)):
+        folder = Folder(container, f"parts/{index:02}")
         parts.append(load_part(folder, path, checked_manifest(folder, path)))
     program = LoadedProgram(container, described, parts)
     for (name, ins, outs), part in zip(described.parts, parts, strict=True):
-        counts = (len(ins), len(outs)) == (len(part.manifest.inputs), len(part.manifest.outputs))
-        if name != part.mesh.name or not counts or not part.mesh.is_static:
+        has_counts = (len(ins), len(outs)) == (len(part.manifest.inputs), len(part.manifest.outputs))
+        if name != part.mesh.name or not has_counts or not part.mesh.is_static:
             raise damaged(path, f"the part of @{name} does not match the manifest")
     if len({binding.name for binding in (*program.inputs,)}) != len(program.inputs):
         raise damaged(path, "names of inputs must be distinct")
@@ -159,10 +167,10 @@ def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
 
 
 def load_members(members: Members, path: Path) -> LoadedModule:
-    """As `load`, from the members of a module that has no open sizes, or none that matter."""
+    """Return the module with these members, as `load`. The module has no open sizes."""
     return load_checked(members, path, checked_manifest(members, path))
 
 
 def load_checked(members: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
-    """The module of a checked manifest: of one mesh, or of several."""
+    """Return the module of a checked manifest, for one mesh or several."""
     return load_parts(members, value) if "parts" in value else load_part(members, path, value)

@@ -1,4 +1,4 @@
-"""Random arguments where a user gives none."""
+"""Random arguments for runs in which the user passes none."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from meshgen.ops.classes import LAYOUT
 
 
 def random_array(kind: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Normally distributed floats, integers from 1 to 7: never all zero, and the same for the same seed.
+    """Return normally distributed floats, or integers from 1 to 7. Equal seeds give equal arrays, never all zero.
 
-    Floats of rank 2 and more are scaled by the root of their first dim, as weights are: sums over it stay near 1,
-    and an error is not lost in large results.
+    Floats of rank 2 and more are scaled by the inverse root of their first dim, as weights are. Reductions over this
+    dim then
+    stay near 1, so that large results do not hide errors.
     """
     if is_complex(kind.dtype):
         real, imaginary = (random_array(TensorType(kind.shape, real_dtype(kind.dtype)), [*seed, n]) for n in (0, 1))
@@ -24,13 +25,14 @@ def random_array(kind: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
     generator = np.random.default_rng(seed)
     if is_float(kind.dtype):
         scale = np.float32(max(1, kind.sizes[0]) ** -0.5 if kind.rank > 1 else 1.0)
-        normal = np.asarray(generator.standard_normal(kind.sizes, dtype=np.float32))  # a NumPy scalar for no dims
+        # generator returns a NumPy scalar for an empty shape
+        normal = np.asarray(generator.standard_normal(kind.sizes, dtype=np.float32))
         return np.asarray(scale * normal).astype(kind.numpy_dtype)
     return np.asarray(generator.integers(1, 8, kind.sizes)).astype(kind.numpy_dtype)
 
 
 def random_operands(body: Graph, seed: Sequence[int]) -> list[np.ndarray[Any, Any]]:
-    """Operands of a kernel's body, each as `random_array` makes it; indices that are said to be sorted are."""
+    """Return random operands for a kernel's body. Operands that become sorted indices are sorted."""
     ordered = _ordered_inputs(body)
     arrays = (random_array(value.type, [*seed, number]) for number, value in enumerate(body.inputs))
     return [
@@ -40,9 +42,9 @@ def random_operands(body: Graph, seed: Sequence[int]) -> list[np.ndarray[Any, An
 
 
 def _ordered_inputs(body: Graph) -> set[Value]:
-    """What the indices of scatters and gathers come from that say that these are sorted."""
-    made, found = body.index.producers, set[Value]()
+    """Return the values from which scatters and gathers with `indices_are_sorted` take their indices."""
+    producers, ordered = body.index.producers, set[Value]()
     for node in body.nodes:
         if node.attrs.get("indices_are_sorted"):
-            found.add(through(node.operands[len(node.operands) // 2], made.get, LAYOUT))
-    return found
+            ordered.add(through(node.operands[len(node.operands) // 2], producers.get, LAYOUT))
+    return ordered

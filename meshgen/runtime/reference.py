@@ -1,7 +1,8 @@
-"""Runs a plan on all ranks in one process, on NumPy: the check that schedule, buffer plan and lowered collectives are right.
+"""Execution of a plan on all ranks in one process with NumPy, to check the schedule, buffer plan and lowered
+collectives.
 
-Every rank has an arena of bytes with buffers at the offsets of the plan, poisoned at the start (NaN in
-any float type), so a plan that overwrites a live buffer gives wrong numbers here too.
+Each rank has an arena of bytes with the buffers at the offsets of the plan. It is filled with poison at the start (NaN
+in any float type), so a plan that overwrites a live buffer gives wrong results here too.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ Array = np.ndarray[Any, Any]
 
 def run_plan(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[Array], launch: Launch,
              order: Sequence[int] | None = None) -> list[Array]:  # fmt: skip
-    """Global outputs for global arguments.
+    """Return the global outputs for global arguments.
 
     Args:
-        constants: value of each constant buffer.
+        constants: buffer number -> value.
         launch: runs a kernel on one rank.
-        order: item numbers in an order that streams and events allow; default: issue order.
+        order: item numbers in any order that streams and events permit; issue order by default.
     Raises:
         RuntimeFailure: MG0604, the arenas do not fit into memory.
     """
@@ -44,7 +45,10 @@ def run_plan(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[
 
 def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[Array], launch: Launch, post: Post,
                order: Sequence[int] | None = None) -> Generator[Node, None, list[Array]]:  # fmt: skip
-    """The same step by step, for `together`: yields a transfer that waits for the post of another mesh."""
+    """Run a plan as a generator for `together`. It yields a transfer while it waits for another mesh.
+
+    The generator returns the global outputs.
+    """
 
     def place(frame: Frame, rank: int) -> None:
         place_arguments(manifest, constants, args, frame, rank)
@@ -55,10 +59,14 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
 
 def rank_steps(manifest: Manifest, place: Callable[[Frame, int], None], launch: Launch, post: Post,
                order: Sequence[int] | None = None) -> Generator[Node, None, list[Frame]]:  # fmt: skip
-    """As `plan_steps`, with the frames of all ranks as they are at the end; `place` puts inputs and constants into one."""
+    """Run a plan as `plan_steps` does, and return the final frames of all ranks.
+
+    Args:
+        place: writes inputs and constants to the frame of a rank.
+    """
     plan, mesh = manifest.plan, manifest.mesh
-    for each in (mesh, *(item.attrs.peer for item in plan.items if is_transfer(item))):
-        post.join(each)
+    for joining_mesh in (mesh, *(item.attrs.peer for item in plan.items if is_transfer(item))):
+        post.join(joining_mesh)
     ranks = [Rank(plan, mesh, rank, launch, post.first_rank) for rank in range(mesh.size)]
     for number, rank in enumerate(ranks):
         place(rank.frame, number)
@@ -75,7 +83,7 @@ def rank_steps(manifest: Manifest, place: Callable[[Frame, int], None], launch: 
 def place_arguments(
     manifest: Manifest, constants: Mapping[int, Array], args: Sequence[Array], frame: Frame, rank: int
 ) -> None:
-    """Constants and the rank's part of global arguments."""
+    """Write the constants, and the rank's shards of the global arguments, to its frame."""
     for number, value in constants.items():
         frame.view(number)[...] = value
     for binding, value in zip(manifest.inputs, args, strict=True):
@@ -85,17 +93,17 @@ def place_arguments(
 
 
 def _run_together(running: Sequence[Iterator[Request]], mesh: Mesh, post: Post) -> None:
-    """One item on all ranks: each runs until it needs the others."""
-    while any(now := [next(each, None) for each in running]):
-        if choices := [each for each in now if isinstance(each, Choice)]:
-            numbers = [each.number if isinstance(each, Choice) else None for each in now]
+    """Run one item on all ranks. Each rank runs until it communicates; then all ranks communicate together."""
+    while any(now := [next(request, None) for request in running]):
+        if choices := [request for request in now if isinstance(request, Choice)]:
+            numbers = [request.number if isinstance(request, Choice) else None for request in now]
             require_one_way(choices[0].item, numbers)
         else:
-            pending = [each if isinstance(each, Pending) else None for each in now]
+            pending = [request if isinstance(request, Pending) else None for request in now]
             communicate(pending, mesh, post.wires, post.first_rank[mesh.name])
 
 
 def _node(plan: Schedule, item: Item) -> Node:
-    """A collective as the node that it was made from."""
+    """Return the IR node of a collective."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
     return Node(item.op, inputs, outputs, item.attrs)

@@ -1,6 +1,7 @@
 """Conversion between global arrays and the buffers of all ranks.
 
-Padding is poison (NaN, or a bit pattern for integers), so that reading it gives a detectably wrong result.
+Padding is filled with poison (NaN, or a bit pattern for integers), so that a read of padding gives a visibly wrong
+result.
 """
 
 from __future__ import annotations
@@ -21,31 +22,29 @@ Shards = list[Array]  # one array per rank
 
 
 def shard_array(array: Array, sharding: Sharding, mesh: Mesh, rank: int) -> Array:
-    """The buffer of one rank: its range of the global array, halo included, and poison elsewhere.
+    """Return the buffer of one rank: its range of the global array, including halo, with poison elsewhere.
 
-    A value that is partial over axes is held by the first device of each group; the others hold the kind's
-    neutral element.
+    The first device of each group holds a partial value. The other devices hold the neutral element of its reduction.
     """
-    held = _held(array, sharding, mesh, rank)
+    source = _held(array, sharding, mesh, rank)
     local = sharding.local_shape(array.shape, mesh)
     box = sharding.ranges(array.shape, mesh, rank)
-    if held.shape == local and all(b - a == n for (a, b), n in zip(box, local, strict=True)):
-        return held[tuple(slice(*part) for part in box)]
+    if source.shape == local and all(b - a == n for (a, b), n in zip(box, local, strict=True)):
+        return source[tuple(slice(*part) for part in box)]
     buffer = poisoned(local, dtype_name(array.dtype))
     halo = sharding.halo or ((0, 0),) * sharding.rank
-    place: list[slice] = []
+    slices: list[slice] = []
     for dim, (start, stop) in enumerate(box):
         origin = sharding.core(dim, array.shape[dim], mesh, rank)[0] - halo[dim][0]
-        place.append(slice(start - origin, stop - origin))
-    buffer[tuple(place)] = held[tuple(slice(*part) for part in box)]
+        slices.append(slice(start - origin, stop - origin))
+    buffer[tuple(slices)] = source[tuple(slice(*part) for part in box)]
     return buffer
 
 
 def _held(array: Array, sharding: Sharding, mesh: Mesh, rank: int) -> Array:
-    """The array, or the neutral element for a rank that is not first along a partial axis.
+    """Return the array, or the neutral element for a rank that is not the first along a partial axis.
 
-    Where kinds differ the innermost such axis, the last, decides: the values along it are reduced first, to the one that its
-    first rank holds.
+    If partial axes have different reductions, the innermost axis that applies decides, since it is reduced first.
     """
     for axis, kind in reversed(sharding.partial):
         if mesh.coordinate(rank, axis):
@@ -54,60 +53,62 @@ def _held(array: Array, sharding: Sharding, mesh: Mesh, rank: int) -> Array:
 
 
 def shard_all(array: Array, sharding: Sharding, mesh: Mesh) -> Shards:
-    """The buffers of all ranks; ranks that hold the same part get the same object."""
-    made: dict[tuple[Any, ...], Array] = {}
-    found: Shards = []
+    """Return the buffers of all ranks. Ranks with equal shards share one array object."""
+    shard_of: dict[tuple[Any, ...], Array] = {}
+    shards: Shards = []
     for rank in range(mesh.size):
-        first = tuple(mesh.coordinate(rank, axis) == 0 for axis in sharding.partial_axes)
+        is_first = tuple(mesh.coordinate(rank, axis) == 0 for axis in sharding.partial_axes)
         index = tuple(mesh.index(rank, axes) for axes in sharding.dims)
-        if (index, first) not in made:
-            made[index, first] = shard_array(array, sharding, mesh, rank)
-        found.append(made[index, first])
-    return found
+        if (index, is_first) not in shard_of:
+            shard_of[index, is_first] = shard_array(array, sharding, mesh, rank)
+        shards.append(shard_of[index, is_first])
+    return shards
 
 
 def assemble(shards: Sequence[Array], sharding: Sharding, shape: Sequence[int], mesh: Mesh, *,
              tolerance: float | Array | None = 0.0, name: str = "value") -> Array:  # fmt: skip
-    """The global array from all ranks' buffers: partial values are reduced, halos and padding are dropped.
+    """Return the global array of all ranks' buffers. Partial values are reduced; halos and padding are dropped.
 
     Args:
-        tolerance: how much replicas may differ, a number or an array of `shape`; None: they are not compared.
+        tolerance: allowed difference of replicas, as a number or an array of `shape`. None disables the comparison.
     Raises:
-        NumbersDiffer: MG0605, two replicas differ by more than that.
+        NumbersDiffer: MG0605, two replicas differ by more than `tolerance`.
     """
     dtype = dtype_name(shards[0].dtype)
     result = np.empty(tuple(shape), DTYPES[dtype])
     writer: dict[tuple[int, ...], int] = {}
     for first in _first_of_partial(sharding, mesh):
         key = tuple(mesh.index(first, axes) for axes in sharding.dims)
-        piece = _reduced_summands(shards, sharding, mesh, first, dtype)
-        where = tuple(slice(*sharding.core(d, n, mesh, first)) for d, n in enumerate(shape))
-        own = piece[_own_rows(sharding, shape, mesh, first)]
+        reduced = _reduced_summands(shards, sharding, mesh, first, dtype)
+        global_index = tuple(slice(*sharding.core(d, n, mesh, first)) for d, n in enumerate(shape))
+        core = reduced[_own_rows(sharding, shape, mesh, first)]
         if key not in writer:
             writer[key] = first
-            result[where] = own
+            result[global_index] = core
         elif tolerance is not None and shards[first] is not shards[writer[key]]:
-            _compare_replicas(result[where], own, _tolerance_at(tolerance, where), (writer[key], first), name)
+            _compare_replicas(
+                result[global_index], core, _tolerance_at(tolerance, global_index), (writer[key], first), name
+            )
     return result
 
 
 def _own_rows(sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[slice, ...]:
-    """The range in a rank's buffer of the rows that it owns."""
-    found: list[slice] = []
+    """Return the slices of a rank's buffer that it owns, without its halo."""
+    slices: list[slice] = []
     for dim, size in enumerate(shape):
         start, stop = sharding.core(dim, size, mesh, rank)
         before = sharding.halo[dim][0] if sharding.halo else 0
-        found.append(slice(before, before + stop - start))
-    return tuple(found)
+        slices.append(slice(before, before + stop - start))
+    return tuple(slices)
 
 
 def _first_of_partial(sharding: Sharding, mesh: Mesh) -> list[int]:
-    """Ranks at coordinate 0 along all partial axes: one for each reduction."""
+    """Return the ranks at coordinate 0 along all partial axes. Each is the first of a reduction group."""
     return [r for r in range(mesh.size) if not any(mesh.coordinate(r, axis) for axis in sharding.partial_axes)]
 
 
 def _reduced_summands(shards: Sequence[Array], sharding: Sharding, mesh: Mesh, first: int, dtype: str) -> Array:
-    """The summands of the group of `first` reduced, axis by axis from the last, each by its kind."""
+    """Reduce the partial summands of the group of rank `first`, one axis after the other from the last to the first."""
     members = [first]
     for axis in sharding.partial_axes:
         members = [r for member in members for r in _line(mesh, axis, member)]
@@ -127,13 +128,13 @@ def _tolerance_at(tolerance: float | Array, where: tuple[slice, ...]) -> float |
 
 
 def _compare_replicas(left: Array, right: Array, tolerance: float | Array, ranks: tuple[int, int], name: str) -> None:
-    """Replicas agree: equal, both NaN, or within the tolerance."""
+    """Raise NumbersDiffer MG0605 unless two replicas are equal, both NaN, or within the tolerance."""
     wide = [x.astype(np.complex128 if np.iscomplexobj(x) else np.float64) for x in (left, right)]
     with np.errstate(all="ignore"):
         error = np.where((wide[0] == wide[1]) | (np.isnan(wide[0]) & np.isnan(wide[1])), 0.0, np.abs(wide[0] - wide[1]))
-    bad = ~(error <= tolerance)
-    if bad.any():
-        place = tuple(int(i) for i in np.argwhere(bad)[0])
+    differs = ~(error <= tolerance)
+    if differs.any():
+        index = tuple(int(i) for i in np.argwhere(differs)[0])
         hint = (
             ""
             if left.ndim
@@ -142,8 +143,8 @@ def _compare_replicas(left: Array, right: Array, tolerance: float | Array, ranks
         raise NumbersDiffer(
             Diagnostic(
                 "MG0605",
-                f"replicas of '{name}' differ: rank {ranks[0]} has {wide[0][place]} and rank {ranks[1]} has "
-                f"{wide[1][place]} at local index {list(place)} ({int(bad.sum())} of {bad.size} elements differ)",
+                f"replicas of '{name}' differ: rank {ranks[0]} has {wide[0][index]} and rank {ranks[1]} has "
+                f"{wide[1][index]} at local index {list(index)} ({int(differs.sum())} of {differs.size} elements differ)",
                 hint=hint,
             )
         )

@@ -1,8 +1,8 @@
-"""Run a partitioned program on all ranks at once, in one process, with NumPy: the oracle of law 1.
+"""Execution of a partitioned program on all ranks in one process with NumPy, as a reference for compiled programs.
 
-Ranks go in lock-step. Work is shared between ranks only where they hold the very same array objects and the op
-does not depend on the rank, so sharing changes nothing. Padding is poison (NaN, or a bit pattern for integers):
-a program that reads it gives a detectably wrong result.
+Ranks run in lock-step. An op that does not depend on the rank runs once for all ranks that hold the same array objects,
+which does not change the results. Padding is filled with poison (NaN, or a bit pattern for integers), so that a program
+that reads it gives a visibly wrong result.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ T = TypeVar("T")
 
 
 def mask_padding(node: Node, x: Array, mesh: Mesh, rank: int) -> Array:
-    """Rows whose global index is at or past `size` become `fill`."""
+    """Return `x` with `fill` in all rows whose global index is at least `size`."""
     dim, tile = node.attrs.dim, x.shape[node.attrs.dim]
     valid = max(node.attrs.size - mesh.index(rank, node.attrs.axes) * tile, 0)
     if valid >= tile:
         return x
     result = x.copy()
-    place = [slice(None)] * x.ndim
-    place[dim] = slice(valid, None)
-    result[tuple(place)] = narrow(node.attrs.fill, node.result.type.dtype)
+    index = [slice(None)] * x.ndim
+    index[dim] = slice(valid, None)
+    result[tuple(index)] = narrow(node.attrs.fill, node.result.type.dtype)
     return result
 
 
 def rank_handlers(mesh: Mesh, rank: int) -> dict[str, Handler]:
-    """Evaluators of the rank-dependent ops for one rank."""
+    """Return the evaluators of rank-dependent ops for one rank."""
 
     def index(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [np.array(mesh.index(rank, node.attrs.axes), np.int32)]
@@ -80,12 +80,12 @@ def rank_handlers(mesh: Mesh, rank: int) -> dict[str, Handler]:
 
 
 def _mentions(graph: Graph, ops: Collection[str]) -> bool:
-    """Whether a graph or a region in it has one of the ops."""
+    """Whether a graph, or a region in it, contains one of the ops."""
     return any(node.op in ops or any(_mentions(r, ops) for r in node.regions) for node in graph.nodes)
 
 
 def _branch(node: Node, choice: Array) -> int:
-    """The region that an `if` or `case` takes."""
+    """Return the index of the region that an `if` or `case` runs."""
     return int(not choice) if is_if(node) else case_branch(choice, len(node.regions))
 
 
@@ -93,7 +93,7 @@ def _branch(node: Node, choice: Array) -> int:
 
 
 class Simulation:
-    """All ranks of a module at stage `partition` or `fuse`, in lock-step.
+    """A lock-step simulation of all ranks of a module at stage `partition` or `fuse`.
 
     `post` carries values between the modules of a program on several meshes.
     """
@@ -109,27 +109,31 @@ class Simulation:
         self._rank_free = {name: not _mentions(body, OF_RANKS) for name, body in module.kernels.items()}
 
     def run(self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None) -> list[Shards]:
-        """Outputs of a graph, per output the shards of all ranks. Raises RuntimeFailure if it waits for another mesh."""
+        """Run a graph and return its outputs, each as the shards of all ranks.
+
+        Raises:
+            RuntimeFailure: MG0604, it waits for another mesh.
+        """
         return together([self.steps(graph, inputs, outer)], self._post)[0]
 
     def steps(
         self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None
     ) -> Generator[Node, None, list[Shards]]:
-        """The same step by step: yields a node that waits for another mesh, and tries again when it is resumed."""
+        """Run a graph as a generator, which yields a node while this node waits for another mesh."""
         values: dict[Value, Shards] = dict(outer or {})
         values.update(zip(graph.inputs, inputs, strict=True))
         last = last_uses(graph)
-        for number, node in enumerate(graph.nodes):
+        for index, node in enumerate(graph.nodes):
             while is_transfer_recv(node) and not self._post.has(node.attrs.channel):
                 yield node
             results = self._node(node, [values[v] for v in node.operands], values)
             values.update(zip(node.results, results, strict=True))
-            for value in last.get(number, ()):
+            for value in last.get(index, ()):
                 values.pop(value, None)
         return [values[v] for v in graph.outputs]
 
     def _kernel(self, node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-        """A launch on one rank: the results of the kernel's body."""
+        """Return the results of a kernel's body on one rank."""
         return run(self.module.kernels[node.attrs.kernel], args)
 
     def _node(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
@@ -143,24 +147,27 @@ class Simulation:
         return self._each_rank(node, operands, values)
 
     def _between(self, node: Node, operands: list[Shards]) -> list[Shards]:
-        """Send a value to another mesh, or receive one; the last result is the order token of the next transfer."""
+        """Send a value to another mesh, or receive one. The last result is the order token for the next transfer."""
         if is_transfer_send(node):
             return [self._post.send(node, operands[0], self.mesh.size)]
         return [self._post.receive(node, self.mesh), [np.zeros((), np.bool_)] * self.mesh.size]
 
     def _each_rank(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
-        """Run on every rank; once for ranks with identical operand objects if the op does not depend on the rank."""
+        """Run a node on every rank.
+
+        Ranks with identical operand objects share one run, if the node does not depend on the rank.
+        """
         launches = is_kernel(node)
-        share = self._rank_free[node.attrs.kernel] if launches else node.op not in OF_RANKS and not node.regions
-        made: dict[tuple[int, ...], list[Array]] = {}
+        is_shared = self._rank_free[node.attrs.kernel] if launches else node.op not in OF_RANKS and not node.regions
+        results_by_key: dict[tuple[int, ...], list[Array]] = {}
         per_rank: list[list[Array]] = []
-        numbers = [identities(shards) if share else range(self.mesh.size) for shards in operands]
+        operand_ids = [identities(shards) if is_shared else range(self.mesh.size) for shards in operands]
         for rank in range(self.mesh.size):
             args = [shards[rank] for shards in operands]
-            key = tuple(each[rank] for each in numbers) if share else (rank,)
-            if key not in made:
-                made[key] = self._on_rank(node, args, rank, values)
-            per_rank.append(made[key])
+            key = tuple(ids[rank] for ids in operand_ids) if is_shared else (rank,)
+            if key not in results_by_key:
+                results_by_key[key] = self._on_rank(node, args, rank, values)
+            per_rank.append(results_by_key[key])
         return [[results[i] for results in per_rank] for i in range(len(node.results))]
 
     def _on_rank(self, node: Node, args: list[Array], rank: int, values: Mapping[Value, Shards]) -> list[Array]:
@@ -168,7 +175,10 @@ class Simulation:
         return self._evaluators[rank].node(node, args, outer)
 
     def _control(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
-        """Control flow around collectives: loops have equal trip counts on all ranks; each rank takes the results of its own branch."""
+        """Run control flow that contains collectives.
+
+        All ranks must have equal trip counts. Each rank takes the results of its own branch.
+        """
         if is_loop(node):
             condition, body = node.regions
             state = operands
@@ -177,24 +187,27 @@ class Simulation:
             return state
         if is_scan(node):
             return self._scan(node, operands, values)
-        taken = [_branch(node, choice) for choice in operands[0]]
-        if len(set(taken)) > 1 and not all(
+        branches = [_branch(node, choice) for choice in operands[0]]
+        if len(set(branches)) > 1 and not all(
             map(always_ends, node.regions)
-        ):  # a loop in a branch that is not taken might not end
+        ):  # a loop in a branch that no rank takes might not terminate
             self._agreed(node, operands[0])
-        ways = {branch: self.run(node.regions[branch], operands[1:], values) for branch in dict.fromkeys(taken)}
+        branch_results = {
+            branch: self.run(node.regions[branch], operands[1:], values) for branch in dict.fromkeys(branches)
+        }
         return [
-            [ways[branch][number][rank] for rank, branch in enumerate(taken)] for number in range(len(node.results))
+            [branch_results[branch][number][rank] for rank, branch in enumerate(branches)]
+            for number in range(len(node.results))
         ]
 
     def _scan(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         (body,) = node.regions
         results = range(len(body.outputs))
         state = [[*map(np.array, shards)] if n in results else shards for n, shards in enumerate(operands)]
-        for trip in range(node.attrs.trips):
-            rows = rows_at(node, trip)
-            given = [[a[rows[n]] for a in shards] if n in rows else shards for n, shards in enumerate(state)]
-            for n, shards in enumerate(self.run(body, given, values)):
+        for iteration in range(node.attrs.trips):
+            rows = rows_at(node, iteration)
+            arguments = [[a[rows[n]] for a in shards] if n in rows else shards for n, shards in enumerate(state)]
+            for n, shards in enumerate(self.run(body, arguments, values)):
                 if n not in rows:
                     state[n] = shards
                 for rank, part in enumerate(shards if n in rows else ()):
@@ -202,42 +215,46 @@ class Simulation:
         return [state[n] for n in results]
 
     def _agreed(self, node: Node, choices: Shards) -> int:
-        found = [int(c) for c in choices]
-        if any(c != found[0] for c in found):
+        values = [int(c) for c in choices]
+        if any(c != values[0] for c in values):
             raise RuntimeFailure(
                 Diagnostic(
                     "MG0604",
-                    f"'{node.op}' holds collectives, but the ranks choose differently: {found}; they would deadlock",
+                    f"'{node.op}' holds collectives, but the ranks choose differently: {values}; they would deadlock",
                     node.loc,
                 )
             )
-        return found[0]
+        return values[0]
 
 
 def together(programs: Sequence[Generator[Node, None, T]], post: Post) -> list[T]:
-    """Run programs in turn until each waits or ends. Raises RuntimeFailure MG0604 when all remaining ones wait."""
+    """Run programs in turn until each waits for another or ends, and return their results.
+
+    Raises:
+        RuntimeFailure: MG0604, all remaining programs wait.
+    """
     results: dict[int, T] = {}
     waiting: dict[int, Node | None] = dict.fromkeys(range(len(programs)))
     while waiting:
-        moved = False
-        for number, node in list(waiting.items()):
+        has_progress = False
+        for index, node in list(waiting.items()):
             if node is not None and not post.has(node.attrs.channel):
                 continue
-            moved = True
+            has_progress = True
             try:
-                waiting[number] = next(programs[number])
+                waiting[index] = next(programs[index])
             except StopIteration as end:
-                results[number] = end.value
-                del waiting[number]
-        if not moved:
+                results[index] = end.value
+                del waiting[index]
+        if not has_progress:
             nodes = [node for node in waiting.values() if node is not None]
             text = ", ".join(f"transfer {node.attrs.channel} from @{node.attrs.peer.name}" for node in nodes)
             raise RuntimeFailure(Diagnostic("MG0604", f"{text} has no matching send", nodes[0].loc))
-    return [results[number] for number in range(len(programs))]
+    return [results[index] for index in range(len(programs))]
 
 
 def check_arguments(module: Module, args: Sequence[Array]) -> list[Array]:
-    """The arguments as arrays. Raises ArgumentError MG0601 with all that do not fit the global signature."""
+    """Return the arguments as arrays. Raises ArgumentError MG0601 with all that do not match the global signature."""
     arrays = [np.asarray(a) for a in args]
     types = module.in_types
     faults: list[Diagnostic] = []
@@ -253,16 +270,16 @@ def check_arguments(module: Module, args: Sequence[Array]) -> list[Array]:
 
 
 def simulate_shards(module: Module, args: Sequence[Array]) -> list[Shards]:
-    """Per output the local buffers of all ranks (those of its mesh), from global arguments."""
+    """Run a module on global arguments, and return each output as the local buffers of all ranks of its mesh."""
     arrays, post = check_arguments(module, args), Post()
     programs = [
         Simulation(part, post).steps(part.graph, _given(part, [arrays[i] for i in inputs]))
         for part, inputs, _ in parts_of(module)
     ]
-    found: dict[int, Shards] = {}
+    outputs: dict[int, Shards] = {}
     for (_, _, numbers), results in zip(parts_of(module), together(programs, post), strict=True):
-        found.update(zip(numbers, results, strict=True))
-    return [found[number] for number in range(len(found))]
+        outputs.update(zip(numbers, results, strict=True))
+    return [outputs[number] for number in range(len(outputs))]
 
 
 def _given(module: Module, arrays: Sequence[Array]) -> list[Shards]:
@@ -273,23 +290,26 @@ def _given(module: Module, arrays: Sequence[Array]) -> list[Shards]:
 
 def simulate(module: Module, args: Sequence[Array], *,
              tolerance: float | Sequence[float | Array] | None = 0.0) -> list[Array]:  # fmt: skip
-    """Global outputs of a module at stage `partition` or `fuse`, from global arguments.
+    """Run a module at stage `partition` or `fuse` on global arguments, and return its global outputs.
 
     Args:
-        tolerance: how much replicas of an output may differ: a number, one entry per output, or None (any).
+        tolerance: allowed difference between replicas of an output: a number, one entry per output, or None for any.
     Raises:
-        ArgumentError: the arguments do not fit.  NumbersDiffer: replicas differ.
-        RuntimeFailure: ranks would deadlock.
+        ArgumentError: MG0601, the arguments do not match.
+        NumbersDiffer: MG0605, replicas differ.
+        RuntimeFailure: MG0604, ranks would deadlock.
     """
     assert module.stage in ("partition", "fuse"), f"stage '{module.stage}' has no local program yet"
     outputs = simulate_shards(module, args)
-    found: dict[int, Array] = {}
+    assembled: dict[int, Array] = {}
     for part, _, numbers in parts_of(module):
         for number, type_, sharding in zip(numbers, part.out_types, part.out_shardings, strict=True):
             allowed = tolerance[number] if isinstance(tolerance, Sequence) else tolerance
             name = f"output {number}"
-            found[number] = assemble(outputs[number], sharding, type_.sizes, part.mesh, tolerance=allowed, name=name)
-    return [found[number] for number in range(len(found))]
+            assembled[number] = assemble(
+                outputs[number], sharding, type_.sizes, part.mesh, tolerance=allowed, name=name
+            )
+    return [assembled[number] for number in range(len(assembled))]
 
 
 __all__ = [

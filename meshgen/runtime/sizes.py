@@ -1,4 +1,4 @@
-"""Open sizes of a module at load: numbers of devices along mesh axes, and shapes of inputs."""
+"""Sizes of a module that are open until load: sizes of mesh axes, and shapes of inputs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from meshgen.errors import Diagnostic, MissingError, ShardingError, UsageError
 from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of
 from meshgen.names import whole_number
 
-# One mesh, several distinguished by their names, or sizes by axis, or those by mesh.
+# One mesh, several meshes with names, sizes by axis, or meshes or sizes by the name of the mesh.
 Given: TypeAlias = Mesh | Sequence[Mesh] | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None
-# Which launcher says in which variable how many processes it has started: torchrun, Open MPI, MPICH, srun.
+# Variables in which launchers store the number of processes: torchrun, Open MPI, MPICH, srun.
 LAUNCHERS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A number for each open mesh axis, and a shape for each input with open dims; both in the program's order.
+    """A size for each open mesh axis, and a shape for each input with open dims, both in the program's order.
 
-    An axis of a program on several meshes is called `MESH:AXIS`.
+    In a program on several meshes, the name of an axis is `MESH:AXIS`.
     """
 
     axes: tuple[tuple[str, int], ...] = ()
@@ -34,76 +34,79 @@ class Sizes:
         return ", ".join([*(f"{name}={size}" for name, size in self.axes), *shapes])
 
     def record(self) -> dict[str, Any]:
-        """JSON values, as `mesh` and `args` take them."""
+        """Return the sizes as JSON values, in the form of the arguments `mesh` and `args`."""
         return {"mesh": dict(self.axes), "args": {name: list(shape) for name, shape in self.shapes}}
 
 
 def sizes_text(record: Mapping[str, Any]) -> str:
-    """The text of `Sizes.record`, for display."""
+    """Return the text of a `Sizes.record`, for display."""
     shapes = {name: tuple(shape) for name, shape in record["args"].items()}
     return str(Sizes(tuple(record["mesh"].items()), tuple(shapes.items())))
 
 
 def axis_names(meshes: Sequence[Mesh]) -> dict[str, tuple[Mesh, str]]:
-    """The name of each axis of a program, with its mesh and position."""
+    """Return the mesh and the axis for each axis name of a program."""
     several = len(meshes) > 1
     return {f"{mesh.name}:{axis}" if several else axis: (mesh, axis) for mesh in meshes for axis in mesh.names}
 
 
 def axis_sizes(meshes: Sequence[Mesh]) -> dict[str, int | None]:
-    """The size of each axis of a program, by its name."""
+    """Return the size of each axis of a program, by the axis's name."""
     return {name: mesh.axis(axis).size for name, (mesh, axis) in axis_names(meshes).items()}
 
 
 def with_sizes(meshes: Sequence[Mesh], sizes: Mapping[str, int]) -> tuple[Mesh, ...]:
-    """The meshes with these sizes of axes, by their names."""
+    """Return the meshes with the given sizes of axes, by their names."""
     named = [(mesh, axis, sizes[name]) for name, (mesh, axis) in axis_names(meshes).items() if name in sizes]
     return tuple(mesh.with_sizes({axis: size for owner, axis, size in named if owner is mesh}) for mesh in meshes)
 
 
 def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> tuple[Mesh, ...]:
-    """A module's meshes with the sizes that are given for axes that it leaves open.
+    """Return a module's meshes with sizes for its open axes.
 
-    Where one axis is still open then, it follows from the number of devices: `devices`, else the processes that a
-    launcher has started.
+    If one axis remains open, its size follows from the number of devices: `devices`, or else the number of processes of
+    the launcher.
 
     Raises:
-        ShardingError: MG0201 for other sizes than the module's, MG0202 for axes and meshes that it does not have.
-        MissingError: MG0603 where the devices do not fill the mesh.
+        ShardingError: MG0201, sizes contradict the module's. MG0202, unknown axes or meshes.
+        MissingError: MG0603, the number of devices does not match the mesh.
     """
-    own, faults = _by_mesh(meshes, given)
+    sizes, faults = _by_mesh(meshes, given)
     for mesh in meshes:
-        faults += _contradictions(mesh, own.get(mesh.name, {}))
+        faults += _contradictions(mesh, sizes.get(mesh.name, {}))
     if faults:
         raise ShardingError(*faults)
-    meshes = tuple(mesh.with_sizes(own.get(mesh.name, {})) for mesh in meshes)
-    count = launched_processes() if devices is None else whole_count(devices)
+    meshes = tuple(mesh.with_sizes(sizes.get(mesh.name, {})) for mesh in meshes)
+    count = launched_processes() if devices is None else device_count(devices)
     if len(meshes) > 1 or count is None:
         return meshes
     return tuple(_filled(mesh, count) for mesh in meshes)
 
 
 def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are requested") -> None:
-    """Raise MissingError MG0603 if `count` differs from the devices of a program without open axes."""
+    """Raise MissingError MG0603 if `count` differs from the number of devices of a program without open axes."""
     if not all(mesh.is_static for mesh in meshes):
         return
-    wanted = sum(mesh.size for mesh in meshes)
-    if whole_count(count) != wanted:
-        place = " and ".join(map(str, meshes))
-        hint = f"compile the program for a mesh of {count} devices, or run it on {wanted}"
-        text = f"the module is for {wanted} devices ({place}), but {count} {of}"
+    expected = sum(mesh.size for mesh in meshes)
+    if device_count(count) != expected:
+        meshes_text = " and ".join(map(str, meshes))
+        hint = f"compile the program for a mesh of {count} devices, or run it on {expected}"
+        text = f"the module is for {expected} devices ({meshes_text}), but {count} {of}"
         raise MissingError(Diagnostic("MG0603", text, hint=hint))
 
 
 def refuse_launched(meshes: Sequence[Mesh]) -> None:
-    """The same for the number of processes of a launcher; a single one may simulate all devices."""
+    """Raise MissingError MG0603 if a launcher started a wrong number of processes.
+
+    A single process is allowed, since it can simulate all devices.
+    """
     count = launched_processes()
     if count is not None and count > 1:
         refuse_other_count(meshes, count, "processes were started by a launcher")
 
 
-def whole_count(devices: Any) -> int:
-    """A caller's number of devices. Raises UsageError MG0001 for anything but a positive integer."""
+def device_count(devices: Any) -> int:
+    """Return `devices` as an integer. Raises UsageError MG0001 for anything but a positive integer."""
     try:
         if isinstance(devices, bool):
             raise TypeError
@@ -116,50 +119,52 @@ def whole_count(devices: Any) -> int:
 
 
 def _filled(mesh: Mesh, count: int) -> Mesh:
-    """The mesh with the size of its one open axis that `count` devices give it."""
-    still = [axis.name for axis in mesh.axes if axis.size is None]
-    if len(still) != 1:
+    """Return the mesh in which its only open axis has the size that follows from `count` devices."""
+    open_axes = [axis.name for axis in mesh.axes if axis.size is None]
+    if len(open_axes) != 1:
         return mesh
-    others = math.prod(size for size in mesh.shape if size is not None)
-    if count < 1 or count % others:
-        message = f"{count} devices do not fill {mesh}: its static axes take {others}, and {count} % {others} = {count % others}"
-        hint = f"start a multiple of {others}"
+    static_devices = math.prod(size for size in mesh.shape if size is not None)
+    if count < 1 or count % static_devices:
+        message = f"{count} devices do not fill {mesh}: its static axes take {static_devices}, and {count} % {static_devices} = {count % static_devices}"
+        hint = f"start a multiple of {static_devices}"
         raise MissingError(Diagnostic("MG0603", message, hint=hint))
-    return mesh.with_sizes({still[0]: count // others})
+    return mesh.with_sizes({open_axes[0]: count // static_devices})
 
 
 def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
-    """The given sizes by mesh and axis, and a fault for each unknown mesh."""
+    """Return the sizes by mesh and axis, and an error for each unknown mesh."""
     listed = [replace(given, name=DEFAULT_NAME)] if isinstance(given, Mesh) else meshes_of(given)
-    found = {mesh.name: _known_axis_sizes(mesh) for mesh in listed}
-    if DEFAULT_NAME in found and len(meshes) == 1:
-        found = {meshes[0].name: found.pop(DEFAULT_NAME)} | found
+    sizes = {mesh.name: _known_axis_sizes(mesh) for mesh in listed}
+    if DEFAULT_NAME in sizes and len(meshes) == 1:
+        sizes = {meshes[0].name: sizes.pop(DEFAULT_NAME)} | sizes
     names = [mesh.name for mesh in meshes]
     hint = f"known meshes are {', '.join('@' + name for name in names)}"
-    return found, [Diagnostic("MG0202", f"unknown mesh '@{n}'", hint=hint) for n in found if n not in names]
+    return sizes, [Diagnostic("MG0202", f"unknown mesh '@{n}'", hint=hint) for n in sizes if n not in names]
 
 
 def _known_axis_sizes(mesh: Mesh) -> dict[str, int]:
     return {axis.name: axis.size for axis in mesh.axes if axis.size is not None}
 
 
-def _contradictions(mesh: Mesh, wanted: Mapping[str, int]) -> list[Diagnostic]:
-    have = mesh.by_name
+def _contradictions(mesh: Mesh, sizes: Mapping[str, int]) -> list[Diagnostic]:
+    compiled = mesh.by_name
     faults = [
-        Diagnostic("MG0202", f"mesh axis '{name}' is not in the module's {mesh}") for name in wanted if name not in have
+        Diagnostic("MG0202", f"mesh axis '{name}' is not in the module's {mesh}")
+        for name in sizes
+        if name not in compiled
     ]
     return faults + [
         Diagnostic(
             "MG0201",
-            f"the module was compiled for {size} devices along mesh axis '{name}', not {wanted[name]}",
+            f"the module was compiled for {size} devices along mesh axis '{name}', not {sizes[name]}",
             hint="compile the program again for this mesh",
         )
-        for name, size in have.items()
-        if size is not None and wanted.get(name, size) != size
+        for name, size in compiled.items()
+        if size is not None and sizes.get(name, size) != size
     ]
 
 
 def launched_processes() -> int | None:
-    """The number of processes of the launcher of this one; None without a launcher."""
-    found = (os.environ.get(name, "") for name in LAUNCHERS)
-    return next((number for text in found if (number := whole_number(text)) is not None), None)
+    """Return the number of processes that the launcher started, or None without a launcher."""
+    texts = (os.environ.get(name, "") for name in LAUNCHERS)
+    return next((count for text in texts if (count := whole_number(text)) is not None), None)

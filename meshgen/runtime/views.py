@@ -1,7 +1,8 @@
-"""What a loaded module says of itself, as the compiled program does that it was saved from.
+"""Reports of a loaded module: the same as those of the compiled program from which it was saved.
 
-Collectives and memory are read off its schedule. The rest needs its program with the decisions, which the module keeps; where it keeps none,
-the program, whose text it keeps, is planned again on first use, as it was for the module. `meshgen.load` gives modules the function that does both; the runtime alone has no compiler.
+Reports on collectives and memory use only the schedule. Other reports need the program with its sharding decisions,
+which most modules store. Otherwise, the stored text of the program is planned again on first use, with the same
+options. `meshgen.load` passes the function that does this, because the runtime does not contain the compiler.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Planned(Protocol):
-    """The program of a module, with its decisions."""
+    """A module's program with its sharding decisions."""
 
     @cached_property
     def cost(self) -> Cost: ...
@@ -36,7 +37,7 @@ class Planned(Protocol):
 
 
 class Views(Protocol):
-    """What reports read of one module."""
+    """The sources of the reports on one module."""
 
     @cached_property
     def comms(self) -> Comms: ...
@@ -46,15 +47,18 @@ class Views(Protocol):
     def program(self) -> Planned: ...
 
 
-class Viewed:
-    """A loaded module as its reports see it. Everything raises UsageError: MG0001 where `meshgen.load` did not load it, and,
-    where its program is planned again, MG0002 for a module that was saved without its text."""
+class ModuleReports:
+    """The report methods of a loaded module.
+
+    All raise UsageError MG0001 if the module was not loaded with `meshgen.load`. If the program must be planned again,
+    they raise MG0002 for a module that was saved without its text.
+    """
 
     viewer: Callable[[Any], Views] | None = None
     _made: Views | None = None
 
     def viewed_by(self, viewer: Callable[[Any], Views] | None) -> Self:
-        """This module, whose reports a function makes."""
+        """Set the function that makes the reports, and return this module."""
         self.viewer = viewer
         return self
 
@@ -68,47 +72,57 @@ class Viewed:
 
     @property
     def comms(self) -> Comms:
-        """The collectives in the order in which they run, with the reason for each."""
+        """Return the collectives in the order in which they run, with the reason for each."""
         return self._views.comms
 
     @property
     def memory(self) -> Memory:
-        """Device memory per rank: the peak and the largest buffers."""
+        """Return the device memory per rank: the peak and the largest buffers."""
         return self._views.memory
 
     @property
     def cost(self) -> Cost:
-        """Floating-point operations, traffic and predicted times per device and step."""
+        """Return floating-point operations, traffic and predicted times per device and step."""
         return self._views.program.cost
 
     @property
     def warnings(self) -> list[Diagnostic]:
-        """Warnings about the program, as numbered diagnostics."""
+        """Return warnings about the program, as numbered diagnostics."""
         return self._views.program.warnings
 
     @at_callers_line
     def explain(self, what: str | int | None = None, *, verbose: bool = False) -> str:
-        """A step's figures and collectives by cause (`verbose`: each, in notation), or the reasons of a value or source line."""
+        """Return the metrics of a step and its collectives by cause, or the reasons for a value or source line.
+
+        Args:
+            what: name of a value, or a source line.
+            verbose: list each collective in notation.
+        """
         return self._views.program.explain(what, verbose=verbose)
 
     @at_callers_line
     def show(self, what: str | int | None = None) -> str:
-        """The timeline of a step; or the tiles of a value, or of those of a source line."""
+        """Return the timeline of a step, or the tiles of the values that `what` names: a value or a source line."""
         return self._views.program.show(what)
 
     def tree(self) -> str:
-        """The collectives as a tree: the operation that needs a value, its reshard, and what moves it."""
+        """Return the collectives as a tree: the operation that needs a value, its reshard, and the collectives for it."""
         return self._views.program.tree()
 
     def gathers(self) -> list[Gather]:
-        """The values that are gathered though no annotation replicates them, those that move most first."""
+        """Return the values that are gathered although no annotation replicates them, largest transfers first."""
         return self._views.program.gathers()
 
     @at_callers_line
     def report(self, path: str | Path) -> None:
-        """Write an HTML page: collectives, kernels, memory and the predicted timeline. Raises UsageError MG0003."""
+        """Write an HTML page with collectives, kernels, memory and the predicted timeline.
+
+        Raises:
+            UsageError: MG0003, the file cannot be written.
+        """
         self._views.program.report(path)
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Return the HTML that notebooks display."""
+        # as notebooks call it
         return getattr(self._views.program, "_repr_html_")()  # noqa: B009  # as notebooks call it

@@ -1,1 +1,1 @@
-"""Ranks in processes of their own."""
+"""Support for ranks that run in separate processes."""

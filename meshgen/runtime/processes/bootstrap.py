@@ -1,11 +1,13 @@
-"""The rank of this process and the rendezvous with the others, from the variables that launchers set.
+"""The rank of this process, from the variables that launchers set, and its connection to the other ranks.
 
-    torchrun              RANK, WORLD_SIZE, LOCAL_RANK; connections by MASTER_ADDR and MASTER_PORT, through torchrun's store
-    mpiexec of Open MPI   OMPI_COMM_WORLD_RANK, ...: messages of MPI
-    mpiexec of MPICH      PMI_RANK, PMI_SIZE, MPI_LOCALRANKID: messages of MPI
-    srun                  SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID: messages of MPI
+    torchrun              RANK, WORLD_SIZE, LOCAL_RANK; connects at MASTER_ADDR and MASTER_PORT, through torchrun's
+    store
+    mpiexec of Open MPI   OMPI_COMM_WORLD_RANK, ...: MPI messages
+    mpiexec of MPICH      PMI_RANK, PMI_SIZE, MPI_LOCALRANKID: MPI messages
+    srun                  SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID: MPI messages
 
-Where MASTER_ADDR and MASTER_PORT are set, MPI is not used. They and RANK, WORLD_SIZE and LOCAL_RANK are enough without any launcher.
+If MASTER_ADDR and MASTER_PORT are set, sockets replace MPI. Together with RANK, WORLD_SIZE and LOCAL_RANK, they suffice
+without any launcher.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from meshgen.packages import install
 from meshgen.runtime.processes.watchdog import Watchdog
 from meshgen.runtime.sizes import LAUNCHERS
 
-TIME_OUT = "MESHGEN_TIME_OUT"  # variable with the time-out in seconds
-# By the variable that says how many processes there are: which says which one this is, on all machines and on this one
+TIME_OUT = "MESHGEN_TIME_OUT"  # environment variable with the time-out in seconds
+# variable with the number of processes -> variables with the global and the local rank
 _RANKS = {
     "WORLD_SIZE": ("RANK", "LOCAL_RANK"),
     "OMPI_COMM_WORLD_SIZE": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -44,13 +46,13 @@ Environment = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Place:
-    """The variables' record of this process.
+    """The rank of this process, as described by environment variables.
 
     Attributes:
-        local_rank: among the processes of its machine, and of its GPU among those that it sees; None if unset.
-        address: where the ranks meet; None: MPI connects them.
-        through_store: torchrun's store serves at the address.
-        has_launcher: the process's parent is a launcher, not merely a shell that has set the variables.
+        local_rank: index among the processes of this host, which is the index of its GPU; None if unset.
+        address: address for the rendezvous of the ranks, or None if MPI connects them.
+        through_store: torchrun's store listens at the address.
+        has_launcher: the parent process is a launcher, not a shell that has set the variables.
     """
 
     rank: int
@@ -62,7 +64,11 @@ class Place:
 
 
 def place_of(environment: Environment) -> Place | None:
-    """Return the place of this process; None for a single process. Raises UsageError MG0611 with the variables that are missing or contradict each other."""
+    """Return the rank of this process, or None for a single process.
+
+    Raises:
+        UsageError: MG0611, variables are missing or contradict each other.
+    """
     for name, (rank_name, local_name) in _RANKS.items():
         size = whole_number(environment.get(name, ""))
         if size is None:
@@ -80,23 +86,23 @@ def place_of(environment: Environment) -> Place | None:
         through_store = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and name == "WORLD_SIZE"
         has_launcher = name != "WORLD_SIZE" or "TORCHELASTIC_RUN_ID" in environment
         return Place(rank, size, local_rank, address, through_store, has_launcher)
-    if rank_text := environment.get("RANK"):  # else this process would run all ranks
+    if rank_text := environment.get("RANK"):  # Without this check, the process would run all ranks.
         _variable_number(environment, "WORLD_SIZE", f"RANK is {rank_text}")
     return None
 
 
 def _sees_one_gpu(environment: Environment) -> bool:
-    """Whether the launcher shows each process its own GPU only, as `srun --gpus-per-task 1` does."""
-    shown = environment.get("CUDA_VISIBLE_DEVICES", "")
-    return bool(shown) and "," not in shown
+    """Whether each process can only use one GPU, as with `srun --gpus-per-task 1`."""
+    visible = environment.get("CUDA_VISIBLE_DEVICES", "")
+    return bool(visible) and "," not in visible
 
 
 def _address(environment: Environment, *, needed: bool) -> Address | None:
     names = ("MASTER_ADDR", "MASTER_PORT")
-    given = [name for name in names if environment.get(name)]
-    if not given and not needed:
+    present = [name for name in names if environment.get(name)]
+    if not present and not needed:
         return None
-    if missing := [name for name in names if name not in given]:
+    if missing := [name for name in names if name not in present]:
         text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set, so the processes cannot find each other"
         raise _bad(text, "set MASTER_ADDR to the machine of rank 0, and MASTER_PORT to a port of it that is free")
     port = _variable_number(environment, "MASTER_PORT", "MASTER_ADDR is set")
@@ -107,11 +113,11 @@ def _address(environment: Environment, *, needed: bool) -> Address | None:
 
 def _variable_number(environment: Environment, name: str, because: str) -> int:
     text = environment.get(name, "")
-    found = whole_number(text)
-    if found is None:
+    number = whole_number(text)
+    if number is None:
         state = f"'{text}', not a number" if text else "not set"
         raise _bad(f"{because}, but {name} is {state}", f"start it with torchrun, mpiexec or srun, or set {name}")
-    return found
+    return number
 
 
 def _bad(text: str, hint: str) -> UsageError:
@@ -120,14 +126,14 @@ def _bad(text: str, hint: str) -> UsageError:
 
 # --- connecting -----------------------------------------------------------------------------------------------------------
 
-_worlds: list[World] = []  # the one of this process, after its first use
+_worlds: list[World] = []  # the world of this process, after its first use
 
 
 def world(time_out: float | None = None) -> World | None:
-    """All ranks, one of which is this process's; None without a launcher of several. Connected on first use.
+    """Return all ranks, connected on first use, or None for a single process.
 
     Args:
-        time_out: seconds; default: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`. Read on first use.
+        time_out: seconds, read on first use. Default: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`.
     Raises:
         UsageError: MG0611, the variables are incomplete or contradict each other.
         MissingError: MG0602, mpi4py or torch is missing.
@@ -141,13 +147,17 @@ def world(time_out: float | None = None) -> World | None:
 
 
 def joined(place: Place, time_out: float) -> World:
-    """The ranks, when all are connected. Raises as `world`."""
+    """Connect to all ranks and return them. Raises the same errors as `world`."""
     channel = _connected(place, time_out)
     return World(channel, local_rank=place.local_rank, time_out=time_out, has_launcher=place.has_launcher)
 
 
 def time_out_of(environment: Environment) -> float:
-    """Seconds after which waiting for a rank fails: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`. Raises UsageError MG0611."""
+    """Return the seconds after which waiting for a rank fails: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`.
+
+    Raises:
+        UsageError: MG0611, the variable is not a positive number.
+    """
     text = environment.get(TIME_OUT, "")
     try:
         seconds = float(text or TIME_OUT_SECONDS)
@@ -175,7 +185,7 @@ def _connected(place: Place, time_out: float) -> Channel:
 
 
 def _start_of_mpi(place: Place, time_out: float) -> Watchdog:
-    """A context in which MPI must start, which waits for all ranks without a limit."""
+    """Return a watchdog context for the start of MPI, which waits for all ranks without a time-out."""
 
     def failure(reason: str) -> RuntimeFailure:
         text = f"rank {place.rank} waits for all {place.size} ranks in the start of MPI: {reason}"
@@ -183,12 +193,12 @@ def _start_of_mpi(place: Place, time_out: float) -> Watchdog:
             Diagnostic("MG0609", text, hint="see whether a rank has ended or hangs before it starts MPI")
         )
 
-    # A launcher kills all ranks when the first one ends: the others can report before that.
+    # A launcher kills all ranks when the first one ends, so the others get time to report first.
     return Watchdog(time_out, failure, lambda _: time.sleep(PARTING_SECONDS), has_launcher=place.has_launcher)
 
 
 def _through_store(address: Address) -> Exchange:
-    """Rendezvous by torchrun's store, which serves at the address already."""
+    """Return an exchange through torchrun's store, which already listens at the address."""
 
     def exchange(rank: int, size: int, record: Record, time_out: float) -> Mapping[int, Record]:
         try:
@@ -203,8 +213,8 @@ def _through_store(address: Address) -> Exchange:
                 host, port, is_master=False, timeout=timedelta(seconds=time_out), wait_for_workers=False
             )
             store.set(f"meshgen/{trial}/{rank}", json.dumps(record))
-            return {each: json.loads(store.get(f"meshgen/{trial}/{each}")) for each in range(size)}
-        except RuntimeError as error:  # torch's own errors are such
+            return {peer: json.loads(store.get(f"meshgen/{trial}/{peer}")) for peer in range(size)}
+        except RuntimeError as error:  # torch raises its own errors as subclasses of RuntimeError
             text = f"rank {rank} cannot find all {size} ranks in torchrun's store: {str(error).splitlines()[0]}"
             raise RuntimeFailure(Diagnostic("MG0609", text)) from error
 

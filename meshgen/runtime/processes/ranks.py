@@ -1,4 +1,4 @@
-"""Ranks in processes of their own around a step: agreement on the module, gathering of results, propagation of failures."""
+"""Steps of ranks in separate processes: agreement on the module, exchange of results, propagation of failures."""
 
 from __future__ import annotations
 
@@ -24,45 +24,52 @@ Array = np.ndarray[Any, Any]
 def require_same(
     world: World, prepared: Prepared, name: str, container: Members, meshes: Sequence[Mesh], device: str
 ) -> None:
-    """Check that all ranks run the same module on the same kind of device, at its first run there.
+    """Check, before the first run on `device`, that all ranks run the same module on the same kind of device.
 
-    Raises RuntimeFailure MG0610 on all ranks, with the module of each.
+    Raises:
+        RuntimeFailure: MG0610 on all ranks, with the module of each.
     """
     if device in prepared.compared:
         return
     prepared.compared.add(device)
     manifest = bytes(container["manifest.json"])
-    said: dict[str, Any] = {
+    description: dict[str, Any] = {
         "module": name,
-        "digest": hashlib.sha256(manifest).hexdigest(),  # the manifest has the digests of all other members
+        "digest": hashlib.sha256(manifest).hexdigest(),  # covers all members: the manifest has their digests
         "format": json.loads(manifest)["format"],
         "meshes": [str(mesh) for mesh in meshes],
         "device": device,
     }
     with world.doing(lambda: "the comparison of modules"):
-        found = [bytes(each) for each in world.all_gather("module", json.dumps(said).encode())]
-    if len(set(found)) == 1:
+        descriptions = [bytes(content) for content in world.all_gather("module", json.dumps(description).encode())]
+    if len(set(descriptions)) == 1:
         return
-    views = "; ".join(f"{ranks_text(ranks)}: {_described(json.loads(text))}" for text, ranks in _holders(found).items())
+    texts = "; ".join(
+        f"{ranks_text(ranks)}: {_described(json.loads(text))}" for text, ranks in _holders(descriptions).items()
+    )
     hint = "copy one module file to all machines, and start all ranks with the same options"
-    raise RuntimeFailure(Diagnostic("MG0610", f"the ranks run different modules: {views}", hint=hint))
+    raise RuntimeFailure(Diagnostic("MG0610", f"the ranks run different modules: {texts}", hint=hint))
 
 
-def _holders(found: Sequence[bytes]) -> dict[bytes, list[int]]:
+def _holders(descriptions: Sequence[bytes]) -> dict[bytes, list[int]]:
     holders: dict[bytes, list[int]] = {}
-    for rank, text in enumerate(found):
+    for rank, text in enumerate(descriptions):
         holders.setdefault(text, []).append(rank)
     return holders
 
 
-def _described(said: Mapping[str, Any]) -> str:
-    digest, meshes = said["digest"][:12], " and ".join(said["meshes"])
-    return f"'{said['module']}' with digest {digest}, format {said['format']}, on {meshes}, {said['device']}"
+def _described(description: Mapping[str, Any]) -> str:
+    digest, meshes = description["digest"][:12], " and ".join(description["meshes"])
+    return f"'{description['module']}' with digest {digest}, format {description['format']}, on {meshes}, {description['device']}"
 
 
-def gathered(world: World, manifests: Sequence[Manifest], own: Sequence[Array]) -> list[list[Array]]:
-    """The global results of each mesh, on all ranks; `own`: the local ones of this rank."""
-    content = b"".join(array.tobytes() for array in own)
+def gathered(world: World, manifests: Sequence[Manifest], local_results: Sequence[Array]) -> list[list[Array]]:
+    """Return the global results of each mesh, on all ranks.
+
+    Args:
+        own: the local results of this rank.
+    """
+    content = b"".join(array.tobytes() for array in local_results)
     with world.doing(lambda: "the gathering of results"):
         contents = iter(world.all_gather("results", content))
     return [
@@ -72,27 +79,27 @@ def gathered(world: World, manifests: Sequence[Manifest], own: Sequence[Array]) 
 
 
 def _local(manifest: Manifest, content: bytes | bytearray) -> list[Array]:
-    """The local results of a rank, from their bytes."""
-    found: list[Array] = []
+    """Return the local results of a rank from their bytes."""
+    arrays: list[Array] = []
     offset = 0
     for binding in manifest.outputs:
         kind = manifest.plan.buffers[binding.buffer].type
-        found.append(np.frombuffer(content, kind.numpy_dtype, kind.size, offset).reshape(kind.sizes))
+        arrays.append(np.frombuffer(content, kind.numpy_dtype, kind.size, offset).reshape(kind.sizes))
         offset += kind.nbytes
-    return found
+    return arrays
 
 
 def assembled(manifest: Manifest, local: Sequence[Sequence[Array]]) -> list[Array]:
-    """The global results, from the local ones of each rank of the mesh."""
+    """Return the global results from the local results of each rank of the mesh."""
     return [
-        assemble([each[number] for each in local], b.sharding, b.type.sizes, manifest.mesh)
-        for number, b in enumerate(manifest.outputs)
+        assemble([results[index] for results in local], b.sharding, b.type.sizes, manifest.mesh)
+        for index, b in enumerate(manifest.outputs)
     ]
 
 
 @contextmanager
-def told(world: World | None) -> Generator[None]:
-    """A context that propagates a failure to all other ranks, which fail as well."""
+def propagating_failures(world: World | None) -> Generator[None]:
+    """Return a context that sends a failure to all other ranks, which then fail as well."""
     try:
         yield
     except BaseException as error:
@@ -102,9 +109,9 @@ def told(world: World | None) -> Generator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """A failure in a line, for other ranks."""
+    """Return a failure as one line of text, for other ranks."""
     if isinstance(error, MeshgenError) and error.diagnostics:
-        return "; ".join(f"{each.code}, {each.message}" for each in error.diagnostics)
+        return "; ".join(f"{diagnostic.code}, {diagnostic.message}" for diagnostic in error.diagnostics)
     if isinstance(error, KeyboardInterrupt):
         return "it was interrupted"
     return f"{type(error).__name__}: {error}"

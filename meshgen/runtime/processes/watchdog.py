@@ -1,6 +1,7 @@
-"""A watchdog that ends a process whose main thread hangs in a call of a library that waits for peers without a time-out.
+"""A watchdog that ends a process whose main thread hangs in a library call that waits for peers without a time-out.
 
-No exception can reach a thread inside of such a call, and neither MPI nor a communicator of NCCL can be aborted while it is initialized.
+Python cannot raise an exception in a thread inside of such a call. Neither MPI nor an NCCL communicator can be aborted
+during its initialization.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Callable
 
 from meshgen.errors import RuntimeFailure
 
-_LOOKS = 4  # in the time after which the process is ended
-_MOST_SECONDS = 1.0  # between two looks
+_CHECKS = 4  # checks within the time limit (chosen: at most a quarter late)
+_MAX_CHECK_SECONDS = 1.0  # longest interval between two checks, in seconds (chosen: notices a dead launcher soon)
 
 
 class Watchdog:
-    """A context in which this thread must call `beat` within a time limit, and the launcher must live."""
+    """A context in which this thread must call `beat` within a time limit, and the launcher must be alive."""
 
     def __init__(
         self,
@@ -28,11 +29,14 @@ class Watchdog:
         *,
         has_launcher: bool = False,
     ) -> None:
-        """Args:
-            failure: makes the error of a reason, which the process writes before it ends.
-            tell: tells the other ranks the message of the error, or gives them time to report theirs.
+        """Store the limits; the context starts the watching thread.
+
+        Args:
+            seconds: time limit between two beats.
+            failure: returns the error for a reason. The process prints it before it ends.
+            tell: sends the message of the error to other ranks, or gives them time to report theirs.
             has_launcher: the parent process is the launcher, or ends with it.
-        """  # fmt: skip
+        """
         self._seconds, self._failure, self._tell = seconds, failure, tell
         self._parent = os.getppid() if has_launcher else None
         self._is_over = threading.Event()
@@ -40,7 +44,7 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def beat(self) -> None:
-        """The thread is alive."""
+        """Report that the thread is alive."""
         self._last = time.monotonic()
 
     def __enter__(self) -> Watchdog:
@@ -53,14 +57,14 @@ class Watchdog:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._is_over.wait(min(self._seconds / _LOOKS, _MOST_SECONDS)):
+        while not self._is_over.wait(min(self._seconds / _CHECKS, _MAX_CHECK_SECONDS)):
             if time.monotonic() - self._last > self._seconds:
                 self._end(f"a call did not return within {self._seconds:g} s")
             if self._parent is not None and os.getppid() != self._parent:
                 self._end("the launcher is gone")
 
     def _end(self, reason: str) -> None:
-        """Fail as far as that is possible from another thread."""
+        """Print the error, report it to other ranks, and end the process. Runs in the watching thread."""
         failure = self._failure(reason)
         sys.stderr.write(f"{failure}\n")
         sys.stderr.flush()

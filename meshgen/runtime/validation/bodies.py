@@ -14,18 +14,18 @@ from meshgen.runtime.in_place import update_fault
 from meshgen.runtime.module_file.manifest import SCRATCH, Kernel
 from meshgen.runtime.simulate import rank_handlers
 
-# Source: CUDA C++ programming guide, "Technical specifications per compute capability"
+# Source: CUDA C++ programming guide, "Technical specifications per compute capability".
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
-MAX_THREADS = 1024  # of a block
-MAX_SHARED_BYTES = 1 << 20  # of a block: more than any GPU has; the driver refuses more than its own limit
+MAX_THREADS = 1024  # per block; same source
+MAX_SHARED_BYTES = 1 << 20  # bytes per block; more than any GPU has (chosen: the driver enforces the actual limit)
 
 
 def body_fault(body: Graph, mesh: Mesh) -> str:
-    """The fault of a kernel's body, regions included; empty if there is none."""
-    known = {*with_meaning(), *rank_handlers(mesh, 0)}
+    """Return the error of a kernel's body, including its regions, or an empty text if it is valid."""
+    allowed_ops = {*with_meaning(), *rank_handlers(mesh, 0)}
     graphs = [body]
     for node in all_nodes(body):
-        if node.op not in known:
+        if node.op not in allowed_ops:
             return f"'{node.op}' is not allowed in a kernel"
         graphs += node.regions
     if any(None in value.type.shape for graph in graphs for value in graph.values()):
@@ -34,7 +34,7 @@ def body_fault(body: Graph, mesh: Mesh) -> str:
 
 
 def launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
-    """The fault of the launch parameters; empty if there is none."""
+    """Return the error of the launch parameters, or an empty text if they are valid."""
     counts = {"operand": len(body.inputs), "result": len(body.outputs)}
     for param in kernel.params:
         if param.kind == "coordinate":
@@ -45,10 +45,10 @@ def launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
 
 
 def _size_fault(kernel: Kernel) -> str:
-    """Grids and blocks that CUDA does not launch, and memory that no device has, of kernels that have code for GPUs."""
+    """Return an error if a grid or block exceeds CUDA's limits or scratch exceeds the memory of any device."""
     for arch, binary in kernel.binaries.items():
         grid = kernel.on(arch).grid
-        if any(count > most for count, most in zip(grid, MAX_GRID, strict=True)):
+        if any(count > limit for count, limit in zip(grid, MAX_GRID, strict=True)):
             return f"its grid {list(grid)} is larger than {list(MAX_GRID)}"
         if (0 in grid) != (0 in kernel.grid):
             return f"its grid for {arch} is {list(grid)}, but {list(kernel.grid)} for others"

@@ -1,5 +1,6 @@
-"""Checks of a module's file before it is used: structure and digests, the manifest's values, the bodies of the
-kernels, and the schedule, which must be proven free of races and deadlock again.
+"""Checks of a module's file before use: structure, digests, manifest values and kernel bodies.
+
+The schedule must be proven free of races and deadlocks again.
 """
 
 from __future__ import annotations
@@ -28,25 +29,30 @@ from meshgen.runtime.validation.checker import check
 
 
 def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
-    """The module of one mesh, from its checked manifest."""
+    """Return the module of one mesh from its checked manifest.
+
+    Raises:
+        ModuleError: MG0502, the contents are damaged.
+        ScheduleError: the schedule has a race or can deadlock.
+    """
     with reading(path):
         manifest = manifest_from_json(value)
         constants = _numbered(tensors.decode(container["constants.safetensors"]))
         weights = tensors.decode(container[WEIGHTS]) if WEIGHTS in container else {}
     for fault in limits.faults(manifest):
         raise limits.beyond(path, fault)
-    one = manifest.mesh.with_sizes({axis.name: 1 for axis in manifest.mesh.axes if axis.size is None})
+    unit_mesh = manifest.mesh.with_sizes({axis.name: 1 for axis in manifest.mesh.axes if axis.size is None})
     try:
-        _check_contents(path, container, replace(manifest, mesh=one), constants, weights)
+        _check_contents(path, container, replace(manifest, mesh=unit_mesh), constants, weights)
     except ShardingError as error:
         raise damaged(path, error.diagnostics[0].message) from error
-    check(manifest.plan, one)
+    check(manifest.plan, unit_mesh)
     return LoadedModule(container, manifest, constants, weights)
 
 
 @contextmanager
 def reading(path: Path) -> Generator[None]:
-    """A context that reports faults of values in a file as damage of the file."""
+    """Return a context that reports invalid values as damage of the file."""
     try:
         yield
     except ValueError as error:
@@ -56,14 +62,18 @@ def reading(path: Path) -> Generator[None]:
 
 
 def _numbered(arrays: Mapping[str, Array]) -> dict[int, Array]:
-    """Constants by the numbers of their buffers."""
-    if wrong := [name for name in arrays if not re.fullmatch(r"0|[1-9]\d{0,9}", name)]:
-        raise ValueError(f"constant {shown(wrong[0])} is not named by the number of a buffer")
+    """Return constants by the number of their buffer."""
+    if invalid := [name for name in arrays if not re.fullmatch(r"0|[1-9]\d{0,9}", name)]:
+        raise ValueError(f"constant {shown(invalid[0])} is not named by the number of a buffer")
     return {int(name): array for name, array in arrays.items()}
 
 
 def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
-    """Return the manifest in today's format, after checking its digest, those of all other members, and its format."""
+    """Return the manifest in the current format, after checks of its digest, its format and the digests of all members.
+
+    Raises:
+        ModuleError: MG0501, the file is not a module. MG0502, it is damaged. MG0503, its format is unsupported.
+    """
     if "manifest.json" not in container or "manifest.sha256" not in container:
         raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
     text = container["manifest.json"]
@@ -97,8 +107,8 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
 
 def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> None:
     """Check that the members match the manifest, and that texts are UTF-8."""
-    own = [name for name in ("manifest.json", "manifest.sha256", SIGNATURE) if name in container]
-    if sorted([*files, *own]) != list(container):
+    unlisted = [name for name in ("manifest.json", "manifest.sha256", SIGNATURE) if name in container]
+    if sorted([*files, *unlisted]) != list(container):
         raise damaged(path, "its members do not match the manifest")
     for name, digest in files.items():
         content = container[name]
@@ -119,16 +129,18 @@ def _check_text(path: Path, name: str, content: memoryview) -> None:
 
 def _check_contents(path: Path, container: Members, manifest: Manifest, constants: Mapping[int, Array],
                     weights: Mapping[str, Array]) -> None:  # fmt: skip
-    """Check that constants, weights, sources and binaries exist and fit, and that bodies are well-formed programs."""
+    """Check that constants, weights, sources and binaries exist and match, and that kernel bodies are well-formed."""
     buffers = manifest.plan.buffers
-    wanted = [n for n, b in enumerate(buffers) if b.kind == "constant" and b.storage == n]
-    if sorted(constants) != wanted or any(_type_of(constants[n]) != buffers[n].type for n in wanted):
+    constant_buffers = [n for n, b in enumerate(buffers) if b.kind == "constant" and b.storage == n]
+    if sorted(constants) != constant_buffers or any(
+        _type_of(constants[n]) != buffers[n].type for n in constant_buffers
+    ):
         raise damaged(path, "its constants do not fit its buffers")
     stored = {b.name: b.type for b in manifest.inputs if b.stored}
     if {name: _type_of(array) for name, array in weights.items()} != stored:
         raise damaged(path, "its weights do not fit its inputs")
     for kernel in manifest.kernels.values():
-        for source in (kernel.source, *(form.source for form in kernel.forms.values())):
+        for source in (kernel.source, *(variant.source for variant in kernel.forms.values())):
             if source and not (source.startswith("kernels/") and source.endswith(".py")):
                 raise damaged(path, f"{shown(source)} is not the source of a kernel")
         for ptx in (binary.ptx for binary in kernel.binaries.values()):

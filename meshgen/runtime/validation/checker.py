@@ -1,16 +1,20 @@
 """Proof that a schedule has no race and no deadlock, independent of the scheduler.
 
-Happens-before is the transitive closure of stream order and events. What is surely done when an item starts is of each
-stream all up to some item, so one number per stream and item says it (a vector clock), and the proof takes time in
-proportion to the schedule. Shown are
-  (i)   every read comes after the one write of what it reads, or of each part of it,
-  (ii)  two accesses of overlapping bytes, one of them a write, are ordered, and nothing that is still to be
-        read is overwritten: neither is an input, unless it is donated to the result that has its bytes. A launch may write
-        over its own operand where its op allows it (`runtime/in_place.py`), if nothing else reads that later,
-  (iii) the collectives of a communicating stream form one chain with the control flow that communicates, the same on all ranks. Those of
-        two streams begin in the order of items (`Api.order_collectives`), so the first that is not over has begun on all ranks,
-  (iv)  every event that is waited for was recorded before.
-Control flow that communicates counts as a collective; regions are steps that are proven by themselves.
+Happens-before is the transitive closure of stream order and events. The items that are done when an item starts are, on
+each stream, all items up to some index. One index per stream and item therefore represents the relation (a vector
+clock), and the proof takes time proportional to the size of the schedule. It shows the following.
+  (i)   Every read happens after the write of its buffer, or after the writes of all its parts.
+  (ii)  Two accesses of overlapping bytes are ordered if one of them is a write, and no write destroys bytes that are
+  read
+        later. Inputs are not overwritten, unless they are donated to the result that has their bytes. A launch may
+        overwrite its own operand if its op allows it (`runtime/in_place.py`) and nothing else reads the operand later.
+  (iii) The collectives of a communicating stream, and control flow that communicates, form one chain, equal on all
+  ranks.
+        Collectives of two streams start in item order (`Api.order_collectives`), so the first unfinished one has
+        started
+        on all ranks.
+  (iv)  Every event is recorded before an item waits for it.
+Regions are steps, which are proven separately.
 
 Source: Mattern, "Virtual Time and Global States of Distributed Systems", 1989.
 """
@@ -31,25 +35,26 @@ from meshgen.runtime.validation.overlaps import Clock, Use, conflicts
 from meshgen.runtime.validation.structure import MAX_FAULTS, structure_faults
 from meshgen.runtime.writes import UNWRITTEN, Writes, makers, write_faults, writes_of
 
-AT_ONCE = (COMMUNICATION, NETWORK)  # streams that may each have a collective under way
+AT_ONCE = (COMMUNICATION, NETWORK)  # streams that may each run a collective at the same time
 
 
 def check(plan: Schedule, mesh: Mesh) -> None:
-    """Raise ScheduleError (MG0401 deadlock, MG0402 race) with all faults unless the schedule is proven right."""
+    """Raise ScheduleError with all errors unless the schedule is proven free of deadlocks (MG0401) and races (MG0402)."""
     if faults := structure_faults(plan, mesh) or _order_faults(plan):
         raise ScheduleError(*faults)
 
 
 def carried_by(item: Item, region: Schedule) -> frozenset[int]:
-    """The buffers given to the body of a scan that it may overwrite: each is a value of the last trip, or rows to be written."""
+    """Return the buffers passed to a scan's body that it may overwrite: carried values, and rows that it writes."""
     pairs = zip(region.inputs, region.outputs, strict=False) if is_scan(item) else ()
-    return frozenset(own for own, result in pairs if region.buffers[result].storage == own)
+    return frozenset(buffer for buffer, result in pairs if region.buffers[result].storage == buffer)
 
 
 def _order_faults(plan: Schedule, carried: frozenset[int] = frozenset()) -> list[Diagnostic]:
-    """Of a step and of the regions in it: each is a step of its own, which runs while nothing else communicates.
+    """Return deadlocks and races of a step and of its regions, which are proven as separate steps.
 
-    `carried`: the given buffers that it may overwrite.
+    Args:
+        carried: buffers of a region that it may overwrite.
     """
     order, faults = happens_before(plan.items)
     faults += chain_faults(plan.items, order)
@@ -62,47 +67,52 @@ def _order_faults(plan: Schedule, carried: frozenset[int] = frozenset()) -> list
 
 
 class Order(NamedTuple):
-    """Vector clocks: when an item starts, each stream is done up to the item `done[item][stream]` (-1: nothing)."""
+    """Vector clocks of a step: when an item starts, all items up to `done[item][stream]` of each stream are done.
+
+    The index is -1 if none is done.
+    """
 
     streams: Sequence[int]
     done: Sequence[Clock]
 
     def is_before(self, first: int, second: int) -> bool:
-        """Whether the first item is done when the second starts."""
+        """Whether item `first` is done when item `second` starts."""
         return self.done[second][self.streams[first]] >= first
 
 
 def happens_before(items: Sequence[Item]) -> tuple[Order, list[Diagnostic]]:
-    """The order of items, and the faults of their events (iv)."""
+    """Return the order of items, and errors of their events (rule iv)."""
     streams = [item.stream for item in items]
     done: list[Clock] = []
     faults: list[Diagnostic] = []
     recorded: dict[int, int] = {}
     last: dict[int, int] = {}
-    for number, item in enumerate(items):
+    for index, item in enumerate(items):
         sources = [last[item.stream]] if item.stream in last else []
         sources += [recorded[event] for event in item.waits if event in recorded]
         unknown = (event for event in item.waits if event not in recorded)
-        faults += [_unrecorded(items, number, event) for event in itertools.islice(unknown, MAX_FAULTS - len(faults))]
+        faults += [
+            _unrecorded_event(items, index, event) for event in itertools.islice(unknown, MAX_FAULTS - len(faults))
+        ]
         clock = [-1] * STREAMS
         for source in sources:
             clock = list(map(max, clock, done[source]))
             clock[streams[source]] = max(clock[streams[source]], source)
         done.append(tuple(clock))
-        last[item.stream] = number
+        last[item.stream] = index
         if item.records is not None:
             if item.records in recorded and len(faults) < MAX_FAULTS:
-                faults.append(_twice(items, recorded[item.records], number))
-            recorded[item.records] = number
+                faults.append(_repeated_event(items, recorded[item.records], index))
+            recorded[item.records] = index
     return Order(streams, done), faults[:MAX_FAULTS]
 
 
-def _twice(items: Sequence[Item], first: int, second: int) -> Diagnostic:
+def _repeated_event(items: Sequence[Item], first: int, second: int) -> Diagnostic:
     event = f"event {items[second].records} is recorded by item {first} '{items[first].label}'"
     return Diagnostic("MG0401", f"{event} and again by item {second} '{items[second].label}'")
 
 
-def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
+def _unrecorded_event(items: Sequence[Item], number: int, event: int) -> Diagnostic:
     later = next((n for n, item in enumerate(items) if item.records == event), None)
     where = (
         "no item records" if later is None else f"only item {later} '{items[later].label}' records, which comes later"
@@ -111,7 +121,7 @@ def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
 
 
 def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
-    """Unordered pairs of collectives (iii) that ranks could run in different orders."""
+    """Return errors for unordered pairs of collectives that ranks could run in different orders (rule iii)."""
     chains = [[n for n, item in enumerate(items) if item.communicates and item.stream != other] for other in AT_ONCE]
     pairs = dict.fromkeys(pair for chain in chains for pair in itertools.pairwise(chain))
     return [
@@ -145,7 +155,10 @@ def _race_faults(plan: Schedule, order: Order, carried: frozenset[int]) -> list[
 
 
 def _update_faults(plan: Schedule, order: Order, writes: Writes, carried: frozenset[int]) -> Iterator[Diagnostic]:
-    """Rule (ii) for given buffers that are overwritten: whatever reads the old value is done, and what reads the new one waits."""
+    """Yield errors of overwritten carried buffers (rule ii).
+
+    Items that read the old value must be done before the write, and items that read the new value must wait for it.
+    """
     for number, item in enumerate(plan.items):
         for b in item.inputs:
             storage = plan.buffers[b].storage
@@ -159,24 +172,27 @@ def _update_faults(plan: Schedule, order: Order, writes: Writes, carried: frozen
 
 
 def _in_place_faults(plan: Schedule) -> Iterator[Diagnostic]:
-    """Results of which a kernel writes the updated window alone have the bytes of the operand."""
+    """Yield errors for updates in place whose result does not have the bytes of the updated operand."""
     updated = {name: updates(body) for name, body in plan.kernels.items()}
     for number, item in enumerate(plan.items):
-        for place, (first, *_) in updated.get(item.kernel, {}).items():
-            own = item.inputs[plan.kernels[item.kernel].inputs.index(first.operands[0])]
-            result = item.outputs[place]
-            if plan.replaced.get(result) != plan.buffers[own].storage:
-                names = f"buffer {result} '{plan.buffers[result].name}' where it is not that of buffer {own} '{plan.buffers[own].name}'"
+        for position, (first, *_) in updated.get(item.kernel, {}).items():
+            operand = item.inputs[plan.kernels[item.kernel].inputs.index(first.operands[0])]
+            result = item.outputs[position]
+            if plan.replaced.get(result) != plan.buffers[operand].storage:
+                names = f"buffer {result} '{plan.buffers[result].name}' where it is not that of buffer {operand} '{plan.buffers[operand].name}'"
                 yield Diagnostic("MG0402", f"item {number} '{item.label}' updates {names}")
 
 
 def _is_written(buffer: Buffer, writes: Writes) -> bool:
-    found, missing = makers(buffer, writes)
-    return not missing and bool(found or buffer.storage in writes)
+    writers, missing = makers(buffer, writes)
+    return not missing and bool(writers or buffer.storage in writes)
 
 
 def _uses(plan: Schedule, writes: Writes, touched: Mapping[int, Sequence[int]]) -> Iterator[Use]:
-    """Each storage, of one that is written in parts each part: the other bytes may be another one's until they are written."""
+    """Yield the use of each storage. If several items write parts of a storage, it yields one use per part.
+
+    The bytes of a part may belong to another storage until the part is written.
+    """
     never = [-1] * STREAMS
     for n, b in enumerate(plan.buffers):
         if b.storage != n or b.end <= b.offset or b.kind == "given":
@@ -188,30 +204,30 @@ def _uses(plan: Schedule, writes: Writes, touched: Mapping[int, Sequence[int]]) 
         elif len(parts) == 1:
             yield Use(n, b.offset, b.end, parts[0].item, last, stays, plan.replaced.get(parts[0].buffer))
         else:
-            found = (w for w in parts if w.start < w.stop)
-            yield from (Use(n, w.start, w.stop, w.item, last, stays, plan.replaced.get(w.buffer)) for w in found)
+            nonempty = (w for w in parts if w.start < w.stop)
+            yield from (Use(n, w.start, w.stop, w.item, last, stays, plan.replaced.get(w.buffer)) for w in nonempty)
 
 
 def _read_fault(plan: Schedule, order: Order, writes: Writes, number: int, b: int) -> Diagnostic | None:
-    """Rule (i) for one operand."""
+    """Return the error of one operand of an item (rule i), or None if the read is ordered after all writes."""
     buffer, item = plan.buffers[b], plan.items[number]
     if buffer.kind in UNWRITTEN:
         return None
-    found, missing = makers(buffer, writes)
-    if buffer.storage not in writes or not (found or not buffer.type.nbytes):
+    writers, missing = makers(buffer, writes)
+    if buffer.storage not in writes or not (writers or not buffer.type.nbytes):
         return Diagnostic(
             "MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which no item writes"
         )
     if missing:
         text = f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', of which no item writes {missing} bytes"
         return Diagnostic("MG0402", text)
-    late = [writer for writer in found if not order.is_before(writer, number)]
-    if not late:
+    unordered = [writer for writer in writers if not order.is_before(writer, number)]
+    if not unordered:
         return None
     return Diagnostic(
         "MG0402",
-        f"item {number} '{item.label}' reads buffer {b} '{buffer.name}' without waiting for item {late[0]} '{plan.items[late[0]].label}', which writes it",
-        hint=f"stream {item.stream} must wait for an event that item {late[0]} records on stream {plan.items[late[0]].stream}",
+        f"item {number} '{item.label}' reads buffer {b} '{buffer.name}' without waiting for item {unordered[0]} '{plan.items[unordered[0]].label}', which writes it",
+        hint=f"stream {item.stream} must wait for an event that item {unordered[0]} records on stream {plan.items[unordered[0]].stream}",
     )
 
 

@@ -1,7 +1,7 @@
-"""Buffers that share bytes while both are live, in linear time.
+"""A linear-time search for buffers that share bytes while both are live.
 
-Bytes pass from one buffer to the next in the order of writes. If each buffer is dead before the next
-one of the same bytes is written, it is dead before all later ones: only neighbours in this order are checked.
+Bytes pass from one buffer to the next in the order of writes. If each buffer is dead before the next buffer of the same
+bytes is written, it is dead before all later ones. So only neighbors in this order are compared.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-Clock: TypeAlias = tuple[int, ...]  # the last of some items on each stream; -1: none
+Clock: TypeAlias = tuple[int, ...]  # index of the last item on each stream, or -1 for none
 
 
 class Use(NamedTuple):
-    """A storage's bytes, who writes it (None: it is in place before the step), and the last items that touch it.
+    """The bytes of a storage, and the items that use them.
 
-    `stays`: it is live until the step ends. `replaces`: the storage of the same bytes that its writer reads.
+    Attributes:
+        writer: the item that writes the storage, or None if it is set before the step.
+        touched: the last items on each stream that use the storage.
+        stays: the storage is live until the step ends.
+        replaces: a storage of the same bytes that the writer reads, or None.
     """
 
     number: int
@@ -29,7 +33,7 @@ class Use(NamedTuple):
 
 
 def conflicts(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, Use]]:
-    """Pairs of storages that share bytes where the first is live when the second is written.
+    """Yield pairs of storages that share bytes such that the first is live when the second is written.
 
     Args:
         done: vector clocks, as in `checker.Order`.
@@ -38,35 +42,36 @@ def conflicts(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use,
     for use in sorted(uses, key=lambda use: (-1 if use.writer is None else use.writer, use.number)):
         before = () if use.writer is None else done[use.writer]
         for other in dict.fromkeys(owners.hand_over(use)):
-            ends = other.touched
+            last_uses = other.touched
             if other.number == use.replaces:
-                ends = tuple(last if last != use.writer else -1 for last in ends)  # it writes after it has read
-            is_over = all(last <= clock for last, clock in zip(ends, before, strict=False))
+                # the writer reads its operand before it writes
+                last_uses = tuple(last if last != use.writer else -1 for last in last_uses)
+            is_over = all(last <= clock for last, clock in zip(last_uses, before, strict=False))
             if other.stays or use.writer is None or not is_over:
                 yield other, use
 
 
 class _Owners:
-    """The last owner of each byte, as ordered segments."""
+    """The current owner of each byte, stored as ordered segments."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
-        self._segments: list[tuple[int, Use]] = []  # end and owner
+        self._segments: list[tuple[int, Use]] = []  # end and owner of each segment
 
     def hand_over(self, use: Use) -> list[Use]:
-        """Assign bytes to a storage; returns the previous owners, once for each piece."""
+        """Assign the bytes of a storage to it. Returns the previous owners, once per segment."""
         first = max(0, bisect_right(self._starts, use.start) - 1)
         if first < len(self._starts) and self._segments[first][0] <= use.start:
             first += 1
         last = first
         while last < len(self._starts) and self._starts[last] < use.end:
             last += 1
-        taken = list(zip(self._starts[first:last], self._segments[first:last], strict=True))
-        pieces = [(use.start, (use.end, use))]
-        if taken and taken[0][0] < use.start:
-            pieces.insert(0, (taken[0][0], (use.start, taken[0][1][1])))
-        if taken and taken[-1][1][0] > use.end:
-            pieces.append((use.end, taken[-1][1]))
-        self._starts[first:last] = [start for start, _ in pieces]
-        self._segments[first:last] = [segment for _, segment in pieces]
-        return [owner for _, (_, owner) in taken]
+        overlapping = list(zip(self._starts[first:last], self._segments[first:last], strict=True))
+        segments = [(use.start, (use.end, use))]
+        if overlapping and overlapping[0][0] < use.start:
+            segments.insert(0, (overlapping[0][0], (use.start, overlapping[0][1][1])))
+        if overlapping and overlapping[-1][1][0] > use.end:
+            segments.append((use.end, overlapping[-1][1]))
+        self._starts[first:last] = [start for start, _ in segments]
+        self._segments[first:last] = [segment for _, segment in segments]
+        return [owner for _, (_, owner) in overlapping]

@@ -1,4 +1,6 @@
-"""Well-formedness of a schedule: numbers in range, buffers in the arena, launches that match their buffers."""
+"""Checks that a schedule is well-formed: numbers in range, buffers inside of the arena, launches that match their
+buffers.
+"""
 
 from __future__ import annotations
 
@@ -22,88 +24,96 @@ from meshgen.printable import bytes_apart
 from meshgen.runtime.plan import ALIGNMENT, KINDS, ROW_ALIGNMENT, STREAMS, Buffer, Item, Schedule, aligned
 from meshgen.spec import Sharding
 
-MAX_FAULTS = 20  # of one kind in one error
+MAX_FAULTS = 20  # reported errors of one kind (chosen: fits on a screen)
 
 
 def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
-    """Numbers out of range, buffers outside the arena, bad views, unknown ops: checked before anything is used."""
+    """Return the errors in a schedule's structure. This check runs before anything else uses the schedule.
+
+    It finds numbers out of range, buffers outside of the arena, invalid views, unknown ops and mismatched types.
+    """
     return [Diagnostic("MG0402", text) for text in islice(_faults(plan, mesh, "input"), MAX_FAULTS)]
 
 
 def _faults(plan: Schedule, mesh: Mesh, inputs_are: str) -> Iterator[str]:
-    """Yield the faults; the caller may stop early."""
+    """Yield the errors of a step or region. The caller may stop early.
+
+    Args:
+        inputs_are: the kind of the input buffers, `input` for a step and `given` for a region.
+    """
     yield from _buffer_faults(plan)
-    for number, item in enumerate(plan.items):
-        yield from (f"item {number}: {text}" for text in _item_faults(item, plan, mesh))
+    for index, item in enumerate(plan.items):
+        yield from (f"item {index}: {text}" for text in _item_faults(item, plan, mesh))
     yield from _signature_faults(plan, inputs_are)
     yield from _donation_faults(plan)
 
 
 def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
     count = len(plan.buffers)
-    found = [f"the step has no buffer {n}" for n in (*plan.inputs, *plan.outputs) if not 0 <= n < count]
-    wrong = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != inputs_are]
-    foreign = ("given",) if inputs_are == "input" else ("input", "constant")  # what only regions, or only steps, have
-    wrong += [n for n, b in enumerate(plan.buffers) if b.kind in foreign]
+    faults = [f"the step has no buffer {n}" for n in (*plan.inputs, *plan.outputs) if not 0 <= n < count]
+    invalid = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != inputs_are]
+    # kinds that only regions have, or only steps
+    foreign = ("given",) if inputs_are == "input" else ("input", "constant")
+    invalid += [n for n, b in enumerate(plan.buffers) if b.kind in foreign]
     times = Counter(plan.inputs)
-    found += [
+    faults += [
         f"buffer {n} '{b.name}' of kind '{inputs_are}' must be once in the signature, not {times[n]} times"
         for n, b in enumerate(plan.buffers)
         if b.kind == inputs_are and b.storage == n and times[n] != 1
     ]
-    wrong += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
-    return found + [
+    invalid += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
+    return faults + [
         f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' must not be in the signature"
-        for n in wrong
+        for n in invalid
     ]
 
 
 def _donation_faults(plan: Schedule) -> Iterator[str]:
-    """Inputs are donated, to outputs of their type."""
+    """Yield errors unless all donated buffers are inputs, donated to outputs of the same type."""
     inputs, outputs = (set(side).intersection(range(len(plan.buffers))) for side in (plan.inputs, plan.outputs))
-    for own, other in plan.donated.items():
-        if own not in inputs or other not in outputs:
-            yield f"buffer {own} is donated to buffer {other}, but they are not an input and an output"
-        elif (have := plan.buffers[own].type) != (want := plan.buffers[other].type):
-            yield f"buffer {own} of type {have} is donated to buffer {other} of type {want}"
+    for donated, output in plan.donated.items():
+        if donated not in inputs or output not in outputs:
+            yield f"buffer {donated} is donated to buffer {output}, but they are not an input and an output"
+        elif (donated_type := plan.buffers[donated].type) != (output_type := plan.buffers[output].type):
+            yield f"buffer {donated} of type {donated_type} is donated to buffer {output} of type {output_type}"
 
 
 def _are_alike(dtype: str, other: str) -> bool:
-    """Complex numbers are seen as their parts, and parts as numbers."""
+    """Whether a buffer of one type may view a buffer of the other: complex numbers may be viewed as their real type."""
     return real_dtype(dtype) == real_dtype(other)
 
 
 def _buffer_faults(plan: Schedule) -> list[str]:
-    found: list[str] = []
+    faults: list[str] = []
     for number, buffer in enumerate(plan.buffers):
         name = f"buffer {number} '{buffer.name}'"
         if buffer.kind not in KINDS:
-            found.append(f"{name} is of unknown kind '{buffer.kind}'")
+            faults.append(f"{name} is of unknown kind '{buffer.kind}'")
         if buffer.offset < 0 or buffer.offset % ALIGNMENT or _arena_end(buffer) > plan.arena_bytes:
-            found.append(
+            faults.append(
                 f"{name} is at bytes {buffer.offset} to {buffer.end} of an arena of {plan.arena_bytes}; offsets must be multiples of {ALIGNMENT}"
             )
         if not 0 <= buffer.storage < len(plan.buffers):
-            found.append(f"{name} views buffer {buffer.storage}, which does not exist")
+            faults.append(f"{name} views buffer {buffer.storage}, which does not exist")
             continue
         storage = plan.buffers[buffer.storage]
         inside = storage.offset <= buffer.offset and buffer.end <= storage.end
         if (storage.storage, storage.kind) != (buffer.storage, buffer.kind) or not inside:
-            found.append(f"{name} views buffer {buffer.storage} '{storage.name}', but is at another offset")
+            faults.append(f"{name} views buffer {buffer.storage} '{storage.name}', but is at another offset")
         is_part = buffer.kind != "given" and buffer.type.nbytes < storage.type.nbytes
         if not (is_part or storage.type.nbytes == buffer.type.nbytes) or not _are_alike(
             storage.type.dtype, buffer.type.dtype
         ):
-            found.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
-    most = sum(aligned(b.type.nbytes) for b in plan.buffers if b.kind != "given")
-    if plan.arena_bytes > most:
-        arena, needed = bytes_apart(plan.arena_bytes, most)
-        found.append(f"the arena has {arena}, but all buffers together need only {needed}")
-    return found
+            faults.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
+    max_bytes = sum(aligned(b.type.nbytes) for b in plan.buffers if b.kind != "given")
+    if plan.arena_bytes > max_bytes:
+        arena, needed = bytes_apart(plan.arena_bytes, max_bytes)
+        faults.append(f"the arena has {arena}, but all buffers together need only {needed}")
+    return faults
 
 
 def _arena_end(buffer: Buffer) -> int:
-    """The end of a buffer in the arena; 0 for given buffers."""
+    """Return the end of a buffer in the arena. A buffer that is passed to a region takes no bytes."""
     return buffer.offset if buffer.kind == "given" else buffer.end
 
 
@@ -126,22 +136,22 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Faults of regions: steps whose arguments and results match their item, within its scratch."""
-    found = [f"'{item.op}': {text}" for text in _signatures(item, plan)] + _kind_of_scratch_faults(item, plan)
-    room = _room(item, plan)
+    """Return errors of regions. Arguments and results must match the item, and the arenas must fit into its scratch."""
+    faults = [f"'{item.op}': {text}" for text in _signatures(item, plan)] + _kind_of_scratch_faults(item, plan)
+    scratch_bytes = _scratch_bytes(item, plan)
     for region in item.regions:
-        if region.arena_bytes > room:
-            available, needed = bytes_apart(room, region.arena_bytes)
-            found.append(f"'{item.op}' has {available} for a region that needs {needed}")
+        if region.arena_bytes > scratch_bytes:
+            available, needed = bytes_apart(scratch_bytes, region.arena_bytes)
+            faults.append(f"'{item.op}' has {available} for a region that needs {needed}")
         if any(is_transfer(inner) for inner in region.items):
-            found.append(f"'{item.op}' holds a transfer between meshes")
+            faults.append(f"'{item.op}' holds a transfer between meshes")
         inner = islice(_faults(region, mesh, "given"), MAX_FAULTS)
-        found += [f"in '{item.op}': {text}" for text in inner]
-    return found
+        faults += [f"in '{item.op}': {text}" for text in inner]
+    return faults
 
 
-def _room(item: Item, plan: Schedule) -> int:
-    """Bytes of scratch that an item has."""
+def _scratch_bytes(item: Item, plan: Schedule) -> int:
+    """Return the bytes of an item's scratch."""
     return 0 if item.scratch is None else plan.buffers[item.scratch].type.nbytes
 
 
@@ -152,17 +162,17 @@ def _kind_of_scratch_faults(item: Item, plan: Schedule) -> list[str]:
 
 
 def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Faults of a collective's scratch: it must suffice for its lowered steps on any rank."""
+    """Return errors of a collective's scratch, which must suffice for its lowered steps on every rank."""
     needed = packing(plan.collective(item, mesh)).scratch_bytes
-    found = _kind_of_scratch_faults(item, plan)
-    if needed > (room := _room(item, plan)):
-        available, least = bytes_apart(room, needed)
-        found.append(f"'{item.label}' has {available} of scratch, but needs {least}")
-    return found
+    faults = _kind_of_scratch_faults(item, plan)
+    if needed > (size := _scratch_bytes(item, plan)):
+        available, minimum = bytes_apart(size, needed)
+        faults.append(f"'{item.label}' has {available} of scratch, but needs {minimum}")
+    return faults
 
 
 def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
-    """Faults in the types of the regions' arguments and results."""
+    """Yield errors in the types of the regions' arguments and results."""
     inputs, outputs = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
     steps = [[[region.buffers[n].type for n in side if 0 <= n < len(region.buffers)] for side in (region.inputs, region.outputs)]
              for region in item.regions]  # fmt: skip
@@ -170,26 +180,26 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
         yield from _scan_faults(item, plan)
         return
     if is_loop(item):
-        wanted = [(inputs, [TensorType((), "i1")]), (inputs, outputs)]
+        expected = [(inputs, [TensorType((), "i1")]), (inputs, outputs)]
         if inputs[: len(outputs)] != outputs:
             yield "its carried values do not match its results"
     else:
-        wanted = [(inputs[1:], outputs)] * len(item.regions)
-        chooses = {"if": "i1"}.get(item.op, "i32")
-        if inputs[:1] != [TensorType((), chooses)]:
-            yield f"its predicate must be a scalar of type {chooses}"
+        expected = [(inputs[1:], outputs)] * len(item.regions)
+        predicate_type = {"if": "i1"}.get(item.op, "i32")
+        if inputs[:1] != [TensorType((), predicate_type)]:
+            yield f"its predicate must be a scalar of type {predicate_type}"
     count = {"while": 2, "if": 2}.get(item.op, max(1, len(steps)))
     if len(steps) != count:
         yield f"it has {len(steps)} regions"
-    for number, (have, want) in enumerate(zip(steps, wanted, strict=False)):
-        if (have[0], have[1]) != want:
-            yield f"region {number} does not match its operands and results"
+    for index, (actual, signature) in enumerate(zip(steps, expected, strict=False)):
+        if (actual[0], actual[1]) != signature:
+            yield f"region {index} does not match its operands and results"
     if type(item.times) is not int or item.times < 1:
         yield f"it cannot run {item.times!r} times"
 
 
 def _scan_faults(item: Item, plan: Schedule) -> Iterator[str]:
-    """The body is given the operands, or aligned rows of them that are inside at every trip."""
+    """Yield errors of a scan. Its body must get its operands, or aligned rows that exist at every iteration."""
     if not isinstance(item.attrs, Scan) or len(item.regions) != 1:
         yield "it has no trips, or not one region"
         return
@@ -203,16 +213,17 @@ def _scan_faults(item: Item, plan: Schedule) -> Iterator[str]:
     faults = verify_node(Node("scan", operands, results, item.attrs, regions=(body,)))
     yield from (fault.message for fault in faults)
     for number, (first, step) in () if faults else item.attrs.steps.items():
-        pitch = operands[number].type.nbytes // operands[number].type.sizes[0]
-        if first * pitch % ROW_ALIGNMENT or step * pitch % ROW_ALIGNMENT:
+        row_bytes = operands[number].type.nbytes // operands[number].type.sizes[0]
+        if first * row_bytes % ROW_ALIGNMENT or step * row_bytes % ROW_ALIGNMENT:
             yield f"its rows of operand {number} are not aligned to {ROW_ALIGNMENT} bytes"
 
 
 def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Attributes and local types make sense on this mesh."""
+    """Return errors of a collective, whose attributes and local types must be valid on this mesh."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
-    for name, place in places_of(item.attrs).items():  # partition has lowered computed ones
-        if isinstance(place, tuple) and None in place:
+    # stage `partition` lowers coordinates that are computed at run time
+    for name, coordinates in places_of(item.attrs).items():
+        if isinstance(coordinates, tuple) and None in coordinates:
             return [f"'{item.op}': {name} is known at run time only"]
     if item.op == "recv" and "destination" not in item.attrs.given:
         return ["'recv' has no receivers"]
@@ -228,7 +239,7 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:
-    """Both ends of a transfer are shardings of the same tensor, with these types as shards."""
+    """Return errors of a reshard. Both shardings must be valid for the tensor and have shards of these types."""
     shape = tuple(item.attrs.shape)
     if item.op not in RETILING:
         after = item.attrs.sharding
@@ -237,8 +248,8 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
     else:
         ends = {name: getattr(item.attrs, name) for name in ("source", "target")}
     for (name, sharding), kind in zip(ends.items(), types, strict=True):
-        if wrong := sharding.faults(shape, mesh):
-            return [f"'{item.op}': {name}: {fault.message}" for fault in wrong]
+        if faults := sharding.faults(shape, mesh):
+            return [f"'{item.op}': {name}: {fault.message}" for fault in faults]
         if sharding.local_shape(shape, mesh) != kind.shape:
             return [f"'{item.op}': {name} {sharding} of shape {list(shape)} does not have shards of type {kind}"]
     source, target = ends.values()
@@ -248,7 +259,7 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
 
 
 def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
-    """Both ends of a transfer between meshes are shardings of its tensor, and this side's shards have its type."""
+    """Return errors of a transfer between meshes. Both shardings must be valid, and this side's shards have its type."""
     sends = is_transfer_send(item)
     if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
         return [f"'{item.op}' needs the value's sharding on both meshes"]
@@ -262,16 +273,18 @@ def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value
 
 
 def _kernel_faults(item: Item, plan: Schedule) -> list[str]:
-    """The kernel exists and its body takes and gives what the buffers hold."""
+    """Return errors of a kernel launch. The kernel must exist, and its body must match the types of the buffers."""
     body = plan.kernels.get(item.kernel)
     if body is None:
         return [f"unknown kernel '{item.kernel}'"]
     for what, numbers, values in (("inputs", item.inputs, body.inputs), ("results", item.outputs, body.outputs)):
         if len(numbers) != len(
             values
-        ):  # checked first: a forged kernel may have many parameters, and be launched often
+        ):  # checked first: a malicious module may have a kernel with many parameters and many launches
             return [f"kernel '{item.kernel}' has {len(values)} {what}, but {len(numbers)} buffers"]
-        for place, (number, value) in enumerate(zip(numbers, values, strict=True)):
-            if (have := plan.buffers[number].type) != value.type:
-                return [f"kernel '{item.kernel}': number {place} of its {what} is {value.type}, but its buffer {have}"]
+        for position, (number, value) in enumerate(zip(numbers, values, strict=True)):
+            if (buffer_type := plan.buffers[number].type) != value.type:
+                return [
+                    f"kernel '{item.kernel}': number {position} of its {what} is {value.type}, but its buffer {buffer_type}"
+                ]
     return []
