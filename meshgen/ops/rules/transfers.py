@@ -1,6 +1,6 @@
 """Sharding rules of sends and receives between meshes.
 
-A send is an output of its mesh's program and a receive is an input, so any dim of the value may be sharded.
+A send is like an output of its mesh's program and a receive is like an input, so any dim of the value may be sharded.
 """
 
 from __future__ import annotations

@@ -328,7 +328,7 @@ def _interval(tracked: Tracked) -> Array:
 
 
 def error_bound(graph: Graph, args: Sequence[Array], *, tf32: bool = False, evaluator: Evaluator | None = None) -> list[Array]:  # fmt: skip
-    """Return, for each output, how far two conforming executions on these arguments may differ per element.
+    """Return, for each output, the largest difference per element between two conforming executions on these arguments.
 
     The bound of integers and booleans is 0 if no uncertain value influences them. Otherwise it is at least 1, or
     infinite if any result is possible.

@@ -47,8 +47,8 @@ def shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
 
 
 def sum_units(dtype: str, additions: float, roundings: float) -> float:
-    """Return the relative error of a sum with `additions` in the accumulator's type and `roundings` to its element
-    type.
+    """Return the relative error of a sum, from the number of additions in the accumulator's type and of roundings to
+    `dtype`.
     """
     accumulator = UNIT["f64"] if real_dtype(dtype) == "f64" else UNIT["f32"]
     return additions * accumulator + roundings * UNIT[dtype]
