@@ -69,7 +69,7 @@ class Lines:
             key += (str([names.index(name) for name in names]),)
         return Line(result, names, key, alias[1] if alias else "", match.end())
 
-    def again(self, line: Line, values: Mapping[str, Sequence[SSAValue]]) -> Operation | None:
+    def replay(self, line: Line, values: Mapping[str, Sequence[SSAValue]]) -> Operation | None:
         """Return a copy of the operation of an earlier line with the same key, on the operands that `line` names.
 
         The copy shares the regions of the earlier operation and inherits its location. Returns None if no earlier line
@@ -88,7 +88,7 @@ class Lines:
         self.like[copied] = parsed.operation
         return copied
 
-    def read(self, line: Line, operation: Operation, values: Mapping[str, Sequence[SSAValue]], end: int) -> None:
+    def record(self, line: Line, operation: Operation, values: Mapping[str, Sequence[SSAValue]], end: int) -> None:
         """Cache the operation that was parsed from a line.
 
         Skips an operation that does not end with the line, or whose operands are not exactly the values named in the

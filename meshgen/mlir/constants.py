@@ -13,8 +13,9 @@ _MOST_ELEMENTS = 1 << 20  # largest constant that is folded, in elements. Chosen
 
 
 def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
-    """Constant-fold a value that is visible at `importer`. Returns its elements, or None if it is not constant or has
-    too many elements.
+    """Constant-fold a value that is visible at `importer`.
+
+    Returns its elements, or None if it is not constant or has too many elements.
     """
     value = importer.value(ssa)
     producers = {result: node for node in importer.graph.nodes for result in node.results}
@@ -24,7 +25,7 @@ def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
     return elements
 
 
-def follows_from_sizes(importer: Importer, ssa: SSAValue) -> bool:
+def depends_only_on_sizes(importer: Importer, ssa: SSAValue) -> bool:
     """Whether a value depends on nothing but constants and dim sizes, so that it is constant once the sizes are
     specified.
     """
@@ -34,7 +35,7 @@ def follows_from_sizes(importer: Importer, ssa: SSAValue) -> bool:
         node = producers.get(value)
         if node is None or node.regions or node.op not in (*FOLDABLE, "get_dimension_size"):
             is_outer = importer.outer is not None and ssa in importer.captures
-            return is_outer and importer.outer is not None and follows_from_sizes(importer.outer, ssa)
+            return is_outer and importer.outer is not None and depends_only_on_sizes(importer.outer, ssa)
         worklist += [] if node.op == "get_dimension_size" else node.operands
     return True
 

@@ -83,8 +83,9 @@ class Importer:
         return [self.value(value) for value in ssa]
 
     def bind(self, ssa: SSAValue, value: Value) -> None:
-        """Bind an SSA value to `value`. Sets the name and sharding of `value` if it has none, and reports a fault if
-        the types differ.
+        """Bind an SSA value to `value`.
+
+        Sets the name and sharding of `value` if it has none, and reports a fault if the types differ.
         """
         if not types_agree(declared := self.type(ssa), value.type):
             message = f"expected type {value.type}, got {declared}"
@@ -95,8 +96,9 @@ class Importer:
         value.name = value.name or self.reading.source.name(ssa)
 
     def bind_results(self, operation: Operation, values: Iterable[Value]) -> None:
-        """Bind the results of an operation. Surplus values are ignored: a loop may carry captures that the text does
-        not name.
+        """Bind the results of an operation.
+
+        Surplus values are ignored: a loop may carry captures that the text does not name.
         """
         for result, value in zip(operation.results, values, strict=False):
             self.bind(result, value)
@@ -131,8 +133,9 @@ class Importer:
         return self.graph.nodes[-1]
 
     def region(self, region: Region) -> tuple[Graph, list[SSAValue]]:
-        """Convert a single-block region into a graph. Returns the graph and the captured values, which are its last
-        inputs.
+        """Convert a single-block region into a graph.
+
+        Returns the graph and the captured values, which are its last inputs.
         """
         (graph,), captures = self.blocks([region.block])
         return graph, captures
@@ -229,14 +232,14 @@ class Importer:
         value, nodes = self.value(ssa), self.graph.nodes
         self.emit(op, [value], [value.type], attrs, source)
         node = nodes.pop()
-        position = next((index + 1 for index, each in enumerate(nodes) if value in each.results), 0)
+        position = next((index + 1 for index, other in enumerate(nodes) if value in other.results), 0)
         # Several inserted nodes keep the order of the text, so that printing and reading round-trips.
         while position < len(nodes) and nodes[position].op == op:
             position += 1
-        nodes[position:] = [node, *(rewired(each, {value: node.result}) for each in nodes[position:])]
-        for each, bound in self._values.items():
+        nodes[position:] = [node, *(rewired(other, {value: node.result}) for other in nodes[position:])]
+        for other, bound in self._values.items():
             if bound is value:
-                self._values[each] = node.result
+                self._values[other] = node.result
         node.result.name = value.name
 
     def _on_mesh_of(self, operation: Operation) -> AbstractContextManager[None]:

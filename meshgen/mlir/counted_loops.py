@@ -20,7 +20,7 @@ def counting_condition(importer: Importer, op: Operation, carried: Sequence[Valu
     return region
 
 
-def nested_numbers(builder: Builder, flat_index: Value, trips: Sequence[int]) -> list[Value]:
+def delinearized_indices(builder: Builder, flat_index: Value, trips: Sequence[int]) -> list[Value]:
     """Delinearize the iteration index of a flattened loop nest into one index per loop."""
     indices: list[Value] = []
     for level, count in enumerate(trips):

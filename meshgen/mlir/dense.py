@@ -94,8 +94,9 @@ def _content(raw: np.ndarray) -> bytes | memoryview:
 
 
 def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
-    """Parse the text `body` between `dense<` and `>` as a constant of this type. Raises ValueError if the text is
-    malformed.
+    """Parse the text `body` between `dense<` and `>` as a constant of this type.
+
+    Raises ValueError if the text is malformed.
     """
     name = str(type.element_type)
     dtype = "i64" if name == "index" else COMPLEX_NAMES.get(name, name)

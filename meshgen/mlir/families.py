@@ -34,8 +34,9 @@ def dialects(text: str | None = None) -> Dialect:
 
 
 def _names_one(text: str, names: Sequence[str]) -> bool:
-    """Whether the text contains one of the names at a word boundary. A substring search first rejects long texts
-    cheaply.
+    """Whether the text contains one of the names at a word boundary.
+
+    A substring search first rejects long texts cheaply.
     """
     candidates = [re.escape(name) for name in names if name in text]
     return bool(candidates) and re.search(rf"\b(?:{'|'.join(candidates)})", text) is not None

@@ -38,19 +38,19 @@ from meshgen.runtime.module_file.resources import Resources
 
 
 def import_module(
-    top: builtin.ModuleOp, source: Source, dialects: Dialect, given: Sequence[Mesh] = (), is_part: bool = False, entry: str = "",
+    top: builtin.ModuleOp, source: Source, dialects: Dialect, user_meshes: Sequence[Mesh] = (), is_part: bool = False, entry: str = "",
 ) -> Module:  # fmt: skip
     """Convert an xDSL module, with the calls of its entry function inlined.
 
     Args:
-        given: the user's meshes, which define axis sizes that the text leaves open.
+        user_meshes: the user's meshes, which define axis sizes that the text leaves open.
         is_part: whether this is the module of one mesh of a multi-mesh program.
         entry: name of the entry function; empty for @main or the only public function.
     Raises:
         ProgramError: all faults of the first stage that has any: unsupported operations, malformed operations,
         conversion.
     """
-    reading = Reading(source, dialects, given=given, is_part=is_part)
+    reading = Reading(source, dialects, given=user_meshes, is_part=is_part)
     refuse_unknown(top, reading)
     verify_operations(top, reading)
     if top.sym_name is not None:

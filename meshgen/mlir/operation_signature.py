@@ -57,27 +57,32 @@ Letters = dict[str, int]
 
 KINDS: dict[str, tuple[str, Callable[[Attribute], bool]]] = {
     "any": ("anything", lambda _: True),
-    "integer": ("an integer", lambda found: isinstance(found, IntegerAttr)),
-    "number": ("a number", lambda found: isinstance(found, IntegerAttr | FloatAttr)),
-    "float": ("a float", lambda found: isinstance(found, FloatAttr)),
-    "flag": ("true, false or unit", lambda found: isinstance(found, IntegerAttr | UnitAttr)),
-    "unit": ("unit", lambda found: isinstance(found, UnitAttr)),
-    "string": ("a string", lambda found: isinstance(found, StringAttr)),
-    "symbol": ("a symbol", lambda found: isinstance(found, SymbolRefAttr)),
-    "type": ("a type", lambda found: isinstance(found, TypeAttribute)),
-    "elements": ("dense<...>", lambda found: isinstance(found, DenseElements)),
-    "array": ("a list", lambda found: isinstance(found, ArrayAttr)),
+    "integer": ("an integer", lambda attribute: isinstance(attribute, IntegerAttr)),
+    "number": ("a number", lambda attribute: isinstance(attribute, IntegerAttr | FloatAttr)),
+    "float": ("a float", lambda attribute: isinstance(attribute, FloatAttr)),
+    "flag": ("true, false or unit", lambda attribute: isinstance(attribute, IntegerAttr | UnitAttr)),
+    "unit": ("unit", lambda attribute: isinstance(attribute, UnitAttr)),
+    "string": ("a string", lambda attribute: isinstance(attribute, StringAttr)),
+    "symbol": ("a symbol", lambda attribute: isinstance(attribute, SymbolRefAttr)),
+    "type": ("a type", lambda attribute: isinstance(attribute, TypeAttribute)),
+    "elements": ("dense<...>", lambda attribute: isinstance(attribute, DenseElements)),
+    "array": ("a list", lambda attribute: isinstance(attribute, ArrayAttr)),
     "strings": ("a list of strings", is_strings),
     "integers": ("a list of integers", is_integers),
     "counts": (
         "a list of numbers from 0 on",
-        lambda found: is_integers(found) and min(integers(found), default=0) >= 0,
+        lambda attribute: is_integers(attribute) and min(integers(attribute), default=0) >= 0,
     ),
     "open": ("a list of integers", is_integers),
-    "map": ("an affine map with results", lambda found: isinstance(found, AffineMapAttr) and bool(found.data.results)),
+    "map": (
+        "an affine map with results",
+        lambda attribute: isinstance(attribute, AffineMapAttr) and bool(attribute.data.results),
+    ),
     "maps": (
         "a list of affine maps",
-        lambda found: isinstance(found, ArrayAttr) and all(isinstance(each, AffineMapAttr) for each in found.data),
+        lambda attribute: (
+            isinstance(attribute, ArrayAttr) and all(isinstance(item, AffineMapAttr) for item in attribute.data)
+        ),
     ),
 }
 """Kinds of attributes: description and predicate. Other kinds are capitalized words, or attribute names, which contain
@@ -120,8 +125,9 @@ class Count(NamedTuple):
         return cls(text, fixed, fixed, factors)
 
     def accepts(self, count: int, letters: Letters) -> bool:
-        """Whether `count` matches. Solves for the value of the one unbound letter, if there is one, and records it in
-        `letters`.
+        """Whether `count` matches.
+
+        Solves for the value of the one unbound letter, if there is one, and records it in `letters`.
         """
         rest = count - sum(factor * letters.get(letter, 0) for letter, factor in self.factors)
         unbound = [(letter, factor) for letter, factor in self.factors if letter not in letters]

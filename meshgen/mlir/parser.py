@@ -101,7 +101,7 @@ class TextParser(Parser):
         line = self.lines.at(start, self._parser_state.dialect_stack)
         operation = super().parse_operation()
         if line:
-            self.lines.read(line, operation, self.ssa_values, self._current_token.span.start)
+            self.lines.record(line, operation, self.ssa_values, self._current_token.span.start)
         self._positions[operation] = start
         return operation
 
@@ -115,7 +115,7 @@ class TextParser(Parser):
         """Append the next lines as long as they repeat earlier lines; these are copied, not tokenized."""
         start = position = self._current_token.span.start
         dialect_stack = tuple(self._parser_state.dialect_stack)
-        while (line := self.lines.at(position, dialect_stack)) and (operation := self._again(line)):
+        while (line := self.lines.at(position, dialect_stack)) and (operation := self._replayed(line)):
             append(block, operation)
             self._positions[operation] = self._positions[operation.results[0]] = position
             if line.loc:
@@ -124,14 +124,14 @@ class TextParser(Parser):
         if position != start:
             self._resume_from(position)
 
-    def _again(self, line: Line) -> Operation | None:
+    def _replayed(self, line: Line) -> Operation | None:
         """Return a copy of the operation of an earlier equal line, with its result named, or None if the line must be
         parsed.
         """
         name = line.result
         if name in self.ssa_values or name in self.forward_ssa_references:
             return None
-        if (operation := self.lines.again(line, self.ssa_values)) is not None:
+        if (operation := self.lines.replay(line, self.ssa_values)) is not None:
             self.ssa_values[name] = operation.results
             result = operation.results[0]
             self._names[result] = name

@@ -1,5 +1,6 @@
-"""Upstream operations grouped by their textual form. They are parsed but never printed; importers define their
-semantics.
+"""Upstream operations grouped by their textual form.
+
+They are parsed but never printed; importers define their semantics.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class Plain(TextOperation):
 
     @classmethod
     def _attributes(cls, parser: TextParser) -> dict[str, Attribute]:
-        """Parse the attribute dictionary. Fast-math and overflow flags have no effect and are skipped; a rounding mode
-        is returned.
+        """Parse the attribute dictionary.
+
+        Fast-math and overflow flags have no effect and are skipped; a rounding mode is returned.
         """
         rounding: dict[str, Attribute] = {}
         while word := next(filter(parser.parse_optional_keyword, (*_SKIPPED, *ROUNDING)), None):

@@ -98,9 +98,9 @@ class TextPrinter:
         with self.over(self._mesh_of_node(node)):
             return write(self, node)
 
-    def attributes(self, node: Node, own: Mapping[str, str] | None = None) -> str:
-        """Return ` {name = value}`: the attributes in `own`, and the attributes that any node may have, such as notes."""
-        attributes = {**own} if own else {}
+    def attributes(self, node: Node, operation_attributes: Mapping[str, str] | None = None) -> str:
+        """Return ` {name = value}`: the attributes in `operation_attributes`, and the attributes that any node may have, such as notes."""
+        attributes = {**operation_attributes} if operation_attributes else {}
         for write in self.dialects.node_attr_writers:
             attributes |= write(self, node)
         return f" {dictionary(attributes)}" if attributes else ""
@@ -162,23 +162,23 @@ class TextPrinter:
 
     # Names.
 
-    def new_name(self, wanted: str) -> str:
-        """Reserve a name, without `%`, that is unique in the function: `wanted` if possible."""
+    def new_name(self, preferred: str) -> str:
+        """Reserve a name, without `%`, that is unique in the function: `preferred` if possible."""
         taken = self._taken
-        if wanted in taken if wanted.isdecimal() and wanted.isascii() else not _NAME.fullmatch(wanted):
-            wanted = self._free_number()
-        elif wanted in taken:
-            wanted = self._suffixed(wanted)
-        taken.add(wanted)
-        return wanted
+        if preferred in taken if preferred.isdecimal() and preferred.isascii() else not _NAME.fullmatch(preferred):
+            preferred = self._free_number()
+        elif preferred in taken:
+            preferred = self._suffixed(preferred)
+        taken.add(preferred)
+        return preferred
 
     def _free_number(self) -> str:
         while (name := str(self._number)) in self._taken:
             self._number += 1
         return name
 
-    def _suffixed(self, wanted: str) -> str:
-        stem = re.sub(r"_\d+$", "", wanted) or wanted
+    def _suffixed(self, preferred: str) -> str:
+        stem = re.sub(r"_\d+$", "", preferred) or preferred
         while True:
             suffix = self._suffixes[stem] = self._suffixes.get(stem, -1) + 1
             if (name := f"{stem}_{suffix}") not in self._taken:

@@ -24,8 +24,8 @@ from meshgen.spec import Sharding
 NO_MESH = Mesh(())
 _Decoded: TypeAlias = "tuple[TensorType, Attribute | None]"
 _TYPE_HINTS = {
-    "tuple": "a tuple is read where stablehlo.get_tuple_element takes apart what stablehlo.tuple has made in the same region: "
-    "give its elements one by one",
+    "tuple": "tuples are supported between stablehlo.tuple and stablehlo.get_tuple_element in the same region; "
+    "elsewhere, pass the elements separately",
     "stablehlo.future": "stablehlo.async_start needs its stablehlo.async_done in the same region",
 }
 
@@ -189,11 +189,11 @@ class Reading:
         if (mesh := self.whole(self.module.mesh.name)) is not None:
             self.module.mesh = mesh
 
-    def part_ways(self, named: Collection[str]) -> None:
+    def split_off_submeshes(self, named: Collection[str]) -> None:
         """Make sub-meshes independent if the program uses no other part of their parent, and they share no devices."""
         for whole in dict.fromkeys(self.parents[symbol] for symbol in self.picked):
             parts = [symbol for symbol in named if self.parents.get(symbol) == whole]
-            positions = [place for symbol in parts for place in self.picked.get(symbol, ())]
+            positions = [position for symbol in parts for position in self.picked.get(symbol, ())]
             are_apart = all(symbol in self.picked for symbol in parts) and len(set(positions)) == len(positions)
             if not parts or whole in named or not are_apart:
                 continue

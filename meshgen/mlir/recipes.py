@@ -34,8 +34,9 @@ class Recipe(NamedTuple):
 
     @classmethod
     def of(cls, nodes: Sequence[Node], operands: Sequence[Value], result: Value) -> Self | None:
-        """Record the nodes that compute `result` from `operands`. Returns None if they have regions, options, shardings
-        or captured values.
+        """Record the nodes that compute `result` from `operands`.
+
+        Returns None if they have regions, options, shardings or captured values.
         """
         indices, count = {value: index for index, value in enumerate(operands)}, len(operands)
         steps: list[_Step] = []

@@ -37,7 +37,7 @@ _CALL = re.compile(
     r'^[^\n/]*\bcustom_call\b(?:[^\S\n]+@([\w.$]+)|[^\n]*\bcall_target_name[^\S\n]*=[^\S\n]*"([^"\n]+)")', re.MULTILINE
 )
 _OPERATION_HINT = (
-    "docs/ops.md lists what is read: write it with these, or as stablehlo.custom_call @NAME with a function NAME that "
+    "docs/ops.md lists the supported operations: use these, or stablehlo.custom_call @NAME with a function NAME that "
     "@mg.op_rule defines"
 )
 
@@ -68,9 +68,9 @@ def parse_text(
     """
     if not re.sub(r"//[^\n]*", "", text).strip():
         raise ProgramError(Diagnostic("MG0102", "the text is empty", Location(file, 0)))
-    known = dialects(text)
-    parser = _parser(known.context, text, file)
-    _refuse_unsupported(text, known, parser)
+    tables = dialects(text)
+    parser = _parser(tables.context, text, file)
+    _refuse_unsupported(text, tables, parser)
     try:
         top = parser.parse_module()
     except ParseError as error:
@@ -81,17 +81,18 @@ def parse_text(
     source = Source(parser.locate if is_written else parser.named_location, parser.name_of, parser.lines.like.get)
     inner = [operation for operation in _operations(top, source) if isinstance(operation, builtin.ModuleOp)]
     if not inner:
-        module = _complete(top, source, known, meshes, entry=entry, is_global=is_global)
+        module = _complete(top, source, tables, meshes, entry=entry, is_global=is_global)
         if called is not None:
             _call_inputs(module, top, parser, called)
         return module
-    module = import_parts(top, inner, source, known)
-    return read_parts(module, [_complete(operation, source, known, meshes, is_part=True) for operation in inner])
+    module = import_parts(top, inner, source, tables)
+    return read_parts(module, [_complete(operation, source, tables, meshes, is_part=True) for operation in inner])
 
 
 def _operations(top: builtin.ModuleOp, source: Source) -> Sequence[Operation]:
-    """Return the operations of a module. Raises ProgramError unless it has exactly one block, as the generic form may
-    not.
+    """Return the operations of a module.
+
+    Raises ProgramError unless it has exactly one block, as the generic form may not.
     """
     blocks = top.regions[0].blocks
     if len(blocks) != 1:
@@ -121,7 +122,7 @@ def _call_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, call
 def _complete(
     top: builtin.ModuleOp,
     source: Source,
-    known: Dialect,
+    tables: Dialect,
     meshes: Sequence[Mesh],
     is_part: bool = False,
     entry: str = "",
@@ -131,7 +132,7 @@ def _complete(
     # Shardy, and hence JAX, writes per-device code only inside manual computations.
     operations = _operations(top, source)
     is_global = is_global or any(operation.name == "sdy.mesh" or _is_of_jax(operation) for operation in operations)
-    module = complete(import_module(top, source, known, meshes, is_part, entry), is_global)
+    module = complete(import_module(top, source, tables, meshes, is_part, entry), is_global)
     check_module(module)
     return module
 
@@ -162,7 +163,7 @@ def _parser(context: Context, text: str, file: str) -> TextParser:
         raise ProgramError(_diagnostic(_parse_fault(error), text, Location(file, 1, 1))) from error
 
 
-def _refuse_unsupported(text: str, known: Dialect, parser: TextParser) -> None:
+def _refuse_unsupported(text: str, tables: Dialect, parser: TextParser) -> None:
     """Raise a fault for each unsupported operation name, at its first location.
 
     If there is any, unsupported custom calls are reported too, so that the user sees the complete list.
@@ -171,7 +172,7 @@ def _refuse_unsupported(text: str, known: Dialect, parser: TextParser) -> None:
     for match in _OPERATION.finditer(text):
         group = 1 if match[1] else 2
         first.setdefault(match[group], match.start(group))
-    if unknown := {name: at for name, at in first.items() if not _is_supported(base_name(name), known)}:
+    if unknown := {name: at for name, at in first.items() if not _is_supported(base_name(name), tables)}:
         faults = {
             at: (f"operation {name} is not supported", _HINTS.get(name.partition(".")[0], _OPERATION_HINT))
             for name, at in unknown.items()
@@ -195,9 +196,9 @@ def _call_faults(text: str) -> dict[int, tuple[str, str]]:
     return {at: fault for at, fault in faults if fault}
 
 
-def _is_supported(name: str, known: Dialect) -> bool:
-    is_defined = known.context.get_optional_op(name) is not None
-    return is_defined and (known.is_read(name) or name.endswith((".return", ".module", "func.func")))
+def _is_supported(name: str, tables: Dialect) -> bool:
+    is_defined = tables.context.get_optional_op(name) is not None
+    return is_defined and (tables.is_read(name) or name.endswith((".return", ".module", "func.func")))
 
 
 def _located(message: str, parser: TextParser, position: int) -> ProgramError:

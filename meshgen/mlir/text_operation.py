@@ -80,12 +80,12 @@ class TextOperation(Operation):
         return super().parse(parser)
 
     @classmethod
-    def create(cls, *, properties: Mapping[str, Attribute] = {}, attributes: Mapping[str, Attribute] = {}, **others: Any) -> Self:  # fmt: skip
+    def create(cls, *, properties: Mapping[str, Attribute] = {}, attributes: Mapping[str, Attribute] = {}, **parts: Any) -> Self:  # fmt: skip
         """Create an operation. Older texts have properties among the attributes; these are moved."""
         names = {each.name for each in cls.signature.properties} - properties.keys()
         moved = {name: attribute for name, attribute in attributes.items() if name in names}
         rest = {name: attribute for name, attribute in attributes.items() if name not in names}
-        return super().create(properties={**properties, **moved}, attributes=rest, **others)
+        return super().create(properties={**properties, **moved}, attributes=rest, **parts)
 
     @classmethod
     def of(cls, operands: Sequence[SSAValue], results: Sequence[Attribute], attributes: Mapping[str, Attribute],

@@ -103,8 +103,9 @@ def _verify_operands(operation: Operation, reading: Reading, visible: set[SSAVal
 
 
 def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
-    """Check that functions and declarations are in a module, and other operations in a function. Some are allowed in
-    both.
+    """Check that functions and declarations are in a module, and other operations in a function.
+
+    Some are allowed in both.
     """
     dialects = reading.dialects
     if operation.name in dialects.module_ops and operation.name in dialects.importers:

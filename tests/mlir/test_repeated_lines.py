@@ -179,7 +179,7 @@ def test_what_xdsl_checks_comes_back_when_threads_overlap() -> None:
 def read_one_by_one(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """What a text says where every line is read by itself."""
     with monkeypatch.context() as patch:
-        patch.setattr(Lines, "again", lambda *_: None)
+        patch.setattr(Lines, "replay", lambda *_: None)
         return print_text(parse_text(text))
 
 

@@ -141,7 +141,7 @@ A = "tensor<6x8xf32>"
 REFUSED = [
     (f"%v = tosa.variable_read @v : {A}\n%r = tosa.add %x, %v : ({A}, {A}) -> {A}", "@v is not declared"),
     (f"tosa.variable @v : {A}\n%v = tosa.variable_read @v : {A}\n%r = tosa.add %x, %v : ({A}, {A}) -> {A}", "@v has no initial value"),
-    (f"%d = tensor.empty() : {A}\n%r = linalg.pack %x inner_dims_pos = [0] inner_tiles = [4] into %d : {A} -> {A}", "in tiles .4. of dims .0. is not"),
+    (f"%d = tensor.empty() : {A}\n%r = linalg.pack %x inner_dims_pos = [0] inner_tiles = [4] into %d : {A} -> {A}", "with tiles .4. of dims .0. is not"),
     (f"%d = tensor.empty() : {A}\n%r = linalg.unpack %x inner_dims_pos = [0, 0] inner_tiles = [2, 3] into %d : {A} -> {A}", "is not"),
     (f"%r = tosa.table %x, %x : ({A}, {A}) -> {A}", "is not a table for"),
     (f"%r, %s = tosa.rfft2d %x : ({A}) -> ({A}, {A})", "expected batches of f32 planes"),

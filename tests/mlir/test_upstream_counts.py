@@ -77,7 +77,7 @@ NOTHING = """"func.func"() <{sym_name = "f", function_type = (tensor<4xf32>) -> 
     "func.return"(%r) : (tensor<4xf32>) -> ()
   }) : () -> ()"""
 OTHERS = {
-    "a function of nothing": (NOTHING, "MG0104", "linalg.map: arith.addf of no elements"),
+    "a function of nothing": (NOTHING, "MG0104", "linalg.map: arith.addf needs at least one operand"),
     "a result of another rank": (POOL.replace("IN", "1x4x4x2xf32").replace("OUT", "f32"), "MG0104", "-> f32[] must have ranks [4] -> 4"),
     "a number that no integer holds": (MAP, "MG0104", "1180591620717411303424 does not fit into 64 bits"),
     "a size that is asked for and open": (DECONVOLVED, "MG0208", "f32[?,3,2,2] has sizes that are unknown until load"),

@@ -226,8 +226,9 @@ def all_computed(dialect: str, functions: Mapping[str, Compute]) -> dict[str, Im
 
 
 def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | str:
-    """Apply a region of scalar operations to whole arrays of one shape. Returns the result, or the name of an
-    unsupported op.
+    """Apply a region of scalar operations to whole arrays of one shape.
+
+    Returns the result, or the name of an unsupported op.
     """
     shape = operands[0].type.shape
     values = dict(zip(body.inputs, operands, strict=True))

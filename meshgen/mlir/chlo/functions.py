@@ -115,8 +115,9 @@ _FUNCTIONS = define(HloOperation, "chlo", {line: " ".join(functions) for line, f
 
 
 def _broadcast_elementwise(builder: Builder, *operands: Value) -> Value:
-    """Broadcast the operands to the result's shape and apply the op. Missing dims are the major ones unless
-    `broadcast_dimensions` lists dims.
+    """Broadcast the operands to the result's shape and apply the op.
+
+    Missing dims are the major ones unless `broadcast_dimensions` lists dims.
     """
     result, attrs = builder.result, values_of(builder.source)
     listed_dims, rank = attrs.pop("dims"), builder.result.rank

@@ -192,22 +192,22 @@ def _build_step(site: _Site, body: Graph) -> None:
     body.outputs = [next_iteration, *step_results[len(results) :], *updated_results, *inputs, *outside]
 
 
-def _starts(site: _Site, builder: Builder, rank: int, place: Value) -> list[Value]:
-    return [place if dim == site.dim else builder.constant(0, _INDEX) for dim in range(rank)]
+def _starts(site: _Site, builder: Builder, rank: int, position: Value) -> list[Value]:
+    return [position if dim == site.dim else builder.constant(0, _INDEX) for dim in range(rank)]
 
 
-def _sliced(site: _Site, builder: Builder, value: Value, place: Value) -> Value:
-    """Emit the slice of a value at position `place` along the scanned dim, which is dropped."""
+def _sliced(site: _Site, builder: Builder, value: Value, position: Value) -> Value:
+    """Emit the slice of a value at position `position` along the scanned dim, which is dropped."""
     sizes = tuple(1 if dim == site.dim else size for dim, size in enumerate(value.type.sizes))
-    starts = _starts(site, builder, value.type.rank, place)
+    starts = _starts(site, builder, value.type.rank, position)
     one = builder.emit("dynamic_slice", [value, *starts], value.type.with_shape(sizes), slice_sizes=sizes)
     return builder.reshape(one, site.slice_of(value.type).shape)
 
 
-def _update_slice(site: _Site, builder: Builder, whole: Value, part: Value, place: Value) -> Value:
-    """Write the slice `part` into `whole` at position `place` along the scanned dim."""
+def _update_slice(site: _Site, builder: Builder, whole: Value, part: Value, position: Value) -> Value:
+    """Write the slice `part` into `whole` at position `position` along the scanned dim."""
     shape = (*part.type.shape[: site.dim], 1, *part.type.shape[site.dim :])
-    starts = _starts(site, builder, whole.type.rank, place)
+    starts = _starts(site, builder, whole.type.rank, position)
     return builder.emit("dynamic_update_slice", [whole, builder.reshape(part, shape), *starts], whole.type)
 
 

@@ -18,7 +18,7 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.elementwise import apply_operation
 from meshgen.mlir.arith.payload import Builder, mnemonic
 from meshgen.mlir.conversion import Refused
-from meshgen.mlir.linalg.maps import UnreadableMap, line_of, read
+from meshgen.mlir.linalg.maps import UnreadableMap, linear_index_of, read
 from meshgen.mlir.spread import Loops, Spread, over, reshaped_dim, sliced
 
 Sizes = tuple[int | None, ...]
@@ -59,9 +59,9 @@ class Body:
     """The values of a block over loops of the given sizes, computed on demand.
 
     Attributes:
-        structure: the operation whose operands the block arguments are; None if all arguments are in `known`.
+        structure: the operation whose operands the block arguments are; None if all arguments are in `computed`.
         indices: loop -> value of its index, for loops that are executed sequentially.
-        known: SSA value -> its computed value.
+        computed: SSA value -> its computed value.
     """
 
     builder: Builder
@@ -69,19 +69,21 @@ class Body:
     sizes: Sizes
     structure: Structure | None = None
     indices: dict[int, Spread] = field(default_factory=dict[int, Spread])
-    known: dict[SSAValue, Spread] = field(default_factory=dict[SSAValue, Spread])
+    computed: dict[SSAValue, Spread] = field(default_factory=dict[SSAValue, Spread])
 
     def value(self, ssa: SSAValue) -> Spread | None:
-        """Return the value of `ssa`, converting its operands first. Returns None if it is unsupported. Raises
-        UnreadableMap.
+        """Return the value of `ssa`, converting its operands first.
+
+        Returns None if it is unsupported. Raises UnreadableMap.
         """
-        if ssa not in self.known and (spread := self._computed(ssa)) is not None:
-            self.known[ssa] = spread
-        return self.known.get(ssa)
+        if ssa not in self.computed and (spread := self._computed(ssa)) is not None:
+            self.computed[ssa] = spread
+        return self.computed.get(ssa)
 
     def full(self, ssa: SSAValue, loops: Sequence[int]) -> Value | None:
-        """Return the value with `loops` as its dims, in this order. Returns None if it is unsupported or depends on
-        other loops.
+        """Return the value with `loops` as its dims, in this order.
+
+        Returns None if it is unsupported or depends on other loops.
         """
         spread = self.value(ssa)
         if spread is None or not set(spread.loops) <= set(loops):
@@ -140,8 +142,8 @@ class Body:
         values = [over(self.builder, x, loops, self.sizes) if x.loops else x.value for x in supported]
         results = apply_operation(self.builder, op, values)
         for op_result, value in zip(op.results, results or (), strict=False):
-            self.known[op_result] = Spread(value, loops)
-        return self.known.get(result)
+            self.computed[op_result] = Spread(value, loops)
+        return self.computed.get(result)
 
     def _chosen(self, op: scf.IfOp, result: SSAValue) -> Spread | None:
         """Convert a conditional on scalars: compute both branches and select element-wise."""
@@ -156,8 +158,9 @@ class Body:
         return Spread(self.builder.select(*(over(self.builder, x, loops, self.sizes) for x in supported)), loops)
 
     def _extracted(self, op: tensor.ExtractOp) -> Spread | None:
-        """Convert an element of a tensor at computed indices into a gather. A dim indexed by just a loop is sliced, not
-        gathered.
+        """Convert an element of a tensor at computed indices into a gather.
+
+        A dim indexed by just a loop is sliced, not gathered.
         """
         table = self.builder.importer.value(op.tensor)
         spreads = [self.value(index) for index in op.indices]
@@ -178,8 +181,9 @@ class Body:
         return index_spread.loops[0] if index_spread and index_spread.loops else None
 
     def _gathered(self, table: Value, kept: Sequence[int | None], indices: Sequence[Value], loops: Loops) -> Spread:
-        """Gather from `table` at `indices`, one for each dim whose entry in `kept` is None. Other dims are indexed by
-        the loop in `kept`.
+        """Gather from `table` at `indices`, one for each dim whose entry in `kept` is None.
+
+        Other dims are indexed by the loop in `kept`.
         """
         builder, shape = self.builder, table.type.sizes
         kept_loops = tuple(loop for loop in kept if loop is not None)
@@ -228,8 +232,9 @@ def union(spreads: Sequence[Spread]) -> Loops:
 
 
 def loop_sizes(values: Sequence[Value], maps: Sequence[AffineMap]) -> Sizes:
-    """Infer the loop sizes from the dims that are indexed by one plain loop. Raises Refused if sizes are missing or
-    differ.
+    """Infer the loop sizes from the dims that are indexed by one plain loop.
+
+    Raises Refused if sizes are missing or differ.
     """
     count = maps[0].num_dims if maps else 0
     sizes: list[int | None] = [None] * count
@@ -238,7 +243,7 @@ def loop_sizes(values: Sequence[Value], maps: Sequence[AffineMap]) -> Sizes:
         if map.num_symbols or map.num_dims != count or len(map.results) != value.type.rank:
             raise Refused("MG0103", f"the map {map} does not fit {value.type} and {count} loops")
         for expression, size in zip(map.results, value.type.shape, strict=True):
-            line = line_of(expression)
+            line = linear_index_of(expression)
             if line is None or (loop := line.loop) is None:
                 continue
             seen[loop] = True

@@ -24,7 +24,7 @@ EXTREMES = {"maximumf": True, "maxsi": True, "minimumf": False, "minsi": False}
 
 
 @dataclass(frozen=True)
-class Choice:
+class JointReduction:
     """A joint reduction: all accumulators are replaced by `terms` if term `key` wins against its accumulator.
 
     Attributes:
@@ -40,9 +40,10 @@ class Choice:
     extreme: tuple[int, ...]
 
 
-def choice_of(structure: Structure) -> Choice | None:
-    """Match the body as a joint reduction. Returns None if it is none, or if its result would depend on the order of
-    reduction.
+def match_joint_reduction(structure: Structure) -> JointReduction | None:
+    """Match the body as a joint reduction.
+
+    Returns None if it is none, or if its result would depend on the order of reduction.
     """
     accumulators = structure.block.args[structure.inputs :]
     roots = structure.terminator.operands
@@ -61,7 +62,7 @@ def choice_of(structure: Structure) -> Choice | None:
     key, (greater, equal) = order
     extreme = tuple(n for n, (_, c, _) in enumerate(matched) if c is None)
     agree = all(terms[n] is terms[key] and EXTREMES[_defining_mnemonic(roots[n])] == greater for n in extreme)
-    return Choice(terms, key, greater, equal, extreme) if agree else None
+    return JointReduction(terms, key, greater, equal, extreme) if agree else None
 
 
 def _picked(root: SSAValue, accumulator: BlockArgument) -> tuple[SSAValue, SSAValue | None, bool] | None:
@@ -104,7 +105,7 @@ def _order(condition: SSAValue, terms: Sequence[SSAValue], accumulators: Sequenc
     return None
 
 
-def chosen(structure: Structure, body: Body, choice: Choice, out_loops: Loops) -> list[Value] | None:
+def joint_reduction(structure: Structure, body: Body, choice: JointReduction, out_loops: Loops) -> list[Value] | None:
     """Emit a joint reduction over all loops but `out_loops`, the loops of the outputs, and combine it with the initial
     values of the outputs.
     """
@@ -135,9 +136,12 @@ def chosen(structure: Structure, body: Body, choice: Choice, out_loops: Loops) -
     return results if is_filled else _pick(builder, choice, before, results)
 
 
-def _without_nan(builder: Builder, choice: Choice, elements: Sequence[Value], starts: Sequence[Value]) -> list[Value]:
-    """Replace elements whose key is NaN by the start value, since an ordered comparison never selects them. An
-    `extreme` output keeps NaN.
+def _without_nan(
+    builder: Builder, choice: JointReduction, elements: Sequence[Value], starts: Sequence[Value]
+) -> list[Value]:
+    """Replace elements whose key is NaN by the start value, since an ordered comparison never selects them.
+
+    An `extreme` output keeps NaN.
     """
     key = elements[choice.key]
     if not is_float(key.type.dtype):
@@ -149,7 +153,7 @@ def _without_nan(builder: Builder, choice: Choice, elements: Sequence[Value], st
     ]
 
 
-def _choice_region(outer: Importer, op: Operation, choice: Choice, elements: Sequence[Value]) -> Graph:
+def _choice_region(outer: Importer, op: Operation, choice: JointReduction, elements: Sequence[Value]) -> Graph:
     """Return the reduction region over (accumulators, elements)."""
     inner = Importer(outer.reading, Graph(""), outer)
     old, new = ([Value(x.type.with_shape(())) for x in elements] for _ in range(2))
@@ -158,7 +162,7 @@ def _choice_region(outer: Importer, op: Operation, choice: Choice, elements: Seq
     return inner.graph
 
 
-def _pick(builder: Builder, choice: Choice, old: Sequence[Value], new: Sequence[Value]) -> list[Value]:
+def _pick(builder: Builder, choice: JointReduction, old: Sequence[Value], new: Sequence[Value]) -> list[Value]:
     """Emit one step of the joint reduction."""
     direction = ("GE" if choice.equal else "GT") if choice.greater else ("LE" if choice.equal else "LT")
     taken = builder.compare(direction, new[choice.key], old[choice.key])

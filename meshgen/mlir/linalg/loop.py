@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.counted_loops import counting_condition, nested_numbers
+from meshgen.mlir.counted_loops import counting_condition, delinearized_indices
 from meshgen.mlir.linalg.body import Body, Structure
 from meshgen.mlir.linalg.maps import read
 from meshgen.mlir.spread import Loops, Spread, over
@@ -16,7 +16,7 @@ from meshgen.mlir.spread import Loops, Spread, over
 INDEX = TensorType((), "i64")
 
 
-def looped(structure: Structure, out_loops: Sequence[Loops]) -> list[Value] | None:
+def sequential_loop(structure: Structure, out_loops: Sequence[Loops]) -> list[Value] | None:
     """Compute the outputs with a `while` over the loops that no output has. Returns None if the body is unsupported.
 
     All other loops are vectorized: outputs are carried as tensors over them.
@@ -62,15 +62,15 @@ def _folding_loop_body(structure: Structure, out_loops: Sequence[Loops], folded:
     inner.graph.inputs = [Value(value.type, value.name) for value in operands]
     iteration, *rest = inner.graph.inputs
     carried, operand_inputs = rest[: len(out_loops)], rest[len(out_loops) :]
-    loop_indices = nested_numbers(builder, iteration, [structure.sizes[loop] or 0 for loop in folded])
+    loop_indices = delinearized_indices(builder, iteration, [structure.sizes[loop] or 0 for loop in folded])
     body = Body(builder, structure.block, structure.sizes, structure)
     body.indices = {loop: Spread(loop_index, ()) for loop, loop_index in zip(folded, loop_indices, strict=True)}
     for operand_index, element, value in zip(used, elements, operand_inputs, strict=True):
-        body.known[structure.block.args[operand_index]] = _at(builder, Spread(value, element.loops), body.indices)
+        body.computed[structure.block.args[operand_index]] = _at(builder, Spread(value, element.loops), body.indices)
     for argument, value, loops_of_output in zip(
         structure.block.args[structure.inputs :], carried, out_loops, strict=True
     ):
-        body.known[argument] = Spread(value, loops_of_output)
+        body.computed[argument] = Spread(value, loops_of_output)
     yielded = [
         body.full(root, loops_of_output)
         for root, loops_of_output in zip(structure.terminator.operands, out_loops, strict=True)

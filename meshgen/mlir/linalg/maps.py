@@ -31,7 +31,7 @@ class UnreadableMap(Exception):
 
 
 @dataclass(frozen=True)
-class Line:
+class LinearIndex:
     """An index of the form `sum(step * loop) + offset`, as (loop, step) pairs with nonzero steps."""
 
     steps: tuple[tuple[int, int], ...]
@@ -47,32 +47,32 @@ class Line:
         return tuple(loop for loop, _ in self.steps)
 
 
-def line_of(expression: AffineExpr) -> Line | None:
-    """Return an affine expression as a `Line`, or None if it is not linear in the loops."""
+def linear_index_of(expression: AffineExpr) -> LinearIndex | None:
+    """Return an affine expression as a `LinearIndex`, or None if it is not linear in the loops."""
     if isinstance(expression, AffineDimExpr):
-        return Line(((expression.position, 1),), 0)
+        return LinearIndex(((expression.position, 1),), 0)
     if isinstance(expression, AffineConstantExpr):
-        return Line((), expression.value)
+        return LinearIndex((), expression.value)
     if not isinstance(expression, AffineBinaryOpExpr):
         return None
-    left, right = line_of(expression.lhs), line_of(expression.rhs)
+    left, right = linear_index_of(expression.lhs), linear_index_of(expression.rhs)
     if left is None or right is None:
         return None
     if expression.kind is AffineBinaryOpKind.Add:
         steps = dict(left.steps)
         for loop, step in right.steps:
             steps[loop] = steps.get(loop, 0) + step
-        return Line(tuple((loop, step) for loop, step in steps.items() if step), left.offset + right.offset)
+        return LinearIndex(tuple((loop, step) for loop, step in steps.items() if step), left.offset + right.offset)
     if expression.kind is AffineBinaryOpKind.Mul and not (left.steps and right.steps):
         line, factor = (left, right.offset) if left.steps else (right, left.offset)
-        return Line(tuple((loop, step * factor) for loop, step in line.steps if factor), line.offset * factor)
+        return LinearIndex(tuple((loop, step * factor) for loop, step in line.steps if factor), line.offset * factor)
     return None
 
 
-def lines_of(expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> list[Line | None]:
-    """Return the results of a map as `Line`s. Loops of size 1 are dropped, except where the index is just that loop."""
-    lines: list[Line | None] = []
-    for line in map(line_of, expressions):
+def linear_indices_of(expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> list[LinearIndex | None]:
+    """Return the results of a map as `LinearIndex`s. Loops of size 1 are dropped, except where the index is just that loop."""
+    lines: list[LinearIndex | None] = []
+    for line in map(linear_index_of, expressions):
         if line is not None and line.loop is None:
             line = replace(line, steps=tuple((loop, step) for loop, step in line.steps if sizes[loop] != 1))
         lines.append(line)
@@ -81,7 +81,7 @@ def lines_of(expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> 
 
 def read(builder: Builder, value: Value, expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> Spread:
     """Return the elements that a map reads, over the loops that it depends on. Raises UnreadableMap."""
-    lines = lines_of(expressions, sizes)
+    lines = linear_indices_of(expressions, sizes)
     plain = [line.loop for line in lines if line is not None and line.loop is not None]
     if len(plain) == len(lines) == len(set(plain)):
         return Spread(value, tuple(plain))
@@ -94,12 +94,13 @@ def read(builder: Builder, value: Value, expressions: Sequence[AffineExpr], size
         )
         return Spread(builder.constant(0, value.type.with_shape(static_sizes[loop] for loop in loops)), tuple(loops))
     _check_bounds(value, expressions, lines, static_sizes)
-    value, sliceable_lines = _looked_up(builder, value, expressions, lines, static_sizes)
-    return _opened(builder, *_cropped(builder, value, sliceable_lines, static_sizes), static_sizes)
+    value, sliceable_lines = _gather_dims(builder, value, expressions, lines, static_sizes)
+    return _expanded(builder, *_cropped(builder, value, sliceable_lines, static_sizes), static_sizes)
 
 
-def _check_bounds(value: Value, expressions: Sequence[AffineExpr], lines: Sequence[Line | None], sizes: Sequence[int]
-                  ) -> None:  # fmt: skip
+def _check_bounds(
+    value: Value, expressions: Sequence[AffineExpr], lines: Sequence[LinearIndex | None], sizes: Sequence[int]
+) -> None:
     for dim, (line, size) in enumerate(zip(lines, value.type.sizes, strict=True)):
         if line is None:
             continue
@@ -109,10 +110,11 @@ def _check_bounds(value: Value, expressions: Sequence[AffineExpr], lines: Sequen
             raise UnreadableMap(f"reads {expressions[dim]} from {low} to {high} in a dim of size {size}")
 
 
-def _looked_up(builder: Builder, value: Value, expressions: Sequence[AffineExpr], lines: Sequence[Line | None],
-               sizes: Sequence[int]) -> tuple[Value, list[Line]]:  # fmt: skip
-    """Gather the dims that slices cannot read. Returns the value, with the loops of these dims in front, and its new
-    index lines.
+def _gather_dims(builder: Builder, value: Value, expressions: Sequence[AffineExpr], lines: Sequence[LinearIndex | None],
+                 sizes: Sequence[int]) -> tuple[Value, list[LinearIndex]]:  # fmt: skip
+    """Gather the dims that slices cannot read.
+
+    Returns the value, with the loops of these dims in front, and its new index lines.
     """
     uses = [loop for line in lines if line is not None for loop in line.loops]
     gathered_dims = [
@@ -140,7 +142,7 @@ def _looked_up(builder: Builder, value: Value, expressions: Sequence[AffineExpr]
     table = builder.emit("constant", [], TensorType(index.shape, "i32"), value=index)
     gathered = builder.gather(value, table, gathered_dims, len(loops))
     remaining_lines = [line for dim, line in enumerate(lines) if dim not in gathered_dims and line is not None]
-    return gathered, [*(Line(((loop, 1),), 0) for loop in loops), *remaining_lines]
+    return gathered, [*(LinearIndex(((loop, 1),), 0) for loop in loops), *remaining_lines]
 
 
 def _constant_indices(
@@ -173,7 +175,7 @@ def evaluated(expression: AffineExpr, grid: dict[int, np.ndarray]) -> np.ndarray
     return left // right if kind is AffineBinaryOpKind.FloorDiv else -(-left // right)
 
 
-def _slices(line: Line, sizes: Sequence[int]) -> int:
+def _slices(line: LinearIndex, sizes: Sequence[int]) -> int:
     """Return the number of slices that a window needs: 0 for a linearized index."""
     if _digits(line, sizes) is not None:
         return 0
@@ -181,18 +183,20 @@ def _slices(line: Line, sizes: Sequence[int]) -> int:
     return math.prod(loop_sizes[:-1])
 
 
-def _digits(line: Line, sizes: Sequence[int]) -> Loops | None:
+def _digits(line: LinearIndex, sizes: Sequence[int]) -> Loops | None:
     """Return the loops of a linearized index from major to minor, or None if the index is not one."""
-    inner_size, found = 1, list[int]()
+    inner_size, digit_loops = 1, list[int]()
     for loop, step in sorted(line.steps, key=lambda pair: pair[1]):
         if step != inner_size:
             return None
-        found.insert(0, loop)
+        digit_loops.insert(0, loop)
         inner_size *= sizes[loop]
-    return tuple(found) if len(found) > 1 else None
+    return tuple(digit_loops) if len(digit_loops) > 1 else None
 
 
-def _cropped(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequence[int]) -> tuple[Value, list[Line]]:
+def _cropped(
+    builder: Builder, value: Value, lines: Sequence[LinearIndex], sizes: Sequence[int]
+) -> tuple[Value, list[LinearIndex]]:
     """Reverse dims with a negative step, and slice dims that are not windows to the range that is read."""
     lines = list(lines)
     shape = value.type.sizes
@@ -202,7 +206,7 @@ def _cropped(builder: Builder, value: Value, lines: Sequence[Line], sizes: Seque
     start, limit, stride = [0] * len(shape), list(shape), [1] * len(shape)
     for dim, line in enumerate(lines):
         if dim in back:
-            line = Line(((line.steps[0][0], -line.steps[0][1]),), shape[dim] - 1 - line.offset)
+            line = LinearIndex(((line.steps[0][0], -line.steps[0][1]),), shape[dim] - 1 - line.offset)
         count = math.prod(sizes[loop] for loop in line.loops)
         if len(line.steps) < 2 or _digits(line, sizes) is not None:
             stride[dim] = line.steps[0][1] if len(line.steps) == 1 else 1
@@ -212,25 +216,28 @@ def _cropped(builder: Builder, value: Value, lines: Sequence[Line], sizes: Seque
     return sliced(builder, value, start, limit, stride), lines
 
 
-def _opened(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequence[int]) -> Spread:
-    """Expand each dim into its loops: a linearized index by a reshape, a window by shifted slices. Constant dims are
-    dropped.
+def _expanded(builder: Builder, value: Value, lines: Sequence[LinearIndex], sizes: Sequence[int]) -> Spread:
+    """Expand each dim into its loops: a linearized index by a reshape, a window by shifted slices.
+
+    Constant dims are dropped.
     """
     loops: list[int] = []
     dim = 0
     for line in lines:
         digits = _digits(line, sizes)
         if len(line.steps) > 1 and digits is None:
-            value, opened = _opened_window(builder, value, dim, line, sizes)
+            value, expanded_loops = _expanded_window(builder, value, dim, line, sizes)
         else:
-            opened = digits or line.loops
-            value = reshaped_dim(builder, value, dim, [sizes[loop] for loop in opened])
-        loops += opened
-        dim += len(opened)
+            expanded_loops = digits or line.loops
+            value = reshaped_dim(builder, value, dim, [sizes[loop] for loop in expanded_loops])
+        loops += expanded_loops
+        dim += len(expanded_loops)
     return Spread(value, tuple(loops))
 
 
-def _opened_window(builder: Builder, value: Value, dim: int, line: Line, sizes: Sequence[int]) -> tuple[Value, Loops]:
+def _expanded_window(
+    builder: Builder, value: Value, dim: int, line: LinearIndex, sizes: Sequence[int]
+) -> tuple[Value, Loops]:
     """Expand a dim indexed by a sum of loops into one slice along the longest loop per point of the other loops."""
     longest = max(line.loops, key=lambda loop: sizes[loop])
     other_loops = [loop for loop in line.loops if loop != longest]

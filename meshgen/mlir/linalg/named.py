@@ -17,12 +17,12 @@ from meshgen.mlir.linalg.named_forms import (
     Write,
     block_of,
     convolution_maps,
-    letter_maps_of,
+    named_contraction_maps,
     pooled,
     product,
 )
 from meshgen.mlir.linalg.operations import CONTRACTIONS, ELEMENTWISE, WINDOWS
-from meshgen.mlir.linalg.structured import input_count, own_maps, structured
+from meshgen.mlir.linalg.structured import explicit_maps, input_count, structured
 from meshgen.mlir.spread import transposed
 
 
@@ -35,23 +35,23 @@ def _is_unsigned(op: Operation) -> bool:
     return op.name.endswith("_unsigned") or string_of(op.properties.get("cast")) == "cast_unsigned"
 
 
-def import_product(importer: Importer, op: Operation) -> None:
+def import_contraction(importer: Importer, op: Operation) -> None:
     """Convert a contraction. An explicit `indexing_maps` attribute overrides the maps implied by the operation's name."""
     word = op.name.partition(".")[2]
-    maps = own_maps(op) or letter_maps_of(word)
+    maps = explicit_maps(op) or named_contraction_maps(word)
     if len(maps) == 3 and len(op.operands) == 5:
         maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
-    _spelled(importer, op, maps, product(_is_unsigned(op)))
+    _import_with_body(importer, op, maps, product(_is_unsigned(op)))
 
 
-def import_window(importer: Importer, op: Operation) -> None:
+def import_convolution(importer: Importer, op: Operation) -> None:
     """Convert a convolution or pooling."""
     ones = (1,) * _spatial_rank(op)
     strides, dilations = (integers(op.properties.get(name)) or ones for name in ("strides", "dilations"))
     maps, fold = convolution_maps(op.name.partition(".")[2], strides, dilations)
     if len(op.operands) == 5:
         maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
-    _spelled(importer, op, maps, product(_is_unsigned(op)) if fold == "product" else pooled(fold))
+    _import_with_body(importer, op, maps, product(_is_unsigned(op)) if fold == "product" else pooled(fold))
 
 
 def _spatial_rank(op: Operation) -> int:
@@ -64,14 +64,16 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
     """Convert an element-wise operation. The initial value of its output is not read."""
     word = string_of(op.properties.get("kind"), op.name.partition(".")[2])
     rank, count = importer.type(op.operands[-1]).rank, input_count(op)
-    maps = own_maps(op) or [
+    maps = explicit_maps(op) or [
         AffineMap.identity(rank) if importer.type(x).rank == rank else AffineMap(rank, 0, ()) for x in op.operands
     ]
     types = _operand_element_types(op)
     if word == "copy":
-        _spelled(importer, op, maps, lambda scalars, arguments: scalars.cast(arguments[0], types[-1], _is_unsigned(op)))
+        _import_with_body(
+            importer, op, maps, lambda scalars, arguments: scalars.cast(arguments[0], types[-1], _is_unsigned(op))
+        )
         return
-    _spelled(importer, op, maps, lambda scalars, arguments: scalars.named(word, *arguments[:count]))
+    _import_with_body(importer, op, maps, lambda scalars, arguments: scalars.named(word, *arguments[:count]))
 
 
 def _fill(b: Builder, value: Value, output: Value) -> Value:
@@ -83,7 +85,7 @@ def _transpose(b: Builder, value: Value, _: Value) -> Value:
     """Transpose: dim d of the result is dim permutation[d] of the input."""
     order = b.integers("permutation")
     if sorted(order) != list(range(value.type.rank)) or tuple(value.type.shape[d] for d in order) != b.result.shape:
-        raise Refused("MG0104", f"{value.type} by {list(order)} is not {b.result}")
+        raise Refused("MG0104", f"{value.type} with the permutation {list(order)} is not {b.result}")
     return transposed(b, value, order)
 
 
@@ -97,8 +99,9 @@ def _with_new_dims(b: Builder, value: Value, _: Value) -> Value:
 
 
 def import_body(importer: Importer, op: Operation) -> None:
-    """Convert `linalg.map` or `linalg.reduce`, given a region or the name of a combining operation. The dims
-    `dimensions` are reduced.
+    """Convert `linalg.map` or `linalg.reduce`, given a region or the name of a combining operation.
+
+    The dims `dimensions` are reduced.
     """
     folded, count = integers(op.properties.get("dimensions")), input_count(op)
     rank = importer.type(op.operands[0] if op.name == "linalg.reduce" else op.operands[-1]).rank
@@ -110,13 +113,13 @@ def import_body(importer: Importer, op: Operation) -> None:
         return
     word = string_of(op.properties.get("combiner"))
     if word not in SCALAR_OPERATIONS or word.startswith("arith.cmp"):
-        raise Refused("MG0103", f"combining by '{word}' is not supported")
+        raise Refused("MG0103", f"the combining operation '{word}' is not supported")
     takes = slice(None) if op.name == "linalg.reduce" else slice(count)
     name = word.partition(".")[2]
-    _spelled(importer, op, maps, lambda scalars, arguments: scalars.apply(name, *arguments[takes]))
+    _import_with_body(importer, op, maps, lambda scalars, arguments: scalars.apply(name, *arguments[takes]))
 
 
-def _spelled(importer: Importer, op: Operation, maps: Sequence[AffineMap], body: Write) -> None:
+def _import_with_body(importer: Importer, op: Operation, maps: Sequence[AffineMap], body: Write) -> None:
     """Convert an operation whose scalar body is emitted by `body`."""
     structured(importer, op, block_of(_operand_element_types(op), body), maps, input_count(op))
 
@@ -142,8 +145,8 @@ PART = Dialect(
         **all_computed(
             "linalg", {"fill": _fill, "transpose": _transpose, "broadcast": _with_new_dims, "softmax": _softmax}
         ),
-        **{each.name: import_product for each in CONTRACTIONS},
-        **{each.name: import_window for each in WINDOWS},
+        **{each.name: import_contraction for each in CONTRACTIONS},
+        **{each.name: import_convolution for each in WINDOWS},
         **{each.name: import_elementwise for each in ELEMENTWISE},
     }
 )

@@ -47,8 +47,9 @@ class Scalars:
     block: Block
 
     def apply(self, name: str, *operands: SSAValue, result: Attribute | None = None) -> SSAValue:
-        """Append an operation of arith, math or else tosa, and return its result. Raises Refused if the operands
-        violate its signature.
+        """Append an operation of arith, math or else tosa, and return its result.
+
+        Raises Refused if the operands violate its signature.
         """
         cls = next(
             SCALAR_OPERATIONS[f"{dialect}.{name}"]
@@ -56,7 +57,7 @@ class Scalars:
             if f"{dialect}.{name}" in SCALAR_OPERATIONS
         )
         if not operands:
-            raise Refused("MG0104", f"{cls.name} of no elements")
+            raise Refused("MG0104", f"{cls.name} needs at least one operand")
         operation = cls.create(operands=operands, result_types=[result or operands[-1].type])
         if faults := cls.signature.faults(operation):
             raise Refused("MG0104", f"{operation.name} {faults[0]}")
@@ -64,8 +65,9 @@ class Scalars:
         return operation.results[0]
 
     def named(self, word: str, *operands: SSAValue) -> SSAValue:
-        """Append linalg's function `word` for the type of its operands. Raises Refused if it is undefined for this
-        type.
+        """Append linalg's function `word` for the type of its operands.
+
+        Raises Refused if it is undefined for this type.
         """
         if word in ("square", "copy"):
             return self.named("mul", operands[0], operands[0]) if word == "square" else operands[0]
@@ -139,7 +141,7 @@ def pooled(word: str) -> Write:
     return body
 
 
-def letter_maps_of(name: str) -> list[AffineMap]:
+def named_contraction_maps(name: str) -> list[AffineMap]:
     """Return the maps of a named contraction's operands, or [] for other operations."""
     words = _CONTRACTIONS[name].split() if name in _CONTRACTIONS else []
     if not words:

@@ -58,7 +58,7 @@ def _layout(b: Builder, plain: TensorType, packed: TensorType) -> _Layout:
     )
     if fits and plain.with_shape(layout.packed(plain.sizes)) == packed:
         return layout
-    raise Refused("MG0104", f"{plain} in tiles {list(tiles)} of dims {list(dims)} is not {packed}")
+    raise Refused("MG0104", f"{plain} with tiles {list(tiles)} of dims {list(dims)} is not {packed}")
 
 
 def _pack(b: Builder, value: Value, target: Value, *pads: Value) -> Value:

@@ -20,7 +20,7 @@ from meshgen.mlir.arith.elementwise import OF_BITS
 from meshgen.mlir.arith.functions import ignoring_nan
 from meshgen.mlir.arith.payload import Builder, fill_number, mnemonic
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
-from meshgen.mlir.linalg.maps import lines_of
+from meshgen.mlir.linalg.maps import linear_indices_of
 from meshgen.mlir.linalg.windowed import convolved, folded_windows
 from meshgen.mlir.spread import Loops, Spread, in_order, reduced
 from meshgen.ops.evaluate.common import neutral
@@ -67,14 +67,14 @@ def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
         name, operands = mnemonic(owner), list(owner.operands)
         names.add(name)
         if name == "fma":
-            remainder, others = operands[2], operands[:2]
+            remainder, new_operands = operands[2], operands[:2]
         elif name in ("subf", "subi") or depends_on(operands[0], accumulator):
-            remainder, others = operands[0], operands[1:]
+            remainder, new_operands = operands[0], operands[1:]
         else:
-            remainder, others = operands[1], operands[:1]
-        if any(depends_on(operand, accumulator) for operand in others):
+            remainder, new_operands = operands[1], operands[:1]
+        if any(depends_on(operand, accumulator) for operand in new_operands):
             return None
-        terms.append(Term(_factors(others), name in ("subf", "subi")))
+        terms.append(Term(_factors(new_operands), name in ("subf", "subi")))
         root = remainder
     is_bit = isinstance(accumulator.type, IntegerType) and accumulator.type.width.data == 1
     kinds = {OF_BITS.get(name, KINDS[name]) if is_bit else KINDS[name] for name in names} or {"add"}
@@ -102,7 +102,7 @@ def folded(structure: Structure, body: Body, output: int, fold: Fold, out_loops:
     before = structure.values[structure.inputs + output]
     total: Value | None = None
     for term in fold.terms:
-        part = _term(structure, body, fold, term, out_loops, before.type.dtype)
+        part = _reduced_term(structure, body, fold, term, out_loops, before.type.dtype)
         if part is None:
             return None
         if term.minus and before.type.dtype != "i1":
@@ -129,7 +129,9 @@ def _folded_into_output(builder: Builder, fold: Fold, total: Value, before: Valu
     return builder.bits(builder.apply(fold.kind, builder.bits(before, dtype), total), kind.dtype)
 
 
-def _term(structure: Structure, body: Body, fold: Fold, term: Term, out_loops: Loops, dtype: str) -> Value | None:
+def _reduced_term(
+    structure: Structure, body: Body, fold: Fold, term: Term, out_loops: Loops, dtype: str
+) -> Value | None:
     """Reduce a term over all loops except those of the output."""
     reduction = None
     if len(term.factors) == 1:
@@ -139,10 +141,10 @@ def _term(structure: Structure, body: Body, fold: Fold, term: Term, out_loops: L
     elif fold.kind == "add" and dtype != "i1":
         reduction = _contraction(structure, body, term.factors, out_loops, dtype)
         reduction = reduction or convolved(structure, term.factors, out_loops, dtype)
-    return reduction or _plain(structure.builder, body, fold, term, out_loops)
+    return reduction or _plain_reduction(structure.builder, body, fold, term, out_loops)
 
 
-def _plain(builder: Builder, body: Body, fold: Fold, term: Term, out_loops: Loops) -> Value | None:
+def _plain_reduction(builder: Builder, body: Body, fold: Fold, term: Term, out_loops: Loops) -> Value | None:
     """Reduce a term with a `reduce` over all loops except those of the output."""
     loops = tuple(range(len(body.sizes)))
     values = [body.full(factor, loops) for factor in term.factors]
@@ -167,8 +169,9 @@ def prepared(builder: Builder, fold: Fold, value: Value) -> Value:
 
 def _contraction(structure: Structure, body: Body, factors: Sequence[SSAValue], out_loops: Loops, dtype: str
                  ) -> Value | None:  # fmt: skip
-    """Emit a sum of products as a `dot_general`. Returns None if the loops do not form one, or an operand is read
-    through windows.
+    """Emit a sum of products as a `dot_general`.
+
+    Returns None if the loops do not form one, or an operand is read through windows.
     """
     if any(_has_windows(structure, factor) for factor in factors):
         return None
@@ -184,7 +187,7 @@ def _contraction(structure: Structure, body: Body, factors: Sequence[SSAValue], 
 def _has_windows(structure: Structure, factor: SSAValue) -> bool:
     """Whether the factor depends on an operand that is indexed by sums of loops."""
     for index, argument in enumerate(structure.block.args):
-        lines = lines_of(structure.maps[index].results, structure.sizes)
+        lines = linear_indices_of(structure.maps[index].results, structure.sizes)
         if depends_on(factor, argument) and any(line is None or len(line.steps) > 1 for line in lines):
             return True
     return False

@@ -20,15 +20,15 @@ from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, loop_sizes
-from meshgen.mlir.linalg.choice import choice_of, chosen
-from meshgen.mlir.linalg.loop import looped
-from meshgen.mlir.linalg.maps import UnreadableMap, line_of
+from meshgen.mlir.linalg.choice import joint_reduction, match_joint_reduction
+from meshgen.mlir.linalg.loop import sequential_loop
+from meshgen.mlir.linalg.maps import UnreadableMap, linear_index_of
 from meshgen.mlir.linalg.reduce import Fold, fold_of, folded
 from meshgen.mlir.spread import Loops
 
 
 def import_generic(importer: Importer, op: Operation) -> None:
-    structured(importer, op, op.regions[0].block, own_maps(op), input_count(op))
+    structured(importer, op, op.regions[0].block, explicit_maps(op), input_count(op))
 
 
 def input_count(op: Operation) -> int:
@@ -38,15 +38,16 @@ def input_count(op: Operation) -> int:
     return len(op.operands) // 2 if op.name == "linalg.reduce" else len(op.operands) - 1
 
 
-def own_maps(op: Operation) -> list[AffineMap]:
+def explicit_maps(op: Operation) -> list[AffineMap]:
     """Return the explicit indexing maps of an operation, or [] if it has none."""
     maps = op.properties.get("indexing_maps")
     return [item.data for item in maps if isinstance(item, AffineMapAttr)] if isinstance(maps, ArrayAttr) else []
 
 
 def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[AffineMap], inputs: int) -> None:
-    """Convert an operation with the scalar body `block`. The first `inputs` operands are inputs, the others outputs;
-    `maps` index them.
+    """Convert an operation with the scalar body `block`.
+
+    The first `inputs` operands are inputs, the others outputs; `maps` index them.
     """
     structure = Structure(Builder(importer, op), op, importer.values(op.operands), list(maps), inputs, block)
     first = len(importer.graph.nodes)
@@ -77,10 +78,11 @@ def _outputs(structure: Structure) -> list[Value]:
 
 
 def _output_loops(map: AffineMap) -> Loops | None:
-    """Return the loop of each dim of an output, without dims of size 1 that are indexed by 0. Returns None for other
-    indices.
+    """Return the loop of each dim of an output, without dims of size 1 that are indexed by 0.
+
+    Returns None for other indices.
     """
-    lines = [line_of(expression) for expression in map.results]
+    lines = [linear_index_of(expression) for expression in map.results]
     loops = [line.loop if line is not None and (line.steps or line.offset) else -1 for line in lines]
     kept_loops = tuple(loop for loop in loops if loop is not None and loop >= 0)
     return kept_loops if None not in loops and len(set(kept_loops)) == len(kept_loops) and None not in lines else None
@@ -103,7 +105,9 @@ def _computed(structure: Structure, out_loops: Sequence[Loops]) -> list[Value]:
         return computed
     if joint := _joint(structure, body, out_loops):
         return joint
-    raise Refused("MG0103", f"the computation of result {results.index(None)} is not supported{_unknown(structure)}")
+    raise Refused(
+        "MG0103", f"the computation of result {results.index(None)} is not supported{_unsupported_operation(structure)}"
+    )
 
 
 def _accumulates(structure: Structure, out_loops: Sequence[Loops], index: int) -> bool:
@@ -122,14 +126,14 @@ def _joint(structure: Structure, body: Body, out_loops: Sequence[Loops]) -> list
     """Compute outputs that must be accumulated together, or return None if that is unsupported."""
     if len(structure.block.args) != len(structure.values):
         return None
-    if len(set(out_loops)) == 1 and (choice := choice_of(structure)) is not None:
-        results = chosen(structure, body, choice, out_loops[0])
+    if len(set(out_loops)) == 1 and (choice := match_joint_reduction(structure)) is not None:
+        results = joint_reduction(structure, body, choice, out_loops[0])
         if results is not None:
             return results
-    return looped(structure, out_loops) if len(out_loops[0]) < len(structure.sizes) else None
+    return sequential_loop(structure, out_loops) if len(out_loops[0]) < len(structure.sizes) else None
 
 
-def _unknown(structure: Structure) -> str:
+def _unsupported_operation(structure: Structure) -> str:
     """Return ": NAME" for the first unsupported operation of the body, or ""."""
     body = structure.body()
     for operation in structure.block.ops:

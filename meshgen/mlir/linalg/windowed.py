@@ -17,7 +17,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
-from meshgen.mlir.linalg.maps import Line, lines_of
+from meshgen.mlir.linalg.maps import LinearIndex, linear_indices_of
 from meshgen.mlir.spread import Loops, Spread, fold_region, in_order, over, reduced, reshaped_dim, sliced
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.precision import EXACT
@@ -38,7 +38,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Walk:
+class WindowedOperand:
     """An operand with windowed dims: its value, and the loop or window of each dim."""
 
     value: Value
@@ -59,38 +59,42 @@ class Walk:
         return [dim for dim in self.dims if isinstance(dim, int)]
 
 
-def walk_of(structure: Structure, factor: SSAValue, out_loops: Loops) -> Walk | None:
+def match_windowed_operand(structure: Structure, factor: SSAValue, out_loops: Loops) -> WindowedOperand | None:
     """Match a factor that is computed from one operand alone, read through windows. Returns None for other factors."""
     used = [argument for argument in structure.block.args if depends_on(factor, argument)]
     if len(used) != 1 or None in structure.sizes:
         return None
     index = structure.block.args.index(used[0])
-    lines = lines_of(structure.maps[index].results, structure.sizes)
+    lines = linear_indices_of(structure.maps[index].results, structure.sizes)
     linear = [line for line in lines if line is not None]
-    if len(linear) != len(lines) or all(len(line.steps) < 2 for line in linear) or not _is_walk(linear, out_loops):
+    if (
+        len(linear) != len(lines)
+        or all(len(line.steps) < 2 for line in linear)
+        or not _has_simple_windows(linear, out_loops)
+    ):
         return None
     value = _in_own_dims(structure, used[0], factor, structure.values[index])
     return None if value is None else _cropped_dims(structure.builder, value, linear, out_loops, structure.sizes)
 
 
-def _is_walk(lines: Sequence[Line], out_loops: Loops) -> bool:
+def _has_simple_windows(lines: Sequence[LinearIndex], out_loops: Loops) -> bool:
     """Whether every index is constant, one loop, or a window of one result loop and one reduced loop."""
     loops = [loop for line in lines for loop in line.loops]
     pairs = [line for line in lines if len(line.steps) > 1]
-    walks = all(len(line.steps) == 2 and sum(loop in out_loops for loop in line.loops) == 1 for line in pairs)
-    return walks and len(set(loops)) == len(loops) and all(step > 0 for line in lines for _, step in line.steps)
+    are_windows = all(len(line.steps) == 2 and sum(loop in out_loops for loop in line.loops) == 1 for line in pairs)
+    return are_windows and len(set(loops)) == len(loops) and all(step > 0 for line in lines for _, step in line.steps)
 
 
 def _in_own_dims(structure: Structure, argument: BlockArgument, factor: SSAValue, value: Value) -> Value | None:
     """Compute a factor over the dims of the one operand that it depends on."""
     loops = tuple(range(value.type.rank))
-    body = Body(structure.builder, structure.block, value.type.shape, known={argument: Spread(value, loops)})
+    body = Body(structure.builder, structure.block, value.type.shape, computed={argument: Spread(value, loops)})
     return body.full(factor, loops)
 
 
 def _cropped_dims(
-    builder: Builder, value: Value, lines: Sequence[Line], out_loops: Loops, sizes: Sequence[int | None]
-) -> Walk:
+    builder: Builder, value: Value, lines: Sequence[LinearIndex], out_loops: Loops, sizes: Sequence[int | None]
+) -> WindowedOperand:
     """Slice the dims without windows to the range that is read, and drop constant dims."""
     start, limit, stride = [0] * len(lines), list(value.type.sizes), [1] * len(lines)
     dims: list[int | Window] = []
@@ -107,7 +111,7 @@ def _cropped_dims(
     value = sliced(builder, value, start, limit, stride)
     for dim in reversed([dim for dim, line in enumerate(lines) if not line.steps]):
         value = reshaped_dim(builder, value, dim, [])
-    return Walk(value, tuple(dims))
+    return WindowedOperand(value, tuple(dims))
 
 
 def _padding(window: Window, size: int, sizes: Sequence[int | None]) -> tuple[int, int]:
@@ -120,20 +124,21 @@ def _padding(window: Window, size: int, sizes: Sequence[int | None]) -> tuple[in
 
 def folded_windows(structure: Structure, kind: str, term: SSAValue, out_loops: Loops, prepare: Callable[[Value], Value]
                    ) -> Value | None:  # fmt: skip
-    """Emit the reduction of a term that reads one operand through windows as a `reduce_window`. Returns None for other
-    terms.
+    """Emit the reduction of a term that reads one operand through windows as a `reduce_window`.
+
+    Returns None for other terms.
     """
-    walk, builder, sizes = walk_of(structure, term, out_loops), structure.builder, structure.sizes
-    if walk is None:
+    operand, builder, sizes = match_windowed_operand(structure, term, out_loops), structure.builder, structure.sizes
+    if operand is None:
         return None
-    read_loops = {*walk.plain, *(loop for w in walk.windows for loop in (w.outer, w.inner))}
+    read_loops = {*operand.plain, *(loop for w in operand.windows for loop in (w.outer, w.inner))}
     if any(size != 1 for loop, size in enumerate(sizes) if loop not in read_loops) or not set(out_loops) <= read_loops:
         return None
-    plain = reduced(builder, Spread(prepare(walk.value), walk.loops), kind, out_loops)
+    plain = reduced(builder, Spread(prepare(operand.value), operand.loops), kind, out_loops)
     value = plain.value
     attrs = {name: [1] * value.type.rank for name in ("window_dimensions", "window_strides", "window_dilations")}
     low, high = [0] * value.type.rank, [0] * value.type.rank
-    for window in walk.windows:
+    for window in operand.windows:
         dim = plain.loops.index(window.outer)
         attrs["window_dimensions"][dim] = sizes[window.inner] or 0
         attrs["window_strides"][dim], attrs["window_dilations"][dim] = window.stride, window.dilation
@@ -151,29 +156,35 @@ def folded_windows(structure: Structure, kind: str, term: SSAValue, out_loops: L
 def convolved(structure: Structure, factors: Sequence[SSAValue], out_loops: Loops, dtype: str) -> Value | None:
     """Emit a sum of products as a `convolution`. Returns None if neither factor is read through windows."""
     for image, kernel in ((factors[0], factors[1]), (factors[1], factors[0])):
-        walk = walk_of(structure, narrow(image), out_loops)
-        if walk is None:
+        operand = match_windowed_operand(structure, narrow(image), out_loops)
+        if operand is None:
             continue
         body = structure.body()
         kernel_spread = body.value(narrow(kernel))
-        if kernel_spread is not None and kernel_spread.value.type.dtype != walk.value.type.dtype:
-            walk, kernel_spread = walk_of(structure, image, out_loops), body.value(kernel)
-        if walk is None or kernel_spread is None:
+        if kernel_spread is not None and kernel_spread.value.type.dtype != operand.value.type.dtype:
+            operand, kernel_spread = match_windowed_operand(structure, image, out_loops), body.value(kernel)
+        if operand is None or kernel_spread is None:
             return None
-        return _convolution(structure.builder, walk, kernel_spread, structure.sizes, out_loops, dtype)
+        return _convolution(structure.builder, operand, kernel_spread, structure.sizes, out_loops, dtype)
     return None
 
 
-def _convolution(builder: Builder, walk: Walk, kernel: Spread, sizes: Sequence[int | None], out_loops: Loops, dtype: str
-                 ) -> Value | None:  # fmt: skip
+def _convolution(
+    builder: Builder,
+    operand: WindowedOperand,
+    kernel: Spread,
+    sizes: Sequence[int | None],
+    out_loops: Loops,
+    dtype: str,
+) -> Value | None:
     """Emit the convolution of an image with a kernel. Returns None if some loop has no role in a convolution."""
-    windows = walk.windows
+    windows = operand.windows
     inner, outer = {w.inner for w in windows}, {w.outer for w in windows}
-    if outer & set(kernel.loops) or set(out_loops) & inner or set(range(len(sizes))) - {*walk.plain, *inner, *outer, *kernel.loops}:  # fmt: skip
+    if outer & set(kernel.loops) or set(out_loops) & inner or set(range(len(sizes))) - {*operand.plain, *inner, *outer, *kernel.loops}:  # fmt: skip
         return None
-    shared = [loop for loop in walk.plain if loop in kernel.loops]
+    shared = [loop for loop in operand.plain if loop in kernel.loops]
     groups, summed = [x for x in shared if x in out_loops], [x for x in shared if x not in out_loops]
-    image = reduced(builder, Spread(walk.value, walk.loops), "add", [*shared, *out_loops])  # fmt: skip
+    image = reduced(builder, Spread(operand.value, operand.loops), "add", [*shared, *out_loops])  # fmt: skip
     kernel = reduced(builder, kernel, "add", [*shared, *out_loops, *inner])
     missing = [loop for loop in inner if loop not in kernel.loops]
     kernel = Spread(over(builder, kernel, (*kernel.loops, *missing), sizes), (*kernel.loops, *missing))
@@ -219,8 +230,9 @@ def _dims(side: str, first: str, second: str, dims: Sequence[int]) -> dict[str, 
 
 
 def _merged_roles(builder: Builder, spread: Spread, roles: Sequence[Sequence[int]]) -> tuple[Value, list[int]]:
-    """Reshape a value so that each role has one dim, which merges the role's loops. Returns the value and the dim of
-    each role.
+    """Reshape a value so that each role has one dim, which merges the role's loops.
+
+    Returns the value and the dim of each role.
     """
     if all(len(role) == 1 for role in roles):
         return spread.value, [spread.loops.index(role[0]) for role in roles]

@@ -22,8 +22,9 @@ DEFAULT = ""  # mesh symbol of attributes that name no cluster
 
 
 def read_cluster(reading: Reading, op: Operation) -> None:
-    """Declare the mesh of a `mesh.cluster`. Axes are named by their indices; a missing size, or one below 1, is
-    unknown.
+    """Declare the mesh of a `mesh.cluster`.
+
+    Axes are named by their indices; a missing size, or one below 1, is unknown.
     """
     symbol = name_of(op.properties["sym_name"])
     rank, sizes = integer_of(op.properties["rank"]), integers(op.properties.get("dim_sizes"))
@@ -39,8 +40,9 @@ def read_cluster(reading: Reading, op: Operation) -> None:
 
 
 def read_sub_cluster(reading: Reading, op: Operation) -> None:
-    """Declare a mesh over some axes of a cluster. The axes keep their names, so shardings over it are shardings over
-    the cluster.
+    """Declare a mesh over some axes of a cluster.
+
+    The axes keep their names, so shardings over it are shardings over the cluster.
     """
     symbol, cluster = name_of(op.properties["sym_name"]), name_of(op.properties["cluster"])
     if (parent := reading.meshes.get(cluster)) is None:
@@ -80,7 +82,7 @@ def settle_clusters(reading: Reading, top: Operation) -> None:
     if reading.picked:
         functions = (operation for operation in top.regions[0].block.ops if isinstance(operation, func.FuncOp))
         used_clusters = [symbol for function in functions for symbol in _named_clusters(function, reading)]
-        reading.part_ways(list(dict.fromkeys(used_clusters)))
+        reading.split_off_submeshes(list(dict.fromkeys(used_clusters)))
 
 
 def _named_clusters(function: Operation, reading: Reading) -> Iterator[str]:

@@ -60,8 +60,9 @@ class MeshShardAttr(Data[tuple[str, Lists, Partial]]):
 
 
 class Cluster(TextOperation):
-    """A mesh declaration: `mesh.cluster @mesh0(rank = 3, dim_sizes = [2, 2])`, or `dim_sizes = 2x2x?`. Missing sizes,
-    and sizes below 1, are unknown.
+    """A mesh declaration: `mesh.cluster @mesh0(rank = 3, dim_sizes = [2, 2])`, or `dim_sizes = 2x2x?`.
+
+    Missing sizes, and sizes below 1, are unknown.
     """
 
     @classmethod

@@ -48,8 +48,9 @@ def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sh
 
 def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op: Operation | None,
                partial: Partial = ()) -> Sharding | None:  # fmt: skip
-    """Convert axis lists (one per dim, then of a partial sum) into a sharding. Reports faults at `op` and then returns
-    None.
+    """Convert axis lists (one per dim, then of a partial sum) into a sharding.
+
+    Reports faults at `op` and then returns None.
     """
     try:
         sharding = from_indices([[int(axis) for axis in axes] for axes in lists], mesh, kind.rank)
@@ -124,8 +125,9 @@ def import_all_gather(importer: Importer, op: Operation) -> None:
 
 
 def import_local_split(importer: Importer, op: Operation) -> None:
-    """Convert `mesh.local_split`. Without `sharding`, the new axes are the difference of the operand's and the result's
-    shardings.
+    """Convert `mesh.local_split`.
+
+    Without `sharding`, the new axes are the difference of the operand's and the result's shardings.
     """
     lists = _axes_by_name(importer, _lists(op, "sharding"))
     if "sharding" not in op.attributes:

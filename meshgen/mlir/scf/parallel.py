@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
-from meshgen.mlir.counted_loops import counting_condition, nested_numbers
+from meshgen.mlir.counted_loops import counting_condition, delinearized_indices
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant, entries
 from meshgen.mlir.scf.control import while_loop
@@ -105,8 +105,9 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
 
 def _parallel_body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Sequence[int],
                    inits: Sequence[SSAValue], ends: Ends) -> tuple[Graph, list[SSAValue]]:  # fmt: skip
-    """Build one iteration over (iteration index, carried values, captured values). Returns the body and the captured
-    values.
+    """Build one iteration over (iteration index, carried values, captured values).
+
+    Returns the body and the captured values.
     """
     inner = Importer(importer.reading, Graph(""), importer)
     builder, block = Builder(inner, op), op.regions[0].block
@@ -114,7 +115,7 @@ def _parallel_body(importer: Importer, op: Operation, ranges: Sequence[Range], c
     carried = [Value(importer.type(init), importer.reading.source.name(init)) for init in inits]
     inner.graph.inputs = [iteration, *carried]
     for argument, (low, _, step), loop_index in zip(
-        block.args, ranges, nested_numbers(builder, iteration, counts), strict=False
+        block.args, ranges, delinearized_indices(builder, iteration, counts), strict=False
     ):
         position = builder.apply("multiply", loop_index, builder.constant(step, INDEX)) if step != 1 else loop_index
         position = builder.apply("add", position, builder.constant(low, INDEX)) if low else position

@@ -1,5 +1,6 @@
-"""Scans in text: `sched.scan`, from stage `partition` on, in generic form. A `sched.recurrence` is a scan that runs as
-a single kernel.
+"""Scans in text: `sched.scan`, from stage `partition` on, in generic form.
+
+A `sched.recurrence` is a scan that runs as a single kernel.
 
 %0, %1 = "sched.scan"(%state, %stack, %weights) <{trips = 24, sliced = [1, 2], offsets = [0, 0], strides = [1, 1]}> ({
 ^bb0(%s: tensor<8xf32>, %before: tensor<1x8xf32>, %row: tensor<1x8x8xf32>):

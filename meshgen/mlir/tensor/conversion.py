@@ -50,7 +50,7 @@ def _cast(b: Builder, value: Value) -> Value:
     """Convert between static and dynamic sizes of the same tensor. A size that is static on either side stays static."""
     kind = b.result
     if not shapes_agree(value.type.shape, kind.shape) or value.type.dtype != kind.dtype:
-        raise Refused("MG0104", f"{value.type} is not {kind}")
+        raise Refused("MG0104", f"{value.type} cannot be cast to {kind}")
     merged = kind.with_shape(a or b for a, b in zip(value.type.shape, kind.shape, strict=False))
     return value if merged == value.type else b.emit("convert", [value], merged)
 
@@ -112,7 +112,7 @@ def computed_elements(b: Builder, block: Block, kind: TensorType, extents: Seque
             iota = b.lazy("dynamic_iota", [b.listed([unused_extents.pop(0)])], indices, dim=0)
         else:
             continue
-        body.known[argument] = Spread(iota, (dim,))
+        body.computed[argument] = Spread(iota, (dim,))
     yielded = body.value(end.operands[0])
     if yielded is None or not yielded.loops:
         return None if yielded is None else yielded.value

@@ -1,5 +1,6 @@
-"""The dialect tensor, and operations of bufferization and ml_program that programs on tensors contain. Read, never
-printed.
+"""The dialect tensor, and operations of bufferization and ml_program that programs on tensors contain.
+
+Read, never printed.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, all_computed
-from meshgen.mlir.constants import follows_from_sizes, known_array
+from meshgen.mlir.constants import depends_only_on_sizes, known_array
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
@@ -83,8 +83,9 @@ class Part:
 
 
 def part_of(b: Builder, whole: TensorType) -> Part:
-    """Return the slice that the operation reads or replaces. Raises Refused if it is malformed or statically out of
-    bounds.
+    """Return the slice that the operation reads or replaces.
+
+    Raises Refused if it is malformed or statically out of bounds.
     """
     op = b.source
     assert isinstance(op, tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp)
@@ -92,7 +93,7 @@ def part_of(b: Builder, whole: TensorType) -> Part:
         entries_of(b, "offsets", op.offsets),
         entries_of(b, "sizes", op.sizes),
         entries_of(b, "strides", op.strides),
-        has_known_places=all(follows_from_sizes(b.importer, ssa) for ssa in op.offsets),
+        has_known_places=all(depends_only_on_sizes(b.importer, ssa) for ssa in op.offsets),
     )
     if any(len(entries) != whole.rank for entries in (part.start, part.sizes, part.strides)):
         raise Refused("MG0104", f"offsets, sizes and strides do not fit {whole}")
@@ -108,8 +109,9 @@ def part_of(b: Builder, whole: TensorType) -> Part:
 
 
 def _sliced(builder: Builder, value: Value, part: Part) -> Value:
-    """Slice with dynamic sizes. At offsets known only at run time, gather one contiguous window and apply strides to
-    it.
+    """Slice with dynamic sizes.
+
+    At offsets known only at run time, gather one contiguous window and apply strides to it.
     """
     if part.has_known_places:
         ends = [
@@ -234,7 +236,7 @@ def _padded_by_region(b: Builder, value: Value, *_: Value) -> Value:
     assert isinstance(op, tensor.PadOp)
     low, high = entries_of(b, "low", op.low), entries_of(b, "high", op.high)
     if len(low) != rank or len(high) != rank:
-        raise Refused("MG0104", f"{len(low)} and {len(high)} amounts for {value.type}")
+        raise Refused("MG0104", f"has {len(low)} low and {len(high)} high paddings for {value.type}")
     sizes = [_padded_size(size, *ends) for size, *ends in zip(value.type.shape, low, high, strict=True)]
     kind = value.type.with_shape(sizes)
     attrs = {"low": tuple(low), "high": tuple(high), "interior": (0,) * rank}

@@ -15,7 +15,7 @@ from meshgen.mlir.tosa.operations import ELEMENTWISE
 from meshgen.ops.evaluate.common import integer_range
 
 
-def stretched(b: Builder, value: Value) -> Value:
+def broadcast_to_result(b: Builder, value: Value) -> Value:
     """Broadcast a value to the result's shape: dims of size 1 are expanded, and missing major dims added."""
     shape, result = value.type.shape, b.result.shape
     new_dims = len(result) - len(shape)
@@ -34,13 +34,13 @@ def ignores_nan(b: Builder) -> bool:
     return b.word("nan_mode") == "IGNORE" and is_float(b.importer.type(b.source.operands[0]).dtype)
 
 
-def not_a_number_as(b: Builder, number: Value, value: Value) -> Value:
+def replace_nan(b: Builder, number: Value, value: Value) -> Value:
     """Replace each NaN by `number`."""
     return b.select(b.compare("NE", value, value), b.broadcast(number, value.type.shape), value)
 
 
 def _elementwise(b: Builder, *operands: Value) -> Sequence[Value]:
-    values = [stretched(b, value) for value in operands]
+    values = [broadcast_to_result(b, value) for value in operands]
     if mnemonic(b.source) in ("maximum", "minimum") and ignores_nan(b):
         return [ignoring_nan(b, mnemonic(b.source), *values)]
     results = apply_operation(b, b.source, values)
@@ -50,8 +50,8 @@ def _elementwise(b: Builder, *operands: Value) -> Sequence[Value]:
 
 def _mul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
     """Emit a product. The third operand is the amount by which an i32 product is shifted right, with rounding."""
-    values = [stretched(b, left), stretched(b, right)]
-    if has_zeros(b, 2) and not b.number("shift"):
+    values = [broadcast_to_result(b, left), broadcast_to_result(b, right)]
+    if has_zero_operands(b, 2) and not b.number("shift"):
         return b.apply("multiply", *(b.convert(x, b.result.dtype) for x in values))
     shift_operands = b.source.operands[2:]
     shift = dense_array(shift_operands[0]) if shift_operands else None
@@ -74,7 +74,7 @@ def _negate(b: Builder, value: Value, *zeros: Value) -> Value:
             raise Refused("MG0104", f"the zero points of {dtype} must be 0")
         return b.apply("negate", value)
     has_opposites = dtype not in ("i8", "i16")  # -128 as i8 (or -32768 as i16) has no negation and saturates
-    if has_zeros(b, 1) and has_opposites:
+    if has_zero_operands(b, 1) and has_opposites:
         return b.apply("negate", value)
     before = _i64(b, 0)
     for zero in zeros:
@@ -84,17 +84,18 @@ def _negate(b: Builder, value: Value, *zeros: Value) -> Value:
     return b.convert(b.emit("clamp", [low, total, high], total.type), dtype)
 
 
-def has_zeros(b: Builder, first: int, count: int | None = None) -> bool:
+def has_zero_operands(b: Builder, first: int, count: int | None = None) -> bool:
     """Whether the operands from index `first` on (at most `count`) are all-zero constants. True if there are none."""
     operands = b.source.operands[first : None if count is None else first + count]
     return all((array := dense_array(value)) is not None and not array.any() for value in operands)
 
 
-def without_zero(b: Builder, number: int, value: Value, dtype: str) -> Value:
-    """Subtract the zero point, which is the optional operand `number`. The result has type `dtype`, unless the zero
-    point is 0.
+def subtract_zero_point(b: Builder, number: int, value: Value, dtype: str) -> Value:
+    """Subtract the zero point, which is the optional operand `number`.
+
+    The result has type `dtype`, unless the zero point is 0.
     """
-    if has_zeros(b, number, 1):
+    if has_zero_operands(b, number, 1):
         return value
     zero = b.reshape(b.convert(b.importer.value(b.source.operands[number]), dtype), ())
     return b.apply("subtract", b.convert(value, dtype), zero)
@@ -109,7 +110,7 @@ def _clamp(b: Builder, value: Value) -> Value:
         raise Refused("MG0104", "needs min_val and max_val")
     low, high = (b.constant(bound, value.type.with_shape(())) for bound in ends)
     if ignores_nan(b):
-        value = not_a_number_as(b, low, value)
+        value = replace_nan(b, low, value)
     return b.emit("clamp", [low, value, high], value.type)
 
 

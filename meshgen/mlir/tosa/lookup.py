@@ -8,7 +8,7 @@ from meshgen.ir.graph import Graph, TensorType, Value, is_float
 from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.tosa.elementwise import ignores_nan, not_a_number_as
+from meshgen.mlir.tosa.elementwise import ignores_nan, replace_nan
 from meshgen.mlir.tosa.movement import axis_of, require_ranks, shape_of
 from meshgen.ops.evaluate.common import integer_range, neutral
 
@@ -19,7 +19,7 @@ def _argmax(b: Builder, value: Value) -> Value:
     indices = b.emit("iota", [], TensorType(value.type.shape, kind.dtype), dim=axis)
     first = b.constant(neutral("maximum", value.type.dtype).item(), scalar)
     if ignores_nan(b):
-        value = not_a_number_as(b, first, value)
+        value = replace_nan(b, first, value)
     operands = [value, indices, first, b.constant(0, TensorType((), kind.dtype))]
     types, region = [value.type.with_shape(kind.shape), kind], _greater(b, scalar, kind.dtype)
     return b.append("reduce_region", operands, types, {"dims": (axis,)}, (region,))[1]
@@ -100,8 +100,9 @@ def _rows(b: Builder, value: Value, dim: int, indices: np.ndarray) -> Value:
 
 
 def _table(b: Builder, value: Value, table: Value) -> Value:
-    """Look up each i8 in the table. An i16 interpolates between the two entries of its upper 9 bits, by its lower 7
-    bits.
+    """Look up each i8 in the table.
+
+    An i16 interpolates between the two entries of its upper 9 bits, by its lower 7 bits.
     """
     source, dtype = value.type.dtype, b.result.dtype
     if table.type.shape != ({"i8": 256, "i16": 513}.get(source),):

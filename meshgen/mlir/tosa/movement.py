@@ -10,7 +10,7 @@ from meshgen.mlir.attributes import integers
 from meshgen.mlir.constants import dense_array
 from meshgen.mlir.conversion import Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.tosa.elementwise import ignores_nan, not_a_number_as, without_zero
+from meshgen.mlir.tosa.elementwise import ignores_nan, replace_nan, subtract_zero_point
 from meshgen.ops.evaluate.common import neutral
 
 REDUCTIONS = {
@@ -36,8 +36,9 @@ def axis_of(b: Builder, value: Value) -> int:
 
 
 def shape_of(b: Builder, number: int, name: str) -> tuple[int, ...] | None:
-    """Return the values of a `tosa.const_shape` or constant that is operand `number`, or None. Older texts have the
-    attribute `name` instead.
+    """Return the values of a `tosa.const_shape` or constant that is operand `number`, or None.
+
+    Older texts have the attribute `name` instead.
     """
     if (attribute := b.attribute(name)) is not None:
         return integers(attribute)
@@ -58,7 +59,7 @@ def _reduce(b: Builder, value: Value) -> Value:
     init = b.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
     shape = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d != axis)
     ignores = ignores_nan(b)
-    operand = not_a_number_as(b, init, value) if ignores else value
+    operand = replace_nan(b, init, value) if ignores else value
     reduced = b.emit("reduce", [operand, init], shape, dims=(axis,), kind=kind)
     if ignores:  # If NaNs are ignored, the result is NaN only where all elements are.
         is_nan, yes = b.compare("NE", value, value), b.constant(True, TensorType((), "i1"))
@@ -70,7 +71,9 @@ def _reduce(b: Builder, value: Value) -> Value:
 def _matmul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
     """Emit a batched matmul; operands 2 and 3 are zero points."""
     require_ranks(b, 3, 3)
-    left, right = (without_zero(b, 2 + index, value, b.result.dtype) for index, value in enumerate((left, right)))
+    left, right = (
+        subtract_zero_point(b, 2 + index, value, b.result.dtype) for index, value in enumerate((left, right))
+    )
     return b.dot(left, right, b.result, contract=((2,), (1,)), batch=((0,), (0,)))
 
 

@@ -1,5 +1,6 @@
-"""Importers of tosa's convolutions, poolings and fully connected layer. The layout of images is batch, spatial dims,
-channels.
+"""Importers of tosa's convolutions, poolings and fully connected layer.
+
+The layout of images is batch, spatial dims, channels.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.spread import fold_region
-from meshgen.mlir.tosa.elementwise import has_zeros, ignores_nan, not_a_number_as, without_zero
+from meshgen.mlir.tosa.elementwise import has_zero_operands, ignores_nan, replace_nan, subtract_zero_point
 from meshgen.mlir.tosa.movement import require_ranks
 from meshgen.ops.evaluate.common import integer_range, neutral
 from meshgen.ops.precision import EXACT
@@ -26,7 +27,7 @@ def _sides(amounts: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _biased(b: Builder, result: Value) -> Value:
     """Add the bias: one number per channel, or one for all channels."""
-    if has_zeros(b, 2, 1):
+    if has_zero_operands(b, 2, 1):
         return result
     bias = b.convert(b.importer.value(b.source.operands[2]), result.type.dtype)
     if bias.type.shape == (1,) and result.type.shape[-1] != 1:
@@ -39,7 +40,7 @@ def _convolved(b: Builder, image: Value, kernel: Value, window: dict[str, tuple[
                dims: tuple[int, int, tuple[int, ...]], groups: int) -> Value:  # fmt: skip
     """Emit a convolution plus bias; `dims` are the kernel's input feature, output feature and spatial dims."""
     kind, dtype = b.result, b.result.dtype
-    image, kernel = without_zero(b, 3, image, dtype), without_zero(b, 4, kernel, dtype)
+    image, kernel = subtract_zero_point(b, 3, image, dtype), subtract_zero_point(b, 4, kernel, dtype)
     if image.type.dtype != kernel.type.dtype and is_float(dtype):
         image, kernel = (b.convert(x, dtype) for x in (image, kernel))
     spatial = tuple(range(1, image.type.rank - 1))
@@ -101,10 +102,10 @@ def _pool(b: Builder, value: Value, *_: Value) -> Value:
     }  # fmt: skip
     accumulator_dtype = _accumulator(b, kind.dtype) if is_mean else kind.dtype
     fold = "add" if is_mean else "maximum"
-    value = b.convert(without_zero(b, 1, value, accumulator_dtype) if is_mean else value, accumulator_dtype)
+    value = b.convert(subtract_zero_point(b, 1, value, accumulator_dtype) if is_mean else value, accumulator_dtype)
     init = b.constant(neutral(fold, accumulator_dtype).item(), TensorType((), accumulator_dtype))
     if ignores_nan(b):
-        value = not_a_number_as(b, init, value)
+        value = replace_nan(b, init, value)
     region = fold_region(fold, accumulator_dtype)
     (pooled,) = b.append("reduce_window", [value, init], [TensorType(kind.shape, accumulator_dtype)], attrs, (region,))
     if is_mean:
@@ -158,7 +159,9 @@ def _counts(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Seq
 def _fully_connected(b: Builder, left: Value, right: Value, *_: Value) -> Value:
     """Convert a fully connected layer. The layout of weights is output channels, input channels."""
     require_ranks(b, 2, 2, 1)
-    left, right = (without_zero(b, 3 + index, value, b.result.dtype) for index, value in enumerate((left, right)))
+    left, right = (
+        subtract_zero_point(b, 3 + index, value, b.result.dtype) for index, value in enumerate((left, right))
+    )
     return _biased(b, b.dot(left, right, b.result, contract=((1,), (1,))))
 
 
