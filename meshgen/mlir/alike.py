@@ -110,8 +110,7 @@ def _named(name: str, values: Mapping[str, Sequence[SSAValue]]) -> SSAValue | No
     return pack[int(index)] if mark and int(index) < len(pack) else None
 
 
-# These functions do the work of xDSL's `create` and `add_op` without their checks: the first operation has already
-# passed them.
+# xDSL's `create` and `add_op` without their checks, which the copied operation has already passed:
 
 
 def _copied(parsed: _ParsedLine, operands: Sequence[SSAValue]) -> Operation:

@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 def import_nothing(importer: Importer, operation: Operation) -> None:
-    """Add no node: the enclosing operation, or the users of its results, read this operation."""
+    """Add no node, since the importer of the enclosing operation or of the users converts this operation."""
 
 
 class Importer:

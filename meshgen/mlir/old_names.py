@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _ALIASES = {"mhlo": "stablehlo"}  # dialects that are spelled differently but have the same operations
-# Upstream renamed its `mesh` dialect to `shard` and moved `tensor.pack` to linalg. The RFC's `mesh` has operations of
-# its own.
+# Upstream renamed its `mesh` dialect to `shard` and moved `tensor.pack` to linalg.
+# The RFC's `mesh` dialect has operations of its own.
 _OLD_NAMES = {
     "mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape", "mesh.cluster_shape": "shard.grid_shape",
     **{f"mesh.{name}": f"shard.{name}" for name in (

@@ -1,1 +1,1 @@
-"""Upstream's dialects of numbers: arith, math, index, affine."""
+"""Upstream's arithmetic dialects: arith, math, index, affine."""

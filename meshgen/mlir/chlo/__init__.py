@@ -1,1 +1,1 @@
-"""The dialect `chlo`: functions and forms that StableHLO lacks."""
+"""The dialect `chlo`: functions that StableHLO lacks, implicit broadcasts, ragged dots and scans."""

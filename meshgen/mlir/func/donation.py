@@ -40,7 +40,7 @@ def _read_donor(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 def _read_result(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    """Read a result's path. Arguments are read before results, so their donations are complete here."""
+    """Read a result's path, and drop the result index of all donations: results are then paired by path."""
     if isinstance(attribute, builtin.StringAttr) and slot.side == "out":
         reading.module.result_paths[slot.index] = attribute.data
         reading.module.donations = dict.fromkeys(reading.module.donations)

@@ -85,8 +85,7 @@ def _is_decision(row: Any) -> bool:
     return is_typed and 0 <= row["exposed_seconds"] <= sys.float_info.max  # Python's JSON has NaN and Infinity
 
 
-# Fields of `Module` that are printed as attributes, and how each is decoded from JSON. A ValueError says what is
-# expected.
+# Fields of `Module` that are printed as attributes, with their JSON decoders. A ValueError names the expected value.
 _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "in_numbers": _counts,
     "out_numbers": _counts,

@@ -106,8 +106,9 @@ def _order(condition: SSAValue, terms: Sequence[SSAValue], accumulators: Sequenc
 
 
 def joint_reduction(structure: Structure, body: Body, choice: JointReduction, out_loops: Loops) -> list[Value] | None:
-    """Emit a joint reduction over all loops but `out_loops`, the loops of the outputs, and combine it with the initial
-    values of the outputs.
+    """Emit a joint reduction over all loops but those of the outputs, `out_loops`.
+
+    The result is combined with the initial values of the outputs. Returns None if an element is unsupported.
     """
     builder, loops = structure.builder, tuple(range(len(structure.sizes)))
     elements = [body.full(term, loops) for term in choice.terms]

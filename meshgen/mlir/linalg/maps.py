@@ -21,8 +21,7 @@ from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.spread import Loops, Spread, reshaped_dim, sliced
 
 MOST_SLICES = 256  # slices per window; a larger window is gathered. Chosen: bounds the number of nodes
-# elements of a gather's index table, which is a constant of the program: 32 MB per index. Chosen: bounds the program's
-# size
+# elements of a gather's constant index table, 32 MB per index. Chosen: bounds the size of a program
 MOST_PLACES = 1 << 22
 
 

@@ -169,14 +169,8 @@ def convolved(structure: Structure, factors: Sequence[SSAValue], out_loops: Loop
     return None
 
 
-def _convolution(
-    builder: Builder,
-    operand: WindowedOperand,
-    kernel: Spread,
-    sizes: Sequence[int | None],
-    out_loops: Loops,
-    dtype: str,
-) -> Value | None:
+def _convolution(builder: Builder, operand: WindowedOperand, kernel: Spread, sizes: Sequence[int | None],
+                 out_loops: Loops, dtype: str) -> Value | None:  # fmt: skip
     """Emit the convolution of an image with a kernel. Returns None if some loop has no role in a convolution."""
     windows = operand.windows
     inner, outer = {w.inner for w in windows}, {w.outer for w in windows}

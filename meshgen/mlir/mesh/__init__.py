@@ -1,1 +1,1 @@
-"""The RFC's `mesh` dialect, read as what `shard` says."""
+"""The `mesh` dialect of the MLIR RFC on device meshes, which becomes the same nodes as `shard`."""

@@ -1,4 +1,4 @@
-"""The RFC's `mesh` dialect. Read, never printed."""
+"""The `mesh` dialect of the MLIR RFC on device meshes. Read, never printed."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""The operations of the RFC's `mesh` dialect, in the spelling of the RFC or of its slides. Read, never printed.
+"""The operations of the `mesh` dialect of the MLIR RFC on device meshes. Read, never printed.
 
-LLVM's dialect of this name was renamed to `shard`: operations that exist in both are read as `shard`
-(`mlir/parser.py`). This file also
-reads LLVM's first form, whose annotations have the sharding as an attribute. Annotations are written `{sharding = [[0],
-[1]], required = true}` or
-`{#mesh.shard<[[0], [1]]>, required = true}`, and `: type` abbreviates `: type -> type` if both are the same.
-A list after the list of the last dim has the axes of a partial sum.
+The spellings of the RFC and of its slides are both supported. LLVM renamed its dialect of the same name to `shard`:
+operations that exist
+in both are read as `shard` (`mlir/parser.py`). This file also reads LLVM's first form, whose annotations have the
+sharding as
+an attribute: `{sharding = [[0], [1]], required = true}` or `{#mesh.shard<[[0], [1]]>, required = true}`. The suffix `:
+type`
+abbreviates `: type -> type` if both types are the same. A list after that of the last dim has the axes of a partial
+sum.
 """
 
 from __future__ import annotations
@@ -171,8 +173,8 @@ OPERATIONS = (
     *define(Cluster, "mesh", {"0 -> 0 <sym_name: string, rank: integer, dim_sizes?: integers>": "cluster"}),
     *define(SubCluster, "mesh", {"0 -> 0 <sym_name: string, cluster: symbol, axes: integers, index?: integers>": "sub_cluster"}),
     # An annotation is a hint if `required = false`, and applies to the value's users if `as_result = false`.
-    # Collectives run over `mesh_axis`, with `reduction`, along `tensor_axis`; in `local_split`, `sharding` has the new
-    # axes per dim.
+    # Collectives run over `mesh_axis`, with `reduction`, along `tensor_axis`.
+    # The `sharding` of a `local_split` has the new axes per dim.
     *define(OnTensor, "mesh", {
         "1 tensor -> 1 tensor": "annotate all_gather all_reduce reduce_scatter local_split all_to_all collective_permute",
     }),

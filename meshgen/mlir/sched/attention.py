@@ -33,8 +33,8 @@ _OF_GRADIENTS = (
     precisions(prop="gradient_precision_config", attr="gradient_precision"),
     number("row_keys", "row_keys", default=0),
 )
-# The first region is a function of a score, the second of a probability. Gradients have a third: the derivative of the
-# first.
+# The first region is a function of a score, the second of a probability.
+# Gradients have a third region, the derivative of the first.
 PART = as_nodes(
     *define(GenericOperation, "sched", {"3.. -> 2 {n -> 1} {n -> 1}": FORWARD}, FIELDS=_FIELDS),
     *define(GenericOperation, "sched", {

@@ -42,8 +42,8 @@ def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "ragged_dot", attrs)
 
 
-# Multiplies rows [start, end) of group g with matrix g. With `contracts`, contracts these rows of both operands into
-# one matrix per group.
+# Multiplies rows [start, end) of group g with matrix g.
+# With `contracts`, these rows of both operands are contracted into one matrix per group.
 PART = as_nodes(
     *define(GenericOperation, "sched", {"4 -> 1": "ragged_dot"}, FIELDS=(
         flag("contracts", "contracts", is_required=True), precisions(), *_OF_GROUPS,

@@ -44,8 +44,8 @@ def _write_scan(printer: TextPrinter, node: Node) -> str:
     return generic_text(printer, node, f"sched.{node.op}", properties)
 
 
-# The body runs for `trips` iterations. It gets a slice of each operand whose index is in `sliced`, from row `offset +
-# stride * iteration` on.
+# The body runs for `trips` iterations.
+# An operand with an index in `sliced` is read from row `offset + stride * iteration` on.
 # In a recurrence, each element of a carried value depends only on the same element of the previous iteration.
 _SIGNATURE = "m -> n {m -> n} <trips: integer, sliced: integers, offsets: integers, strides: integers>"
 _NAMES = ("scan", "recurrence")
