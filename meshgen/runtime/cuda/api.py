@@ -27,7 +27,7 @@ from meshgen.runtime.cuda.nccl import load_nccl
 from meshgen.runtime.cuda.retired import begin_call, end_call
 from meshgen.runtime.emulate import KernelSource
 
-# since NCCL 2.26. From CUDA 12.3 on, collectives that have started may still overlap
+# environment variable that NCCL reads since 2.26; from CUDA 12.3 on, ordered collectives may still overlap
 LAUNCH_ORDER = "NCCL_LAUNCH_ORDER_IMPLICIT"
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
 OLDEST_DRIVER = 12_000  # CUDA 12.0: cubins are assembled by ptxas 12.8, and every later driver of CUDA 12 accepts them
@@ -49,7 +49,7 @@ class Api:
 
     @cached_property
     def nccl(self) -> Any:
-        """The NCCL library, loaded at its first use. Raises MissingError MG0602."""
+        """Return the NCCL library; load it at its first use. Raises MissingError MG0602."""
         return load_nccl() if self._nccl is None else self._nccl
 
     def cuda(self, name: str, *args: Any) -> Any:
@@ -68,7 +68,7 @@ class Api:
         return self._failure(name, int(result), self._text_of(result))
 
     def handle(self, kind: str, number: int) -> Any:
-        """Return a handle as the driver binding's own type, such as CUstream. Frequent calls are twice as fast with it."""
+        """Return a handle as the driver binding's own type, such as CUstream: calls with it are twice as fast."""
         return getattr(self.driver, kind, int)(number)
 
     def comm(self, name: str, *args: Any) -> Any:
@@ -111,9 +111,8 @@ class Api:
     def order_collectives(self) -> None:
         """Make the collectives of a device start in issue order even on different streams, as on all other devices.
 
-        Two collectives that wait for each other's multiprocessors could deadlock otherwise. NCCL reads the variable at
-        its
-        first use.
+        Otherwise two collectives that wait for each other's multiprocessors could deadlock. NCCL reads the environment
+        variable at its first use.
         """
         if self.machine:
             self.machine.orders_launches = True
@@ -230,11 +229,11 @@ def require_driver(api: Api) -> None:
     try:
         api.cuda("cuInit", 0)
         version = int(api.cuda("cuDriverGetVersion"))
-    except RuntimeError as error:  # from cuda-bindings: it cannot load libcuda
+    except RuntimeError as error:  # raised by cuda-bindings if libcuda is missing
         raise MissingError(Diagnostic("MG0602", f"NVIDIA's driver is missing: {error}", hint=hint)) from error
     except (
         RuntimeFailure
-    ) as failure:  # from the driver: no device was found, or the driver does not match its kernel module
+    ) as failure:  # reported by the driver if it finds no device or does not match its kernel module
         raise MissingError(Diagnostic("MG0602", failure.diagnostics[0].message, hint=hint)) from failure
     if version < OLDEST_DRIVER:
         release = f"{version // 1000}.{version % 1000 // 10}"

@@ -76,14 +76,14 @@ class _Sides:
         strides = tuple((*side_strides[:-1], word) for side_strides in self.strides)
         return _Sides((*self.shape[:-1], row_bytes // word), self.addresses, strides, word)
 
-    def pieces(self) -> Iterator[_Sides]:
+    def split(self) -> Iterator[_Sides]:
         """Split the box into boxes of at most `RANK` dims and fewer than `MOST_ELEMENTS` elements."""
         if len(self.shape) <= RANK and self.size < MOST_ELEMENTS:
             yield self
             return
         for row in range(self.shape[0]):
             addresses = tuple(a + row * s[0] for a, s in zip(self.addresses, self.strides, strict=True))
-            yield from _Sides(self.shape[1:], addresses, tuple(s[1:] for s in self.strides), self.itemsize).pieces()
+            yield from _Sides(self.shape[1:], addresses, tuple(s[1:] for s in self.strides), self.itemsize).split()
 
     def call(self) -> Call:
         missing_dims = RANK - len(self.shape)
@@ -104,7 +104,7 @@ def copies(target: Box, source: Box, target_start: int, source_start: int) -> It
     if len(sides.shape) < 2 and all(strides in ((), (sides.itemsize,)) for strides in sides.strides):
         yield Run(sides.addresses[0], sides.addresses[1], sides.size * sides.itemsize)
         return
-    for subbox in sides.pieces():
+    for subbox in sides.split():
         yield subbox.call()
 
 

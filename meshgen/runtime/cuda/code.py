@@ -1,4 +1,4 @@
-"""The code that a device loads for a kernel of a module: its cubin or PTX, or its body on an emulated device."""
+"""Loading of a module's kernels: for each kernel its cubin or PTX, or its body on an emulated device."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Code:
         grid: number of blocks along each axis.
         threads: threads of a block.
         shared_bytes: dynamic shared memory of a block.
-        scratch_bytes: sizes of the scratch buffers that the last two parameters point to. Null pointers for 0.
+        scratch_bytes: sizes of the buffers that the last two parameters point to; 0 for a null pointer.
     """
 
     image: bytes
@@ -97,13 +97,19 @@ def number_of(arch: str) -> int:
 
 
 def runs_on(arch: str, capability: Capability) -> bool:
-    """Whether a device executes cubins for `arch`: its major version must be equal and its minor version not older."""
+    """Whether a device executes cubins for `arch`.
+
+    The major versions must be equal, and the minor version of the device must not be older.
+    """
     major, minor = divmod(number_of(arch), 10)
     return major == capability[0] and minor <= capability[1]
 
 
 def compiles_on(target: str, capability: Capability) -> bool:
-    """Whether a device's driver can compile PTX for `target`: an older or equal target, or for `sm_90a` exactly 9.0."""
+    """Whether a device's driver can compile PTX for `target`.
+
+    It can if `target` is equal or older. PTX for an exact target such as `sm_90a` runs on that architecture only.
+    """
     device_number = 10 * capability[0] + capability[1]
     return number_of(target) == device_number if target.endswith("a") else number_of(target) <= device_number
 

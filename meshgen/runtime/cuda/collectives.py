@@ -29,7 +29,7 @@ class RankWork:
         Raises MissingError MG0602 if a reduction has no kernel.
         """
         self._device, self.stream, self.lowered, self._start_of = device, stream, lowered, start_of
-        self._parts = {step: list(self._prepared(step)) for step in lowered.steps if isinstance(step, (Copy, Reduce))}
+        self._parts = {step: list(self._prepare(step)) for step in lowered.steps if isinstance(step, (Copy, Reduce))}
 
     def address(self, box: Box) -> int:
         """Return the address of the first element of a box."""
@@ -53,7 +53,7 @@ class RankWork:
             else:
                 self._device.launch(operation, self.stream)
 
-    def _prepared(self, step: Copy | Reduce) -> Iterator[Run | Launch]:
+    def _prepare(self, step: Copy | Reduce) -> Iterator[Run | Launch]:
         if isinstance(step, Reduce):
             kernel = reduce_kernel(step.kind, step.sources[0].dtype, step.target.dtype, len(step.sources))
             values = (self.address(step.target), *map(self.address, step.sources), step.target.size)
@@ -111,7 +111,7 @@ def _call(api: Api, comms: Communicators, rank: int, step: Group, work: RankWork
             api.comm("ncclBroadcast", source, target, step.count, dtype, step.root, comm, work.stream)
         case "reduce":
             api.comm("ncclReduce", source, target, step.count, dtype, reduction, step.root, comm, work.stream)
-        case "all_to_all":  # NCCL has an all-to-all call since 2.28, which uses sends and receives as well
+        case "all_to_all":  # since 2.28 NCCL has an all-to-all call, but it uses sends and receives as well
             shard_bytes = step.count * DTYPES[step.dtype].itemsize
             for peer in range(step.source.nbytes // shard_bytes):
                 api.comm("ncclSend", source + peer * shard_bytes, step.count, dtype, peer, comm, work.stream)

@@ -1,4 +1,4 @@
-"""The NCCL communicators of a module: one of all ranks, and one per replica group of each list of axes that is used."""
+"""The NCCL communicators of a module: one of all ranks, and one per replica group for each list of axes that calls use."""
 
 from __future__ import annotations
 
@@ -88,9 +88,8 @@ class Communicators:
     def _split(self, mesh: Mesh, first: int, axes: Axes, devices: Mapping[int, Device]) -> list[tuple[int, Any]]:
         """Create the communicators of a mesh's replica groups by splitting the communicator of all ranks.
 
-        The color of a group is the rank of its first device, and the key is a device's index in the group. All ranks
-        must take
-        part, also those of other meshes.
+        The color of a group is the rank of its first device, and the key is a device's index in the group.
+        Ranks of other meshes must take part too, without a color.
         """
         communicators: list[tuple[int, Any]] = []
         self._api.comm("ncclGroupStart")

@@ -23,8 +23,7 @@ Array = np.ndarray[Any, Any]
 CELLS = {4: ctypes.c_uint32, 8: ctypes.c_uint64}  # the C type of a launch parameter by its size in bytes
 # seconds to wait for running work before a device is abandoned with its memory (chosen: far above the time of a step)
 GRACE_SECONDS = 5.0
-# bytes of dynamic shared memory that need no opt-in on any architecture (CUDA C++ Programming Guide, compute
-# capabilities)
+# bytes of dynamic shared memory that need no opt-in on any architecture (CUDA C++ Programming Guide)
 STATIC_SHARED_BYTES = 49_152
 
 
@@ -82,7 +81,7 @@ class Device:
         return tuple(int(self.api.cuda("cuDeviceGetAttribute", attribute, device)) for attribute in (major, minor))  # type: ignore[return-value]
 
     def allocate(self, nbytes: int, name: str) -> int:
-        """Allocate memory until `close` and return its address, a multiple of 256 bytes.
+        """Allocate memory that stays until `close`, and return its address, a multiple of 256 bytes.
 
         Raises RuntimeFailure MG0604 if the device is out of memory.
         """
@@ -186,7 +185,7 @@ class Device:
             self.api.cuda(name, handle)
 
     def abandon(self) -> None:
-        """Free all resources after a failure and ignore errors: after a failure, other calls to the device fail too.
+        """Free all resources after a failure. Errors are ignored, because every call to a failed device may fail.
 
         If work does not end within `GRACE_SECONDS`, nothing is freed, because freeing memory would wait for that work.
         """

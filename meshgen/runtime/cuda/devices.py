@@ -113,9 +113,9 @@ class GpuDevices:
         return GpuShard(rank, kind, memory.address, memory)
 
     def _memory_fits(self, memory: Memory, kind: TensorType, rank: int) -> bool:
-        """Whether kernels can use external memory in place of their own.
+        """Whether kernels can use external memory directly, without a copy.
 
-        They rely on its alignment, and they write donated arguments, so read-only memory does not fit.
+        Kernels rely on its alignment, and they write donated arguments, so read-only memory does not fit.
         """
         is_same = (memory.shape, memory.dtype) == (kind.sizes, kind.numpy_dtype) and memory.is_contiguous
         return is_same and memory.device == (CUDA, rank) and memory.address % ALIGNMENT == 0 and not memory.is_read_only

@@ -20,7 +20,7 @@ from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Addresses, Frame, FrameMaker, arena_begin, axes_of
 from meshgen.runtime.cuda.guard import Guard
-from meshgen.runtime.cuda.others import Others
+from meshgen.runtime.cuda.others import RemoteRanks
 from meshgen.runtime.cuda.part import Part, Waits
 from meshgen.runtime.cuda.regions import streams_of
 from meshgen.runtime.module_file.manifest import Binding, Manifest
@@ -42,8 +42,8 @@ class Program:
     Attributes:
         constants: values of constants by buffer.
         code_of: returns the code of its kernels.
-        inputs_at: for input buffers that live outside of the arena between steps: their addresses by global rank. After
-            a step, donated buffers among them hold their next values.
+        inputs_at: addresses, by global rank, of input buffers that are kept outside of the arena between steps. After a
+            step, the donated buffers among them hold their next values.
     """
 
     manifest: Manifest
@@ -59,16 +59,17 @@ class Executor:
         self, programs: Sequence[Program], api: Api, *, use_graphs: bool = True, warm_up: bool = False,
         world: World | None = None, ordinal: int = 0, time_out: float = TIME_OUT_SECONDS,
     ) -> None:  # fmt: skip
-        """Prepare one program per mesh. Global ranks number the devices of the meshes one mesh after the other.
+        """Prepare one program per mesh.
+
+        Global ranks number the devices of the first mesh, then those of the second, and so on.
 
         Args:
             use_graphs: capture a step in CUDA graphs at its first run, and launch the graphs from then on.
-            warm_up: capture the second run instead, because the first use of kernels and NCCL connections allocates
-            memory.
-            world: the ranks if this process runs one of them, on device `ordinal`, or None if it runs all, on a device
-            each.
-            time_out: seconds without progress of any device until communicating ranks are considered hung. Only used if
-                this process runs all ranks; otherwise the world has the time-out.
+            warm_up: capture the second run instead, because first uses of kernels and connections allocate memory.
+            world: the ranks if this process runs only one of them, or None if it runs all ranks.
+            ordinal: the device of this process's rank if `world` is not None. Otherwise rank r runs on device r.
+            time_out: seconds without progress of any device after which communicating ranks are considered hung.
+                Used only if this process runs all ranks; otherwise the time-out of `world` applies.
         Raises:
             MissingError: MG0602, a kernel or a reduction has no code for the device, or NCCL is missing.
             RuntimeFailure: MG0604, a call fails, also for lack of memory; MG0609, a rank is lost.
@@ -96,22 +97,19 @@ class Executor:
         if any(NETWORK in streams_of(program.manifest.plan) for program in programs):
             api.order_collectives()
         frames = [self._frame(program, first) for program, first in zip(programs, self._firsts, strict=False)]
-        with self._guarded("the initialisation of NCCL's communicators"):
+        with self._guarded("the initialization of NCCL's communicators"):
             self._comms = Communicators(api, self._by_rank, self._calls(), world)
         cleanup.callback(self._comms.abort)
-        local_index = next(n for n, frame in enumerate(frames) if frame.ranks)
-        self._others = (
-            Others(world, programs[local_index].manifest.mesh, self._firsts[local_index], self._by_rank[world.rank])
-            if world
-            else None
-        )
+        local = next(n for n, frame in enumerate(frames) if frame.ranks)
+        mesh, first = programs[local].manifest.mesh, self._firsts[local]
+        self._remote_ranks = RemoteRanks(world, mesh, first, self._by_rank[world.rank]) if world else None
         self.parts = [
             Part(
                 api,
                 frame,
                 {rank: self._by_rank[rank] for rank in frame.ranks},
                 self._comms,
-                others=self._others,
+                remote_ranks=self._remote_ranks,
                 kept=_results_in_arguments(program.manifest, frame),
                 **options,
             )
@@ -151,15 +149,14 @@ class Executor:
     def _look(self, waited: float) -> None:
         """Check for lost or hung ranks.
 
-        The host calls it periodically while it waits. `waited` is the time in seconds since a device last finished any
-        work.
+        The host calls it periodically while it waits. `waited` is the time in seconds without progress of any device.
         Raises RuntimeFailure MG0609 if a rank is lost or hangs; pending work is then aborted.
         """
         if self._guard:
             self._guard.beat()
         fault = self._comms.fault()
-        if self._others:
-            self._others.look(fault)
+        if self._remote_ranks:
+            self._remote_ranks.look(fault)
         elif fault:
             raise RuntimeFailure(Diagnostic("MG0609", fault))
         elif self._comms.world and waited > self._time_out:
@@ -172,11 +169,14 @@ class Executor:
     def step(self) -> None:
         """Run a step on the input buffers, synchronously. Raises RuntimeFailure MG0604 or MG0609."""
         steps = [part.step() for part in self.parts if part.frame.ranks]
-        if not (self._others and self._world):
+        if not (self._remote_ranks and self._world):
             together(self.api, steps, self._look)
             return
-        self._others.begin()
-        with self._world.doing(lambda: self._others.label if self._others else ""), self._guarded("a step") as guard:
+        self._remote_ranks.begin()
+        with (
+            self._world.doing(lambda: self._remote_ranks.label if self._remote_ranks else ""),
+            self._guarded("a step") as guard,
+        ):
             self._guard = guard
             together(self.api, steps, self._look)
 
@@ -192,7 +192,7 @@ class Executor:
         graph = self.parts[0].only_graph if len(self.parts) == 1 and not self._world else None
         if graph is None:
             return None
-        driver, arguments, context = self.api.driver, graph.launched, self.parts[0].context
+        driver, arguments, context = self.api.driver, graph.launch_arguments, self.parts[0].context
         current_context, make_current, launch = driver.cuCtxGetCurrent, driver.cuCtxSetCurrent, driver.cuGraphLaunch
 
         def issue() -> None:
@@ -232,8 +232,8 @@ class Executor:
         for part in self.parts:
             part.close()
         self._comms.close()
-        if self._others:
-            self._others.close()
+        if self._remote_ranks:
+            self._remote_ranks.close()
         for device in self.devices:
             device.close()
 
@@ -245,7 +245,7 @@ class Executor:
         """
         with self._guarded("the abort of NCCL's communicators"):
             for part in self.parts:
-                with suppress(RuntimeFailure):  # every call on a device that has failed fails again
+                with suppress(RuntimeFailure):  # every further call to a failed device fails
                     part.close()
             self._comms.abort()
         for device in self.devices:

@@ -26,16 +26,16 @@ class Frame:
     """A step or region prepared for a set of ranks.
 
     Attributes:
-        path: for a region: the index of its item and its index in that item, for each nesting level from the step
-        inward.
-        ranks: global ranks that run the frame. The address maps have all ranks of its mesh.
+        path: position of a region: for each nesting level, the index of an item and of a region in it. Empty for a
+        step.
+        ranks: global ranks that run the frame. The address maps have all ranks of the mesh.
         arenas: address of the arena on each rank.
-        given: for a region: addresses of the buffers that its item passes to it.
+        given: addresses of the buffers that the enclosing item passes to a region.
         external: addresses of storages outside of the arena: persistent inputs, and the results that alias them.
         launches: by item: the launch of a kernel on each rank.
         works: by item: the work of a collective on each rank.
         regions: by item: the frames of its regions. A scan has one frame of its body per iteration.
-        calls: cached driver calls that issue a list of items; only for a step, not for regions.
+        calls: cached driver calls that issue a list of items. Filled for a step, but not for regions.
     """
 
     path: tuple[int, ...]
@@ -91,11 +91,11 @@ class FrameMaker:
         Raises:
             MissingError: MG0602, a kernel has no code for the device.
         """
-        return self._prepared(
+        return self._prepare(
             Frame((), plan, tuple(arenas), arenas, {}, external=external_storages(plan, inputs_at or {}))
         )
 
-    def _prepared(self, frame: Frame) -> Frame:
+    def _prepare(self, frame: Frame) -> Frame:
         for number, item in enumerate(frame.plan.items):
             if is_control(item):
                 frame.regions[number] = self._regions(frame, number, item)
@@ -128,7 +128,7 @@ class FrameMaker:
             for iteration in range(item.times if is_scan(item) else 1):
                 given = _given(frame, item, plan, iteration)
                 frames.append(
-                    self._prepared(Frame((*frame.path, number, region_index), plan, frame.ranks, arenas, given))
+                    self._prepare(Frame((*frame.path, number, region_index), plan, frame.ranks, arenas, given))
                 )
         return tuple(frames)
 

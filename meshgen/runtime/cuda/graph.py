@@ -1,4 +1,4 @@
-"""CUDA graphs of a step on several devices, so that one host call launches the entire step.
+"""CUDA graphs that capture a step of several devices, so that one host call launches the entire step.
 
 The capture begins in one stream. All other streams fork from it and join it again, so every stream of every rank takes
 part.
@@ -13,18 +13,18 @@ from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device
 
 
-def fork(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: object) -> None:
-    """Make the streams `others` wait for the work issued to the stream `origin` so far."""
+def fork(origin: tuple[Device, int], other_streams: Sequence[tuple[Device, int]], key: object) -> None:
+    """Make the streams `other_streams` wait for the work issued to the stream `origin` so far."""
     device, stream = origin
     device.record(key, stream)
-    for other, its_stream in others:
+    for other, its_stream in other_streams:
         other.api.cuda("cuStreamWaitEvent", its_stream, device.event(key), 0)
 
 
-def join(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: object) -> None:
-    """Make the stream `origin` wait for the work issued to the streams `others` so far."""
+def join(origin: tuple[Device, int], other_streams: Sequence[tuple[Device, int]], key: object) -> None:
+    """Make the stream `origin` wait for the work issued to the streams `other_streams` so far."""
     device, stream = origin
-    for number, (other, its_stream) in enumerate(others):
+    for number, (other, its_stream) in enumerate(other_streams):
         other.record((key, number), its_stream)
         device.api.cuda("cuStreamWaitEvent", stream, other.event((key, number)), 0)
 
@@ -40,14 +40,12 @@ class StepGraph:
         self.capture(issue)
 
     def capture(self, issue: Callable[[], None]) -> None:
-        """Capture the work of `issue` and instantiate the graph, or update the existing instance if the topology is the
-        same.
+        """Capture the work of `issue` as a graph and instantiate it.
 
-        The captured graph is not destroyed, because it owns memory that NCCL's kernels read. CUDA does not document
-        that
-        an update transfers this ownership.
+        If the topology is unchanged, the existing instance is updated. The captured graph is not destroyed, because it
+        owns memory that NCCL's kernels read. CUDA does not document that an update transfers this ownership.
         """
-        graph = self._recorded(issue)
+        graph = self._captured_graph(issue)
         self.nodes = int(self._api.cuda("cuGraphGetNodes", graph)[1])
         executable = self._executable
         if not (executable and self._is_updated(graph)):
@@ -59,7 +57,7 @@ class StepGraph:
         self._api.cuda("cuGraphLaunch", self._executable, self._streams[0][1])
 
     @property
-    def launched(self) -> tuple[Any, Any]:
+    def launch_arguments(self) -> tuple[Any, Any]:
         """Return the arguments of `cuGraphLaunch`: the executable graph and the origin stream."""
         return self._api.handle("CUgraphExec", self._executable), self._api.handle("CUstream", self._streams[0][1])
 
@@ -67,18 +65,18 @@ class StepGraph:
         """Destroy the graph. A graph that is running is freed when it ends."""
         self._keep(0, 0)
 
-    def _recorded(self, issue: Callable[[], None]) -> int:
+    def _captured_graph(self, issue: Callable[[], None]) -> int:
         """Capture the work of `issue` as a graph.
 
         The thread-local capture mode lets other threads, such as NCCL's, call CUDA meanwhile.
         """
-        origin, *others = self._streams
+        origin, *other_streams = self._streams
         mode = self._api.driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._api.cuda("cuStreamBeginCapture", origin[1], mode)
         try:
-            fork(origin, others, "fork")
+            fork(origin, other_streams, "fork")
             issue()
-            join(origin, others, "join")
+            join(origin, other_streams, "join")
         except BaseException:
             self._api.driver.cuStreamEndCapture(origin[1])
             raise

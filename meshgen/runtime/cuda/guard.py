@@ -17,5 +17,5 @@ class Guard(Watchdog):
             with world.doing(lambda: doing):
                 return world.failure(reason)
 
-        # the guarded thread is inside an NCCL call, so the watchdog thread can use the world
+        # this thread is inside an NCCL call and does not use the world, so the watchdog thread can report the failure
         super().__init__(world.time_out, failure, world.fail)

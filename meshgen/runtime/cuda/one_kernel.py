@@ -1,4 +1,4 @@
-"""Execution of a single kernel of a module on a GPU, real or emulated, to compare variants of it on the same operands."""
+"""Execution of a single kernel of a module on a GPU, real or emulated, to compare variants on the same operands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OneKernel:
             self.device.upload(address, array)
 
     def launch(self, kernel: Kernel, member: Callable[[str], bytes]) -> Launch | None:
-        """Return the launch of a variant, or None if its grid is empty. Raises MissingError MG0602.
+        """Return the launch of a variant of the kernel, or None if its grid is empty. Raises MissingError MG0602.
 
         `member` returns the content of the files that `kernel` names.
         """

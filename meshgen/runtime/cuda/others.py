@@ -15,8 +15,8 @@ from meshgen.runtime.cuda.progress import Progress
 from meshgen.runtime.plan import Item
 
 
-class Others:
-    """All ranks except the one of this process, which runs on one device of a mesh."""
+class RemoteRanks:
+    """The ranks of all other processes. This process runs one rank, which is a device of `mesh`."""
 
     def __init__(self, world: World, mesh: Mesh, first: int, device: Device) -> None:
         """`first` is the global rank of the mesh's first device."""

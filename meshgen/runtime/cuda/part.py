@@ -19,7 +19,7 @@ from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Call, Frame
 from meshgen.runtime.cuda.graph import StepGraph, fork, join
-from meshgen.runtime.cuda.others import Others
+from meshgen.runtime.cuda.others import RemoteRanks
 from meshgen.runtime.cuda.regions import Copy, copies_of, in_order, is_decided, next_values, staged_bytes, streams_of
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE, Item, aligned
 
@@ -31,17 +31,17 @@ class Part:
     """The steps of one mesh. Ranks are global: they number the devices of all meshes of the program."""
 
     def __init__(self, api: Api, frame: Frame, devices: Mapping[int, Device], comms: Communicators, *,
-                 use_graphs: bool, warm_up: bool, others: Others | None = None, kept: Iterable[int] = ()) -> None:  # fmt: skip
+                 use_graphs: bool, warm_up: bool, remote_ranks: RemoteRanks | None = None, kept: Iterable[int] = ()) -> None:  # fmt: skip
         """Prepare the steps (see `Executor`).
 
         Args:
-            others: the ranks of other processes, or None if this process runs all ranks.
+            remote_ranks: the ranks of other processes, or None if this process runs all ranks.
             kept: output buffers that lie in the memory of arguments. The end of a step copies them to separate memory,
                 `self.kept`, before it overwrites the arguments with their next values.
         """
         self.frame, self._api, self._devices, self._comms = frame, api, devices, comms
         self._code = code_of(frame, is_decided)
-        self._others = others
+        self._remote_ranks = remote_ranks
         self._use_graphs, self._warm_up = use_graphs, warm_up
         self._streams = sorted({COMPUTE, COMMUNICATION} | streams_of(frame.plan))
         self._warm: set[int] = set()  # instructions that have run at least once
@@ -93,16 +93,17 @@ class Part:
         for graph in self.graphs.values():
             graph.close()
 
-    # --- methods of `control_flow.Engine`
-    # --------------------------------------------------------------------------------
+    # --- methods of `control_flow.Engine` --------------------------------------------------------------------------------
 
     def enter(self, frame: Frame) -> None:
         """Do nothing: arenas need no initialization."""
 
     def issue(self, place: int, step: Issue[Frame]) -> Waits:
+        """Issue the items of an instruction."""
         yield self._launch(place, step.frame.ranks, partial(self._issue, step.frame, step.items))
 
     def move(self, place: int, step: Move[Frame]) -> Waits:
+        """Issue the copies of an instruction."""
         yield self._hand_over(place, step.target.ranks, copies_of(step))
 
     def begin_trip(self, frame: Frame, trip: int) -> None:
@@ -116,8 +117,8 @@ class Part:
             int(self._devices[rank].download(frame.address(step.buffer, rank), np.empty((), decision_type.numpy_dtype)))
             for rank in frame.ranks
         ]
-        if self._others and step.item.communicates:
-            decisions = self._others.choices(step.item, decisions[0])
+        if self._remote_ranks and step.item.communicates:
+            decisions = self._remote_ranks.choices(step.item, decisions[0])
         require_one_way(step.item, decisions)
         return decisions[0]
 
@@ -159,7 +160,7 @@ class Part:
         Waits for events of items that are not in `numbers` are skipped, because these items have finished.
         """
         if len(frame.ranks) == 1:
-            self._devices[frame.ranks[0]].use()  # no other device becomes current until everything is issued
+            self._devices[frame.ranks[0]].use()  # no other device becomes current until all calls are issued
         for call in self._calls_of(frame, tuple(numbers)):
             call()
 
@@ -204,8 +205,8 @@ class Part:
             yield partial(self._issue_scan, frame, number, item)
 
     def _communicate(self, frame: Frame, number: int, item: Item) -> None:
-        if self._others:
-            self._others.note(item, frame.works[number])
+        if self._remote_ranks:
+            self._remote_ranks.note(item, frame.works[number])
         run_lowered(self._api, self._comms, {rank: frame.works[number][rank] for rank in frame.ranks})
 
     def _issue_scan(self, frame: Frame, number: int, item: Item) -> None:
@@ -220,14 +221,14 @@ class Part:
             self._copy(frame.ranks, item.stream, copies_of(given_back(frame, item, body)))
 
     def _meet(self, frame: Frame, stream: int, synchronize: Callable[..., None]) -> None:
-        """Fork the streams that a region uses from its item's stream, or join them to it.
+        """Make the streams that a region uses wait for its item's stream, or the reverse.
 
-        `how` is `fork` before the region and `join` after it.
+        `synchronize` is `fork` before the region and `join` after it.
         """
         for rank in frame.ranks:
             device = self._devices[rank]
-            others = [(device, device.streams[other]) for other in sorted(streams_of(frame.plan) - {stream})]
-            synchronize((device, device.streams[stream]), others, (frame.path, synchronize.__name__))
+            region_streams = [(device, device.streams[other]) for other in sorted(streams_of(frame.plan) - {stream})]
+            synchronize((device, device.streams[stream]), region_streams, (frame.path, synchronize.__name__))
 
     def _copy(self, ranks: Sequence[int], stream: int, copies: Sequence[Copy]) -> None:
         """Issue copies with the effect of a parallel copy: every source is read before any target is written."""

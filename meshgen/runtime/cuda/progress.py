@@ -1,5 +1,4 @@
-"""Progress of a device: each stream records the collective that it is about to begin, and the host can read the
-records.
+"""Progress of a device: each stream records the collective that it is about to begin, for the host to read.
 
 The records are words of page-locked host memory, so they can be read even while the device hangs.
 """

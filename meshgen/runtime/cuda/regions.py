@@ -31,7 +31,7 @@ def streams_of(plan: Schedule) -> set[int]:
 
 
 def staged_bytes(plan: Schedule) -> int:
-    """Return the most bytes that one parallel copy of control flow moves: the loop-carried values of a loop or scan."""
+    """Return the largest number of bytes that one parallel copy moves: the loop-carried values of a loop or scan."""
     most_bytes = 0
     for item in plan.items:
         if is_control(item):
@@ -50,7 +50,10 @@ def copies_of(move: Move[Frame]) -> list[Copy]:
 
 
 def next_values(frame: Frame) -> list[Copy]:
-    """Return the copies from results to the inputs donated to them, for the next step, unless they share bytes."""
+    """Return the copies that move each result to the input donated to it, for the next step.
+
+    Results that share bytes with their input need no copy.
+    """
     plan = frame.plan
     pairs = [
         (argument, result)
@@ -65,7 +68,10 @@ def next_values(frame: Frame) -> list[Copy]:
 
 
 def overwritten_results(frame: Frame) -> list[int]:
-    """Return the output buffers in the memory of an argument that the end of a step overwrites with its next value."""
+    """Return the output buffers that the end of a step overwrites with the next value of an argument.
+
+    Such a result is stored in the memory of a donated argument.
+    """
     written = [copy.target for copy in next_values(frame)]
     storages = {
         frame.plan.buffers[argument].storage for argument in frame.plan.donated if frame.addresses(argument) in written
@@ -95,5 +101,5 @@ def in_order(copies: Sequence[Copy], rank: int, staging: int) -> Iterator[tuple[
 def _is_read_by_another(copies: Sequence[tuple[int, int, int]], number: int) -> bool:
     """Whether the target of a copy overlaps the source of another copy."""
     _, target, nbytes = copies[number]
-    others = (copy for position, copy in enumerate(copies) if position != number)
-    return any(source < target + nbytes and target < source + size for source, _, size in others)
+    other_copies = (copy for position, copy in enumerate(copies) if position != number)
+    return any(source < target + nbytes and target < source + size for source, _, size in other_copies)

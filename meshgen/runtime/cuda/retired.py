@@ -1,8 +1,8 @@
-"""Deferred freeing of executors and sessions: the unused ones are freed when no call of another one is in progress.
+"""Deferred freeing of executors and sessions: an unused one is freed only when no call of another one is in progress.
 
 Python's cycle collector can find an unused executor at any moment, also between the calls of a step. Freeing memory
-waits
-for its device. Kernels there may wait for kernels of other ranks, which the step has not issued yet: a deadlock.
+waits for all kernels of its device. These may wait for kernels of other ranks that the step has not issued yet, which
+would be a deadlock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measurement of a launch's duration on a device, between events in its stream."""
+"""Measurement of the duration of a launch on a device, with events in its stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Protocol
 
 from meshgen.runtime.cuda.device import Device, Launch
 
-FLUSHES = 2  # times the size of the L2 cache that is written to evict all other data: replacement is not strictly LRU
+# bytes to write per byte of L2 cache to evict all other data: once is not enough, because replacement is not strict LRU
+FLUSHES = 2
 
 
 @dataclass(frozen=True)

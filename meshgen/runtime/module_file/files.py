@@ -17,9 +17,8 @@ from meshgen.locks import replacing
 def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file atomically; `write` writes the content to the stream that it receives.
 
-    A symbolic link is kept and its target is written. Devices and pipes cannot be replaced, so they are written
-    directly.
-    An existing file keeps its owner and mode.
+    A symbolic link is kept and its target is written. Devices and pipes are written directly, because they cannot be
+    replaced. An existing file keeps its owner and mode.
     Raises UsageError MG0003 if the file cannot be written.
     """
     try:

@@ -47,7 +47,7 @@ def faults(manifest: Manifest) -> Iterator[str]:
         "inputs": len(manifest.inputs),
         "outputs": len(manifest.outputs),
         "kernels": len(manifest.kernels),
-        "launches": _launches(manifest.plan),
+        "launches": _launch_count(manifest.plan),
         "buffers": sum(len(plan.buffers) for plan, _ in plans),
         "operations in kernels": sum(1 for body in manifest.plan.kernels.values() for _ in all_nodes(body)),
         "iterations of nested loops": max(times for _, times in plans),
@@ -66,9 +66,7 @@ def name_faults(names: Iterable[str]) -> Iterator[str]:
 
 
 def open_faults(program: OpenProgram) -> Iterator[str]:
-    """Yield an error message for each limit that a module with open sizes exceeds, without those of its
-    specializations.
-    """
+    """Yield an error message for each limit that a module with open sizes exceeds, not counting its specializations."""
     yield from over("specializations", len(program.held))
     yield from over("inputs", len(program.inputs))
     yield from over("outputs", len(program.outputs))
@@ -84,10 +82,10 @@ def refuse_unreadable(name: str, document: bytes, read: Callable[[Any], object])
         raise beyond(name, error.diagnostics[0].message) from error
 
 
-def _launches(plan: Schedule) -> int:
+def _launch_count(plan: Schedule) -> int:
     """Return the number of items in a schedule and its regions. The body of a scan counts once per iteration."""
     inner = ((item.times if is_scan(item) else 1, region) for item in plan.items for region in item.regions)
-    return len(plan.items) + sum(times * _launches(region) for times, region in inner)
+    return len(plan.items) + sum(times * _launch_count(region) for times, region in inner)
 
 
 def _plans(plan: Schedule, times: int) -> Iterator[tuple[Schedule, int]]:

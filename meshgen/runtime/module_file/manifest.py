@@ -87,10 +87,10 @@ class Kernel:
     """The launch configuration of a kernel.
 
     Attributes:
-        source: member with the Triton source. Empty for a kernel without one, which runs by evaluating its body.
+        source: member with the Triton source. Empty for a kernel without one, which is run by evaluating its body.
         template: name of the template that generated the source.
         constants: compile-time constants of the source, among them the tile sizes.
-        forms: by architecture, for each of the `binaries` that was compiled from another source or tile.
+        forms: by architecture: the source, tile and grid of each binary that differs from those given here.
     """
 
     source: str = ""

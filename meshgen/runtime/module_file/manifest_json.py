@@ -70,8 +70,8 @@ def parts_to_json(parts: Parts, files: Mapping[str, str]) -> Json:
 
 
 def sealed(value: Json) -> dict[str, bytes]:
-    """Return the members with the manifest and with its digest."""
-    # no indentation: Python's encoder is slow with it
+    """Return the two members `manifest.json` and `manifest.sha256`, the digest of the manifest."""
+    # without indentation: Python's encoder is much slower with it
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     return {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
 

@@ -87,8 +87,7 @@ def decode_open(value: Json) -> OpenProgram:
 def _check(program: OpenProgram, files: Digests, count: int) -> None:
     """Raise ValueError unless the manifest is consistent.
 
-    Specializations must differ and have exactly the open sizes of the program. Each of their members must be in the
-    file.
+    Specializations must be distinct and have exactly the open sizes of the program, and their members must exist.
     """
     if not program.meshes or len({mesh.name for mesh in program.meshes}) != len(program.meshes):
         raise ValueError("its meshes must have distinct names, and there must be at least one")

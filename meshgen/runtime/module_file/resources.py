@@ -94,7 +94,7 @@ def _content_name(content: Content) -> str:
 
 
 def _contents(names: Iterable[str], members: Mapping[str, memoryview] | Members) -> Iterator[Content]:
-    """Yield the bytes of each constant that is large enough for a reference."""
+    """Yield the bytes of each constant in `members` that is large enough to be a resource."""
     for name in names:
         if name.rpartition("/")[2] in _WITH_CONSTANTS:
             for array in tensors.decode(members[name]).values():

@@ -41,9 +41,8 @@ def upgraded(manifest: Json) -> Json | None:
 def _with_state_of_mesh(manifest: Json) -> Json:
     """Add the state to a manifest of format 10, which only names the result that reuses each donated argument's memory.
 
-    That result is the argument's next value if no other result and no other donated argument has the same type. All
-    other
-    pairs are recorded as undecided.
+    That result is the argument's next value if its type is unique among the results and among the donated arguments.
+    Other pairs are recorded as undecided.
     """
     inputs, outputs = (get(manifest, side, lambda rows: each_of(rows, _read_binding)) for side in ("inputs", "outputs"))
     donated = [binding for binding in inputs if binding.get("donated_to") is not None]

@@ -22,10 +22,11 @@ _CONSTANTS = "constants.safetensors"
 
 @dataclass(frozen=True)
 class Part:
-    """A single-mesh module of a file: the folder of its members, and the addresses of its buffers.
+    """A single-mesh module in a file, with the buffers of its recorded step.
 
     Attributes:
-        kept: addresses by rank of the results that the step copies out of their buffers.
+        folder: folder of its members in the file.
+        kept: addresses, by rank, of the results that the step copies out of their buffers.
     """
 
     module: LoadedModule
@@ -84,7 +85,7 @@ def put_arguments(table: Words, module: LoadedModule, parts: Sequence[Part], fil
 
 
 def put_results(table: Words, module: LoadedModule, parts: Sequence[Part]) -> None:
-    """Write the results: the tensor and the shards of each."""
+    """Write the tensor and the shards of each result."""
     indexed_bindings = _bindings_in_order(module, parts, 2)
     table.put(len(indexed_bindings))
     for part_index, binding in indexed_bindings:

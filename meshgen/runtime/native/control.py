@@ -23,7 +23,7 @@ class Segment:
 
 
 class PartRecorder(Part):
-    """A recorder that issues each instruction of a mesh's step once, whether a step would reach it or not.
+    """A recorder that issues each instruction of a mesh's step once, regardless of control flow.
 
     The last segment copies next values that are not computed in place to their donated arguments, for the next step.
 

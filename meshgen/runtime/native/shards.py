@@ -12,7 +12,7 @@ from meshgen.ops.evaluate.common import neutral, poison
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.native.words import Record
 
-ARRAY, CONSTANT = 0, 1  # how the box of an argument is filled: from the array, or with a constant
+ARRAY, CONSTANT = 0, 1  # the filler of an argument's box: rows of the array, or a constant
 _PATTERN = 16  # bytes of the largest element
 
 

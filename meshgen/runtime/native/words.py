@@ -56,9 +56,8 @@ class Control(IntEnum):
     END = 0
     RUN = 1  # index of a segment
     JUMP = 2  # target
-    ONLY = 3  # first rank, number of ranks, target to jump to if none of these ranks is local
-    # first rank, number of ranks, byte offset and size of an integer, number of targets, targets; out of range: the
-    # last
+    ONLY = 3  # first rank, number of ranks, target of a jump if none of these ranks is local
+    # first rank, number of ranks, byte offset and size of the branch index, number of targets, targets (last: default)
     CHOOSE = 4
 
 

@@ -1,4 +1,7 @@
-"""The devices of a session: memory that persists between steps, and steps on it. GPUs are in `cuda/devices.py`."""
+"""The devices of a session: memory that persists between steps, and the execution of steps on it.
+
+This module has the interface and the host implementation. `cuda/devices.py` has the implementation for GPUs.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ class HostShard:
 
 
 class HostDevices:
-    """All ranks in this process, with NumPy arrays as memory. `launch_of` chooses how kernels run."""
+    """The host as the devices of all ranks, with NumPy arrays as memory. `launch_of` chooses how kernels run."""
 
     def __init__(self, launch_of: Callable[[Loaded], Launch]) -> None:
         self._launch_of = launch_of

@@ -1,4 +1,4 @@
-"""One entry function of a session: the memory of its arguments, the arguments that callers pass, and its steps."""
+"""The steps of one entry function of a session, and the memory of its arguments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EntrySteps:
         self._module, self._devices, self._turns = module, devices, turns
         self._next = next_values_of(module)
         self._slots: dict[str, Slot] = {}
-        self._lies: dict[Place, tuple[Slot, Layout]] = {}
+        self._argument_layouts: dict[Place, tuple[Slot, Layout]] = {}
         self.state: list[Slot] = []
         self.passed: list[str] = []
         self.number = 0
@@ -59,7 +59,7 @@ class EntrySteps:
         for part, binding, layout in _arguments(module):
             slot = self._slots[binding.name] = slot_of(binding.name, binding.type)
             slot.in_layout(layout)
-            self._lies[part, binding.buffer] = slot, layout
+            self._argument_layouts[part, binding.buffer] = slot, layout
             number, memory = self._next.get(binding.name), memory_reuse[binding.name]
             if number is not None:
                 self.state.append(slot)
@@ -72,16 +72,19 @@ class EntrySteps:
         self.structures = Structures(module.call, types) if module.call else None
 
     def settle(self) -> None:
-        """Prepare the entry function, once it is known which arguments are weights."""
+        """Prepare the steps after weights have been loaded.
+
+        From then on, callers pass only the arguments that are neither weights nor state.
+        """
         parts = [part.loaded for part in self._module.parts]
         inputs: list[dict[int, Shards]] = [{} for _ in parts]
-        for (part, buffer), (slot, layout) in self._lies.items():
+        for (part, buffer), (slot, layout) in self._argument_layouts.items():
             inputs[part][buffer] = slot.layouts[layout]
         self._steps: Steps = self._devices.steps(parts, inputs)
         state = {*self.state}
         names = [b.name for b in self._module.bindings]
         self.passed = [name for name in names if not self._slots[name].is_held and self._slots[name] not in state]
-        self._several = [pair for pair in self._lies.values() if len(pair[0].layouts) > 1]
+        self._several = [pair for pair in self._argument_layouts.values() if len(pair[0].layouts) > 1]
         self._rewritten = [pair for pair in self._in_place if len(pair[0].layouts) > 1]
         makers = {number: partial(self._result, layout, place) for number, layout, place in _results(self._module)}
         next_value_results = {*self._next.values()}
@@ -128,8 +131,8 @@ class EntrySteps:
         return results if len(results) > 1 else results[0] if results else None
 
     def rebind(self, slot: Slot, shards: Shards) -> None:
-        """Read an argument from other memory."""
-        for (part, buffer), (argument, _) in self._lies.items():
+        """Use other memory for an argument from now on."""
+        for (part, buffer), (argument, _) in self._argument_layouts.items():
             if argument is slot:
                 self._steps.rebind(part, buffer, shards)
 
@@ -182,9 +185,7 @@ def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
 
 
 def _results(module: LoadedEntry) -> Iterator[tuple[int, Layout, Place]]:
-    """Yield the index of each result in the program, its layout, and its place: a mesh and the index of the result
-    there.
-    """
+    """Yield for each result its index in the program, its layout, and its mesh with the index of the result there."""
     numbers = {b.name: number for number, b in enumerate(module.outputs)}
     for mesh_index, (part, first) in enumerate(_part_modules(module)):
         for number, binding in enumerate(part.manifest.outputs):

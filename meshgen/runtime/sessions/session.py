@@ -234,9 +234,8 @@ class Session:
     def bind(self, name: str, arrays: Sequence[Any]) -> list[bool]:
         """Use the memory of one array per rank for an argument until other arrays are bound.
 
-        Memory is used without a copy if its type, memory order, alignment (256 bytes) and device fit and it is
-        writable. Such
-        memory must outlive the session. Other arrays are copied. Donated arguments are updated in the bound memory.
+        Memory is used without a copy if it is writable and its type, memory order, alignment (256 bytes) and device fit.
+        It must outlive the session. Other arrays are copied. Donated arguments are updated in the bound memory.
 
         Returns:
             For each array, whether it is used without a copy.
@@ -273,8 +272,7 @@ class Session:
         text = self._closed or f"unknown entry function '{entry}'"
         return UsageError(Diagnostic("MG0001", text, hint=f"known entry functions are {listed([*self._entries])}"))
 
-    # --- closing
-    # ---------------------------------------------------------------------------------------------------------
+    # --- closing ---------------------------------------------------------------------------------------------------------
 
     @in_turn
     def close(self) -> None:

@@ -47,7 +47,7 @@ class Slot:
     def put(self, value: Array | ShardedArray) -> None:
         """Store a global array in all layouts.
 
-        A result is copied on the devices into its own layout only, if the slot has this layout.
+        A result of a step is copied on the devices, into its own layout only, if the slot has that layout.
         """
         if isinstance(value, ShardedArray) and value.layout in self.layouts and value.is_on(self._devices):
             self.copy(value.layout, value.memory())
@@ -58,7 +58,7 @@ class Slot:
         self._current = {*self.layouts}
 
     def copy(self, layout: Layout, shards: Shards) -> None:
-        """Copy the value from other device memory with the given layout."""
+        """Copy the value from other memory of the devices, which has the given layout."""
         for target, source in zip(self.layouts[layout], shards, strict=True):
             self._devices.copy(target, source)
         self._current = {layout}

@@ -37,7 +37,7 @@ class Structures:
         return self._call.aliases
 
     def settle(self, passed: Iterable[str], taken: Iterable[int]) -> None:
-        """Set the arguments that callers pass, and the results that are next values of other arguments."""
+        """Set the arguments that callers pass, and the results that callers do not get because they are next values."""
         self._step = self._call.storing(self._names - {*passed})
         next_value_results = {*taken}
         self._result = (

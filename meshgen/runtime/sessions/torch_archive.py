@@ -1,8 +1,7 @@
 """Tensors in a `.pt2` archive of `torch.export.save` (torch 2.9 and later), which is a zip file. Read without torch.
 
 models/model.json                           the program: graph, signature and metadata in torch's export schema
-data/weights/model_weights_config.json      parameters and buffers by name: member with the bytes, type, sizes and
-strides
+data/weights/model_weights_config.json      parameters and buffers by name: file, type, sizes and strides
 data/constants/model_constants_config.json  the same for other tensors of the program
 """
 

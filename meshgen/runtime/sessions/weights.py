@@ -150,7 +150,7 @@ def fitting_weights(
 
     Args:
         ignore_extra: ignore tensors that the program does not use.
-        missing: returns the inputs that still lack a value, given the inputs that have weights.
+        missing: a function from the inputs that have weights to the inputs that still lack a value.
         hint: advice in the error message about missing inputs.
     Raises:
         ArgumentError: MG0601, lists each unused tensor (with similar names), missing input and type mismatch.
