@@ -82,7 +82,7 @@ def _call_faults(calls: Sequence[Group], mesh: Mesh) -> Iterator[str]:
 
 
 def _call_bytes(call: Group, members: int) -> tuple[int, int]:
-    """Return how many bytes an NCCL call reads and how many it writes on each of `members` ranks."""
+    """Return the bytes that an NCCL call reads, and the bytes that it writes, on each of `members` ranks."""
     part = call.count * Box(call.source.buffer, call.dtype, 0, (), ()).itemsize
     return {
         "all_gather": (part, members * part),
@@ -134,4 +134,4 @@ def _memory_faults(rank: int, lowered: Lowered) -> Iterator[str]:
         if isinstance(step, Messages) and not all(box.is_contiguous for box in (*read, *written)):
             yield f"rank {rank} sends or receives non-contiguous memory"
         if isinstance(step, (Copy, Reduce)) and any(box.shape != step.target.shape for box in read):
-            yield f"rank {rank} copies or reduces boxes of different shapes"
+            yield f"rank {rank} copies or reduces views of different shapes"

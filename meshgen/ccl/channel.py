@@ -9,7 +9,7 @@ Frame: TypeAlias = bytes | bytearray
 
 
 class Channel(Protocol):
-    """The end of one process. Frames from one process to another arrive in the order of sending.
+    """This process's end of the connections to all other processes. Frames of a sender arrive in order.
 
     Attributes:
         rank, size: rank of this process, and number of processes.

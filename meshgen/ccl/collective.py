@@ -19,7 +19,7 @@ from meshgen.mesh import Mesh
 
 @dataclass(frozen=True)
 class Collective:
-    """One collective. All devices of the mesh have operands and results of the same types.
+    """A collective operation. All devices of the mesh have operands and results of the same types.
 
     Attributes:
         operands, results: local types. A variadic collective (`ir/group_calls.py`) has one result for each operand.

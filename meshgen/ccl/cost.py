@@ -202,7 +202,7 @@ def _halo_and_offsets(sharding: Sharding, dim: int) -> tuple[tuple[int, int], tu
 
 
 def _kept_prefix(left: tuple[str, ...], right: tuple[str, ...], size: int, mesh: Mesh) -> int:
-    """Return how many major-most axes `left` and `right` share, such that the tiles of these axes are equal."""
+    """Return the number of major-most axes that `left` and `right` share, such that the tiles of these axes are equal."""
     count = 0
     while count < min(len(left), len(right)) and left[count] == right[count]:
         count += 1

@@ -119,7 +119,7 @@ class Fetched(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """The rows that a device needs from the tile before and from the tile after its own.
+    """Numbers of rows that a device needs from the tile before its own and from the tile after its own.
 
     With two devices, each has only one neighbor, so only the larger number counts.
     """
@@ -161,7 +161,7 @@ class Moved(NamedTuple):
         return exchange(self.source, self.target, tuple(size.at(names) for size in self.shape), mesh).elements
 
     def form(self, names: Names) -> Expr | str:
-        """Return a closed candidate that equals the count, or a text that names the count if no candidate does."""
+        """Return a closed form that equals the count, or a text that names the count if no candidate does."""
         for candidate in self._forms():
             if all(candidate.at(tested_names) == self.at(tested_names) for tested_names in self._tested_names(names)):
                 return candidate

@@ -27,7 +27,7 @@ _NO_HALO = (0, 0)
 
 @dataclass(frozen=True)
 class Exchange:
-    """Maxima over devices: elements received, elements sent, and devices from which a device receives."""
+    """Maxima over devices: elements received, elements sent, and source tiles from which one device receives."""
 
     received: int
     sent: int
@@ -39,7 +39,7 @@ class Exchange:
 
 
 class Split(NamedTuple):
-    """How one dim of a tensor is split: its size, the mesh axes, and optionally a halo and uneven tile offsets."""
+    """The split of one dim of a tensor: its size, the mesh axes, and optionally a halo and uneven tile offsets."""
 
     size: int
     axes: tuple[str, ...]
@@ -227,7 +227,7 @@ class Grid:
         return rows
 
     def common(self, target: Split, source: Split) -> Numbers:
-        """Return how many rows of a dim each device both holds and needs."""
+        """Return, for each device, the number of rows of a dim that it both holds and needs."""
         counts = self._tables.get((target, source))
         if counts is None:
             (start, stop), (first, last) = self.rows(target), self.rows(source)
@@ -236,19 +236,19 @@ class Grid:
         return counts
 
     def overlap(self, target_splits: Sequence[Split], source_splits: Sequence[Split]) -> Numbers:
-        """Return how many elements each device both holds and needs."""
+        """Return, for each device, the number of elements that it both holds and needs."""
         total: Numbers = _ONE
         for dim in zip(target_splits, source_splits, strict=True):
             total = total * self.common(*dim)
         return total
 
     def volume(self, splits: Sequence[Split]) -> Numbers:
-        """Return how many elements each device holds."""
+        """Return, for each device, the number of elements that it holds."""
         volumes = self._tables.get(key := (tuple(splits), "volume"))
         return self._keep(key, self.overlap(splits, splits)) if volumes is None else volumes
 
     def sources(self, target: Split, source: Split) -> Numbers:
-        """Return from how many source tiles of a dim each device takes its rows."""
+        """Return, for each device, the number of source tiles from which it takes the rows of a dim."""
         counts = self._tables.get((target, source, "sources"))
         if counts is None:
             starts, _ = self.tiles(source)
@@ -272,7 +272,7 @@ class Grid:
         )
 
     def demand(self, target_splits: Sequence[Split], source_splits: Sequence[Split]) -> Numbers:
-        """Return for each source tile how often its elements are needed, summed over its elements."""
+        """Return, for each source tile, the number of target tiles that contain an element, summed over its elements."""
         halo = tuple(
             split if split.halo != _NO_HALO else None for split in target_splits
         )  # without a halo, only the size of the dim matters

@@ -35,7 +35,7 @@ class Groups:
         return times[self.members].max(axis=1)[self.group]
 
     def domains(self, devices: int) -> tuple[Array, Array]:
-        """Return how many domains each group spans, and the fewest members that it has in one domain.
+        """Return, for each group, the number of domains that it spans, and its fewest members in one of them.
 
         Args:
             devices: consecutive ranks in one domain of the machine.

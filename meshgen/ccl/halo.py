@@ -104,14 +104,14 @@ class RowFetch:
         return any(sum(stop - start for start, stop in self.wanted(i)) < self.rows for i in range(self.count))
 
     def kept(self) -> Numbers:
-        """Return how many rows each device both needs and holds."""
+        """Return, for each device, the number of rows that it both needs and holds."""
         starts, stops = self.ranges()
         tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
         own = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])
         return np.maximum(own, 0).sum(axis=1)
 
     def traffic(self) -> tuple[Numbers, Numbers]:
-        """Return how many rows each device receives, and how many it sends."""
+        """Return, for each device, the number of rows that it receives and the number that it sends."""
         if not self.tile:
             return np.zeros(self.count, np.int64), np.zeros(self.count, np.int64)
         starts, stops = self.ranges()
@@ -154,7 +154,7 @@ def most_kept(fetches: Sequence[RowFetch]) -> int:
 
 @dataclass(frozen=True)
 class Part:
-    """One fetch of a `fetch_rows`, which reads rows [start, start + tile) of the operand.
+    """A part of a `fetch_rows`, which reads rows [start, start + tile) of the operand.
 
     It fills `fetch.rows` rows of the result.
     """

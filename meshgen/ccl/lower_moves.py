@@ -72,15 +72,15 @@ class Blocks:
 def all_to_all(collective: Collective, rank: int) -> list[Step]:
     """Lower an all_to_all to one NCCL call if all blocks are full and contiguous, else to messages."""
     blocks = Blocks.of(collective)
-    members, own = collective.members(rank), collective.index(rank)
+    members, index = collective.members(rank), collective.index(rank)
     if len(members) > 1 and blocks.are_plain:
         source, target = collective.operand, collective.result
         return [Group("all_to_all", "", BYTES, source.nbytes // len(members), source, target, collective.axes)]
-    exchange = PointToPoint(collective.axes, own=[(blocks.sent(own, own), blocks.received(own, own))])
-    for index, peer in enumerate(members):
-        if index != own:
-            exchange.sends.append((peer, blocks.sent(own, index)))
-            exchange.receives.append((peer, blocks.received(index, own)))
+    exchange = PointToPoint(collective.axes, own=[(blocks.sent(index, index), blocks.received(index, index))])
+    for peer_index, peer in enumerate(members):
+        if peer_index != index:
+            exchange.sends.append((peer, blocks.sent(index, peer_index)))
+            exchange.receives.append((peer, blocks.received(peer_index, index)))
     return exchange.steps() if len(members) > 1 else copies(exchange.own)
 
 
@@ -127,7 +127,7 @@ def _fetched(parts: tuple[Part, ...], count: int) -> tuple[list[list[FetchedRows
 
 def fetch_rows(collective: Collective, rank: int) -> list[Step]:
     operand, result, dim = collective.operand, collective.result, collective.attrs.dim
-    members, own = collective.members(rank), collective.index(rank)
+    members, index = collective.members(rank), collective.index(rank)
     parts = tuple(parts_of(collective.attrs, operand.shape[dim], result.shape[dim], len(members)))
     sent, fetched = _fetched(parts, len(members))
 
@@ -139,21 +139,21 @@ def fetch_rows(collective: Collective, rank: int) -> list[Step]:
 
     return PointToPoint(
         collective.axes,
-        [(members[rows.receiver], here(rows)) for rows in sent[own] if rows.receiver != own],
-        [(members[rows.holder], there(rows)) for rows in fetched[own] if rows.holder != own],
-        [(here(rows), there(rows)) for rows in fetched[own] if rows.holder == own],
+        [(members[rows.receiver], here(rows)) for rows in sent[index] if rows.receiver != index],
+        [(members[rows.holder], there(rows)) for rows in fetched[index] if rows.holder != index],
+        [(here(rows), there(rows)) for rows in fetched[index] if rows.holder == index],
     ).steps()
 
 
 def gather_to(collective: Collective, rank: int) -> list[Step]:
     """Lower a gather_to: the root gets the result of an all_gather."""
     operand, result, dim = collective.operand, collective.result, collective.attrs.dim
-    members, own, root = collective.members(rank), collective.index(rank), collective.member_index("root")
+    members, index, root = collective.members(rank), collective.index(rank), collective.member_index("root")
     slots = [rows_of(i, operand.shape[dim], result, dim) for i in range(len(members))]
-    source_rows = operand.rows(dim, 0, slots[own].shape[dim])
+    source_rows = operand.rows(dim, 0, slots[index].shape[dim])
     exchange = PointToPoint(collective.axes)
-    if own == root:
-        exchange.own = [(source_rows, slots[own])]
+    if index == root:
+        exchange.own = [(source_rows, slots[index])]
         exchange.receives = [(peer, slots[i]) for i, peer in enumerate(members) if i != root]
     else:
         exchange.sends = [(members[root], source_rows)]
@@ -163,12 +163,12 @@ def gather_to(collective: Collective, rank: int) -> list[Step]:
 def scatter_from(collective: Collective, rank: int) -> list[Step]:
     """Lower a scatter_from: every device gets its tile of the root's operand."""
     operand, result, dim = collective.operand, collective.result, collective.attrs.dim
-    members, own, root = collective.members(rank), collective.index(rank), collective.member_index("root")
+    members, index, root = collective.members(rank), collective.index(rank), collective.member_index("root")
     tiles = [rows_of(i, result.shape[dim], operand, dim) for i in range(len(members))]
-    result_rows = result.rows(dim, 0, tiles[own].shape[dim])
+    result_rows = result.rows(dim, 0, tiles[index].shape[dim])
     exchange = PointToPoint(collective.axes)
-    if own == root:
-        exchange.own = [(tiles[own], result_rows)]
+    if index == root:
+        exchange.own = [(tiles[index], result_rows)]
         exchange.sends = [(peer, tiles[i]) for i, peer in enumerate(members) if i != root]
     else:
         exchange.receives = [(members[root], result_rows)]
@@ -220,6 +220,6 @@ def send(collective: Collective, rank: int) -> list[Step]:
 
 def recv(collective: Collective, rank: int) -> list[Step]:
     """Lower a recv: move the sender's operand, which is the sent value, to the one receiver."""
-    members, own = collective.members(rank), collective.index(rank)
+    members, index = collective.members(rank), collective.index(rank)
     source, destination = collective.member_index("source", 0), collective.member_index("destination")
-    return _whole_operand_messages(collective, members[own], [(members[source], members[destination])]).steps()
+    return _whole_operand_messages(collective, members[index], [(members[source], members[destination])]).steps()

@@ -203,7 +203,7 @@ class _Moved(NamedTuple):
         keeps_tiles = (
             source.dims == target.dims and source.partial == target.partial and not any(source.offsets + target.offsets)
         )
-        requested = received = kept = 1  # factors of the elements of a tile
+        requested = received = kept = 1  # products over the dims, in elements
         for dim, size in enumerate(shape):
             source_tile, target_tile = (side.tile(dim, size, mesh) for side in (source, target))
             before, after = target.halo[dim] if target.halo else (0, 0)

@@ -1,8 +1,8 @@
 """Rendezvous of the processes of a program: each listens on its own port, the ports are exchanged, and all pairs
 connect.
 
-The ports are exchanged through rank 0, which listens at a known address, or through a torch store at that address. Of
-each pair, the later rank connects to the earlier one.
+The ports are exchanged through rank 0, which listens at a known address, or through a torch store at that address. In
+each pair, the higher rank connects to the lower one.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _refusal(record: Record, size: int, records: Mapping[int, Record]) -> str:
         return ""
     if record["size"] != size:
         return f"rank {record['rank']} was started with {record['size']} processes, but rank 0 with {size}"
-    return f"two processes are rank {record['rank']}" if record["rank"] in records else ""
+    return f"two processes have rank {record['rank']}" if record["rank"] in records else ""
 
 
 def _send_to_rank_0(address: Address, rank: int, record: Record, time_out: float) -> Mapping[int, Record]:
@@ -147,7 +147,7 @@ def _connect_to_rank_0(address: Address, rank: int, end: float) -> socket.socket
 
 
 def _connect_to_rank(rank: int, peer: int, record: Record, end: float) -> socket.socket:
-    """Connect to an earlier rank, which is listening."""
+    """Connect to a lower rank, which is listening."""
     try:
         connection = socket.create_connection(
             (record["host"], record["port"]), max(end - time.monotonic(), _RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""The messages that take a tensor from one sharding to another: sender, receiver and region of the tensor.
+"""The messages for a change of sharding: sender, receiver and region of the tensor.
 
 A device sends nothing to itself. The devices that hold the same tile share the requests for it. As many requests as
 divide evenly among the holders are assigned whole, each to the nearest free holder. The others are split evenly among
@@ -40,7 +40,7 @@ class Message:
 def routes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[Message, ...]:
     """Return the messages that bring every rank the elements that it lacks under `target`.
 
-    If the tensor is partial, each rank gets elements of its own_tile partial summand only.
+    If the tensor is partial, each rank gets elements of its own partial summand only.
     """
     dims = len(shape)
     source, target, shape = with_summand_dim(source, target, shape, mesh)

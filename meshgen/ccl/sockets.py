@@ -103,7 +103,7 @@ class Sockets:
                     state.outgoing.appendleft(rest)
         except BlockingIOError:
             pass
-        # Only drop the outgoing frames: frames that the peer sent earlier must still be read until its connection ends.
+        # The peer's frames that have already arrived must still be read, so only the outgoing frames are dropped.
         except OSError:
             state.outgoing.clear()
         both = selectors.EVENT_READ | selectors.EVENT_WRITE

@@ -15,7 +15,7 @@ from typing import IO
 
 from meshgen.budget import memory_fault, regular_size
 
-# bz2 and lzma are excluded, because Python's modules decompress a chunk of input completely, whatever its size.
+# Excludes bz2 and lzma: Python's modules decompress a chunk of input completely, whatever its size.
 _BOUNDED = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 _MAGIC = b"PK\x03\x04"
 
@@ -58,7 +58,7 @@ def _starts_as_zip(source: Path | IO[bytes]) -> bool:
 
 def _refuse_damaged(archive: zipfile.ZipFile) -> None:
     entries = archive.infolist()
-    # the directory of another zip file, which was inside of this one before it was cut off
+    # The directory then belongs to a zip file stored inside of this one, whose end was cut off.
     if min((entry.header_offset for entry in entries), default=0):
         raise ValueError("it is damaged or cut off: the directory of its members is not at its end")
     names: set[str] = set()

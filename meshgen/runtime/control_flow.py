@@ -117,7 +117,11 @@ class Engine(Protocol[F, Request]):
         ...
 
     def choice(self, step: Choose[F]) -> Generator[Request, None, int]:
-        """Return the index for a `Choose`. Raises RuntimeFailure MG0604 if ranks that communicate have different ones."""
+        """Return the value by which a `Choose` selects its target.
+
+        Raises:
+            RuntimeFailure: MG0604, ranks that communicate have different values.
+        """
         ...
 
 
@@ -183,13 +187,15 @@ def carried(frame: F, item: Item) -> Move[F]:
     return Move(frame, tuple(item.inputs[n] for n in copied), frame, tuple(item.outputs[n] for n in copied))
 
 
-def _is_filled(plan: Schedule, item: Item, place: int) -> bool:
-    """Whether a scan writes all rows of result `place` and reads none of them before."""
-    if place not in item.starts(0):
+def _is_filled(plan: Schedule, item: Item, result: int) -> bool:
+    """Whether a scan writes all rows of result `result` and reads none of them before."""
+    if result not in item.starts(0):
         return False
     (body,) = item.regions
-    buffer, step = body.inputs[place], item.attrs.steps[place][1]
-    count, size = (kind.sizes[0] for kind in (body.buffers[buffer].type, plan.buffers[item.outputs[place]].type))
+    buffer, step = body.inputs[result], item.attrs.steps[result][1]
+    count, size = (
+        buffer_type.sizes[0] for buffer_type in (body.buffers[buffer].type, plan.buffers[item.outputs[result]].type)
+    )
     if item.times * count != size or (item.times > 1 and abs(step) != count):
         return False
     for inner in body.items:

@@ -153,7 +153,7 @@ def keeps_place(node: Node, operand: Value) -> bool:
     if node.op not in _SAME_ELEMENT or len(node.results) != 1 or node.regions:
         return False
     types = operand.type, node.result.type
-    if node.op in _UPDATES:  # elements outside of the window stay where they are
+    if node.op in _UPDATES:  # elements outside of the window are unchanged
         return operand is node.operands[0] and node.operands.count(operand) == 1
     return types[0].size == types[1].size if node.op in REGROUPING else types[0].shape == types[1].shape
 

@@ -92,6 +92,6 @@ def before_launch(body: Graph, operands: Sequence[Any]) -> list[Array]:
     return results
 
 
-def poisoned(kind: TensorType) -> Array:
+def poisoned(tensor_type: TensorType) -> Array:
     """Return an array of poison, which reveals elements that are never written."""
-    return np.full(kind.nbytes, POISON, np.uint8).view(kind.numpy_dtype).reshape(kind.sizes)
+    return np.full(tensor_type.nbytes, POISON, np.uint8).view(tensor_type.numpy_dtype).reshape(tensor_type.sizes)

@@ -87,7 +87,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Run:
-    """One step of a program.
+    """A single step of a program.
 
     Attributes:
         prepared: state of the loaded module, where an engine keeps devices between steps.

@@ -33,7 +33,7 @@ from meshgen.runtime.in_place import overwrites
 COMPUTE, COMMUNICATION, NETWORK = 0, 1, 2
 STREAMS = 3
 ROW_ALIGNMENT = 16  # bytes; alignment that kernels assume for rows of buffers, which the bodies of scans get
-# parts of a buffer that several items write; for each read, the checker compares all of them (chosen: bounds its time)
+# parts of a buffer that several items write; the checker compares all parts for each read (chosen: bounds its time)
 MOST_PARTS = 64
 ALIGNMENT = 256  # bytes; alignment of cudaMalloc (CUDA C++ programming guide), a multiple of every vector load
 
@@ -72,7 +72,7 @@ class Buffer(NamedTuple):
 
 @dataclass(frozen=True)
 class Item:
-    """One launch: a kernel, a collective over the groups of `attrs["axes"]`, or control flow.
+    """A launch of a kernel, a collective over the groups of `attrs["axes"]`, or control flow.
 
     Attributes:
         op: `kernel`, a communicating op, or an op of `CONTROL`.

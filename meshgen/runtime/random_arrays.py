@@ -12,23 +12,24 @@ from meshgen.ir.matchers import through
 from meshgen.ops.classes import LAYOUT
 
 
-def random_array(kind: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
+def random_array(tensor_type: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
     """Return normally distributed floats, or integers from 1 to 7. Equal seeds give equal arrays, never all zero.
 
     Floats of rank 2 and more are scaled by the inverse root of their first dim, as weights are. Reductions over this
-    dim then
-    stay near 1, so that large results do not hide errors.
+    dim then stay near 1, so that large results do not hide errors.
     """
-    if is_complex(kind.dtype):
-        real, imaginary = (random_array(TensorType(kind.shape, real_dtype(kind.dtype)), [*seed, n]) for n in (0, 1))
-        return np.asarray(real + imaginary * np.complex64(1j)).astype(kind.numpy_dtype)
+    if is_complex(tensor_type.dtype):
+        real, imaginary = (
+            random_array(TensorType(tensor_type.shape, real_dtype(tensor_type.dtype)), [*seed, n]) for n in (0, 1)
+        )
+        return np.asarray(real + imaginary * np.complex64(1j)).astype(tensor_type.numpy_dtype)
     generator = np.random.default_rng(seed)
-    if is_float(kind.dtype):
-        scale = np.float32(max(1, kind.sizes[0]) ** -0.5 if kind.rank > 1 else 1.0)
+    if is_float(tensor_type.dtype):
+        scale = np.float32(max(1, tensor_type.sizes[0]) ** -0.5 if tensor_type.rank > 1 else 1.0)
         # generator returns a NumPy scalar for an empty shape
-        normal = np.asarray(generator.standard_normal(kind.sizes, dtype=np.float32))
-        return np.asarray(scale * normal).astype(kind.numpy_dtype)
-    return np.asarray(generator.integers(1, 8, kind.sizes)).astype(kind.numpy_dtype)
+        normal = np.asarray(generator.standard_normal(tensor_type.sizes, dtype=np.float32))
+        return np.asarray(scale * normal).astype(tensor_type.numpy_dtype)
+    return np.asarray(generator.integers(1, 8, tensor_type.sizes)).astype(tensor_type.numpy_dtype)
 
 
 def random_operands(body: Graph, seed: Sequence[int]) -> list[np.ndarray[Any, Any]]:

@@ -138,7 +138,7 @@ def _compare_replicas(left: Array, right: Array, tolerance: float | Array, ranks
         hint = (
             ""
             if left.ndim
-            else "a value without dims is the same on all devices; give it one, of size 1, to have each device's"
+            else "a value without dims must be equal on all devices; give it a dim of size 1 to get the value of each device"
         )
         raise NumbersDiffer(
             Diagnostic(

@@ -13,7 +13,7 @@ from meshgen.errors import Diagnostic, MissingError, ShardingError, UsageError
 from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of
 from meshgen.names import whole_number
 
-# One mesh, several meshes with names, sizes by axis, or meshes or sizes by the name of the mesh.
+# A mesh, several meshes with names, a mapping from axis to size, or a mapping from mesh name to mesh or sizes.
 Given: TypeAlias = Mesh | Sequence[Mesh] | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None
 # Variables in which launchers store the number of processes: torchrun, Open MPI, MPICH, srun.
 LAUNCHERS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")

@@ -200,7 +200,9 @@ def test_a_result_with_other_bytes_than_its_operand_is_refused() -> None:
     ((name, body),) = in_place(given.plan).items()
     check_plan(given.plan, given.mesh)
     bodies = {each: replace(body, name=each) if each == name.removesuffix("_in_place") else own for each, own in kept.kernels.items()}  # fmt: skip
-    with pytest.raises(ScheduleError, match=r"MG0402.*updates buffer .* where it is not that of buffer"):
+    with pytest.raises(
+        ScheduleError, match=r"MG0402.*updates buffer .* in place, but it does not have the bytes of buffer"
+    ):
         check_plan(replace(kept, kernels=bodies), given.mesh)
 
 

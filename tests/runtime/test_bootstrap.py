@@ -140,7 +140,7 @@ def test_ranks_that_count_differently_are_told() -> None:
 def test_one_rank_twice_is_told() -> None:
     first, second = places(2, size=3)
     found = meet([first, second, second])
-    assert "MG0609: two processes are rank 1" in str(found[0])
+    assert "MG0609: two processes have rank 1" in str(found[0])
 
 
 @pytest.mark.parametrize(

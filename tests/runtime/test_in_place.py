@@ -151,5 +151,7 @@ def updating(*, dead: bool) -> Module:
 def test_update_of_a_window_is_refused_where_result_is_not_over_its_operand() -> None:
     """All of the result but the window would be whatever was in its bytes before."""
     plan_of(updating(dead=True))
-    with pytest.raises(ScheduleError, match=r"MG0402.*updates buffer .* where it is not that of buffer"):
+    with pytest.raises(
+        ScheduleError, match=r"MG0402.*updates buffer .* in place, but it does not have the bytes of buffer"
+    ):
         plan_of(updating(dead=False))

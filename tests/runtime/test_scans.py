@@ -277,5 +277,5 @@ def test_nothing_else_that_is_given_may_be_overwritten(compiled: Executable) -> 
     invariant = body.inputs[len(item.outputs)]
     last = body.items[-1]
     forged = replace(last, outputs=(invariant, *last.outputs[1:]))
-    with pytest.raises(ScheduleError, match=r"overwrites given|is .*, but its buffer"):
+    with pytest.raises(ScheduleError, match=r"overwrites given|has type .*, but its buffer"):
         check(with_body(compiled.plan, replace(body, items=(*body.items[:-1], forged))), compiled.mesh)

@@ -78,7 +78,7 @@ def place_of(environment: Environment) -> Place | None:
         rank = _variable_number(environment, rank_name, f"{name} is {size}")
         if rank >= size:
             text = f"{rank_name} is {rank}, but {'there is 1 process' if size == 1 else f'there are {size} processes'} ({name})"
-            raise _bad(text, f"ranks are below {name}")
+            raise _bad(text, f"a rank must be less than {name}")
         if size < 2:
             return None
         local_rank = 0 if _sees_one_gpu(environment) else whole_number(environment.get(local_name, ""))

@@ -179,7 +179,7 @@ def _in_place_faults(plan: Schedule) -> Iterator[Diagnostic]:
             operand = item.inputs[plan.kernels[item.kernel].inputs.index(first.operands[0])]
             result = item.outputs[position]
             if plan.replaced.get(result) != plan.buffers[operand].storage:
-                names = f"buffer {result} '{plan.buffers[result].name}' where it is not that of buffer {operand} '{plan.buffers[operand].name}'"
+                names = f"buffer {result} '{plan.buffers[result].name}' in place, but it does not have the bytes of buffer {operand} '{plan.buffers[operand].name}'"
                 yield Diagnostic("MG0402", f"item {number} '{item.label}' updates {names}")
 
 

@@ -201,7 +201,7 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
 def _scan_faults(item: Item, plan: Schedule) -> Iterator[str]:
     """Yield errors of a scan. Its body must get its operands, or aligned rows that exist at every iteration."""
     if not isinstance(item.attrs, Scan) or len(item.regions) != 1:
-        yield "it has no trips, or not one region"
+        yield "it has no trip count, or does not have exactly one region"
         return
     (region,) = item.regions
     if any(is_control(inner) and not is_scan(inner) for inner in region.items):
@@ -224,7 +224,7 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     # stage `partition` lowers coordinates that are computed at run time
     for name, coordinates in places_of(item.attrs).items():
         if isinstance(coordinates, tuple) and None in coordinates:
-            return [f"'{item.op}': {name} is known at run time only"]
+            return [f"'{item.op}': {name} is only known at run time"]
     if item.op == "recv" and "destination" not in item.attrs.given:
         return ["'recv' has no receivers"]
     try:
@@ -285,6 +285,6 @@ def _kernel_faults(item: Item, plan: Schedule) -> list[str]:
         for position, (number, value) in enumerate(zip(numbers, values, strict=True)):
             if (buffer_type := plan.buffers[number].type) != value.type:
                 return [
-                    f"kernel '{item.kernel}': number {position} of its {what} is {value.type}, but its buffer {buffer_type}"
+                    f"kernel '{item.kernel}': {what[:-1]} {position} has type {value.type}, but its buffer has type {buffer_type}"
                 ]
     return []
