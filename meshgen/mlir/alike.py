@@ -45,7 +45,7 @@ class _ParsedLine(NamedTuple):
 
 
 class Lines:
-    """A cache of parsed operations by the text of their lines."""
+    """A cache of parsed operations, keyed by the text of their lines."""
 
     def __init__(self, content: str) -> None:
         self._content = content
@@ -56,7 +56,7 @@ class Lines:
         """Return the line that starts at text offset `start`, or None if no cacheable line starts there.
 
         Args:
-            place: the stack of enclosing dialects, which resolves names without a dialect prefix.
+            dialect_stack: the enclosing dialects, which resolve names without a dialect prefix.
         """
         match = _LINE.match(self._content, start)
         if match is None:
@@ -80,11 +80,11 @@ class Lines:
             return None
         operands: list[SSAValue] = []
         for name, type in zip(line.names, parsed.operands, strict=True):
-            operand = _named(name, values)
+            operand = _value_called(name, values)
             if operand is None or (operand.type is not type and operand.type != type):
                 return None
             operands.append(operand)
-        copied = _copied(parsed, operands)
+        copied = _copy(parsed, operands)
         self.like[copied] = parsed.operation
         return copied
 
@@ -97,11 +97,11 @@ class Lines:
         is_whole = end == line.next and not operation.successors and len(operation.results) == 1
         location = operation.location
         is_located = not line.loc or (isinstance(location, NameLoc) and location.desc.data == line.loc)
-        if is_whole and is_located and [_named(name, values) for name in line.names] == list(operation.operands):
+        if is_whole and is_located and [_value_called(name, values) for name in line.names] == list(operation.operands):
             self._parsed_lines[line.key] = _ParsedLine(operation, operation.operand_types, operation.result_types)
 
 
-def _named(name: str, values: Mapping[str, Sequence[SSAValue]]) -> SSAValue | None:
+def _value_called(name: str, values: Mapping[str, Sequence[SSAValue]]) -> SSAValue | None:
     """Return the value called `a` or `a#1`, or None if it is undefined or if `a` names several values."""
     if (results := values.get(name)) is not None:
         return results[0] if len(results) == 1 else None
@@ -113,7 +113,7 @@ def _named(name: str, values: Mapping[str, Sequence[SSAValue]]) -> SSAValue | No
 # xDSL's `create` and `add_op` without their checks, which the copied operation has already passed:
 
 
-def _copied(parsed: _ParsedLine, operands: Sequence[SSAValue]) -> Operation:
+def _copy(parsed: _ParsedLine, operands: Sequence[SSAValue]) -> Operation:
     """Return a copy of the parsed operation with other operands."""
     first = parsed.operation
     copied: Operation = object.__new__(type(first))

@@ -73,7 +73,7 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
 
 
 def dense_text(array: np.ndarray, kind: TensorType, resources: Resources | None = None) -> str:
-    """Return `dense<...>`, with bitwise equal elements printed as a splat.
+    """Return the text `dense<...>` of an array, as a splat if all elements are bitwise equal.
 
     If `resources` is not None, a large constant is stored there and the text refers to it.
     """

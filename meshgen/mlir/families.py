@@ -30,10 +30,10 @@ def dialects(text: str | None = None) -> Dialect:
     """Return the merged tables of all families, or of the families that `text` may use."""
     if text is None:
         return _dialects(has_mesh=True, has_upstream=True)
-    return _dialects(has_mesh=_names_one(text, _MESH), has_upstream=_names_one(text, _UPSTREAM))
+    return _dialects(has_mesh=_contains_any(text, _MESH), has_upstream=_contains_any(text, _UPSTREAM))
 
 
-def _names_one(text: str, names: Sequence[str]) -> bool:
+def _contains_any(text: str, names: Sequence[str]) -> bool:
     """Whether the text contains one of the names at a word boundary.
 
     A substring search first rejects long texts cheaply.

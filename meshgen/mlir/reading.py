@@ -166,7 +166,7 @@ class Reading:
 
         Args:
             partitions: the number of partitions that the program declares, or None.
-            wholes: pairs of mesh and axes that must be full axes of the host, which is refined so that they are.
+            full_axes: pairs of mesh and axes that must be full axes of the host, which is refined so that they are.
         """
         sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
         equally_large = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}
@@ -230,7 +230,7 @@ class Reading:
 
     @property
     def order(self) -> Sequence[int]:
-        """Return the device ids of the current mesh by position, or () if they are in ascending order or not listed."""
+        """Return the device ids of the current mesh by position, or () if they are 0, 1, ... or not listed."""
         ids = self.devices.get(self.module.mesh.name, ())
         if self.numbering:
             renumbering = dict(zip(self.reordered[self.numbering], self._devices_of(self.numbering), strict=True))

@@ -83,7 +83,7 @@ def parse_text(
     if not inner:
         module = _complete(top, source, tables, meshes, entry=entry, is_global=is_global)
         if called is not None:
-            _call_inputs(module, top, parser, called)
+            _rename_inputs(module, top, parser, called)
         return module
     module = import_parts(top, inner, source, tables)
     return read_parts(module, [_complete(operation, source, tables, meshes, is_part=True) for operation in inner])
@@ -101,7 +101,7 @@ def _operations(top: builtin.ModuleOp, source: Source) -> Sequence[Operation]:
     return [*blocks[0].ops]
 
 
-def _call_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, called: Callable[[str], str]) -> None:
+def _rename_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, called: Callable[[str], str]) -> None:
     """Rename inputs to the names in the locations of their arguments, if the resulting names are unique.
 
     JAX exports a program with symbolic sizes as a wrapper around the function that has the names; its first arguments
@@ -131,13 +131,13 @@ def _complete(
     """Convert and check one module of the text."""
     # Shardy, and hence JAX, writes per-device code only inside manual computations.
     operations = _operations(top, source)
-    is_global = is_global or any(operation.name == "sdy.mesh" or _is_of_jax(operation) for operation in operations)
+    is_global = is_global or any(operation.name == "sdy.mesh" or _is_from_jax(operation) for operation in operations)
     module = complete(import_module(top, source, tables, meshes, is_part, entry), is_global)
     check_module(module)
     return module
 
 
-def _is_of_jax(operation: Operation) -> bool:
+def _is_from_jax(operation: Operation) -> bool:
     """Whether JAX lowered the function, which then has result names."""
     results = operation.res_attrs if isinstance(operation, func.FuncOp) else None
     return results is not None and any("jax.result_info" in entry.data for entry in results.data)

@@ -67,7 +67,7 @@ def _verify_inside(parent: Operation, reading: Reading, visible: set[SSAValue]) 
         defined_here: list[SSAValue] = list(block.args)
         visible.update(defined_here)
         for operation in block.ops:
-            if not _is_sound(operation, reading):
+            if not _repeats_verified(operation, reading):
                 _verify_with_regions(parent, operation, reading, visible)
             elif not visible.issuperset(operation.operands):
                 _verify_operands(operation, reading, visible)
@@ -76,7 +76,7 @@ def _verify_inside(parent: Operation, reading: Reading, visible: set[SSAValue]) 
         visible.difference_update(defined_here)
 
 
-def _is_sound(operation: Operation, reading: Reading) -> bool:
+def _repeats_verified(operation: Operation, reading: Reading) -> bool:
     """Whether an operation repeats a verified one and is self-contained, so that it needs no verification."""
     return reading.source.like(operation) in reading.sound and operation.name in reading.dialects.self_contained
 

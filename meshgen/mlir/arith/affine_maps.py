@@ -27,14 +27,14 @@ def mapped(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
     """Compute the result of `affine.apply`, `affine.min` or `affine.max`, the last two over all results of the map."""
     map = op.properties["map"]
     assert isinstance(map, AffineMapAttr)
-    results = [_evaluated(builder, expression, operands, map.data.num_dims) for expression in map.data.results]
+    results = [_affine_value(builder, expression, operands, map.data.num_dims) for expression in map.data.results]
     if op.name == "affine.apply" and len(results) > 1:
         builder.importer.fault("MG0104", f"{op.name}: expected a map with 1 result, got {len(results)}", op)
     kind = "minimum" if op.name == "affine.min" else "maximum"
     return reduce(lambda a, b: builder.apply(kind, a, b), results)
 
 
-def _evaluated(builder: Builder, expression: AffineExpr, operands: Sequence[Value], dims: int) -> Value:
+def _affine_value(builder: Builder, expression: AffineExpr, operands: Sequence[Value], dims: int) -> Value:
     """Compute an affine expression. The first `dims` operands are its dims, the others its symbols."""
     if isinstance(expression, AffineConstantExpr):
         return builder.constant(expression.value, TensorType((), "i64"))
@@ -43,7 +43,7 @@ def _evaluated(builder: Builder, expression: AffineExpr, operands: Sequence[Valu
     if isinstance(expression, AffineSymExpr):
         return operands[dims + expression.position]
     assert isinstance(expression, AffineBinaryOpExpr)
-    left, right = (_evaluated(builder, side, operands, dims) for side in (expression.lhs, expression.rhs))
+    left, right = (_affine_value(builder, side, operands, dims) for side in (expression.lhs, expression.rhs))
     if expression.kind in _ROUNDED:
         return FUNCTIONS[_ROUNDED[expression.kind]](builder, builder.together([left, right]))[0]
     if expression.kind is AffineBinaryOpKind.Mod:

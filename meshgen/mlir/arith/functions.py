@@ -69,7 +69,9 @@ def _is_infinite(builder: Builder, x: Value) -> Value:
     return builder.compare("EQ", builder.apply("abs", x), _scalar(builder, float("inf"), x))
 
 
-def _divided(builder: Builder, x: Value, y: Value, corrects: Callable[[Value, Value], Value], step: str) -> Value:
+def _adjusted_quotient(
+    builder: Builder, x: Value, y: Value, corrects: Callable[[Value, Value], Value], step: str
+) -> Value:
     """Emit a truncated quotient, adjusted by one `step` if there is a remainder for which `corrects` holds."""
     quotient, remainder = builder.apply("divide", x, y), builder.apply("remainder", x, y)
     is_off = builder.apply("and", builder.compare("NE", remainder, _scalar(builder, 0, x)), corrects(remainder, y))
@@ -78,12 +80,14 @@ def _divided(builder: Builder, x: Value, y: Value, corrects: Callable[[Value, Va
 
 def _floor_div(builder: Builder, x: Value, y: Value) -> Value:
     x, y = builder.together([x, y])
-    return _divided(builder, x, y, lambda rest, by: _opposite_signs(builder, rest, by), "subtract")
+    return _adjusted_quotient(builder, x, y, lambda rest, by: _opposite_signs(builder, rest, by), "subtract")
 
 
 def _ceil_div(builder: Builder, x: Value, y: Value) -> Value:
     x, y = builder.together([x, y])
-    return _divided(builder, x, y, lambda rest, by: builder.apply("not", _opposite_signs(builder, rest, by)), "add")
+    return _adjusted_quotient(
+        builder, x, y, lambda rest, by: builder.apply("not", _opposite_signs(builder, rest, by)), "add"
+    )
 
 
 def _ceil_div_unsigned(builder: Builder, x: Value, y: Value) -> Value:

@@ -75,7 +75,7 @@ class _Site(NamedTuple):
 
 def _import_scan(importer: Importer, operation: Operation) -> None:
     site = _read(importer, operation)
-    importer.bind_results(operation, _folded(site) or _looped(site))
+    importer.bind_results(operation, _cumulative(site) or _as_while(site))
 
 
 def _read(importer: Importer, operation: Operation) -> _Site:
@@ -117,7 +117,7 @@ def _check_region(site: _Site, argument_count: int) -> None:
             raise Refused("MG0104", message)
 
 
-def _folded(site: _Site) -> list[Value] | None:
+def _cumulative(site: _Site) -> list[Value] | None:
     """Convert a cumulative sum, product, maximum or minimum without a loop. Returns None for other scans."""
     body = Graph("", site.body.inputs, site.body.nodes, site.body.outputs[:1])
     kind = fold_kind(body)
@@ -156,7 +156,7 @@ def _cumulative_window(site: _Site, builder: Builder, kind: str, init: Value) ->
     return result
 
 
-def _looped(site: _Site) -> list[Value]:
+def _as_while(site: _Site) -> list[Value]:
     """Emit `for n in range(steps)` as a `while` over n, the carried values, the outputs so far, the inputs, and the
     captures.
     """

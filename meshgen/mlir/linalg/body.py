@@ -101,8 +101,8 @@ class Body:
         if isinstance(owner, tensor.ExtractOp):
             return self._extracted(owner)
         if isinstance(owner, scf.IfOp):
-            return self._chosen(owner, ssa)
-        return self._applied(owner, ssa)
+            return self._conditional(owner, ssa)
+        return self._elementwise(owner, ssa)
 
     def _is_inside(self, owner: Operation | Block) -> bool:
         """Whether a definition is inside the body or one of its nested regions."""
@@ -132,7 +132,7 @@ class Body:
             return Spread(self.builder.constant(0, TensorType((), "i64")), ())
         return Spread(self.builder.emit("iota", [], TensorType((self.sizes[dim],), "i64"), dim=0), (dim,))
 
-    def _applied(self, op: Operation, result: SSAValue) -> Spread | None:
+    def _elementwise(self, op: Operation, result: SSAValue) -> Spread | None:
         """Apply an element-wise operation over the union of its operands' loops."""
         operands = [self.value(operand) for operand in op.operands]
         supported = [operand for operand in operands if operand is not None]
@@ -145,7 +145,7 @@ class Body:
             self.computed[op_result] = Spread(value, loops)
         return self.computed.get(result)
 
-    def _chosen(self, op: scf.IfOp, result: SSAValue) -> Spread | None:
+    def _conditional(self, op: scf.IfOp, result: SSAValue) -> Spread | None:
         """Convert a conditional on scalars: compute both branches and select element-wise."""
         index = next(n for n, op_result in enumerate(op.results) if op_result is result)
         ends = [region.block.last_op for region in (op.true_region, op.false_region) if region.blocks]
@@ -167,7 +167,7 @@ class Body:
         positions = [position for position in spreads if position is not None]
         if self._is_inside(op.tensor.owner) or len(positions) != len(spreads) or None in table.type.shape:
             return None
-        plain = [self._own_loop(index) for index in op.indices]
+        plain = [self._plain_loop(index) for index in op.indices]
         computed = [position for position, loop in zip(positions, plain, strict=True) if loop is None]
         loops = union(computed)
         kept = [loop if plain.count(loop) == 1 and loop not in loops else None for loop in plain]
@@ -175,7 +175,7 @@ class Body:
         loops = union(computed)
         return self._gathered(table, kept, [over(self.builder, x, loops, self.sizes) for x in computed], loops)
 
-    def _own_loop(self, index: SSAValue) -> int | None:
+    def _plain_loop(self, index: SSAValue) -> int | None:
         owner = index.owner
         index_spread = self.value(index) if isinstance(owner, Operation) and owner.name == "linalg.index" else None
         return index_spread.loops[0] if index_spread and index_spread.loops else None

@@ -30,7 +30,7 @@ class JointReduction:
     Attributes:
         greater: whether the greater element wins.
         equal: whether the later of equal elements wins.
-        extreme: indices of outputs that are the maximum or minimum itself, which a NaN sticks to.
+        extreme: indices of the outputs that are the maximum or minimum itself, and hence NaN if any element is.
     """
 
     terms: tuple[SSAValue, ...]
@@ -47,7 +47,7 @@ def match_joint_reduction(structure: Structure) -> JointReduction | None:
     """
     accumulators = structure.block.args[structure.inputs :]
     roots = structure.terminator.operands
-    pairs = [_picked(root, acc) for root, acc in zip(roots, accumulators, strict=True)]
+    pairs = [_match_update(root, acc) for root, acc in zip(roots, accumulators, strict=True)]
     matched = [pair for pair in pairs if pair is not None]
     conditions = {(c, first) for _, c, first in matched if c is not None}
     terms = tuple(term for term, _, _ in matched)
@@ -65,7 +65,7 @@ def match_joint_reduction(structure: Structure) -> JointReduction | None:
     return JointReduction(terms, key, greater, equal, extreme) if agree else None
 
 
-def _picked(root: SSAValue, accumulator: BlockArgument) -> tuple[SSAValue, SSAValue | None, bool] | None:
+def _match_update(root: SSAValue, accumulator: BlockArgument) -> tuple[SSAValue, SSAValue | None, bool] | None:
     """Return the new value, the condition that selects it (None for a maximum or minimum), and whether it is selected
     if that is true.
     """
@@ -134,7 +134,7 @@ def joint_reduction(structure: Structure, body: Body, choice: JointReduction, ou
     results = builder.importer.emit("reduce_region", [*supported, *scalars], types, dims, builder.source, (region,))
     results = [in_order(builder, Spread(value, tuple(kept)), out_loops) for value in results]
     results = [builder.reshape(value, old.type.shape) for value, old in zip(results, before, strict=True)]
-    return results if is_filled else _pick(builder, choice, before, results)
+    return results if is_filled else _reduction_step(builder, choice, before, results)
 
 
 def _without_nan(
@@ -159,11 +159,13 @@ def _choice_region(outer: Importer, op: Operation, choice: JointReduction, eleme
     inner = Importer(outer.reading, Graph(""), outer)
     old, new = ([Value(x.type.with_shape(())) for x in elements] for _ in range(2))
     inner.graph.inputs = [*old, *new]
-    inner.graph.outputs = _pick(Builder(inner, op), choice, old, new)
+    inner.graph.outputs = _reduction_step(Builder(inner, op), choice, old, new)
     return inner.graph
 
 
-def _pick(builder: Builder, choice: JointReduction, old: Sequence[Value], new: Sequence[Value]) -> list[Value]:
+def _reduction_step(
+    builder: Builder, choice: JointReduction, old: Sequence[Value], new: Sequence[Value]
+) -> list[Value]:
     """Emit one step of the joint reduction."""
     direction = ("GE" if choice.equal else "GT") if choice.greater else ("LE" if choice.equal else "LT")
     taken = builder.compare(direction, new[choice.key], old[choice.key])

@@ -28,7 +28,7 @@ def sequential_loop(structure: Structure, out_loops: Sequence[Loops]) -> list[Va
     folded = tuple(loop for loop in range(len(sizes)) if loop not in kept)
     used = [n for n, argument in enumerate(structure.block.args[: structure.inputs]) if argument.first_use]
     elements = [read(builder, structure.values[n], structure.maps[n].results, sizes) for n in used]
-    elements = [_folded_first(builder, element, folded, sizes) for element in elements]
+    elements = [_sequential_loops_first(builder, element, folded, sizes) for element in elements]
     before = structure.values[structure.inputs :]
     shapes = [
         before[n].type.with_shape(sizes[loop] for loop in loops_of_output)
@@ -47,7 +47,7 @@ def sequential_loop(structure: Structure, out_loops: Sequence[Loops]) -> list[Va
     return [builder.reshape(result, old.type.shape) for result, old in zip(results[1:], before, strict=False)]
 
 
-def _folded_first(builder: Builder, element: Spread, folded: Loops, sizes: Sequence[int | None]) -> Spread:
+def _sequential_loops_first(builder: Builder, element: Spread, folded: Loops, sizes: Sequence[int | None]) -> Spread:
     """Transpose an operand so that the sequential loops come first."""
     loops = sorted(element.loops, key=lambda loop: (loop not in folded, loop))
     return Spread(over(builder, element, loops, sizes), tuple(loops))
@@ -66,7 +66,9 @@ def _folding_loop_body(structure: Structure, out_loops: Sequence[Loops], folded:
     body = Body(builder, structure.block, structure.sizes, structure)
     body.indices = {loop: Spread(loop_index, ()) for loop, loop_index in zip(folded, loop_indices, strict=True)}
     for operand_index, element, value in zip(used, elements, operand_inputs, strict=True):
-        body.computed[structure.block.args[operand_index]] = _at(builder, Spread(value, element.loops), body.indices)
+        body.computed[structure.block.args[operand_index]] = _slice_at(
+            builder, Spread(value, element.loops), body.indices
+        )
     for argument, value, loops_of_output in zip(
         structure.block.args[structure.inputs :], carried, out_loops, strict=True
     ):
@@ -85,7 +87,7 @@ def _folding_loop_body(structure: Structure, out_loops: Sequence[Loops], folded:
     return inner.graph, [outer.value(ssa) for ssa in inner.captures]
 
 
-def _at(builder: Builder, element: Spread, indices: dict[int, Spread]) -> Spread:
+def _slice_at(builder: Builder, element: Spread, indices: dict[int, Spread]) -> Spread:
     """Slice an operand at the current indices of the sequential loops."""
     value, sequential = element.value, [loop for loop in element.loops if loop in indices]
     if not sequential:

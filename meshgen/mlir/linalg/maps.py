@@ -94,7 +94,7 @@ def read(builder: Builder, value: Value, expressions: Sequence[AffineExpr], size
         return Spread(builder.constant(0, value.type.with_shape(static_sizes[loop] for loop in loops)), tuple(loops))
     _check_bounds(value, expressions, lines, static_sizes)
     value, sliceable_lines = _gather_dims(builder, value, expressions, lines, static_sizes)
-    return _expanded(builder, *_cropped(builder, value, sliceable_lines, static_sizes), static_sizes)
+    return _expand(builder, *_crop(builder, value, sliceable_lines, static_sizes), static_sizes)
 
 
 def _check_bounds(
@@ -118,7 +118,7 @@ def _gather_dims(builder: Builder, value: Value, expressions: Sequence[AffineExp
     uses = [loop for line in lines if line is not None for loop in line.loops]
     gathered_dims = [
         dim for dim, line in enumerate(lines)
-        if line is None or _slices(line, sizes) > MOST_SLICES or any(uses.count(loop) > 1 for loop in line.loops)
+        if line is None or _slice_count(line, sizes) > MOST_SLICES or any(uses.count(loop) > 1 for loop in line.loops)
     ]  # fmt: skip
     loops = sorted(
         {d.position for dim in gathered_dims for d in expressions[dim].dfs() if isinstance(d, AffineDimExpr)}
@@ -174,15 +174,15 @@ def evaluated(expression: AffineExpr, grid: dict[int, np.ndarray]) -> np.ndarray
     return left // right if kind is AffineBinaryOpKind.FloorDiv else -(-left // right)
 
 
-def _slices(line: LinearIndex, sizes: Sequence[int]) -> int:
+def _slice_count(line: LinearIndex, sizes: Sequence[int]) -> int:
     """Return the number of slices that a window needs: 0 for a linearized index."""
-    if _digits(line, sizes) is not None:
+    if _linearized_loops(line, sizes) is not None:
         return 0
     loop_sizes = sorted(sizes[loop] for loop in line.loops)
     return math.prod(loop_sizes[:-1])
 
 
-def _digits(line: LinearIndex, sizes: Sequence[int]) -> Loops | None:
+def _linearized_loops(line: LinearIndex, sizes: Sequence[int]) -> Loops | None:
     """Return the loops of a linearized index from major to minor, or None if the index is not one."""
     inner_size, digit_loops = 1, list[int]()
     for loop, step in sorted(line.steps, key=lambda pair: pair[1]):
@@ -193,7 +193,7 @@ def _digits(line: LinearIndex, sizes: Sequence[int]) -> Loops | None:
     return tuple(digit_loops) if len(digit_loops) > 1 else None
 
 
-def _cropped(
+def _crop(
     builder: Builder, value: Value, lines: Sequence[LinearIndex], sizes: Sequence[int]
 ) -> tuple[Value, list[LinearIndex]]:
     """Reverse dims with a negative step, and slice dims that are not windows to the range that is read."""
@@ -207,7 +207,7 @@ def _cropped(
         if dim in back:
             line = LinearIndex(((line.steps[0][0], -line.steps[0][1]),), shape[dim] - 1 - line.offset)
         count = math.prod(sizes[loop] for loop in line.loops)
-        if len(line.steps) < 2 or _digits(line, sizes) is not None:
+        if len(line.steps) < 2 or _linearized_loops(line, sizes) is not None:
             stride[dim] = line.steps[0][1] if len(line.steps) == 1 else 1
             start[dim], limit[dim] = line.offset, line.offset + (count - 1) * stride[dim] + 1
             line = replace(line, steps=tuple((loop, step // stride[dim]) for loop, step in line.steps), offset=0)
@@ -215,7 +215,7 @@ def _cropped(
     return sliced(builder, value, start, limit, stride), lines
 
 
-def _expanded(builder: Builder, value: Value, lines: Sequence[LinearIndex], sizes: Sequence[int]) -> Spread:
+def _expand(builder: Builder, value: Value, lines: Sequence[LinearIndex], sizes: Sequence[int]) -> Spread:
     """Expand each dim into its loops: a linearized index by a reshape, a window by shifted slices.
 
     Constant dims are dropped.
@@ -223,7 +223,7 @@ def _expanded(builder: Builder, value: Value, lines: Sequence[LinearIndex], size
     loops: list[int] = []
     dim = 0
     for line in lines:
-        digits = _digits(line, sizes)
+        digits = _linearized_loops(line, sizes)
         if len(line.steps) > 1 and digits is None:
             value, expanded_loops = _expanded_window(builder, value, dim, line, sizes)
         else:

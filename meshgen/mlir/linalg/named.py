@@ -89,7 +89,7 @@ def _transpose(b: Builder, value: Value, _: Value) -> Value:
     return transposed(b, value, order)
 
 
-def _with_new_dims(b: Builder, value: Value, _: Value) -> Value:
+def _broadcast(b: Builder, value: Value, _: Value) -> Value:
     """Broadcast along `dimensions`, the dims of the result that the input lacks."""
     kind, new = b.result, b.integers("dimensions")
     dims = [d for d in range(kind.rank) if d not in new]
@@ -143,7 +143,7 @@ PART = Dialect(
         "linalg.reduce": import_body,
         "linalg.map": import_body,
         **all_computed(
-            "linalg", {"fill": _fill, "transpose": _transpose, "broadcast": _with_new_dims, "softmax": _softmax}
+            "linalg", {"fill": _fill, "transpose": _transpose, "broadcast": _broadcast, "softmax": _softmax}
         ),
         **{each.name: import_contraction for each in CONTRACTIONS},
         **{each.name: import_convolution for each in WINDOWS},

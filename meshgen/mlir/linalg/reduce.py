@@ -74,7 +74,7 @@ def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
             remainder, new_operands = operands[1], operands[:1]
         if any(depends_on(operand, accumulator) for operand in new_operands):
             return None
-        terms.append(Term(_factors(new_operands), name in ("subf", "subi")))
+        terms.append(Term(_factors_of(new_operands), name in ("subf", "subi")))
         root = remainder
     is_bit = isinstance(accumulator.type, IntegerType) and accumulator.type.width.data == 1
     kinds = {OF_BITS.get(name, KINDS[name]) if is_bit else KINDS[name] for name in names} or {"add"}
@@ -85,7 +85,7 @@ def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
     return Fold(kinds.pop(), tuple(terms), unsigned and not is_bit, ignoring)
 
 
-def _factors(operands: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
+def _factors_of(operands: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
     """Return the two factors of the product that is added, or the term itself."""
     owner = operands[0].owner
     if len(operands) == 1 and isinstance(owner, Operation) and mnemonic(owner) in ("mulf", "muli"):

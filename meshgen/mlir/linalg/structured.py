@@ -72,7 +72,7 @@ def _outputs(structure: Structure) -> list[Value]:
         written = maps[structure.inputs + loops.index(None)]
         raise Refused("MG0103", f"writes at {written}; a dim of an output must be one loop, or 0")
     try:
-        return _computed(structure, output_loops)
+        return _compute_outputs(structure, output_loops)
     except UnreadableMap as error:
         raise Refused("MG0103", f"the map {' or '.join(map(str, maps[: structure.inputs]))} {error}") from error
 
@@ -88,7 +88,7 @@ def _output_loops(map: AffineMap) -> Loops | None:
     return kept_loops if None not in loops and len(set(kept_loops)) == len(kept_loops) and None not in lines else None
 
 
-def _computed(structure: Structure, out_loops: Sequence[Loops]) -> list[Value]:
+def _compute_outputs(structure: Structure, out_loops: Sequence[Loops]) -> list[Value]:
     body, count = structure.body(), len(structure.sizes)
     results: list[Value | None] = []
     for index, loops_of_output in enumerate(out_loops):
@@ -103,7 +103,7 @@ def _computed(structure: Structure, out_loops: Sequence[Loops]) -> list[Value]:
     computed = [value for value in results if value is not None]
     if len(computed) == len(results):
         return computed
-    if joint := _joint(structure, body, out_loops):
+    if joint := _joint_outputs(structure, body, out_loops):
         return joint
     raise Refused(
         "MG0103", f"the computation of result {results.index(None)} is not supported{_unsupported_operation(structure)}"
@@ -122,7 +122,7 @@ def _fold(structure: Structure, index: int) -> Fold | None:
     return fold_of(structure.terminator.operands[index], arguments[index]) if index < len(arguments) else None
 
 
-def _joint(structure: Structure, body: Body, out_loops: Sequence[Loops]) -> list[Value] | None:
+def _joint_outputs(structure: Structure, body: Body, out_loops: Sequence[Loops]) -> list[Value] | None:
     """Compute outputs that must be accumulated together, or return None if that is unsupported."""
     if len(structure.block.args) != len(structure.values):
         return None

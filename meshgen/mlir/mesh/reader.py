@@ -158,13 +158,17 @@ def _per_dim(importer: Importer, op: Operation, name: str, lists: Lists) -> None
     for index, (dim, axes) in enumerate(steps):
         before, sharding = sharding, target if index == len(steps) - 1 else _after(sharding, name, dim, axes)
         attrs: dict[str, Any] = {"axes": axes, "dim": dim}
-        if name == "all_gather" and _is_inside(before.dims[dim], axes) and sharding == _after(before, name, dim, axes):
+        if (
+            name == "all_gather"
+            and _are_outer_axes(before.dims[dim], axes)
+            and sharding == _after(before, name, dim, axes)
+        ):
             name, attrs = "retile", {"source": before, "target": sharding, "shape": kind.shape}
         value = emit_on(importer, op, value, name, attrs, kind, sharding)
     importer.bind(op.results[0], value)
 
 
-def _is_inside(dim_axes: tuple[str, ...], axes: tuple[str, ...]) -> bool:
+def _are_outer_axes(dim_axes: tuple[str, ...], axes: tuple[str, ...]) -> bool:
     """Whether `axes` split the dim but are not its innermost axes: then the gathered shards are not contiguous."""
     return set(axes) <= set(dim_axes) and dim_axes[len(dim_axes) - len(axes) :] != axes
 

@@ -25,7 +25,7 @@ def while_loop(importer: Importer, op: Operation, operands: Sequence[Value], reg
 
 
 def import_for(importer: Importer, op: Operation) -> None:
-    """Convert to `while (i < upper) { body; i += step }` over (i, carried values, captured values, bounds)."""
+    """Convert to `while (i < upper) { body; i += step }` over (i, carried values, bounds, captured values)."""
     assert isinstance(op, scf.ForOp)
     if not op.results:  # A loop without results has no effect.
         return

@@ -29,7 +29,7 @@ def import_forall(importer: Importer, op: Operation) -> None:
     if not op.results:  # A loop without results has no effect.
         return
     lists = [
-        _known(static, dynamic)
+        _static_entries(static, dynamic)
         for static, dynamic in (
             (op.staticLowerBound, op.dynamicLowerBound), (op.staticUpperBound, op.dynamicUpperBound),
             (op.staticStep, op.dynamicStep),
@@ -76,7 +76,7 @@ def import_parallel(importer: Importer, op: Operation) -> None:
     _loop(importer, op, bounds, list(op.initVals), ends)
 
 
-def _known(static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[int | None]:
+def _static_entries(static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[int | None]:
     return [entry if isinstance(entry, int) else None for entry in entries(static, dynamic)]
 
 

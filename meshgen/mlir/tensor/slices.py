@@ -172,7 +172,7 @@ def _extracted(builder: Builder, value: Value, *_: Value) -> Value:
     return _without_unit_sizes(builder, extracted, part.sizes, shape)
 
 
-def _kept(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Entry]:
+def _kept_sizes(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Entry]:
     """Return the sizes without the unit sizes that must be dropped to reach the rank of `shape`."""
     kept_sizes, drops = list[Entry](), len(sizes) - len(shape)
     for position, size in enumerate(sizes):
@@ -186,7 +186,7 @@ def _kept(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Entry]:
 
 def _without_unit_sizes(builder: Builder, value: Value, sizes: Sequence[Entry], shape: Sequence[int | None]) -> Value:
     """Drop unit dims so that the value has the rank of `shape`."""
-    kept = _kept(sizes, shape)
+    kept = _kept_sizes(sizes, shape)
     if len(kept) == value.type.rank:
         return value
     kind = value.type.with_shape(n if isinstance(n, int) else None for n in kept)
@@ -208,12 +208,12 @@ def inserted(builder: Builder, source: Value, target: Value, *_: Value) -> Value
         else:
             source = builder.reshape(source, part.size)
     if any(step != 1 for step in part.strides):
-        return _strided(builder, source, target, part)
+        return _strided_insert(builder, source, target, part)
     offsets = [offset if isinstance(offset, Value) else builder.constant(offset, _index(part)) for offset in part.start]
     return builder.emit("dynamic_update_slice", [target, source, *offsets], target.type)
 
 
-def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Value:
+def _strided_insert(builder: Builder, source: Value, target: Value, part: Part) -> Value:
     """Replace a strided slice: pad the source to the target's shape and select with a constant mask."""
     if not part.is_static or not part.is_plain(target.type):
         raise Refused("MG0103", "strides at dynamic offsets are not supported")

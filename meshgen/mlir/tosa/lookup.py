@@ -21,11 +21,11 @@ def _argmax(b: Builder, value: Value) -> Value:
     if ignores_nan(b):
         value = replace_nan(b, first, value)
     operands = [value, indices, first, b.constant(0, TensorType((), kind.dtype))]
-    types, region = [value.type.with_shape(kind.shape), kind], _greater(b, scalar, kind.dtype)
+    types, region = [value.type.with_shape(kind.shape), kind], _greater_region(b, scalar, kind.dtype)
     return b.append("reduce_region", operands, types, {"dims": (axis,)}, (region,))[1]
 
 
-def _greater(outer: Builder, scalar: TensorType, index: str) -> Graph:
+def _greater_region(outer: Builder, scalar: TensorType, index: str) -> Graph:
     """Return the reduction region that chooses between two (element, index) pairs; a NaN is greater than all numbers."""
     inner = Importer(outer.importer.reading, Graph(""), outer.importer)
     b = Builder(inner, outer.source)
@@ -70,8 +70,8 @@ def _resized_dim(b: Builder, value: Value, dim: int, first: np.ndarray, rest: np
     """Sample one dim at the positions `first + rest / unit`."""
     last = value.type.sizes[dim] - 1
     if mode == "NEAREST_NEIGHBOR":
-        return _rows(b, value, dim, np.clip(np.where(2 * rest >= unit, first + 1, first), 0, last))
-    near, far = (_rows(b, value, dim, np.clip(first + step, 0, last)) for step in (0, 1))
+        return _gather_rows(b, value, dim, np.clip(np.where(2 * rest >= unit, first + 1, first), 0, last))
+    near, far = (_gather_rows(b, value, dim, np.clip(first + step, 0, last)) for step in (0, 1))
     dtype = value.type.dtype
     weights = [(unit - rest) / unit, rest / unit] if is_float(dtype) else [unit - rest, rest]
     sides = [_weighted(b, side, dim, weight) for side, weight in zip((near, far), weights, strict=True)]
@@ -84,7 +84,7 @@ def _weighted(b: Builder, value: Value, dim: int, weight: np.ndarray) -> Value:
     return b.apply("multiply", value, b.broadcast(factor, value.type.shape, (dim,)))
 
 
-def _rows(b: Builder, value: Value, dim: int, indices: np.ndarray) -> Value:
+def _gather_rows(b: Builder, value: Value, dim: int, indices: np.ndarray) -> Value:
     """Gather rows of a dim at constant indices."""
     sizes, rank = value.type.sizes, value.type.rank
     if np.array_equal(indices, np.arange(sizes[dim])):
@@ -109,10 +109,10 @@ def _table(b: Builder, value: Value, table: Value) -> Value:
         raise Refused("MG0104", f"{table.type} is not a table for {value.type}")
     index = b.apply("subtract", b.convert(value, "i32"), _i32(b, integer_range(source)[0]))
     if source == "i8":
-        return b.convert(_entries(b, table, index), dtype)
+        return b.convert(_table_entries(b, table, index), dtype)
     first = b.apply("shift_right_logical", index, _i32(b, 7))
     rest = b.apply("and", index, _i32(b, 127))
-    near, far = (b.convert(_entries(b, table, b.apply("add", first, _i32(b, step))), "i32") for step in (0, 1))
+    near, far = (b.convert(_table_entries(b, table, b.apply("add", first, _i32(b, step))), "i32") for step in (0, 1))
     between = b.apply("multiply", b.apply("subtract", far, near), rest)
     return b.convert(b.apply("add", b.apply("multiply", near, _i32(b, 128)), between), dtype)
 
@@ -121,7 +121,7 @@ def _i32(b: Builder, number: int) -> Value:
     return b.constant(number, TensorType((), "i32"))
 
 
-def _entries(b: Builder, table: Value, indices: Value) -> Value:
+def _table_entries(b: Builder, table: Value, indices: Value) -> Value:
     return b.gather(table, indices, (0,), indices.type.rank)
 
 

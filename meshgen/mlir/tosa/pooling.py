@@ -25,7 +25,7 @@ def _sides(amounts: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(amounts[::2]), tuple(amounts[1::2])
 
 
-def _biased(b: Builder, result: Value) -> Value:
+def _add_bias(b: Builder, result: Value) -> Value:
     """Add the bias: one number per channel, or one for all channels."""
     if has_zero_operands(b, 2, 1):
         return result
@@ -52,7 +52,7 @@ def _convolved(b: Builder, image: Value, kernel: Value, window: dict[str, tuple[
         "kernel_input_feature": dims[0], "kernel_output_feature": dims[1], "kernel_spatial": dims[2],
         "feature_group_count": groups, "batch_group_count": 1, "precision": EXACT,
     }  # fmt: skip
-    return _biased(b, b.emit("convolution", [image, kernel], kind, **{**attrs, **window}))
+    return _add_bias(b, b.emit("convolution", [image, kernel], kind, **{**attrs, **window}))
 
 
 def _window(b: Builder, count: int) -> dict[str, tuple[int, ...]]:
@@ -109,11 +109,11 @@ def _pool(b: Builder, value: Value, *_: Value) -> Value:
     region = fold_region(fold, accumulator_dtype)
     (pooled,) = b.append("reduce_window", [value, init], [TensorType(kind.shape, accumulator_dtype)], attrs, (region,))
     if is_mean:
-        counts = _counts(value.type.sizes[1:3], attrs, kind.sizes[1:3])
+        counts = _window_sizes(value.type.sizes[1:3], attrs, kind.sizes[1:3])
         pooled = (
             b.apply("divide", pooled, _per_window(b, counts, pooled))
             if is_float(accumulator_dtype)
-            else _scaled(b, pooled, counts)
+            else _integer_means(b, pooled, counts)
         )
     return b.convert(pooled, kind.dtype)
 
@@ -125,7 +125,7 @@ def _per_window(b: Builder, numbers: np.ndarray, like: Value) -> Value:
     return b.broadcast(table, like.type.shape, (1, 2))
 
 
-def _scaled(b: Builder, total: Value, counts: np.ndarray) -> Value:
+def _integer_means(b: Builder, total: Value, counts: np.ndarray) -> Value:
     """Divide integer sums by window sizes as tosa does: multiply with a 31-bit reciprocal, shift right with rounding,
     add the zero point.
     """
@@ -146,7 +146,7 @@ def _accumulator(b: Builder, dtype: str) -> str:
     return str(kind) if isinstance(kind, TypeAttribute) else dtype if is_float(dtype) else "i32"
 
 
-def _counts(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Sequence[int]) -> np.ndarray:
+def _window_sizes(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Sequence[int]) -> np.ndarray:
     """Return the number of elements per window that are not padding."""
     counts_by_dim: list[np.ndarray] = []
     for dim, size in enumerate(sizes, start=1):
@@ -162,7 +162,7 @@ def _fully_connected(b: Builder, left: Value, right: Value, *_: Value) -> Value:
     left, right = (
         subtract_zero_point(b, 3 + index, value, b.result.dtype) for index, value in enumerate((left, right))
     )
-    return _biased(b, b.dot(left, right, b.result, contract=((1,), (1,))))
+    return _add_bias(b, b.dot(left, right, b.result, contract=((1,), (1,))))
 
 
 PART = Dialect(
