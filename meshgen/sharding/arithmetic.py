@@ -72,7 +72,9 @@ class _Count(NamedTuple):
 
 
 class _WorkReader:
-    """Reads graphs that have local types, or global types with shardings. The bodies of kernels are looked up by name."""
+    """Reads graphs that have local types, or global types with shardings. The bodies of kernels are looked up by
+    name.
+    """
 
     def __init__(self, mesh: Mesh, kernels: Mapping[str, Graph]) -> None:
         self._mesh = mesh

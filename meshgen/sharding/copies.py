@@ -129,8 +129,8 @@ class Copies:
         plans = [(plan_reshard(self.value.type, start, target, self.mesh), link) for start, link in starts]
         plan, origin = min(plans, key=lambda pair: pair[0].cost)  # the first of several plans with equal cost
         edge = next(self.names.edges)
-        for number in range(len(plan.steps)):
-            origin = _Link(origin, plan, number, edge)
+        for index in range(len(plan.steps)):
+            origin = _Link(origin, plan, index, edge)
             self.links.append(origin)
         assert origin is not None, "another layout takes a step"
         return origin
@@ -152,7 +152,9 @@ class Copies:
         return order
 
     def _written(self, link: _Link, user: Party) -> Value:
-        """Return the copy that a step makes. Writes the step, and the steps before it, unless they are written already."""
+        """Return the copy that a step makes. Writes the step, and the steps before it, unless they are written
+        already.
+        """
         new = [link]
         while new[-1].copy is None and new[-1].origin:
             new.append(new[-1].origin)

@@ -1,4 +1,6 @@
-"""Memory of a program in program order: the peak of live bytes on a device, and the values that are live at the peak."""
+"""Memory of a program in program order: the peak of live bytes on a device, and the values that are live at the
+peak.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,7 @@ class _PeakReader:
         best = max(moments, key=lambda moment: (moment[1], -moment[0]), default=None)
         if best is None:
             return Peak(0)
-        node, alive = next(m for number, m in enumerate(self._moments(graph)) if number == best[0])
+        node, alive = next(m for index, m in enumerate(self._moments(graph)) if index == best[0])
         producers = {value: producer.op for producer in graph.nodes for value in producer.results}
         inner = self._needs(node)
         live = [self.live(value, producers[value]) for value, count in alive.items() if count]
@@ -101,10 +103,10 @@ class _PeakReader:
         constants = [node for node in graph.nodes if is_constant(node)]
         alive = {node.result: self._stored(node, node.result) for node in constants}
         kept = {storage[value] for value in graph.outputs if value in storage} | {*graph.inputs, *alive}
-        for number, node in enumerate(graph.nodes):
+        for index, node in enumerate(graph.nodes):
             alive |= {v: self._stored(node, v) for v in node.results if storage[v] is v}
             yield node, alive
-            for value in last.get(number, ()):
+            for value in last.get(index, ()):
                 if value not in kept:
                     alive.pop(value, None)
 

@@ -39,15 +39,15 @@ def materialize(module: Module) -> Module:
     """
     _check(module)
     writer = _ReshardWriter(module.mesh, module.graph, module.in_shardings, module.out_shardings)
-    writer.annotations = {node.result: number for number, node in enumerate(annotations_of(module.graph))}
+    writer.annotations = {node.result: index for index, node in enumerate(annotations_of(module.graph))}
     inputs = [
         Value(value.type, value.name, sharding, value.loc, id=value.id)
         for value, sharding in zip(module.graph.inputs, module.in_shardings, strict=True)
     ]
     graph = Graph(module.graph.name, inputs)
-    for number, (old, new) in enumerate(zip(module.graph.inputs, inputs, strict=True)):
-        writer.define(old, new, input_party(module, number), graph.nodes)
-    ends = [output_party(module, number, name) for number, name in enumerate(output_names(module.graph))]
+    for index, (old, new) in enumerate(zip(module.graph.inputs, inputs, strict=True)):
+        writer.define(old, new, input_party(module, index), graph.nodes)
+    ends = [output_party(module, index, name) for index, name in enumerate(output_names(module.graph))]
     writer.write(module.graph, graph, module.out_shardings, ends)
     return replace(module, graph=graph, stage="materialize")
 
@@ -128,7 +128,7 @@ class _ReshardWriter:
             for old, new in zip(node.results, nodes[-1].results, strict=True):
                 self.define(old, new, party, nodes)
             return
-        regions = tuple(self._region(node, number) for number in range(len(node.regions)))
+        regions = tuple(self._region(node, index) for index in range(len(node.regions)))
         results = [
             Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(node.results, shardings.results, strict=True)
         ]
@@ -230,8 +230,8 @@ def _use_shardings(
     for node in _all_nodes(graph):
         shardings = _shardings_of(node)
         add_uses(node.operands, shardings.results if node.op in ANNOTATIONS else shardings.operands)
-        for number, region in enumerate(flow_regions(node)):
-            add_uses(region.outputs, _region_output_shardings(node, number))
+        for index, region in enumerate(flow_regions(node)):
+            add_uses(region.outputs, _region_output_shardings(node, index))
         if node.op in ANNOTATIONS:
             value = aliases.get(node.operands[0], node.operands[0])
             if value in produced and same_layout(produced[value], shardings.results[0], value.type, mesh):

@@ -93,7 +93,9 @@ def _write_local_nodes(graph: Graph, builder: LocalBuilder, local_values: dict[V
 
 
 def local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
-    """Return the local form of a region's body. The body may use values of the enclosing program, which `outer` maps."""
+    """Return the local form of a region's body. The body may use values of the enclosing program, which `outer`
+    maps.
+    """
     inputs = [Value(local_type(v, mesh), v.name, None, v.loc, v.granted, v.is_bound, v.id) for v in body.inputs]
     local = Graph(body.name, inputs)
     local_values = {**outer, **dict(zip(body.inputs, inputs, strict=True))}

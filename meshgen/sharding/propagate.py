@@ -52,12 +52,16 @@ class Propagation:
 
 
 def decisions_of(propagated: Module, decisions: Decisions) -> Propagation | None:
-    """Return the decisions that led to a program at stage `propagate`, or None if the program was read at this stage."""
+    """Return the decisions that led to a program at stage `propagate`, or None if the program was read at this
+    stage.
+    """
     return decisions.get("propagate", {}).get(propagated.graph)
 
 
 def solve(module: Module, context: Compilation | None = None) -> Solved:
-    """Return the cheapest program with its decisions. All sizes must be known. Raises the same errors as `propagate`."""
+    """Return the cheapest program with its decisions. All sizes must be known. Raises the same errors as
+    `propagate`.
+    """
     return _solved(module, Search(context or Compilation(), GENERATORS))
 
 

@@ -95,7 +95,9 @@ def reshard_reason(producer: Party, user: Party, plan: ReshardPlan, number: int,
 
 
 def need_reason(node: Node, need: str) -> str:
-    """Return why an op communicates in order to compute its own tiles: the purpose `need`, and why its dims are split."""
+    """Return why an op communicates in order to compute its own tiles: the purpose `need`, and why its dims are
+    split.
+    """
     splits = "; ".join(node.sharding.why) if node.sharding else ""
     return f"{node.op}{bracketed(place_text(node.loc))} needs {need}" + (f"; {splits}" if splits else "")
 

@@ -166,7 +166,9 @@ def refuse_unknown_axes(module: Module) -> None:
 
 
 def _units(module: Module) -> dict[str, int]:
-    """Return for each axis a number that must divide its size, so that the sub-axes that the program refers to exist."""
+    """Return for each axis a number that must divide its size, so that the sub-axes that the program refers to
+    exist.
+    """
     units: dict[str, int] = {}
     for ref, _ in axis_references(module):
         name, pre, size = split_ref(ref)

@@ -33,7 +33,9 @@ Stage = Callable[[Module], Module]
 
 
 def propagate_parts(parts: Sequence[Module], propagate: Stage) -> list[Module]:
-    """Propagate all parts, each with hints for transferred values from other meshes. The hints stay on the transfers."""
+    """Propagate all parts, each with hints for transferred values from other meshes. The hints stay on the
+    transfers.
+    """
     entered = list(parts)
     propagated: dict[int, Module] = {}
     forward = range(len(parts))

@@ -96,11 +96,11 @@ class _Placer:
                 self.places.home[value] = sharding.mesh
         for node in self.graph.nodes:
             if self.named_mesh[node]:
-                self._put(node, self.named_mesh[node], "annotated so")
+                self._assign(node, self.named_mesh[node], "annotated so")
             elif not node.regions and all(value in self.places.free for value in node.operands):
                 self.places.free.update(node.results)
             elif placed := [value for value in self.reads[node] if value in self.places.home]:
-                self._put(node, *self._cheapest(node, placed))
+                self._assign(node, *self._cheapest(node, placed))
 
     def _cheapest(self, node: Node, placed: Sequence[Value]) -> tuple[str, str]:
         """Return the operand's mesh that needs the fewest transferred bytes, with the reason.
@@ -125,11 +125,11 @@ class _Placer:
         """Assign values that depend on no assigned value: to the mesh of their first user."""
         for node in reversed(self.graph.nodes):
             if node not in self.places.nodes and not all(value in self.places.free for value in node.results):
-                self._put(node, self._user(node.results), "it is first used there")
+                self._assign(node, self._first_user_mesh(node.results), "it is first used there")
         for value in self.graph.inputs:
-            self.places.home.setdefault(value, self._user([value]))
+            self.places.home.setdefault(value, self._first_user_mesh([value]))
 
-    def _user(self, values: Sequence[Value]) -> str:
+    def _first_user_mesh(self, values: Sequence[Value]) -> str:
         user_nodes = (node for value in values for node in self.users.get(value, ()))
         user_meshes = (self.places.nodes[node] for node in user_nodes if node in self.places.nodes)
         return next(
@@ -137,7 +137,7 @@ class _Placer:
             next((self.destinations[value] for value in values if value in self.destinations), self.names[0]),
         )
 
-    def _put(self, node: Node, mesh: str, why: str) -> None:
+    def _assign(self, node: Node, mesh: str, why: str) -> None:
         self.places.nodes[node], self.places.why[node] = mesh, why
         self.places.home.update(dict.fromkeys(node.results, mesh))
 

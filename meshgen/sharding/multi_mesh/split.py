@@ -78,7 +78,9 @@ def _split_barriers(module: Module) -> tuple[Module, dict[Node, Node]]:
 
 
 def _without_unused_meshes(module: Module) -> Module:
-    """Return a user's program without unused meshes. If only one mesh is left, its name is removed from the shardings."""
+    """Return a user's program without unused meshes. If only one mesh is left, its name is removed from the
+    shardings.
+    """
     named = first_named(module)
     if unknown := list(unknown_meshes(module)):
         raise ShardingError(*unknown)
@@ -89,7 +91,7 @@ def _without_unused_meshes(module: Module) -> Module:
     if not any(named):
         return module
     ins, outs = (
-        [annotation and _here(annotation) for annotation in side]
+        [annotation and _annotation_without_mesh(annotation) for annotation in side]
         for side in (module.in_annotations, module.out_annotations)
     )
     return replace(module, graph=without_meshes(module.graph, module.mesh), in_annotations=ins, out_annotations=outs)
@@ -118,8 +120,8 @@ class _Part:
             self.graph,
             self.whole.stage,
             self.mesh.name,
-            [_here(ins[n]) if n < len(ins) else None for n in self.inputs],
-            [_here(outs[n]) if n < len(outs) else None for n in self.outputs],
+            [_annotation_without_mesh(ins[n]) if n < len(ins) else None for n in self.inputs],
+            [_annotation_without_mesh(outs[n]) if n < len(outs) else None for n in self.outputs],
             in_shardings=_lists(self.graph.inputs),
             out_shardings=_lists(self.graph.outputs),
             in_numbers=tuple(self.inputs),
@@ -147,11 +149,11 @@ def _lists(values: Sequence[Value]) -> list[Sharding]:
     return [value.sharding for value in values if value.sharding]
 
 
-def _bare(value: Value) -> Value:
+def _value_without_mesh(value: Value) -> Value:
     return replace(value, sharding=value.sharding and replace(value.sharding, mesh=""))
 
 
-def _here(annotation: Annotation | None) -> Annotation | None:
+def _annotation_without_mesh(annotation: Annotation | None) -> Annotation | None:
     return annotation and replace(annotation, sharding=replace(annotation.sharding, mesh=""))
 
 
@@ -169,34 +171,34 @@ class _MeshPartsWriter:
 
     def write(self) -> None:
         graph, places = self.module.graph, self.places
-        for number, value in enumerate(graph.inputs):
+        for index, value in enumerate(graph.inputs):
             part = self.parts[places.home[value]]
-            part.here[value] = _bare(value)
+            part.here[value] = _value_without_mesh(value)
             part.graph.inputs.append(part.here[value])
-            part.inputs.append(number)
+            part.inputs.append(index)
         for node in graph.nodes:
             if node in places.nodes:
                 part = self.parts[places.nodes[node]]
                 self._check_group(node, part)
-                self._copy(node, part)
+                self._copy_node(node, part)
         annotations = [*self.module.out_annotations, *[None] * len(graph.outputs)]
-        for number, value in enumerate(graph.outputs):
-            annotation = annotations[number]
+        for index, value in enumerate(graph.outputs):
+            annotation = annotations[index]
             home = (annotation.sharding.mesh if annotation else "") or places.home.get(
                 value, self.module.meshes[0].name
             )
             part = self.parts[home]
-            part.outputs.append(number)
-            part.graph.outputs.append(self._use(value, part, f"output {number} is on @{home}", value.loc))
+            part.outputs.append(index)
+            part.graph.outputs.append(self._value_in_part(value, part, f"output {index} is on @{home}", value.loc))
 
-    def _copy(self, node: Node, part: _Part) -> None:
+    def _copy_node(self, node: Node, part: _Part) -> None:
         if node.op in RETILING and self.places.home[node.operands[0]] != part.mesh.name:
-            self._cross(node.operands[0], part, "it is permuted there", node.loc, node)
+            self._write_transfer(node.operands[0], part, "it is permuted there", node.loc, node)
             return
         user = placement_reason(node, part.mesh.name, self.places.why.get(node, ""))
-        operands = [self._use(value, part, user, node.loc) for value in node.operands]
-        results = [_bare(result) for result in node.results]
-        captures = {value: self._use(value, part, user, node.loc) for value in captured(node)}
+        operands = [self._value_in_part(value, part, user, node.loc) for value in node.operands]
+        results = [_value_without_mesh(result) for result in node.results]
+        captures = {value: self._value_in_part(value, part, user, node.loc) for value in captured(node)}
         regions = tuple(rewired_graph(region, captures) for region in node.regions)
         node = replace(node, regions=regions) if regions else node
         part.here.update(zip(node.results, results, strict=True))
@@ -217,22 +219,24 @@ class _MeshPartsWriter:
             message = f"members of sharding group {node.attrs.group} are on @{first} and on @{part.mesh.name}"
             self.faults.append(Diagnostic("MG0209", message, node.loc, hint="use a group for each mesh"))
 
-    def _use(self, value: Value, part: _Part, user: str, loc: Location | None) -> Value:
+    def _value_in_part(self, value: Value, part: _Part, user: str, loc: Location | None) -> Value:
         """Return the value in `part`: the value itself, a copy computed there, or a received value."""
         if value not in part.here:
             if value in self.places.free:
-                self._copy(self.producers[value], part)
+                self._copy_node(self.producers[value], part)
             elif 0 in value.type.shape:  # empty values are not sent
-                self._empty(value, part)
+                self._write_empty(value, part)
             else:
-                self._cross(value, part, user, loc)
+                self._write_transfer(value, part, user, loc)
         return part.here[value]
 
-    def _empty(self, value: Value, part: _Part) -> None:
+    def _write_empty(self, value: Value, part: _Part) -> None:
         nothing = np.zeros(value.type.sizes, value.type.numpy_dtype)
         part.here[value] = part.graph.add("constant", [], [value.type], {"value": nothing}, name=value.name).result
 
-    def _cross(self, value: Value, part: _Part, user: str, loc: Location | None, move: Node | None = None) -> None:
+    def _write_transfer(
+        self, value: Value, part: _Part, user: str, loc: Location | None, move: Node | None = None
+    ) -> None:
         """Write both ends of a transfer. In a program that has collectives already, `move` is the node that requests
         the transfer.
         """
@@ -248,7 +252,7 @@ class _MeshPartsWriter:
         to, back = {**attrs, "peer": part.mesh}, {**attrs, "peer": home.mesh}
         sent = home.graph.add("transfer_send", [home.here[value], *home.last_token], [TURN], to, loc=loc, notes=notes)
         received = part.graph.add("transfer_recv", part.last_token, [value.type, TURN], back, loc=loc, notes=notes)
-        received.results[0] = part.here[result] = replace(_bare(result), name=value.name or result.name)
+        received.results[0] = part.here[result] = replace(_value_without_mesh(result), name=value.name or result.name)
         if move is not None:
             sent.result.sharding = received.results[1].sharding = Sharding(())
         received.results[1].name = ""

@@ -55,17 +55,17 @@ def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
     computes with its own copy.
     """
     gathers = {v: m for v in node.operands if (m := walk.producers.get(v)) and m.op == "all_gather"}
-    for number, value in enumerate(node.operands if gathers else ()):
+    for index, value in enumerate(node.operands if gathers else ()):
         move = gathers.get(value)
         count = walk.mesh.group_size(tuple(move.attrs.axes)) if move else 1
         if move is None or count == 1:
             continue
         if value.type.sizes[move.attrs.dim] != count * move.operands[0].type.sizes[move.attrs.dim]:
             continue
-        loop = _loop_below(node, number, move, count, walk)
+        loop = _loop_below(node, index, move, count, walk)
         moved = loop and _moved_gathers(node, loop, move, gathers, walk)
         if loop and moved and _is_profitable_below(node, loop, count, [gathers[v] for v in moved], walk):
-            return _below(node, loop, count, moved, gathers, walk)
+            return _emit_below(node, loop, count, moved, gathers, walk)
     return None
 
 
@@ -105,7 +105,7 @@ def _is_profitable_below(node: Node, loop: Loop, count: int, moves: Sequence[Nod
     return after < before or (after == before and node.op in _FREE)
 
 
-def _below(
+def _emit_below(
     node: Node, loop: Loop, count: int, moved: Sequence[Value], gathers: Mapping[Value, Node], walk: Walk
 ) -> Sequence[Value]:
     moves = [gathers[value] for value in moved]
@@ -143,7 +143,7 @@ def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
     moved = [v for v, producer in zip(node.operands, producers, strict=True) if producer in moves]
     if any(walk.uses[value] != moved.count(value) for value in moved) or not _is_profitable(node, moves, start, walk):
         return None
-    return _moved(node, moves, start, walk)
+    return _emit_sunk(node, moves, start, walk)
 
 
 def _reshards_locally(value: Value, move: Node, start: Value, walk: Walk) -> bool:
@@ -167,7 +167,7 @@ def _is_profitable(node: Node, moves: Sequence[Node], start: Value, walk: Walk) 
     return after < before or (after == before and moves[0].op == "all_gather")
 
 
-def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Sequence[Value]:
+def _emit_sunk(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Sequence[Value]:
     move = moves[0]
     results = {gather.result: gather.operands[0] for gather in moves}
     operands = [results[v] if v in results else _sliced_operand(v, move, start, walk) for v in node.operands]

@@ -35,12 +35,12 @@ def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:
         equal_reductions = [v for v, m in reductions.items() if m.attrs == reduction.attrs]
         for moved in ([value], equal_reductions):
             if _is_profitable(node, [reductions[v] for v in moved], walk) and _can_sink(node, moved, reduction, walk):
-                return _below(node, {v: reductions[v] for v in moved}, walk)
+                return _emit_below(node, {v: reductions[v] for v in moved}, walk)
     return None
 
 
 def _can_sink(node: Node, moved: Sequence[Value], reduction: Node, walk: Walk) -> bool:
-    numbers = [number for number, value in enumerate(node.operands) if value in moved]
+    numbers = [index for index, value in enumerate(node.operands) if value in moved]
     if any(walk.uses[value] != node.operands.count(value) for value in moved):
         return False
     return linear_operands(node, numbers, reduction.attrs.kind, tuple(reduction.attrs.axes), walk)
@@ -54,7 +54,7 @@ def _is_profitable(node: Node, reductions: Sequence[Node], walk: Walk) -> bool:
     return price("all_reduce", reductions[0].attrs, result, result, walk.mesh).ring_bytes < before
 
 
-def _below(node: Node, moved: dict[Value, Node], walk: Walk) -> Sequence[Value]:
+def _emit_below(node: Node, moved: dict[Value, Node], walk: Walk) -> Sequence[Value]:
     reductions = list(moved.values())
     operands = [moved[v].operands[0] if v in moved else v for v in node.operands]
     computed = walk.emit(node.op, operands, node.attrs, node.result, None, loc=node.loc, notes=node.notes)

@@ -52,15 +52,15 @@ def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Valu
         return None
     if not walk.single(sum_node.result):
         return None
-    for number, term in enumerate(sum_node.operands):
+    for index, term in enumerate(sum_node.operands):
         factors = _computed_factors(term, _ordered_axes(node, walk), walk, sums)
         if factors is None:
             continue
-        remaining = sum_node.operands[1 - number]
+        remaining = sum_node.operands[1 - index]
         notes = merged_notes([node], "without a term whose sum is already computed")
         reduced = walk.emit("all_reduce", [remaining], node.attrs, remaining, None, loc=node.loc, notes=notes)
         total = walk.emit("multiply", factors, {}, term, None, loc=node.loc)
-        ends = [total, reduced] if number == 0 else [reduced, total]
+        ends = [total, reduced] if index == 0 else [reduced, total]
         return [walk.emit(sum_node.op, ends, sum_node.attrs, node.result, None, loc=sum_node.loc)]
     return None
 

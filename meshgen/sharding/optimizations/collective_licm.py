@@ -43,7 +43,9 @@ def collective_licm(module: Module, context: Compilation) -> Module:
 
 
 def _hoist_collectives(loop: Node) -> list[Node]:
-    """Return the loop-invariant collectives of a loop with the producers of their operands, then the loop without them."""
+    """Return the loop-invariant collectives of a loop with the producers of their operands, then the loop without
+    them.
+    """
     body = loop.regions[1]
     outer_values = _invariant_inputs(loop)
     varying = {value for value in body.values() if value not in outer_values}

@@ -92,7 +92,9 @@ def _fetch(node: Node, mesh: Mesh) -> RowFetch:
 
 
 def _fetch_key(node: Node) -> tuple[Any, ...]:
-    """Return a key that is equal for fetches that can share a message, since their rows have the same shape and dtype."""
+    """Return a key that is equal for fetches that can share a message, since their rows have the same shape and
+    dtype.
+    """
     dim, tensor_type = node.attrs.dim, node.operands[0].type
     return tuple(node.attrs.axes), dim, tensor_type.dtype, tensor_type.sizes[:dim], tensor_type.sizes[dim + 1 :]
 
@@ -130,7 +132,9 @@ def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | No
 
 
 def _write_message(message: _Message) -> list[Node]:
-    """Write the concatenated tensors, one fetch, and the slices of its result that replace the results of the members."""
+    """Write the concatenated tensors, one fetch, and the slices of its result that replace the results of the
+    members.
+    """
     first, dim = message.members[0], message.members[0].attrs.dim
     builder = Builder(Graph(""), first.loc)
     tensors = list(dict.fromkeys(node.operands[0] for node in message.members))

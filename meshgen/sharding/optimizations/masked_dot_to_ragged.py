@@ -153,7 +153,7 @@ def _write_rows(builder: Builder, groups: _Groups, dot: Node, dims: DotDims, sid
     rows = masked.without_groups(builder, dot.operands[side].type.sizes)
     pairs = list(zip(dims.contract[side], dims.contract[1 - side], strict=True))
     (group,) = (other_dim for dim, other_dim in pairs if dim == masked.group)
-    contract = [(_moved(dim, masked), other_dim) for dim, other_dim in pairs if dim != masked.group]
+    contract = [(_without_group_dim(dim, masked), other_dim) for dim, other_dim in pairs if dim != masked.group]
     words = dot.attrs.precision
     bounds, disjoint = groups.write(builder, masked.bounds)
     result = rows_by_group(
@@ -161,7 +161,7 @@ def _write_rows(builder: Builder, groups: _Groups, dot: Node, dims: DotDims, sid
         rows,
         dot.operands[1 - side],
         bounds,
-        row=_moved(masked.row, masked),
+        row=_without_group_dim(masked.row, masked),
         contract=([dim for dim, _ in contract], [other_dim for _, other_dim in contract]),
         group=group,
         dtype=dot.result.type.dtype,
@@ -181,7 +181,7 @@ def _write_matrices(
     for number, side_mask in ((side, masked), (1 - side, other)):
         if side_mask is not None:
             operands[number] = side_mask.without_groups(builder, dot.operands[number].type.sizes)
-            rows[number] = _moved(side_mask.row, side_mask)
+            rows[number] = _without_group_dim(side_mask.row, side_mask)
     bounds, disjoint = groups.write(builder, (*masked.bounds, *(other.bounds if other else ())))
     dtype, precision = dot.result.type.dtype, dot.attrs.precision
     result = matrices_by_group(
@@ -193,7 +193,7 @@ def _write_matrices(
     _finish(builder, result, dot)
 
 
-def _moved(dim: int, masked: _Masked) -> int:
+def _without_group_dim(dim: int, masked: _Masked) -> int:
     """Return the position of an operand's dim after the group dim is removed."""
     return dim - (dim > masked.group)
 

@@ -43,7 +43,7 @@ class OwnRows:
         pending = [(value, dim)]
         while pending:
             rows = pending[-1]
-            sums = _sums(self.producer(rows[0]), rows[1])
+            sums = _linear_operand_sets(self.producer(rows[0]), rows[1])
             if unvisited := [term for terms in sums for term in terms if term not in self.products]:
                 pending += unvisited
             else:
@@ -84,13 +84,13 @@ class OwnRows:
         return True
 
 
-def _sums(node: Node | None, dim: int) -> list[list[Rows]]:
+def _linear_operand_sets(node: Node | None, dim: int) -> list[list[Rows]]:
     """Return each set of operands in which a result is jointly linear, as values with the dims of their rows."""
     if node is None or (loop := loop_of(node, dim, 1)) is None:
         return []
-    terms = {number: (node.operands[number], d) for number, d in enumerate(loop.operands) if d is not None}
+    terms = {index: (node.operands[index], d) for index, d in enumerate(loop.operands) if d is not None}
     operand_sets = [operand_set.operands for operand_set in rule_of(node).linear if "sum" in operand_set.kinds]
-    return [[terms[number] for number in operand_set] for operand_set in operand_sets if terms.keys() >= {*operand_set}]
+    return [[terms[index] for index in operand_set] for operand_set in operand_sets if terms.keys() >= {*operand_set}]
 
 
 def _reads_groups(node: Node, number: int, bounds: Sequence[Value]) -> bool:

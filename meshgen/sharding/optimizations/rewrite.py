@@ -237,7 +237,9 @@ def walk(
 
 
 def with_graph(module: Module, graph: Graph) -> Module:
-    """Return the module with another graph, or the module itself if both graphs have the same nodes, also in regions."""
+    """Return the module with another graph, or the module itself if both graphs have the same nodes, also in
+    regions.
+    """
     return module if _is_same(module.graph, graph) else replace(module, graph=graph)
 
 

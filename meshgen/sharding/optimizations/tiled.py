@@ -78,11 +78,11 @@ def linear_operands(node: Node, partial: Sequence[int], kind: str, axes: Sequenc
     if node.op not in TILED or len(node.results) != 1 or (kind in ("sum", "product") and _is_boolean(node)):
         return False
     for linear in rule_of(node).linear:
-        other_summands = [number for number in linear.operands if number not in partial]
-        uniform_operands = [value for number, value in enumerate(node.operands) if number not in linear.operands]
+        other_summands = [index for index in linear.operands if index not in partial]
+        uniform_operands = [value for index, value in enumerate(node.operands) if index not in linear.operands]
         if kind not in linear.kinds or not set(partial) <= set(linear.operands):
             continue
-        if all(_is_neutral(node.operands[number], kind, walk) for number in other_summands):
+        if all(_is_neutral(node.operands[index], kind, walk) for index in other_summands):
             return all(walk.is_uniform(value, axes) for value in uniform_operands)
     return False
 

@@ -76,10 +76,12 @@ class LocalBuilder(Builder):
         index = self.process_index(axes)
         return index if tile == 1 else self.elementwise("multiply", index, self.splat(tile, index.type))
 
-    def global_rows(self, kind: TensorType, dim: int, axes: tuple[str, ...]) -> Value:
-        """Return the global row index, along `dim`, of every element of a buffer of type `kind`; `axes` split the dim."""
-        row = self.emit("iota", [], TensorType(kind.shape, INDEX), dim=dim)
-        return self.elementwise("add", self.spread(self.tile_start(axes, kind.sizes[dim]), kind.sizes), row)
+    def global_rows(self, tensor_type: TensorType, dim: int, axes: tuple[str, ...]) -> Value:
+        """Return the global row index of every element of a buffer, along a `dim` that `axes` split."""
+        row = self.emit("iota", [], TensorType(tensor_type.shape, INDEX), dim=dim)
+        return self.elementwise(
+            "add", self.spread(self.tile_start(axes, tensor_type.sizes[dim]), tensor_type.sizes), row
+        )
 
     def mask_padding(self, local: Value, value: Value, sharding: Sharding, dims: Sequence[int], fill: Fill) -> Value:
         """Return a value's buffer with `fill` in its padding along `dims`, or the buffer itself if it has no padding.

@@ -27,9 +27,9 @@ def combine_candidates(
     as many messages. The faster plan is chosen.
 
     Args:
-        found: for each operand, the device's candidates; the last dim runs over candidates, all other dims are rows.
+        candidates: the device's candidates for each operand. The last dim runs over candidates; all other dims are rows.
         finish: computes the results of some rows from the candidates of all devices, in the order of the group.
-        each: number of results per row, or 0 if the results have no such dim.
+        results_per_row: number of results per row, or 0 if the results have no such dim.
     """
     builder, count = site.builder, site.mesh.group_size(axes)
     *outer, width = candidates[0].type.sizes
@@ -65,8 +65,8 @@ class _Packs:
     def of(cls, builder: LocalBuilder, candidates: Sequence[Value]) -> _Packs:
         """Pack candidates, each of shape [1, rows, width]."""
         numbers: dict[str, list[int]] = {}
-        for number, value in enumerate(candidates):
-            numbers.setdefault(value.type.dtype, []).append(number)
+        for index, value in enumerate(candidates):
+            numbers.setdefault(value.type.dtype, []).append(index)
         groups = [*numbers.values()]
         return cls(builder, [_concatenated(builder, [candidates[n] for n in group]) for group in groups], groups)
 
@@ -104,8 +104,8 @@ class _Packs:
 def _concatenated(builder: LocalBuilder, values: Sequence[Value]) -> Value:
     if len(values) == 1:
         return values[0]
-    kind = values[0].type.with_shape((len(values), *values[0].type.sizes[1:]))
-    return builder.emit("concatenate", values, kind, dim=0)
+    tensor_type = values[0].type.with_shape((len(values), *values[0].type.sizes[1:]))
+    return builder.emit("concatenate", values, tensor_type, dim=0)
 
 
 def _gathered(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ...], why: str) -> Value:
@@ -118,8 +118,8 @@ def _exchanged(builder: LocalBuilder, value: Value, axes: tuple[str, ...], why: 
     """Return the candidates of all devices for the device's share of the rows."""
     (operands, rows, width), count = value.type.sizes, builder.mesh.group_size(axes)
     # shares are equal, so the number of rows is rounded up
-    kind = value.type.with_shape((operands, -(-rows // count), width * count))
-    return builder.communicate("all_to_all", value, kind, why, axes=axes, split_dim=1, concat_dim=2)
+    tensor_type = value.type.with_shape((operands, -(-rows // count), width * count))
+    return builder.communicate("all_to_all", value, tensor_type, why, axes=axes, split_dim=1, concat_dim=2)
 
 
 def _padded(builder: LocalBuilder, value: Value, rows: int) -> Value:

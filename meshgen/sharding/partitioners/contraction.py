@@ -78,17 +78,17 @@ def convolution(site: Site) -> list[Value]:
     the windows are fetched.
     """
     attrs = site.node.attrs
-    summed = [attrs.kernel_spatial[number] for number in summed_dims(site.node)]
+    summed = [attrs.kernel_spatial[index] for index in summed_dims(site.node)]
     image = _contracted(site, 0, (attrs.input_feature,))
     kernel = _contracted(site, 1, (attrs.kernel_input_feature, *summed))
     zero = site.builder.splat(0, TensorType((), image.type.dtype))
     site = replace(site, operands=[image, kernel])
     image, rows = fetch_operand(site, 0, zero)
     low, high, dilation = (list(getattr(attrs, name)) for name in ("low", "high", "lhs_dilation"))
-    for number, dim in enumerate(attrs.input_spatial):
+    for index, dim in enumerate(attrs.input_spatial):
         if dim in rows:
-            low[number] = high[number] = 0
-            dilation[number] = 1
+            low[index] = high[index] = 0
+            dilation[index] = 1
     changed: dict[str, Any] = {"low": tuple(low), "high": tuple(high), "lhs_dilation": tuple(dilation)}
     if attrs.feature_group_count != 1:
         features = image.type.sizes[attrs.input_feature]

@@ -114,12 +114,12 @@ def _is_cut_along(node: Node, dim: int) -> bool:
 
 def _joined_row_numbers(builder: LocalBuilder, axes: tuple[str, ...], plan: RowFetch, value: Value, dim: int) -> Value:
     """Return the row index in the concatenation for each element."""
-    kind = TensorType(tuple(plan.rows if d == dim else size for d, size in enumerate(value.type.sizes)), INDEX)
-    row = builder.emit("iota", [], kind, dim=dim)
+    tensor_type = TensorType(tuple(plan.rows if d == dim else size for d, size in enumerate(value.type.sizes)), INDEX)
+    row = builder.emit("iota", [], tensor_type, dim=dim)
     scalar = TensorType((), INDEX)
     first = builder.elementwise("multiply", builder.process_index(axes), builder.splat(plan.step, scalar))
     first = builder.elementwise("add", first, builder.splat(plan.start(0), scalar))
-    return builder.elementwise("add", row, builder.spread(first, kind.sizes))
+    return builder.elementwise("add", row, builder.spread(first, tensor_type.sizes))
 
 
 def _fetched(builder: LocalBuilder, part: _Part, plan: RowFetch, axes: tuple[str, ...], dim: int, why: str) -> Value:

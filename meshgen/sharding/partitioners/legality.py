@@ -43,9 +43,9 @@ def find_barrier_fault(node: Node, mesh: Mesh) -> str | None:
     """Return a fault in the shardings of an optimization barrier, or None if each result has the sharding of its
     operand.
     """
-    for number, (value, result) in enumerate(zip(node.operands, node.results, strict=True)):
+    for index, (value, result) in enumerate(zip(node.operands, node.results, strict=True)):
         if not same_layout(sharding_of(value), sharding_of(result), value.type, mesh):
-            return f"operand {number} has sharding {sharding_of(value)}, and result {number} {sharding_of(result)}"
+            return f"operand {index} has sharding {sharding_of(value)}, and result {index} {sharding_of(result)}"
     return None
 
 
@@ -58,9 +58,9 @@ def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
     ends = [*zip(rule.operands, operands, strict=True), *zip(rule.results, results, strict=True)]
     values = [*node.operands, *node.results]
     layouts: list[_Layout] = []
-    for number, (dims, sharding) in enumerate(ends):
-        name = f"operand {number}" if number < len(operands) else f"result {number - len(operands)}"
-        layout = _layout(name, rule, dims, values[number], sharding, mesh)
+    for index, (dims, sharding) in enumerate(ends):
+        name = f"operand {index}" if index < len(operands) else f"result {index - len(operands)}"
+        layout = _layout(name, rule, dims, values[index], sharding, mesh)
         if isinstance(layout, str):
             return layout
         layouts.append(layout)
@@ -138,7 +138,7 @@ def _distribute(axes: tuple[str, ...], sizes: Sequence[int], mesh: Mesh) -> list
         ref = remaining.pop(0)
         size = mesh.axis_size(ref)
         if room % size and size % room == 0 and room > 1:
-            first, second = _halves(ref, room, mesh)
+            first, second = _split_axis(ref, room, mesh)
             remaining.insert(0, second)
             ref, size = first, room
         if room % size:
@@ -148,7 +148,7 @@ def _distribute(axes: tuple[str, ...], sizes: Sequence[int], mesh: Mesh) -> list
     return [tuple(share) for share in shares]
 
 
-def _halves(ref: str, major: int, mesh: Mesh) -> tuple[str, str]:
+def _split_axis(ref: str, major: int, mesh: Mesh) -> tuple[str, str]:
     """Return an axis as two sub-axes: the major part of size `major`, and the minor rest."""
     name, pre, _ = split_ref(ref)
     return f"{name}:({pre}){major}", f"{name}:({pre * major}){mesh.axis_size(ref) // major}"
@@ -175,13 +175,13 @@ class _Check:
 
     def _faults(self) -> Iterator[str]:
         owners: dict[str, int] = {}
-        for number, loop in enumerate(self.rule.factors):
-            layouts = [x for x in self.layouts if number in x.factors and not self._is_picked(number, x)]
-            axes = layouts[0].factors[number]
+        for index, loop in enumerate(self.rule.factors):
+            layouts = [x for x in self.layouts if index in x.factors and not self._is_picked(index, x)]
+            axes = layouts[0].factors[index]
             yield from (
-                f"{x.name} splits factor {loop.name} over {list(x.factors[number])}, but {layouts[0].name} over {list(axes)}"
+                f"{x.name} splits factor {loop.name} over {list(x.factors[index])}, but {layouts[0].name} over {list(axes)}"
                 for x in layouts
-                if x.factors[number] != axes
+                if x.factors[index] != axes
             )
             if axes and loop.kind == "whole":
                 yield f"factor {loop.name} must not be split, but is split over {list(axes)}"
@@ -189,7 +189,7 @@ class _Check:
                 if axis in owners:
                     other = self.rule.factors[owners[axis]].name
                     yield f"axis '{axis}' splits both factor {other} and factor {loop.name}"
-                owners[axis] = number
+                owners[axis] = index
         for axis in self.axes:
             yield from self._partial_faults(axis, owners.get(axis))
 

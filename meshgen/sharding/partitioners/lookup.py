@@ -29,7 +29,7 @@ def gather(site: Site) -> list[Value]:
         return site.clone(slice_sizes=slices)
     parts = [_component(site, number) for number in range(len(attrs.start_index_map))]
     rows = site.clone([operand, _joined_indices(site, [p.index for p in parts])], slice_sizes=slices)[0]
-    return [_keep(site, rows, [p.is_here for p in parts if p.is_here is not None])]
+    return [_mask_lookups(site, rows, [p.is_here for p in parts if p.is_here is not None])]
 
 
 def _is_searched(site: Site, dim: int) -> bool:
@@ -98,7 +98,7 @@ def _joined_indices(site: Site, parts: list[Value]) -> Value:
     return site.builder.concatenate(parts, site.node.attrs.index_vector_dim)
 
 
-def _keep(site: Site, rows: Value, is_here: list[Value]) -> Value:
+def _mask_lookups(site: Site, rows: Value, is_here: list[Value]) -> Value:
     """Return the rows that were found in the device's tile, and zeros for all other lookups."""
     builder, dim = site.builder, site.node.attrs.index_vector_dim
     mask = is_here[0]

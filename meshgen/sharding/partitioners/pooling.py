@@ -100,7 +100,9 @@ def _preferring(select: Graph, value: str, index: str) -> Graph:
 
 
 def _scattered_sources(site: Site, source: Value, position: Value) -> Value:
-    """Return the sources, combined at the selected positions of the device's tile. Sources for other tiles are dropped."""
+    """Return the sources, combined at the selected positions of the device's tile. Sources for other tiles are
+    dropped.
+    """
     node, builder, result_type = site.node, site.builder, site.local_types()[0]
     sizes, rank = node.operands[0].type.sizes, result_type.rank
     column = TensorType((*position.type.sizes, 1), position.type.dtype)

@@ -131,8 +131,8 @@ def _positions(site: Site) -> list[Word]:
     builder, local = site.builder, site.local_types()[1]
     positions: list[Word] = []
     for dim, axes in enumerate(sharding_of(site.node.results[1]).canonical(site.mesh).dims):
-        kind = TensorType(local.shape, "ui64")
-        position = Word(builder, builder.emit("iota", [], kind, dim=dim))
+        tensor_type = TensorType(local.shape, "ui64")
+        position = Word(builder, builder.emit("iota", [], tensor_type, dim=dim))
         if axes:
             start = builder.convert(builder.tile_start(axes, local.sizes[dim]), "ui64")
             position = position + Word(builder, builder.spread(start, local.shape))

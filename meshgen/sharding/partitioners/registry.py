@@ -61,7 +61,9 @@ PARTITIONERS: dict[str, Partitioner] = {}
 
 
 def partitioner(*ops: str) -> Callable[[Partitioner], Partitioner]:
-    """Register a function as the partitioner of these ops. It writes the local form of a node and returns the results."""
+    """Register a function as the partitioner of these ops. It writes the local form of a node and returns the
+    results.
+    """
 
     def register(function: Partitioner) -> Partitioner:
         for op in ops:

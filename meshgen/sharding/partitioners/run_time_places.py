@@ -23,12 +23,12 @@ def _split_dims(site: Site, window: tuple[int, ...]) -> list[int]:
     return [d for d, size in enumerate(sizes) if window[d] != size and site.axes(0, d)]
 
 
-def _start(site: Site, dim: int, first: int, taken: int) -> Value:
+def _clamped_start(site: Site, dim: int, first: int, taken: int) -> Value:
     """Return the clamped global start of a window along `dim`, from operand `first + dim`."""
     return clamped(site, site.operands[first + dim], site.node.operands[0].type.sizes[dim] - taken)
 
 
-def _in_tile(site: Site, dim: int, start: Value) -> Value:
+def _tile_position(site: Site, dim: int, start: Value) -> Value:
     """Return a global position relative to the device's tile."""
     begin = site.builder.tile_start(site.axes(0, dim), site.operands[0].type.sizes[dim])
     return site.builder.elementwise("subtract", start, begin)
@@ -40,7 +40,7 @@ def _rows_from(site: Site, start: Value, count: int) -> Value:
     return site.builder.elementwise("add", site.builder.spread(start, (count,)), row)
 
 
-def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, Value]:
+def _lookup_rows(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, Value]:
     """Return rows of a value along a dim, and a mask of the rows that exist. Other elements are undefined."""
     builder, size = site.builder, value.type.sizes[dim]
     zero = builder.splat(0, rows.type)
@@ -64,8 +64,8 @@ def rows_in_tile(site: Site, dim: int, start: int, count: int) -> Value:
     have.
     """
     builder, value = site.builder, site.operands[0]
-    rows = _rows_from(site, _in_tile(site, dim, builder.splat(start, TensorType((), INDEX))), count)
-    looked_up, inside = _looked_up(site, value, dim, rows)
+    rows = _rows_from(site, _tile_position(site, dim, builder.splat(start, TensorType((), INDEX))), count)
+    looked_up, inside = _lookup_rows(site, value, dim, rows)
     return builder.emit("select", [inside, looked_up, builder.absent(looked_up.type)], looked_up.type)
 
 
@@ -83,8 +83,8 @@ def dynamic_slice(site: Site) -> list[Value]:
         operands = [value, *site.operands[1:]]
         value = builder.emit("dynamic_slice", operands, value.type.with_shape(sizes), slice_sizes=tuple(sizes))
     for dim in split:
-        rows = _rows_from(site, _in_tile(site, dim, _start(site, dim, 1, taken[dim])), taken[dim])
-        value, inside = _looked_up(site, value, dim, rows)
+        rows = _rows_from(site, _tile_position(site, dim, _clamped_start(site, dim, 1, taken[dim])), taken[dim])
+        value, inside = _lookup_rows(site, value, dim, rows)
         value = builder.emit("select", [inside, value, builder.absent(value.type)], value.type)
     return [value]
 
@@ -107,10 +107,10 @@ def dynamic_update_slice(site: Site) -> list[Value]:
     starts = [_window_start(site, dim, update_sizes[dim], sizes[dim]) for dim in range(len(sizes))]
     masks: list[Value] = []
     for dim in split:
-        local_start = _in_tile(site, dim, _start(site, dim, 2, update_sizes[dim]))
+        local_start = _tile_position(site, dim, _clamped_start(site, dim, 2, update_sizes[dim]))
         first = builder.elementwise("subtract", starts[dim], local_start)
-        update, inside = _looked_up(site, update, dim, _rows_from(site, first, min(update_sizes[dim], sizes[dim])))
-        masks = [_along(site, mask, dim, update.type) for mask in masks] + [inside]
+        update, inside = _lookup_rows(site, update, dim, _rows_from(site, first, min(update_sizes[dim], sizes[dim])))
+        masks = [_resized_mask(site, mask, dim, update.type) for mask in masks] + [inside]
     mask = masks[0]
     for next_mask in masks[1:]:
         mask = builder.elementwise("and", mask, next_mask)
@@ -124,19 +124,19 @@ def _window_start(site: Site, dim: int, taken: int, tile: int) -> Value:
     builder, scalar = site.builder, TensorType((), INDEX)
     if taken == site.node.operands[0].type.sizes[dim]:
         return builder.splat(0, scalar)
-    start = _start(site, dim, 2, taken)
+    start = _clamped_start(site, dim, 2, taken)
     if not site.axes(0, dim):
         return start
     last = builder.splat(tile - min(taken, tile), scalar)
-    return builder.emit("clamp", [builder.splat(0, scalar), _in_tile(site, dim, start), last], scalar)
+    return builder.emit("clamp", [builder.splat(0, scalar), _tile_position(site, dim, start), last], scalar)
 
 
-def _along(site: Site, mask: Value, dim: int, kind: TensorType) -> Value:
-    """Return the mask with the size of `kind` along `dim`, in which it is constant."""
-    if mask.type.sizes == kind.sizes:
+def _resized_mask(site: Site, mask: Value, dim: int, tensor_type: TensorType) -> Value:
+    """Return the mask with the size of `tensor_type` along `dim`, in which it is constant."""
+    if mask.type.sizes == tensor_type.sizes:
         return mask
-    start, limit = (0,) * kind.rank, tuple(1 if d == dim else s for d, s in enumerate(mask.type.sizes))
-    return site.builder.spread(site.builder.slice(mask, start, limit), kind.shape, range(kind.rank))
+    start, limit = (0,) * tensor_type.rank, tuple(1 if d == dim else s for d, s in enumerate(mask.type.sizes))
+    return site.builder.spread(site.builder.slice(mask, start, limit), tensor_type.shape, range(tensor_type.rank))
 
 
 @partitioner("scatter")

@@ -36,7 +36,7 @@ def scan(site: Site, dim: int) -> list[Value]:
     changed = {name: _replaced(getattr(attrs, name), dim, n) for name, n in {"window_dimensions": tile, **ends}.items()}
     (partial,) = site.clone([local, builder.splat(fill, init.type)], **changed)
     last = tile - 1 if is_forward else 0
-    before = _before(site, dim, builder.rows(partial, dim, last, last + 1), fill, is_forward)
+    before = _preceding_totals(site, dim, builder.rows(partial, dim, last, last + 1), fill, is_forward)
     dims = tuple(d for d in range(local.type.rank) if d != dim)
     kind = local.type.with_shape(local.type.sizes[d] for d in dims)
     is_simple = combiner in IDEMPOTENT or _is_known_as(site, init, fill)
@@ -46,7 +46,7 @@ def scan(site: Site, dim: int) -> list[Value]:
     combined = builder.elementwise(combiner, *((spread, partial) if is_forward else (partial, spread)))
     if is_simple:
         return [combined]
-    repeated = _repeated(site, dim, tile, is_forward)
+    repeated = _repeated_init(site, dim, tile, is_forward)
     return [builder.elementwise(combiner, builder.spread(repeated, local.type.shape, (dim,)), combined)]
 
 
@@ -60,22 +60,22 @@ def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
     return bool(source and is_constant(source[0]) and not value.type.rank and source[0].attrs.value == fill)
 
 
-def _repeated(site: Site, dim: int, tile: int, is_forward: bool) -> Value:
+def _repeated_init(site: Site, dim: int, tile: int, is_forward: bool) -> Value:
     """Return the initial value combined as often as each row of the tile needs it: once, and once more for every row of
     padding.
     """
     builder, init, size = site.builder, site.operands[1], site.node.operands[0].type.sizes[dim]
-    kind = init.type.with_shape((size,))
+    tensor_type = init.type.with_shape((size,))
     ones = dict.fromkeys(("window_strides", "base_dilations", "window_dilations"), (1,))
     ends = {"low": (0 if is_forward else size - 1,), "high": (size - 1 if is_forward else 0,)}
     fill = neutral_scalar(fold_kind(site.node.regions[0]) or "", init.type.dtype)
     operands = [builder.spread(init, (size,)), builder.splat(fill, init.type)]
     attrs = {"window_dimensions": (size,), **ones, **ends}
-    (counted,) = builder.append("reduce_window", operands, [kind], attrs, site.node.regions)
-    return builder.emit("all_slice", [counted], kind.with_shape((tile,)), axes=site.axes(0, dim), dim=0)
+    (counted,) = builder.append("reduce_window", operands, [tensor_type], attrs, site.node.regions)
+    return builder.emit("all_slice", [counted], tensor_type.with_shape((tile,)), axes=site.axes(0, dim), dim=0)
 
 
-def _before(site: Site, dim: int, total: Value, fill: Scalar, is_forward: bool) -> Value:
+def _preceding_totals(site: Site, dim: int, total: Value, fill: Scalar, is_forward: bool) -> Value:
     """Return the totals of all tiles, concatenated along `dim`, with the neutral element for tiles that do not precede
     this one.
     """
@@ -111,26 +111,28 @@ def top_k(site: Site) -> list[Value]:
     lowest = _lowest(site.operands[0].type.dtype)
     local = builder.mask_padding(site.operands[0], node.operands[0], site.sharding(0), (dim,), lowest)
     tile = local.type.sizes[dim]
-    kind = local.type.with_shape(_replaced(local.type.sizes, dim, min(k, tile)))
-    index_type = TensorType(kind.shape, INDEX)
-    offers, rows = builder.append("top_k", [local], [kind, index_type], {"k": min(k, tile)})
-    rows = builder.elementwise("add", builder.spread(builder.tile_start(axes, tile), kind.sizes), rows)
+    tensor_type = local.type.with_shape(_replaced(local.type.sizes, dim, min(k, tile)))
+    index_type = TensorType(tensor_type.shape, INDEX)
+    offers, rows = builder.append("top_k", [local], [tensor_type, index_type], {"k": min(k, tile)})
+    rows = builder.elementwise("add", builder.spread(builder.tile_start(axes, tile), tensor_type.sizes), rows)
 
     def finish(candidates: list[Value]) -> list[Value]:
         best = candidates[0].type.with_shape((candidates[0].type.sizes[0], k))
         values, chosen = builder.append("top_k", candidates[:1], [best, TensorType(best.shape, INDEX)], {"k": k})
-        return [values, _picked(site, candidates[1], chosen)]
+        return [values, _gather_last_dim(site, candidates[1], chosen)]
 
     return combine_candidates(site, [offers, rows], axes, finish, k)
 
 
 def _lowest(dtype: str) -> np.ndarray[Any, Any]:
-    """Return the lowest value of a dtype; for floats, the value with all bits set, which is the lowest in total order."""
+    """Return the lowest value of a dtype; for floats, the value with all bits set, which is the lowest in total
+    order.
+    """
     lowest = neutral("maximum", dtype)
     return np.full(lowest.itemsize, 0xFF, np.uint8).view(lowest.dtype).reshape(()) if is_float(dtype) else lowest
 
 
-def _picked(site: Site, rows: Value, chosen: Value) -> Value:
+def _gather_last_dim(site: Site, rows: Value, chosen: Value) -> Value:
     """Return rows[..., chosen[..., i]]."""
     outer = tuple(range(rows.type.rank - 1))
     attrs = {

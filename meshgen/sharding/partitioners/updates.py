@@ -29,8 +29,8 @@ def reduce_region(site: Site) -> list[Value]:
     if not dims:
         return site.clone()
     rows = [
-        site.builder.mask_padding(local, value, site.sharding(number), dims, init)
-        for number, (local, value, init) in enumerate(
+        site.builder.mask_padding(local, value, site.sharding(index), dims, init)
+        for index, (local, value, init) in enumerate(
             zip(site.operands[:count], site.node.operands[:count], inits, strict=True)
         )
     ]

@@ -73,11 +73,11 @@ def concatenate(site: Site) -> list[Value]:
     local = site.local_types()[0]
     if rotated := _roll(site, dim, axes):
         return [rotated]
-    parts = [fetch_operand(site, number, None)[0] for number in range(len(site.operands))]
+    parts = [fetch_operand(site, index, None)[0] for index in range(len(site.operands))]
     row = builder.global_rows(local, dim, axes)
     joined, begin = parts[0], 0
-    for number, part in enumerate(parts[1:]):
-        begin += site.node.operands[number].type.sizes[dim]
+    for index, part in enumerate(parts[1:]):
+        begin += site.node.operands[index].type.sizes[dim]
         is_earlier = builder.compare("LT", row, builder.splat(begin, row.type))
         joined = builder.emit("select", [is_earlier, joined, part], local)
     return [joined]
@@ -110,8 +110,8 @@ def reduce_window(site: Site) -> list[Value]:
     count = len(site.operands) // 2
     low, high, dilations = (list(getattr(site.node.attrs, name)) for name in ("low", "high", "base_dilations"))
     values: list[Value] = []
-    for number in range(count):
-        value, rows = fetch_operand(site, number, site.operands[count + number])
+    for index in range(count):
+        value, rows = fetch_operand(site, index, site.operands[count + index])
         values.append(value)
         for dim in rows:
             low[dim] = high[dim] = 0
@@ -129,7 +129,7 @@ def fetch_operand(
 
     Args:
         fill: a 0-d value for rows that do not exist, or None if these rows may hold anything.
-        left: dims along which nothing is fetched.
+        skipped_dims: dims along which nothing is fetched.
     Returns:
         The value, and the number of rows for each dim that was fetched.
     """

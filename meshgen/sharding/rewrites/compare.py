@@ -73,7 +73,9 @@ class Seconds:
 
 
 def planned_seconds(solved: Solved, written: Module, context: Compilation) -> Seconds:
-    """Return the cost of a solved program after partitioning. `written` is the module with the decisions of `solved`."""
+    """Return the cost of a solved program after partitioning. `written` is the module with the decisions of
+    `solved`.
+    """
     view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
     dots = sum(seconds for site, seconds in work.items() if site.node.op in CONTRACTIONS)

@@ -101,20 +101,22 @@ class _PartwiseWriter(Builder):
         return True
 
     def _emit_per_part(self, node: Node, joins: Sequence[_Join], operands: Sequence[list[Value]]) -> None:
-        """Emit the node once per part. For a part that is a slice of another part, emit a slice of that part's result."""
+        """Emit the node once per part. For a part that is a slice of another part, emit a slice of that part's
+        result.
+        """
         self.loc = node.loc
         dim, results = joins[0].dim, dict[int, Value]()
-        cuts = [self._cut_of(joins, number) for number in range(len(operands))]
-        for number in sorted(range(len(operands)), key=lambda n: cuts[n] is not None):
-            cut, values = cuts[number], operands[number]
+        cuts = [self._cut_of(joins, index) for index in range(len(operands))]
+        for index in sorted(range(len(operands)), key=lambda n: cuts[n] is not None):
+            cut, values = cuts[index], operands[index]
             rows = values[0].type.sizes[dim]
             shape = [rows if d == dim else size for d, size in enumerate(node.result.type.sizes)]
             if cut is None:
                 attrs = _on_part(node, dim, rows)
-                results[number] = self.emit(node.op, values, node.result.type.with_shape(shape), **attrs)
+                results[index] = self.emit(node.op, values, node.result.type.with_shape(shape), **attrs)
             else:
-                results[number] = self.rows(results[cut[0]], dim, cut[1], cut[1] + rows)
-        self._joins[node.result] = _Join(dim, tuple(results[number] for number in range(len(operands))))
+                results[index] = self.rows(results[cut[0]], dim, cut[1], cut[1] + rows)
+        self._joins[node.result] = _Join(dim, tuple(results[index] for index in range(len(operands))))
         self.moved += 1
 
     def _cut_of(self, joins: Sequence[_Join], number: int) -> tuple[int, int] | None:

@@ -51,12 +51,12 @@ def frames_of(graph: Graph, parts: Parts) -> dict[Dim, Frame]:
             if 2 * rows > size:
                 count = parts(node.operands[0], dim)
             if count > 1 and size % count == 0 and (node.result, dim) not in finder.frames:
-                finder.enter(finder.explored((node.result, dim)), size)
+                finder.enter(finder.class_of((node.result, dim)), size)
     for node in graph.nodes:
         for (piece, dim), frame in joined_pieces(node, finder.frames):
             count = parts(node.result, dim)
             if count > 1 and frame.size % count == 0 and (piece, dim) not in finder.frames:
-                dim_class = finder.explored((piece, dim))
+                dim_class = finder.class_of((piece, dim))
                 if len(dim_class.members) > 1:
                     finder.enter(dim_class, frame.size, frame.at)
     return finder.frames
@@ -115,13 +115,13 @@ class _Finder:
         ):
             self.frames |= dict.fromkeys(dim_class.members, Frame(size, at))
 
-    def explored(self, first: Dim) -> _DimClass:
+    def class_of(self, first: Dim) -> _DimClass:
         """Return the class of all dims that hold the same rows as `first`."""
         dim_class, queue = _DimClass({first: None}), [first]
         for value, dim in queue:  # the queue grows
             producer = self._producers.get(value)
             for node in [*([producer] if producer else []), *(user for user, _ in self._uses.get(value, ()))]:
-                for other in _tied(node, (value, dim)):
+                for other in _dims_with_same_loop(node, (value, dim)):
                     dim_class.row_ops += 1
                     if other not in dim_class.members:
                         dim_class.members[other] = None
@@ -162,7 +162,7 @@ def row_loops(node: Node) -> list[tuple[Dim, int | None]]:
     return [((value, dim), alone(part)) for value, dims in ends for dim, part in enumerate(dims)]
 
 
-def _tied(node: Node, dim: Dim) -> Iterator[Dim]:
+def _dims_with_same_loop(node: Node, dim: Dim) -> Iterator[Dim]:
     """Yield the dims of a node that have the same loop as `dim`, and no other loop."""
     ends = row_loops(node)
     loops = {loop for end, loop in ends if end == dim and loop is not None}

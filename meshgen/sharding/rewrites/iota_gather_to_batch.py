@@ -61,16 +61,16 @@ def _by_batch(node: Node, producers: _Producers) -> list[Node]:
     if names is None or join is None or join.op != "concatenate" or join.attrs.dim != node.attrs.index_vector_dim:
         return [node]
     row_components = _row_components(node, names, join, producers)
-    remaining = [number for number in range(len(join.operands)) if number not in row_components]
+    remaining = [index for index in range(len(join.operands)) if index not in row_components]
     if not row_components or not remaining:
         return [node]
-    parts, dim, new_nodes = [join.operands[number] for number in remaining], join.attrs.dim, list[Node]()
+    parts, dim, new_nodes = [join.operands[index] for index in remaining], join.attrs.dim, list[Node]()
     indices = parts[0]
     if len(parts) > 1:
         shape = [len(parts) if d == dim else size for d, size in enumerate(indices.type.sizes)]
         indices = Value(indices.type.with_shape(shape), loc=join.loc)
         new_nodes.append(Node("concatenate", parts, [indices], {"dim": dim}, join.loc))
-    operands = [indices if number == indices_operand else value for number, value in enumerate(node.operands)]
+    operands = [indices if index == indices_operand else value for index, value in enumerate(node.operands)]
     return [*new_nodes, replace(node, operands=operands, attrs=_attrs(node, names, row_components))]
 
 
@@ -92,10 +92,10 @@ def _row_components(node: Node, names: _Names, join: Node, producers: _Producers
 def _attrs(node: Node, names: _Names, row_components: Mapping[int, int]) -> dict[str, Any]:
     attrs = node.attrs
     indexed = getattr(attrs, names.indexed)
-    moved = {indexed[number]: row for number, row in row_components.items()}
+    moved = {indexed[index]: row for index, row in row_components.items()}
     pairs = sorted([*zip(*(getattr(attrs, name) for name in names.batches), strict=True), *moved.items()])
     return attrs | {
-        names.indexed: tuple(d for number, d in enumerate(indexed) if number not in row_components),
+        names.indexed: tuple(d for index, d in enumerate(indexed) if index not in row_components),
         names.dropped: tuple(d for d in getattr(attrs, names.dropped) if d not in moved),
         **{name: tuple(pair[side] for pair in pairs) for side, name in enumerate(names.batches)},
     }

@@ -43,7 +43,7 @@ class FrameWriter(Builder):
         super().__init__(Graph(old.name, old.inputs))
         self.producers = old.index.producers
         self._views: dict[Value, View] = {}
-        self._seen: set[Value] = set(old.values())  # values that other values refer to
+        self._seen: set[Value] = set(old.values())  # values that others refer to, so `set` must not replace them
         self._made: dict[tuple[Value, tuple[Frame, ...]], Value] = {}
         self._shifted: dict[tuple[Value, tuple[int, ...], tuple[int, ...]], Value] = {}
 
@@ -136,20 +136,22 @@ class FrameWriter(Builder):
                 return False
         return True
 
-    def inside(self, kind: TensorType, dim: int, first: int, stop: int) -> Value | None:
+    def inside(self, tensor_type: TensorType, dim: int, first: int, stop: int) -> Value | None:
         """Return a mask of the elements in rows [first, stop) of a dim, or None if all elements are."""
-        index = TensorType((kind.sizes[dim],), INDEX)
-        ends = [("GE", first)] * (first > 0) + [("LT", stop)] * (stop < kind.sizes[dim])
+        index = TensorType((tensor_type.sizes[dim],), INDEX)
+        ends = [("GE", first)] * (first > 0) + [("LT", stop)] * (stop < tensor_type.sizes[dim])
         tests: list[Value] = []
         for direction, end in ends:
             row = self.emit("iota", [], index, dim=0)
             tests.append(self.compare(direction, row, self.splat(end, index)))
         if len(tests) == 2:
             tests = [self.elementwise("and", *tests)]
-        return self.spread(tests[0], kind.shape, (dim,)) if tests else None
+        return self.spread(tests[0], tensor_type.shape, (dim,)) if tests else None
 
     def kept(self, value: Value, dim: int, first: int, stop: int, other: Value | Scalar) -> Value:
-        """Return rows [first, stop) of a value along a dim, with the rows of `other` (a value or a scalar) elsewhere."""
+        """Return rows [first, stop) of a value along a dim, with the rows of `other` (a value or a scalar)
+        elsewhere.
+        """
         mask = self.inside(value.type, dim, first, stop)
         if mask is None:
             return value

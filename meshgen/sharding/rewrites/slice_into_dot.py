@@ -37,7 +37,9 @@ def slice_into_dot(graph: Graph) -> Graph | None:
 
 
 def _sliced_operand_dim(node: Node, users: list[Node]) -> tuple[int, int] | None:
-    """Return the operand, and its dim, that all users of the dot slice, or None. The users must be at least two slices."""
+    """Return the operand, and its dim, that all users of the dot slice, or None. The users must be at least two
+    slices.
+    """
     if len(users) < 2 or any(user.op != "slice" for user in users):
         return None
     cuts = [_cut_dims(user) for user in users]
@@ -45,7 +47,7 @@ def _sliced_operand_dim(node: Node, users: list[Node]) -> tuple[int, int] | None
         return None
     (dim,), rule = cuts[0], rule_of(node)
     (factor,) = rule.results[0][dim]
-    places = [(number, d) for number, d in enumerate(rule.places(factor)[0]) if d is not None]
+    places = [(index, d) for index, d in enumerate(rule.places(factor)[0]) if d is not None]
     return places[0] if len(places) == 1 and rule.factors[factor].kind == "parallel" else None
 
 
@@ -72,5 +74,5 @@ def _with_sliced_operand(
     shape = [node.result.type.shape[cut] if d == dim else size for d, size in enumerate(source.type.shape)]
     part = Value(source.type.with_shape(shape), node.result.name and f"v{node.result.name}_operand", loc=node.loc)
     sliced = Node("slice", [source], [part], {name: tuple(rows) for name, rows in attrs.items()}, node.loc)
-    operands = [part if number == operand else value for number, value in enumerate(dot.operands)]
+    operands = [part if index == operand else value for index, value in enumerate(dot.operands)]
     return [sliced, replace(dot, operands=operands, results=[node.result])]

@@ -162,23 +162,23 @@ class _Rewrite:
     def _carry(self, node: Node) -> bool:
         """Emit the op on all rows of the frames. Rows outside are set to the neutral element if the op reduces them."""
         rule = rule_of(node)
-        operands = [self._operand(node, number, rule.operands[number]) for number in range(len(node.operands))]
+        operands = [self._operand(node, index, rule.operands[index]) for index in range(len(node.operands))]
         frames = self._frame(node.result)
-        kind = node.result.type.with_shape(frame.size for frame in frames)
+        tensor_type = node.result.type.with_shape(frame.size for frame in frames)
         if node.op == "iota" and (at := frames[node.attrs.dim].at):
-            return self._set(node.result, self._counted(kind, at, node))
-        value = self._writer.emit(node.op, operands, kind, **self._attrs(node))
+            return self._set(node.result, self._counted(tensor_type, at, node))
+        value = self._writer.emit(node.op, operands, tensor_type, **self._attrs(node))
         self._writer.graph.nodes[-1].regions = node.regions
         return self._set(node.result, value)
 
-    def _counted(self, kind: TensorType, at: int, node: Node) -> Value:
+    def _counted(self, tensor_type: TensorType, at: int, node: Node) -> Value:
         """Return an iota that is 0 in row `at`. It is computed in integers, since a narrow float cannot subtract `at`
         exactly.
         """
-        index = TensorType(kind.shape, INDEX)
+        index = TensorType(tensor_type.shape, INDEX)
         row = self._writer.emit("iota", [], index, **node.attrs)
         row = self._writer.elementwise("subtract", row, self._writer.splat(at, index))
-        return self._writer.convert(row, kind.dtype)
+        return self._writer.convert(row, tensor_type.dtype)
 
     def _attrs(self, node: Node) -> dict[str, Any]:
         attrs = dict(node.attrs)
@@ -235,12 +235,12 @@ class _Rewrite:
             indices = self._writer.convert(indices, INDEX)
         return self._writer.elementwise("add", indices, self._vector(at, indices.type, along))
 
-    def _vector(self, numbers: Sequence[int], kind: TensorType, dim: int) -> Value:
+    def _vector(self, numbers: Sequence[int], tensor_type: TensorType, dim: int) -> Value:
         """Return `numbers` along the dim of the index vectors, equal for all vectors."""
-        shape = [len(numbers) if d == dim else 1 for d in range(kind.rank)]
-        array = np.asarray(numbers, kind.numpy_dtype)
-        array = np.broadcast_to(array.reshape(shape) if dim < kind.rank else array[0], kind.sizes)
-        return self._writer.emit("constant", [], kind, value=array)
+        shape = [len(numbers) if d == dim else 1 for d in range(tensor_type.rank)]
+        array = np.asarray(numbers, tensor_type.numpy_dtype)
+        array = np.broadcast_to(array.reshape(shape) if dim < tensor_type.rank else array[0], tensor_type.sizes)
+        return self._writer.emit("constant", [], tensor_type, value=array)
 
 
 def _covered(node: Node) -> set[int]:
