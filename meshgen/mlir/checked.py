@@ -43,7 +43,7 @@ class Checked(NamedTuple):
         block: Block = self.operation.regions[index].block
         yielded = block.last_op.operands if block.last_op is not None else ()
         is_valid = True
-        for verb, values, expected in (("takes", block.args, inputs), ("gives", yielded, outputs)):
+        for verb, values, expected in (("takes", block.args, inputs), ("returns", yielded, outputs)):
             actual = self.types(list(values))
             is_match = len(actual) == len(expected) and all(map(types_agree, actual, expected))
             texts = (", ".join(map(str, types)) for types in (actual, expected))

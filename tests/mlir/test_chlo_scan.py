@@ -112,7 +112,7 @@ def test_inputs_results_and_what_is_carried_may_differ(text: str) -> None:
         ("dimension = 0", "dimension = 2", "have no dim 2 of equal size"),
         ("tensor<5x3xi32>", "tensor<6x3xi32>", "have no dim 0 of equal size"),
         ("%x: tensor<2xf32>, %y: tensor<3xi32>", "%y: tensor<3xi32>, %x: tensor<2xf32>", "a step takes"),
-        ("tensor<5xi32>", "tensor<5xf32>", "a step gives"),
+        ("tensor<5xi32>", "tensor<5xf32>", "a step returns"),
         ("%2, %1, %3 : tensor<2xf32>, tensor<i32>, ", "%2, %3 : tensor<2xf32>, ", "region 0 yields 2 values"),
     ],
 )

@@ -118,7 +118,7 @@ REFUSED = {
     "blocks": ("cf.br ^bb1(%x : " + T + f")\n^bb1(%r: {T}):", "cf.br"),
     "recursion": (f"%r = func.call @f(%x, %n) : ({T}, index) -> {T}", "@f"),
     "outside": (f"%r = tensor.extract_slice %x[1, 0] [6, 8] [1, 1] : {T} to {T}", "[1, 7) by 1 is not inside [0, 6)"),
-    "unknown_size": (f"%t = tensor.extract_slice %x[0, 0] [%n, 8] [1, 1] : {T} to tensor<?x8xf32>\n%r = tensor.cast %t : tensor<?x8xf32> to {T}", "sizes"),
+    "unknown_size": (f"%t = tensor.extract_slice %x[0, 0] [%n, 8] [1, 1] : {T} to tensor<?x8xf32>\n%r = tensor.cast %t : tensor<?x8xf32> to {T}", "size operands"),
     "step": (f"%z = arith.constant 0 : index\n%r = scf.for %i = %c1 to %n step %z iter_args(%t = %x) -> ({T}) {{\nscf.yield %t : {T}\n}}", "step is 0"),
 }  # fmt: skip
 

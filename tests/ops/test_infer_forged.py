@@ -37,19 +37,19 @@ def with_regions(op: str, operands: list[str], results: list[str], regions: list
 
 FOLD = region(["f32[]", "f32[]"], ["f32[]"])
 REGIONS = [
-    ("reduce_region", ["f32[4]", "f32[]"], ["f32[]"], [region(["f32[]", "f32[]"], [])], {"dims": (0,)}, r"region 0 gives \(\)"),
+    ("reduce_region", ["f32[4]", "f32[]"], ["f32[]"], [region(["f32[]", "f32[]"], [])], {"dims": (0,)}, r"region 0 returns \(\)"),
     ("reduce_region", ["f32[4]", "f32[]"], ["f32[]"], [region(["f32[]", "f32[]", "f32[]"], ["f32[]"])], {"dims": (0,)}, "region 0 takes"),
     ("reduce_region", ["f32[4]", "f32[]"], ["f32[]"], [region(["f32[2]", "f32[2]"], ["f32[2]"])], {"dims": (0,)}, "region 0 takes"),
-    ("reduce_window", ["f32[4]", "f32[]"], ["f32[4]"], [region(["f32[]", "f32[]"], ["f32[]", "f32[]"])], WINDOW, "region 0 gives"),
+    ("reduce_window", ["f32[4]", "f32[]"], ["f32[4]"], [region(["f32[]", "f32[]"], ["f32[]", "f32[]"])], WINDOW, "region 0 returns"),
     ("reduce_window", ["f32[4]", "i32[]"], ["f32[4]"], [FOLD], WINDOW, "must be a scalar of type f32, got i32"),
     ("reduce_window", ["f32[4]", "f32[5]", "f32[]", "f32[]"], ["f32[4]", "f32[4]"],
      [region(["f32[]"] * 4, ["f32[]"] * 2)], WINDOW, "differ in shape"),
     ("select_and_scatter", ["f32[4]", "f32[4]", "f32[]"], ["f32[4]"], [FOLD, FOLD],
-     {"window_dimensions": (1,), "window_strides": (1,), "low": (0,), "high": (0,)}, "region 0 gives"),
-    ("sort", ["f32[4]"], ["f32[4]"], [FOLD], {"dim": 0}, "region 0 gives"),
+     {"window_dimensions": (1,), "window_strides": (1,), "low": (0,), "high": (0,)}, "region 0 returns"),
+    ("sort", ["f32[4]"], ["f32[4]"], [FOLD], {"dim": 0}, "region 0 returns"),
     ("scatter", ["f32[4]", "i32[2,1]", "f32[2]"], ["f32[4]"], [region(["f32[]"], ["f32[]"])], SCATTER, "region 0 takes"),
-    ("while", ["f32[]"], ["f32[]"], [region(["f32[]"], ["f32[]"]), region(["f32[]"], ["f32[]"])], {}, "region 0 gives"),
-    ("if", ["i1[]", "f32[]"], ["f32[]"], [region(["f32[]"], ["f32[]"]), region(["f32[]"], [])], {}, "region 1 gives"),
+    ("while", ["f32[]"], ["f32[]"], [region(["f32[]"], ["f32[]"]), region(["f32[]"], ["f32[]"])], {}, "region 0 returns"),
+    ("if", ["i1[]", "f32[]"], ["f32[]"], [region(["f32[]"], ["f32[]"]), region(["f32[]"], [])], {}, "region 1 returns"),
     ("case", ["i32[]", "f32[]"], ["f32[]"], [region(["f32[]"], ["f32[]"]), region([], ["f32[]"])], {}, "region 1 takes"),
     ("add", ["f32[]", "f32[]"], ["f32[]"], [FOLD], {}, "has 1 regions instead of none"),
 ]  # fmt: skip

@@ -107,7 +107,7 @@ def _check_region(site: _Site, argument_count: int) -> None:
     results = [site.importer.type(result) for result in site.operation.results[len(site.outputs) :]]
     pairs = (
         ("takes", [value.type for value in site.body.inputs[:argument_count]], takes),
-        ("gives", [value.type for value in site.body.outputs], gives),
+        ("returns", [value.type for value in site.body.outputs], gives),
         ("carries", results, carried),
     )
     for verb, actual, expected in pairs:
