@@ -25,7 +25,8 @@ static mgx_status choose_ranks(mgx_module *module) {
   if (options->first_rank < 0 || options->ranks < 1 || options->ranks > all - options->first_rank)
     return mgx_fail(MGX_USAGE, "MG0001: the module has %d ranks, not %d from rank %d on", all, options->ranks, options->first_rank);
   if (options->ranks < all && !options->unique_id)
-    return mgx_fail(MGX_USAGE, "MG0001: this process runs %d of %d ranks, which requires a unique id (mgx_options.unique_id)", options->ranks, all);
+    return mgx_fail(MGX_USAGE, "MG0001: this process runs %d of %d ranks, which requires a unique id (mgx_options.unique_id)",
+                    options->ranks, all);
   module->ranks = calloc((size_t)options->ranks, sizeof *module->ranks);
   module->parts = calloc(module->table.part_count, sizeof *module->parts);
   if (!module->ranks || !module->parts) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");

@@ -67,9 +67,9 @@ class Api:
         """Return the error for a driver call whose result code is not 0."""
         return self._failure(name, int(result), self._text_of(result))
 
-    def handle(self, kind: str, number: int) -> Any:
+    def handle(self, type_name: str, value: int) -> Any:
         """Return a handle as the driver binding's own type, such as CUstream: calls with it are twice as fast."""
-        return getattr(self.driver, kind, int)(number)
+        return getattr(self.driver, type_name, int)(value)
 
     def comm(self, name: str, *args: Any) -> Any:
         """Call a function of NCCL. Raises the same errors as `cuda`."""
@@ -132,11 +132,11 @@ class Api:
         if self.machine:
             self.machine.limit(parameters, ranges)
 
-    def _failure(self, name: str, number: int, text: str) -> RuntimeFailure:
+    def _failure(self, name: str, code: int, text: str) -> RuntimeFailure:
         if self.machine and (fault := self.machine.fault):
             source = self.sources.get(fault.kernel)
             return source.told(fault) if source else fault
-        return RuntimeFailure(Diagnostic("MG0604", f"{name} failed with {number}: {text}"))
+        return RuntimeFailure(Diagnostic("MG0604", f"{name} failed with {code}: {text}"))
 
     def _text_of(self, result: Any) -> str:
         _, name = self.driver.cuGetErrorName(result)

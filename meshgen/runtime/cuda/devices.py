@@ -84,8 +84,8 @@ class GpuDevices:
         self._release.atexit = False  # at process exit the driver frees everything
 
     @keeps_context
-    def allocate(self, kind: TensorType, ranks: Sequence[int], name: str) -> list[GpuShard]:
-        return [GpuShard(rank, kind, self.devices[rank].allocate(kind.nbytes, name)) for rank in ranks]
+    def allocate(self, tensor_type: TensorType, ranks: Sequence[int], name: str) -> list[GpuShard]:
+        return [GpuShard(rank, tensor_type, self.devices[rank].allocate(tensor_type.nbytes, name)) for rank in ranks]
 
     @keeps_context
     def write(self, shards: Sequence[GpuShard], value_of: Callable[[int], Array]) -> None:
@@ -106,18 +106,18 @@ class GpuDevices:
             device.copy(target.address, source.address, source.type.nbytes, device.streams[0])
             self.api.cuda("cuStreamSynchronize", device.streams[0])
 
-    def bind(self, kind: TensorType, rank: int, given: Any) -> GpuShard | None:
-        memory = memory_of(given, stream=self.devices[rank].streams[0])
-        if memory is None or not self._memory_fits(memory, kind, rank):
+    def bind(self, tensor_type: TensorType, rank: int, array: Any) -> GpuShard | None:
+        memory = memory_of(array, stream=self.devices[rank].streams[0])
+        if memory is None or not self._memory_fits(memory, tensor_type, rank):
             return None
-        return GpuShard(rank, kind, memory.address, memory)
+        return GpuShard(rank, tensor_type, memory.address, memory)
 
-    def _memory_fits(self, memory: Memory, kind: TensorType, rank: int) -> bool:
+    def _memory_fits(self, memory: Memory, tensor_type: TensorType, rank: int) -> bool:
         """Whether kernels can use external memory directly, without a copy.
 
         Kernels rely on its alignment, and they write donated arguments, so read-only memory does not fit.
         """
-        is_same = (memory.shape, memory.dtype) == (kind.sizes, kind.numpy_dtype) and memory.is_contiguous
+        is_same = (memory.shape, memory.dtype) == (tensor_type.sizes, tensor_type.numpy_dtype) and memory.is_contiguous
         return is_same and memory.device == (CUDA, rank) and memory.address % ALIGNMENT == 0 and not memory.is_read_only
 
     @keeps_context
@@ -160,9 +160,9 @@ class GpuSteps:
         return [
             [
                 [GpuShard(rank, tensor_type, address) for rank, address in sorted(addresses.items())]
-                for number in part.frame.plan.outputs
-                for tensor_type in [part.frame.plan.buffers[number].type]
-                for addresses in [part.kept.get(number) or part.frame.addresses(number)]
+                for buffer in part.frame.plan.outputs
+                for tensor_type in [part.frame.plan.buffers[buffer].type]
+                for addresses in [part.kept.get(buffer) or part.frame.addresses(buffer)]
             ]
             for part in self.executor.parts
         ]

@@ -116,8 +116,8 @@ class Executor:
             for program, frame in zip(programs, frames, strict=True)
         ]
         for program, part in zip(programs, self.parts, strict=True):
-            for number, value in program.constants.items():
-                self._upload(part.frame, number, dict.fromkeys(part.frame.ranks, value))
+            for buffer, value in program.constants.items():
+                self._upload(part.frame, buffer, dict.fromkeys(part.frame.ranks, value))
 
     @keeps_context
     def run(self, args: Sequence[Sequence[Array]]) -> list[list[Array]]:
@@ -216,9 +216,9 @@ class Executor:
         together(self.api, streams, lambda _: self._look(0.0))
 
     @keeps_context
-    def rebind(self, number: int, inputs_at: Mapping[int, Addresses]) -> None:
+    def rebind(self, part_index: int, inputs_at: Mapping[int, Addresses]) -> None:
         """Change the addresses of a mesh's inputs from the next step on. No work may be pending."""
-        program, part = self._programs[number], self.parts[number]
+        program, part = self._programs[part_index], self.parts[part_index]
         part.rebind(self._maker(program).frame(program.manifest.plan, part.frame.arenas, inputs_at))
 
     @property
@@ -281,14 +281,14 @@ class Executor:
         return FrameMaker(manifest.mesh, self._first_ranks, self._by_rank, launcher)
 
     def _name_buffers(self, frame: Frame) -> None:
-        for number, buffer in enumerate(frame.plan.buffers):
+        for index, buffer in enumerate(frame.plan.buffers):
             for rank in frame.ranks if buffer.type.nbytes and buffer.kind != "given" else ():
-                self.api.name_memory(frame.address(number, rank), buffer.type.nbytes, buffer.name)
+                self.api.name_memory(frame.address(index, rank), buffer.type.nbytes, buffer.name)
 
-    def _upload(self, frame: Frame, number: int, values: Mapping[int, Array]) -> None:
+    def _upload(self, frame: Frame, buffer: int, values: Mapping[int, Array]) -> None:
         """Upload a value for each rank to a buffer."""
         for rank, value in values.items():
-            self._by_rank[rank].upload(frame.address(number, rank), value)
+            self._by_rank[rank].upload(frame.address(buffer, rank), value)
 
     def _shards(self, manifest: Manifest, frame: Frame, binding: Binding, value: Array) -> dict[int, Array]:
         """Return the shards of an argument on the ranks of this process."""
@@ -311,8 +311,8 @@ class Executor:
 def _results_in_arguments(manifest: Manifest, frame: Frame) -> list[int]:
     """Return the output buffers in the persistent memory of arguments, except the arguments' next values."""
     next_values = {binding.donated_to for binding in manifest.inputs}
-    read = dict.fromkeys(b.buffer for number, b in enumerate(manifest.outputs) if number not in next_values)
-    return [number for number in read if frame.plan.buffers[number].storage in frame.external]
+    read = dict.fromkeys(b.buffer for index, b in enumerate(manifest.outputs) if index not in next_values)
+    return [index for index in read if frame.plan.buffers[index].storage in frame.external]
 
 
 def together(api: Api, parts: Sequence[Waits], look: Callable[[float], None]) -> None:

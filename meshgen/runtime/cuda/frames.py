@@ -49,15 +49,15 @@ class Frame:
     external: Mapping[int, Addresses] = field(default_factory=dict[int, Addresses])
     calls: dict[tuple[int, ...], list[Call]] = field(default_factory=dict[tuple[int, ...], list["Call"]])
 
-    def address(self, number: int, rank: int) -> int:
+    def address(self, index: int, rank: int) -> int:
         """Return the address of a buffer on a rank."""
-        buffer = self.plan.buffers[number]
+        buffer = self.plan.buffers[index]
         if buffer.storage in self.external:
             return self.external[buffer.storage][rank] + buffer.offset - self.plan.buffers[buffer.storage].offset
         return self.given[buffer.storage][rank] if buffer.kind == "given" else self.arenas[rank] + buffer.offset
 
-    def addresses(self, number: int) -> Addresses:
-        return {rank: self.address(number, rank) for rank in self.arenas}
+    def addresses(self, buffer: int) -> Addresses:
+        return {rank: self.address(buffer, rank) for rank in self.arenas}
 
     def inside(self, number: int) -> tuple[Frame, ...]:
         return self.regions[number]
@@ -66,7 +66,9 @@ class Frame:
         return [self] if len(self.ranks) == 1 else [self._alone(rank) for rank in self.ranks]
 
     def _alone(self, rank: int) -> Frame:
-        regions = {number: tuple(region._alone(rank) for region in frames) for number, frames in self.regions.items()}
+        regions = {
+            item_index: tuple(region._alone(rank) for region in frames) for item_index, frames in self.regions.items()
+        }
         return replace(self, ranks=(rank,), regions=regions, calls={})
 
 
@@ -96,13 +98,13 @@ class FrameMaker:
         )
 
     def _prepare(self, frame: Frame) -> Frame:
-        for number, item in enumerate(frame.plan.items):
+        for item_index, item in enumerate(frame.plan.items):
             if is_control(item):
-                frame.regions[number] = self._regions(frame, number, item)
+                frame.regions[item_index] = self._regions(frame, item_index, item)
             elif item.is_collective:
-                frame.works[number] = {rank: self._work(frame, item, rank) for rank in frame.ranks}
+                frame.works[item_index] = {rank: self._work(frame, item, rank) for rank in frame.ranks}
             else:
-                frame.launches[number] = {rank: self._launch(frame, item, rank) for rank in frame.ranks}
+                frame.launches[item_index] = {rank: self._launch(frame, item, rank) for rank in frame.ranks}
         return frame
 
     def _launch(self, frame: Frame, item: Item, rank: int) -> Launch | None:
@@ -121,14 +123,14 @@ class FrameMaker:
 
         return RankWork(device, device.streams[item.stream], lowered, start_of)
 
-    def _regions(self, frame: Frame, number: int, item: Item) -> tuple[Frame, ...]:
+    def _regions(self, frame: Frame, item_index: int, item: Item) -> tuple[Frame, ...]:
         arenas = dict.fromkeys(frame.ranks, 0) if item.scratch is None else frame.addresses(item.scratch)
         frames: list[Frame] = []
         for region_index, plan in enumerate(item.regions):
             for iteration in range(item.times if is_scan(item) else 1):
                 given = _given(frame, item, plan, iteration)
                 frames.append(
-                    self._prepare(Frame((*frame.path, number, region_index), plan, frame.ranks, arenas, given))
+                    self._prepare(Frame((*frame.path, item_index, region_index), plan, frame.ranks, arenas, given))
                 )
         return tuple(frames)
 
@@ -158,7 +160,7 @@ def axes_of(plan: Schedule, mesh: Mesh, firsts: Mapping[str, int]) -> set[tuple[
 
 def external_storages(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> dict[int, Addresses]:
     """Return the storages of the inputs in `inputs_at`, and of the outputs that alias these, with their addresses."""
-    external = {plan.buffers[number].storage: addresses for number, addresses in inputs_at.items()}
+    external = {plan.buffers[buffer].storage: addresses for buffer, addresses in inputs_at.items()}
     return external | {result: external[argument] for argument, result in plan.given_up.items() if argument in external}
 
 

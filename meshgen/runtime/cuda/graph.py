@@ -17,16 +17,16 @@ def fork(origin: tuple[Device, int], other_streams: Sequence[tuple[Device, int]]
     """Make the streams `other_streams` wait for the work issued to the stream `origin` so far."""
     device, stream = origin
     device.record(key, stream)
-    for other, its_stream in other_streams:
-        other.api.cuda("cuStreamWaitEvent", its_stream, device.event(key), 0)
+    for other_device, other_stream in other_streams:
+        other_device.api.cuda("cuStreamWaitEvent", other_stream, device.event(key), 0)
 
 
 def join(origin: tuple[Device, int], other_streams: Sequence[tuple[Device, int]], key: object) -> None:
     """Make the stream `origin` wait for the work issued to the streams `other_streams` so far."""
     device, stream = origin
-    for number, (other, its_stream) in enumerate(other_streams):
-        other.record((key, number), its_stream)
-        device.api.cuda("cuStreamWaitEvent", stream, other.event((key, number)), 0)
+    for index, (other_device, other_stream) in enumerate(other_streams):
+        other_device.record((key, index), other_stream)
+        device.api.cuda("cuStreamWaitEvent", stream, other_device.event((key, index)), 0)
 
 
 class StepGraph:

@@ -32,10 +32,10 @@ class OneKernel:
         self._api, self._mesh, self._plan, self._item = api, mesh, plan, item
         self.device = Device(api, 0)
         self._body, self._operands = plan.kernels[item.kernel], operands
-        kinds = [value.type for value in (*self._body.inputs, *self._body.outputs)]
+        types = [value.type for value in (*self._body.inputs, *self._body.outputs)]
         self._addresses = [
-            self.device.allocate(kind.nbytes, f"buffer {number} of '{item.kernel}'")
-            for number, kind in enumerate(kinds)
+            self.device.allocate(tensor_type.nbytes, f"buffer {index} of '{item.kernel}'")
+            for index, tensor_type in enumerate(types)
         ]
         for address, array in zip(self._addresses, operands, strict=False):
             self.device.upload(address, array)

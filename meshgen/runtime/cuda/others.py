@@ -30,11 +30,11 @@ class RemoteRanks:
         steps = (step for step in work.lowered.steps if isinstance(step, (Group, Messages)))
         self._progress.note(self._label(item, next((step.axes for step in steps), ())), work.stream)
 
-    def choices(self, item: Item, number: int) -> list[int]:
-        """Return the branch that each rank of the mesh chose for `item`. `number` is the choice of this rank."""
+    def choices(self, item: Item, choice: int) -> list[int]:
+        """Return the branch that each rank of the mesh chose for `item`; `choice` is the branch of this rank."""
         ranks = range(self._first, self._first + self._mesh.size)
         with self._world.doing(lambda: f"the choice of '{item.located()}'"):
-            replies = self._world.all_gather(f"choice/{self._mesh.name}", str(number).encode(), ranks)
+            replies = self._world.all_gather(f"choice/{self._mesh.name}", str(choice).encode(), ranks)
         return [int(reply) for reply in replies]
 
     def begin(self) -> None:

@@ -47,9 +47,9 @@ class Part:
         self._warm: set[int] = set()  # instructions that have run at least once
         self._next = next_values(frame)
         self.kept = {
-            number: {rank: device.allocate(nbytes, f"a result of rank {rank}") for rank, device in devices.items()}
-            for number in kept
-            if (nbytes := frame.plan.buffers[number].type.nbytes)
+            buffer: {rank: device.allocate(nbytes, f"a result of rank {rank}") for rank, device in devices.items()}
+            for buffer in kept
+            if (nbytes := frame.plan.buffers[buffer].type.nbytes)
         }
         self._staged_bytes = max(staged_bytes(frame.plan), sum(aligned(copy.nbytes) for copy in self._next))
         self._staging = {
@@ -125,7 +125,7 @@ class Part:
     def _launch(self, place: int, ranks: Sequence[int], issue: Callable[[], None]) -> int:
         """Issue the work of an instruction, through its graph if possible, and return the stream that it ends in."""
         devices = [self._devices[rank] for rank in ranks]
-        streams = [(device, device.streams[number]) for device in devices for number in self._streams]
+        streams = [(device, device.streams[stream_index]) for device in devices for stream_index in self._streams]
         if not self._use_graphs or (self._warm_up and place not in self._warm):
             self._warm.add(place)
             fork(streams[0], streams[1:], "fork")
@@ -143,8 +143,8 @@ class Part:
     def _finish(self) -> None:
         """Copy results out of the memory of arguments, then the arguments' next values into it."""
         result_copies = [
-            Copy(self.frame.addresses(number), addresses, self.frame.plan.buffers[number].type.nbytes)
-            for number, addresses in self.kept.items()
+            Copy(self.frame.addresses(buffer), addresses, self.frame.plan.buffers[buffer].type.nbytes)
+            for buffer, addresses in self.kept.items()
         ]
         for copies in (result_copies, self._next):
             self._copy(self.frame.ranks, COMPUTE, copies)
@@ -177,12 +177,12 @@ class Part:
 
     def _calls(self, frame: Frame, numbers: Sequence[int]) -> Iterator[Call]:
         recorded = {frame.plan.items[n].records for n in numbers}
-        for number in numbers:
-            item = frame.plan.items[number]
+        for item_index in numbers:
+            item = frame.plan.items[item_index]
             for event in item.waits:
                 if event in recorded:
                     yield partial(self._wait, frame, item.stream, event)
-            yield from self._calls_of_item(frame, number, item)
+            yield from self._calls_of_item(frame, item_index, item)
             for rank in frame.ranks if item.records is not None else ():
                 device = self._devices[rank]
                 yield partial(device.record, (frame.path, item.records), device.streams[item.stream])
@@ -192,26 +192,26 @@ class Part:
             device = self._devices[rank]
             self._api.cuda("cuStreamWaitEvent", device.streams[stream], device.event((frame.path, event)), 0)
 
-    def _calls_of_item(self, frame: Frame, number: int, item: Item) -> Iterator[Call]:
-        if launches := frame.launches.get(number):
+    def _calls_of_item(self, frame: Frame, item_index: int, item: Item) -> Iterator[Call]:
+        if launches := frame.launches.get(item_index):
             is_alone = len(frame.ranks) == 1
             for rank in frame.ranks:
                 device = self._devices[rank]
                 if launch := launches[rank]:
                     yield partial(device.launch, launch, device.streams[item.stream], is_current=is_alone)
         elif item.is_collective:
-            yield partial(self._communicate, frame, number, item)
+            yield partial(self._communicate, frame, item_index, item)
         else:
-            yield partial(self._issue_scan, frame, number, item)
+            yield partial(self._issue_scan, frame, item_index, item)
 
-    def _communicate(self, frame: Frame, number: int, item: Item) -> None:
+    def _communicate(self, frame: Frame, item_index: int, item: Item) -> None:
         if self._remote_ranks:
-            self._remote_ranks.note(item, frame.works[number])
-        run_lowered(self._api, self._comms, {rank: frame.works[number][rank] for rank in frame.ranks})
+            self._remote_ranks.note(item, frame.works[item_index])
+        run_lowered(self._api, self._comms, {rank: frame.works[item_index][rank] for rank in frame.ranks})
 
-    def _issue_scan(self, frame: Frame, number: int, item: Item) -> None:
+    def _issue_scan(self, frame: Frame, item_index: int, item: Item) -> None:
         """Issue the body of a scan once per iteration."""
-        bodies = frame.regions[number]
+        bodies = frame.regions[item_index]
         all_items = tuple(range(len(bodies[0].plan.items)))
         self._copy(frame.ranks, item.stream, copies_of(carried(frame, item)))
         for body in bodies:
@@ -227,7 +227,9 @@ class Part:
         """
         for rank in frame.ranks:
             device = self._devices[rank]
-            region_streams = [(device, device.streams[other]) for other in sorted(streams_of(frame.plan) - {stream})]
+            region_streams = [
+                (device, device.streams[stream_index]) for stream_index in sorted(streams_of(frame.plan) - {stream})
+            ]
             synchronize((device, device.streams[stream]), region_streams, (frame.path, synchronize.__name__))
 
     def _copy(self, ranks: Sequence[int], stream: int, copies: Sequence[Copy]) -> None:

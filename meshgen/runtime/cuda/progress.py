@@ -22,19 +22,19 @@ class Progress:
         self._address = int(device.api.cuda("cuMemHostAlloc", _WORD_BYTES * len(device.streams), _FLAGS))
         self._words = (ctypes.c_uint32 * len(device.streams)).from_address(self._address)
         ctypes.memset(self._address, 0, ctypes.sizeof(self._words))
-        self._numbers = {"what comes before the first collective": 0}
+        self._label_indices = {"what comes before the first collective": 0}
 
     def note(self, label: str, stream: int) -> None:
         """Record in the stream that it reaches the collective `label`."""
-        number = self._numbers.setdefault(label, len(self._numbers))
+        label_index = self._label_indices.setdefault(label, len(self._label_indices))
         self._device.use()
         address = self._address + _WORD_BYTES * self._device.streams.index(stream)
-        self._device.api.cuda("cuStreamWriteValue32", stream, address, number, 0)
+        self._device.api.cuda("cuStreamWriteValue32", stream, address, label_index, 0)
 
     @property
     def label(self) -> str:
         """Return the last collective that the device has reached, or one per stream if several streams communicate."""
-        labels = list(self._numbers)
+        labels = list(self._label_indices)
         return " or ".join(dict.fromkeys(labels[word] for word in self._words if word)) or labels[0]
 
     def close(self) -> None:

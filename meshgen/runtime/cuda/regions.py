@@ -76,7 +76,7 @@ def overwritten_results(frame: Frame) -> list[int]:
     storages = {
         frame.plan.buffers[argument].storage for argument in frame.plan.donated if frame.addresses(argument) in written
     }
-    return [number for number in dict.fromkeys(frame.plan.outputs) if frame.plan.buffers[number].storage in storages]
+    return [buffer for buffer in dict.fromkeys(frame.plan.outputs) if frame.plan.buffers[buffer].storage in storages]
 
 
 def in_order(copies: Sequence[Copy], rank: int, staging: int) -> Iterator[tuple[int, int, int]]:
@@ -86,7 +86,7 @@ def in_order(copies: Sequence[Copy], rank: int, staging: int) -> Iterator[tuple[
     """
     rank_copies = [(source[rank], target[rank], nbytes) for source, target, nbytes in copies if nbytes]
     pending = [copy for copy in rank_copies if copy[0] != copy[1]]
-    if not any(_is_read_by_another(pending, number) for number in range(len(pending))):
+    if not any(_is_read_by_another(pending, index) for index in range(len(pending))):
         yield from pending
         return
     staged: list[int] = []
@@ -98,8 +98,8 @@ def in_order(copies: Sequence[Copy], rank: int, staging: int) -> Iterator[tuple[
         yield staged_source, target, nbytes
 
 
-def _is_read_by_another(copies: Sequence[tuple[int, int, int]], number: int) -> bool:
+def _is_read_by_another(copies: Sequence[tuple[int, int, int]], index: int) -> bool:
     """Whether the target of a copy overlaps the source of another copy."""
-    _, target, nbytes = copies[number]
-    other_copies = (copy for position, copy in enumerate(copies) if position != number)
+    _, target, nbytes = copies[index]
+    other_copies = (copy for position, copy in enumerate(copies) if position != index)
     return any(source < target + nbytes and target < source + size for source, _, size in other_copies)

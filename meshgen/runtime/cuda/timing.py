@@ -44,7 +44,7 @@ class EventTimer:
         size = device.api.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
         self._nbytes = FLUSHES * int(cuda("cuDeviceGetAttribute", size, cuda("cuDeviceGet", device.ordinal)))
         self._memory = device.allocate(self._nbytes, "memory that empties the cache")
-        self._events = [device.event(("time", number), is_timed=True) for number in range(3)]
+        self._events = [device.event(("time", index), is_timed=True) for index in range(3)]
 
     def seconds(self, launch: Launch) -> Timing:
         """Time a cold launch, then a warm launch. Raises RuntimeFailure MG0604."""

@@ -143,8 +143,8 @@ def require_fit(signature: Signature, inputs: Sequence[str], outputs: int) -> No
         raise ValueError("call: its weights must be arguments")
     if signature.result is None:
         return
-    numbers = [slot.number for slot in slots_of(signature.result)]
-    if None in numbers or sorted(number or 0 for number in numbers) != list(range(outputs)):
+    result_indices = [slot.number for slot in slots_of(signature.result)]
+    if None in result_indices or sorted(result_index or 0 for result_index in result_indices) != list(range(outputs)):
         raise ValueError("call: the slots of its result are not the outputs")
 
 
@@ -183,7 +183,7 @@ def _children(value: Any, depth: int = 0) -> dict[str, Node]:
 
 
 def _child(value: Any, depth: int) -> tuple[str, Node]:
-    pair = each_of(value, lambda each: each)
+    pair = each_of(value, lambda item: item)
     if len(pair) != 2:
         raise ValueError(f"expected a key and what it has, got {shown(value)}")
     return read_name(pair[0]), _node(pair[1], depth)

@@ -45,10 +45,10 @@ def parts_from_json(value: Json) -> Parts:
     call = call_from_json(value, None, None)
     state = state_from_json(value)
     parts = Parts(get(value, "name", read_name), part_rows, get(value, "report", report_from_json), call, state)
-    for side, word in ((1, "inputs"), (2, "outputs")):
-        numbers = sorted(number for row in part_rows for number in row[side])
-        if numbers != list(range(len(numbers))):
-            raise ValueError(f"each of the program's {word} must be in one part")
+    for side, side_name in ((1, "inputs"), (2, "outputs")):
+        indices = sorted(index for row in part_rows for index in row[side])
+        if indices != list(range(len(indices))):
+            raise ValueError(f"each of the program's {side_name} must be in one part")
     if len(part_rows) < 2:
         raise ValueError("a program on several meshes needs at least two parts")
     return parts
@@ -133,7 +133,7 @@ def _binding_faults(manifest: Manifest) -> Iterator[str]:
         result = manifest.outputs[binding.donated_to or 0]
         if (binding.type, binding.sharding) != (result.type, result.sharding):
             yield f"'{binding.name}' is donated to '{result.name}' of another type or sharding"
-    for number, binding in enumerate((*manifest.inputs, *manifest.outputs)):
+    for index, binding in enumerate((*manifest.inputs, *manifest.outputs)):
         if binding.buffer >= len(manifest.plan.buffers):
             yield f"'{binding.name}' has no buffer {binding.buffer}"
             return
@@ -143,7 +143,7 @@ def _binding_faults(manifest: Manifest) -> Iterator[str]:
         yield from (
             f"'{binding.name}': {fault.message}" for fault in binding.sharding.faults(binding.type.sizes, manifest.mesh)
         )
-        is_global = manifest.arguments == "global" and number < len(manifest.inputs)
+        is_global = manifest.arguments == "global" and index < len(manifest.inputs)
         sizes = binding.type.sizes
         if binding.local_shape != (sizes if is_global else binding.sharding.local_shape(sizes, manifest.mesh)):
             yield f"'{binding.name}' of type {binding.type} does not have local shape {binding.local_shape} on each device"
@@ -168,7 +168,7 @@ def _type(v: Any) -> TensorType:
 
 
 def _read_any_list(value: Any) -> list[Any]:
-    return list(each_of(value, lambda each: each))
+    return list(each_of(value, lambda item: item))
 
 
 def _steps(v: Any, kernels: Mapping[str, Graph], inputs: tuple[int, ...], outputs: tuple[int, ...], depth: int = 0) -> Schedule:  # fmt: skip

@@ -38,7 +38,7 @@ class Part:
         """Return the byte offset of a buffer in the memory of each rank."""
         return self.frame.address(buffer, self.frame.ranks[0]) - BASE
 
-    def place_of_result(self, buffer: int) -> int:
+    def offset_of_result(self, buffer: int) -> int:
         kept = self.kept.get(buffer)
         return self.place(buffer) if kept is None else kept[self.frame.ranks[0]] - BASE
 
@@ -89,21 +89,21 @@ def put_results(table: Words, module: LoadedModule, parts: Sequence[Part]) -> No
     indexed_bindings = _bindings_in_order(module, parts, 2)
     table.put(len(indexed_bindings))
     for part_index, binding in indexed_bindings:
-        _put_tensor(table, part_index, parts[part_index], binding, parts[part_index].place_of_result(binding.buffer))
+        _put_tensor(table, part_index, parts[part_index], binding, parts[part_index].offset_of_result(binding.buffer))
         _put_shards(table, result_shards(parts[part_index].module.manifest, binding))
 
 
 def _bindings_in_order(module: LoadedModule, parts: Sequence[Part], side: int) -> list[tuple[int, Binding]]:
     """Return the arguments (`side` 1) or results (`side` 2) in the program's order, each with the index of its part."""
-    own = [part.module.manifest.inputs if side == 1 else part.module.manifest.outputs for part in parts]
+    part_bindings = [part.module.manifest.inputs if side == 1 else part.module.manifest.outputs for part in parts]
     if not isinstance(module, LoadedProgram):
-        return [(0, binding) for binding in own[0]]
-    rows = [
-        (place, (number, binding))
-        for number, row in enumerate(module.described.parts)
-        for place, binding in zip((row[1], row[2])[side - 1], own[number], strict=True)
+        return [(0, binding) for binding in part_bindings[0]]
+    indexed_bindings = [
+        (position, (part_index, binding))
+        for part_index, row in enumerate(module.described.parts)
+        for position, binding in zip((row[1], row[2])[side - 1], part_bindings[part_index], strict=True)
     ]
-    return [binding for _, binding in sorted(rows, key=lambda row: row[0])]
+    return [binding for _, binding in sorted(indexed_bindings, key=lambda row: row[0])]
 
 
 def _put_tensor(table: Words, part_index: int, part: Part, binding: Binding, offset: int) -> None:

@@ -108,9 +108,9 @@ class RecordingDriver:
         return _DONE, 0
 
     def cuStreamCreateWithPriority(self, flags: int, priority: int) -> Outcome:
-        number = self._stream_counts.get(self._current, 0)
-        self._stream_counts[self._current] = number + 1
-        return _DONE, 1 + self._current * STREAMS + number
+        index = self._stream_counts.get(self._current, 0)
+        self._stream_counts[self._current] = index + 1
+        return _DONE, 1 + self._current * STREAMS + index
 
     def cuMemAlloc(self, nbytes: int) -> Outcome:
         start = self.used.get(self._current, 0)
@@ -127,9 +127,9 @@ class RecordingDriver:
 
     def cuEventCreate(self, flags: int) -> Outcome:
         """Return the index of a new event within its rank. All ranks create their events in the same order."""
-        number = self.events.get(self._current, 0)
-        self.events[self._current] = number + 1
-        return _DONE, number
+        index = self.events.get(self._current, 0)
+        self.events[self._current] = index + 1
+        return _DONE, index
 
     def cuEventRecord(self, event: int, stream: int) -> Outcome:
         self._tape.add(stream, Op.RECORD, event)
@@ -163,12 +163,12 @@ class RecordingNccl:
         return _DONE, Comm(0, rank)
 
     def ncclCommSplit(self, comm: Comm, color: int, key: int, name: str) -> Outcome:
-        number = self._splits.get(comm.rank, 0)
-        self._splits[comm.rank] = number + 1
-        if number == len(self._tape.splits):
+        index = self._splits.get(comm.rank, 0)
+        self._splits[comm.rank] = index + 1
+        if index == len(self._tape.splits):
             self._tape.splits.append({})
-        self._tape.splits[number][comm.rank] = (color, key)
-        return _DONE, Comm(number + 1, comm.rank)
+        self._tape.splits[index][comm.rank] = (color, key)
+        return _DONE, Comm(index + 1, comm.rank)
 
     def ncclGroupStart(self) -> Outcome:
         self._tape.open_group()

@@ -24,9 +24,9 @@ def argument_shards(manifest: Manifest, binding: Binding) -> Iterator[Record]:
     dtype = binding.type.dtype
     for rank in range(manifest.mesh.size):
         box, constant = _argument_box(manifest, binding, rank), None
-        for axis, kind in reversed(binding.sharding.partial):
+        for axis, reduction in reversed(binding.sharding.partial):
             if manifest.arguments != "global" and manifest.mesh.coordinate(rank, axis):
-                constant = neutral(kind, dtype)
+                constant = neutral(reduction, dtype)
                 break
         filler = np.zeros((), binding.type.numpy_dtype) if constant is None else constant
         yield (ARRAY if constant is None else CONSTANT, *_pattern(poison(dtype)), *_pattern(filler), *box)
@@ -57,11 +57,11 @@ def _argument_box(manifest: Manifest, binding: Binding, rank: int) -> Record:
     if manifest.arguments == "global":
         return tuple(_flat_words([(0, 0, size) for size in shape]))
     halo = sharding.halo or ((0, 0),) * sharding.rank
-    rows: list[tuple[int, int, int]] = []
+    dims: list[tuple[int, int, int]] = []
     for dim, (start, stop) in enumerate(sharding.ranges(shape, mesh, rank)):
         origin = sharding.core(dim, shape[dim], mesh, rank)[0] - halo[dim][0]
-        rows.append((start, start - origin, stop - start))
-    return tuple(_flat_words(rows))
+        dims.append((start, start - origin, stop - start))
+    return tuple(_flat_words(dims))
 
 
 def _owned(manifest: Manifest, binding: Binding, rank: int) -> Iterator[tuple[int, int, int]]:
@@ -71,8 +71,8 @@ def _owned(manifest: Manifest, binding: Binding, rank: int) -> Iterator[tuple[in
         yield start, sharding.halo[dim][0] if sharding.halo else 0, stop - start
 
 
-def _flat_words(rows: Sequence[tuple[int, int, int]]) -> list[int]:
-    return [word for row in rows for word in row]
+def _flat_words(records: Sequence[tuple[int, int, int]]) -> list[int]:
+    return [word for record in records for word in record]
 
 
 def _pattern(element: np.ndarray[Any, Any]) -> tuple[int, int]:

@@ -41,8 +41,8 @@ def native_members(module: LoadedModule) -> dict[str, bytes]:
     api, files, added, body = RecordingApi(), Files(), dict[str, bytes](), Words()
     recorders = _record_parts(module, api)
     parts = [
-        Part(part, f"parts/{number:02}/" if len(module.parts) > 1 else "", recorder.frame, recorder.kept)
-        for number, (part, recorder) in enumerate(zip(module.parts, recorders, strict=True))
+        Part(part, f"parts/{part_index:02}/" if len(module.parts) > 1 else "", recorder.frame, recorder.kept)
+        for part_index, (part, recorder) in enumerate(zip(module.parts, recorders, strict=True))
     ]
     _put_functions(body, api, parts, files, added)
     _put_communicators(body, api, module.ranks)

@@ -112,12 +112,12 @@ def _read_bytes(opened: Any) -> int:
 
 
 def _names(value: Any) -> dict[str, None]:
-    return dict.fromkeys(name for row in read_table(value).values() for name in _array_names(row))
+    return dict.fromkeys(name for entry in read_table(value).values() for name in _array_names(entry))
 
 
-def _array_names(row: Any) -> Iterator[str]:
+def _array_names(entry: Any) -> Iterator[str]:
     """Yield the name of an entry if it is an array."""
-    kind = get(row, "value_metadata", lambda table: get(table, "value_type", read_text))
-    keys = get(row, "key_metadata", lambda keys: each_of(keys, lambda key: str(get(key, "key", lambda text: text))))
-    if kind in _ARRAYS:
+    value_type = get(entry, "value_metadata", lambda table: get(table, "value_type", read_text))
+    keys = get(entry, "key_metadata", lambda keys: each_of(keys, lambda key: str(get(key, "key", lambda text: text))))
+    if value_type in _ARRAYS:
         yield ".".join(keys)

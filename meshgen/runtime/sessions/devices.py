@@ -57,11 +57,11 @@ class Steps(Protocol):
 class Devices(Protocol):
     """The devices of a program's ranks."""
 
-    def allocate(self, kind: TensorType, ranks: Sequence[int], name: str) -> Shards: ...
+    def allocate(self, tensor_type: TensorType, ranks: Sequence[int], name: str) -> Shards: ...
     def write(self, shards: Shards, value_of: Callable[[int], Array]) -> None: ...
     def read(self, shard: Any) -> Array: ...
     def copy(self, target: Any, source: Any) -> None: ...
-    def bind(self, kind: TensorType, rank: int, given: Any) -> Any:
+    def bind(self, tensor_type: TensorType, rank: int, array: Any) -> Any:
         """Return a shard that uses the memory of an array on its device, without a copy.
 
         Returns None if its type, memory order, alignment or device does not fit.
@@ -76,8 +76,8 @@ class Devices(Protocol):
 class HostShard:
     """A host array in place of device memory."""
 
-    def __init__(self, rank: int, array: Array, kind: TensorType) -> None:
-        self.rank, self.array, self.type = rank, array, kind
+    def __init__(self, rank: int, array: Array, tensor_type: TensorType) -> None:
+        self.rank, self.array, self.type = rank, array, tensor_type
 
 
 class HostDevices:
@@ -86,8 +86,8 @@ class HostDevices:
     def __init__(self, launch_of: Callable[[Loaded], Launch]) -> None:
         self._launch_of = launch_of
 
-    def allocate(self, kind: TensorType, ranks: Sequence[int], name: str) -> list[HostShard]:
-        return [HostShard(rank, np.empty(kind.sizes, kind.numpy_dtype), kind) for rank in ranks]
+    def allocate(self, tensor_type: TensorType, ranks: Sequence[int], name: str) -> list[HostShard]:
+        return [HostShard(rank, np.empty(tensor_type.sizes, tensor_type.numpy_dtype), tensor_type) for rank in ranks]
 
     def write(self, shards: Sequence[HostShard], value_of: Callable[[int], Array]) -> None:
         for shard in shards:
@@ -99,10 +99,14 @@ class HostDevices:
     def copy(self, target: HostShard, source: HostShard) -> None:
         target.array[...] = source.array
 
-    def bind(self, kind: TensorType, rank: int, given: Any) -> HostShard | None:
-        if not isinstance(given, np.ndarray) or not given.flags.c_contiguous or not given.flags.writeable:
+    def bind(self, tensor_type: TensorType, rank: int, array: Any) -> HostShard | None:
+        if not isinstance(array, np.ndarray) or not array.flags.c_contiguous or not array.flags.writeable:
             return None
-        return HostShard(rank, given, kind) if (given.shape, given.dtype) == (kind.sizes, kind.numpy_dtype) else None
+        return (
+            HostShard(rank, array, tensor_type)
+            if (array.shape, array.dtype) == (tensor_type.sizes, tensor_type.numpy_dtype)
+            else None
+        )
 
     def steps(self, parts: Sequence[Loaded], inputs: Sequence[Bound]) -> HostSteps:
         return HostSteps(parts, [dict(buffers) for buffers in inputs], [self._launch_of(part) for part in parts], self)
@@ -129,17 +133,17 @@ class HostSteps:
     def run(self) -> None:
         post = Post()
         steps = [
-            rank_steps(part.manifest, self._placing(number), self._launches[number], post)
-            for number, part in enumerate(self._parts)
+            rank_steps(part.manifest, self._placing(part_index), self._launches[part_index], post)
+            for part_index, part in enumerate(self._parts)
         ]
-        for number, frames in enumerate(together(steps, post)):
-            self._keep(number, frames)
+        for part_index, frames in enumerate(together(steps, post)):
+            self._keep(part_index, frames)
 
     def rebind(self, part: int, buffer: int, shards: Shards) -> None:
         self._inputs[part][buffer] = shards
 
-    def _placing(self, number: int) -> Callable[[Frame, int], None]:
-        part, inputs = self._parts[number], self._inputs[number]
+    def _placing(self, part_index: int) -> Callable[[Frame, int], None]:
+        part, inputs = self._parts[part_index], self._inputs[part_index]
 
         def place(frame: Frame, rank: int) -> None:
             for buffer, value in part.constants.items():
@@ -149,24 +153,24 @@ class HostSteps:
 
         return place
 
-    def _keep(self, number: int, frames: Sequence[Frame]) -> None:
+    def _keep(self, part_index: int, frames: Sequence[Frame]) -> None:
         """Copy results to their arrays, and next values to the inputs."""
-        manifest = self._parts[number].manifest
+        manifest = self._parts[part_index].manifest
         for rank, frame in enumerate(frames):
-            for binding, shards in zip(manifest.outputs, self.outputs[number], strict=True):
+            for binding, shards in zip(manifest.outputs, self.outputs[part_index], strict=True):
                 shards[rank].array[...] = frame.view(binding.buffer)
             for argument, result in manifest.plan.donated.items():
-                self._inputs[number][argument][rank].array[...] = frame.view(result)
+                self._inputs[part_index][argument][rank].array[...] = frame.view(result)
 
-    def _ranks(self, number: int) -> range:
-        first = self._firsts[number]
-        return range(first, first + self._parts[number].manifest.mesh.size)
+    def _ranks(self, part_index: int) -> range:
+        first = self._firsts[part_index]
+        return range(first, first + self._parts[part_index].manifest.mesh.size)
 
 
 def _firsts(parts: Sequence[Loaded]) -> list[int]:
     """Return the global rank of each mesh's first device."""
     sizes = [part.manifest.mesh.size for part in parts]
-    return [sum(sizes[:number]) for number in range(len(sizes))]
+    return [sum(sizes[:index]) for index in range(len(sizes))]
 
 
 def _local_type(part: Loaded, buffer: int) -> TensorType:

@@ -50,7 +50,7 @@ class EntrySteps:
         self.passed: list[str] = []
         self.number = 0
         memory_reuse = {binding.name: binding.donated_to for binding in module.bindings}
-        results = {number: (layout, place) for number, layout, place in _results(module)}
+        results = {result_index: (layout, place) for result_index, layout, place in _results(module)}
         self._in_place: list[
             tuple[Slot, Layout]
         ] = []  # arguments whose next value the devices write to the argument's memory
@@ -60,14 +60,14 @@ class EntrySteps:
             slot = self._slots[binding.name] = slot_of(binding.name, binding.type)
             slot.in_layout(layout)
             self._argument_layouts[part, binding.buffer] = slot, layout
-            number, memory = self._next.get(binding.name), memory_reuse[binding.name]
-            if number is not None:
+            result_index, memory = self._next.get(binding.name), memory_reuse[binding.name]
+            if result_index is not None:
                 self.state.append(slot)
-                if number == memory:
+                if result_index == memory:
                     self._in_place.append((slot, layout))
                 else:
-                    slot.in_layout(results[number][0])
-                    self._moved.append((slot, *results[number]))
+                    slot.in_layout(results[result_index][0])
+                    self._moved.append((slot, *results[result_index]))
         types = {binding.name: binding.type for binding in module.bindings}
         self.structures = Structures(module.call, types) if module.call else None
 
@@ -86,10 +86,18 @@ class EntrySteps:
         self.passed = [name for name in names if not self._slots[name].is_held and self._slots[name] not in state]
         self._several = [pair for pair in self._argument_layouts.values() if len(pair[0].layouts) > 1]
         self._rewritten = [pair for pair in self._in_place if len(pair[0].layouts) > 1]
-        makers = {number: partial(self._result, layout, place) for number, layout, place in _results(self._module)}
+        makers = {
+            result_index: partial(self._result, layout, place) for result_index, layout, place in _results(self._module)
+        }
         next_value_results = {*self._next.values()}
-        self._results = {number: makers[number] for number in sorted(makers) if number not in next_value_results}
-        self._unread = {name: makers[number] for name, number in self._next.items() if name not in self._slots}
+        self._results = {
+            result_index: makers[result_index]
+            for result_index in sorted(makers)
+            if result_index not in next_value_results
+        }
+        self._unread = {
+            name: makers[result_index] for name, result_index in self._next.items() if name not in self._slots
+        }
         if self.structures:
             self.structures.settle(self.passed, next_value_results)
 
@@ -142,11 +150,11 @@ class EntrySteps:
             hint = "it is donated, so it stays between steps: set it once with session[name] = array"
             raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
 
-    def _result(self, layout: Layout, place: Place, number: int) -> ShardedArray:
+    def _result(self, layout: Layout, place: Place, step_number: int) -> ShardedArray:
         part, output = place
 
         def is_current() -> bool:
-            return self.number == number
+            return self.number == step_number
 
         return ShardedArray(layout, self._steps.outputs[part][output], self._devices, self._turns, is_current)
 
@@ -186,11 +194,11 @@ def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
 
 def _results(module: LoadedEntry) -> Iterator[tuple[int, Layout, Place]]:
     """Yield for each result its index in the program, its layout, and its mesh with the index of the result there."""
-    numbers = {b.name: number for number, b in enumerate(module.outputs)}
+    numbers = {b.name: result_index for result_index, b in enumerate(module.outputs)}
     for mesh_index, (part, first) in enumerate(_part_modules(module)):
-        for number, binding in enumerate(part.manifest.outputs):
+        for result_index, binding in enumerate(part.manifest.outputs):
             layout = Layout.of(binding, part.manifest, first, is_input=False)
-            yield numbers[binding.name], layout, (mesh_index, number)
+            yield numbers[binding.name], layout, (mesh_index, result_index)
 
 
 def next_values_of(module: LoadedEntry) -> dict[str, int]:

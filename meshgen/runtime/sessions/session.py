@@ -69,8 +69,8 @@ class Session:
     def __repr__(self) -> str:
         return f"Session({', '.join(map(repr, self._entries))}{', closed' if self._is_closed else ''})"
 
-    def _slot(self, name: str, kind: TensorType) -> Slot:
-        return self._slots.setdefault((name, kind), Slot(name, kind, self._devices))
+    def _slot(self, name: str, tensor_type: TensorType) -> Slot:
+        return self._slots.setdefault((name, tensor_type), Slot(name, tensor_type, self._devices))
 
     def _hold_weights(self, modules: Mapping[str, LoadedEntry], weights: Weights, *, ignore_extra: bool) -> None:
         """Copy the modules' stored weights and the weights that the caller passed to the devices."""
@@ -79,11 +79,11 @@ class Session:
             types.setdefault(name, []).append(kind)
         if isinstance(weights, Mapping):
             weights = leaves_by_name(self._structures(), weights)
-        self._aliases = {name: target for each in self._structures() for name, target in each.aliases.items()}
+        self._aliases = {name: target for item in self._structures() for name, target in item.aliases.items()}
         arguments = WeightArguments(types, [module.call for module in modules.values()])
         is_file = weights is not None and not isinstance(weights, Mapping)
         optional = {slot.name for entry in self._entries.values() for slot in entry.state}
-        optional |= {each.name for module in modules.values() for each in module.bindings if each.stored}
+        optional |= {item.name for module in modules.values() for item in module.bindings if item.stored}
 
         def missing(filled: Collection[str]) -> list[str]:
             begun = (group for group in arguments.structures if any(name in filled for name in group))
@@ -95,7 +95,7 @@ class Session:
             hint="add them to the files, or give all weights as a dict by name",
         )  # fmt: skip
         for module in modules.values():
-            for binding in (each for each in module.bindings if each.stored and each.name not in arrays):
+            for binding in (item for item in module.bindings if item.stored and item.name not in arrays):
                 self._slots[binding.name, binding.type].hold(module.weight(binding.name))
         for name, array in arrays.items():
             self._slots[name, _type_of(array)].hold(array)
@@ -245,8 +245,10 @@ class Session:
         """
         slots = [slot for slot in self._slots_named(name) if len(slot.layouts) == 1 and slot.takes(arrays)]
         if len(slots) != 1:
-            have = ", ".join(str(layout.local_type) for slot in self._slots_named(name) for layout in slot.layouts)
-            text = f"'{name}' is {have} on each rank: give one such array per rank"
+            local_types = ", ".join(
+                str(layout.local_type) for slot in self._slots_named(name) for layout in slot.layouts
+            )
+            text = f"'{name}' is {local_types} on each rank: give one such array per rank"
             raise ArgumentError(Diagnostic("MG0601", text))
         (slot,) = slots
         shards, fits = slot.bind(arrays)

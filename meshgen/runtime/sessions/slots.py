@@ -22,8 +22,8 @@ class Slot:
     The value is current in at least one layout. Other layouts are updated on demand.
     """
 
-    def __init__(self, name: str, kind: TensorType, devices: Devices) -> None:
-        self.name, self.type, self._devices = name, kind, devices
+    def __init__(self, name: str, tensor_type: TensorType, devices: Devices) -> None:
+        self.name, self.type, self._devices = name, tensor_type, devices
         self.layouts: dict[Layout, Shards] = {}
         self.is_held = False  # whether it is a weight, which callers do not pass
         self._current: set[Layout] = set()  # the layouts that have the current value

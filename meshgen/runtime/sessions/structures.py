@@ -36,10 +36,10 @@ class Structures:
         """Return the aliases of arguments: alternative names of inputs."""
         return self._call.aliases
 
-    def settle(self, passed: Iterable[str], taken: Iterable[int]) -> None:
+    def settle(self, passed: Iterable[str], next_values: Iterable[int]) -> None:
         """Set the arguments that callers pass, and the results that callers do not get because they are next values."""
         self._step = self._call.storing(self._names - {*passed})
-        next_value_results = {*taken}
+        next_value_results = {*next_values}
         self._result = (
             without(self._call.result, lambda slot: slot.number in next_value_results) if self._call.result else None
         )
@@ -96,42 +96,42 @@ class Structures:
         value = self.unread.get(slot.name)
         return value.numpy() if isinstance(value, ShardedArray) else value
 
-    def results(self, made: Mapping[int, Any]) -> Any:
+    def results(self, arrays: Mapping[int, Any]) -> Any:
         """Return a step's results in their structure, without the results that are next values of arguments.
 
-        `made` has the results by index.
+        `arrays` has the results by index.
         """
         if self._call.result is None:
-            values = tuple(made.values())
+            values = tuple(arrays.values())
             return values if len(values) > 1 else values[0] if values else None
         node = self._result
-        return None if node is None else rebuilt(node, lambda slot: made[slot.number or 0], self._makers)
+        return None if node is None else rebuilt(node, lambda slot: arrays[slot.number or 0], self._makers)
 
-    def _leaves(self, signature: Signature, found: Found) -> dict[str, Any]:
-        faults = [Diagnostic("MG0601", text, hint=f"the arguments are {signature}") for text in found.faults]
+    def _leaves(self, signature: Signature, assignment: Found) -> dict[str, Any]:
+        faults = [Diagnostic("MG0601", text, hint=f"the arguments are {signature}") for text in assignment.faults]
         arrays: dict[str, Any] = {}
-        for slot, given in found.pairs:
+        for slot, leaf in assignment.pairs:
             if slot.number is not None:
                 try:
-                    arrays[slot.name] = self._array(slot, given)
+                    arrays[slot.name] = self._array(slot, leaf)
                 except NoArrayError as error:
                     faults.append(Diagnostic("MG0601", f"argument '{slot.name}' is {error.what}", hint=error.hint))
         if faults:
             raise ArgumentError(*faults)
         return arrays
 
-    def _array(self, slot: Slot, given: Any) -> Any:
-        if isinstance(given, ShardedArray):
-            return given
-        value = given if is_number_or_key(given) else on_host(given)
+    def _array(self, slot: Slot, leaf: Any) -> Any:
+        if isinstance(leaf, ShardedArray):
+            return leaf
+        value = leaf if is_number_or_key(leaf) else on_host(leaf)
         return argument_array(value, self._types[slot.name], slot.key, self._call.narrows)
 
 
-def leaves_by_name(structures: Iterable[Structures], given: Mapping[str, Any]) -> dict[str, Any]:
+def leaves_by_name(structures: Iterable[Structures], weights: Mapping[str, Any]) -> dict[str, Any]:
     """Return the weights by input name, with structures replaced by their leaves."""
     structure_list = list(structures)
     arrays: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in weights.items():
         leaf_maps = [
             leaves
             for structure in structure_list

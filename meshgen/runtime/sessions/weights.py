@@ -76,8 +76,8 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
     if isinstance(given, Mapping):
         return given
     paths: Any = given
-    if isinstance(paths, list | tuple) and all(isinstance(each, str | Path) for each in cast("list[Any]", paths)):
-        return WeightFiles([path_of(each) for each in cast("list[Any]", paths)])
+    if isinstance(paths, list | tuple) and all(isinstance(item, str | Path) for item in cast("list[Any]", paths)):
+        return WeightFiles([path_of(item) for item in cast("list[Any]", paths)])
     if not isinstance(given, str | Path):
         hint = 'give the path of a .safetensors file, or {"w": array}'
         raise ArgumentError(
@@ -201,13 +201,13 @@ def _extra_faults(holder: str, arguments: WeightArguments, extra: Sequence[str])
     return [Diagnostic("MG0601", text, hint=hint)]
 
 
-def _holder(given: Weights) -> str:
+def _holder(weights: Weights) -> str:
     """Return the start of a sentence about the weights: subject and verb."""
-    if given is None or isinstance(given, Mapping):
+    if weights is None or isinstance(weights, Mapping):
         return "the weights have"
-    if isinstance(given, str | Path):
-        return f"'{given}' has"
-    names = [f"'{path}'" for path in given]
+    if isinstance(weights, str | Path):
+        return f"'{weights}' has"
+    names = [f"'{path}'" for path in weights]
     return f"{listed(names)} have"
 
 
