@@ -37,12 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="print the program to stderr after this pass or stage, where it changed something; `all` for every one",
     )
+    parser.add_argument(
+        "--dialect",
+        choices=("meshgen", "upstream"),
+        default="meshgen",
+        help="what the program is printed in: `upstream` is what mlir-opt of LLVM 22 reads, up to stage partition",
+    )
     parser.add_argument("--list-passes", action=_ListPasses, nargs=0, help="list all passes and exit")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="default: stdout")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
     from meshgen.mlir.text import print_text
+    from meshgen.mlir.upstream.module import print_upstream
 
     chosen, timing = CompileOptions(**chosen_options(options, OF_PROGRAM)), Timing()
     names = [name for name in options.passes.split(",") if name]
@@ -61,7 +68,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
                 context.changed(name, module)
             else:
                 module = run_pass(name, module, context)
-    text = print_text(module)
+    text = print_upstream(module) if options.dialect == "upstream" else print_text(module)
     if options.output != "-":
         write_text(Path(options.output), text)
     else:

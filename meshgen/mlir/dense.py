@@ -190,22 +190,22 @@ def _unpack_bits(raw: bytes, count: int) -> bytes:
 def _literal(raw: bytes | memoryview, dtype: str, shape: Sequence[int]) -> str:
     elements = np.frombuffer(raw, DTYPES[dtype])
     if len(elements) == 1:
-        text = _element_text(elements[0], dtype)
+        text = element_text(elements[0], dtype)
         return text if math.prod(shape) != 1 or not shape else "[" * len(shape) + text + "]" * len(shape)
     if len(elements) > _HEX_FROM and dtype != "i1":
         return f'"0x{raw.hex().upper()}"'
-    texts = [_element_text(element, dtype) for element in elements]
+    texts = [element_text(element, dtype) for element in elements]
     for size in reversed(shape):
         texts = ["[" + ", ".join(texts[i : i + size]) + "]" for i in range(0, len(texts), max(size, 1))]
     return texts[0] if texts else ""
 
 
-def _element_text(element: Any, dtype: str) -> str:
+def element_text(element: Any, dtype: str) -> str:
     """Return text that parses back to exactly this element, in MLIR's short form if that is exact."""
     if dtype == "i1":
         return "true" if element else "false"
     if is_complex(dtype):
-        return f"({_element_text(element.real, real_dtype(dtype))}, {_element_text(element.imag, real_dtype(dtype))})"
+        return f"({element_text(element.real, real_dtype(dtype))}, {element_text(element.imag, real_dtype(dtype))})"
     if not is_float(dtype):
         return str(int(element))
     number = float(element)

@@ -1,7 +1,4 @@
-"""Upstream operations grouped by their textual form.
-
-They are parsed but never printed; importers define their semantics.
-"""
+"""Upstream operations grouped by their textual form; importers define their semantics."""
 
 from __future__ import annotations
 

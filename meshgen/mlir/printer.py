@@ -39,9 +39,9 @@ class TextPrinter:
         self.resources = resources
         self.mesh = module.mesh  # the mesh of nodes and shardings that name none
         self.newline = "\n" + "  " * depth
-        self._enter(Graph(""))
+        self.enter(Graph(""))
 
-    def _enter(self, graph: Graph) -> None:
+    def enter(self, graph: Graph) -> None:
         """Reset the name tables: names are unique within one function."""
         self._names: dict[Value, str] = {}
         self._taken: set[str] = set()
@@ -95,7 +95,7 @@ class TextPrinter:
         write = self.dialects.writers[node.op]
         if not self.module.meshes:
             return write(self, node)
-        with self.over(self._mesh_of_node(node)):
+        with self.over(self.mesh_of_node(node)):
             return write(self, node)
 
     def attributes(self, node: Node, operation_attributes: Mapping[str, str] | None = None) -> str:
@@ -133,7 +133,7 @@ class TextPrinter:
         `head` is the text up to the name, `arguments` the printed attributes of each argument, and `results` the result
         types.
         """
-        self._enter(graph)
+        self.enter(graph)
         texts = [
             f"{self.argument(value)}{attributes_text}"
             for value, attributes_text in zip(graph.inputs, arguments, strict=True)
@@ -155,7 +155,7 @@ class TextPrinter:
         finally:
             self.mesh = outer
 
-    def _mesh_of_node(self, node: Node) -> Mesh:
+    def mesh_of_node(self, node: Node) -> Mesh:
         """Return the mesh that a node's shardings name: first those of the results, then those of the operands."""
         shardings = (value.sharding for value in (*node.results, *node.operands))
         return self.mesh_of(next((sharding for sharding in shardings if sharding and sharding.mesh), Sharding(())))

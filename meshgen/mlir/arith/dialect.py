@@ -1,4 +1,4 @@
-"""The dialects arith, math, index and affine, which share the importer of element-wise operations. Read, never printed."""
+"""The dialects arith, math, index and affine, which share the importer of element-wise operations. `mlir/upstream` prints them."""
 
 from __future__ import annotations
 

@@ -91,6 +91,8 @@ def _cast(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
     (value,), name = operands, mnemonic(op)
     dtype = builder.importer.type(op.results[0]).dtype
     source = value.type.dtype
+    if name == "index_cast" and (counted := _iota_as(builder, value, dtype)) is not None:
+        return counted
     if name == "bitcast":
         return builder.bits(value, dtype)
     # truncation keeps the last bit; it does not compare with 0
@@ -103,6 +105,14 @@ def _cast(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
     if name in ("extsi", "sitofp", "index_cast") and source == "i1":  # a set signed bit is -1
         return builder.apply("negate", builder.convert(value, dtype))
     return builder.convert(value, dtype)
+
+
+def _iota_as(builder: Builder, value: Value, dtype: str) -> Value | None:
+    """Numbers of loops in another element type, counted in that; None for other values."""
+    producer = next((node for node in reversed(builder.importer.graph.nodes) if value in node.results), None)
+    if producer is None or producer.op != "iota":
+        return None
+    return builder.lazy("iota", [], TensorType(value.type.shape, dtype), dim=producer.attrs.dim)
 
 
 def predicate_of(op: Operation) -> str:

@@ -61,10 +61,6 @@ def _is_normal(builder: Builder, x: Value) -> Value:
     return builder.apply("and", finite, builder.compare("GE", size, least))
 
 
-def _is_finite(builder: Builder, x: Value) -> Value:
-    return builder.compare("LT", builder.apply("abs", x), _scalar(builder, float("inf"), x))
-
-
 def _is_infinite(builder: Builder, x: Value) -> Value:
     return builder.compare("EQ", builder.apply("abs", x), _scalar(builder, float("inf"), x))
 
@@ -153,7 +149,7 @@ FUNCTIONS: dict[str, Function] = {
     "clampf": one(lambda b, x, low, high: b.apply("minimum", b.apply("maximum", x, low), high)),
     "isnan": one(lambda b, x: b.compare("NE", x, x)),
     "isinf": one(_is_infinite),
-    "isfinite": one(_is_finite),
+    "isfinite": one(lambda b, x: b.apply("is_finite", x, dtype="i1")),
     "isnormal": one(_is_normal),
     "sincos": lambda b, operands: [b.apply("sine", *operands), b.apply("cosine", *operands)],
     "floordivsi": one(_floor_div),

@@ -1,4 +1,4 @@
-"""The dialect linalg: structured and named operations. Read, never printed."""
+"""The dialect linalg: structured and named operations. Read here; `mlir/upstream` prints it."""
 
 from __future__ import annotations
 

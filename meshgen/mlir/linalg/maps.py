@@ -82,7 +82,10 @@ def read(builder: Builder, value: Value, expressions: Sequence[AffineExpr], size
     """Return the elements that a map reads, over the loops that it depends on. Raises UnreadableMap."""
     lines = linear_indices_of(expressions, sizes)
     plain = [line.loop for line in lines if line is not None and line.loop is not None]
-    if len(plain) == len(lines) == len(set(plain)):
+    is_whole = all(
+        None in (size, sizes[loop]) or size == sizes[loop] for size, loop in zip(value.type.shape, plain, strict=False)
+    )
+    if len(plain) == len(lines) == len(set(plain)) and is_whole:
         return Spread(value, tuple(plain))
     if None in sizes or None in value.type.shape:
         raise UnreadableMap("reads indices that cannot be computed while sizes are unknown")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
-from meshgen.ir.graph import Value
+from meshgen.errors import Diagnostic
+from meshgen.ir.attributes.table import attributes_of
+from meshgen.ir.graph import Node, Value
 from meshgen.mlir.arith.payload import Builder, all_computed
-from meshgen.mlir.attributes import integers, string_of
+from meshgen.mlir.attributes import integers, string_of, strings
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.named_forms import (
@@ -24,6 +27,7 @@ from meshgen.mlir.linalg.named_forms import (
 from meshgen.mlir.linalg.operations import CONTRACTIONS, ELEMENTWISE, WINDOWS
 from meshgen.mlir.linalg.structured import explicit_maps, input_count, structured
 from meshgen.mlir.spread import transposed
+from meshgen.ops.precision import PRECISIONS
 
 
 def _operand_element_types(op: Operation) -> list[Attribute]:
@@ -112,11 +116,18 @@ def import_body(importer: Importer, op: Operation) -> None:
         structured(importer, op, op.regions[0].block, maps, count)
         return
     word = string_of(op.properties.get("combiner"))
-    if word not in SCALAR_OPERATIONS or word.startswith("arith.cmp"):
+    if word not in SCALAR_OPERATIONS:
         raise Refused("MG0103", f"the combining operation '{word}' is not supported")
     takes = slice(None) if op.name == "linalg.reduce" else slice(count)
-    name = word.partition(".")[2]
-    _import_with_body(importer, op, maps, lambda scalars, arguments: scalars.apply(name, *arguments[takes]))
+    name, attributes = word.partition(".")[2], op.properties.get("combiner_attributes")
+    properties = attributes.data if isinstance(attributes, DictionaryAttr) else {}
+    kind = _operand_element_types(op)[-1]
+    _import_with_body(
+        importer,
+        op,
+        maps,
+        lambda scalars, arguments: scalars.apply(name, *arguments[takes], result=kind, properties=properties),
+    )
 
 
 def _import_with_body(importer: Importer, op: Operation, maps: Sequence[AffineMap], body: Write) -> None:
@@ -138,7 +149,20 @@ def _softmax(b: Builder, value: Value, _: Value) -> Value:
     return b.apply("divide", powers, along("add", powers))
 
 
+def _read_precision(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """Read `precision = ["DEFAULT", "DEFAULT"]` on a product, which upstream does not have: its products are exact."""
+    if "precision" not in node.attrs.given:
+        return
+    words = strings(attribute)
+    if len(words) != 2 or any(word not in PRECISIONS.values() for word in words):
+        message = f"{node.op}: the precision must be one of {', '.join(PRECISIONS.values())} per operand"
+        importer.reading.faults.append(Diagnostic("MG0104", message, node.loc))
+        return
+    node.attrs = attributes_of(node.op, {**node.attrs.given, "precision": words})
+
+
 PART = Dialect(
+    node_attrs={"precision": _read_precision},
     importers={
         "linalg.reduce": import_body,
         "linalg.map": import_body,
@@ -148,5 +172,5 @@ PART = Dialect(
         **{each.name: import_contraction for each in CONTRACTIONS},
         **{each.name: import_convolution for each in WINDOWS},
         **{each.name: import_elementwise for each in ELEMENTWISE},
-    }
+    },
 )

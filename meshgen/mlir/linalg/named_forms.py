@@ -6,7 +6,7 @@ Maps are written with one letter per loop: `mk, kn -> mn`. In a convolution, the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float64Type, IndexType, IntegerType
@@ -46,7 +46,9 @@ class Scalars:
 
     block: Block
 
-    def apply(self, name: str, *operands: SSAValue, result: Attribute | None = None) -> SSAValue:
+    def apply(
+        self, name: str, *operands: SSAValue, result: Attribute | None = None, properties: Mapping[str, Attribute] = {}
+    ) -> SSAValue:
         """Append an operation of arith, math or else tosa, and return its result.
 
         Raises Refused if the operands violate its signature.
@@ -58,7 +60,7 @@ class Scalars:
         )
         if not operands:
             raise Refused("MG0104", f"{cls.name} needs at least one operand")
-        operation = cls.create(operands=operands, result_types=[result or operands[-1].type])
+        operation = cls.create(operands=operands, result_types=[result or operands[-1].type], properties=properties)
         if faults := cls.signature.faults(operation):
             raise Refused("MG0104", f"{operation.name} {faults[0]}")
         self.block.add_op(operation)

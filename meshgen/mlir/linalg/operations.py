@@ -1,6 +1,6 @@
 """The supported operations of linalg: `generic`, and named operations grouped by their textual form.
 
-They are parsed but never printed; the importers in `mlir/linalg` define their semantics.
+`mlir/linalg` defines their semantics; `mlir/upstream` prints them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,16 @@ from __future__ import annotations
 import re
 from typing import Self
 
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, StringAttr, TensorType, i32, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    i32,
+    i64,
+)
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Region, SSAValue
 
@@ -41,7 +50,9 @@ class Structured(TextOperation):
             if parser.parse_optional_keyword(name) is not None:
                 parser.parse_punctuation("=")
                 properties[name] = DenseArrayBase.from_list(i64, list(parser.parse_integers()))
-        attributes = parser.parse_optional_attr_dict()
+        known = {each.name for each in cls.signature.properties}
+        attributes = {name: properties.pop(name) for name in [*properties] if name not in known}
+        attributes |= parser.parse_optional_attr_dict()
         regions = _region(parser)
         results: list[Attribute] = [value.type for value in outputs if isinstance(value.type, TensorType)]
         if parser.parse_optional_punctuation("->") is not None:
@@ -56,7 +67,7 @@ class Structured(TextOperation):
         if cls.name in ("linalg.map", "linalg.reduce"):
             if parser.parse_optional_punctuation("{") is not None:
                 properties["combiner"] = StringAttr(parser.parse_identifier())
-                parser.parse_optional_attr_dict()
+                properties["combiner_attributes"] = DictionaryAttr(parser.parse_optional_attr_dict())
                 parser.parse_punctuation("}")
             return properties
         if parser.parse_optional_keyword("dimension") is not None:
@@ -160,6 +171,7 @@ class Relayout(TextOperation):
 
 
 _SEGMENTS = "operandSegmentSizes?: counts(2)"
+_COMBINER = "combiner?: string, combiner_attributes?: any"
 _LOOPS = f"{_SEGMENTS}, iterator_types?: array, cast?: any"
 _STEPS = f"{_SEGMENTS}, strides?: integers, dilations?: integers, cast?: any"
 CONTRACTIONS = define(Structured, "linalg", {
@@ -197,8 +209,8 @@ OPERATIONS = (
         f"(1, 1) -> 1 {{2 -> 1}}? <permutation: integers, {_SEGMENTS}>": "transpose",
         f"(1, 1) -> 1 {{2 -> 1}}? <dimensions: integers, {_SEGMENTS}>": "broadcast",
         f"(1, 1) -> 1 <dimension: integer, {_SEGMENTS}>": "softmax",
-        f"(n, 1) -> 1 {{_ -> 1}}? <combiner?: string, {_SEGMENTS}>": "map",
-        f"(1+n, 1+n) -> 1+n {{2+2n -> 1+n}}? <dimensions: integers, combiner?: string, {_SEGMENTS}>": "reduce",
+        f"(n, 1) -> 1 {{_ -> 1}}? <{_COMBINER}, {_SEGMENTS}>": "map",
+        f"(1+n, 1+n) -> 1+n {{2+2n -> 1+n}}? <dimensions: integers, {_COMBINER}, {_SEGMENTS}>": "reduce",
     }),
     *define(Generic, "linalg", {
         "(m, n) -> n {m+n -> n} <operandSegmentSizes: counts(2), indexing_maps: maps(m+n), iterator_types: array>": "generic",

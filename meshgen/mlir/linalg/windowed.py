@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from xdsl.ir import BlockArgument, SSAValue
 
 from meshgen.ir.graph import TensorType, Value
@@ -26,7 +27,7 @@ from meshgen.ops.precision import EXACT
 @dataclass(frozen=True)
 class Window:
     """A windowed dim, read at `offset + stride * outer + dilation * inner`: `outer` is a loop of the result, `inner` a
-    reduced one.
+    reduced one. `low` and `high` count padding before and after the dim, which the operand does not contain.
     """
 
     dim: int
@@ -35,6 +36,8 @@ class Window:
     stride: int
     dilation: int
     offset: int
+    low: int = 0
+    high: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,11 +118,35 @@ def _cropped_dims(
 
 
 def _padding(window: Window, size: int, sizes: Sequence[int | None]) -> tuple[int, int]:
-    """Return negative padding that crops the operand so that the number of windows is the size of the outer loop."""
+    """Return the padding of a dim of `size` elements.
+
+    It is negative where the window would otherwise take more steps than the outer loop, so that it crops the operand.
+    """
     outer, inner = sizes[window.outer] or 0, sizes[window.inner] or 0
     reach = window.offset + (outer - 1) * window.stride + (inner - 1) * window.dilation + 1
-    unread = size - reach
-    return -window.offset, -unread if unread >= window.stride else 0
+    unread = size + window.low + window.high - reach
+    return window.low - window.offset, window.high - (unread if unread >= window.stride else 0)
+
+
+def without_pad(builder: Builder, operand: WindowedOperand, number: float) -> WindowedOperand:
+    """Replace the result of a `pad` with `number` by its operand, and turn the padding into padding of the windows."""
+    producers = {result: node for node in builder.importer.graph.nodes for result in node.results}
+    pad = producers.get(operand.value)
+    if (
+        pad is None
+        or pad.op != "pad"
+        or any((*pad.attrs.interior, *(n < 0 for n in (*pad.attrs.low, *pad.attrs.high))))
+    ):
+        return operand
+    fill = producers.get(pad.operands[1])
+    if fill is None or fill.op != "constant" or np.asarray(fill.attrs.value).item() != number:
+        return operand
+    dims: list[int | Window] = []
+    for dim, low, high in zip(operand.dims, pad.attrs.low, pad.attrs.high, strict=True):
+        if isinstance(dim, int) and (low or high):
+            return operand
+        dims.append(dim if isinstance(dim, int) else replace(dim, low=low, high=high))
+    return WindowedOperand(pad.operands[0], tuple(dims))
 
 
 def folded_windows(structure: Structure, kind: str, term: SSAValue, out_loops: Loops, prepare: Callable[[Value], Value]
@@ -134,7 +161,9 @@ def folded_windows(structure: Structure, kind: str, term: SSAValue, out_loops: L
     read_loops = {*operand.plain, *(loop for w in operand.windows for loop in (w.outer, w.inner))}
     if any(size != 1 for loop, size in enumerate(sizes) if loop not in read_loops) or not set(out_loops) <= read_loops:
         return None
-    plain = reduced(builder, Spread(prepare(operand.value), operand.loops), kind, out_loops)
+    fill = neutral(kind, operand.value.type.dtype).item()
+    operand = without_pad(builder, WindowedOperand(prepare(operand.value), operand.dims), fill)
+    plain = reduced(builder, Spread(operand.value, operand.loops), kind, out_loops)
     value = plain.value
     attrs = {name: [1] * value.type.rank for name in ("window_dimensions", "window_strides", "window_dilations")}
     low, high = [0] * value.type.rank, [0] * value.type.rank
@@ -178,6 +207,8 @@ def _convolution(builder: Builder, operand: WindowedOperand, kernel: Spread, siz
         return None
     shared = [loop for loop in operand.plain if loop in kernel.loops]
     groups, summed = [x for x in shared if x in out_loops], [x for x in shared if x not in out_loops]
+    operand = without_pad(builder, operand, 0)
+    windows = operand.windows
     image = reduced(builder, Spread(operand.value, operand.loops), "add", [*shared, *out_loops])  # fmt: skip
     kernel = reduced(builder, kernel, "add", [*shared, *out_loops, *inner])
     missing = [loop for loop in inner if loop not in kernel.loops]

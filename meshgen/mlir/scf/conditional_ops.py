@@ -26,12 +26,14 @@ class IfOp(scf.IfOp):
 
 
 class IndexSwitchOp(scf.IndexSwitchOp):
-    """The op `scf.index_switch %i -> type case 0 {...} default {...}`."""
+    """The op `scf.index_switch %i -> type, type case 0 {...} default {...}`."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         index, attributes = parser.parse_operand(IndexType()), parser.parse_optional_attr_dict()
-        types = result_types(parser)
+        types = list(result_types(parser))
+        while types and parser.parse_optional_punctuation(","):
+            types.append(parser.parse_type())
         numbers, regions = list[int](), list[Region]()
         while parser.parse_optional_keyword("case"):
             numbers.append(parser.parse_integer())

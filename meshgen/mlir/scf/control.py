@@ -95,11 +95,21 @@ def branch(importer: Importer, op: Operation, kind: str, decides: Value, graphs:
 
 
 def import_switch(importer: Importer, op: Operation) -> None:
-    """Convert to a `case` whose branches are the default, then the cases in order."""
+    """Convert to a `case` whose branches are the default, then the cases in order.
+
+    A switch over the cases 0, 1, ... of an i32 is a `case` with the default as its last branch, which any other number selects.
+    """
     assert isinstance(op, scf.IndexSwitchOp)
     if not op.results:
         return
     builder, value = Builder(importer, op), importer.value(op.arg)
+    source = next(
+        (node.operands[0] for node in importer.graph.nodes if value in node.results and node.op == "convert"), None
+    )
+    if source and source.type.dtype == "i32" and list(op.cases.get_values()) == list(range(len(op.case_regions))):
+        graphs, captured = importer.blocks([region.block for region in (*op.case_regions, op.default_region)])
+        branch(importer, op, "case", source, graphs, importer.values(captured))
+        return
     branch_index = builder.constant(0, TensorType((), "i32"))
     for position, case in enumerate(op.cases.get_values()):
         is_case = builder.compare("EQ", value, builder.constant(int(case), value.type))

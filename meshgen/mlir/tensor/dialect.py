@@ -1,6 +1,6 @@
 """The dialect tensor, and operations of bufferization and ml_program that programs on tensors contain.
 
-Read, never printed.
+`mlir/upstream` prints operations of tensor.
 """
 
 from __future__ import annotations

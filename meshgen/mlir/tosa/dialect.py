@@ -1,4 +1,4 @@
-"""The dialect tosa. Read, never printed."""
+"""The dialect tosa. Read here; `mlir/upstream` prints it."""
 
 from __future__ import annotations
 

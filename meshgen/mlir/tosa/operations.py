@@ -1,4 +1,4 @@
-"""The supported operations of tosa, grouped by their textual form. Read, never printed."""
+"""The supported operations of tosa, grouped by their textual form."""
 
 from __future__ import annotations
 

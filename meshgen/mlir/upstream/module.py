@@ -1,0 +1,122 @@
+"""Whole programs in upstream's dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from meshgen.errors import Diagnostic, ProgramError
+from meshgen.ir.graph import Annotation, Module, Node, Value
+from meshgen.mlir.literals import one_or_list, symbol
+from meshgen.mlir.printer import tensor_text
+from meshgen.mlir.shard.grid import grid_text
+from meshgen.mlir.upstream import control, elementwise, lookup, movement, shardings, structured, windows
+from meshgen.mlir.upstream.printer import PLANNED, Inexpressible, UpstreamPrinter, Write, signless
+from meshgen.mlir.upstream.shardings import PARTIAL, said_of
+from meshgen.spec import Sharding
+
+STAGES = ("import", *PLANNED, "partition")
+WRITERS: dict[str, Write] = {
+    **elementwise.WRITERS,
+    **structured.WRITERS,
+    **movement.WRITERS,
+    **windows.WRITERS,
+    **lookup.WRITERS,
+    **control.WRITERS,
+    **shardings.WRITERS,
+}
+
+
+def print_upstream(module: Module) -> str:
+    """Return the text of a program in the dialects of LLVM 22, with its shardings as operations.
+
+    Up to stage `optimize` the program is the global one. At stage `import` it has the user's annotations, after it those of
+    the plan: of each operand and each result. At stage `partition` it is the program of a device. Donated arguments, names
+    of axes' networks and reasons are not in it. Raises ProgramError, MG0103, with all nodes that cannot be expressed.
+    """
+    if module.stage not in STAGES or module.parts:
+        what = f"a program at stage '{module.stage}'" if not module.parts else "a program in parts, one per mesh"
+        message = f"{what} cannot be expressed in upstream's dialects"
+        raise ProgramError(Diagnostic("MG0103", message, hint=f"print it at one of the stages {', '.join(STAGES)}"))
+    printer = UpstreamPrinter(module, WRITERS)
+    function = _function(printer)
+    if printer.faults:
+        raise ProgramError(*printer.faults)
+    grids = [grid_text(mesh) for mesh in module.meshes or (module.mesh,) if mesh.axes]
+    return printer.newline.join(["module {", *grids, function]) + "\n}\n"
+
+
+def _function(printer: UpstreamPrinter) -> str:
+    graph = printer.module.graph
+    printer.enter(graph)
+    arguments = ", ".join(f"{printer.define(value)}: {tensor_text(value.type)}" for value in graph.inputs)
+    types = [tensor_text(value.type) for value in graph.outputs]
+
+    def lines() -> None:
+        for number, value in enumerate(graph.inputs):
+            printer.guarded(f"the sharding of '{value.name}'", value.loc, partial(_start, printer, number))
+        printer.write_nodes(graph)
+        names = [_ended(printer, number) for number in range(len(graph.outputs))]
+        printer.emit(f"return {', '.join(names)} : {', '.join(types)}" if names else "return")
+
+    ends = f" -> {one_or_list(types)}" if types else ""
+    return f"func.func public {symbol(graph.name)}({arguments}){ends} {printer.scope(lines)}"
+
+
+def _start(printer: UpstreamPrinter, number: int) -> None:
+    """Annotate an argument with its sharding, unless the program does that itself, and drop the sign of its type."""
+    module, value = printer.module, printer.module.graph.inputs[number]
+    target = signless(value.type)
+    spec = _decided(module, module.in_shardings, number) or _annotation(module, module.in_annotations, number)
+    is_said = any(_is_annotation(module, node, spec) and node.operands[0] is value for node in module.graph.nodes)
+    if spec is not None and (not is_said or target != value.type):
+        printer.share_name(value, _annotated(printer, printer.name(value), value, spec, for_users=False))
+    if target != value.type:
+        text = f"tensor.bitcast {printer.name(value)} : {tensor_text(value.type)} to {tensor_text(target)}"
+        printer.share_name(value, printer.temporary(text))
+
+
+def _ended(printer: UpstreamPrinter, number: int) -> str:
+    """Return the name of a result, annotated for its use by the caller unless the program does that itself.
+
+    What produces it may have another sharding, for example a partial sum.
+    """
+    module, value = printer.module, printer.module.graph.outputs[number]
+    names = [printer.name(value)]
+    if signless(value.type) != value.type:
+        text = f"tensor.bitcast {names[0]} : {printer.type(value)} to {tensor_text(value.type)}"
+        names.append(printer.temporary(text))
+    spec = _decided(module, module.out_shardings, number) or _annotation(module, module.out_annotations, number)
+    is_said = any(_is_annotation(module, node, spec) and node.result is value for node in module.graph.nodes)
+    if spec is not None and not is_said:
+
+        def annotate() -> None:
+            names.append(_annotated(printer, names[-1], value, spec, for_users=True))
+
+        printer.guarded(f"the sharding of result {number}", value.loc, annotate)
+    return names[-1]
+
+
+def _annotated(printer: UpstreamPrinter, name: str, value: Value, spec: Annotation, *, for_users: bool) -> str:
+    if spec.sharding.partial:
+        raise Inexpressible(PARTIAL)
+    said = said_of(spec.required, spec.open_dims)
+    return printer.shard(name, value.type, spec.sharding, value.name, for_users=for_users, said=said)
+
+
+def _decided(module: Module, shardings: Sequence[Sharding], number: int) -> Annotation | None:
+    return Annotation(shardings[number]) if module.stage in PLANNED else None
+
+
+def _annotation(module: Module, table: Sequence[Annotation | None], number: int) -> Annotation | None:
+    return table[number] if module.stage == "import" and number < len(table) else None
+
+
+def _is_annotation(module: Module, node: Node, spec: Annotation | None) -> bool:
+    return (
+        module.stage == "import"
+        and spec is not None
+        and node.op == "annotate"
+        and node.attrs.as_result
+        and node.attrs.sharding == spec.sharding
+    )

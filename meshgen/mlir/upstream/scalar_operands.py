@@ -1,0 +1,32 @@
+"""Operands that upstream's operations take as scalars, and 0-d constants that are read as such only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import flow_graphs
+
+_FROM = {"reduce": 1, "pad": 1, "broadcast_in_dim": 0, "dynamic_slice": 1, "dynamic_update_slice": 2}
+
+
+def is_scalar_operand(node: Node, number: int) -> bool:
+    """Whether the element of a 0-d operand is taken, not the tensor."""
+    if node.operands[number].type.rank:
+        return False
+    if node.op in ("select", "clamp"):
+        return bool(node.result.type.rank)
+    if node.op in ("if", "case"):
+        return number == 0
+    if node.op in ("reduce_region", "reduce_window"):
+        return number >= len(node.operands) // 2
+    return number >= _FROM.get(node.op, len(node.operands))
+
+
+def scalar_constants(graph: Graph, constants: Mapping[Value, Node]) -> set[Value]:
+    """Return the 0-d constants of which only the element is read."""
+    whole = {value for each in flow_graphs(graph) for value in each.outputs}
+    for each in flow_graphs(graph):
+        for node in each.nodes:
+            whole |= {value for number, value in enumerate(node.operands) if not is_scalar_operand(node, number)}
+    return {value for value in constants if not value.type.rank and value not in whole}

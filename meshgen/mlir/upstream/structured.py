@@ -1,0 +1,249 @@
+"""Products, reductions, broadcasts and transposes as operations of linalg."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from meshgen.ir.graph import Graph, Node, TensorType, Value, is_complex
+from meshgen.mlir.literals import quoted
+from meshgen.mlir.printer import tensor_text
+from meshgen.mlir.upstream.printer import Inexpressible, UpstreamPrinter, Write, element, fill_text, signless
+from meshgen.mlir.upstream.scalars import bit_width, convert_scalar, plain_operation, write_scalar
+
+_NAMES = {
+    "[[0, 2], [2, 1], [0, 1]]": "matmul",
+    "[[0, 1, 3], [0, 3, 2], [0, 1, 2]]": "batch_matmul",
+}  # by loops of each operand
+
+
+def affine_map(loops: int, results: Iterable[str | int]) -> str:
+    """`affine_map<(d0, d1) -> (d1)>`; a result is a number of a loop, or an expression."""
+    dims = ", ".join(f"d{loop}" for loop in range(loops))
+    return f"affine_map<({dims}) -> ({', '.join(f'd{each}' if isinstance(each, int) else each for each in results)})>"
+
+
+def write_dot(printer: UpstreamPrinter, node: Node) -> None:
+    """A matmul by its name, other products by the loops of each operand: batch, rows, columns, summed ones."""
+    attrs, (left, right) = node.attrs, (value.type for value in node.operands)
+    dtype = node.result.type.dtype
+    widths = [bit_width(kind) for kind in (left.dtype, right.dtype, dtype)]
+    if is_complex(dtype) or dtype == "i1" or (dtype.startswith("ui") and len({*widths}) > 1):
+        raise Inexpressible(f"linalg multiplies no {dtype}")
+    if max(widths) > widths[2]:
+        raise Inexpressible(f"linalg would multiply in {dtype}, to which it converts the operands")
+    left_free = [d for d in range(left.rank) if d not in (*attrs.lhs_batch, *attrs.lhs_contract)]
+    right_free = [d for d in range(right.rank) if d not in (*attrs.rhs_batch, *attrs.rhs_contract)]
+    batch, result = len(attrs.lhs_batch), node.result.type.rank
+    loops = result + len(attrs.lhs_contract)
+    left_loops = _numbered((*attrs.lhs_batch, *left_free), 0) | _numbered(attrs.lhs_contract, result)
+    right_loops = _numbered(attrs.rhs_batch, 0) | _numbered(right_free, batch + len(left_free))
+    right_loops |= _numbered(attrs.rhs_contract, result)
+    maps = [[left_loops[d] for d in range(left.rank)], [right_loops[d] for d in range(right.rank)], list(range(result))]
+    init = printer.filled(node, printer.number(0, dtype), signless(node.result.type))
+    operands = [printer.operand(node, number) for number in (0, 1)]
+    sides = f"ins({', '.join(operands)} : {', '.join(printer.types(node.operands))}) outs({init} : {printer.type(node.result)})"
+    texts = [affine_map(loops, each) for each in maps]
+    if not attrs.lhs_contract:
+        kinds = [signless(value.type) for value in (*node.operands, node.result)]
+        pairs = list(zip((*operands, init), kinds, strict=True))
+        printer.assign(node, _outer_product(printer, node, texts, pairs))
+        return
+    name = _NAMES.get(str(maps))
+    head = f"linalg.{name}" if name else f"linalg.contract indexing_maps = [{', '.join(texts)}]"
+    printer.assign(node, f"{head}{printer.said(node)} {sides} -> {printer.type(node.result)}")
+
+
+def _outer_product(
+    printer: UpstreamPrinter, node: Node, maps: Sequence[str], operands: Sequence[tuple[str, TensorType]]
+) -> str:
+    """A product without a sum, which `linalg.contract` is not."""
+
+    def body(names: list[str]) -> None:
+        printer.emit(f"linalg.yield {product(printer, node, names)} : {element(node.result.type.dtype)}")
+
+    return generic_text(printer, maps, ["parallel"] * node.result.type.rank, operands, body)
+
+
+def product(printer: UpstreamPrinter, node: Node, factors: Sequence[str]) -> str:
+    """Add the product of two scalars in the element type of the result."""
+    dtype = node.result.type.dtype
+    wide = [
+        convert_scalar(printer, x, value.type.dtype, dtype) for x, value in zip(factors, node.operands, strict=False)
+    ]
+    return printer.temporary(f"{plain_operation('multiply', dtype)} {', '.join(wide)} : {element(dtype)}")
+
+
+def generic_text(
+    printer: UpstreamPrinter, maps: Sequence[str], loops: Sequence[str], operands: Sequence[tuple[str, TensorType]],
+    body: Callable[[list[str]], None], said: str = "",
+) -> str:  # fmt: skip
+    """Return a `linalg.generic` whose last operand is the output; `body` adds the lines over one element of each."""
+    names = [f"%{printer.new_name('')}" for _ in operands]
+
+    def lines() -> None:
+        arguments = zip(names, operands, strict=True)
+        printer.emit(f"^bb0({', '.join(f'{name}: {element(kind.dtype)}' for name, (_, kind) in arguments)}):")
+        body(names)
+
+    *ins, (out, kind) = operands
+    inputs = f"ins({', '.join(name for name, _ in ins)} : {', '.join(tensor_text(each) for _, each in ins)})"
+    head = f"linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{', '.join(map(quoted, loops))}]}}"
+    attrs = f" attrs ={said}" if said else ""
+    return f"{head} {inputs} outs({out} : {tensor_text(kind)}){attrs} {printer.scope(lines)} -> {tensor_text(kind)}"
+
+
+def _numbered(dims: Sequence[int], first: int) -> dict[int, int]:
+    return {dim: first + position for position, dim in enumerate(dims)}
+
+
+def write_reduce(printer: UpstreamPrinter, node: Node) -> None:
+    dtype = node.operands[0].type.dtype
+    plain = plain_operation(node.attrs.kind, dtype)
+    if not plain:
+        raise Inexpressible(f"arith has no '{node.attrs.kind}' of {dtype}")
+    name = printer.operand(node, 0)
+    init = printer.filled(node, printer.scalar(node.operands[1]), signless(node.result.type))
+    sides = f"ins({name} : {printer.type(node.operands[0])}) outs({init} : {printer.type(node.result)})"
+    text = f"linalg.reduce {{ {plain} }} {sides} dimensions = {sorted(node.attrs.dims)}"
+    printer.assign(node, text + printer.said(node))
+
+
+def write_reduce_region(printer: UpstreamPrinter, node: Node) -> None:
+    """Several values are reduced together. The region of the node takes accumulators before elements, that of linalg after."""
+    count = len(node.results)
+    sources = [printer.operand(node, number) for number in range(count)]
+    inits = [
+        printer.filled(node, printer.scalar(start), signless(value.type))
+        for start, value in zip(node.operands[count:], node.results, strict=True)
+    ]
+    ins = f"ins({', '.join(sources)} : {', '.join(printer.types(node.operands[:count]))})"
+    outs = f"outs({', '.join(inits)} : {', '.join(printer.types(node.results))})"
+    (region,) = node.regions
+    names = {value: f"%{printer.new_name('')}" for value in region.inputs}
+    order = [*region.inputs[count:], *region.inputs[:count]]
+    arguments = ", ".join(f"{names[value]}: {element(value.type.dtype)}" for value in order)
+    body = printer.scope(lambda: write_scalars(printer, region, names))
+    text = f"linalg.reduce {ins} {outs} dimensions = {sorted(node.attrs.dims)} ({arguments}) {body}"
+    printer.assign(node, text)
+
+
+def write_scalars(printer: UpstreamPrinter, region: Graph, names: dict[Value, str]) -> None:
+    """Add the scalar operations of a region of 0-d tensors, and their yield."""
+    for node in region.nodes:
+        names[node.result] = write_scalar(printer, node, [names[value] for value in node.operands])
+    kinds = [element(value.type.dtype) for value in region.outputs]
+    printer.emit(f"linalg.yield {', '.join(names[value] for value in region.outputs)} : {', '.join(kinds)}")
+
+
+def write_broadcast(printer: UpstreamPrinter, node: Node) -> None:
+    """A 0-d operand fills; dims of size 1 that become longer are dropped first, and dims in another order transposed."""
+    source, kind, dims = signless(node.operands[0].type), signless(node.result.type), list(node.attrs.dims)
+    if not source.rank:
+        number = printer.scalar(node.operands[0])
+        printer.assign(node, fill_text(number, printer.empty(node), kind))
+        return
+    name = printer.operand(node, 0)
+    kept = [d for d, size in enumerate(source.shape) if size == kind.shape[dims[d]]]
+    if len(kept) < source.rank:
+        smaller = source.with_shape(source.shape[d] for d in kept)
+        name, source = reshaped(printer, name, source, smaller), smaller
+        dims = [dims[d] for d in kept]
+    if dims != sorted(dims):
+        order = sorted(range(len(dims)), key=lambda d: dims[d])
+        turned = source.with_shape(source.shape[d] for d in order)
+        empty = printer.temporary(f"tensor.empty() : {tensor_text(turned)}")
+        name = printer.temporary(_transpose(name, source, turned, empty, order))
+        source = turned
+    added = [d for d in range(kind.rank) if d not in dims]
+    outs = f"outs({printer.empty(node)} : {printer.type(node.result)})"
+    printer.assign(node, f"linalg.broadcast ins({name} : {tensor_text(source)}) {outs} dimensions = {added}")
+
+
+def _transpose(name: str, source: TensorType, target: TensorType, empty: str, order: Sequence[int]) -> str:
+    sides = f"ins({name} : {tensor_text(source)}) outs({empty} : {tensor_text(target)})"
+    return f"linalg.transpose {sides} permutation = {list(order)}"
+
+
+def write_transpose(printer: UpstreamPrinter, node: Node) -> None:
+    name = printer.operand(node, 0)
+    empty = printer.empty(node)
+    printer.assign(
+        node, _transpose(name, signless(node.operands[0].type), signless(node.result.type), empty, node.attrs.perm)
+    )
+
+
+def reshaped(printer: UpstreamPrinter, name: str, source: TensorType, target: TensorType) -> str:
+    """Return the elements of a tensor in another shape, by one or two operations of tensor."""
+    for text, kind in reshape_steps(source, target):
+        name = printer.temporary(text.format(name))
+        source = kind
+    return name
+
+
+def reshape_steps(source: TensorType, target: TensorType) -> list[tuple[str, TensorType]]:
+    """Return a collapse of dims that become one, then an expansion: texts with a mark for the operand, and their types."""
+    if None in source.shape or None in target.shape:
+        raise Inexpressible("an operation of upstream needs sizes that are known")
+    if source.shape == target.shape:
+        return []
+    before, after = _common_groups(source.sizes, target.sizes)
+    middle = source.with_shape(math.prod(source.sizes[d] for d in group) for group in before)
+    steps: list[tuple[str, TensorType]] = []
+    if middle.shape != source.shape:
+        text = f"tensor.collapse_shape {{}} {before if middle.rank else []} : {tensor_text(source)} into {tensor_text(middle)}"
+        steps.append((text, middle))
+    if middle.shape != target.shape:
+        text = f"tensor.expand_shape {{}} {after if middle.rank else []} output_shape {list(target.sizes)} : "
+        steps.append((f"{text}{tensor_text(middle)} into {tensor_text(target)}", target))
+    return steps
+
+
+def _common_groups(source: Sequence[int], target: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
+    """Return groups of dims of two shapes, in order, of which each pair has as many elements. No groups for shapes of ones alone."""
+    if all(size == 1 for size in (*source, *target)) and not (source and target):
+        return [], []
+    if 0 in source:
+        return [list(range(len(source)))], [list(range(len(target)))]
+    before: list[list[int]] = []
+    after: list[list[int]] = []
+    i = j = 0
+    while i < len(source) or j < len(target):
+        if before and (i == len(source) or j == len(target)):  # ones at the end
+            before[-1] += range(i, len(source))
+            after[-1] += range(j, len(target))
+            break
+        one, other = [i], [j]
+        have, want = source[i], target[j]
+        i, j = i + 1, j + 1
+        while have != want:
+            if have < want:
+                one.append(i)
+                have, i = have * source[i], i + 1
+            else:
+                other.append(j)
+                want, j = want * target[j], j + 1
+        before.append(one)
+        after.append(other)
+    return before, after
+
+
+def write_reshape(printer: UpstreamPrinter, node: Node) -> None:
+    name = printer.operand(node, 0)
+    steps = reshape_steps(signless(node.operands[0].type), signless(node.result.type))
+    if not steps:
+        printer.alias(node, name)
+        return
+    for text, _ in steps[:-1]:
+        name = printer.temporary(text.format(name))
+    printer.assign(node, steps[-1][0].format(name))
+
+
+WRITERS: dict[str, Write] = {
+    "dot_general": write_dot,
+    "reduce": write_reduce,
+    "reduce_region": write_reduce_region,
+    "broadcast_in_dim": write_broadcast,
+    "transpose": write_transpose,
+    "reshape": write_reshape,
+}
