@@ -15,7 +15,7 @@ from tests.sources import FILES, ROOT, nodes_of, refuse, tree_of
 
 STATE = {
     # Registries: decorators and calls at import fill them.
-    "meshgen/emulator/table.py MAKERS": "registry of PTX instructions",
+    "meshgen/emulator/table.py DECODERS": "registry of PTX instructions",
     "meshgen/frontend/onnx/ops/table.py TABLE": "registry of ONNX operators",
     "meshgen/frontend/torch/ops/table.py TORCH_OPS": "registry of torch operators",
     "meshgen/frontend/tracer/recording.py OPS": "registry of functions that trees of the tracer name",

@@ -1,1 +1,1 @@
-"""A GPU in NumPy: executes the PTX of a module, all threads of a grid at once, and reports its faults."""
+"""A GPU emulated in NumPy: executes the PTX of a module, all threads of a wave at once, and reports its faults."""

@@ -1,8 +1,8 @@
-"""Arithmetic: integers that wrap, floats as PTX rounds them.
+"""Arithmetic instructions: integers that wrap around, and floats rounded as the PTX ISA specifies.
 
-Add, subtract, multiply, `fma`, `div.rn`, `rcp.rn` and `sqrt.rn` are exactly rounded, as on a GPU. The approximate functions
-(`ex2.approx`, `rsqrt.approx`, `div.full`, ...) are exactly rounded here, a GPU is off by up to 2 units in the last place:
-PTX ISA 8.7 says of each how much. Tensor cores: see `matrices.py`.
+Add, subtract, multiply, `fma`, `div.rn`, `rcp.rn` and `sqrt.rn` are exactly rounded, as on a GPU. The approximate
+functions (`ex2.approx`, `rsqrt.approx`, `div.full`, ...) are exactly rounded here, whereas a GPU errs by up to 2 units
+in the last place (PTX ISA 8.7 states the bound of each). Tensor cores: see `matrices.py`.
 """
 
 from __future__ import annotations
@@ -23,42 +23,45 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def words(instruction: Instruction, *allowed: str, last: int = 1) -> set[str]:
-    """The modifiers in front of the type. Raises DeviceFault for one that is not among those allowed."""
-    found = set(instruction.modifiers[: len(instruction.modifiers) - last])
-    if not found <= set(allowed):
+    """Return the modifiers before the last `last` ones, which are types.
+
+    Raises DeviceFault if one is not in `allowed`.
+    """
+    modifiers = set(instruction.modifiers[: len(instruction.modifiers) - last])
+    if not modifiers <= set(allowed):
         raise unknown(instruction)
-    return found
+    return modifiers
 
 
-def _mode(found: set[str], instruction: Instruction) -> str:
-    modes = [mode for mode in MODES if mode in found]
+def _mode(modifiers: set[str], instruction: Instruction) -> str:
+    modes = [mode for mode in MODES if mode in modifiers]
     if len(modes) > 1:
         raise unknown(instruction)
     return modes[0] if modes else "rn"
 
 
 def float_function(instruction: Instruction, exact: Function, allowed: tuple[str, ...] = ()) -> Action:
-    """A function of floats, with `.ftz` and `.sat`; packed types by their halves.
+    """Decode an element-wise function of floats, with `.ftz` and `.sat`; packed types are processed by halves.
 
     Args:
-        exact: takes the operands as the type itself or wider and gives the correctly rounded result in the type.
+        exact: takes operands of the instruction's type or wider and returns the correctly rounded result in that type.
     """
-    found = words(instruction, "ftz", "sat", *allowed)
+    modifiers = words(instruction, "ftz", "sat", *allowed)
     name = instruction.modifiers[-1]
     if name in PACKED:
         return _packed(instruction, TYPES[PACKED[name]], exact)
-    kind = type_of(instruction)
+    dtype = type_of(instruction)
     function = exact
-    if "ftz" in found and kind == _F32:
+    if "ftz" in modifiers and dtype == _F32:
         function = _flushing(function)
-    if "sat" in found:
+    if "sat" in modifiers:
         function = _saturating(function)
-    return elementwise(instruction, kind, function)
+    return elementwise(instruction, dtype, function)
 
 
 def _packed(instruction: Instruction, kind: DType, function: Function) -> Action:
-    """Two numbers of 16 bits in each register."""
-    sources = [reader(each, np.dtype(np.uint32), instruction) for each in instruction.operands[1:]]
+    """Return the action that applies `function` to both 16-bit halves of the registers."""
+    sources = [reader(operand, np.dtype(np.uint32), instruction) for operand in instruction.operands[1:]]
     put = writer(instruction.operands[0], np.dtype(np.uint32), instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
@@ -91,7 +94,10 @@ def _is_float(instruction: Instruction) -> bool:
 def _rounded_arithmetic(
     instruction: Instruction, function: np.ufunc, wide: Callable[[Array, Array, str, DType], Array]
 ) -> Action:
-    """`add`, `sub`, `mul` of floats: NumPy rounds f32 and f64 to the nearest itself."""
+    """Decode `add`, `sub` or `mul` of floats.
+
+    NumPy rounds f32 and f64 to nearest; other cases are computed by `wide`.
+    """
     mode = _mode(words(instruction, "ftz", "sat", *MODES), instruction)
     name = instruction.modifiers[-1]
     kind = TYPES[PACKED.get(name, name)]
@@ -147,7 +153,7 @@ def _wide_product(a: Array, b: Array) -> Array:
 
 
 def high_product(a: Array, b: Array) -> Array:
-    """The upper half of a product of integers."""
+    """Return the upper half of the product of two integers."""
     kind = a.dtype
     if kind.itemsize < 8:
         wide = WIDER[kind]
@@ -172,7 +178,7 @@ def _mad(instruction: Instruction) -> Action:
     if part != "wide":
         product: Function = np.multiply if part == "lo" else high_product
         return elementwise(instruction, kind, lambda a, b, c: product(a, b) + c)
-    left, right = (reader(each, kind, instruction) for each in instruction.operands[1:3])
+    left, right = (reader(operand, kind, instruction) for operand in instruction.operands[1:3])
     addend = reader(instruction.operands[3], WIDER[kind], instruction)
     put = writer(instruction.operands[0], WIDER[kind], instruction)
     return lambda wave, mask: put(wave, _wide_product(left(wave), right(wave)) + addend(wave), mask)
@@ -203,23 +209,23 @@ def _div(instruction: Instruction) -> Action:
     if not _is_float(instruction):
         words(instruction)
         return elementwise(instruction, type_of(instruction), _quotient)
-    found = words(instruction, "ftz", "approx", "full", *MODES)
-    if "approx" in found:
+    modifiers = words(instruction, "ftz", "approx", "full", *MODES)
+    if "approx" in modifiers:
         return float_function(instruction, _approximate_quotient, ("approx",))
-    if found & {"rz", "rm", "rp"}:
-        mode = _mode(found, instruction)
+    if modifiers & {"rz", "rm", "rp"}:
+        mode = _mode(modifiers, instruction)
         return float_function(instruction, lambda a, b: rounded(a.astype(np.float64) / b, _F32, mode), MODES)
     return float_function(instruction, np.divide, ("full", *MODES))
 
 
 def _approximate_quotient(a: Array, b: Array) -> Array:
-    """a times a flushed reciprocal: 0 for 2^126 < |b| < 2^128 (PTX ISA, `div.approx`)."""
+    """Return a times the flushed reciprocal of b: 0 for 2^126 < |b| < 2^128 (PTX ISA, `div.approx`)."""
     large = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
     return np.where(large, np.where(np.isinf(a), np.float32(np.nan), np.float32(0)), a / b)
 
 
 def _quotient(a: Array, b: Array) -> Array:
-    """Integers divided towards zero; by zero all bits are set, as GPUs give."""
+    """Divide integers towards zero. Division by zero sets all bits of the quotient, as GPUs do."""
     unsigned = BITS[a.dtype.itemsize]
     top, bottom = _magnitude(a), _magnitude(b)
     quotient = top // np.where(bottom == 0, unsigned.type(1), bottom)
@@ -267,7 +273,13 @@ def _max(instruction: Instruction) -> Action:
 
 
 def _extremum(instruction: Instruction, numbers: np.ufunc, any_nan: np.ufunc, of_equal: np.ufunc) -> Action:
-    """Of NaN and a number the number, or NaN with `.NaN`; of zeros, -0 is the smaller. `.relu`, of i32: negative results become 0."""
+    """Decode `min` or `max`; -0 is less than 0, and `.relu` of s32 clamps negative results to 0.
+
+    Args:
+        numbers: the function that prefers a number to NaN.
+        any_nan: the function that returns NaN if an operand is NaN (`.NaN`).
+        of_equal: combines the bits of equal operands, which selects the zero with the right sign.
+    """
     if instruction.modifiers == ("relu", "s32"):
         return elementwise(instruction, type_of(instruction), lambda a, b: np.maximum(any_nan(a, b), 0))
     if not _is_float(instruction):
@@ -283,7 +295,7 @@ def _extremum(instruction: Instruction, numbers: np.ufunc, any_nan: np.ufunc, of
 
 @opcode("copysign")
 def _copysign(instruction: Instruction) -> Action:
-    """The second operand with the sign of the first."""
+    """Decode `copysign`: the second operand with the sign of the first."""
     return float_function(instruction, lambda sign, value: np.copysign(value, sign))
 
 
@@ -292,7 +304,7 @@ def _reciprocal_root(value: Array) -> Array:
 
 
 def _through_f64(function: Function) -> Function:
-    """Rounded from f64: within half a unit in the last place of f32 but for a few in 10^8."""
+    """Return `function` computed in f64 and rounded once. The result is correctly rounded except for a few in 10^8."""
     return lambda value: function(value.astype(np.float64)).astype(value.dtype)
 
 
@@ -310,7 +322,7 @@ APPROXIMATE: dict[str, Function] = {
 
 @opcode(*APPROXIMATE)
 def _approximate(instruction: Instruction) -> Action:
-    found = words(instruction, "approx", "rn", "ftz")
-    if "rn" in found and instruction.opcode not in ("rcp", "sqrt"):
+    modifiers = words(instruction, "approx", "rn", "ftz")
+    if "rn" in modifiers and instruction.opcode not in ("rcp", "sqrt"):
         raise unknown(instruction)
     return float_function(instruction, APPROXIMATE[instruction.opcode], ("approx", "rn"))

@@ -1,4 +1,4 @@
-"""Pending asynchronous operations of a wave: copies, products of matrix units, and the phases of mbarriers."""
+"""Pending asynchronous operations of a wave: copies, matrix operations, and the phases of mbarriers."""
 
 from __future__ import annotations
 
@@ -13,32 +13,39 @@ from meshgen.identity_dict import IdentityDict
 
 @dataclass
 class Copy:
-    """A `cp.async` of many threads, each with bytes of its own.
+    """A `cp.async` of several threads; each thread copies bytes of its own.
 
     Attributes:
-        threads: numbered through all blocks.
-        places: in shared memory, by thread.
-        sources: addresses in global memory, by thread.
-        real: bytes that are copied, by thread; up to `size` zeros follow.
-        group: to which of its thread's groups it belongs, by thread.
+        threads: indices of the threads, counted through all blocks.
+        positions: destination of each thread in shared memory, in bytes through all blocks.
+        sources: address of each thread in global memory.
+        size: bytes that each thread writes.
+        real: bytes that each thread copies; zeros fill the rest of `size`.
+        group: index of the commit group of each thread to which the copy belongs.
     """
 
     threads: Array
-    places: Array
+    positions: Array
     sources: Array
     size: int
     real: Array
     group: Array
 
     def of(self, chosen: Array) -> Copy:
-        """The part of some threads."""
-        return Copy(self.threads[chosen], self.places[chosen], self.sources[chosen], self.size, self.real[chosen],
+        """Return the part of the copy that belongs to the selected threads."""
+        return Copy(self.threads[chosen], self.positions[chosen], self.sources[chosen], self.size, self.real[chosen],
                     self.group[chosen])  # fmt: skip
 
 
 @dataclass
 class Product:
-    """A `wgmma.mma_async` of warp groups, numbered through all blocks; `group` as of `Copy`."""
+    """A `wgmma.mma_async` of several warp groups.
+
+    Attributes:
+        number: index of the asynchronous operation.
+        warp_groups: indices of the warp groups, counted through all blocks.
+        group: index of the commit group of each warp group to which the operation belongs.
+    """
 
     number: int
     warp_groups: Array
@@ -47,19 +54,19 @@ class Product:
 
 @dataclass
 class BulkCopy:
-    """Boxes of tensors that threads copy to shared memory, one each.
+    """Tensor tiles that threads copy to shared memory, one tile per thread.
 
     Attributes:
-        blocks, warps: of each thread; the warp is that of its block.
-        places: of each segment of 16 bytes in shared memory [threads, segments].
+        blocks, warps: of each thread; the warp index counts within the block.
+        positions: of each segment of 16 bytes in shared memory [threads, segments].
         addresses: of each element in global memory [threads, elements].
-        inside: which elements lie inside the tensor; the others become `fill`.
-        nbytes: what is reported to an mbarrier when a box has arrived.
+        inside: which elements are inside the tensor; the others are set to `fill`.
+        nbytes: bytes of a tile, which the mbarrier counts when the tile has arrived.
     """
 
     blocks: Array
     warps: Array
-    places: Array
+    positions: Array
     addresses: Array
     inside: Array
     itemsize: int
@@ -69,7 +76,10 @@ class BulkCopy:
 
 @dataclass
 class BulkStore:
-    """Boxes that threads copy to global memory: operation `number` reads shared memory until they have waited for it."""
+    """Tensor tiles that threads copy to global memory.
+
+    Operation `number` may read shared memory until each of `threads` has waited for its commit group `group`.
+    """
 
     number: int
     threads: Array
@@ -78,16 +88,16 @@ class BulkStore:
 
 @dataclass
 class Mbarrier:
-    """The mbarriers at one address, of all blocks.
+    """The mbarriers at one address, one per block.
 
     Attributes:
-        expected: arrivals that complete a phase; 0 where there is none.
+        expected: arrivals that complete a phase; 0 for a block without an mbarrier at this address.
         missing: arrivals that the current phase still needs.
-        bytes: that the current phase still waits for; negative where they came before they were expected.
-        phase: its number.
-        arriving: what those know who have arrived in the phase, by block [blocks, warps], for the check of races.
-        known: what those knew who completed the last phase.
-        copies: that tell it when they are over.
+        bytes: bytes that the current phase still waits for; negative if bytes arrived before `expect_tx`.
+        phase: index of the current phase.
+        arriving: joined vector clocks [blocks, warps] of the warps that have arrived in this phase, for race checks.
+        known: joined vector clocks of the previous phase.
+        copies: copies that will signal the mbarrier.
     """
 
     expected: Array
@@ -99,73 +109,80 @@ class Mbarrier:
     copies: list[BulkCopy] = field(default_factory=list[BulkCopy])
 
 
-def no_mbarriers(blocks: int, warps: int) -> Mbarrier:
-    """An address where no block has an mbarrier yet."""
+def uninitialized_mbarriers(blocks: int, warps: int) -> Mbarrier:
+    """Return the state of an address at which no block has an mbarrier yet."""
     expected, missing, nbytes, phase = (np.zeros(blocks, np.int64) for _ in range(4))
     arriving, known = (np.zeros((blocks, warps), np.int32) for _ in range(2))
     return Mbarrier(expected, missing, nbytes, phase, arriving, known)
 
 
 @dataclass
-class WrittenLater:
-    """Registers that products of warp groups still write: for each name the operation's number, by warp group, or 0."""
+class PendingRegisters:
+    """Registers that matrix operations have not written yet.
+
+    `numbers` maps a register name to the index of the pending operation for each warp group; 0 means that none is
+    pending.
+    """
 
     numbers: dict[str, Array] = field(default_factory=dict[str, Array])
 
     def begin(self, names: Iterable[str], number: int, warp_groups: Array, count: int) -> None:
-        """Operation `number` of some of `count` warp groups writes these registers from now on."""
-        nothing = np.zeros(count, np.int64)
-        changed = IdentityDict[Array, Array]()
-        for name in names:  # most of them share an array
-            before = self.numbers.get(name, nothing)
-            if before not in changed:
-                changed[before] = before.copy()
-                changed[before][warp_groups] = number
-            self.numbers[name] = changed[before]
+        """Mark the registers as pending results of operation `number` in the given warp groups.
+
+        `count` is the number of all warp groups of the wave.
+        """
+        no_operations = np.zeros(count, np.int64)
+        updated_arrays = IdentityDict[Array, Array]()
+        for name in names:  # Registers of one operation mostly share an array, which is updated once.
+            before = self.numbers.get(name, no_operations)
+            if before not in updated_arrays:
+                updated_arrays[before] = before.copy()
+                updated_arrays[before][warp_groups] = number
+            self.numbers[name] = updated_arrays[before]
 
     def keep(self, products: Iterable[Product]) -> None:
-        """Only these products are not over."""
-        products, kept = list(products), IdentityDict[Array, Array]()
+        """Drop the pending registers of all matrix operations except `products`."""
+        products, updated_arrays = list(products), IdentityDict[Array, Array]()
         for name, before in list(self.numbers.items()):
-            if before not in kept:
+            if before not in updated_arrays:
                 after = np.zeros_like(before)
                 for product in products:
-                    same = product.warp_groups[before[product.warp_groups] == product.number]
-                    after[same] = product.number
-                kept[before] = after
-            self.numbers[name] = kept[before]
+                    still_pending = product.warp_groups[before[product.warp_groups] == product.number]
+                    after[still_pending] = product.number
+                updated_arrays[before] = after
+            self.numbers[name] = updated_arrays[before]
             if not self.numbers[name].any():
                 del self.numbers[name]
 
     def rename(self, source: str, target: str, warp_groups: Array) -> None:
-        """A register has another name in some warp groups."""
+        """Transfer the pending operation of register `source` to `target` in the given warp groups, after a move."""
         if source not in self.numbers and target not in self.numbers:
             return
-        like = self.numbers.get(source, self.numbers.get(target))
-        assert like is not None
-        after = self.numbers.get(target, np.zeros_like(like)).copy()
+        shape_source = self.numbers.get(source, self.numbers.get(target))
+        assert shape_source is not None
+        after = self.numbers.get(target, np.zeros_like(shape_source)).copy()
         after[warp_groups] = self.numbers[source][warp_groups] if source in self.numbers else 0
         self.numbers[target] = after
         if not after.any():
             del self.numbers[target]
 
     def has(self, names: Iterable[str], warp_groups: Array) -> bool:
-        """Whether one of the registers is still written in one of the warp groups."""
+        """Whether any of the registers is pending in any of the warp groups."""
         written = IdentityDict(
             (self.numbers[name], name) for name in names if name in self.numbers
-        )  # most share an array
-        return any(each[warp_groups].any() for each in written)
+        )  # one entry per array, which several registers share
+        return any(operations[warp_groups].any() for operations in written)
 
 
 @dataclass
-class UnderWay:
-    """All of it.
+class PendingOperations:
+    """All pending asynchronous operations of a wave.
 
     Attributes:
-        copy_groups: of each thread, how many groups of copies it has committed.
-        product_groups: of each warp group, how many groups of products it has committed.
-        operations: how many products and bulk stores there were so far.
-        bulk_groups: of each thread, how many groups of bulk stores it has committed.
+        copy_groups: number of `cp.async` groups that each thread has committed.
+        product_groups: number of `wgmma` groups that each warp group has committed.
+        bulk_groups: number of bulk store groups that each thread has committed.
+        operations: number of matrix operations and bulk stores issued so far.
     """
 
     copy_groups: Array
@@ -178,8 +195,10 @@ class UnderWay:
     bulk_stores: list[BulkStore] = field(default_factory=list[BulkStore])
 
 
-def nothing_under_way(blocks: int, threads: int) -> UnderWay:
-    """The state of a wave at its start."""
-    every = blocks * threads
+def no_pending_operations(blocks: int, threads: int) -> PendingOperations:
+    """Return the state of a wave at its start."""
+    all_threads = blocks * threads
     groups = max(1, -(-threads // 128)) * blocks
-    return UnderWay(np.zeros(every, np.int64), np.zeros(groups, np.int64), np.zeros(every, np.int64))
+    return PendingOperations(
+        np.zeros(all_threads, np.int64), np.zeros(groups, np.int64), np.zeros(all_threads, np.int64)
+    )

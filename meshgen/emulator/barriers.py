@@ -1,4 +1,4 @@
-"""`bar.sync` and related instructions: threads of a block that wait for each other at one of 16 barriers.
+"""`bar.sync` and related instructions: threads of a block wait for each other at one of 16 barriers.
 
 Source: PTX ISA 8.7, "Parallel Synchronization and Communication Instructions: bar, barrier".
 """
@@ -16,12 +16,19 @@ from meshgen.emulator.table import Reader, reader
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import WARP, Mask, Wave
 
-BARRIERS = 16  # of a block
+BARRIERS = 16  # barriers of a block (PTX ISA 8.7, "bar")
 
 
 @dataclass(frozen=True)
 class BarrierStep:
-    """A barrier instruction: which barrier, of how many threads (None: all of the block), and whether it waits."""
+    """A decoded barrier instruction.
+
+    Attributes:
+        number: reads the index of the barrier.
+        count: reads the number of threads that must arrive; None for all threads of the block.
+        waits: whether the threads wait (`sync`) or continue at once (`arrive`).
+        aligned: whether all threads of a warp must arrive together.
+    """
 
     number: Reader
     count: Reader | None
@@ -30,7 +37,7 @@ class BarrierStep:
 
 
 def barrier_step(instruction: Instruction) -> BarrierStep:
-    """`bar.sync 0`, `bar.sync 1, 128`, `bar.arrive 1, 256`, `barrier.sync.aligned 0`, `barrier.cta.sync 0`."""
+    """Decode `bar.sync 0`, `bar.sync 1, 128`, `bar.arrive 1, 256`, `barrier.sync.aligned 0` or `barrier.cta.sync 0`."""
     words = [word for word in instruction.modifiers if word != "cta"]
     if not words or words[0] not in ("sync", "arrive") or not set(words[1:]) <= {"aligned"}:
         raise unknown(instruction)
@@ -40,30 +47,35 @@ def barrier_step(instruction: Instruction) -> BarrierStep:
 
 
 class Barriers:
-    """The waiting threads at the barriers of all blocks of a wave."""
+    """The state of the barriers of all blocks of a wave."""
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
-        self._arrived: dict[int, Array] = {}  # by number: threads [blocks, threads]
-        self._waiting: dict[int, Array] = {}  # of those who wait, where they go on; -1 for others
-        self._expected: dict[int, Array] = {}  # by number: threads [blocks] that must arrive; 0 for all that live
+        self._arrived: dict[int, Array] = {}  # barrier index -> threads [blocks, threads] that have arrived
+        # barrier index -> instruction at which each waiting thread continues; -1 for others
+        self._waiting: dict[int, Array] = {}
+        # barrier index -> threads [blocks] that must arrive; 0 for all live threads
+        self._expected: dict[int, Array] = {}
 
-    def arrive(self, step: BarrierStep, place: int, mask: Mask) -> Iterator[tuple[int, Mask]]:
-        """Threads arrive at the instruction `place`; gives groups that may go on, and where."""
+    def arrive(self, step: BarrierStep, index: int, mask: Mask) -> Iterator[tuple[int, Mask]]:
+        """Record that threads arrive at the barrier instruction `index`.
+
+        Yields groups that may continue, with their instruction index.
+        """
         wave = self._wave
         number = step.number(wave)
         if step.count is None and not self._arrived and wave.is_all(mask) and number.size == 1:
-            self._pass(wave.lanes(mask))
-            yield place + 1, mask
+            self._record_meeting(wave.lanes(mask))
+            yield index + 1, mask
             return
         lanes = wave.lanes(mask)
         if step.aligned:
-            self._refuse_parts_of_warps(lanes)
+            self._require_complete_warps(lanes)
         numbers = wave.full(number)
-        for each in np.unique(numbers[lanes]):
-            yield from self._arrive_at(int(each), step, place, lanes & (numbers == each))
+        for barrier in np.unique(numbers[lanes]):
+            yield from self._arrive_at(int(barrier), step, index, lanes & (numbers == barrier))
 
-    def _arrive_at(self, number: int, step: BarrierStep, place: int, lanes: Array) -> Iterator[tuple[int, Mask]]:
+    def _arrive_at(self, number: int, step: BarrierStep, index: int, lanes: Array) -> Iterator[tuple[int, Mask]]:
         wave = self._wave
         if number >= BARRIERS:
             raise DeviceFault("barrier", f"unknown barrier {number}: a block has {BARRIERS}")
@@ -79,61 +91,67 @@ class Barriers:
             raise DeviceFault(
                 "barrier", f"barrier {number} is for {int(count.max())} threads, which are not whole warps"
             )
-        here = lanes.any(1)
-        if ((expected != count) & arrived.any(1) & here).any():
+        arriving = lanes.any(1)
+        if ((expected != count) & arrived.any(1) & arriving).any():
             raise DeviceFault("barrier", f"threads disagree about how many must arrive at barrier {number}")
-        expected[:] = np.where(here, count, expected)
+        expected[:] = np.where(arriving, count, expected)
         arrived |= lanes
         if step.waits:
-            self._waiting[number][lanes] = place + 1
+            self._waiting[number][lanes] = index + 1
         else:
-            yield place + 1, lanes
+            yield index + 1, lanes
         yield from self._release(number)
 
     def released(self) -> Iterator[tuple[int, Mask]]:
-        """Threads have ended: groups that no longer wait for them, and where they go on."""
+        """Yield the threads that need not wait any more because other threads have ended, with their instruction index."""
         for number in list(self._arrived):
             yield from self._release(number)
 
     def _release(self, number: int) -> Iterator[tuple[int, Mask]]:
-        """Release the threads of complete barriers."""
+        """Yield the threads of barrier `number` in the blocks where it is complete, with their instruction index."""
         wave = self._wave
         arrived, expected, waiting = self._arrived[number], self._expected[number], self._waiting[number]
-        whole = np.where(expected == 0, wave.lanes(None).sum(1), expected)
-        have = arrived.sum(1)
-        if (have > whole).any():
-            raise DeviceFault("barrier", f"{int(have.max())} threads arrive at barrier {number} of {int(whole.max())}")
-        full = (have == whole) & (have > 0)
-        if not full.any():
+        required = np.where(expected == 0, wave.lanes(None).sum(1), expected)
+        arrivals = arrived.sum(1)
+        if (arrivals > required).any():
+            raise DeviceFault(
+                "barrier", f"{int(arrivals.max())} threads arrive at barrier {number} of {int(required.max())}"
+            )
+        is_complete = (arrivals == required) & (arrivals > 0)
+        if not is_complete.any():
             return
-        going = arrived & full[:, None]
-        self._pass(going)
-        for place in np.unique(waiting[going & (waiting >= 0)]):
-            yield int(place), going & (waiting == place)
-        arrived[full], waiting[full] = False, -1
+        released = arrived & is_complete[:, None]
+        self._record_meeting(released)
+        for index in np.unique(waiting[released & (waiting >= 0)]):
+            yield int(index), released & (waiting == index)
+        arrived[is_complete], waiting[is_complete] = False, -1
         if not arrived.any():
             del self._arrived[number], self._waiting[number], self._expected[number]
 
-    def _pass(self, lanes: Array) -> None:
-        """Threads have met."""
+    def _record_meeting(self, lanes: Array) -> None:
+        """Tell the race detector that the threads have met at a barrier."""
         wave = self._wave
         if wave.shared.races:
             wave.shared.races.meet(wave.warps_of(lanes))
 
-    def _refuse_parts_of_warps(self, lanes: Array) -> None:
+    def _require_complete_warps(self, lanes: Array) -> None:
         wave = self._wave
         by_warp = lanes.reshape(wave.blocks, wave.warps, WARP)
-        live = wave.lanes(None).reshape(by_warp.shape)
-        if (by_warp.any(2) & (live & ~by_warp).any(2)).any():
+        alive = wave.lanes(None).reshape(by_warp.shape)
+        if (by_warp.any(2) & (alive & ~by_warp).any(2)).any():
             raise DeviceFault("barrier", "not all threads of a warp are at the barrier")
 
     def stuck(self) -> tuple[int, str] | None:
-        """A barrier that can no longer complete, and its number of waiting threads; None if there is none."""
+        """Find a barrier that can no longer complete.
+
+        Returns:
+            The index of its instruction and a message, or None if no thread waits.
+        """
         for number, waiting in self._waiting.items():
             block = int(np.argmax((waiting >= 0).any(1)))
-            have, live = int(self._arrived[number][block].sum()), int(self._wave.lanes(None)[block].sum())
-            expected = int(self._expected[number][block]) or live
+            arrivals, alive = int(self._arrived[number][block].sum()), int(self._wave.lanes(None)[block].sum())
+            expected = int(self._expected[number][block]) or alive
             name = f"block {int(self._wave.numbers[block])}"
-            reason = f"{have} threads of {name} deadlock at barrier {number}: {expected} must arrive"
+            reason = f"{arrivals} threads of {name} deadlock at barrier {number}: {expected} must arrive"
             return int(waiting[block].max()) - 1, reason
         return None

@@ -1,4 +1,4 @@
-"""Moves, logic, shifts, bit fields and bytes of registers."""
+"""Moves, logic, shifts, bit fields and byte permutations of registers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def _mov(instruction: Instruction) -> Action:
     if kind != np.bool_:
         kind = BITS[kind.itemsize]
     read, put = reader(source, kind, instruction), writer(target, kind, instruction)
-    before, after = (getattr(each, "name", "") for each in (source, target))
+    before, after = (getattr(operand, "name", "") for operand in (source, target))
 
     def run(wave: Wave, mask: Mask) -> None:
         put(wave, read(wave), mask)
-        if before in wave.pending.numbers or after in wave.pending.numbers:  # what a matrix unit still writes
+        # The copy of a register that a matrix unit has not written yet is pending, too.
+        if before in wave.pending.numbers or after in wave.pending.numbers:
             wave.pending.rename(before, after, wave.warp_groups_of(mask))
 
     return run
@@ -39,28 +40,28 @@ def _mov(instruction: Instruction) -> Action:
 
 def _unpack(instruction: Instruction, target: Vector) -> Action:
     kind = BITS[type_of(instruction).itemsize]
-    part = BITS[kind.itemsize // len(target.parts)]
+    element_dtype = BITS[kind.itemsize // len(target.parts)]
     read = reader(instruction.operands[1], kind, instruction)
-    puts = [writer(each, part, instruction) for each in target.parts]
+    puts = [writer(element, element_dtype, instruction) for element in target.parts]
 
     def run(wave: Wave, mask: Mask) -> None:
         value = read(wave)
-        for number, put in enumerate(puts):
-            put(wave, (value >> kind.type(8 * part.itemsize * number)).astype(part), mask)
+        for index, put in enumerate(puts):
+            put(wave, (value >> kind.type(8 * element_dtype.itemsize * index)).astype(element_dtype), mask)
 
     return run
 
 
 def _pack(instruction: Instruction, source: Vector) -> Action:
     kind = BITS[type_of(instruction).itemsize]
-    part = BITS[kind.itemsize // len(source.parts)]
-    reads = [reader(each, part, instruction) for each in source.parts]
+    element_dtype = BITS[kind.itemsize // len(source.parts)]
+    reads = [reader(element, element_dtype, instruction) for element in source.parts]
     put = writer(instruction.operands[0], kind, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
         value = reads[0](wave).astype(kind)
-        for number, read in enumerate(reads[1:], 1):
-            value = value | read(wave).astype(kind) << kind.type(8 * part.itemsize * number)
+        for index, read in enumerate(reads[1:], 1):
+            value = value | read(wave).astype(kind) << kind.type(8 * element_dtype.itemsize * index)
         put(wave, value, mask)
 
     return run
@@ -80,12 +81,12 @@ def _logic(instruction: Instruction) -> Action:
 
 @opcode("lop3")
 def _lop3(instruction: Instruction) -> Action:
-    """Any function of three bits: bit number 4 a + 2 b + c of the table."""
+    """Decode `lop3`: apply a function of three bits, whose truth table has the result of a, b, c at bit 4 a + 2 b + c."""
     words(instruction)
     table = instruction.operands[4]
     if not isinstance(table, Immediate):
         raise unknown(instruction)
-    a, b, c = (reader(each, _U32, instruction) for each in instruction.operands[1:4])
+    a, b, c = (reader(operand, _U32, instruction) for operand in instruction.operands[1:4])
     put = writer(instruction.operands[0], _U32, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
@@ -93,7 +94,7 @@ def _lop3(instruction: Instruction) -> Action:
         result = np.zeros((1, 1), np.uint32)
         for row in range(8):
             if table.bits >> row & 1:
-                x, y, z = (v if row >> place & 1 else ~v for v, place in zip(values, (2, 1, 0), strict=True))
+                x, y, z = (v if row >> position & 1 else ~v for v, position in zip(values, (2, 1, 0), strict=True))
                 result = result | x & y & z
         put(wave, result, mask)
 
@@ -102,7 +103,10 @@ def _lop3(instruction: Instruction) -> Action:
 
 @opcode("shl", "shr")
 def _shift_bits(instruction: Instruction) -> Action:
-    """By more bits than there are, all are shifted out; `shr` of signed numbers copies the sign."""
+    """Decode `shl` or `shr`.
+
+    Shifts by the register width or more yield 0, or copies of the sign for `shr` of signed numbers.
+    """
     words(instruction)
     kind = type_of(instruction)
     bits = 8 * kind.itemsize
@@ -143,24 +147,27 @@ def _funnel_shift(instruction: Instruction) -> Action:
 
 @opcode("bfe")
 def _bit_field_extract(instruction: Instruction) -> Action:
-    """Bits from a place on; bits beyond the top are the sign of the field (0 for unsigned)."""
+    """Decode `bfe`: extract a bit field.
+
+    Bits beyond the register width are the sign of the field, or 0 for unsigned types.
+    """
     words(instruction)
     kind = type_of(instruction)
     bits = 8 * kind.itemsize
     value = reader(instruction.operands[1], kind, instruction)
-    place, length = (reader(each, _U32, instruction) for each in instruction.operands[2:])
+    position, length = (reader(operand, _U32, instruction) for operand in instruction.operands[2:])
     put = writer(instruction.operands[0], kind, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        source, first, many = value(wave), place(wave) & np.uint32(255), length(wave) & np.uint32(255)
-        last = np.minimum(first.astype(np.int64) + many - 1, bits - 1)
+        source, first, count = value(wave), position(wave) & np.uint32(255), length(wave) & np.uint32(255)
+        last = np.minimum(first.astype(np.int64) + count - 1, bits - 1)
         top = np.maximum(last, 0).astype(kind)
-        shifted = source << (kind.type(bits - 1) - top)  # the field's last bit is the top one now
+        shifted = source << (kind.type(bits - 1) - top)  # the last bit of the field is now the top bit
         width = np.clip(last - first + 1, 0, bits)
         result = shifted >> np.clip(bits - width, 0, bits - 1).astype(kind)
         sign = (source >> top) & kind.type(1)
         empty = np.where(kind.kind == "i", kind.type(0) - sign, kind.type(0)).astype(kind)
-        put(wave, np.where(many == 0, kind.type(0), np.where(width == 0, empty, result)).astype(kind), mask)
+        put(wave, np.where(count == 0, kind.type(0), np.where(width == 0, empty, result)).astype(kind), mask)
 
     return run
 
@@ -170,25 +177,25 @@ def _bit_field_insert(instruction: Instruction) -> Action:
     words(instruction)
     kind = type_of(instruction)
     bits = 8 * kind.itemsize
-    field, base = (reader(each, kind, instruction) for each in instruction.operands[1:3])
-    place, length = (reader(each, _U32, instruction) for each in instruction.operands[3:])
+    field, base = (reader(operand, kind, instruction) for operand in instruction.operands[1:3])
+    position, length = (reader(operand, _U32, instruction) for operand in instruction.operands[3:])
     put = writer(instruction.operands[0], kind, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        first, many = (read(wave) & np.uint32(255) for read in (place, length))
+        first, count = (read(wave) & np.uint32(255) for read in (position, length))
         ones = np.where(
-            many >= bits, ~kind.type(0), (kind.type(1) << np.minimum(many, bits - 1).astype(kind)) - kind.type(1)
+            count >= bits, ~kind.type(0), (kind.type(1) << np.minimum(count, bits - 1).astype(kind)) - kind.type(1)
         )
-        by = np.minimum(first, bits - 1).astype(kind)
-        chosen = np.where(first < bits, ones << by, kind.type(0))
-        put(wave, base(wave) & ~chosen | field(wave) << by & chosen, mask)
+        shift = np.minimum(first, bits - 1).astype(kind)
+        field_mask = np.where(first < bits, ones << shift, kind.type(0))
+        put(wave, base(wave) & ~field_mask | field(wave) << shift & field_mask, mask)
 
     return run
 
 
 @opcode("prmt")
 def _permute_bytes(instruction: Instruction) -> Action:
-    """Each byte of the result is one of eight, or the sign of it where bit 3 of its selector is set."""
+    """Decode `prmt`: a selector per result byte picks one of eight bytes, or its sign if bit 3 of the selector is set."""
     if instruction.modifiers != ("b32",):
         raise unknown(instruction)
     low, high, selector = readers(instruction, _U32)
@@ -198,26 +205,26 @@ def _permute_bytes(instruction: Instruction) -> Action:
         both = high(wave).astype(np.uint64) << np.uint64(32) | low(wave)
         choice = selector(wave).astype(np.uint64)
         result = np.zeros((1, 1), np.uint64)
-        for number in range(4):
-            each = choice >> np.uint64(4 * number)
-            byte = both >> ((each & np.uint64(7)) << np.uint64(3)) & np.uint64(255)
+        for index in range(4):
+            nibble = choice >> np.uint64(4 * index)
+            byte = both >> ((nibble & np.uint64(7)) << np.uint64(3)) & np.uint64(255)
             sign = np.where(byte & np.uint64(128), np.uint64(255), np.uint64(0))
-            result = result | np.where(each & np.uint64(8), sign, byte) << np.uint64(8 * number)
+            result = result | np.where(nibble & np.uint64(8), sign, byte) << np.uint64(8 * index)
         put(wave, result.astype(np.uint32), mask)
 
     return run
 
 
 def _leading_zeros(value: Array) -> Array:
-    """By halves: how far the highest bit is from the top."""
+    """Count the zeros above the highest set bit, by binary search."""
     bits = 8 * value.dtype.itemsize
-    left, count = value, np.zeros(value.shape, np.uint32)
-    for half in (32, 16, 8, 4, 2, 1):
-        if half < bits:
-            empty = (left >> value.dtype.type(bits - half)) == 0
-            count = count + np.where(empty, np.uint32(half), np.uint32(0))
-            left = np.where(empty, left << value.dtype.type(half), left)
-    return (count + (left >> value.dtype.type(bits - 1) == 0)).astype(np.uint32)
+    shifted, count = value, np.zeros(value.shape, np.uint32)
+    for width in (32, 16, 8, 4, 2, 1):
+        if width < bits:
+            empty = (shifted >> value.dtype.type(bits - width)) == 0
+            count = count + np.where(empty, np.uint32(width), np.uint32(0))
+            shifted = np.where(empty, shifted << value.dtype.type(width), shifted)
+    return (count + (shifted >> value.dtype.type(bits - 1) == 0)).astype(np.uint32)
 
 
 def _reversed_bits(value: Array) -> Array:
@@ -245,16 +252,16 @@ def _reverse(instruction: Instruction) -> Action:
 
 @opcode("bfind")
 def _find(instruction: Instruction) -> Action:
-    """The place of the highest bit that differs from the sign; all ones where there is none."""
-    found = words(instruction, "shiftamt")
+    """Decode `bfind`: return the position of the highest bit that differs from the sign, or all ones if no bit does."""
+    modifiers = words(instruction, "shiftamt")
     kind = type_of(instruction)
     unsigned = BITS[kind.itemsize]
 
-    def place(value: Array) -> Array:
+    def highest_bit(value: Array) -> Array:
         bits = value.view(unsigned)
         bits = np.where(value < 0, ~bits, bits) if kind.kind == "i" else bits
         zeros = _leading_zeros(bits)
-        result = zeros if "shiftamt" in found else np.uint32(8 * kind.itemsize - 1) - zeros
+        result = zeros if "shiftamt" in modifiers else np.uint32(8 * kind.itemsize - 1) - zeros
         return np.where(bits == 0, np.uint32(0xFFFFFFFF), result)
 
-    return elementwise(instruction, kind, place, TYPES["u32"])
+    return elementwise(instruction, kind, highest_bit, TYPES["u32"])

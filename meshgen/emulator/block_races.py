@@ -1,7 +1,8 @@
-"""Races in global memory between the blocks of a launch: nothing orders these, whatever order they run in here.
+"""Race detection in global memory between the blocks of a launch, which have no order.
 
-A word that one block writes may be read or written by no other one, except that several may write the same value. Atomic
-operations may meet each other, but no other access; that a block waits for another one by means of them is not followed.
+If one block writes a word, no other block may read it or write another value to it. If a block updates a word by an
+atomic operation, other blocks may only update it, too. Synchronization between blocks by means of atomic operations is
+not recognized.
 """
 
 from __future__ import annotations
@@ -11,30 +12,42 @@ import numpy as np
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.types import Array
 
-NO_BLOCK, MANY = 0, -1  # beside the number of a block and 1
+# markers for a word without access and for one with several blocks; other values are the block index plus 1
+NO_BLOCK, MANY = 0, -1
 
 
 class BlockRaces:
-    """The accesses of each block of a launch to the words of the ranges that it may touch."""
+    """Records which block of a launch accesses each word of the ranges that the launch may access."""
 
     def __init__(self, starts: Array, stops: Array, grain: int) -> None:
-        """`starts`, `stops`: addresses of the ranges, ascending and apart; `grain`: bytes of a word, the smallest access."""
+        """Start without accesses.
+
+        `starts` and `stops` are the addresses of sorted, disjoint ranges; `grain` is the size of a word.
+        """
         self._starts, self._grain = starts, grain
         first = starts.astype(np.int64) // grain
         words = np.cumsum(-(-stops.astype(np.int64) // grain) - first)
-        self._shift = np.r_[0, words][:-1] - first  # from the number of a word among all addresses to its place here
+        # from the index of a word in the address space to its index in the tables below
+        self._shift = np.r_[0, words][:-1] - first
         count = int(words[-1]) if len(words) else 0
         self._readers, self._writers, self._updaters = (np.zeros(count, np.int32) for _ in range(3))
 
     def read(self, addresses: Array, nbytes: int, blocks: Array) -> None:
-        """Blocks, one for each address, read. Raises DeviceFault "race"."""
+        """Record that each of `blocks` reads `nbytes` at its address.
+
+        Raises DeviceFault "race" after a write of another block.
+        """
         words, by = self._words(addresses, nbytes, blocks)
         self._refuse(words, by, "reads", self._writers, "writes")
         self._refuse(words, by, "reads", self._updaters, "updates")
         _note(self._readers, words, by)
 
     def write(self, addresses: Array, nbytes: int, blocks: Array, changed: Array) -> None:
-        """Blocks are about to write; `changed`: where that is another value than memory has. Raises DeviceFault "race"."""
+        """Check and record writes. `changed` says where the new value differs from memory.
+
+        Raises:
+            DeviceFault: "race", another block has read or updated a word, or has written another value to it.
+        """
         words, by = self._words(addresses, nbytes, blocks)
         shape = np.broadcast_shapes(addresses.shape, blocks.shape)
         changes = np.repeat(np.broadcast_to(changed, shape).ravel(), max(1, nbytes // self._grain))
@@ -44,42 +57,42 @@ class BlockRaces:
         _note(self._writers, words, by)
 
     def update(self, addresses: Array, nbytes: int, blocks: Array) -> None:
-        """Blocks do an atomic operation. Raises DeviceFault "race"."""
+        """Record atomic operations. Raises DeviceFault "race" if another block has read or written a word."""
         words, by = self._words(addresses, nbytes, blocks)
         self._refuse(words, by, "updates", self._readers, "reads")
         self._refuse(words, by, "updates", self._writers, "writes")
         _note(self._updaters, words, by)
 
     def _words(self, addresses: Array, nbytes: int, blocks: Array) -> tuple[Array, Array]:
-        """The words that are accessed, and by whom."""
+        """Return the index of each accessed word, with the block that accesses it plus 1."""
         addresses, blocks = np.broadcast_arrays(addresses, blocks)
-        place = np.searchsorted(self._starts, addresses.ravel(), side="right") - 1
-        many = max(1, nbytes // self._grain)
-        first = addresses.ravel().astype(np.int64) // self._grain + self._shift[place]
-        return (first[:, None] + np.arange(many)).ravel(), np.repeat(blocks.ravel() + 1, many)
+        range_index = np.searchsorted(self._starts, addresses.ravel(), side="right") - 1
+        words_per_access = max(1, nbytes // self._grain)
+        first = addresses.ravel().astype(np.int64) // self._grain + self._shift[range_index]
+        return (first[:, None] + np.arange(words_per_access)).ravel(), np.repeat(blocks.ravel() + 1, words_per_access)
 
-    def _refuse(self, words: Array, by: Array, verb: str, others: Array, earlier: str) -> None:
-        other = others[words]
+    def _refuse(self, words: Array, by: Array, verb: str, accessors: Array, earlier: str) -> None:
+        other = accessors[words]
         conflict = (other != NO_BLOCK) & (other != by)
         if conflict.any():
-            place = int(np.argmax(conflict))
-            word, block = int(words[place]), int(by[place]) - 1
-            who = f"block {int(other[place]) - 1}" if other[place] != MANY else "several blocks"
-            what = f"{self._grain} bytes at {self._address(word):#x}"
-            verb_of_others = earlier if other[place] != MANY else earlier.removesuffix("s")
-            reason = (
-                f"block {block} {verb} {what}, which {who} {verb_of_others}, and nothing orders the blocks of a launch"
-            )
+            index = int(np.argmax(conflict))
+            word, block = int(words[index]), int(by[index]) - 1
+            others_text = f"block {int(other[index]) - 1}" if other[index] != MANY else "several blocks"
+            words_text = f"{self._grain} bytes at {self._address(word):#x}"
+            verb_of_others = earlier if other[index] != MANY else earlier.removesuffix("s")
+            reason = f"block {block} {verb} {words_text}, which {others_text} {verb_of_others}, and nothing orders the blocks of a launch"
             raise DeviceFault("race", reason)
 
     def _address(self, word: int) -> int:
-        place = int(np.searchsorted(self._shift + self._starts.astype(np.int64) // self._grain, word, side="right")) - 1
-        return (word - int(self._shift[place])) * self._grain
+        range_index = (
+            int(np.searchsorted(self._shift + self._starts.astype(np.int64) // self._grain, word, side="right")) - 1
+        )
+        return (word - int(self._shift[range_index])) * self._grain
 
 
-def _note(who: Array, words: Array, by: Array) -> None:
-    """Words have been accessed: by a block alone, or by many."""
-    found = who[words]
-    now = np.where((found == NO_BLOCK) | (found == by), by, MANY).astype(np.int32)
-    who[words] = now
-    who[words[who[words] != now]] = MANY
+def _note(accessors: Array, words: Array, by: Array) -> None:
+    """Record in `accessors` that blocks have accessed words: the block plus 1, or `MANY`."""
+    previous = accessors[words]
+    updated = np.where((previous == NO_BLOCK) | (previous == by), by, MANY).astype(np.int32)
+    accessors[words] = updated
+    accessors[words[accessors[words] != updated]] = MANY

@@ -1,8 +1,10 @@
-"""Copies of boxes of tensors between global and shared memory, and the tensor maps that describe them.
+"""TMA copies of tensor tiles between global and shared memory, and updates of tensor maps.
 
-A copy to shared memory is done when its mbarrier is waited for; until then no thread may touch its destination. A copy to global
-memory is done at once; until its thread has waited for it, no thread may write to its source.
-Source: PTX ISA 8.7, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "tensormap.replace", "tensormap.cp_fenceproxy".
+A copy to shared memory is performed when a thread waits for its mbarrier; until then no thread may access its
+destination. A copy to global memory is performed at once, but no thread may write to its source before the copying
+thread has waited.
+Source: PTX ISA 8.7, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "tensormap.replace",
+"tensormap.cp_fenceproxy".
 """
 
 from __future__ import annotations
@@ -30,13 +32,15 @@ _S32, _U32, _U64 = np.dtype(np.int32), np.dtype(np.uint32), np.dtype(np.uint64)
 _TO_SHARED = {"async", "bulk", "tensor", "tile", "shared::cta", "shared::cluster", "global", "mbarrier::complete_tx::bytes",
               "L2::cache_hint"}  # fmt: skip
 _TO_GLOBAL = {"async", "bulk", "tensor", "tile", "shared::cta", "global", "bulk_group", "L2::cache_hint"}
-_KINDS = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32", "f64", "bf16", "f32", "f32")  # by element type
-Box = tuple[Array, Array, Array, Array, TensorMap]  # threads, places of segments, addresses, inside, map
+# PTX type of each element type of a tensor map
+_KINDS = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32", "f64", "bf16", "f32", "f32")
+# threads, positions of segments, addresses of elements, which elements are inside, the map
+Box = tuple[Array, Array, Array, Array, TensorMap]
 Boxes = Callable[[Wave, Mask], Iterator[Box]]
 
 
 def bulk(instruction: Instruction) -> Action:
-    """`cp.async.bulk...` and `cp.reduce.async.bulk...`"""
+    """Decode `cp.async.bulk...` and `cp.reduce.async.bulk...`."""
     words = list(instruction.modifiers)
     operation = ""
     if words[0] == "reduce":
@@ -46,48 +50,51 @@ def bulk(instruction: Instruction) -> Action:
         case ["commit_group"]:
             return _commit
         case ["wait_group", *more] if more in ([], ["read"]):
-            left = instruction.operands[0]
-            if not isinstance(left, Immediate):
+            max_pending = instruction.operands[0]
+            if not isinstance(max_pending, Immediate):
                 raise unknown(instruction)
-            return lambda wave, mask: _wait(wave, mask, left.bits)
+            return lambda wave, mask: _wait(wave, mask, max_pending.bits)
         case _:
             pass
     ranks = [word for word in words if re.fullmatch(r"[1-5]d", word)]
-    rest = set(words) - set(ranks)
-    if "tensor" not in rest or len(ranks) != 1 or (instruction.modifiers[0] == "reduce") != bool(operation):
+    modifiers = set(words) - set(ranks)
+    if "tensor" not in modifiers or len(ranks) != 1 or (instruction.modifiers[0] == "reduce") != bool(operation):
         raise unknown(instruction)
-    if rest <= _TO_SHARED and "mbarrier::complete_tx::bytes" in rest and not operation:
+    if modifiers <= _TO_SHARED and "mbarrier::complete_tx::bytes" in modifiers and not operation:
         return _to_shared(instruction)
-    if rest <= _TO_GLOBAL and "bulk_group" in rest:
+    if modifiers <= _TO_GLOBAL and "bulk_group" in modifiers:
         return _to_global(instruction, operation)
     raise unknown(instruction)
 
 
 def _to_shared(instruction: Instruction) -> Action:
     target, box, barrier = instruction.operands[:3]
-    place, told = address_reader(target, instruction), address_reader(barrier, instruction)
-    boxes = _boxes(instruction, box, place)
+    destination, mbarrier_address = address_reader(target, instruction), address_reader(barrier, instruction)
+    boxes = _boxes(instruction, box, destination)
 
     def run(wave: Wave, mask: Mask) -> None:
-        mbarriers = wave.full(told(wave)).ravel()
-        for threads, places, addresses, inside, described in boxes(wave, mask):
-            wave.memory.places(addresses[inside], described.item_bytes, described.item_bytes, write=False)
+        mbarriers = wave.full(mbarrier_address(wave)).ravel()
+        for threads, positions, addresses, inside, descriptor in boxes(wave, mask):
+            wave.memory.positions(addresses[inside], descriptor.item_bytes, descriptor.item_bytes, write=False)
             warps = threads % wave.threads // WARP
-            for each in np.unique(mbarriers[threads]):
-                mine = mbarriers[threads] == each
+            for mbarrier in np.unique(mbarriers[threads]):
+                is_selected = mbarriers[threads] == mbarrier
                 lanes = np.zeros(wave.shape, np.bool_)
-                lanes.ravel()[threads[mine]] = True
-                state = mbarrier_at(wave, int(each), lanes)
-                wave.shared.begin_copy(places[mine], WIDEST, warps[mine][:, None])
-                nbytes = places.shape[1] * WIDEST
-                state.copies.append(BulkCopy(threads[mine] // wave.threads, warps[mine], places[mine], addresses[mine],
-                                             inside[mine], described.item_bytes, _fill(described), nbytes))  # fmt: skip
+                lanes.ravel()[threads[is_selected]] = True
+                state = mbarrier_at(wave, int(mbarrier), lanes)
+                wave.shared.begin_copy(positions[is_selected], WIDEST, warps[is_selected][:, None])
+                nbytes = positions.shape[1] * WIDEST
+                copy = BulkCopy(
+                    threads[is_selected] // wave.threads, warps[is_selected], positions[is_selected], addresses[is_selected],
+                    inside[is_selected], descriptor.item_bytes, _fill(descriptor), nbytes,
+                )  # fmt: skip
+                state.copies.append(copy)
 
     return run
 
 
 def _fill(described: TensorMap) -> int:
-    """The bits of an element that is outside."""
+    """Return the bits of an element outside the tensor."""
     return (1 << 8 * described.item_bytes) - 1 if described.fills_nan else 0
 
 
@@ -96,12 +103,12 @@ def _to_global(instruction: Instruction, operation: str) -> Action:
     boxes = _boxes(instruction, box, address_reader(source, instruction))
 
     def run(wave: Wave, mask: Mask) -> None:
-        state = wave.under_way
-        for threads, places, addresses, inside, described in boxes(wave, mask):
+        state = wave.pending_operations
+        for threads, positions, addresses, inside, described in boxes(wave, mask):
             state.operations += 1
             wave.shared.begin_operation(state.operations)
             warps = (threads % wave.threads // WARP)[:, None]
-            segments = wave.shared.unit_reads(places, WIDEST, warps, state.operations)
+            segments = wave.shared.unit_reads(positions, WIDEST, warps, state.operations)
             values = segments.view(WORDS[described.item_bytes])[inside]
             state.bulk_stores.append(BulkStore(state.operations, threads, state.bulk_groups[threads]))
             blocks = np.broadcast_to(wave.numbers[threads // wave.threads][:, None], inside.shape)[inside]
@@ -114,33 +121,33 @@ def _to_global(instruction: Instruction, operation: str) -> Action:
 
 
 def _reduce(wave: Wave, addresses: Array, values: Array, operation: str, kind: DType, blocks: Array) -> None:
-    """Combine values with what memory has. Raises DeviceFault where two boxes at once change one element."""
+    """Combine `values` with the contents of memory. Raises DeviceFault if two tiles update one element in one step."""
     if len(np.unique(addresses)) != len(addresses):
         raise DeviceFault("opcode", "the emulated GPU does not reduce boxes that overlap in one step")
-    memory, places = wave.memory.elements(kind), wave.memory.update(addresses, kind.itemsize, blocks)
-    memory[places] = OPERATIONS[operation](memory[places], values.view(kind)).astype(kind)
+    memory, positions = wave.memory.elements(kind), wave.memory.update(addresses, kind.itemsize, blocks)
+    memory[positions] = OPERATIONS[operation](memory[positions], values.view(kind)).astype(kind)
 
 
 def _commit(wave: Wave, mask: Mask) -> None:
-    wave.under_way.bulk_groups[wave.lanes(mask).ravel()] += 1
+    wave.pending_operations.bulk_groups[wave.lanes(mask).ravel()] += 1
 
 
 def _wait(wave: Wave, mask: Mask, left: int) -> None:
-    """Until the sources of all but `left` groups of the threads' copies have been read."""
-    state = wave.under_way
-    here = wave.lanes(mask).ravel()
-    rest: list[BulkStore] = []
+    """Complete bulk stores of the threads until at most `left` commit groups of each have unread sources."""
+    state = wave.pending_operations
+    is_waiting = wave.lanes(mask).ravel()
+    pending: list[BulkStore] = []
     for store in state.bulk_stores:
-        over = here[store.threads] & (store.group < state.bulk_groups[store.threads] - left)
-        if over.all():
+        completed = is_waiting[store.threads] & (store.group < state.bulk_groups[store.threads] - left)
+        if completed.all():
             wave.shared.end_operation(store.number)
         else:
-            rest.append(BulkStore(store.number, store.threads[~over], store.group[~over]))
-    state.bulk_stores = rest
+            pending.append(BulkStore(store.number, store.threads[~completed], store.group[~completed]))
+    state.bulk_stores = pending
 
 
-def _boxes(instruction: Instruction, operand: object, place: Reader) -> Boxes:
-    """What reads the box of every thread that copies: for each tensor map, that of the threads that use it."""
+def _boxes(instruction: Instruction, operand: object, destination: Reader) -> Boxes:
+    """Return a function that yields the tiles of the copying threads, grouped by tensor map."""
     if not isinstance(operand, Address) or operand.coordinates is None:
         raise unknown(instruction)
     address = address_reader(Address(operand.base, operand.offset), instruction)
@@ -153,30 +160,30 @@ def _boxes(instruction: Instruction, operand: object, place: Reader) -> Boxes:
             return
         maps = [_map_at(wave, int(each)) for each in wave.full(address(wave)).ravel()[threads]]
         starts = np.stack([wave.full(read(wave)).ravel()[threads] for read in coordinates], -1).astype(np.int64)
-        first = wave.full(place(wave)).ravel()[threads].astype(np.int64)
+        destinations = wave.full(destination(wave)).ravel()[threads].astype(np.int64)
         for described in dict.fromkeys(maps):
             if len(described.box) != len(coordinates):
                 raise DeviceFault(
                     "opcode", f"a box of {len(described.box)} dims is copied at {len(coordinates)} coordinates"
                 )
-            mine = np.array([each == described for each in maps])
-            offsets, addresses, inside = _box_elements(described, starts[mine])
-            offsets = swizzled(first[mine][:, None] + offsets, SPANS[described.swizzle])
-            if (first[mine] % 128).any():
+            is_selected = np.array([descriptor == described for descriptor in maps])
+            offsets, addresses, inside = _box_elements(described, starts[is_selected])
+            offsets = swizzled(destinations[is_selected][:, None] + offsets, SPANS[described.swizzle])
+            if (destinations[is_selected] % 128).any():
                 raise DeviceFault(
                     "alignment", "a box begins at an address of shared memory that is not a multiple of 128 bytes"
                 )
-            places = wave.shared.places(offsets, (threads[mine] // wave.threads)[:, None], WIDEST)
-            yield threads[mine], places, addresses, inside, described
+            positions = wave.shared.positions(offsets, (threads[is_selected] // wave.threads)[:, None], WIDEST)
+            yield threads[is_selected], positions, addresses, inside, described
 
     return boxes
 
 
 def _map_at(wave: Wave, address: int) -> TensorMap:
-    """The tensor map at an address, of the parameters or in global memory."""
+    """Return the tensor map at `address`, which is in the parameter block or in global memory."""
     if PARAMETERS <= address < PARAMETERS + len(wave.parameters):
-        place = address - PARAMETERS
-        content = wave.parameters[place : place + NBYTES]
+        offset = address - PARAMETERS
+        content = wave.parameters[offset : offset + NBYTES]
     else:
         content = bytes(wave.memory.bytes_at(address, NBYTES))
     if address % tensor_map.ALIGNMENT or len(content) < NBYTES:
@@ -185,17 +192,22 @@ def _map_at(wave: Wave, address: int) -> TensorMap:
 
 
 def _box_elements(described: TensorMap, starts: Array) -> tuple[Array, Array, Array]:
-    """Bytes from a box's place to each of its segments; of each element the address, and whether it is inside [threads, elements]."""
-    number = np.arange(int(np.prod(described.box)))
-    inside = np.ones((len(starts), len(number)), np.bool_)
+    """Return the layout of a tile per thread.
+
+    Returns:
+        The byte offset of each segment in shared memory. For each element its address, and whether it is inside the
+        tensor, both [threads, elements].
+    """
+    indices = np.arange(int(np.prod(described.box)))
+    inside = np.ones((len(starts), len(indices)), np.bool_)
     addresses = np.full(inside.shape, described.address, np.int64)
-    left = number
+    remaining = indices
     for dim, (box, size) in enumerate(zip(described.box, described.sizes, strict=True)):
-        index = starts[:, dim, None] + left % box
-        left = left // box
+        index = starts[:, dim, None] + remaining % box
+        remaining = remaining // box
         inside &= (index >= 0) & (index < size)
         addresses += index * (described.strides[dim - 1] if dim else described.item_bytes)
-    return np.arange(0, len(number) * described.item_bytes, WIDEST), addresses.astype(np.uint64), inside
+    return np.arange(0, len(indices) * described.item_bytes, WIDEST), addresses.astype(np.uint64), inside
 
 
 @opcode("tensormap")
@@ -210,40 +222,40 @@ def _tensormap(instruction: Instruction) -> Action:
 
 
 def _replace(instruction: Instruction, field: str) -> Action:
-    """Write a field of a map in shared memory."""
+    """Decode `tensormap.replace`: write a field of a map in shared memory."""
     if "shared::cta" not in instruction.modifiers:
         raise unknown(instruction)
     address = address_reader(instruction.operands[0], instruction)
-    place, size = tensor_map.FIELDS[field]
+    offset, size = tensor_map.FIELDS[field]
     *index, value = instruction.operands[1:]
     if index:
-        number = index[0]
-        if not isinstance(number, Immediate) or not 0 <= number.bits < tensor_map.LISTS.get(field, 0):
+        list_index = index[0]
+        if not isinstance(list_index, Immediate) or not 0 <= list_index.bits < tensor_map.LISTS.get(field, 0):
             raise unknown(instruction)
-        place += number.bits * size
+        offset += list_index.bits * size
     read = reader(value, _U64 if instruction.modifiers[-1] == "b64" else _U32, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
         lanes = wave.lanes(mask)
         blocks, threads = np.nonzero(lanes)
-        places = wave.shared.places(wave.full(address(wave))[lanes] + np.uint64(place), blocks, size)
-        wave.shared.store(places, wave.full(read(wave))[lanes].astype(WORDS[size]), threads // WARP)
+        positions = wave.shared.positions(wave.full(address(wave))[lanes] + np.uint64(offset), blocks, size)
+        wave.shared.store(positions, wave.full(read(wave))[lanes].astype(WORDS[size]), threads // WARP)
 
     return run
 
 
 def _publish(instruction: Instruction) -> Action:
-    """A warp copies a map from shared to global memory."""
-    target, source = (address_reader(each, instruction) for each in instruction.operands[:2])
+    """Decode `tensormap.cp_fenceproxy`: a warp copies a map from shared to global memory."""
+    target, source = (address_reader(operand, instruction) for operand in instruction.operands[:2])
 
     def run(wave: Wave, mask: Mask) -> None:
         lanes = wave.lanes_by_warp(mask)
         for block, warp in zip(*np.nonzero(lanes.any(2)), strict=True):
             thread = int(warp) * WARP + int(np.argmax(lanes[block, warp]))
             start = wave.full(source(wave))[block, thread] + np.arange(0, NBYTES, 16, dtype=np.uint64)
-            places = wave.shared.places(start, np.full(len(start), block), 16)
-            content = wave.shared.load(places, 16, np.full(len(start), warp))
-            to = int(wave.full(target(wave))[block, thread])
-            wave.memory.bytes_at(to, NBYTES, write=True)[:] = content.view(np.uint8)
+            positions = wave.shared.positions(start, np.full(len(start), block), 16)
+            content = wave.shared.load(positions, 16, np.full(len(start), warp))
+            destination = int(wave.full(target(wave))[block, thread])
+            wave.memory.bytes_at(destination, NBYTES, write=True)[:] = content.view(np.uint8)
 
     return run

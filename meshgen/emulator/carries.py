@@ -1,4 +1,4 @@
-"""Arithmetic on numbers of several registers: `.cc` leaves a carry behind, `addc`, `subc` and `madc` take it.
+"""Extended-precision arithmetic: `.cc` writes the carry flag, and `addc`, `subc` and `madc` read it.
 
 Source: PTX ISA 8.7, "Extended-Precision Integer Arithmetic Instructions".
 """
@@ -15,11 +15,11 @@ from meshgen.emulator.table import readers, writer
 from meshgen.emulator.types import BITS, Array, DType, type_of, unknown
 from meshgen.emulator.wave import CARRY, Action, Mask, Wave
 
-Sum = tuple[Array, Array]  # a number, and whether it did not fit
+Sum = tuple[Array, Array]  # a result and its carry or borrow
 
 
 def with_carry(instruction: Instruction) -> Action:
-    """`add.cc`, `addc`, `sub.cc`, `subc`, `mad.lo.cc`, `madc.hi`, ..."""
+    """Decode `add.cc`, `addc`, `sub.cc`, `subc`, `mad.lo.cc`, `madc.hi`, ..."""
     words = list(instruction.modifiers[:-1])
     operation = instruction.opcode.removesuffix("c")
     takes, leaves = instruction.opcode.endswith("c"), "cc" in words

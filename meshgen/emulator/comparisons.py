@@ -1,4 +1,4 @@
-"""Comparisons, and choices by predicates."""
+"""Comparisons, and selection by predicates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMBINED: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xo
 
 
 def _setp_comparison(instruction: Instruction, kind: DType) -> Comparison:
-    """The comparison of `setp`, of the element type."""
+    """Return the comparison of a `setp` for elements of type `kind`."""
     name, *rest = instruction.modifiers
     table = ORDERED | FLOATING if kind in FLOATS else ORDERED
     if name not in table or not set(rest[:-1]) <= {"ftz", *COMBINED}:
@@ -49,16 +49,19 @@ def _setp_comparison(instruction: Instruction, kind: DType) -> Comparison:
 
 @opcode("setp")
 def _setp(instruction: Instruction) -> Action:
-    """`setp.lt.and.f32 %p1|%p2, a, b, %p3`: the second predicate is the comparison's opposite; of packed types the upper half's."""
+    """Decode `setp.lt.and.f32 %p1|%p2, a, b, %p3`.
+
+    The second predicate is the negated comparison. For packed types, it is the comparison of the upper halves.
+    """
     packed = PACKED.get(instruction.modifiers[-1])
     kind = TYPES[packed] if packed else type_of(instruction)
     compare = _setp_comparison(instruction, kind)
-    combine = next((COMBINED[each] for each in instruction.modifiers if each in COMBINED), None)
+    combine = next((COMBINED[word] for word in instruction.modifiers if word in COMBINED), None)
     target, left, right, *more = instruction.operands
     if (combine is None) != (not more):
         raise unknown(instruction)
-    held = np.dtype(np.uint32) if packed else kind
-    a, b = reader(left, held, instruction), reader(right, held, instruction)
+    register_type = np.dtype(np.uint32) if packed else kind
+    a, b = reader(left, register_type, instruction), reader(right, register_type, instruction)
     third = reader(more[0], _BOOL, instruction) if more else None
     first, second = (target.first, target.second) if isinstance(target, Pair) else (target, Sink())
     put, put_second = writer(first, _BOOL, instruction), writer(second, _BOOL, instruction)
@@ -70,25 +73,25 @@ def _setp(instruction: Instruction) -> Action:
         else:
             low = compare(x, y)
             high = ~low
-        other = third(wave) if third else None
-        put(wave, low if combine is None else combine(low, other), mask)
-        put_second(wave, high if combine is None else combine(high, other), mask)
+        combined_predicate = third(wave) if third else None
+        put(wave, low if combine is None else combine(low, combined_predicate), mask)
+        put_second(wave, high if combine is None else combine(high, combined_predicate), mask)
 
     return run
 
 
 def _half(value: Array, shift: int, kind: DType) -> Array:
-    """16 bits of a register as a number."""
+    """Return the 16 bits of a register from bit `shift` on, as type `kind`."""
     return (value >> np.uint32(shift)).astype(np.uint16).view(kind)
 
 
 @opcode("set")
 def _set(instruction: Instruction) -> Action:
-    """As `setp`, into a number: all bits, or 1.0."""
+    """Decode `set`: like `setp`, but the result is a number: 1.0, or an integer with all bits set."""
     name, *_, to, kind = instruction.modifiers
     inner = Instruction("setp", (name, kind), instruction.operands, None, instruction.text, instruction.source)
     compare = _setp_comparison(inner, type_of(inner))
-    a, b = (reader(each, type_of(inner), instruction) for each in instruction.operands[1:3])
+    a, b = (reader(operand, type_of(inner), instruction) for operand in instruction.operands[1:3])
     target = TYPES[to]
     yes = np.array(1, target) if target in FLOATS else np.array(-1).astype(target)
     put = writer(instruction.operands[0], target, instruction)
@@ -100,14 +103,14 @@ def _selp(instruction: Instruction) -> Action:
     kind = BITS[type_of(instruction).itemsize]
     if len(instruction.modifiers) != 1:
         raise unknown(instruction)
-    yes, no = (reader(_as_bits(each, instruction), kind, instruction) for each in instruction.operands[1:3])
+    yes, no = (reader(_as_bits(operand, instruction), kind, instruction) for operand in instruction.operands[1:3])
     which = reader(instruction.operands[3], _BOOL, instruction)
     put = writer(instruction.operands[0], kind, instruction)
     return lambda wave, mask: put(wave, np.where(which(wave), yes(wave), no(wave)), mask)
 
 
 def _as_bits(operand: Operand, instruction: Instruction) -> Operand:
-    """A float constant by its bits."""
+    """Return a float constant as an integer with the same bits, and any other operand unchanged."""
     if isinstance(operand, Immediate) and operand.width:
         if operand.width != type_of(instruction).itemsize:
             raise unknown(instruction)

@@ -1,4 +1,4 @@
-"""`cvt`: between integers, between floats, and from one to the other.
+"""`cvt`: conversions between integer and float types, and `cvta`: conversions of addresses.
 
 Source: PTX ISA 8.7, "Data Movement and Conversion Instructions: cvt".
 """
@@ -26,17 +26,17 @@ _WORDS = {*MODES, *_TO_INTEGER, "rna", "ftz", "sat", "satfinite", "relu"}
 
 @opcode("cvt")
 def _cvt(instruction: Instruction) -> Action:
-    *found, to, origin = instruction.modifiers
-    if not set(found) <= _WORDS or "relu" in found:
+    *modifiers, target_name, source_name = instruction.modifiers
+    if not set(modifiers) <= _WORDS or "relu" in modifiers:
         raise unknown(instruction)
-    if to == "tf32":
-        return _tf32(instruction, found)
-    if to in PACKED:
-        return _to_packed(instruction, found, to, origin)
-    if to not in TYPES or origin not in TYPES:
+    if target_name == "tf32":
+        return _tf32(instruction, modifiers)
+    if target_name in PACKED:
+        return _to_packed(instruction, modifiers, target_name, source_name)
+    if target_name not in TYPES or source_name not in TYPES:
         raise unknown(instruction)
-    target, source = TYPES[to], TYPES[origin]
-    convert = conversion(target, source, found, instruction)
+    target, source = TYPES[target_name], TYPES[source_name]
+    convert = conversion(target, source, modifiers, instruction)
     read, put = (
         reader(instruction.operands[1], source, instruction),
         writer(instruction.operands[0], target, instruction),
@@ -44,28 +44,28 @@ def _cvt(instruction: Instruction) -> Action:
     return lambda wave, mask: put(wave, convert(read(wave)), mask)
 
 
-def conversion(target: DType, source: DType, found: list[str], instruction: Instruction) -> Function:
-    """How values of one type become those of another."""
-    mode = next((each for each in found if each in MODES), "rn")
-    whole = next((_TO_INTEGER[each] for each in found if each in _TO_INTEGER), None)
+def conversion(target: DType, source: DType, modifiers: list[str], instruction: Instruction) -> Function:
+    """Return the function that converts values of type `source` to type `target` as `modifiers` say."""
+    mode = next((word for word in modifiers if word in MODES), "rn")
+    round_to_integer = next((_TO_INTEGER[word] for word in modifiers if word in _TO_INTEGER), None)
     if source in FLOATS and target not in FLOATS:
-        if whole is None:
+        if round_to_integer is None:
             raise unknown(instruction)
-        return _flushing(lambda value: _to_integer(value, target, whole), found, source)
+        return _flushing(lambda value: _to_integer(value, target, round_to_integer), modifiers, source)
     if source in FLOATS:
-        return _flushing(_between_floats(target, source, mode, whole, found), found, source, target)
+        return _flushing(_between_floats(target, source, mode, round_to_integer, modifiers), modifiers, source, target)
     if target in FLOATS:
         return lambda value: _from_integer(value, target, mode)
-    if "sat" in found:
+    if "sat" in modifiers:
         info = np.iinfo(target)
         low, high = max(info.min, np.iinfo(source).min), min(info.max, np.iinfo(source).max)
         return lambda value: np.clip(value, source.type(low), source.type(high)).astype(target)
     return lambda value: value.astype(target)
 
 
-def _flushing(function: Function, found: list[str], *kinds: DType) -> Function:
-    """With `.ftz`: subnormal f32, in and out, are zeros."""
-    if "ftz" not in found:
+def _flushing(function: Function, modifiers: list[str], *kinds: DType) -> Function:
+    """Return `function` with subnormal f32 operands and results flushed to zero, if the modifiers have `.ftz`."""
+    if "ftz" not in modifiers:
         return function
     source, target = kinds[0], kinds[-1]
 
@@ -76,10 +76,13 @@ def _flushing(function: Function, found: list[str], *kinds: DType) -> Function:
     return run
 
 
-def _to_integer(value: Array, target: DType, whole: Function) -> Array:
-    """Rounded, and cut to the range; NaN is 0, or the lowest of 64 bits where f64 or 64 bits take part."""
+def _to_integer(value: Array, target: DType, round_to_integer: Function) -> Array:
+    """Round to an integer with `round_to_integer` and saturate to the range of `target`.
+
+    NaN becomes 0, or the most significant bit alone if the source or the target has 64 bits.
+    """
     info = np.iinfo(target)
-    wide = whole(value.astype(np.float64))
+    wide = round_to_integer(value.astype(np.float64))
     low, high = float(info.min), float(info.max)
     inside = (wide > low) & (wide < high)
     exact = np.where(inside, wide, 0).astype(target)
@@ -97,7 +100,7 @@ def _from_integer(value: Array, target: DType, mode: str) -> Array:
         return value.astype(np.float64)
     if target == np.float64:
         return rounded_up_or_down(value, mode)
-    # More than 53 bits: the low ones only say whether there is anything.
+    # f64 holds 53 bits. The 12 low bits are folded into a sticky bit, which is enough for rounding to `target`.
     magnitude = np.abs(value.view(np.int64)).view(np.uint64) if value.dtype.kind == "i" else value
     sticky = (magnitude & np.uint64(0xFFF)) != 0
     odd = np.where(
@@ -108,10 +111,10 @@ def _from_integer(value: Array, target: DType, mode: str) -> Array:
 
 
 def rounded_up_or_down(value: Array, mode: str) -> Array:
-    """64-bit integers as f64, in a direction."""
+    """Return 64-bit integers as f64, rounded in the direction of `mode`."""
     near = value.astype(np.float64)
-    back = np.array([int(each) for each in near.ravel()], object).reshape(near.shape)
-    exact = np.array([int(each) for each in value.ravel()], object).reshape(near.shape)
+    back = np.array([int(number) for number in near.ravel()], object).reshape(near.shape)
+    exact = np.array([int(number) for number in value.ravel()], object).reshape(near.shape)
     low, high = back < exact, back > exact
     if mode == "rz":
         low, high = low & (value < 0), high & (value > 0)
@@ -119,61 +122,66 @@ def rounded_up_or_down(value: Array, mode: str) -> Array:
     return np.where(high.astype(np.bool_) & (mode != "rp"), np.nextafter(near, -np.inf), up)
 
 
-def _between_floats(target: DType, source: DType, mode: str, whole: Function | None, found: list[str]) -> Function:
+def _between_floats(
+    target: DType, source: DType, mode: str, round_to_integer: Function | None, modifiers: list[str]
+) -> Function:
     def convert(value: Array) -> Array:
-        if whole is not None:
-            value = whole(value.astype(np.float64)).astype(source)
+        if round_to_integer is not None:
+            value = round_to_integer(value.astype(np.float64)).astype(source)
         if target == source:
             result = value
         elif mode == "rn" and source == _F32:
             result = value.astype(target)
         else:
             result = rounded(value.astype(np.float64), target, mode)
-        return np.clip(result, target.type(0), target.type(1)) if "sat" in found else result
+        return np.clip(result, target.type(0), target.type(1)) if "sat" in modifiers else result
 
-    if "satfinite" in found:
+    if "satfinite" in modifiers:
         return lambda value: saturated(value, target)
     return convert
 
 
 def saturated(value: Array, target: DType) -> Array:
-    """To the nearest; what is too large becomes the largest finite number."""
+    """Round to nearest, saturating to the largest finite value of `target`."""
     top = float(ml_dtypes.finfo(target).max)
     wide = value.astype(np.float32)
     return np.where(np.isnan(wide), np.float32(np.nan), np.clip(wide, -top, top)).astype(target)
 
 
-def _tf32(instruction: Instruction, found: list[str]) -> Action:
-    """f32 with a mantissa of 10 bits: ties away from zero (`rna`), or to even."""
-    if found not in (["rna"], ["rn"], ["rna", "satfinite"], ["rn", "satfinite"]):
+def _tf32(instruction: Instruction, modifiers: list[str]) -> Action:
+    """Decode a conversion to tf32, f32 with a mantissa of 10 bits: ties go away from zero (`rna`) or to even (`rn`)."""
+    if modifiers not in (["rna"], ["rn"], ["rna", "satfinite"], ["rn", "satfinite"]):
         raise unknown(instruction)
     read, put = (reader(instruction.operands[1], _U32, instruction), writer(instruction.operands[0], _U32, instruction))
 
     def run(wave: Wave, mask: Mask) -> None:
         bits = read(wave)
-        half = np.uint32(0x1000) if "rna" in found else np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))
+        half = np.uint32(0x1000) if "rna" in modifiers else np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))
         finite = bits & np.uint32(0x7F800000) != np.uint32(0x7F800000)
         put(wave, np.where(finite, bits + half & np.uint32(0xFFFFE000), bits), mask)
 
     return run
 
 
-def _to_packed(instruction: Instruction, found: list[str], to: str, origin: str) -> Action:
-    """Two numbers into one register: the second operand is the low half. From a pair, or from two f32."""
-    target = TYPES[PACKED[to]]
+def _to_packed(instruction: Instruction, modifiers: list[str], target_name: str, source_name: str) -> Action:
+    """Decode a conversion of two numbers into one register, from a packed register or two f32.
+
+    The second is the low half.
+    """
+    target = TYPES[PACKED[target_name]]
     out = BITS[2 * target.itemsize]
     put = writer(instruction.operands[0], out, instruction)
-    narrow = target in _NARROW
-    if narrow and "satfinite" not in found:
+    is_fp8 = target in _NARROW
+    if is_fp8 and "satfinite" not in modifiers:
         raise unknown(instruction)
-    mode = next((each for each in found if each in MODES), "rn")
+    mode = next((word for word in modifiers if word in MODES), "rn")
 
     def convert(value: Array) -> Array:
-        if "satfinite" in found:
+        if "satfinite" in modifiers:
             return saturated(value, target)
         return value.astype(target) if mode == "rn" else rounded(value.astype(np.float64), target, mode)
 
-    halves = _halves(instruction, origin)
+    halves = _halves(instruction, source_name)
 
     def run(wave: Wave, mask: Mask) -> None:
         high, low = (convert(half).view(BITS[target.itemsize]).astype(out) for half in halves(wave))
@@ -182,14 +190,14 @@ def _to_packed(instruction: Instruction, found: list[str], to: str, origin: str)
     return run
 
 
-def _halves(instruction: Instruction, origin: str) -> Callable[[Wave], tuple[Array, Array]]:
-    """The two numbers that are converted, the high one first, as f32."""
-    if origin == "f32":
-        high, low = (reader(each, _F32, instruction) for each in instruction.operands[1:3])
+def _halves(instruction: Instruction, source_name: str) -> Callable[[Wave], tuple[Array, Array]]:
+    """Return a function that reads the two numbers to convert as f32, the high one first."""
+    if source_name == "f32":
+        high, low = (reader(operand, _F32, instruction) for operand in instruction.operands[1:3])
         return lambda wave: (high(wave), low(wave))
-    if origin not in PACKED or len(instruction.operands) != 2:
+    if source_name not in PACKED or len(instruction.operands) != 2:
         raise unknown(instruction)
-    source = TYPES[PACKED[origin]]
+    source = TYPES[PACKED[source_name]]
     both, part = BITS[2 * source.itemsize], BITS[source.itemsize]
     read = reader(instruction.operands[1], both, instruction)
 
@@ -203,8 +211,11 @@ def _halves(instruction: Instruction, origin: str) -> Callable[[Wave], tuple[Arr
 
 @opcode("cvta")
 def _cvta(instruction: Instruction) -> Action:
-    """Generic addresses of shared and local memory are in windows, and those of parameters that registers of 32 bits held as well; those of other
-    spaces are the space's own."""
+    """Decode `cvta`: convert an address between a state space and the generic space.
+
+    Shared and local memory have windows in the generic space. A parameter address may have lost its high bits in a
+    register of 32 bits, so they are restored. Addresses of other spaces are unchanged.
+    """
     windows = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}
     spaces = [word for word in instruction.modifiers if word in (*windows, "global", "const", "param")]
     if len(spaces) != 1 or not set(instruction.modifiers) <= {spaces[0], "to", "u64", "u32"}:
@@ -213,8 +224,8 @@ def _cvta(instruction: Instruction) -> Action:
     if "to" in instruction.modifiers:
         offset = np.uint64(0) - offset
     target, source = (
-        TYPES["u32"] if isinstance(each, Register) and each.width == 4 else TYPES["u64"]
-        for each in instruction.operands
+        TYPES["u32"] if isinstance(operand, Register) and operand.width == 4 else TYPES["u64"]
+        for operand in instruction.operands
     )
     read, put = (
         reader(instruction.operands[1], source, instruction),

@@ -1,7 +1,8 @@
-"""`cp.async`: copies from global to shared memory that are over when their thread has waited for them.
+"""`cp.async`: asynchronous copies from global to shared memory.
 
-A copy is done as late as possible: when it is waited for. Until then no thread may touch its destination. Matrix units may read
-copied data without a proxy fence, as Triton's and CUTLASS's pipelines do, though the PTX ISA requires one.
+The emulator performs a copy as late as possible: when its thread waits for it. Until then no thread may access the
+destination. Matrix units may read copied data without a proxy fence, although the PTX ISA requires one: the pipelines
+of Triton and CUTLASS do the same.
 """
 
 from __future__ import annotations
@@ -20,51 +21,51 @@ _HINTS = {"ca", "cg", "L2::64B", "L2::128B", "L2::256B", "L2::cache_hint"}
 
 
 def _begin(wave: Wave, copy: Copy) -> None:
-    wave.memory.places(copy.sources[copy.real > 0], copy.size, copy.size, write=False)
-    wave.shared.begin_copy(copy.places, copy.size, copy.threads % wave.threads // WARP)
-    wave.under_way.copies.append(copy)
+    wave.memory.positions(copy.sources[copy.real > 0], copy.size, copy.size, write=False)
+    wave.shared.begin_copy(copy.positions, copy.size, copy.threads % wave.threads // WARP)
+    wave.pending_operations.copies.append(copy)
 
 
 def _wait(wave: Wave, threads: Array, left: int) -> None:
-    """Threads [all threads] wait until no more than `left` of their groups are under way."""
-    state = wave.under_way
-    rest: list[Copy] = []
+    """Complete copies of `threads` (a mask of all threads) until at most `left` commit groups of each are pending."""
+    state = wave.pending_operations
+    pending: list[Copy] = []
     for copy in state.copies:
-        over = threads[copy.threads] & (copy.group < state.copy_groups[copy.threads] - left)
-        if over.all():
-            _arrive(wave, copy)
+        completed = threads[copy.threads] & (copy.group < state.copy_groups[copy.threads] - left)
+        if completed.all():
+            _complete(wave, copy)
             wave.shared.copying -= 1
-        elif not over.any():
-            rest.append(copy)
+        elif not completed.any():
+            pending.append(copy)
         else:
-            _arrive(wave, copy.of(over))
-            rest.append(copy.of(~over))
-    state.copies = rest
+            _complete(wave, copy.of(completed))
+            pending.append(copy.of(~completed))
+    state.copies = pending
 
 
-def _arrive(wave: Wave, copy: Copy) -> None:
-    """Make a copy."""
-    values = np.zeros(len(copy.places), WORDS[copy.size])
-    some = copy.real > 0
-    blocks = wave.numbers[copy.threads[some] // wave.threads]
-    values[some] = wave.memory.load(copy.sources[some], copy.size, blocks)
-    if (partial := some & (copy.real < copy.size)).any():
+def _complete(wave: Wave, copy: Copy) -> None:
+    """Copy the bytes to shared memory."""
+    values = np.zeros(len(copy.positions), WORDS[copy.size])
+    has_data = copy.real > 0
+    blocks = wave.numbers[copy.threads[has_data] // wave.threads]
+    values[has_data] = wave.memory.load(copy.sources[has_data], copy.size, blocks)
+    if (is_partial := has_data & (copy.real < copy.size)).any():
         octets = values.view(np.uint8).reshape(-1, copy.size)
-        octets[partial] *= np.arange(copy.size) < copy.real[partial][:, None]
-    wave.shared.end_copy(copy.places, values, copy.threads % wave.threads // WARP, generic=False)
+        octets[is_partial] *= np.arange(copy.size) < copy.real[is_partial][:, None]
+    wave.shared.end_copy(copy.positions, values, copy.threads % wave.threads // WARP, generic=False)
 
 
 def copy_async(instruction: Instruction) -> Action:
-    """`cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;`"""
-    found = set(instruction.modifiers[1:])
-    if not found <= _HINTS | {"shared", "shared::cta", "global"} or "global" not in found:
+    """Decode `cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;`."""
+    modifiers = set(instruction.modifiers[1:])
+    if not modifiers <= _HINTS | {"shared", "shared::cta", "global"} or "global" not in modifiers:
         raise unknown(instruction)
     size = instruction.operands[2]
     if not isinstance(size, Immediate) or size.bits not in (4, 8, 16):
         raise unknown(instruction)
-    target, source = (address_reader(each, instruction) for each in instruction.operands[:2])
-    given = [each for each in instruction.operands[3:] if getattr(each, "width", 4) != 8]
-    many = reader(given[0], _U32, instruction) if given else None
+    target, source = (address_reader(operand, instruction) for operand in instruction.operands[:2])
+    source_sizes = [operand for operand in instruction.operands[3:] if getattr(operand, "width", 4) != 8]
+    source_size = reader(source_sizes[0], _U32, instruction) if source_sizes else None
 
     def run(wave: Wave, mask: Mask) -> None:
         threads = np.flatnonzero(wave.lanes(mask))
@@ -74,21 +75,27 @@ def copy_async(instruction: Instruction) -> Action:
         def of_threads(value: Array) -> Array:
             return wave.full(value).ravel()[threads]
 
-        places = wave.shared.places(of_threads(target(wave)), threads // wave.threads, size.bits)
-        real = np.full(len(threads), size.bits) if many is None else np.minimum(of_threads(many(wave)), size.bits)
-        group = wave.under_way.copy_groups[threads]
-        _begin(wave, Copy(threads, places, of_threads(source(wave)), size.bits, real.astype(np.int64), group))
+        positions = wave.shared.positions(of_threads(target(wave)), threads // wave.threads, size.bits)
+        copied_bytes = (
+            np.full(len(threads), size.bits)
+            if source_size is None
+            else np.minimum(of_threads(source_size(wave)), size.bits)
+        )
+        group = wave.pending_operations.copy_groups[threads]
+        _begin(
+            wave, Copy(threads, positions, of_threads(source(wave)), size.bits, copied_bytes.astype(np.int64), group)
+        )
 
     return run
 
 
 def commit_group(wave: Wave, mask: Mask) -> None:
-    """`cp.async.commit_group`"""
-    wave.under_way.copy_groups[wave.lanes(mask).ravel()] += 1
+    """Commit the pending copies of the threads as a group (`cp.async.commit_group`)."""
+    wave.pending_operations.copy_groups[wave.lanes(mask).ravel()] += 1
 
 
 def wait_group(instruction: Instruction) -> Action:
-    """`cp.async.wait_group N`, `cp.async.wait_all`"""
+    """Decode `cp.async.wait_group N` and `cp.async.wait_all`."""
     if instruction.modifiers[1] == "wait_all":
         return _wait_all
     left = instruction.operands[0]

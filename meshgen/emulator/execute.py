@@ -1,7 +1,7 @@
-"""Runs the threads of a wave: those earliest in the program run first, so that diverged paths reconverge.
+"""Interpreter of a wave: always runs the threads that are earliest in the program, so that diverged threads reconverge.
 
-Threads that wait (at a barrier, or for a copy) are parked until it completes; if no other thread can run, they
-are deadlocked, which is a fault.
+Threads that wait at a barrier or for a copy are parked until the barrier or copy completes. If no other thread can run,
+the parked threads are deadlocked, which is a fault.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from meshgen.emulator.barriers import Barriers, BarrierStep, barrier_step
 from meshgen.emulator.faults import DeviceFault
-from meshgen.emulator.instructions import MAKERS, maker_of
+from meshgen.emulator.instructions import DECODERS, decoder_of
 from meshgen.emulator.program import Entry, Instruction, Register, Symbol, registers_of
 from meshgen.emulator.table import Reader, reader
 from meshgen.emulator.types import Array, unknown
@@ -25,14 +25,16 @@ _WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An instruction that is ready to run.
+    """A decoded instruction.
 
     Attributes:
-        guard: the predicate under which it runs.
-        targets: where a jump goes, by the value of `index` if there are several.
-        barrier: what to do at a barrier.
-        waits: the register that says which threads need not wait any more.
-        asynchronous: whether it knows of registers that asynchronous operations write.
+        guard: reads the predicate under which the instruction runs.
+        reads: names of the registers that the instruction reads.
+        targets: instruction indices of the branch targets. If there are several, `index` selects one.
+        ends: whether the instruction ends the thread.
+        barrier: the barrier operation, if the instruction is one.
+        waits: register that receives whether the wait of each thread is over; empty for instructions that do not wait.
+        asynchronous: whether the instruction itself handles registers that asynchronous operations are still writing.
     """
 
     instruction: Instruction
@@ -49,13 +51,13 @@ class Step:
 
 @functools.lru_cache(maxsize=256)
 def steps_of(entry: Entry) -> tuple[Step, ...]:
-    """The code of an entry. Raises DeviceFault "opcode" for an instruction that is not known."""
-    return tuple(_decoded_step(each, entry) for each in entry.code)
+    """Decode the code of an entry. Raises DeviceFault "opcode" for an unsupported instruction."""
+    return tuple(_decoded_step(instruction, entry) for instruction in entry.code)
 
 
 def _decoded_step(instruction: Instruction, entry: Entry) -> Step:
     try:
-        return _known(instruction, entry)
+        return _decode(instruction, entry)
     except DeviceFault as fault:
         raise fault.located(entry.name, instruction.source, instruction.text) from None
     except (
@@ -64,11 +66,12 @@ def _decoded_step(instruction: Instruction, entry: Entry) -> Step:
         ValueError,
         AssertionError,
         AttributeError,
-    ):  # an operand is missing, or none that the instruction takes
+    ):  # an operand is missing or has the wrong form
         raise unknown(instruction).located(entry.name, instruction.source, instruction.text) from None
 
 
-def _known(instruction: Instruction, entry: Entry) -> Step:
+def _decode(instruction: Instruction, entry: Entry) -> Step:
+    """Decode a well-formed instruction. Raises DeviceFault "opcode" if the opcode or a modifier is unsupported."""
     guard = reader(instruction.guard, np.dtype(np.bool_), instruction) if instruction.guard else None
     reads = _registers_read(instruction)
     match instruction.opcode:
@@ -83,24 +86,24 @@ def _known(instruction: Instruction, entry: Entry) -> Step:
             return Step(instruction, None, guard, reads, ends=True)
         case "bar" | "barrier" if instruction.modifiers[:1] != ("warp",):
             return Step(instruction, None, guard, reads, barrier=barrier_step(instruction))
-        case opcode if opcode in MAKERS:
-            action = maker_of(instruction)(instruction)
+        case opcode if opcode in DECODERS:
+            action = decoder_of(instruction)(instruction)
             name = f"{opcode}.{instruction.modifiers[0]}" if instruction.modifiers else opcode
             waits = next(iter(registers_of(instruction.operands[0]))).name if name in _WAITS else ""
-            knows = opcode in ("wgmma",) or (opcode == "mov" and len(instruction.operands) == 2)
-            return Step(instruction, action, guard, reads, waits=waits, asynchronous=knows)
+            handles_pending = opcode in ("wgmma",) or (opcode == "mov" and len(instruction.operands) == 2)
+            return Step(instruction, action, guard, reads, waits=waits, asynchronous=handles_pending)
         case _:
             raise unknown(instruction)
 
 
 def _registers_read(instruction: Instruction) -> frozenset[str]:
-    found = set[str]()
+    names = set[str]()
     for operand in (*instruction.operands[1:], instruction.guard):
         if isinstance(operand, Register):
-            found.add(operand.name)
+            names.add(operand.name)
         else:
-            found.update(register.name for register in registers_of(operand))
-    return frozenset(found)
+            names.update(register.name for register in registers_of(operand))
+    return frozenset(names)
 
 
 def _label_target(target: object, entry: Entry) -> int:
@@ -110,16 +113,17 @@ def _label_target(target: object, entry: Entry) -> int:
 
 @dataclass
 class Execution:
-    """The threads of a wave by where they are.
+    """The state of a running wave: its threads, grouped by the index of their next instruction.
 
     Attributes:
-        ready: threads that can go on, by the number of their next instruction.
-        asleep: threads that wait for an asynchronous operation, by the instruction that asks for it.
+        limit: number of instructions that the wave may issue.
+        ready: threads that can run, by the index of their next instruction.
+        asleep: threads that wait for an asynchronous operation, by the index of the waiting instruction.
     """
 
     wave: Wave
     steps: tuple[Step, ...]
-    limit: int  # instructions that the wave may issue
+    limit: int
     ready: dict[int, Mask] = field(default_factory=lambda: {0: None})
     asleep: dict[int, Array] = field(default_factory=dict[int, Array])
     barriers: Barriers = field(init=False)
@@ -128,84 +132,89 @@ class Execution:
         self.barriers = Barriers(self.wave)
 
     def run(self) -> None:
-        """All threads to their end. Raises DeviceFault, with its place."""
+        """Run all threads until they end. A DeviceFault that an instruction raises gets its location in the source."""
         try:
             while self.ready or self._wake():
-                place = min(self.ready)
-                mask = self.ready.pop(place)
-                while (after := self._go(place, mask)) >= 0:
-                    place = after
+                start = min(self.ready)
+                mask = self.ready.pop(start)
+                while (next_start := self._run_group(start, mask)) >= 0:
+                    start = next_start
         except DeviceFault as fault:
             step = self.steps[min(self.at, len(self.steps) - 1)]
             raise fault.located(self.wave.entry.name, step.instruction.source, step.instruction.text) from None
 
-    at: int = 0  # the instruction that runs
+    at: int = 0  # index of the current instruction
 
-    def _go(self, place: int, mask: Mask) -> int:
-        """Run instructions from `place` on for one group of threads, up to the next that parts or joins groups.
+    def _run_group(self, start: int, mask: Mask) -> int:
+        """Run one group of threads from instruction `start` up to the next point where groups split or merge.
 
         Returns:
-            Where the whole group goes on; -1 where it was handed to `ready`, or is parked.
+            The index at which the whole group continues, or -1 if the group was moved to `ready` or parked.
         """
         wave, steps = self.wave, self.steps
         while True:
-            if place >= len(steps):
+            if start >= len(steps):
                 self._end(mask)
                 return -1
-            step = steps[place]
-            self.at = place
+            step = steps[start]
+            self.at = start
             wave.issued += 1
             if wave.issued > self.limit:
                 raise DeviceFault(
                     "time", f"the kernel did not end within {self.limit:,} instructions (--instruction-limit)"
                 )
             pending = wave.pending.numbers
-            if pending and not step.asynchronous and not step.reads.isdisjoint(pending) and self._is_early(step, mask):
+            if (
+                pending
+                and not step.asynchronous
+                and not step.reads.isdisjoint(pending)
+                and self._reads_pending_register(step, mask)
+            ):
                 raise DeviceFault(
                     "async copy", "a register is read before the matrix unit that writes it was waited for"
                 )
-            now = mask
+            active = mask
             if step.guard is not None:
-                now = self._guarded(step.guard(wave), mask)
-                if now is not None and now is not mask and not now.any():
-                    place += 1
+                active = self._guarded(step.guard(wave), mask)
+                if active is not None and active is not mask and not active.any():
+                    start += 1
                     continue
             if step.action is None:
-                return self._control(step, place, mask, now)
-            step.action(wave, now)
-            if step.waits and not self._awaited(step, place, now, mask):
+                return self._control(step, start, mask, active)
+            step.action(wave, active)
+            if step.waits and not self._awaited(step, start, active, mask):
                 return -1
-            place += 1
-            if self.ready and min(self.ready) <= place:
-                self._put(place, mask)
+            start += 1
+            if self.ready and min(self.ready) <= start:
+                self._put(start, mask)
                 return -1
 
-    def _is_early(self, step: Step, mask: Mask) -> bool:
-        """Whether a register that these threads read is still written by a product of theirs."""
+    def _reads_pending_register(self, step: Step, mask: Mask) -> bool:
+        """Whether the threads read a register that a matrix operation of their warp groups has not written yet."""
         return self.wave.pending.has(step.reads, self.wave.warp_groups_of(mask))
 
     def _guarded(self, predicate: Array, mask: Mask) -> Mask:
-        """The threads of a group whose predicate holds: the group itself where all do."""
+        """Return the threads of the group whose predicate holds; `mask` itself if all hold."""
         if predicate.all():
             return mask
         if mask is None:
             return predicate
         return predicate & mask
 
-    def _control(self, step: Step, place: int, mask: Mask, now: Mask) -> int:
-        """A jump, an end or a barrier, for the threads `now` of the group `mask`."""
-        rest = None if now is mask else self._lanes(mask) & ~self._lanes(now)
-        if rest is not None and rest.any():
-            self._put(place + 1, rest)
+    def _control(self, step: Step, index: int, mask: Mask, active: Mask) -> int:
+        """Execute a jump, an end or a barrier for the threads `active` of the group `mask`."""
+        inactive = None if active is mask else self._lanes(mask) & ~self._lanes(active)
+        if inactive is not None and inactive.any():
+            self._put(index + 1, inactive)
         if step.ends:
-            self._end(now)
+            self._end(active)
         elif step.barrier:
-            for number, lanes in self.barriers.arrive(step.barrier, place, now):
-                self._put(number, lanes)
+            for target, lanes in self.barriers.arrive(step.barrier, index, active):
+                self._put(target, lanes)
         elif step.index is not None:
-            self._switch(step.index(self.wave), step.targets, self._lanes(now))
+            self._switch(step.index(self.wave), step.targets, self._lanes(active))
         else:
-            self._put(step.targets[0], now)
+            self._put(step.targets[0], active)
         return -1
 
     def _switch(self, index: Array, targets: tuple[int, ...], lanes: Array) -> None:
@@ -218,67 +227,76 @@ class Execution:
     def _lanes(self, mask: Mask) -> Array:
         return self.wave.lanes(mask)
 
-    def _put(self, place: int, mask: Mask) -> None:
-        """Hand threads over to where they go on, together with those that are there."""
-        if place in self.ready:
-            mask = self._lanes(self.ready[place]) | self._lanes(mask)
+    def _put(self, index: int, mask: Mask) -> None:
+        """Make threads ready at instruction `index`, merged with the threads that are ready there already."""
+        if index in self.ready:
+            mask = self._lanes(self.ready[index]) | self._lanes(mask)
         if mask is not None and mask is not self.wave.alive:
             mask = self._whole(mask)
-        self.ready[place] = mask
+        self.ready[index] = mask
 
     def _whole(self, mask: Array) -> Mask:
-        """The group as `wave.alive` where it has all that live, which is quicker to work with."""
+        """Return `wave.alive` in place of an equal mask: operations on all live threads are faster."""
         alive = self.wave.alive
         if alive is None:
             return None if mask.all() else mask
         return alive if np.array_equal(self._lanes(mask), self._lanes(alive)) else mask
 
     def _end(self, mask: Mask) -> None:
-        """Threads end; barriers do not wait for them any more."""
-        left = self._lanes(None) & ~self._lanes(mask)
-        self.wave.alive = left
-        for place, each in list(self.ready.items()):
-            self.ready[place] = self._whole(self._lanes(each)) if each is not None else left
-        for number, lanes in self.barriers.released():
-            self._put(number, lanes)
+        """End the threads of `mask` and release the barriers that waited only for them."""
+        alive = self._lanes(None) & ~self._lanes(mask)
+        self.wave.alive = alive
+        for index, threads in list(self.ready.items()):
+            self.ready[index] = self._whole(self._lanes(threads)) if threads is not None else alive
+        for target, lanes in self.barriers.released():
+            self._put(target, lanes)
 
-    def _awaited(self, step: Step, place: int, now: Mask, mask: Mask) -> bool:
-        """Whether the waits of all threads are over; else the group is split, and the waiting ones sleep."""
-        lanes = self._lanes(now)
+    def _awaited(self, step: Step, index: int, active: Mask, mask: Mask) -> bool:
+        """Whether the waits of all active threads are over.
+
+        Otherwise the group is split and the waiting threads sleep.
+        """
+        lanes = self._lanes(active)
         waiting = lanes & ~self.wave.registers[step.waits]
         if not waiting.any():
             return True
-        self.asleep[place] = waiting | self.asleep[place] if place in self.asleep else waiting
+        self.asleep[index] = waiting | self.asleep[index] if index in self.asleep else waiting
         if (done := self._lanes(mask) & ~waiting).any():
-            self._put(place + 1, done)
+            self._put(index + 1, done)
         return False
 
     def _deadlock(self) -> str:
-        """Return what the first waiting threads wait for, and what is missing there."""
+        """Return a message that says which threads are deadlocked and what their mbarriers lack."""
         lanes = self.asleep[self.at]
         block = int(np.argmax(lanes.any(1)))
         missing = [
             f"{address:#x} lacks {int(state.missing[block])} arrivals and {int(state.bytes[block])} bytes"
-            for address, state in self.wave.under_way.mbarriers.items()
+            for address, state in self.wave.pending_operations.mbarriers.items()
             if state.expected[block] and (state.missing[block] or state.bytes[block])
         ]
         name = f"{int(lanes[block].sum())} threads of block {int(self.wave.numbers[block])}"
         return f"deadlock: {name} wait for an mbarrier that no pending operation completes ({', '.join(missing[:4])})"
 
-    _seen: int = -1  # instructions issued when threads last woke
+    _seen: int = -1  # `wave.issued` when threads last woke
 
     def _wake(self) -> bool:
-        """No thread is ready: retry the sleeping ones if anything has happened since. False at the end."""
+        """Make the sleeping threads ready again if any instruction was issued since they last woke.
+
+        Returns:
+            False if all threads have ended.
+        Raises:
+            DeviceFault: the remaining threads are deadlocked.
+        """
         if self.asleep:
             if self.wave.issued - self._seen <= len(self.asleep):
                 self.at = min(self.asleep)
                 raise DeviceFault("barrier", self._deadlock())
             self._seen = self.wave.issued
-            for place, lanes in self.asleep.items():
-                self._put(place, lanes)
+            for index, lanes in self.asleep.items():
+                self._put(index, lanes)
             self.asleep = {}
             return True
-        if reason := self.barriers.stuck():
-            self.at = reason[0]
-            raise DeviceFault("barrier", reason[1])
+        if stuck := self.barriers.stuck():
+            self.at = stuck[0]
+            raise DeviceFault("barrier", stuck[1])
         return False

@@ -1,4 +1,4 @@
-"""Faults of emulated GPUs: operations that a GPU would punish, hide or leave undefined."""
+"""Faults of emulated GPUs: operations that are errors, undefined or silently wrong on a GPU."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class DeviceFault(RuntimeFailure):
-    """A fault of a kernel or of other work of a device, MG0608.
+    """A fault of a kernel or of another operation on an emulated device, MG0608.
 
     Attributes:
         kind: one of `KINDS`.
         reason: what happened, with the numbers.
-        kernel: its name; empty outside of a launch.
-        source: the file and line of its Triton source, from `.loc`; None where the PTX has none.
-        instruction: the PTX instruction.
-        line: the text of the line of its source, where it is known.
+        source: file and line in the Triton source, from `.loc`; None if the PTX has no location.
+        kernel: name of the kernel; empty outside of a launch.
+        instruction: text of the PTX instruction.
+        line: text of the source line, if known.
     """
 
     def __init__(
@@ -40,5 +40,5 @@ class DeviceFault(RuntimeFailure):
         super().__init__(Diagnostic("MG0608", f"{where}{kind}: {reason}{at}", source, notes))
 
     def located(self, kernel: str, source: Location | None, instruction: str) -> DeviceFault:
-        """The same fault of a kernel, at a place in its source and PTX."""
+        """Return the same fault with a kernel, a source location and a PTX instruction."""
         return DeviceFault(self.kind, self.reason, source, kernel=kernel, instruction=instruction)

@@ -1,6 +1,6 @@
-"""`fence`, and the instructions that begin with `cp.async`.
+"""`fence`, and the instructions whose name begins with `cp.async`.
 
-All threads see each other's writes at once here, so only the fence between threads and asynchronous units does something.
+Writes are visible to all threads at once in the emulator, so only the proxy fence for asynchronous units has an effect.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _fence(instruction: Instruction) -> Action:
 
 
 def _fence_async(wave: Wave, mask: Mask) -> None:
-    """Writes of the warps become visible to asynchronous units."""
+    """Make the writes of the warps visible to asynchronous units."""
     if wave.shared.races:
         wave.shared.races.fence(wave.warps_of(wave.lanes(mask)))
 

@@ -1,4 +1,4 @@
-"""All instructions that the emulated GPU has, by their opcode."""
+"""The decoders of all instructions that the emulated GPU supports, by opcode."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from meshgen.emulator import (
 )
 from meshgen.emulator.carries import with_carry
 from meshgen.emulator.program import Instruction
-from meshgen.emulator.table import MAKERS, Maker
+from meshgen.emulator.table import DECODERS, Decoder
 from meshgen.emulator.types import unknown
 
-MAKERS.update(dict.fromkeys(("addc", "subc", "madc"), with_carry))
+DECODERS.update(dict.fromkeys(("addc", "subc", "madc"), with_carry))
 
 FAMILIES = (
     arithmetic,
@@ -37,7 +37,7 @@ FAMILIES = (
 )
 
 
-# How many operands an opcode has, where its maker does not tell by itself.
+# Number of operands of each opcode whose decoder does not check it.
 OPERANDS = {
     **dict.fromkeys(("neg", "abs", "not", "cnot", "popc", "clz", "brev", "bfind", "mov", "cvta", *arithmetic.APPROXIMATE), 2),
     **dict.fromkeys(("add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr", "copysign"), 3),
@@ -46,12 +46,12 @@ OPERANDS = {
 }  # fmt: skip
 
 
-def maker_of(instruction: Instruction) -> Maker:
-    """Who reads an instruction of a known opcode. Raises DeviceFault where operands are missing."""
+def decoder_of(instruction: Instruction) -> Decoder:
+    """Return the decoder for a supported opcode. Raises DeviceFault if operands are missing."""
     count = len(instruction.operands)
     if OPERANDS.get(instruction.opcode, count) != count:
         raise unknown(instruction)
-    return with_carry if "cc" in instruction.modifiers else MAKERS[instruction.opcode]
+    return with_carry if "cc" in instruction.modifiers else DECODERS[instruction.opcode]
 
 
-__all__ = ["FAMILIES", "MAKERS", "maker_of"]
+__all__ = ["DECODERS", "FAMILIES", "decoder_of"]

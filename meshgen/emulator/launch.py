@@ -1,4 +1,4 @@
-"""Launches a kernel on the emulated GPU: as many blocks at once as make good use of NumPy, wave after wave."""
+"""Launch of a kernel on the emulated GPU. Blocks run in waves whose size NumPy handles efficiently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshgen.emulator.addresses import LOCAL_BASE, PARAMETERS, SHARED_BASE
-from meshgen.emulator.asynchronous import nothing_under_way
+from meshgen.emulator.asynchronous import no_pending_operations
 from meshgen.emulator.execute import Execution, steps_of
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import GlobalMemory, Range, Touch
@@ -24,14 +24,16 @@ from meshgen.emulator.wave import WARP, Wave, initial_registers
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.names import whole_number
 
-LANES = 1 << 14  # threads that run at once: their registers fit the cache of a core (measured, demo kernels)
-MOST_THREADS = 1024  # of a block, on every architecture
+# Threads of a wave. Chosen so that their registers fit the cache of a core (measured on the demo kernels).
+LANES = 1 << 14
+MOST_THREADS = 1024  # threads of a block, on every architecture (CUDA C++ guide, "Technical Specifications")
 MOST_SHARED = (
     227 * 1024
-)  # bytes of a block on sm_90, more than on any other (CUDA C++ guide, "Technical Specifications")
-MOST_LOCAL = 512 * 1024  # bytes of a thread, on every architecture
-ISSUES = 20_000_000  # instructions of a wave before it is taken for endless
-INSTRUCTION_LIMIT = "MESHGEN_INSTRUCTION_LIMIT"  # variable with another number
+)  # bytes of a block on sm_90, the largest limit of all architectures (CUDA C++ guide, "Technical Specifications")
+MOST_LOCAL = 512 * 1024  # bytes of a thread, on every architecture (CUDA C++ guide, "Technical Specifications")
+# Default limit on the instructions of a wave. Chosen: beyond it the kernel is assumed to be in an endless loop.
+ISSUES = 20_000_000
+INSTRUCTION_LIMIT = "MESHGEN_INSTRUCTION_LIMIT"  # environment variable that overrides the limit `ISSUES`
 
 
 Shape = tuple[int, int, int]
@@ -39,13 +41,15 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Checks:
-    """Checks beyond those of a GPU.
+    """Options for checks that go beyond the faults of a real GPU.
 
     Attributes:
-        races: accesses to shared memory that no barrier orders, and to global memory by several blocks.
-        operands: (first address, bytes, whether writable) of all that the kernel may touch; None: all that is allocated.
-        touch: called with every access to global memory.
-        issues: instructions that a wave of blocks may issue before the launch is given up; 0: `instruction_limit`.
+        races: whether to report accesses to shared memory that no barrier orders, and conflicts between blocks in
+            global memory.
+        operands: (first address, bytes, whether writable) of each range that the kernel may access. None allows all
+            allocations.
+        touch: callback for every access to global memory.
+        issues: limit on the instructions of a wave of blocks. 0 selects `instruction_limit()`.
     """
 
     races: bool = False
@@ -58,52 +62,68 @@ NO_CHECKS = Checks()
 
 
 def instruction_limit() -> int:
-    """Return the variable MESHGEN_INSTRUCTION_LIMIT, else `ISSUES`. Raises UsageError MG0001 for a variable that is not a positive number."""
+    """Return the value of the variable MESHGEN_INSTRUCTION_LIMIT, or `ISSUES` if the variable is not set.
+
+    Raises:
+        UsageError: MG0001, the variable is not a positive integer.
+    """
     text = os.environ.get(INSTRUCTION_LIMIT, "")
-    number = whole_number(text) if text else ISSUES
-    if not number:
+    limit = whole_number(text) if text else ISSUES
+    if not limit:
         hint = "give a number of instructions, such as 20000000"
         raise UsageError(Diagnostic("MG0001", f"{INSTRUCTION_LIMIT} is '{text}'", hint=hint))
-    return number
+    return limit
 
 
 def launch(entry: Entry, grid: Shape, block: Shape, shared_bytes: int, parameters: bytes, memory: Memory, *,
            checks: Checks = NO_CHECKS) -> None:  # fmt: skip
-    """Run all blocks of the grid; the order of blocks is that of their numbers, as far as there is one.
+    """Run all blocks of the grid, in waves of blocks with consecutive indices.
 
     Args:
         shared_bytes: dynamic shared memory of a block.
-        parameters: the block of parameters, each at its offset.
+        parameters: the parameter block; each parameter is at its offset.
     Raises:
-        DeviceFault: MG0608, the kernel does what a GPU would punish, hide or leave undefined.
+        DeviceFault: MG0608, the kernel does something that is an error, undefined or silently wrong on a GPU.
     """
     _check_shape(entry, grid, block, parameters)
     _check_memory(entry, shared_bytes)
     steps, limit = steps_of(entry), checks.issues or instruction_limit()
     threads = math.prod(block)
     total = math.prod(grid)
-    at_once = max(1, LANES // threads)
-    added = [(memory.allocate(v.size, v.name), v) for v in entry.variables.values() if v.space in ("global", "const")]
+    wave_blocks = max(1, LANES // threads)
+    allocated = [
+        (memory.allocate(v.size, v.name), v) for v in entry.variables.values() if v.space in ("global", "const")
+    ]
     try:
-        for address, variable in added:
+        for address, variable in allocated:
             memory.view(address, variable.size)[:] = np.frombuffer(variable.initial or bytes(variable.size), np.uint8)
-        constants = [(address, variable.size, False) for address, variable in added]
+        constants = [(address, variable.size, False) for address, variable in allocated]
         operands = None if checks.operands is None else [*checks.operands, *constants]
-        places = {variable.name: address for address, variable in added}
-        races_by = _grain(entry, "global") if checks.races else 0
-        whole = GlobalMemory(memory, operands, checks.touch, races_by=races_by)
+        variable_addresses = {variable.name: address for address, variable in allocated}
+        race_grain = _grain(entry, "global") if checks.races else 0
+        global_memory = GlobalMemory(memory, operands, checks.touch, races_by=race_grain)
         with np.errstate(all="ignore"):
-            for start in range(0, total, at_once):
-                numbers = np.arange(start, min(total, start + at_once))
-                wave = _wave(entry, grid, block, numbers, shared_bytes, parameters, whole, checks, places)
+            for start in range(0, total, wave_blocks):
+                block_indices = np.arange(start, min(total, start + wave_blocks))
+                wave = _wave(
+                    entry,
+                    grid,
+                    block,
+                    block_indices,
+                    shared_bytes,
+                    parameters,
+                    global_memory,
+                    checks,
+                    variable_addresses,
+                )
                 Execution(wave, steps, limit).run()
     finally:
-        for address, _ in added:
+        for address, _ in allocated:
             memory.free(address)
 
 
 def _check_shape(entry: Entry, grid: Shape, block: Shape, parameters: bytes) -> None:
-    """Raises DeviceFault where a driver would refuse the launch."""
+    """Raise DeviceFault if a driver would refuse the grid, the block or the size of the parameters."""
     threads = math.prod(block)
     if min(*grid, *block) < 1 or threads > MOST_THREADS:
         raise DeviceFault("opcode", f"a grid of {grid} with blocks of {block} cannot be launched", kernel=entry.name)
@@ -111,15 +131,17 @@ def _check_shape(entry: Entry, grid: Shape, block: Shape, parameters: bytes) -> 
         threads == entry.max_threads if entry.exact_threads else threads <= entry.max_threads
     )
     if not fits or threads % WARP:
-        word = "exactly" if entry.exact_threads else "at most"
-        raise DeviceFault("opcode", f"a block has {threads} threads, not {word} {entry.max_threads}", kernel=entry.name)
+        bound = "exactly" if entry.exact_threads else "at most"
+        raise DeviceFault(
+            "opcode", f"a block has {threads} threads, not {bound} {entry.max_threads}", kernel=entry.name
+        )
     if len(parameters) < entry.parameter_bytes:
         reason = f"{len(parameters)} bytes of parameters were given, but the kernel takes {entry.parameter_bytes}"
         raise DeviceFault("opcode", reason, kernel=entry.name)
 
 
 def _check_memory(entry: Entry, shared_bytes: int) -> None:
-    """Raises DeviceFault for a block that needs more memory than any GPU has."""
+    """Raise DeviceFault if a block or a thread needs more memory than any GPU has."""
     shared, local = entry.shared_bytes + shared_bytes, _local_bytes(entry)
     if shared > MOST_SHARED:
         reason = f"a block needs {shared} bytes, but has {MOST_SHARED} at most"
@@ -131,8 +153,8 @@ def _check_memory(entry: Entry, shared_bytes: int) -> None:
 
 
 def _wave(entry: Entry, grid: Shape, block: Shape, numbers: Array, shared_bytes: int, parameters: bytes,
-          memory: GlobalMemory, checks: Checks, places: dict[str, int]) -> Wave:  # fmt: skip
-    """Blocks before their first instruction."""
+          memory: GlobalMemory, checks: Checks, variable_addresses: dict[str, int]) -> Wave:  # fmt: skip
+    """Return the state of the blocks `numbers` before their first instruction."""
     nbytes = entry.shared_bytes + shared_bytes
     warps = math.prod(block) // WARP
     shared = SharedMemory(len(numbers), warps, nbytes, _grain(entry, "shared"), races=checks.races)
@@ -147,9 +169,9 @@ def _wave(entry: Entry, grid: Shape, block: Shape, numbers: Array, shared_bytes:
         shared,
         dict(_registers(entry)),
         local,
-        nothing_under_way(len(numbers), warps * WARP),
+        no_pending_operations(len(numbers), warps * WARP),
     )
-    wave.specials = _specials(wave) | _symbols(entry, places)
+    wave.specials = _specials(wave) | _symbols(entry, variable_addresses)
     return wave
 
 
@@ -160,48 +182,56 @@ def _registers(entry: Entry) -> dict[str, Array]:
 
 @functools.lru_cache(maxsize=256)
 def _local_bytes(entry: Entry) -> int:
-    """Bytes of the arrays that each thread has for itself, padded for the widest access."""
+    """Return the size of the local arrays of one thread, padded to the widest access."""
     return -(-layout(entry.variables.values(), "local")[1] // 16) * 16
 
 
 @functools.lru_cache(maxsize=256)
 def _grain(entry: Entry, space: str) -> int:
-    """Bytes of the smallest access to a space in the code: what is followed as one; at most 4. Of boxes of tensors, 1."""
+    """Return the granularity of the race checks in bytes: the smallest access to `space` in the code, at most 4.
+
+    Tensor copies access global memory byte by byte, so their granularity there is 1.
+    """
     smallest = 4
-    for each in entry.code:
-        named = {m.split("::")[0] for m in each.modifiers}
-        if each.opcode in ("ld", "st", "atom", "red") and (space in named or named.isdisjoint((*SPACES, "param"))):
-            many = max(len(operand.parts) if isinstance(operand, Vector) else 1 for operand in each.operands)
-            smallest = min(smallest, many * TYPES.get(each.modifiers[-1], np.dtype(np.uint8)).itemsize)
-        elif space == "global" and "tensor" in named:
+    for instruction in entry.code:
+        spaces = {m.split("::")[0] for m in instruction.modifiers}
+        if instruction.opcode in ("ld", "st", "atom", "red") and (
+            space in spaces or spaces.isdisjoint((*SPACES, "param"))
+        ):
+            vector_size = max(
+                len(operand.parts) if isinstance(operand, Vector) else 1 for operand in instruction.operands
+            )
+            smallest = min(smallest, vector_size * TYPES.get(instruction.modifiers[-1], np.dtype(np.uint8)).itemsize)
+        elif space == "global" and "tensor" in spaces:
             return 1
     return smallest
 
 
 def _specials(wave: Wave) -> dict[str, Array]:
-    """Special registers, as arrays that broadcast to [blocks, threads]."""
+    """Return the values of the special registers, as arrays that broadcast to [blocks, threads]."""
     (gx, gy, gz), (bx, by, bz) = wave.grid, wave.block
-    thread, number = np.arange(wave.threads)[None, :], wave.numbers[:, None]
+    thread, block_index = np.arange(wave.threads)[None, :], wave.numbers[:, None]
 
     def u32(value: Array | int) -> Array:
         return np.asarray(value, np.uint32).reshape(np.shape(value) or (1, 1))
 
     return {
         "%tid.x": u32(thread % bx), "%tid.y": u32(thread // bx % by), "%tid.z": u32(thread // (bx * by)),
-        "%ctaid.x": u32(number % gx), "%ctaid.y": u32(number // gx % gy), "%ctaid.z": u32(number // (gx * gy)),
+        "%ctaid.x": u32(block_index % gx), "%ctaid.y": u32(block_index // gx % gy),
+        "%ctaid.z": u32(block_index // (gx * gy)),
         "%ntid.x": u32(bx), "%ntid.y": u32(by), "%ntid.z": u32(bz),
         "%nctaid.x": u32(gx), "%nctaid.y": u32(gy), "%nctaid.z": u32(gz),
         "%laneid": u32(thread % WARP), "%warpid": u32(thread // WARP), "%nwarpid": u32(wave.warps),
-        "%clusterid.x": u32(number % gx), "%cluster_ctaid.x": u32(0), "%cluster_ctarank": u32(0),
+        "%clusterid.x": u32(block_index % gx), "%cluster_ctaid.x": u32(0), "%cluster_ctarank": u32(0),
         "%cluster_nctaid.x": u32(1), "%cluster_nctarank": u32(1),
         "%lanemask_eq": u32(np.uint32(1) << u32(thread % WARP)), "%dynamic_smem_size": u32(wave.shared.nbytes),
     }  # fmt: skip
 
 
-def _symbols(entry: Entry, places: dict[str, int]) -> dict[str, Array]:
-    """Addresses of variables and parameters, as u64."""
-    found = dict(places)
+def _symbols(entry: Entry, variable_addresses: dict[str, int]) -> dict[str, Array]:
+    """Return the addresses of variables and parameters, as u64 arrays of shape [1, 1]."""
+    addresses = dict(variable_addresses)
     for space, base in (("shared", SHARED_BASE), ("local", LOCAL_BASE)):
-        found |= {name: base + offset for name, offset in layout(entry.variables.values(), space)[0].items()}
-    found |= {each.name: PARAMETERS + each.offset for each in entry.parameters}
-    return {name: np.full((1, 1), address, np.uint64) for name, address in found.items()}
+        addresses |= {name: base + offset for name, offset in layout(entry.variables.values(), space)[0].items()}
+    addresses |= {parameter.name: PARAMETERS + parameter.offset for parameter in entry.parameters}
+    return {name: np.full((1, 1), address, np.uint64) for name, address in addresses.items()}

@@ -1,7 +1,7 @@
-"""Loads, stores and atomic operations, in global, shared and local memory and of parameters.
+"""Loads, stores and atomic operations in global, shared and local memory, and loads of parameters.
 
-Cache hints are ignored. All threads act in one step, and of several stores to one place the last thread's stays; atomic
-operations act one thread after the other, in the order of their numbers.
+Cache hints are ignored. All threads act in one step. If several threads store to one address, the value of the last
+thread remains. Atomic operations take effect in the order of the thread indices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from meshgen.emulator.table import address_reader, opcode, reader, vector_of, wr
 from meshgen.emulator.types import BITS, Array, DType, type_of, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
 
-# Words that say how long a line stays in which cache, and who sees a store when.
+# Modifiers that select caching or memory ordering.
 _HINTS = frozenset(
     ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "sys", "gpu",
      "cta", "cluster", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
@@ -29,20 +29,23 @@ _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 
 def _space(instruction: Instruction, *allowed: str) -> str:
-    """The state space of an access; `generic` where none is named. Raises DeviceFault for a word that is not understood."""
-    found = [word for word in instruction.modifiers[:-1] if word not in _HINTS and word not in allowed]
-    spaces = [word for word in found if word.split("::")[0] in (*SPACES, "param")]
-    if len(spaces) > 1 or spaces != found or (found and found[0].endswith("::cluster")):
+    """Return the state space of an access, or `generic` if none is specified.
+
+    Raises DeviceFault for an unsupported modifier.
+    """
+    modifiers = [word for word in instruction.modifiers[:-1] if word not in _HINTS and word not in allowed]
+    spaces = [word for word in modifiers if word.split("::")[0] in (*SPACES, "param")]
+    if len(spaces) > 1 or spaces != modifiers or (modifiers and modifiers[0].endswith("::cluster")):
         raise unknown(instruction)
     return spaces[0].split("::")[0] if spaces else "generic"
 
 
 def _access_bytes(instruction: Instruction, parts: int, kind: DType) -> int:
-    """Bytes of an access: as many elements as its vector has."""
-    named = next((count for word, count in _VECTORS.items() if word in instruction.modifiers), 1)
-    if named != parts or named * kind.itemsize not in WORDS:
+    """Return the bytes of an access by one thread: `parts` vector elements of type `kind`."""
+    vector_size = next((count for word, count in _VECTORS.items() if word in instruction.modifiers), 1)
+    if vector_size != parts or vector_size * kind.itemsize not in WORDS:
         raise unknown(instruction)
-    return named * kind.itemsize
+    return vector_size * kind.itemsize
 
 
 @opcode("ld", "ldu")
@@ -51,7 +54,7 @@ def _ld(instruction: Instruction) -> Action:
     kind = type_of(instruction)
     targets = vector_of(instruction.operands[0])
     size = _access_bytes(instruction, len(targets), kind)
-    puts = [writer(each, kind, instruction) for each in targets]
+    puts = [writer(target, kind, instruction) for target in targets]
     if name == "param":
         return _load_parameter(instruction, kind, puts)
     address = address_reader(instruction.operands[1], instruction)
@@ -64,39 +67,48 @@ def _ld(instruction: Instruction) -> Action:
             lanes = wave.lanes(mask)
             values = np.zeros((*wave.shape, len(puts)), kind)
             if lanes.any():
-                places = wave.full(addresses)[lanes]
-                values[lanes] = _vector_parts(space_named(name, places).load(wave, places, lanes, size), kind)
-        for number, put in enumerate(puts):
-            put(wave, values[..., number], mask)
+                positions = wave.full(addresses)[lanes]
+                values[lanes] = _vector_parts(space_named(name, positions).load(wave, positions, lanes, size), kind)
+        for index, put in enumerate(puts):
+            put(wave, values[..., index], mask)
 
     return run
 
 
 def _vector_parts(raw: Array, kind: DType) -> Array:
-    """Loaded words as [.., parts] elements of a type."""
+    """Return loaded words as elements [.., parts] of type `kind`."""
     return np.ascontiguousarray(raw)[..., None].view(kind)
 
 
 def _load_parameter(instruction: Instruction, kind: DType, puts: list[Callable[[Wave, Array, Mask], None]]) -> Action:
-    """An address in 64 bits is generic, one in 32 bits (`mov.b32 %r1, x_param_0`) counts from the block of parameters."""
+    """Decode `ld.param`.
+
+    An address in 64 bits is generic. One in 32 bits (`mov.b32 %r1, x_param_0`) counts from the start of the parameter
+    block.
+    """
     address = address_reader(instruction.operands[1], instruction)
     size = kind.itemsize * len(puts)
 
     def run(wave: Wave, mask: Mask) -> None:
-        places = address(wave)
-        if places.size > 1:
+        positions = address(wave)
+        if positions.size > 1:
             lanes = wave.lanes(mask)
             if not lanes.any():
                 return
-            places = np.where(lanes, places, wave.full(places)[lanes][0])  # what the other lanes hold is not read
-        places = np.where(places >= PARAMETERS, places - np.uint64(PARAMETERS), places)
-        end = int(places.max()) + size
+            # the addresses of inactive lanes are undefined
+            positions = np.where(lanes, positions, wave.full(positions)[lanes][0])
+        positions = np.where(positions >= PARAMETERS, positions - np.uint64(PARAMETERS), positions)
+        end = int(positions.max()) + size
         if end > len(wave.parameters):
             raise DeviceFault("address", f"byte {end} of {len(wave.parameters)} bytes of parameters is read")
-        found, which = np.unique(places, return_inverse=True) if places.size > 1 else (places.reshape(1), np.array(0))
-        read = np.stack([np.frombuffer(wave.parameters, kind, len(puts), int(each)) for each in found])
-        for number, put in enumerate(puts):
-            put(wave, read[which.reshape(places.shape), number], mask)
+        unique_positions, unique_index = (
+            np.unique(positions, return_inverse=True) if positions.size > 1 else (positions.reshape(1), np.array(0))
+        )
+        unique_values = np.stack(
+            [np.frombuffer(wave.parameters, kind, len(puts), int(position)) for position in unique_positions]
+        )
+        for index, put in enumerate(puts):
+            put(wave, unique_values[unique_index.reshape(positions.shape), index], mask)
 
     return run
 
@@ -105,7 +117,7 @@ def _load_parameter(instruction: Instruction, kind: DType, puts: list[Callable[[
 def _st(instruction: Instruction) -> Action:
     name = _space(instruction, *_VECTORS)
     kind = BITS[type_of(instruction).itemsize]
-    sources = [reader(each, kind, instruction) for each in vector_of(instruction.operands[1])]
+    sources = [reader(operand, kind, instruction) for operand in vector_of(instruction.operands[1])]
     size = _access_bytes(instruction, len(sources), kind)
     address = address_reader(instruction.operands[0], instruction)
 
@@ -117,15 +129,15 @@ def _st(instruction: Instruction) -> Action:
             return
         lanes = wave.lanes(mask)
         if lanes.any():
-            chosen = [wave.full(value)[lanes] for value in values]
-            places = wave.full(addresses)[lanes]
-            space_named(name, places).store(wave, places, lanes, _joined_vector(chosen, size))
+            active_values = [wave.full(value)[lanes] for value in values]
+            positions = wave.full(addresses)[lanes]
+            space_named(name, positions).store(wave, positions, lanes, _joined_vector(active_values, size))
 
     return run
 
 
 def _joined_vector(values: list[Array], size: int) -> Array:
-    """Parts of a vector as one number of `size` bytes each."""
+    """Join the elements of a vector into one word of `size` bytes per thread."""
     if len(values) == 1:
         return values[0]
     parts = np.stack(np.broadcast_arrays(*values), -1)
@@ -157,9 +169,11 @@ def _atom(instruction: Instruction) -> Action:
         or any(v in instruction.modifiers for v in _VECTORS)
     ):
         raise unknown(instruction)
-    target, place, *given = instruction.operands if instruction.opcode == "atom" else (None, *instruction.operands)
-    address = address_reader(place, instruction)
-    values = [reader(each, kind, instruction) for each in given]
+    target, memory_operand, *inputs = (
+        instruction.operands if instruction.opcode == "atom" else (None, *instruction.operands)
+    )
+    address = address_reader(memory_operand, instruction)
+    values = [reader(operand, kind, instruction) for operand in inputs]
     put = writer(target, kind, instruction) if target else None
 
     def run(wave: Wave, mask: Mask) -> None:
@@ -167,7 +181,7 @@ def _atom(instruction: Instruction) -> Action:
         addresses = wave.full(address(wave))[lanes]
         if not addresses.size:
             return
-        old = _in_turn(wave, space_named(name, addresses), addresses, lanes, operation,
+        old = _serialize_atomics(wave, space_named(name, addresses), addresses, lanes, operation,
                        [wave.full(value(wave))[lanes] for value in values])  # fmt: skip
         if put:
             result = np.zeros(wave.shape, kind)
@@ -177,33 +191,38 @@ def _atom(instruction: Instruction) -> Action:
     return run
 
 
-def _in_turn(wave: Wave, space: Space, addresses: Array, lanes: Array, operation: str, values: list[Array]) -> Array:
-    """An atomic operation of threads one after the other: all that are the first at their address, then the second, ..."""
+def _serialize_atomics(
+    wave: Wave, space: Space, addresses: Array, lanes: Array, operation: str, values: list[Array]
+) -> Array:
+    """Apply an atomic operation of several threads and return the old value of each.
+
+    Each round handles one thread per address, in the order of the threads.
+    """
     kind = values[0].dtype
     bits = BITS[kind.itemsize]
     keys = space.keys(wave, addresses, lanes, kind.itemsize)
     order = np.argsort(keys, kind="stable")
     begins = np.r_[True, keys[order][1:] != keys[order][:-1]]
     run_start = np.maximum.accumulate(np.where(begins, np.arange(len(keys)), 0))
-    turn = np.empty(len(keys), np.int64)
-    turn[order] = np.arange(len(keys)) - run_start
+    round_of = np.empty(len(keys), np.int64)
+    round_of[order] = np.arange(len(keys)) - run_start
     old = np.empty(len(keys), kind)
     memory = space.elements(wave, bits)
-    for each in range(int(turn.max()) + 1):
-        now = turn == each
-        found = memory[keys[now]].view(kind)
+    for round_index in range(int(round_of.max()) + 1):
+        in_round = round_of == round_index
+        current = memory[keys[in_round]].view(kind)
         if operation == "cas":
-            new = np.where(found == values[0][now], values[1][now], found)
+            new = np.where(current == values[0][in_round], values[1][in_round], current)
         else:
-            new = OPERATIONS[operation](found, values[0][now]).astype(kind)
-        old[now] = found
-        memory[keys[now]] = new.view(bits)
+            new = OPERATIONS[operation](current, values[0][in_round]).astype(kind)
+        old[in_round] = current
+        memory[keys[in_round]] = new.view(bits)
     return old
 
 
 @opcode("prefetch", "prefetchu", "discard", "applypriority")
 def _prefetch(instruction: Instruction) -> Action:
-    """Says what will be needed: nothing changes."""
+    """Decode a cache hint instruction, which has no effect."""
     if not isinstance(instruction.operands[0], Address):
         raise unknown(instruction)
     return lambda wave, mask: None

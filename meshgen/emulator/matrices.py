@@ -1,7 +1,8 @@
-"""Matrices that the threads of a warp hold together: `ldmatrix`, `stmatrix`, `mma.sync`.
+"""Matrices that are distributed over the threads of a warp: `ldmatrix`, `stmatrix`, `mma.sync`.
 
-Products are exact and summed with the accumulator in f64, then rounded once to its type: a GPU adds in blocks with a few bits
-behind the last place cut off, so results differ in the last bits. Of tf32 operands the 13 low bits are ignored.
+The emulator computes products exactly, adds them to the accumulator in f64 and rounds once to the accumulator type. A
+GPU adds in blocks and truncates after a few extra bits, so the last bits of results differ. The 13 low bits of tf32
+operands are ignored.
 Source: PTX ISA 8.7, "Warp-Level Matrix Instructions", with the layouts of fragments.
 """
 
@@ -22,13 +23,18 @@ from meshgen.emulator.wave import WARP, Action, Mask, Wave
 
 _U32 = np.dtype(np.uint32)
 _LANE = np.arange(WARP)
-GROUP, INSIDE = _LANE >> 2, _LANE & 3  # of a thread: which four it belongs to, and which of them it is
+# of each thread: the index of its group of four threads, and its index within the group
+GROUP, INSIDE = _LANE >> 2, _LANE & 3
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
 class Warps(NamedTuple):
-    """Whole warps that act: the block and the warp of each, in order; `all` where that is every warp of the wave."""
+    """Complete warps that execute an instruction.
+
+    `blocks` and `warps` have the block and the warp index of each, in ascending order. `all` is set if these are all
+    warps of the wave.
+    """
 
     blocks: Array
     warps: Array
@@ -36,73 +42,73 @@ class Warps(NamedTuple):
 
 
 def whole_warps(wave: Wave, mask: Mask) -> Warps:
-    """The warps of a group. Raises DeviceFault "barrier" where only a part of one is there."""
+    """Return the warps whose threads are in `mask`. Raises DeviceFault "barrier" if only some threads of a warp are."""
     if mask is None and wave.alive is None:
-        number = np.arange(wave.blocks * wave.warps)
-        return Warps(number // wave.warps, number % wave.warps, True)
+        index = np.arange(wave.blocks * wave.warps)
+        return Warps(index // wave.warps, index % wave.warps, True)
     lanes = wave.lanes_by_warp(mask)
-    some = lanes.any(2)
-    if (some & ~lanes.all(2)).any():
+    has_threads = lanes.any(2)
+    if (has_threads & ~lanes.all(2)).any():
         raise DeviceFault("barrier", "not all threads of a warp take part in a warp-wide operation")
-    blocks, warps = np.nonzero(some)
+    blocks, warps = np.nonzero(has_threads)
     return Warps(blocks, warps, False)
 
 
 def of_warps(wave: Wave, value: Array, chosen: Warps) -> Array:
-    """A value as [warps, 32]."""
-    whole = wave.full(value).reshape(wave.blocks, wave.warps, WARP)
-    return whole.reshape(-1, WARP) if chosen.all else whole[chosen.blocks, chosen.warps]
+    """Return the value of the threads of the chosen warps, as [warps, 32]."""
+    by_warp = wave.full(value).reshape(wave.blocks, wave.warps, WARP)
+    return by_warp.reshape(-1, WARP) if chosen.all else by_warp[chosen.blocks, chosen.warps]
 
 
 def to_threads(wave: Wave, value: Array, chosen: Warps) -> Array:
-    """Values of warps [warps, 32] as [blocks, threads]; zeros for the others."""
+    """Spread values [warps, 32] of the chosen warps to [blocks, threads]; the other threads get zeros."""
     if chosen.all:
         return value.reshape(wave.shape)
-    whole = np.zeros((wave.blocks, wave.warps, WARP), value.dtype)
-    whole[chosen.blocks, chosen.warps] = value
-    return whole.reshape(wave.shape)
+    by_warp = np.zeros((wave.blocks, wave.warps, WARP), value.dtype)
+    by_warp[chosen.blocks, chosen.warps] = value
+    return by_warp.reshape(wave.shape)
 
 
 def _matrix_modifiers(instruction: Instruction) -> tuple[int, bool]:
-    """How many 8x8 matrices of 16-bit elements, and whether transposed."""
-    found = list(instruction.modifiers)
-    known = {"sync", "aligned", "m8n8", "trans", "shared", "shared::cta", "b16", *_COUNTS}
-    counts = [_COUNTS[word] for word in found if word in _COUNTS]
-    if not set(found) <= known or len(counts) != 1 or "m8n8" not in found:
+    """Return the number of 8x8 matrices of 16-bit elements, and whether they are transposed."""
+    modifiers = list(instruction.modifiers)
+    supported = {"sync", "aligned", "m8n8", "trans", "shared", "shared::cta", "b16", *_COUNTS}
+    counts = [_COUNTS[word] for word in modifiers if word in _COUNTS]
+    if not set(modifiers) <= supported or len(counts) != 1 or "m8n8" not in modifiers:
         raise unknown(instruction)
-    return counts[0], "trans" in found
+    return counts[0], "trans" in modifiers
 
 
 @opcode("ldmatrix")
 def _ldmatrix(instruction: Instruction) -> Action:
-    """Matrix number i has its 8 rows of 16 bytes where threads 8 i to 8 i + 7 say."""
+    """Decode `ldmatrix`: threads 8 i to 8 i + 7 provide the addresses of the 8 rows of matrix i, each of 16 bytes."""
     count, transposed = _matrix_modifiers(instruction)
     address = address_reader(instruction.operands[1], instruction)
-    puts = [writer(each, _U32, instruction) for each in vector_of(instruction.operands[0])]
+    puts = [writer(target, _U32, instruction) for target in vector_of(instruction.operands[0])]
     if len(puts) != count:
         raise unknown(instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
         chosen = whole_warps(wave, mask)
         rows = of_warps(wave, address(wave), chosen)[:, : 8 * count]
-        places = wave.shared.places(rows, chosen.blocks[:, None], 16)
-        raw = wave.shared.load(places, 16, chosen.warps[:, None])
+        positions = wave.shared.positions(rows, chosen.blocks[:, None], 16)
+        raw = wave.shared.load(positions, 16, chosen.warps[:, None])
         tiles = np.ascontiguousarray(raw).view(np.uint16).reshape(len(rows), count, 8, 8)
         if transposed:
             tiles = np.ascontiguousarray(tiles.swapaxes(2, 3))
         values = tiles.view(np.uint32).reshape(len(rows), count, WARP)
-        for number, put in enumerate(puts):
-            put(wave, to_threads(wave, np.ascontiguousarray(values[:, number]), chosen), mask)
+        for index, put in enumerate(puts):
+            put(wave, to_threads(wave, np.ascontiguousarray(values[:, index]), chosen), mask)
 
     return run
 
 
 @opcode("stmatrix")
 def _stmatrix(instruction: Instruction) -> Action:
-    """The way back of `ldmatrix`."""
+    """Decode `stmatrix`, the inverse of `ldmatrix`."""
     count, transposed = _matrix_modifiers(instruction)
     address = address_reader(instruction.operands[0], instruction)
-    sources = [reader(each, _U32, instruction) for each in vector_of(instruction.operands[1])]
+    sources = [reader(operand, _U32, instruction) for operand in vector_of(instruction.operands[1])]
     if len(sources) != count:
         raise unknown(instruction)
 
@@ -114,16 +120,19 @@ def _stmatrix(instruction: Instruction) -> Action:
         if transposed:
             tiles = np.ascontiguousarray(tiles.swapaxes(2, 3))
         raw = tiles.reshape(len(rows), 8 * count, 8).view(np.complex128)[..., 0]
-        wave.shared.store(wave.shared.places(rows, chosen.blocks[:, None], 16), raw, chosen.warps[:, None])
+        wave.shared.store(wave.shared.positions(rows, chosen.blocks[:, None], 16), raw, chosen.warps[:, None])
 
     return run
 
 
-Layout = tuple[Array, Array]  # rows and columns of the elements that threads hold, [32, elements]
+Layout = tuple[Array, Array]  # row and column of each element that a thread holds, [32, elements]
 
 
 def layout_a(height: int, width: int, packed: int) -> Layout:
-    """The left matrix: registers alternate between the upper and the lower 8 rows, then go on along k."""
+    """Return the layout of the left operand.
+
+    Registers alternate between the upper and lower 8 rows, then advance along k.
+    """
     halves = height // 8
     registers = np.arange(height * width // WARP // packed)[:, None]
     element = np.arange(packed)
@@ -133,25 +142,25 @@ def layout_a(height: int, width: int, packed: int) -> Layout:
 
 
 def layout_b(depth: int, packed: int) -> Layout:
-    """The right matrix, 8 columns: registers go along k."""
+    """Return the layout of the right operand, which has 8 columns: registers advance along k."""
     registers = np.arange(8 * depth // WARP // packed)[:, None]
     rows = INSIDE[:, None, None] * packed + np.arange(packed) + registers * 4 * packed
     return rows.reshape(WARP, -1), np.broadcast_to(GROUP[:, None], (WARP, rows[0].size))
 
 
 def gathering(layout: Layout, shape: tuple[int, int]) -> Array:
-    """For each element of a matrix, which of the threads' elements it is."""
+    """Invert a layout: return for each element of a matrix of `shape` its index among the elements of the threads."""
     rows, columns = layout
-    found = np.empty(shape, np.int64)
-    found[rows, columns] = np.arange(rows.size).reshape(rows.shape)
-    return found.ravel()
+    indices = np.empty(shape, np.int64)
+    indices[rows, columns] = np.arange(rows.size).reshape(rows.shape)
+    return indices.ravel()
 
 
 class Product(NamedTuple):
-    """An `mma`: its shape, types, and how threads hold it."""
+    """A decoded `mma`: shape (m, n, k), types, and the gather indices of its operands a and b."""
 
     shape: tuple[int, int, int]
-    kinds: tuple[str, str, str, str]  # of d, a, b, c
+    kinds: tuple[str, str, str, str]  # types of d, a, b, c
     a: Array
     b: Array
 
@@ -167,7 +176,7 @@ def _product(shape: tuple[int, int, int], kinds: tuple[str, str, str, str]) -> P
 
 _INPUTS = {"f16", "bf16", "tf32", "f64", "s8", "u8", "e4m3", "e5m2"}
 _SHAPES = {"f16": (8, 16), "bf16": (8, 16), "tf32": (4, 8), "f64": (4, 8, 16), "s8": (16, 32), "u8": (16, 32),
-           "e4m3": (16, 32), "e5m2": (16, 32)}  # depths  # fmt: skip
+           "e4m3": (16, 32), "e5m2": (16, 32)}  # Supported sizes of k, by operand type.  # fmt: skip
 
 
 @opcode("mma")
@@ -176,8 +185,8 @@ def _mma(instruction: Instruction) -> Action:
     d, a, b, c = (vector_of(operand) for operand in instruction.operands)
     kinds = product.kinds
     element = TYPES[kinds[1]]
-    held = np.dtype(np.uint64) if element.itemsize == 8 else _U32
-    left, right = ([reader(each, held, instruction) for each in part] for part in (a, b))
+    register_dtype = np.dtype(np.uint64) if element.itemsize == 8 else _U32
+    left, right = ([reader(register, register_dtype, instruction) for register in part] for part in (a, b))
     packed = max(1, 4 // element.itemsize)
     if (len(a) * packed * WARP, len(b) * packed * WARP) != (product.a.size, product.b.size):
         raise unknown(instruction)
@@ -196,39 +205,45 @@ def _mma(instruction: Instruction) -> Action:
 
 
 def _read_product(instruction: Instruction) -> Product:
-    found = list(instruction.modifiers)
-    shape = next((match for word in found if (match := _SHAPE.fullmatch(word))), None)
-    known = {"sync", "aligned", "row", "col", "satfinite", "kind::f8f6f4", *found[-4:]}
-    if shape is None or not set(found) <= known | {shape[0]} or found[-3] not in _INPUTS or found[-2] not in _INPUTS:
+    modifiers = list(instruction.modifiers)
+    shape = next((match for word in modifiers if (match := _SHAPE.fullmatch(word))), None)
+    supported = {"sync", "aligned", "row", "col", "satfinite", "kind::f8f6f4", *modifiers[-4:]}
+    if (
+        shape is None
+        or not set(modifiers) <= supported | {shape[0]}
+        or modifiers[-3] not in _INPUTS
+        or modifiers[-2] not in _INPUTS
+    ):
         raise unknown(instruction)
-    rows, columns, depth = (int(each) for each in shape.groups())
-    height = 8 if found[-3] == "f64" and rows == 8 else 16
-    if (rows, columns) != (height, 8) or depth not in _SHAPES[found[-3]] or found[-4] != found[-1]:
+    rows, columns, depth = (int(size) for size in shape.groups())
+    height = 8 if modifiers[-3] == "f64" and rows == 8 else 16
+    if (rows, columns) != (height, 8) or depth not in _SHAPES[modifiers[-3]] or modifiers[-4] != modifiers[-1]:
         raise unknown(instruction)
-    return _product((rows, columns, depth), (found[-4], found[-3], found[-2], found[-1]))
+    return _product((rows, columns, depth), (modifiers[-4], modifiers[-3], modifiers[-2], modifiers[-1]))
 
 
 def elements(wave: Wave, registers: Sequence[Reader], chosen: Warps, kind: str) -> Array:
-    """Registers of threads as f64 [warps, 32 * elements]."""
+    """Return the operand registers of the chosen warps as f64 [warps, 32 * elements]."""
     bits = np.stack([of_warps(wave, read(wave), chosen) for read in registers], -1)
     return as_numbers(bits, kind).reshape(len(bits), -1)
 
 
 def as_numbers(bits: Array, kind: str) -> Array:
-    """Registers [.., n] as f64, with the elements of each side by side."""
+    """Convert registers [.., n] to f64 [.., n * elements]; the elements of a register are adjacent."""
     if kind == "tf32":
         bits = bits & np.uint32(0xFFFFE000)
     values = bits.view(TYPES[kind])
     if TYPES[kind] in FLOATS and kind not in ("f16", "f64"):
-        values = values.astype(np.float32)  # ml_dtypes goes by f32 too, and slower
+        values = values.astype(np.float32)  # ml_dtypes converts to f64 by way of f32 as well, but more slowly
     return values.astype(np.float64)
 
 
 class Accumulators:
-    """The sums of a product: registers of f32, f64 or s32, or two f16 in each.
+    """The accumulator registers of a matrix operation: f32, f64 or s32, or two f16 per register.
 
-    Thread 4 g + i of a warp has of every eight rows row g, and of every eight columns 2 i and 2 i + 1: first of all rows, then
-    of the next columns. The sums of all registers are one array, which the next product takes as it is; registers are parts of it.
+    In each 8x8 block of the result, thread 4 g + i of a warp holds row g, columns 2 i and 2 i + 1. Registers advance
+    along the rows first, then along the columns. All registers are views of one array, which the next matrix operation
+    reuses without a copy.
     """
 
     def __init__(
@@ -236,82 +251,93 @@ class Accumulators:
     ) -> None:
         self._kind = kind
         self._held = BITS[max(4, kind.itemsize)]
-        self._reads = [reader(each, self._held, instruction) for each in sources]  # type: ignore[arg-type]
-        self._puts = [writer(each, self._held, instruction) for each in targets]  # type: ignore[arg-type]
-        self._sources, self._targets = ([getattr(each, "name", "") for each in part] for part in (sources, targets))
-        self._is_plain = all(getattr(each, "width", 0) == self._held.itemsize for each in targets)
+        self._reads = [reader(operand, self._held, instruction) for operand in sources]  # type: ignore[arg-type]
+        self._puts = [writer(operand, self._held, instruction) for operand in targets]  # type: ignore[arg-type]
+        self._sources, self._targets = (
+            [getattr(operand, "name", "") for operand in operands] for operands in (sources, targets)
+        )
+        self._is_plain = all(getattr(operand, "width", 0) == self._held.itemsize for operand in targets)
 
     def require(self, count: int, instruction: Instruction) -> None:
-        """Raises DeviceFault where the registers of a thread do not hold `count` sums."""
-        held = len(self._puts) * self._held.itemsize // self._kind.itemsize
-        if held != count or len(self._reads) != len(self._puts):
+        """Raise DeviceFault unless the registers of a thread hold `count` elements."""
+        capacity = len(self._puts) * self._held.itemsize // self._kind.itemsize
+        if capacity != count or len(self._reads) != len(self._puts):
             raise unknown(instruction)
 
     def add(self, wave: Wave, products: Array, chosen: Warps, mask: Mask, *, keeps: Array | None = None,
             saturates: bool = False) -> None:  # fmt: skip
-        """Add products in f64 [warps, rows, columns], rounded once; integers wrap, or saturate.
+        """Add `products`, f64 [warps, rows, columns], and round once. Integers wrap around, or saturate if `saturates`.
 
         Args:
-            keeps: of each thread [warps, 32], whether what its registers held counts; None: it does.
+            keeps: whether each thread [warps, 32] adds to its old accumulator instead of replacing it. None adds in all
+                threads.
         """
         parts = self._parts(products)
-        kept: Array | float = 0.0
+        old: Array | float = 0.0
         if keeps is None or keeps.any():
-            kept = self._kept(wave, chosen, parts.shape)
+            old = self._current_values(wave, chosen, parts.shape)
         if keeps is not None and not keeps.all() and keeps.any():
             by_thread = keeps.reshape(-1, 8, 4)
-            kept = np.where(by_thread if self._packed == 1 else by_thread[..., None], kept, 0)
+            old = np.where(by_thread if self._packed == 1 else by_thread[..., None], old, 0)
         sums = np.empty(parts.shape, self._kind)
         if self._kind.kind == "i":
-            whole = parts + kept
-            sums[...] = (np.clip(whole, -(2.0**31), 2.0**31 - 1) if saturates else whole).astype(np.int64)
+            exact = parts + old
+            sums[...] = (np.clip(exact, -(2.0**31), 2.0**31 - 1) if saturates else exact).astype(np.int64)
         else:
-            np.add(parts, kept, out=sums, dtype=np.float64, casting="same_kind")
+            np.add(parts, old, out=sums, dtype=np.float64, casting="same_kind")
         self._put(wave, sums, chosen, mask)
 
     @property
     def _packed(self) -> int:
-        """Sums of a register."""
+        """Return the number of accumulator elements per register."""
         return self._held.itemsize // self._kind.itemsize
 
     def _parts(self, products: Array) -> Array:
-        """Matrices in the order of registers, then of threads, then within a register."""
+        """Reorder matrices to register order: by register, then by thread, then within a register."""
         warps, rows, columns = products.shape
         parts = products.reshape(warps, rows // 8, 8, columns // 8, 4, 2)
         return parts.transpose(3, 1, 5, 0, 2, 4) if self._packed == 1 else parts.transpose(3, 1, 0, 2, 4, 5)
 
-    def _kept(self, wave: Wave, chosen: Warps, shape: tuple[int, ...]) -> Array:
-        """What the registers hold."""
-        held = self._held_by(wave, self._sources)
-        if held is None:
-            held = np.stack([of_warps(wave, read(wave), chosen) for read in self._reads])
+    def _current_values(self, wave: Wave, chosen: Warps, shape: tuple[int, ...]) -> Array:
+        """Return the current contents of the accumulator registers."""
+        values = self._joined_array(wave, self._sources)
+        if values is None:
+            values = np.stack([of_warps(wave, read(wave), chosen) for read in self._reads])
         elif not chosen.all:
-            held = held[:, chosen.blocks, chosen.warps]
-        return held.reshape(-1).view(self._kind).reshape(shape)
+            values = values[:, chosen.blocks, chosen.warps]
+        return values.reshape(-1).view(self._kind).reshape(shape)
 
     def _put(self, wave: Wave, sums: Array, chosen: Warps, mask: Mask) -> None:
         rows = sums.reshape(-1).view(self._held).reshape(len(self._puts), -1, WARP)
-        if not self._is_plain:  # some sums are not wanted
+        if not self._is_plain:  # Some results are discarded (`_`) or have wider registers.
             for put, row in zip(self._puts, rows, strict=True):
                 put(wave, to_threads(wave, row, chosen), mask)
             return
         shape = len(rows), wave.blocks, wave.warps, WARP
         if chosen.all:
-            whole = rows.reshape(shape)
+            joined = rows.reshape(shape)
         else:
-            held = self._held_by(wave, self._targets)
-            kept = (
-                np.stack([wave.full(wave.registers[name]) for name in self._targets]) if held is None else held.copy()
+            current = self._joined_array(wave, self._targets)
+            values = (
+                np.stack([wave.full(wave.registers[name]) for name in self._targets])
+                if current is None
+                else current.copy()
             )
-            whole = kept.reshape(shape)
-            whole[:, chosen.blocks, chosen.warps] = rows
-        parts = list(whole.reshape(len(rows), *wave.shape))
+            joined = values.reshape(shape)
+            joined[:, chosen.blocks, chosen.warps] = rows
+        parts = list(joined.reshape(len(rows), *wave.shape))
         wave.registers.update(zip(self._targets, parts, strict=True))
-        wave.sums[self._targets[0]] = parts, whole
+        wave.sums[self._targets[0]] = parts, joined
 
-    def _held_by(self, wave: Wave, names: Sequence[str]) -> Array | None:
-        """Registers [registers, blocks, warps, 32] as one array, where a product wrote them and nothing has since."""
-        parts, whole = wave.sums.get(names[0], ([], None))
+    def _joined_array(self, wave: Wave, names: Sequence[str]) -> Array | None:
+        """Return registers as one array [registers, blocks, warps, 32].
+
+        Returns:
+            None if the registers were modified since a matrix operation wrote them.
+        """
+        parts, joined = wave.sums.get(names[0], ([], None))
         registers = wave.registers
-        is_there = len(parts) == len(names) and all(registers[n] is each for n, each in zip(names, parts, strict=True))
-        return whole if is_there else None
+        is_unmodified = len(parts) == len(names) and all(
+            registers[n] is part for n, part in zip(names, parts, strict=True)
+        )
+        return joined if is_unmodified else None

@@ -1,4 +1,4 @@
-"""Operands of PTX instructions from their text."""
+"""Parser of the operands of PTX instructions."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from meshgen.emulator.program import Address, Immediate, Negated, Operand, Pair,
 _INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)U?")
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _OFFSET = re.compile(r"^(.*?)\s*\+\s*(-?(?:0[xX][0-9a-fA-F]+|\d+))$")
-_PART = re.compile(r"(?:\{[^}]*\}|\[[^\]]*\]|[^,{}\[\]])+")  # `[%rd1, {%r1, %r2}]` is one
+_PART = re.compile(r"(?:\{[^}]*\}|\[[^\]]*\]|[^,{}\[\]])+")  # one operand; `[%rd1, {%r1, %r2}]` is a single one
 
-Names = Callable[[str], Register | str | None]  # what a name stands for where it is read
+# resolves a name in the current scope: a register, a renamed label, or None
+Names = Callable[[str], Register | str | None]
 
 
 def split_operands(text: str) -> list[str]:
-    """The parts between commas that are in no brackets; text with a bracket or a comma too many is one part, which nothing reads."""
+    """Split operands at the commas outside of brackets.
+
+    Text with unbalanced brackets or an extra comma is returned as one operand, which `operand_of` rejects.
+    """
     if not text or text.isspace():
         return []
     parts = _PART.findall(text)
-    is_whole = sum(map(len, parts)) + len(parts) - 1 == len(text)
-    return [part.strip() for part in parts] if is_whole else [text]
+    is_complete = sum(map(len, parts)) + len(parts) - 1 == len(text)
+    return [part.strip() for part in parts] if is_complete else [text]
 
 
 def operand_of(text: str, names: Names, instruction: str) -> Operand:
-    """One operand. Raises DeviceFault for what is none."""
-    found = names(text)  # most are registers
-    if isinstance(found, Register):
-        return found
+    """Parse one operand. Raises DeviceFault "opcode" if `text` is not an operand."""
+    register = names(text)  # The fast path: most operands are registers.
+    if isinstance(register, Register):
+        return register
     if text.startswith("{"):
         return Vector(tuple(operand_of(part, names, instruction) for part in split_operands(text[1:-1])))
     if text.startswith("["):
@@ -45,9 +49,9 @@ def operand_of(text: str, names: Names, instruction: str) -> Operand:
 def _scalar_operand(text: str, names: Names, instruction: str) -> Operand:
     if text == "_":
         return Sink()
-    found = names(text)
-    if isinstance(found, Register):
-        return found
+    resolved = names(text)
+    if isinstance(resolved, Register):
+        return resolved
     if _INTEGER.fullmatch(text):
         return Immediate(int(text.rstrip("U"), 0))
     if real := _FLOAT.fullmatch(text):
@@ -55,7 +59,7 @@ def _scalar_operand(text: str, names: Names, instruction: str) -> Operand:
     if re.fullmatch(r"%[\w.]+", text):
         return Special(text)
     if re.fullmatch(r"[\w$]+", text):
-        return Symbol(found or text)
+        return Symbol(resolved or text)
     if offset := _OFFSET.match(text):
         return Symbol(offset[1], int(offset[2], 0))
     raise DeviceFault("opcode", f"cannot read the operand '{text}' of {instruction!r}")
@@ -70,10 +74,10 @@ def _address(text: str, names: Names, instruction: str) -> Address:
 
 
 def _register(text: str, names: Names, instruction: str) -> Register:
-    found = names(text)
-    if not isinstance(found, Register):
+    register = names(text)
+    if not isinstance(register, Register):
         raise DeviceFault("opcode", f"'{text}' is not a register in {instruction!r}")
-    return found
+    return register
 
 
 def _destination(text: str, names: Names, instruction: str) -> Register | Sink:

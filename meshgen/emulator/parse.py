@@ -1,6 +1,7 @@
-"""PTX text to a program. Takes the PTX that LLVM and Triton write: entry points, no device functions.
+"""Parser of the PTX that LLVM and Triton emit: entry points, and device functions, which it inlines.
 
-Names of registers and labels in `{ ... }` hold inside it only, so each gets the number of its scope.
+Registers and labels that are declared inside `{ ... }` are local to it, so they are renamed with the index of the
+scope.
 Source: PTX ISA 8.7, chapters "Syntax", "State Spaces, Types, and Variables", "Directives".
 """
 
@@ -40,14 +41,16 @@ _VARIABLE = re.compile(
 _FUNCTION = re.compile(r"\.func\s+(?:\(([^)]*)\))?\s*([\w$]+)\s*\(([^)]*)\)[^{;]*\{")
 _CALL = re.compile(r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([\w$]+)\s*(?:,\s*\(([^)]*)\))?$")
 _GUARDED_CALL = re.compile(r"@!?%?[\w$]+\s+call")
-_DEEPEST = 16  # calls inside each other; code is inlined, so recursion is impossible
+_DEEPEST = 16  # Limit on nested calls. Chosen: calls are inlined, so a recursive function would never end.
 _PARAMETER = re.compile(r"\.([busf]\d+|pred)\b")
 _STATEMENT = re.compile(
     r"\s*(?:(?P<brace>[{}])|(?P<loc>\.loc\s[^\n]*)|(?P<label>[$%\w]+)\s*:(?!:)|(?P<statement>(?:[^;{}]|\{[^{}]*\})*);)"
 )
 _LABELS = re.compile(r"(?:^|[;{}])\s*([$%\w]+)\s*:(?!:)")
-_WIDEST = 8  # bytes of a register; what is wider is passed as several numbers
-_MOST_REGISTERS = 1 << 20  # of one declaration
+_WIDEST = 8  # bytes of the widest register (PTX ISA 8.7, `.b64`); wider parameters become several registers
+# Limit on the registers of one declaration. Chosen far above real kernels, so that malformed text cannot exhaust
+# memory.
+_MOST_REGISTERS = 1 << 20
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _INSTRUCTION = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.S)
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)$", re.S)
@@ -57,7 +60,7 @@ Place = tuple[int, int, int]  # file, line, column
 
 @functools.lru_cache(maxsize=256)  # devices of one machine load the same modules
 def parse(text: str) -> Program:
-    """Parse a program. Raises DeviceFault of kind "opcode" for unsupported or malformed PTX."""
+    """Parse a PTX program. Raises DeviceFault "opcode" for unsupported or malformed PTX."""
     files = {int(number): name for number, name in _FILE.findall(text)}
     text = _COMMENT.sub(" ", text)
     text = text.split("\n\t.section")[0]
@@ -74,7 +77,7 @@ def parse(text: str) -> Program:
 
 @dataclass(frozen=True)
 class _Function:
-    """A device function: names of its results and parameters, and its code."""
+    """A device function: names of its results and parameters, and the text of its body."""
 
     results: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -90,7 +93,7 @@ def _parsed_function(head: re.Match[str], body: str) -> _Function:
 
 
 def _braced_body(text: str, start: int) -> str:
-    """The text up to the brace that closes an entry."""
+    """Return the text from `start` up to the brace that closes the entry or function."""
     depth = 1
     for brace in re.compile(r"[{}]").finditer(text, start):
         depth += 1 if brace[0] == "{" else -1
@@ -103,18 +106,18 @@ def _parsed_entry(
     head: re.Match[str], body: str, files: dict[int, str], before: str, functions: dict[str, _Function]
 ) -> Entry:
     reader = _EntryReader(files, functions)
-    for found in _VARIABLE.finditer(before):
-        reader.variable(found)
+    for variable in _VARIABLE.finditer(before):
+        reader.variable(variable)
     reader.read(body)
     threads = _THREADS.search(head[3])
     parameters = tuple(_parameters(head[2]))
     last = parameters[-1] if parameters else None
     counts = [int(n) for n in threads.groups()[1:] if n] if threads else []
-    most = 1
+    max_threads = 1
     for count in counts:
-        most *= count
+        max_threads *= count
     return Entry(
-        name=head[1], parameters=parameters, max_threads=most if threads else None,
+        name=head[1], parameters=parameters, max_threads=max_threads if threads else None,
         exact_threads=threads is not None and threads[1] == "reqntid",
         shared_bytes=layout(reader.variables.values(), "shared")[1], parameter_bytes=last.offset + last.size if last else 0,
         code=tuple(reader.code), labels=reader.labels, tables=reader.tables, variables=reader.variables,
@@ -122,24 +125,30 @@ def _parsed_entry(
 
 
 def _parameters(text: str) -> Iterator[Parameter]:
-    place = 0
+    offset = 0
     for part in filter(str.strip, text.split(",")):
-        kind = _PARAMETER.search(part)
+        type_name = _PARAMETER.search(part)
         name = re.search(r"([\w$]+)\s*(?:\[(\d+)\])?\s*$", part)
-        if kind is None or name is None:
+        if type_name is None or name is None:
             raise DeviceFault("opcode", f"cannot read the parameter '{part.strip()}'")
-        size = int(kind[1][1:]) // 8
+        size = int(type_name[1][1:]) // 8
         align = re.search(r"(?<!global )\.align\s+(\d+)", part) if name[2] else None
         alignment = int(align[1]) if align else size
         size *= int(name[2] or 1)
-        place = -(-place // alignment) * alignment
-        yield Parameter(name[1], kind[1], place, size, alignment)
-        place += size
+        offset = -(-offset // alignment) * alignment
+        yield Parameter(name[1], type_name[1], offset, size, alignment)
+        offset += size
 
 
 @dataclass
 class _EntryReader:
-    """State of parsing an entry."""
+    """Parser state for one entry; `scopes` holds registers and renamed labels by name, innermost scope last.
+
+    Attributes:
+        numbers: indices of the open scopes; `opened` counts all scopes so far.
+        ends: return labels of the calls that are being inlined.
+        inlined: source location of inlined code -> location of its call.
+    """
 
     files: dict[int, str]
     functions: dict[str, _Function]
@@ -148,35 +157,35 @@ class _EntryReader:
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
     scopes: list[dict[str, Register | str]] = field(default_factory=lambda: [{}])
-    numbers: list[int] = field(default_factory=lambda: [0])  # of the scopes
-    opened: int = 0  # scopes so far
-    ends: list[str] = field(default_factory=list[str])  # where the calls that are read return to
+    numbers: list[int] = field(default_factory=lambda: [0])
+    opened: int = 0
+    ends: list[str] = field(default_factory=list[str])
     source: Location | None = None
     inlined: dict[Place, Place] = field(default_factory=dict[Place, Place])
 
     def read(self, body: str) -> None:
-        """All statements of a body."""
-        place = 0
-        while found := _STATEMENT.match(body, place):
-            place = found.end()
-            if found["brace"] == "{":
-                self.open(body, place)
-            elif found["brace"] == "}":
+        """Parse all statements of `body`."""
+        position = 0
+        while statement := _STATEMENT.match(body, position):
+            position = statement.end()
+            if statement["brace"] == "{":
+                self.open(body, position)
+            elif statement["brace"] == "}":
                 self.close()
-            elif found["loc"]:
-                self.locate(found["loc"])
-            elif found["label"]:
-                self.labels[self.label(found["label"])] = len(self.code)
+            elif statement["loc"]:
+                self.locate(statement["loc"])
+            elif statement["label"]:
+                self.labels[self.label(statement["label"])] = len(self.code)
             else:
-                self.statement(" ".join(found["statement"].split()))
-        if rest := body[place:].strip():
+                self.statement(" ".join(statement["statement"].split()))
+        if rest := body[position:].strip():
             raise DeviceFault("opcode", f"cannot read {rest[:60]!r}")
 
-    def open(self, body: str, place: int) -> None:
-        """A scope that begins at a place of the body: its labels are known before they are reached."""
+    def open(self, body: str, position: int) -> None:
+        """Open a scope at `position` of `body`. Its labels are registered first, because jumps may precede them."""
         self.opened += 1
         self.numbers.append(self.opened)
-        inside = body[place : body.find("}", place)]
+        inside = body[position : body.find("}", position)]
         self.scopes.append({name: f"{name}@{self.opened}" for name in _LABELS.findall(inside)})
 
     def close(self) -> None:
@@ -186,31 +195,31 @@ class _EntryReader:
         self.numbers.pop()
 
     def label(self, name: str) -> str:
-        found = next((scope[name] for scope in reversed(self.scopes) if name in scope), name)
-        return found if isinstance(found, str) else name
+        renamed = next((scope[name] for scope in reversed(self.scopes) if name in scope), name)
+        return renamed if isinstance(renamed, str) else name
 
     def register(self, name: str) -> Register | str | None:
-        """The register of a name in the innermost scope that declares it."""
+        """Return the register or label called `name` in the innermost scope that declares it, or None if no scope does."""
         for scope in reversed(self.scopes):
-            if found := scope.get(name):
-                return found
+            if entry := scope.get(name):
+                return entry
         return None
 
     def locate(self, text: str) -> None:
-        """A `.loc`: of inlined code the place in the kernel that called for it."""
-        found = _LOC.match(text)
-        if found is None:
+        """Set `source` from a `.loc`. For inlined code it is the location of the outermost call in the kernel."""
+        match = _LOC.match(text)
+        if match is None:
             return
-        place: Place = (int(found[1]), int(found[2]), int(found[3]))
-        if found[4]:
-            self.inlined[place] = (int(found[4]), int(found[5]), int(found[6]))
+        location: Place = (int(match[1]), int(match[2]), int(match[3]))
+        if match[4]:
+            self.inlined[location] = (int(match[4]), int(match[5]), int(match[6]))
         else:
-            self.inlined.pop(place, None)
-        seen = {place}
-        while place in self.inlined and self.inlined[place] not in seen:
-            place = self.inlined[place]
-            seen.add(place)
-        self.source = Location(self.files.get(place[0], ""), place[1], place[2])
+            self.inlined.pop(location, None)
+        seen = {location}
+        while location in self.inlined and self.inlined[location] not in seen:
+            location = self.inlined[location]
+            seen.add(location)
+        self.source = Location(self.files.get(location[0], ""), location[1], location[2])
 
     def statement(self, text: str) -> None:
         if text.startswith("."):
@@ -221,93 +230,97 @@ class _EntryReader:
             self.instruction(text)
 
     def directive(self, text: str) -> None:
-        if found := _REGISTERS.match(text):
-            self.declare(found[1], found[2])
-        elif found := _VARIABLE.match(f"{text};"):
-            self.variable(found)
+        if match := _REGISTERS.match(text):
+            self.declare(match[1], match[2])
+        elif match := _VARIABLE.match(f"{text};"):
+            self.variable(match)
         elif text.startswith(".param"):
             self.parameter(text)
         elif text.startswith(".branchtargets"):
-            name = next(label for label, at in reversed(self.labels.items()) if at == len(self.code))
+            name = next(label for label, index in reversed(self.labels.items()) if index == len(self.code))
             self.tables[name] = tuple(self.label(part.strip()) for part in text.split(None, 1)[1].split(","))
         elif not text.startswith(".pragma"):
             self.instruction(text)
 
-    def declare(self, kind: str, names: str) -> None:
-        """`.reg .b32 %r<9>, %x`"""
-        width = 0 if kind == "pred" else int(kind[1:]) // 8
+    def declare(self, type_name: str, names: str) -> None:
+        """Declare registers: `.reg .b32 %r<9>, %x`."""
+        width = 0 if type_name == "pred" else int(type_name[1:]) // 8
         for name in map(str.strip, names.split(",")):
-            many = re.fullmatch(r"(%?[\w$]+)<(\d+)>", name)
-            if many and int(many[2]) > _MOST_REGISTERS:
-                raise DeviceFault("opcode", f"{many[2]} registers are declared at once", self.source)
-            for each in [f"{many[1]}{n}" for n in range(int(many[2]))] if many else [name]:
-                unique = f"{each}@{self.numbers[-1]}" if self.numbers[-1] else each
-                self.scopes[-1][each] = Register(unique, width)
+            range_match = re.fullmatch(r"(%?[\w$]+)<(\d+)>", name)
+            if range_match and int(range_match[2]) > _MOST_REGISTERS:
+                raise DeviceFault("opcode", f"{range_match[2]} registers are declared at once", self.source)
+            for register_name in (
+                [f"{range_match[1]}{n}" for n in range(int(range_match[2]))] if range_match else [name]
+            ):
+                unique = f"{register_name}@{self.numbers[-1]}" if self.numbers[-1] else register_name
+                self.scopes[-1][register_name] = Register(unique, width)
 
-    def variable(self, found: re.Match[str]) -> None:
-        width = int(found["type"][1:]) // 8
-        values = [part for part in (found["list"] or found["value"] or "").split(",") if part.strip()]
-        count = int(found["count"] or 0) if found["array"] else 1
+    def variable(self, match: re.Match[str]) -> None:
+        width = int(match["type"][1:]) // 8
+        values = [part for part in (match["list"] or match["value"] or "").split(",") if part.strip()]
+        count = int(match["count"] or 0) if match["array"] else 1
         initial = b"".join((int(v, 0) % (1 << 8 * width)).to_bytes(width, "little") for v in values)
         size = max(count * width, len(initial))
-        self.variables[found["name"]] = Variable(
-            found["name"],
-            found["space"],
+        self.variables[match["name"]] = Variable(
+            match["name"],
+            match["space"],
             size,
-            int(found["align"] or width),
+            int(match["align"] or width),
             initial.ljust(size, b"\0") if initial else b"",
         )
 
     def parameter(self, text: str) -> None:
-        """`.param .b64 param0`: what is passed to a function, or comes back, is a register here; of `.b8 retval0[16]` each number is one."""
-        found = re.fullmatch(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w\d+)\s+([\w$]+)(?:\[(\d+)\])?", text)
-        if found is None:
+        """Declare the registers that stand for a call parameter, such as `.param .b64 param0`."""
+        match = re.fullmatch(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w\d+)\s+([\w$]+)(?:\[(\d+)\])?", text)
+        if match is None:
             raise DeviceFault("opcode", f"only numbers are passed to functions, not {text!r}", self.source)
-        self.declare(f"b{8 * int(found[3])}" if found[3] else found[1], found[2])
+        self.declare(f"b{8 * int(match[3])}" if match[3] else match[1], match[2])
 
     def call(self, text: str) -> None:
-        """Inline the code of a function."""
+        """Inline the body of the called function."""
         guarded = re.match(r"@(!?)(%?[\w$]+)\s+(.*)$", text)
-        found = _CALL.match(guarded[3] if guarded else text)
-        function = self.functions.get(found[2]) if found else None
-        if found is None or function is None or len(self.ends) >= _DEEPEST:
+        match = _CALL.match(guarded[3] if guarded else text)
+        function = self.functions.get(match[2]) if match else None
+        if match is None or function is None or len(self.ends) >= _DEEPEST:
             raise DeviceFault(
                 "opcode", f"the emulated GPU does not support the function called by {text!r}", self.source
             )
-        given = [part.strip() for group in (found[1], found[3]) for part in (group or "").split(",") if part.strip()]
+        arguments = [
+            part.strip() for group in (match[1], match[3]) for part in (group or "").split(",") if part.strip()
+        ]
         names = [*function.results, *function.parameters]
-        passed = [self.register(name) for name in given]
-        if len(names) != len(given) or not all(isinstance(each, Register) for each in passed):
+        registers = [self.register(name) for name in arguments]
+        if len(names) != len(arguments) or not all(isinstance(register, Register) for register in registers):
             raise DeviceFault("opcode", f"the arguments of {text!r} do not match the function", self.source)
         self.opened += 1
         end = f"return@{self.opened}"
         if guarded:
             self.jump(end, self.guard(guarded[2], not guarded[1], text))
         labels = {name: f"{name}@{self.opened}" for name in _LABELS.findall(function.body)}
-        outside = self.scopes, self.numbers
-        inside: dict[str, Register | str] = labels | {n: r for n, r in zip(names, passed, strict=True) if r}
-        self.scopes, self.numbers = [inside], [self.opened]
+        outer_scopes = self.scopes, self.numbers
+        inner_scope: dict[str, Register | str] = labels | {n: r for n, r in zip(names, registers, strict=True) if r}
+        self.scopes, self.numbers = [inner_scope], [self.opened]
         self.ends.append(end)
         self.read(function.body)
         self.ends.pop()
-        self.scopes, self.numbers = outside
+        self.scopes, self.numbers = outer_scopes
         self.labels[end] = len(self.code)
 
     def jump(self, label: str, guard: Register | Negated | None) -> None:
         self.code.append(Instruction("bra", ("uni",), (Symbol(label),), guard, f"bra {label}", self.source))
 
     def instruction(self, text: str) -> None:
-        found = _INSTRUCTION.match(text)
-        if found is None:
+        match = _INSTRUCTION.match(text)
+        if match is None:
             raise DeviceFault("opcode", f"cannot read {text[:80]!r}", self.source)
-        guard = self.guard(found[2], bool(found[1]), text) if found[2] else None
-        opcode, *modifiers = found[3].split(".")
-        operands = tuple(operand_of(part, self.register, text) for part in split_operands(found[4]))
+        guard = self.guard(match[2], bool(match[1]), text) if match[2] else None
+        opcode, *modifiers = match[3].split(".")
+        operands = tuple(operand_of(part, self.register, text) for part in split_operands(match[4]))
         if opcode == "ret" and self.ends:
             self.jump(self.ends[-1], guard)
             return
         if opcode in ("ld", "st") and modifiers[:1] == ["param"]:
-            opcode, modifiers, operands = _passed(opcode, modifiers, operands)
+            opcode, modifiers, operands = _as_register_move(opcode, modifiers, operands)
         self.code.append(Instruction(opcode, tuple(modifiers), operands, guard, text, self.source))
 
     def guard(self, name: str, negated: bool, text: str) -> Register | Negated:
@@ -317,18 +330,21 @@ class _EntryReader:
         return Negated(register) if negated else register
 
 
-def _passed(
+def _as_register_move(
     opcode: str, modifiers: list[str], operands: tuple[Operand, ...]
 ) -> tuple[str, list[str], tuple[Operand, ...]]:
-    """`ld.param`, `st.param` of what is passed to a function: a move between registers. Of an entry, `[%r1]` is at an address."""
-    place = operands[1 if opcode == "ld" else 0]
-    if not isinstance(place, Address) or not isinstance(place.base, Register) or len(modifiers) != 2:
+    """Turn `ld.param` and `st.param` of a call parameter into a move between registers.
+
+    Other accesses are returned unchanged, such as those to the parameters of the entry, which are in memory.
+    """
+    address = operands[1 if opcode == "ld" else 0]
+    if not isinstance(address, Address) or not isinstance(address.base, Register) or len(modifiers) != 2:
         return opcode, modifiers, operands
-    register = place.base
+    register = address.base
     if register.name.startswith("%"):
         return opcode, modifiers, operands
     if register.width > _WIDEST:
-        register = Register(f"{register.name}+{place.offset}", int(modifiers[1][1:]) // 8)
-    elif place.offset:
+        register = Register(f"{register.name}+{address.offset}", int(modifiers[1][1:]) // 8)
+    elif address.offset:
         return opcode, modifiers, operands
     return "mov", modifiers[1:], (operands[0], register) if opcode == "ld" else (register, operands[1])

@@ -1,4 +1,4 @@
-"""PTX as values: a program, its entry points, instructions and operands. `parse.py` makes them of text."""
+"""Data structures for PTX: a program, its entry points, instructions and operands. `parse.py` builds them from text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 from meshgen.errors import Location
 
-PREDICATE = 0  # as the width of a register
+PREDICATE = 0  # width of predicate registers
 
 
 @dataclass(frozen=True)
 class Register:
-    """`%r1`; `width` in bytes, or `PREDICATE`. Of two with one name in different scopes, each has a name of its own."""
+    """A register such as `%r1`; `width` is in bytes, or `PREDICATE`.
+
+    Registers of the same name in different scopes get distinct names.
+    """
 
     name: str
     width: int
@@ -20,21 +23,24 @@ class Register:
 
 @dataclass(frozen=True)
 class Negated:
-    """`!%p1`"""
+    """A negated predicate such as `!%p1`."""
 
     register: Register
 
 
 @dataclass(frozen=True)
 class Special:
-    """`%tid.x`"""
+    """A special register such as `%tid.x`."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Immediate:
-    """A number: `bits` of an integer (negative ones as they are) or of a float of `width` bytes (0: an integer)."""
+    """A constant. `width` is the size of a float in bytes, or 0 for an integer.
+
+    `bits` holds the value of an integer, which may be negative, or the bit pattern of a float.
+    """
 
     bits: int
     width: int = 0
@@ -42,7 +48,7 @@ class Immediate:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A variable, parameter or label, plus an offset in bytes."""
+    """The address of a variable or parameter, or a label, plus an offset in bytes."""
 
     name: str
     offset: int = 0
@@ -50,12 +56,12 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Sink:
-    """`_`: what is not wanted."""
+    """The operand `_`, which discards a result."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """`%r1|%p1`"""
+    """Two destinations such as `%r1|%p1`."""
 
     first: Register | Sink
     second: Register | Sink
@@ -63,14 +69,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Vector:
-    """`{%r1, %r2}`"""
+    """A vector of operands such as `{%r1, %r2}`."""
 
     parts: tuple[Operand, ...]
 
 
 @dataclass(frozen=True)
 class Address:
-    """`[%rd1+16]`, and with coordinates `[%rd1, {%r1, %r2}]`."""
+    """A memory operand such as `[%rd1+16]`, or with coordinates `[%rd1, {%r1, %r2}]`."""
 
     base: Operand
     offset: int = 0
@@ -81,7 +87,7 @@ Operand = Register | Negated | Special | Immediate | Symbol | Sink | Pair | Vect
 
 
 def registers_of(operand: Operand | None) -> Iterator[Register]:
-    """The registers of an operand."""
+    """Yield the registers that an operand contains."""
     match operand:
         case Register():
             yield operand
@@ -101,14 +107,14 @@ def registers_of(operand: Operand | None) -> Iterator[Register]:
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """`@%p1 add.s32 %r1, %r2, 4;`
+    """An instruction such as `@%p1 add.s32 %r1, %r2, 4;`.
 
     Attributes:
         opcode: the first word, `add`.
-        modifiers: the words after it, `("s32",)`.
-        guard: the predicate under which it runs; None for always.
-        text: as in the program, on one line.
-        source: the location in its Triton source; None without `.loc`.
+        modifiers: the words after the opcode, `("s32",)`.
+        guard: the predicate under which the instruction runs; None if it always runs.
+        text: the source text on one line.
+        source: location in the Triton source; None without `.loc`.
     """
 
     opcode: str
@@ -121,7 +127,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an entry: its place in the parameter block, in bytes."""
+    """A parameter of an entry. `offset` is its position in the parameter block, in bytes."""
 
     name: str
     type: str
@@ -132,7 +138,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Variable:
-    """An array in a state space: its size in bytes and what it holds at first (nothing: undefined)."""
+    """An array in a state space. `size` is in bytes; the contents are undefined if `initial` is empty."""
 
     name: str
     space: str
@@ -142,14 +148,17 @@ class Variable:
 
 
 def layout(variables: Iterable[Variable], space: str) -> tuple[dict[str, int], int]:
-    """The offset of each variable of a space, and bytes of them all; what has no size (dynamic memory) comes last."""
-    found: dict[str, int] = {}
-    place = 0
-    for each in sorted((v for v in variables if v.space == space), key=lambda v: v.size == 0):
-        place = -(-place // each.alignment) * each.alignment
-        found[each.name] = place
-        place += each.size
-    return found, place
+    """Return the offset of each variable of `space` and the total size, in bytes.
+
+    Variables of size 0 (dynamic shared memory) come last.
+    """
+    offsets: dict[str, int] = {}
+    offset = 0
+    for variable in sorted((v for v in variables if v.space == space), key=lambda v: v.size == 0):
+        offset = -(-offset // variable.alignment) * variable.alignment
+        offsets[variable.name] = offset
+        offset += variable.size
+    return offsets, offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,13 +166,13 @@ class Entry:
     """A kernel.
 
     Attributes:
-        max_threads: per block, of `.maxntid` or `.reqntid`; None where neither is given.
-        exact_threads: whether a block must have exactly so many (`.reqntid`).
-        shared_bytes: static shared memory; dynamic shared memory follows it.
+        max_threads: threads per block from `.maxntid` or `.reqntid`; None without either directive.
+        exact_threads: whether a block must have exactly `max_threads` threads (`.reqntid`).
+        shared_bytes: size of static shared memory; dynamic shared memory follows it.
         parameter_bytes: size of the parameter block.
-        labels: the number of the instruction that follows a label.
-        tables: lists of labels that `brx.idx` names.
-        variables: shared, local and global arrays that the code names.
+        labels: label -> index of the instruction that follows it.
+        tables: label lists for `brx.idx`, by name.
+        variables: shared, local and global arrays that the code uses, by name.
     """
 
     name: str
@@ -180,7 +189,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A PTX file. `target` is its architecture, `sm_90a`."""
+    """A parsed PTX file. `target` is its architecture, for example `sm_90a`."""
 
     target: str
     entries: Mapping[str, Entry]

@@ -1,9 +1,10 @@
-"""Races in shared memory, by the order that barriers make: a vector clock per warp.
+"""Race detection in shared memory, with a vector clock per warp.
 
-A warp's clock says what it knows of each warp of its block: entry w is the last step of warp w that is over for it. A barrier
-gives all who meet at it the same knowledge. An access races with an earlier one of another warp that it does not know to be over.
-Most accesses are of 16 bytes: until a narrower one touches such a segment, its first word stands for all of its words.
-Source: Flanagan and Freund, FastTrack, PLDI 2009, with warps for threads: the lanes of a warp run in step here.
+Entry w of a warp's clock is the last step of warp w that happens before the warp's current step. A barrier joins the
+clocks of all warps that meet there. An access races with an earlier access of another warp that is not ordered before
+it. Most accesses have 16 bytes: the first word of such a segment represents all its words until a narrower access
+splits it.
+Source: Flanagan and Freund, FastTrack, PLDI 2009, with warps as threads: the lanes of a warp run in lockstep here.
 """
 
 from __future__ import annotations
@@ -16,40 +17,44 @@ from meshgen.emulator.types import Array
 
 
 class Races:
-    """The accesses to the shared memory of all blocks of a wave; places count bytes through all blocks."""
+    """Records the accesses to the shared memory of all blocks of a wave. Positions count bytes through all blocks."""
 
     def __init__(self, blocks: int, warps: int, stride: int, grain: int) -> None:
-        """`stride`: bytes of a block; `grain`: bytes of a word, the smallest access."""
+        """Start without accesses.
+
+        `stride` is the size of a block in bytes; `grain` is the size of a word, the smallest access.
+        """
         self._warps, self._words, self._grain = warps, stride // grain, grain
-        self._of_segment = WIDEST // grain  # words
+        self._of_segment = WIDEST // grain  # words of a segment
         words = blocks * self._words
         self.clocks = np.zeros((blocks, warps, warps), np.int32)
         self.clocks[:, np.arange(warps), np.arange(warps)] = 1
-        self._is_split = np.zeros(words // self._of_segment, np.bool_)  # segments that narrower accesses have touched
+        self._is_split = np.zeros(words // self._of_segment, np.bool_)  # segments that were accessed by words
         self._writer = np.full(words, -1, np.int16)
         self._written = np.zeros(words, np.int32)
         self._read = np.zeros((words, warps), np.int32)
         self._unfenced = np.zeros(words, np.bool_)
 
-    def read(self, places: Array, size: int, warps: Array, *, by_unit: bool = False) -> None:
-        """Warps (of their block) read `size` bytes at each place. Raises DeviceFault "race".
+    def read(self, positions: Array, size: int, warps: Array, *, by_unit: bool = False) -> None:
+        """Record that `warps` read `size` bytes at each position. Raises DeviceFault "race" for an unordered write.
 
         Args:
-            by_unit: an asynchronous unit reads for them, which does not see writes without a fence.
+            warps: indices of the warps within their blocks.
+            by_unit: whether an asynchronous unit reads for the warps; it does not see writes without a proxy fence.
         """
-        words, block, by = self._accesses(places, size, warps)
+        words, block, by = self._accesses(positions, size, warps)
         if by_unit and self._unfenced[words].any():
             raise DeviceFault("race", "an asynchronous unit reads what was written without fence.proxy.async since")
         self._check_writers(words, block, by, "reads")
         self._read[words, by] = self.clocks[block, by, by]
 
-    def may_write(self, places: Array, size: int, warps: Array) -> None:
-        """Refuse a write now, without noting it. Raises DeviceFault "race"."""
-        self._refuse_write(*self._accesses(places, size, warps))
+    def may_write(self, positions: Array, size: int, warps: Array) -> None:
+        """Raise DeviceFault "race" if a write now would be a race; the write is not recorded."""
+        self._refuse_write(*self._accesses(positions, size, warps))
 
-    def write(self, places: Array, size: int, warps: Array, *, generic: bool = True) -> None:
-        """Warps write; `generic` writes need a proxy fence before asynchronous units read them."""
-        words, block, by = self._accesses(places, size, warps)
+    def write(self, positions: Array, size: int, warps: Array, *, generic: bool = True) -> None:
+        """Record that `warps` write. Asynchronous units may read `generic` writes only after a proxy fence."""
+        words, block, by = self._accesses(positions, size, warps)
         self._refuse_write(words, block, by)
         self._writer[words] = by
         self._written[words] = self.clocks[block, by, by]
@@ -57,31 +62,31 @@ class Races:
 
     def _refuse_write(self, words: Array, block: Array, warps: Array) -> None:
         self._check_writers(words, block, warps, "writes")
-        unknown = self._read[words] > self.clocks[block, warps]
-        if unknown.any():
-            place, reader = (int(each[0]) for each in np.nonzero(unknown))
-            self._raise_race(int(warps[place]), "writes", int(words[place]), reader, "reads")
+        unordered = self._read[words] > self.clocks[block, warps]
+        if unordered.any():
+            access, reader = (int(indices[0]) for indices in np.nonzero(unordered))
+            self._raise_race(int(warps[access]), "writes", int(words[access]), reader, "reads")
 
-    def _accesses(self, places: Array, size: int, warps: Array) -> tuple[Array, Array, Array]:
-        """The words that stand for what is accessed, with the block and the warp of each."""
-        places, warps = (each.ravel() for each in np.broadcast_arrays(places, warps))
+    def _accesses(self, positions: Array, size: int, warps: Array) -> tuple[Array, Array, Array]:
+        """Return the words that represent the accessed bytes, with the block and the warp of each."""
+        positions, warps = (array.ravel() for array in np.broadcast_arrays(positions, warps))
         if size == WIDEST:
-            segments = places // WIDEST
+            segments = positions // WIDEST
             is_split = self._is_split[segments]
             words = segments * self._of_segment
             if is_split.any():
-                behind = (words[is_split, None] + np.arange(1, self._of_segment)).ravel()
-                words = np.concatenate([words, behind])
+                other_words = (words[is_split, None] + np.arange(1, self._of_segment)).ravel()
+                words = np.concatenate([words, other_words])
                 warps = np.concatenate([warps, np.repeat(warps[is_split], self._of_segment - 1)])
         else:
-            self._split(places // WIDEST)
-            many = max(1, size // self._grain)
-            words = (places[:, None] // self._grain + np.arange(many)).ravel()
-            warps = np.repeat(warps, many)
+            self._split(positions // WIDEST)
+            words_per_access = max(1, size // self._grain)
+            words = (positions[:, None] // self._grain + np.arange(words_per_access)).ravel()
+            warps = np.repeat(warps, words_per_access)
         return words, words // self._words, warps
 
     def _split(self, segments: Array) -> None:
-        """Each word of these segments stands for itself from now on."""
+        """Track the words of the segments one by one from now on."""
         new = segments[~self._is_split[segments]]
         if not new.size:
             return
@@ -91,37 +96,42 @@ class Races:
             state[first + np.arange(self._of_segment)] = state[first]
 
     def same_values(self, stored: Array, found: Array) -> None:
-        """Of several threads that write to one place at once, all must write the same."""
+        """Raise DeviceFault "race" if threads write different values to one position at once.
+
+        Args:
+            stored: the values of all threads.
+            found: the values that memory has afterwards.
+        """
         if not np.array_equal(stored, found):
             raise DeviceFault("race", "threads write different values to one place of shared memory at once")
 
     def fence(self, warps: Array) -> None:
-        """`fence.proxy.async` of warps [blocks, warps]: what they wrote is visible to asynchronous units."""
+        """Record a `fence.proxy.async` of `warps` [blocks, warps]: asynchronous units see their earlier writes."""
         if warps.all():
             self._unfenced[:] = False
             return
         words = np.flatnonzero(self._unfenced)
-        mine = warps[words // self._words, self._writer[words]]
-        self._unfenced[words[mine]] = False
+        is_fenced = warps[words // self._words, self._writer[words]]
+        self._unfenced[words[is_fenced]] = False
 
     def meet(self, warps: Array) -> None:
-        """Warps [blocks, warps] meet at a barrier, those of each block with each other."""
-        known = np.where(warps[:, :, None], self.clocks, 0).max(1)
-        self.learn(warps, known)
+        """Record that `warps` [blocks, warps] of each block meet at a barrier: their clocks are joined."""
+        joined = np.where(warps[:, :, None], self.clocks, 0).max(1)
+        self.learn(warps, joined)
 
     def learn(self, warps: Array, known: Array) -> None:
-        """Warps [blocks, warps] know now what `known` [blocks, warps] says, and begin a new step."""
+        """Join the clocks `known` [blocks, warps] into those of `warps` [blocks, warps], and begin a new step of each."""
         self.clocks = np.where(warps[:, :, None], np.maximum(self.clocks, known[:, None, :]), self.clocks)
-        every = np.arange(self._warps)
-        self.clocks[:, every, every] += warps
+        diagonal = np.arange(self._warps)
+        self.clocks[:, diagonal, diagonal] += warps
 
-    def _check_writers(self, words: Array, block: Array, warps: Array, what: str) -> None:
+    def _check_writers(self, words: Array, block: Array, warps: Array, verb: str) -> None:
         writer = self._writer[words]
-        unknown = (writer >= 0) & (self._written[words] > self.clocks[block, warps, writer])
-        if unknown.any():
-            place = int(np.argmax(unknown))
-            self._raise_race(int(warps[place]), what, int(words[place]), int(writer[place]), "writes")
+        unordered = (writer >= 0) & (self._written[words] > self.clocks[block, warps, writer])
+        if unordered.any():
+            access = int(np.argmax(unordered))
+            self._raise_race(int(warps[access]), verb, int(words[access]), int(writer[access]), "writes")
 
-    def _raise_race(self, warp: int, what: str, word: int, other: int, earlier: str) -> None:
+    def _raise_race(self, warp: int, verb: str, word: int, other: int, earlier: str) -> None:
         where = f"word {word % self._words} of shared memory"
-        raise DeviceFault("race", f"warp {warp} {what} {where}, which warp {other} {earlier} with no barrier between")
+        raise DeviceFault("race", f"warp {warp} {verb} {where}, which warp {other} {earlier} with no barrier between")

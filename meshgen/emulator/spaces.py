@@ -14,16 +14,20 @@ from meshgen.emulator.wave import WARP, Wave
 
 
 class Space(Protocol):
-    """A state space. `lanes` [blocks, threads] says whose the addresses are; None: they broadcast to all threads."""
+    """Interface of a state space.
+
+    `lanes` [blocks, threads] selects the threads to which the addresses belong. If `lanes` is None, the addresses
+    broadcast to all threads.
+    """
 
     def load(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
-        """`size` bytes at each address, as one number."""
+        """Return `size` bytes at each address, as one word per access."""
         ...
 
     def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None: ...
 
     def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
-        """Checked addresses as places among `elements` of `size` bytes, for an atomic operation."""
+        """Check the addresses and return them as indices into `elements` of `size` bytes, for an atomic operation."""
         ...
 
     def elements(self, wave: Wave, kind: DType) -> Array: ...
@@ -47,39 +51,39 @@ class _Global:
 
 class _Shared:
     def load(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
-        return wave.shared.load(self._places(wave, addresses, lanes, size), size, _warps(wave, lanes))
+        return wave.shared.load(self._positions(wave, addresses, lanes, size), size, _warps(wave, lanes))
 
     def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None:
-        places = self._places(wave, addresses, lanes, values.dtype.itemsize)
-        shape = np.broadcast_shapes(places.shape, values.shape)
-        wave.shared.store(np.broadcast_to(places, shape), values, _warps(wave, lanes))
+        positions = self._positions(wave, addresses, lanes, values.dtype.itemsize)
+        shape = np.broadcast_shapes(positions.shape, values.shape)
+        wave.shared.store(np.broadcast_to(positions, shape), values, _warps(wave, lanes))
 
     def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
-        return self._places(wave, addresses, lanes, size) // size
+        return self._positions(wave, addresses, lanes, size) // size
 
     def elements(self, wave: Wave, kind: DType) -> Array:
         return wave.shared.elements(kind)
 
-    def _places(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
+    def _positions(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
         window = np.uint64(SHARED_WINDOW)
         offsets = np.where((addresses >= window) & (addresses < np.uint64(LOCAL_WINDOW)), addresses - window, addresses)
-        return wave.shared.places(offsets, None if lanes is None else np.nonzero(lanes)[0], size)
+        return wave.shared.positions(offsets, None if lanes is None else np.nonzero(lanes)[0], size)
 
 
 class _Local:
-    """Each thread's own bytes."""
+    """Local memory: an array of bytes for each thread."""
 
     def load(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
-        whole = np.ones(wave.shape, np.bool_) if lanes is None else lanes
-        places = self.keys(wave, wave.full(addresses)[whole] if lanes is None else addresses, whole, size)
-        found = self.elements(wave, WORDS[size])[places]
-        return found.reshape(wave.shape) if lanes is None else found
+        mask = np.ones(wave.shape, np.bool_) if lanes is None else lanes
+        positions = self.keys(wave, wave.full(addresses)[mask] if lanes is None else addresses, mask, size)
+        values = self.elements(wave, WORDS[size])[positions]
+        return values.reshape(wave.shape) if lanes is None else values
 
     def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None:
-        whole = np.ones(wave.shape, np.bool_) if lanes is None else lanes
+        mask = np.ones(wave.shape, np.bool_) if lanes is None else lanes
         if lanes is None:
-            addresses, values = wave.full(addresses)[whole], wave.full(values)[whole]
-        self.elements(wave, values.dtype)[self.keys(wave, addresses, whole, values.dtype.itemsize)] = values
+            addresses, values = wave.full(addresses)[mask], wave.full(values)[mask]
+        self.elements(wave, values.dtype)[self.keys(wave, addresses, mask, values.dtype.itemsize)] = values
 
     def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
         offsets = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64) - LOCAL_BASE
@@ -99,18 +103,22 @@ _WINDOWS = ((GLOBAL, 1 << 64, "global"), (LOCAL_WINDOW, PARAMETERS, "local"), (S
 
 
 def space_named(name: str, addresses: Array) -> Space:
-    """A space; the one that generic addresses are in. Raises DeviceFault "address" where they are in none."""
+    """Return the state space `name`. For `generic`, the first address selects the space.
+
+    Raises:
+        DeviceFault: "address", the first address is outside every space.
+    """
     if name != "generic":
         return SPACES[name]
     first = int(addresses.flat[0]) if addresses.size else GLOBAL
-    found = next((each for start, stop, each in _WINDOWS if start <= first < stop), None)
-    if found is None:
+    space_name = next((candidate for start, stop, candidate in _WINDOWS if start <= first < stop), None)
+    if space_name is None:
         raise DeviceFault("address", f"{first:#x} is outside every state space")
-    return SPACES[found]
+    return SPACES[space_name]
 
 
 def _warps(wave: Wave, lanes: Array | None) -> Array:
-    """The warp of each thread, of its block."""
+    """Return the index of each thread's warp within its block."""
     if lanes is None:
         return (np.arange(wave.threads) // WARP)[None, :]
     return np.nonzero(lanes)[1] // WARP

@@ -1,4 +1,4 @@
-"""How rows of a matrix are mixed in shared memory, so that columns are in different banks."""
+"""The shared-memory swizzle of matrix rows, which spreads a column over different banks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ assert SHARED_BASE % 1024 == 0, "the patterns repeat every 1024 bytes of the add
 
 
 def swizzled(address: Array, span: int) -> Array:
-    """Units of 16 bytes trade places in a span of 32, 64 or 128 bytes, by the number of their 128 bytes; 16: they do not.
+    """Permute units of 16 bytes within `span` bytes (32, 64 or 128); a span of 16 means no swizzle.
 
+    Each unit index is XORed with the index of its line of 128 bytes.
     Source: PTX ISA 8.7, "Tensors: Swizzling Modes".
     """
     return address ^ (address >> 7 & (span // 16 - 1)) << 4

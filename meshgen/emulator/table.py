@@ -1,4 +1,4 @@
-"""The table of instructions: each opcode has a maker that reads the modifiers once and gives what runs."""
+"""The table of instructions: each opcode has a decoder that reads the modifiers once and returns an executable action."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from meshgen.emulator.program import (
 from meshgen.emulator.types import BITS, Array, DType, constant, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
 
-Maker = Callable[[Instruction], Action]
+Decoder = Callable[[Instruction], Action]
 Reader = Callable[[Wave], Array]
 Writer = Callable[[Wave, Array, Mask], None]
-MAKERS: dict[str, Maker] = {}
+DECODERS: dict[str, Decoder] = {}
 
 
-def opcode(*names: str) -> Callable[[Maker], Maker]:
-    """Register the maker of instructions."""
+def opcode(*names: str) -> Callable[[Decoder], Decoder]:
+    """Register the decorated function as the decoder of the opcodes `names`."""
 
-    def register(maker: Maker) -> Maker:
+    def register(decoder: Decoder) -> Decoder:
         for name in names:
-            assert name not in MAKERS, name
-            MAKERS[name] = maker
-        return maker
+            assert name not in DECODERS, name
+            DECODERS[name] = decoder
+        return decoder
 
     return register
 
 
 def nothing(wave: Wave, mask: Mask) -> None:
-    """An instruction that changes nothing that is emulated."""
+    """Do nothing: the action of instructions without an effect in the emulator."""
 
 
 def reader(operand: Operand, kind: DType, instruction: Instruction) -> Reader:
-    """The value of an operand as elements of a type; a wider register gives its low bits."""
+    """Return a function that reads an operand as elements of `kind`. A wider register yields its low bits."""
     match operand:
         case Immediate():
             value = constant(operand, kind)
@@ -78,12 +78,12 @@ def _register_reader(name: str, width: int, kind: DType, instruction: Instructio
 def _symbol_reader(name: str, offset: int, kind: DType, instruction: Instruction) -> Reader:
     if kind.itemsize not in (4, 8):
         raise unknown(instruction)
-    behind = np.uint64(offset % (1 << 64))
+    byte_offset = np.uint64(offset % (1 << 64))
 
     def read(wave: Wave) -> Array:
         if name not in wave.specials:
             raise DeviceFault("opcode", f"unknown variable '{name}'")
-        return (wave.specials[name] + behind).astype(BITS[kind.itemsize]).view(kind)
+        return (wave.specials[name] + byte_offset).astype(BITS[kind.itemsize]).view(kind)
 
     return read
 
@@ -98,7 +98,7 @@ def _special_reader(name: str, kind: DType, instruction: Instruction) -> Reader:
 
 
 def writer(operand: Operand, kind: DType, instruction: Instruction) -> Writer:
-    """A function that writes values of a type to a register, widened if needed."""
+    """Return a function that writes values of type `kind` to a register, widened if needed."""
     if isinstance(operand, Sink):
         return lambda wave, value, mask: None
     if not isinstance(operand, Register):
@@ -120,14 +120,19 @@ def writer(operand: Operand, kind: DType, instruction: Instruction) -> Writer:
 
 
 def readers(instruction: Instruction, kind: DType, first: int = 1) -> list[Reader]:
-    """Readers of all operands from a place on."""
+    """Return readers for the operands from index `first` on."""
     return [reader(operand, kind, instruction) for operand in instruction.operands[first:]]
 
 
 def elementwise(
     instruction: Instruction, kind: DType, function: Callable[..., Array], to: DType | None = None
 ) -> Action:
-    """The first operand becomes a function of the others, all of one type; it gives values of type `to`."""
+    """Return the action that sets the first operand to `function` of the other operands.
+
+    Args:
+        kind: type of the operands.
+        to: type of the result; `kind` if None.
+    """
     sources = readers(instruction, kind)
     put = writer(instruction.operands[0], to or kind, instruction)
     if len(sources) == 1:
@@ -140,7 +145,7 @@ def elementwise(
 
 
 def address_reader(operand: Operand, instruction: Instruction) -> Reader:
-    """The addresses that `[%rd1+16]` means, as u64."""
+    """Return a function that reads the addresses of an operand such as `[%rd1+16]`, as u64."""
     if not isinstance(operand, Address):
         raise unknown(instruction)
     base = operand.base
@@ -152,5 +157,5 @@ def address_reader(operand: Operand, instruction: Instruction) -> Reader:
 
 
 def vector_of(operand: Operand) -> tuple[Operand, ...]:
-    """The parts of a vector; any other operand by itself."""
+    """Return the elements of a vector operand, or a 1-tuple for any other operand."""
     return operand.parts if isinstance(operand, Vector) else (operand,)

@@ -1,6 +1,7 @@
-"""Tensor maps: 128 bytes that describe a tensor in global memory and the boxes to copy.
+"""Tensor maps (TMA descriptors): 128 bytes that describe a tensor in global memory and the tile to copy.
 
-A GPU's encoding is not published; this one is the emulator's own. `tensormap.replace` and the emulated driver write it.
+The encoding of a GPU is not published, so the emulator uses its own. `tensormap.replace` and the emulated driver write
+it.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from dataclasses import dataclass
 
 from meshgen.emulator.faults import DeviceFault
 
-NBYTES = 128  # of a map: `CUtensorMap` of the CUDA driver API, "Tensor Map Object Management"
-ALIGNMENT = 64  # bytes, of a map in memory
-MOST_DIMS = 5  # as above, `tensorRank`
+NBYTES = 128  # bytes of a map (CUDA driver API, "Tensor Map Object Management": `CUtensorMap`)
+ALIGNMENT = 64  # bytes; required alignment of a map in memory (CUDA driver API, `CUtensorMap`)
+MOST_DIMS = 5  # dims (CUDA driver API, `tensorRank`)
 _LAYOUT = struct.Struct("<QBBBBB3x5I5I4Q5I")
-# Element types by number, with their bytes: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz
+# Bytes of each element type: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz.
 ITEM_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
-SPANS = (16, 32, 64, 128)  # bytes of a row that a swizzle mixes, by its number
-FIELDS = {  # where `tensormap.replace` writes: offset and bytes of a field, and of the next of a list
+SPANS = (16, 32, 64, 128)  # bytes of the row that each swizzle mode permutes; 16 is no swizzle
+FIELDS = {  # fields that `tensormap.replace` writes: byte offset, and bytes of the field or of one list item
     "global_address": (0, 8), "rank": (8, 1), "elemtype": (9, 1), "interleave_layout": (10, 1), "swizzle_mode": (11, 1),
     "fill_mode": (12, 1), "box_dim": (16, 4), "global_dim": (36, 4), "global_stride": (56, 8), "element_stride": (88, 4),
 }  # fmt: skip
@@ -26,14 +27,14 @@ LISTS = {"box_dim": 5, "global_dim": 5, "global_stride": 4, "element_stride": 5}
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor in global memory; dims are innermost first.
+    """A tensor in global memory; dims are listed innermost first.
 
     Attributes:
-        element: the number of its type.
-        box: sizes of what one copy moves.
-        strides: bytes from one index to the next, of all dims but the first, whose elements are neighbours.
-        swizzle: number of the pattern in shared memory.
-        fills_nan: whether elements outside are NaN, and not zero.
+        element: index of the element type in `ITEM_BYTES`.
+        box: sizes of the tile that one copy moves.
+        strides: stride in bytes of each dim except the first, whose elements are contiguous.
+        swizzle: index of the swizzle mode in `SPANS`.
+        fills_nan: whether elements outside the tensor read as NaN instead of zero.
     """
 
     address: int
@@ -50,7 +51,7 @@ class TensorMap:
 
 
 def encode(value: TensorMap) -> bytes:
-    """The map as bytes."""
+    """Return the 128 bytes of the map."""
     rank = len(value.box)
     padding = (0,) * (MOST_DIMS - rank)
     return _LAYOUT.pack(
@@ -60,16 +61,22 @@ def encode(value: TensorMap) -> bytes:
 
 
 def decode(content: bytes) -> TensorMap:
-    """The map of bytes. Raises DeviceFault "opcode" for what a GPU refuses or the emulator does not have."""
+    """Return the tensor map that `content` encodes.
+
+    Raises:
+        DeviceFault: "opcode" or "alignment", a GPU refuses the map or the emulator does not support it.
+    """
     address, rank, element, interleave, swizzle, fill, *rest = _LAYOUT.unpack(content[: _LAYOUT.size])
     rank += 1
     box, sizes, strides, steps = rest[:5], rest[5:10], rest[10:14], rest[14:]
-    is_known = rank <= MOST_DIMS and element < len(ITEM_BYTES) and swizzle < len(SPANS) and fill < 2 and not interleave
-    if not is_known or set(steps[:rank]) != {1}:
+    is_supported = (
+        rank <= MOST_DIMS and element < len(ITEM_BYTES) and swizzle < len(SPANS) and fill < 2 and not interleave
+    )
+    if not is_supported or set(steps[:rank]) != {1}:
         raise DeviceFault("opcode", "a tensor map is malformed, or of a kind that the emulated GPU does not have")
     if address % 16 or any(stride % 16 for stride in strides[: rank - 1]):
         raise DeviceFault("alignment", "the address or a stride of a tensor map is not a multiple of 16 bytes")
-    if not all(0 < each <= 256 for each in box[:rank]) or box[0] * ITEM_BYTES[element] % 16:
+    if not all(0 < size <= 256 for size in box[:rank]) or box[0] * ITEM_BYTES[element] % 16:
         raise DeviceFault(
             "opcode", f"a tensor map has boxes of {box[:rank]} elements: 1 to 256, and rows of whole 16 bytes"
         )

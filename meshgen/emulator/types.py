@@ -1,4 +1,4 @@
-"""The scalar types of PTX as NumPy's, and numbers as the bits that registers hold."""
+"""The scalar types of PTX as NumPy dtypes, and conversion of constants to register bits."""
 
 from __future__ import annotations
 
@@ -30,33 +30,37 @@ PACKED = {
     "u16x2": "u16",
     "e4m3x2": "e4m3",
     "e5m2x2": "e5m2",
-}  # two of a type in one register
-BITS = {0: np.dtype(np.bool_), **{n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}}  # registers by width in bytes
+}  # packed types -> the type of each of the two elements in a register
+# unsigned dtype of a register, by width in bytes
+BITS = {0: np.dtype(np.bool_), **{n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}}
 WIDER = {np.dtype(f"{sign}{n}"): np.dtype(f"{sign}{2 * n}") for sign in "ui" for n in (1, 2, 4)}
 FLOATS = frozenset(TYPES[name] for name in ("f16", "bf16", "f32", "f64", "e4m3", "e5m2"))
 
 
-def type_of(instruction: Instruction, place: int = -1) -> DType:
-    """The type that a modifier names, by default the last. Raises DeviceFault where it is none."""
-    name = instruction.modifiers[place] if instruction.modifiers else ""
+def type_of(instruction: Instruction, index: int = -1) -> DType:
+    """Return the type that modifier number `index` names, by default the last.
+
+    Raises DeviceFault if it is not a type.
+    """
+    name = instruction.modifiers[index] if instruction.modifiers else ""
     if name not in TYPES:
         raise unknown(instruction)
     return TYPES[name]
 
 
 def unknown(instruction: Instruction) -> DeviceFault:
-    """The fault of an instruction that the emulator does not have."""
+    """Return the fault for an instruction that the emulator does not support."""
     name = ".".join((instruction.opcode, *instruction.modifiers))
     return DeviceFault("opcode", f"the emulated GPU has no instruction '{name}'", instruction.source)
 
 
 def constant(value: Immediate, kind: DType) -> Array:
-    """A number as one element [1, 1] of a type."""
+    """Return a constant as an array [1, 1] of type `kind`."""
     if kind == np.bool_:
         return np.full((1, 1), bool(value.bits))
     width = kind.itemsize
     bits = value.bits % (1 << 8 * width)
-    if value.width and value.width != width:  # a float of another width stands for its value
+    if value.width and value.width != width:  # a float constant of another width is converted by value
         raw = np.array(value.bits, BITS[value.width]).view(TYPES[f"f{8 * value.width}"])
         return raw.astype(kind).reshape(1, 1)
     return np.array(bits, BITS[width]).view(kind).reshape(1, 1)

@@ -1,7 +1,7 @@
-"""`wgmma`: products of the four warps of a warp group, by asynchronous units that read shared memory.
+"""`wgmma`: matrix operations of the four warps of a warp group, by asynchronous units that read shared memory.
 
-Sums are those of `matrices.py`. fp8 products are summed like all others: a GPU keeps about 14 bits of their sums.
-Source: PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions", with the layouts of fragments and of descriptors.
+Accumulation is that of `matrices.py`, also for fp8 operands, where a GPU keeps only about 14 bits of its sums. Source:
+PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions", with the layouts of fragments and of descriptors.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from meshgen.emulator.wave import WARP, WARPS, Action, Mask, Wave
 
 _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
-SPANS = (16, 128, 64, 32)  # bytes of a row that a swizzle mixes, by its number in a descriptor
-Operand = Callable[[Wave, Warps, int], Array]  # a matrix as f64 [warp groups, rows, k]
+SPANS = (16, 128, 64, 32)  # bytes of the row that a swizzle permutes, by the swizzle field of a descriptor
+# reads a matrix as f64 [warp groups, rows, k]; the last argument is the index of the operation
+Operand = Callable[[Wave, Warps, int], Array]
 
 
 def warp_groups(wave: Wave, mask: Mask) -> Warps:
-    """The warps of whole warp groups. Raises DeviceFault "barrier" where only a part of one is there."""
+    """Return the warps of complete warp groups. Raises DeviceFault "barrier" if only a part of a group is in `mask`."""
     chosen = whole_warps(wave, mask)
     first = chosen.warps[::WARPS]
     complete = wave.warps % WARPS == 0 and len(chosen.warps) % WARPS == 0 and not (first % WARPS).any()
@@ -45,7 +46,7 @@ def warp_groups(wave: Wave, mask: Mask) -> Warps:
 
 
 def _warp_group_numbers(wave: Wave, chosen: Warps) -> Array:
-    """The warp groups, numbered through all blocks."""
+    """Return the indices of the warp groups, counted through all blocks."""
     return chosen.blocks[::WARPS] * (wave.warps // WARPS) + chosen.warps[::WARPS] // WARPS
 
 
@@ -68,50 +69,55 @@ def _wgmma(instruction: Instruction) -> Action:
 
 
 def _commit(wave: Wave, mask: Mask) -> None:
-    wave.under_way.product_groups[_warp_group_numbers(wave, warp_groups(wave, mask))] += 1
+    wave.pending_operations.product_groups[_warp_group_numbers(wave, warp_groups(wave, mask))] += 1
 
 
 def _wait(wave: Wave, mask: Mask, left: int) -> None:
-    """Until no more than `left` groups of the warp groups' products are under way."""
-    state = wave.under_way
-    here = np.zeros(len(state.product_groups), np.bool_)
-    here[_warp_group_numbers(wave, warp_groups(wave, mask))] = True
-    rest: list[Product] = []
+    """Complete matrix operations of the warp groups until at most `left` commit groups of each are pending."""
+    state = wave.pending_operations
+    is_waiting = np.zeros(len(state.product_groups), np.bool_)
+    is_waiting[_warp_group_numbers(wave, warp_groups(wave, mask))] = True
+    remaining: list[Product] = []
     for product in state.products:
-        over = here[product.warp_groups] & (product.group < state.product_groups[product.warp_groups] - left)
-        if over.all():
+        completed = is_waiting[product.warp_groups] & (product.group < state.product_groups[product.warp_groups] - left)
+        if completed.all():
             wave.shared.end_operation(product.number)
         else:
-            rest.append(Product(product.number, product.warp_groups[~over], product.group[~over]))
-            of_block = wave.warps // WARPS
-            ended = np.setdiff1d(product.warp_groups[over] // of_block, rest[-1].warp_groups // of_block)
+            remaining.append(Product(product.number, product.warp_groups[~completed], product.group[~completed]))
+            groups_per_block = wave.warps // WARPS
+            ended = np.setdiff1d(
+                product.warp_groups[completed] // groups_per_block, remaining[-1].warp_groups // groups_per_block
+            )
             wave.shared.end_operation(product.number, ended)
-    state.products = rest
-    wave.pending.keep(rest)
+    state.products = remaining
+    wave.pending.keep(remaining)
 
 
 def _mma_async(instruction: Instruction) -> Action:
-    found = list(instruction.modifiers)
-    shape = next((match for word in found if (match := _SHAPE.fullmatch(word))), None)
-    if shape is None or set(found) != {"mma_async", "sync", "aligned", shape[0], *found[-3:]}:
+    modifiers = list(instruction.modifiers)
+    shape = next((match for word in modifiers if (match := _SHAPE.fullmatch(word))), None)
+    if shape is None or set(modifiers) != {"mma_async", "sync", "aligned", shape[0], *modifiers[-3:]}:
         raise unknown(instruction)
     columns, depth = int(shape[1]), int(shape[2])
-    to, left, right = found[-3:]
+    to, left, right = modifiers[-3:]
     if depth * TYPES[left].itemsize != 32 or columns % 8 or not 8 <= columns <= 256:
         raise unknown(instruction)
-    d, a, b, keep, *rest = instruction.operands
-    signs, transposes = [_flag(each, instruction) for each in rest[:2]], [_flag(each, instruction) for each in rest[2:]]
+    d, a, b, keep_operand, *rest = instruction.operands
+    signs, transposes = (
+        [_flag(operand, instruction) for operand in rest[:2]],
+        [_flag(operand, instruction) for operand in rest[2:]],
+    )
     in_registers = isinstance(a, Vector)
     flips = {0: [0, 0], 1: [0, *transposes], 2: transposes}[len(transposes)]
     x = (
-        _held(instruction, a, depth, left)
+        _register_operand(instruction, a, depth, left)
         if isinstance(a, Vector)
-        else _described(instruction, a, 64, depth, left, flips[0])
+        else _descriptor_operand(instruction, a, 64, depth, left, flips[0])
     )
-    y = _described(instruction, b, columns, depth, right, flips[1])
+    y = _descriptor_operand(instruction, b, columns, depth, right, flips[1])
     sums = Accumulators(instruction, vector_of(d), vector_of(d), TYPES[to])
     sums.require(columns // 2, instruction)
-    adds = reader(keep, np.dtype(np.bool_), instruction)
+    adds = reader(keep_operand, np.dtype(np.bool_), instruction)
     scale = float(np.prod(signs)) if signs else 1.0
     targets = [r.name for r in registers_of(d)]
     inputs = [r.name for r in registers_of(a)] if in_registers else []
@@ -119,14 +125,18 @@ def _mma_async(instruction: Instruction) -> Action:
     def run(wave: Wave, mask: Mask) -> None:
         chosen = warp_groups(wave, mask)
         _refuse_busy(
-            wave, [*inputs, *(r.name for o in (b, keep) for r in registers_of(o))], _warp_group_numbers(wave, chosen)
+            wave,
+            [*inputs, *(r.name for o in (b, keep_operand) for r in registers_of(o))],
+            _warp_group_numbers(wave, chosen),
         )
         number = _begin(wave, chosen)
         products = x(wave, chosen, number) @ y(wave, chosen, number).swapaxes(1, 2)
         if scale != 1:
             products *= scale
         sums.add(wave, products.reshape(-1, 16, columns), chosen, mask, keeps=of_warps(wave, adds(wave), chosen))
-        wave.pending.begin(targets, number, _warp_group_numbers(wave, chosen), len(wave.under_way.product_groups))
+        wave.pending.begin(
+            targets, number, _warp_group_numbers(wave, chosen), len(wave.pending_operations.product_groups)
+        )
 
     return run
 
@@ -143,8 +153,8 @@ def _refuse_busy(wave: Wave, names: list[str], numbers: Array) -> None:
 
 
 def _begin(wave: Wave, chosen: Warps) -> int:
-    """A new operation of the matrix units, in the open group of its warp groups."""
-    state = wave.under_way
+    """Register a new matrix operation in the open commit group of its warp groups, and return its index."""
+    state = wave.pending_operations
     state.operations += 1
     numbers = _warp_group_numbers(wave, chosen)
     state.products.append(Product(state.operations, numbers, state.product_groups[numbers]))
@@ -152,38 +162,49 @@ def _begin(wave: Wave, chosen: Warps) -> int:
     return state.operations
 
 
-def _held(instruction: Instruction, operand: Vector, depth: int, kind: str) -> Operand:
-    """The left matrix in registers: 16 rows in each warp."""
-    reads = [reader(each, _U32, instruction) for each in operand.parts]
+def _register_operand(instruction: Instruction, operand: Vector, depth: int, kind: str) -> Operand:
+    """Return a reader of the left matrix from registers, 16 rows per warp."""
+    reads = [reader(register, _U32, instruction) for register in operand.parts]
     if len(reads) * WARP * 4 != 16 * depth * TYPES[kind].itemsize:
         raise unknown(instruction)
-    places = gathering(layout_a(16, depth, 4 // TYPES[kind].itemsize), (16, depth))
+    positions = gathering(layout_a(16, depth, 4 // TYPES[kind].itemsize), (16, depth))
 
     def get(wave: Wave, chosen: Warps, number: int) -> Array:
         bits = np.stack([of_warps(wave, read(wave), chosen) for read in reads], -1)
         values = as_numbers(bits, kind).reshape(len(bits), -1)
-        return values[:, places].reshape(-1, 64, depth)
+        return values[:, positions].reshape(-1, 64, depth)
 
     return get
 
 
-def _described(instruction: Instruction, operand: object, rows: int, depth: int, kind: str, transposed: int) -> Operand:
-    """A matrix in shared memory, by its descriptor: rows of m or n, columns of k, read 16 bytes at a time."""
+def _descriptor_operand(
+    instruction: Instruction, operand: object, rows: int, depth: int, kind: str, transposed: int
+) -> Operand:
+    """Return a reader of a matrix in shared memory, given by a descriptor.
+
+    Args:
+        rows: size of m or n.
+        transposed: whether m or n is contiguous instead of k.
+    """
     read = reader(operand, _U64, instruction)  # type: ignore[arg-type]
     itemsize = TYPES[kind].itemsize
-    each = 16 // itemsize
+    unit_elements = 16 // itemsize
 
     def get(wave: Wave, chosen: Warps, number: int) -> Array:
         descriptors = of_warps(wave, read(wave), chosen)[::WARPS, 0]
         if transposed:
-            offsets = _across_k(descriptors, np.arange(0, rows, each)[:, None], np.arange(depth)[None, :], itemsize)
+            offsets = _across_k(
+                descriptors, np.arange(0, rows, unit_elements)[:, None], np.arange(depth)[None, :], itemsize
+            )
         else:
-            offsets = _along_k(descriptors, np.arange(rows)[:, None], np.arange(0, depth, each)[None, :], itemsize)
-        places = wave.shared.places(offsets, chosen.blocks[::WARPS, None, None], 16)
-        raw = wave.shared.unit_reads(places, 16, chosen.warps[::WARPS, None, None], number)
-        held = np.uint32 if kind == "tf32" else np.uint8
-        values = as_numbers(np.ascontiguousarray(raw)[..., None].view(held), kind)
-        if transposed:  # [groups, rows / each, k, each]
+            offsets = _along_k(
+                descriptors, np.arange(rows)[:, None], np.arange(0, depth, unit_elements)[None, :], itemsize
+            )
+        positions = wave.shared.positions(offsets, chosen.blocks[::WARPS, None, None], 16)
+        raw = wave.shared.unit_reads(positions, 16, chosen.warps[::WARPS, None, None], number)
+        register_dtype = np.uint32 if kind == "tf32" else np.uint8
+        values = as_numbers(np.ascontiguousarray(raw)[..., None].view(register_dtype), kind)
+        if transposed:  # values: [groups, rows / unit_elements, k, unit_elements]
             return values.swapaxes(2, 3).reshape(len(descriptors), rows, depth)
         return values.reshape(len(descriptors), rows, depth)
 
@@ -191,7 +212,7 @@ def _described(instruction: Instruction, operand: object, rows: int, depth: int,
 
 
 def _field(descriptors: Array, bit: int) -> Array:
-    """A number of 14 bits that counts 16 bytes, as bytes [warp groups, 1, 1]."""
+    """Return a 14-bit field of the descriptors that counts units of 16 bytes, as bytes [warp groups, 1, 1]."""
     return (descriptors >> np.uint64(bit) & np.uint64(0x3FFF)).astype(np.int64)[:, None, None] << 4
 
 
@@ -203,14 +224,14 @@ def _span(descriptors: Array) -> int:
 
 
 def _along_k(descriptors: Array, row: Array, column: Array, itemsize: int) -> Array:
-    """Addresses where k is contiguous: atoms of 8 rows of `span` bytes."""
+    """Return the addresses of a matrix where k is contiguous: atoms of 8 rows of `span` bytes."""
     span, byte = _span(descriptors), column * itemsize
     offset = row % 8 * span + byte % span + row // 8 * _field(descriptors, 32) + byte // span * _field(descriptors, 16)
     return swizzled(offset + _field(descriptors, 0), span)
 
 
 def _across_k(descriptors: Array, row: Array, column: Array, itemsize: int) -> Array:
-    """Addresses where m or n is contiguous: atoms of `span` bytes for each of 8 k."""
+    """Return the addresses of a matrix where m or n is contiguous: atoms of `span` bytes for each of 8 values of k."""
     span, byte = _span(descriptors), row * itemsize
     leading, stride = _field(descriptors, 16), _field(descriptors, 32)
     if span == 16:

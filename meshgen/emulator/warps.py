@@ -1,4 +1,4 @@
-"""Warp-wide operations: shuffles, votes, matching, election; and hints without effect here."""
+"""Warp-wide operations: shuffles, votes, matching and election, and instructions without an effect in the emulator."""
 
 from __future__ import annotations
 
@@ -18,49 +18,59 @@ _LANE = np.arange(WARP, dtype=np.int64)
 _LOW = np.uint32(31)
 
 
-def members(wave: Wave, mask: Mask, given: Array) -> Array | None:
-    """Threads [blocks, warps, 32] that take part; None for all. Raises DeviceFault "barrier" where one is missing."""
-    if wave.alive is None and mask is None and given.size == 1 and int(given.flat[0]) == 0xFFFFFFFF:
+def members(wave: Wave, mask: Mask, member_mask: Array) -> Array | None:
+    """Return the threads [blocks, warps, 32] that take part in a warp-wide operation, or None if all do.
+
+    Args:
+        member_mask: the member mask of each warp, as given in the instruction.
+    Raises:
+        DeviceFault: "barrier", the member mask does not match the threads that execute the instruction.
+    """
+    if wave.alive is None and mask is None and member_mask.size == 1 and int(member_mask.flat[0]) == 0xFFFFFFFF:
         return None
-    here = wave.lanes_by_warp(mask)
-    named = (wave.by_warp(given) >> _LANE.astype(np.uint32) & np.uint32(1)).astype(np.bool_)
+    active = wave.lanes_by_warp(mask)
+    named = (wave.by_warp(member_mask) >> _LANE.astype(np.uint32) & np.uint32(1)).astype(np.bool_)
     live = wave.lanes_by_warp(None)
-    if (here.any(2, keepdims=True) & named & live & ~here).any():
+    if (active.any(2, keepdims=True) & named & live & ~active).any():
         raise DeviceFault("barrier", "threads named in the member mask do not take part")
-    if (here & ~named).any():
+    if (active & ~named).any():
         raise DeviceFault("barrier", "a thread takes part that is not in the member mask")
-    return here
+    return active
 
 
-def _everyone(wave: Wave, here: Array | None) -> Array:
+def _active_lanes(wave: Wave, here: Array | None) -> Array:
+    """Return the result `here` of `members` as a mask; None stands for all live threads."""
     return wave.lanes_by_warp(None) if here is None else here
 
 
 @opcode("shfl")
 def _shfl(instruction: Instruction) -> Action:
-    """The value of another thread of the warp; of one beyond the clamp one's own."""
+    """Decode `shfl`: each thread reads the value of another thread of its warp.
+
+    A thread whose source is beyond the clamp reads its own value.
+    """
     sync, mode, kind = instruction.modifiers
     if sync != "sync" or kind != "b32" or mode not in ("up", "down", "bfly", "idx"):
         raise unknown(instruction)
     target = instruction.operands[0]
     first, second = (target.first, target.second) if isinstance(target, Pair) else (target, Sink())
-    value, by, clamp, who = readers(instruction, _U32)
+    value, by, clamp, member_mask = readers(instruction, _U32)
     put, put_valid = writer(first, _U32, instruction), writer(second, _BOOL, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        here = members(wave, mask, who(wave))
+        here = members(wave, mask, member_mask(wave))
         distance, limits = (wave.by_warp(read(wave)).astype(np.int64) for read in (by, clamp))
         source, valid = _source(mode, distance & 31, limits)
-        if here is not None and (here & ~_taken(here, source)).any():
+        if here is not None and (here & ~_permuted(here, source)).any():
             raise DeviceFault("barrier", "a thread reads the value of one that does not take part")
-        put(wave, wave.from_warps(_taken(wave.by_warp(value(wave)), source)), mask)
+        put(wave, wave.from_warps(_permuted(wave.by_warp(value(wave)), source)), mask)
         put_valid(wave, wave.from_warps(valid), mask)
 
     return run
 
 
-def _taken(value: Array, source: Array) -> Array:
-    """Of each thread the value of another of its warp."""
+def _permuted(value: Array, source: Array) -> Array:
+    """Return for each thread the value of thread `source` of the same warp."""
     if value.shape[2] == 1:
         return value
     if source.shape[:2] == (1, 1):
@@ -70,7 +80,10 @@ def _taken(value: Array, source: Array) -> Array:
 
 
 def _source(mode: str, by: Array, limits: Array) -> tuple[Array, Array]:
-    """The thread whose value each gets, and whether it is within the clamp. Source: PTX ISA, `shfl.sync`, pseudocode."""
+    """Return the source thread of each thread, and whether it is within the clamp.
+
+    Source: PTX ISA, `shfl.sync`, pseudocode.
+    """
     segment, clamp = limits >> 8 & 31, limits & 31
     highest = (_LANE & segment) | (clamp & ~segment)
     if mode == "up":
@@ -103,14 +116,14 @@ def _vote(instruction: Instruction) -> Action:
         raise unknown(instruction)
     source = instruction.operands[1]
     value = reader(source.register if isinstance(source, Negated) else source, _BOOL, instruction)
-    who = reader(instruction.operands[2], _U32, instruction)
+    member_mask = reader(instruction.operands[2], _U32, instruction)
     put = writer(instruction.operands[0], TYPES[kind], instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        here = _everyone(wave, members(wave, mask, who(wave)))
-        said = wave.by_warp(value(wave))
-        found = VOTES[mode](~said if isinstance(source, Negated) else said, here)
-        put(wave, wave.from_warps(found), mask)
+        here = _active_lanes(wave, members(wave, mask, member_mask(wave)))
+        votes = wave.by_warp(value(wave))
+        result = VOTES[mode](~votes if isinstance(source, Negated) else votes, here)
+        put(wave, wave.from_warps(result), mask)
 
     return run
 
@@ -120,68 +133,81 @@ REDUCTIONS: dict[str, np.ufunc] = {
 }  # fmt: skip
 
 
-_LEAST, _MOST = np.int32(-(2**31)), np.int32(2**31 - 1)  # no float is ordered there: as bits these are NaN
-_NAN = np.uint32(0x7FFFFFFF)  # that instructions give
+# As int32 keys, both are bit patterns of NaN, so no ordered float has these values.
+_LEAST, _MOST = np.int32(-(2**31)), np.int32(2**31 - 1)
+_NAN = np.uint32(0x7FFFFFFF)  # the NaN that `redux` returns
 
 
 @opcode("redux")
 def _redux(instruction: Instruction) -> Action:
-    """One number of all members of a warp."""
+    """Decode `redux`: reduce the values of all members of a warp to one."""
     if instruction.modifiers[-1:] == ("f32",):
         return _redux_of_floats(instruction)
     sync, operation, name = instruction.modifiers
     if sync != "sync" or operation not in REDUCTIONS or name not in ("u32", "s32", "b32"):
         raise unknown(instruction)
-    kind, ufunc = TYPES[name], REDUCTIONS[operation]
-    value, who = reader(instruction.operands[1], kind, instruction), reader(instruction.operands[2], _U32, instruction)
-    put = writer(instruction.operands[0], kind, instruction)
-    info = np.iinfo(kind)
-    neutral = {"min": info.max, "max": info.min, "and": -1 if kind.kind == "i" else info.max}.get(operation, 0)
+    dtype, ufunc = TYPES[name], REDUCTIONS[operation]
+    value, member_mask = (
+        reader(instruction.operands[1], dtype, instruction),
+        reader(instruction.operands[2], _U32, instruction),
+    )
+    put = writer(instruction.operands[0], dtype, instruction)
+    info = np.iinfo(dtype)
+    neutral = {"min": info.max, "max": info.min, "and": -1 if dtype.kind == "i" else info.max}.get(operation, 0)
 
     def run(wave: Wave, mask: Mask) -> None:
-        here = _everyone(wave, members(wave, mask, who(wave)))
-        given = np.where(here, wave.by_warp(value(wave)), kind.type(neutral))
-        put(wave, wave.from_warps(ufunc.reduce(given, 2, dtype=kind, keepdims=True)), mask)
+        here = _active_lanes(wave, members(wave, mask, member_mask(wave)))
+        values = np.where(here, wave.by_warp(value(wave)), dtype.type(neutral))
+        put(wave, wave.from_warps(ufunc.reduce(values, 2, dtype=dtype, keepdims=True)), mask)
 
     return run
 
 
 def _redux_of_floats(instruction: Instruction) -> Action:
-    """The least or greatest of f32; -0 is below 0, and a NaN counts only with `.NaN`, or where there is nothing else."""
+    """Decode `redux` of f32: minimum or maximum, where -0 is less than 0.
+
+    A NaN is the result with `.NaN`, or if no member has a number.
+    """
     sync, operation, *flags, _ = instruction.modifiers
     if sync != "sync" or operation not in ("min", "max") or not {*flags} <= {"abs", "NaN"}:
         raise unknown(instruction)
-    value, who = reader(instruction.operands[1], _U32, instruction), reader(instruction.operands[2], _U32, instruction)
+    value, member_mask = (
+        reader(instruction.operands[1], _U32, instruction),
+        reader(instruction.operands[2], _U32, instruction),
+    )
     put = writer(instruction.operands[0], _U32, instruction)
     ufunc, neutral = (np.minimum, _MOST) if operation == "min" else (np.maximum, _LEAST)
 
     def run(wave: Wave, mask: Mask) -> None:
-        here = _everyone(wave, members(wave, mask, who(wave)))
+        here = _active_lanes(wave, members(wave, mask, member_mask(wave)))
         bits = wave.by_warp(value(wave)) & (0x7FFFFFFF if "abs" in flags else 0xFFFFFFFF)
         is_nan = (bits & 0x7FFFFFFF) > 0x7F800000
         signed = bits.view(np.int32)
         ordered = np.where(here & ~is_nan, signed ^ (signed >> 31 & 0x7FFFFFFF), neutral)
-        found = ufunc.reduce(ordered, 2, dtype=np.int32, keepdims=True)
-        chosen = np.where(found == neutral, _NAN, (found ^ (found >> 31 & 0x7FFFFFFF)).view(np.uint32))
-        some = (here & is_nan).any(2, keepdims=True) & ("NaN" in flags)
-        put(wave, wave.from_warps(np.where(some, _NAN, chosen).astype(np.uint32)), mask)
+        reduced = ufunc.reduce(ordered, 2, dtype=np.int32, keepdims=True)
+        result = np.where(reduced == neutral, _NAN, (reduced ^ (reduced >> 31 & 0x7FFFFFFF)).view(np.uint32))
+        has_nan = (here & is_nan).any(2, keepdims=True) & ("NaN" in flags)
+        put(wave, wave.from_warps(np.where(has_nan, _NAN, result).astype(np.uint32)), mask)
 
     return run
 
 
 @opcode("match")
 def _match(instruction: Instruction) -> Action:
-    """Who in the warp has the same value."""
+    """Decode `match.any`: each thread gets the mask of the threads in its warp that have the same value."""
     if instruction.modifiers[:2] != ("any", "sync"):
         raise unknown(instruction)
     kind = TYPES[instruction.modifiers[2]]
-    value, who = reader(instruction.operands[1], kind, instruction), reader(instruction.operands[2], _U32, instruction)
+    value, member_mask = (
+        reader(instruction.operands[1], kind, instruction),
+        reader(instruction.operands[2], _U32, instruction),
+    )
     put = writer(instruction.operands[0], _U32, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        here = _everyone(wave, members(wave, mask, who(wave)))
-        given = np.broadcast_to(wave.by_warp(value(wave)), here.shape)
-        same = (given[..., :, None] == given[..., None, :]) & here[..., None, :]
+        here = _active_lanes(wave, members(wave, mask, member_mask(wave)))
+        values = np.broadcast_to(wave.by_warp(value(wave)), here.shape)
+        same = (values[..., :, None] == values[..., None, :]) & here[..., None, :]
         bits = same.astype(np.uint32) << _LANE.astype(np.uint32)
         put(wave, bits.sum(3, dtype=np.uint32).reshape(wave.shape), mask)
 
@@ -190,16 +216,16 @@ def _match(instruction: Instruction) -> Action:
 
 @opcode("elect")
 def _elect(instruction: Instruction) -> Action:
-    """One thread of the warp, here the first that takes part, has the predicate; all learn its number."""
+    """Decode `elect`: the first participating thread of the warp gets a true predicate; all threads get its lane index."""
     words(instruction, "sync", last=0)
     target = instruction.operands[0]
     if not isinstance(target, Pair):
         raise unknown(instruction)
     put, put_is = writer(target.first, _U32, instruction), writer(target.second, _BOOL, instruction)
-    who = reader(instruction.operands[1], _U32, instruction)
+    member_mask = reader(instruction.operands[1], _U32, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        here = _everyone(wave, members(wave, mask, who(wave)))
+        here = _active_lanes(wave, members(wave, mask, member_mask(wave)))
         leader = here.argmax(2)[..., None]
         put(wave, wave.from_warps(leader.astype(np.uint32)), mask)
         put_is(wave, wave.from_warps(here & (leader == _LANE)), mask)
@@ -219,13 +245,13 @@ def _activemask(instruction: Instruction) -> Action:
 
 @opcode("bar", "barrier")
 def _warp_barrier(instruction: Instruction) -> Action:
-    """`bar.warp.sync`: the threads of a warp run in step already, those that are named must be there."""
+    """Decode `bar.warp.sync`, which only checks its members: the threads of a warp run in lockstep here."""
     if instruction.modifiers != ("warp", "sync"):
         raise unknown(instruction)
-    who = reader(instruction.operands[0], _U32, instruction)
+    member_mask = reader(instruction.operands[0], _U32, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        members(wave, mask, who(wave))
+        members(wave, mask, member_mask(wave))
 
     return run
 
@@ -238,7 +264,7 @@ def _trap(instruction: Instruction) -> Action:
     return run
 
 
-# Registers are not scarce here, threads see each other's writes at once, and time does not pass.
+# No effect: registers are not limited, writes are visible to all threads at once, and there is no clock.
 @opcode("setmaxnreg", "membar", "griddepcontrol", "nanosleep", "pmevent")
 def _no_effect(instruction: Instruction) -> Action:
     return nothing

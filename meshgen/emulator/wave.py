@@ -1,7 +1,8 @@
-"""The blocks that run at once: their registers, shared memory, and which of their threads still live.
+"""A wave, the blocks that run at once: their registers, shared memory, and which of their threads are alive.
 
-A value of all threads is an array that broadcasts to [blocks, threads]: what is equal in all blocks is [1, threads], what is
-equal in a block is [blocks, 1]. Registers hold bits: unsigned integers of their width, or booleans.
+A value is an array that broadcasts to [blocks, threads]: its shape is [1, threads] if it is equal in all blocks, and
+[blocks, 1] if it is equal in all threads of a block. Registers hold bits: unsigned integers of their width, or
+booleans.
 """
 
 from __future__ import annotations
@@ -12,30 +13,31 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from meshgen.emulator.asynchronous import UnderWay, WrittenLater
+from meshgen.emulator.asynchronous import PendingOperations, PendingRegisters
 from meshgen.emulator.global_memory import GlobalMemory
 from meshgen.emulator.program import Entry, Instruction, Operand, Register, Sink, registers_of
 from meshgen.emulator.shared_memory import SharedMemory
 from meshgen.emulator.types import BITS, Array
 
 WARP = 32  # threads (PTX ISA 8.7, "WARP_SZ")
-WARPS = 4  # of a warp group
-CARRY = "%cc"  # the name of the carry among registers
-Mask = Array | None  # which threads; None for all
+WARPS = 4  # warps of a warp group (PTX ISA 8.7, "wgmma")
+CARRY = "%cc"  # name of the carry flag among the registers
+Mask = Array | None  # the selected threads [blocks, threads]; None selects all
 Action = Callable[["Wave", Mask], None]
 
 
 @dataclass
 class Wave:
-    """Blocks of one launch that run together.
+    """The state of the blocks of one launch that run together.
 
     Attributes:
-        numbers: of the blocks, in the order of the grid.
-        alive: the threads that have not ended; None while all live.
+        numbers: indices of the blocks in the grid.
+        alive: the threads that have not ended; None while all are alive.
         local: bytes of local memory [blocks * threads, bytes].
-        sums: by the first of their registers, what these held when a product wrote them, and the array whose parts they are.
-        pending: registers that an asynchronous operation still writes.
-        issued: instructions so far.
+        sums: accumulator arrays by the name of their first register, each with the register values that are views of
+            it.
+        pending: registers that an asynchronous operation has not written yet.
+        issued: number of instructions issued so far.
     """
 
     entry: Entry
@@ -47,10 +49,10 @@ class Wave:
     shared: SharedMemory
     registers: dict[str, Array]
     local: Array
-    under_way: UnderWay
+    pending_operations: PendingOperations
     specials: dict[str, Array] = field(default_factory=dict[str, Array])
     alive: Mask = None
-    pending: WrittenLater = field(default_factory=WrittenLater)
+    pending: PendingRegisters = field(default_factory=PendingRegisters)
     issued: int = 0
     sums: dict[str, tuple[list[Array], Array]] = field(default_factory=dict[str, tuple[list[Array], Array]])
 
@@ -71,46 +73,46 @@ class Wave:
         return self.threads // WARP
 
     def numbers_of(self, lanes: Array | None) -> Array:
-        """The number of each thread's block, for threads [blocks, threads]; None: all of them, as [blocks, 1]."""
+        """Return the block index of each thread in `lanes`, or of all blocks as [blocks, 1] if `lanes` is None."""
         return self.numbers[:, None] if lanes is None else self.numbers[np.nonzero(lanes)[0]]
 
     def full(self, value: Array) -> Array:
-        """A value with an element for every thread."""
+        """Return the value broadcast to [blocks, threads]."""
         shape = self.shape
         return value if value.shape == shape else np.broadcast_to(value, shape)
 
     def by_warp(self, value: Array) -> Array:
-        """A value as an array that broadcasts to [blocks, warps, 32]."""
+        """Return a value as an array that broadcasts to [blocks, warps, 32]."""
         return value[..., None] if value.shape[1] == 1 else value.reshape(len(value), self.warps, WARP)
 
     def lanes_by_warp(self, mask: Mask) -> Array:
-        """The threads of a group [blocks, warps, 32]."""
+        """Return the mask as an array [blocks, warps, 32], without the threads that have ended if `mask` is None."""
         return self.lanes(mask).reshape(self.blocks, self.warps, WARP)
 
     def warps_of(self, lanes: Array) -> Array:
-        """Which warps [blocks, warps] have one of these threads [blocks, threads] at least."""
+        """Return which warps [blocks, warps] have at least one of the threads `lanes` [blocks, threads]."""
         return np.asarray(lanes.reshape(self.blocks, self.warps, WARP).any(2))
 
     def from_warps(self, value: Array) -> Array:
-        """The inverse of `by_warp`; `value` broadcasts to [blocks, warps, 32]."""
-        whole = np.broadcast_to(value, (len(value), self.warps, WARP))
-        return whole.reshape(len(value), self.threads)
+        """Invert `by_warp`: `value` broadcasts to [blocks, warps, 32]."""
+        broadcast = np.broadcast_to(value, (len(value), self.warps, WARP))
+        return broadcast.reshape(len(value), self.threads)
 
     def warp_groups_of(self, mask: Mask) -> Array:
-        """Numbers, through all blocks of whole warp groups, of those that have one of these threads."""
+        """Return the indices of the warp groups, counted through all blocks, that have at least one thread of `mask`."""
         return np.flatnonzero(self.lanes(mask).reshape(-1, WARPS * WARP).any(1))
 
     def lanes(self, mask: Mask) -> Array:
-        """The mask as [blocks, threads], threads that have ended left out."""
-        whole = self.alive if mask is None else mask
-        return np.ones(self.shape, np.bool_) if whole is None else np.broadcast_to(whole, self.shape)
+        """Return the mask as an array [blocks, threads]; None selects the threads that are alive."""
+        selected = self.alive if mask is None else mask
+        return np.ones(self.shape, np.bool_) if selected is None else np.broadcast_to(selected, self.shape)
 
     def is_all(self, mask: Mask) -> bool:
-        """Whether the mask has every thread that lives."""
+        """Whether `mask` selects all live threads: it is None or the array `alive`."""
         return mask is None or mask is self.alive
 
     def put(self, register: Operand, bits: Array, mask: Mask) -> None:
-        """Write bits of the register's width."""
+        """Write `bits`, which have the width of the register, for the threads of `mask`."""
         if isinstance(register, Sink):
             return
         assert isinstance(register, Register)
@@ -120,9 +122,9 @@ class Wave:
 
 
 def initial_registers(code: Sequence[Instruction]) -> dict[str, Array]:
-    """All registers of a program, with every bit set: unwritten registers are NaN."""
-    found = {r for i in code for operand in (*i.operands, i.guard) for r in registers_of(operand)}
+    """Return the registers of a program with every bit set, so that an unwritten float register is NaN."""
+    registers = {r for i in code for operand in (*i.operands, i.guard) for r in registers_of(operand)}
     carry = {CARRY: np.zeros((1, 1), np.bool_)}
     return carry | {
-        r.name: np.full((1, 1), True if r.width == 0 else (1 << 8 * r.width) - 1, BITS[r.width]) for r in found
+        r.name: np.full((1, 1), True if r.width == 0 else (1 << 8 * r.width) - 1, BITS[r.width]) for r in registers
     }

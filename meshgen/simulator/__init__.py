@@ -1,1 +1,1 @@
-"""Predicted timeline of every rank of a module on a machine: hosts, links, slow devices."""
+"""Predicted timeline of all ranks of a module on a machine, including slow links and slow devices."""

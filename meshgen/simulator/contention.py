@@ -1,6 +1,6 @@
-"""Kernels beside collectives: which run at once, and how much longer the kernels take.
+"""Contention of kernels with collectives: which of them run at the same time, and how much that slows the kernels down.
 
-While n collectives run beside a kernel, it takes 1 + n * overlap_slowdown times as long. Collectives are not slowed down.
+While n collectives run, a kernel takes 1 + n * overlap_slowdown times as long. Collectives are not slowed down.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ Interval = tuple[Array, Array]  # start and end on each rank
 
 
 def issue_order(items: Sequence[Item]) -> list[Item]:
-    """Return the items in an order in which all that may run beside a kernel is issued before it.
+    """Return the items in an order in which every collective that may overlap a kernel is issued before the kernel.
 
-    A collective comes right after the last kernel that it depends on. It can run beside all later kernels, but its start does not
-    depend on how long these take. The order on each stream does not change.
+    A collective is issued right after the last kernel on which it depends. It can overlap all later kernels, but its
+    start does not depend on their duration. The order within each stream does not change.
     """
     issued, last, recorded = 0, dict[int, int](), dict[int, int]()
-    kernels_before: list[int] = []  # of each item, the kernels and control flow that it depends on, itself included
+    # for each item, the number of kernels and control flow items on which it depends, including itself
+    kernels_before: list[int] = []
     for item in items:
         if item.stream == COMPUTE:
             issued += 1
@@ -37,22 +38,22 @@ def issue_order(items: Sequence[Item]) -> list[Item]:
     return [items[number] for number in sorted(range(len(items)), key=lambda n: kernels_before[n])]
 
 
-def stretched(start: Array, seconds: Array, beside: Sequence[Interval], slowdown: float) -> Array:
-    """Return the end of a kernel on each rank.
+def stretched(start: Array, seconds: Array, collectives: Sequence[Interval], slowdown: float) -> Array:
+    """Return the end time of a kernel on each rank.
 
     Args:
-        seconds: how long it takes with nothing beside it.
-        beside: the collectives that may run meanwhile.
+        seconds: duration of the kernel without overlapping collectives.
+        beside: the collectives that may overlap the kernel.
     """
-    latest = start + seconds * (1 + slowdown * STREAMS)  # a stream runs one collective at a time
-    beside = [(began, end) for began, end in beside if (began < latest).any()]
-    if not beside:
+    latest = start + seconds * (1 + slowdown * STREAMS)  # upper bound: each stream runs one collective at a time
+    collectives = [(began, end) for began, end in collectives if (began < latest).any()]
+    if not collectives:
         return start + seconds
-    begins, ends = (np.clip(np.array(sides), start, None) for sides in zip(*beside, strict=True))
-    cuts = np.sort(np.concatenate([begins, ends]), axis=0)
-    now, left = start, seconds
-    for cut in cuts:
+    begins, ends = (np.clip(np.array(sides), start, None) for sides in zip(*collectives, strict=True))
+    boundaries = np.sort(np.concatenate([begins, ends]), axis=0)
+    now, remaining = start, seconds
+    for boundary in boundaries:
         factor = 1 + slowdown * ((begins <= now) & (now < ends)).sum(axis=0)
-        done = np.minimum(left, (cut - now) / factor)
-        now, left = np.where(done < left, cut, now + done * factor), left - done
-    return now + left
+        done = np.minimum(remaining, (boundary - now) / factor)
+        now, remaining = np.where(done < remaining, boundary, now + done * factor), remaining - done
+    return now + remaining

@@ -1,4 +1,4 @@
-"""How long a collective takes in each of its groups on a machine: as the plan predicts it (`meshgen/ccl/links.py`), group by group."""
+"""Duration of a collective in each of its groups, as the plan predicts it (`meshgen/ccl/links.py`), but group by group."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Array = np.ndarray[Any, Any]
 
 
 def axes_of(item: Item, mesh: Mesh) -> tuple[str, ...]:
-    """The axes along which devices take part in a collective together."""
+    """Return the mesh axes whose devices take part in one instance of the collective."""
     return link_axes(item.op, item.attrs, mesh) if "axes" not in item.attrs.given else group_axes(item.op, item.attrs)
 
 
 def moved_bytes(item: Item, plan: Schedule, mesh: Mesh) -> int:
-    """Bytes that a device moves in a collective."""
+    """Return the bytes that a device transfers in a collective."""
     return plan.collective(item, mesh).ring_bytes
 
 
 def packing_seconds(item: Item, plan: Schedule, mesh: Mesh) -> float:
-    """Predicted seconds of a collective in addition to its links: copies that pack and unpack messages on each device."""
+    """Return the predicted seconds of a collective for copies that pack and unpack messages, in addition to its links."""
     return max(0.0, item.seconds - plan.collective(item, mesh).link_seconds)
 
 
 def linked_seconds(item: Item, plan: Schedule, mesh: Mesh) -> Array:
-    """Seconds of a collective on idle links, per group [groups]; groups are those of `groups_of(mesh, axes_of(...))`."""
+    """Return the seconds of a collective on idle links for each group of `groups_of(mesh, axes_of(...))`."""
     moved, axes = moved_bytes(item, plan, mesh), axes_of(item, mesh)
     if not moved:
         return np.zeros(len(groups_of(mesh, axes).members))

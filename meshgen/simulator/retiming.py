@@ -1,6 +1,6 @@
-"""A schedule with the times of another machine: its kernels, collectives and control flow, priced as the compiler prices them.
+"""A schedule re-timed for another machine: the compiler's cost model prices its kernels, collectives and control flow.
 
-The order of launches, their streams and their buffers stay as they were planned.
+The order of launches, their streams and their buffers do not change.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 
 def retimed(plan: Schedule, mesh: Mesh, machine: Machine) -> tuple[Schedule, Mesh]:
-    """Return a schedule as it is predicted on a machine that names its device, and its mesh on that machine.
+    """Return the schedule as predicted for `machine`, which must name its device, and the mesh on that machine.
 
-    The result equals the schedule where it was planned for the same machine.
+    If the schedule was planned for the same machine, the result equals it.
     """
     mesh = replace(mesh, machine=machine)
     return _Retiming(mesh, costs_on(machine)).step(plan), mesh
 
 
 def costs_on(machine: Machine) -> Costs:
-    """Return the cost model of a machine that names its device."""
+    """Return the cost model for the device that `machine` names."""
     return default_costs(f"cuda:{machine.device}")
 
 
 class _Retiming:
-    """Times of one program on a mesh; each kernel is priced once."""
+    """Re-timing of one program on a mesh; each kernel is priced once."""
 
     def __init__(self, mesh: Mesh, costs: Costs) -> None:
         self._mesh, self._costs = mesh, costs
         self._kernels: dict[Graph, float] = {}
 
     def step(self, plan: Schedule) -> Schedule:
-        """Return a schedule, or a region, with new times."""
+        """Return a schedule or region with new times."""
         items = _started([self._item(item, plan) for item in plan.items])
         end = max((item.end for item in items), default=0.0)
         return replace(plan, items=items, step_seconds=end, exposures=exposures(items))
@@ -61,13 +61,13 @@ class _Retiming:
 
 
 def _started(items: list[Item]) -> tuple[Item, ...]:
-    """Return the items with their starts: each waits for its stream and for its events."""
-    free, recorded = [0.0] * STREAMS, dict[int, float]()
-    placed: list[Item] = []
+    """Return the items with new start times: an item starts when its stream is free and its events are recorded."""
+    stream_free, recorded = [0.0] * STREAMS, dict[int, float]()
+    started: list[Item] = []
     for item in items:
-        start = max([free[item.stream], *(recorded[event] for event in item.waits)])
-        free[item.stream] = start + item.seconds
+        start = max([stream_free[item.stream], *(recorded[event] for event in item.waits)])
+        stream_free[item.stream] = start + item.seconds
         if item.records is not None:
-            recorded[item.records] = free[item.stream]
-        placed.append(replace(item, start=start))
-    return tuple(placed)
+            recorded[item.records] = stream_free[item.stream]
+        started.append(replace(item, start=start))
+    return tuple(started)

@@ -1,4 +1,4 @@
-"""A step of a whole program on a machine: all meshes together, transfers between them included."""
+"""Simulation of one step of an entire program: all meshes together, including the transfers between them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 class Scheduled:
     """The schedule that the ranks of one mesh run.
 
-    `target` is what it was compiled for: it says the device of a machine that names none.
+    `target` is the compilation target. It selects the device if the machine does not name one.
     """
 
     mesh: Mesh
@@ -36,12 +36,12 @@ class Scheduled:
 
 @dataclass(frozen=True, eq=False)
 class PartTimes:
-    """One mesh's ranks in a step.
+    """Simulated times of the ranks of one mesh.
 
     Attributes:
-        watched: the ranks of `spans`.
-        end: when each rank is done [ranks], seconds.
-        computing: seconds in which kernels run on it [ranks]; the rest of its time it communicates or waits.
+        watched: the ranks whose `spans` are recorded.
+        end: seconds after which each rank is done [ranks].
+        computing: seconds in which kernels run on each rank [ranks]; the rest is communication or waiting.
     """
 
     mesh: Mesh
@@ -53,7 +53,7 @@ class PartTimes:
 
     @property
     def exposed(self) -> Array:
-        """Seconds per rank in which no kernel runs."""
+        """Return the seconds per rank in which no kernel runs."""
         return np.maximum(self.end - self.computing, 0.0)
 
 
@@ -78,33 +78,34 @@ def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine | None = 
     """Predict one step.
 
     Args:
-        parts: of one program, on meshes whose sizes are known.
-        machine: a profile, its name, or the path of one (`machine_of`), which kernels and collectives are timed for; default:
-            the machine that the parts were planned for.
-        conditions: slow devices and links, by rank through all meshes, in the order of the parts.
-        watch: ranks, counted so, of which every launch is kept; default: the first of each part.
+        parts: the schedules of one program, one per mesh; all mesh sizes are known.
+        machine: a profile, its name or its path (see `machine_of`). The default is the machine for which the parts were
+            planned.
+        conditions: slow devices and links, by global rank: ranks are counted through the meshes in the order of
+            `parts`.
+        watch: global ranks whose launches are recorded. The default is the first rank of each part.
     Raises:
-        UsageError: MG0001, an unknown rank, or what `machine_of` raises.
+        UsageError: MG0001, a rank is unknown, or `machine_of` failed.
     """
     profile = planned_for(parts) if machine is None else predicted_machine(parts[0].target, machine_of(machine))
     conditions = conditions or Conditions()
     if faults := conditions.faults():
         raise UsageError(*(Diagnostic("MG0001", fault) for fault in faults))
-    _refuse_unknown_ranks(parts, conditions, watch or ())
+    _require_known_ranks(parts, conditions, watch or ())
     timelines: list[Timeline] = []
     first = 0
     for part in parts:
         ranks = range(first, first + part.mesh.size)
         watched = [r - first for r in ([first] if watch is None else watch) if r in ranks]
         schedule, mesh = retimed(part.schedule, part.mesh, profile)
-        timelines.append(Timeline(schedule, mesh, _own(conditions, ranks), watched))
+        timelines.append(Timeline(schedule, mesh, _conditions_of(conditions, ranks), watched))
         first += part.mesh.size
     _play(timelines)
     return Simulation(profile, tuple(_times(timeline) for timeline in timelines))
 
 
 def planned_for(parts: Sequence[Scheduled]) -> Machine:
-    """Return the machine of the first mesh that has one, else the default machine of the target."""
+    """Return the machine of the first mesh that has one, or else the default machine of the target."""
     return predicted_machine(parts[0].target, next((part.mesh.machine for part in parts if part.mesh.machine), None))
 
 
@@ -114,7 +115,7 @@ def _times(timeline: Timeline) -> PartTimes:
     )
 
 
-def _refuse_unknown_ranks(parts: Sequence[Scheduled], conditions: Conditions, watch: Sequence[int]) -> None:
+def _require_known_ranks(parts: Sequence[Scheduled], conditions: Conditions, watch: Sequence[int]) -> None:
     count = sum(part.mesh.size for part in parts)
     if not isinstance(cast("Any", watch), Sequence) or not all(is_rank(rank) for rank in watch):
         raise UsageError(Diagnostic("MG0001", f"watch must list ranks, non-negative integers, got {watch!r:.60}"))
@@ -123,41 +124,41 @@ def _refuse_unknown_ranks(parts: Sequence[Scheduled], conditions: Conditions, wa
         raise UsageError(Diagnostic("MG0001", f"unknown rank {unknown[0]}: the ranks are 0 to {count - 1}"))
 
 
-def _own(conditions: Conditions, ranks: range) -> Conditions:
-    """The conditions of some ranks, counted from the first of them."""
+def _conditions_of(conditions: Conditions, ranks: range) -> Conditions:
+    """Return the conditions of `ranks`, renumbered from 0."""
     devices, links = (
-        {rank - ranks.start: factor for rank, factor in given.items() if rank in ranks}
-        for given in (conditions.slow_devices, conditions.slow_links)
+        {rank - ranks.start: factor for rank, factor in factors.items() if rank in ranks}
+        for factors in (conditions.slow_devices, conditions.slow_links)
     )
     return Conditions(devices, links, conditions.jitter, conditions.seed + ranks.start)
 
 
 def _play(timelines: Sequence[Timeline]) -> None:
-    """Run all items: a mesh goes on until it waits for another at a transfer, which both sides run at once.
+    """Run the items of all meshes. A mesh runs until it reaches a transfer, which runs when both sides have reached it.
 
-    The checker has proven that the meshes do not deadlock.
+    The verifier has proven that the meshes do not deadlock.
     """
     queues = [iter(timeline.order) for timeline in timelines]
     waiting: dict[int, tuple[Timeline, Item]] = {}  # by channel
     ready = list(range(len(timelines)))
-    owner = {timeline: number for number, timeline in enumerate(timelines)}
+    index_of = {timeline: index for index, timeline in enumerate(timelines)}
     while ready:
-        number = ready.pop()
-        for item in queues[number]:
+        index = ready.pop()
+        for item in queues[index]:
             if not is_transfer(item):
-                timelines[number].issue(item)
+                timelines[index].issue(item)
                 continue
             channel = item.attrs.channel
             if channel not in waiting:
-                waiting[channel] = timelines[number], item
+                waiting[channel] = timelines[index], item
                 break
-            other, partner = waiting.pop(channel)
-            _meet((timelines[number], item), (other, partner))
-            ready.append(owner[other])
+            peer, partner = waiting.pop(channel)
+            _meet((timelines[index], item), (peer, partner))
+            ready.append(index_of[peer])
 
 
 def _meet(one: tuple[Timeline, Item], other: tuple[Timeline, Item]) -> None:
-    """A transfer starts when all ranks of both meshes are there, and ends everywhere at once."""
+    """Run a transfer: it starts when all ranks of both meshes are ready, and ends everywhere at the same time."""
     start = max(float(timeline.ready(item).max()) for timeline, item in (one, other))
     seconds = max(item.seconds for _, item in (one, other))
     for timeline, item in (one, other):

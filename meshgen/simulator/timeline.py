@@ -1,6 +1,6 @@
-"""One step of all ranks in time: each rank's streams, events and control flow, with collectives that wait for their slowest member.
+"""Timeline of one step on all ranks: streams, events, control flow, and collectives that wait for their slowest member.
 
-Times are arrays [ranks], so that 16,384 ranks take as many steps of this program as one.
+Times are arrays [ranks], so simulating 16,384 ranks executes as many Python operations as simulating one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Conditions:
     """Deviations from the ideal machine.
 
     Attributes:
-        slow_devices: by which factor the kernels of a rank take longer.
-        slow_links: by which factor the collectives that a rank takes part in take longer.
-        jitter: standard deviation of a kernel's time on a device, as a share of it; it only adds.
-        seed: of the jitter.
+        slow_devices: rank -> factor by which its kernels take longer.
+        slow_links: rank -> factor by which the collectives of the rank take longer.
+        jitter: standard deviation of kernel times, relative to the kernel time. Jitter only increases times.
+        seed: seed of the jitter.
     """
 
     slow_devices: Mapping[int, float] = field(default_factory=dict)
@@ -43,18 +43,18 @@ class Conditions:
     seed: int = 0
 
     def faults(self) -> list[str]:
-        """Malformed conditions, one text each."""
-        found: list[str] = []
-        for name, given in (("slow_devices", self.slow_devices), ("slow_links", self.slow_links)):
-            if not all(is_rank(rank) and _is_number(factor) and factor > 0 for rank, factor in given.items()):
-                found.append(f"{name} must map ranks to positive factors, got {given!r:.60}")
+        """Return a message for each malformed condition."""
+        messages: list[str] = []
+        for name, factors in (("slow_devices", self.slow_devices), ("slow_links", self.slow_links)):
+            if not all(is_rank(rank) and _is_number(factor) and factor > 0 for rank, factor in factors.items()):
+                messages.append(f"{name} must map ranks to positive factors, got {factors!r:.60}")
         if not _is_number(self.jitter) or self.jitter < 0:
-            found.append(f"jitter must be a non-negative number, got {self.jitter!r:.60}")
-        return found
+            messages.append(f"jitter must be a non-negative number, got {self.jitter!r:.60}")
+        return messages
 
 
 def is_rank(value: Any) -> bool:
-    """Whether it is a non-negative integer; whether the rank exists depends on the mesh."""
+    """Whether `value` is an integer; whether the rank exists depends on the mesh."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -64,7 +64,7 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """An item of a schedule as it ran once: when it became ready, started and ended on each watched rank (seconds)."""
+    """One execution of an item. `ready`, `start` and `end` are in seconds, for each watched rank."""
 
     item: Item
     plan: Schedule
@@ -74,14 +74,18 @@ class Span:
 
 
 class Timeline:
-    """The ranks of one mesh; `spans` are the items that ran so far, of loops the trips that were played.
+    """The timeline of the ranks of one mesh.
 
-    Collectives are issued as early as the order of their stream and their events allow (`issue_order`), so that a kernel knows
-    all of them that run beside it.
+    `spans` are the items executed so far. Of a loop, they include only the simulated iterations. Collectives are issued
+    as early as their stream and their events allow (`issue_order`), so that all collectives that overlap a kernel are
+    known.
     """
 
     def __init__(self, plan: Schedule, mesh: Mesh, conditions: Conditions, watched: Sequence[int]) -> None:
-        """`mesh` is on a machine that names its device, which the times of the plan are for (`retimed`)."""
+        """Start at time 0.
+
+        The machine of `mesh` must name its device, and the times of `plan` must be for it (`retimed`).
+        """
         machine = mesh.machine
         assert machine and machine.device
         self.plan, self.mesh = plan, mesh
@@ -92,30 +96,30 @@ class Timeline:
         self._slow = _factors(conditions.slow_devices, mesh)
         self._slow_links = _factors(conditions.slow_links, mesh)
         self._jitter, self._random = conditions.jitter, np.random.default_rng(conditions.seed)
-        self._seconds = IdentityDict[Item, Array]()  # of collectives per rank
+        self._seconds = IdentityDict[Item, Array]()  # seconds of collectives, per rank
         self._orders = IdentityDict[Schedule, list[Item]]()
         self._frame = _Frame(np.zeros(mesh.size))
 
     @property
     def end(self) -> Array:
-        """When each rank is idle again."""
+        """Return when each rank becomes idle."""
         return self._frame.free.max(axis=0)
 
     @property
     def order(self) -> Sequence[Item]:
-        """The items of the plan in the order in which they are issued here."""
+        """Return the items of the plan in issue order."""
         return self._order(self.plan)
 
     def ready(self, item: Item) -> Array:
-        """When each rank could start an item of the plan."""
+        """Return when each rank could start an item of the plan."""
         return self._frame.ready(item)
 
     def issue(self, item: Item) -> None:
-        """Run the next item of the plan."""
+        """Execute the next item of the plan."""
         self._issue(item, self.plan, self._frame)
 
     def finish(self, item: Item, start: Array, end: Array) -> None:
-        """Let an item that waits for another mesh run from `start` to `end`."""
+        """Record the execution of a transfer, whose `start` and `end` depend on another mesh."""
         self._spend(item, self.plan, self._frame, start, end)
 
     def _order(self, plan: Schedule) -> list[Item]:
@@ -144,47 +148,52 @@ class Timeline:
         frame.done(item, end)
 
     def _collective_seconds(self, item: Item, plan: Schedule) -> Array:
-        """Per rank; a slow member slows its group."""
-        if (found := self._seconds.get(item)) is None:
+        """Return the seconds of a collective per rank. A slow member slows its group down."""
+        if (seconds := self._seconds.get(item)) is None:
             groups = groups_of(self.mesh, axes_of(item, self.mesh))
             linked = linked_seconds(item, plan, self.mesh)[groups.group] * groups.latest(self._slow_links)
-            found = self._seconds[item] = linked + packing_seconds(item, plan, self.mesh)
-        return found
+            seconds = self._seconds[item] = linked + packing_seconds(item, plan, self.mesh)
+        return seconds
 
     def _kernel_seconds(self, item: Item) -> Array:
-        """Per rank, with nothing beside it."""
+        """Return the seconds of a kernel per rank, without overlapping collectives."""
         seconds = item.seconds * self._slow
         return seconds * (1 + np.abs(self._random.normal(0, self._jitter, self.mesh.size))) if self._jitter else seconds
 
     def _control(self, item: Item, ready: Array, beside: Sequence[Interval]) -> Array:
-        """When each rank has run control flow; `beside` are the collectives outside of it that may run meanwhile."""
+        """Return when each rank has completed a control flow item; `beside` are outer collectives that may overlap it."""
         copied = copied_seconds(item.op, item.regions, self._copy)
         if item.op not in REPEATED:
-            taken = [region for region, times in item.runs if times]
-            return self._play_regions(taken, ready, beside) + copied
+            executed = [region for region, times in item.runs if times]
+            return self._play_regions(executed, ready, beside) + copied
         *conditions, body = item.regions
         now, before = self._play_regions(conditions, ready, beside), None
-        for trip in range(item.times):
+        for iteration in range(item.times):
             computed = self.computing.copy()
             after = self._play_regions([body, *conditions], now, beside) + copied
-            rest = item.times - trip - 1
+            remaining = item.times - iteration - 1
             if before is not None and self._is_steady(item, before, after - now, now, beside):
-                self.computing += rest * (self.computing - computed)
-                return after + rest * (after - now)
+                self.computing += remaining * (self.computing - computed)
+                return after + remaining * (after - now)
             before, now = after - now, after
         return now
 
-    def _is_steady(self, item: Item, before: Array, trip: Array, start: Array, beside: Sequence[Interval]) -> bool:
-        """Whether all further trips take as long as the one that began at `start`: the offsets between ranks are constant, and no
-        collective outside of the loop runs any more.
+    def _is_steady(
+        self, item: Item, before: Array, iteration_seconds: Array, start: Array, beside: Sequence[Interval]
+    ) -> bool:
+        """Whether all further iterations take as long as the one that began at `start`.
+
+        The offsets between ranks must be constant, and no collective from outside the loop may still run.
         """
         if self._jitter or any((end > start).any() for _, end in beside):
             return False
-        same = np.allclose(trip, trip[0] if item.communicates else before, rtol=1e-9, atol=0)
-        return bool(same and np.allclose(before, trip, rtol=1e-9, atol=0))
+        is_constant = np.allclose(
+            iteration_seconds, iteration_seconds[0] if item.communicates else before, rtol=1e-9, atol=0
+        )
+        return bool(is_constant and np.allclose(before, iteration_seconds, rtol=1e-9, atol=0))
 
     def _play_regions(self, plans: Sequence[Schedule], start: Array, beside: Sequence[Interval]) -> Array:
-        """When each rank has run regions, which it enters at `start`, one after the other."""
+        """Return when each rank has executed the regions `plans` one after the other, beginning at `start`."""
         for plan in plans:
             frame = _Frame(start, beside)
             for item in self._order(plan):
@@ -194,19 +203,22 @@ class Timeline:
 
 
 class _Frame:
-    """Streams and events of one schedule on all ranks."""
+    """State of the streams and events of one schedule on all ranks."""
 
     def __init__(self, start: Array, beside: Sequence[Interval] = ()) -> None:
         self.free = np.tile(start, (STREAMS, 1))
-        self.running: list[Interval] = [*beside]  # collectives that may run beside the next kernel
+        self.running: list[Interval] = [*beside]  # collectives that may overlap the next kernel
         self._events: dict[int, Array] = {}
 
     def ready(self, item: Item) -> Array:
-        """When the stream is free and all events that it waits for are recorded."""
+        """Return when the stream is free and all events for which the item waits are recorded."""
         return np.maximum.reduce([self.free[item.stream], *(self._events[event] for event in item.waits)])
 
     def beside(self, start: Array) -> Sequence[Interval]:
-        """The collectives that may run beside a kernel that begins at `start`, as kernels do not begin before it any more."""
+        """Return the collectives that may overlap a kernel that begins at `start`, and drop those that ended earlier.
+
+        No later kernel begins before `start`.
+        """
         self.running = [(began, end) for began, end in self.running if (end > start).any()]
         return self.running
 
@@ -216,8 +228,8 @@ class _Frame:
             self._events[item.records] = end
 
 
-def _factors(given: Mapping[int, float], mesh: Mesh) -> Array:
-    found = np.ones(mesh.size)
-    for rank, factor in given.items():
-        found[rank] = factor
-    return found
+def _factors(factors: Mapping[int, float], mesh: Mesh) -> Array:
+    by_rank = np.ones(mesh.size)
+    for rank, factor in factors.items():
+        by_rank[rank] = factor
+    return by_rank

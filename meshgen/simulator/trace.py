@@ -1,6 +1,6 @@
-"""A simulated step as a trace in the Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing show.
+"""A simulated step in the Trace Event Format of Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-A process per watched rank with a track per stream and one for control flow, and a counter of the bytes that are in use.
+Each watched rank is a process with a track per stream, a track for control flow, and a counter of the bytes in use.
 Source: "Trace Event Format", Google, 2016.
 """
 
@@ -21,24 +21,26 @@ from meshgen.simulator.timeline import Span
 
 _CONTROL = STREAMS
 _TRACKS = {COMPUTE: "kernels", COMMUNICATION: "collectives", NETWORK: "network", _CONTROL: "control flow"}
-_MICROSECONDS = 1e6  # the unit of a trace
+_MICROSECONDS = 1e6  # microseconds per second; the Trace Event Format counts microseconds
 Event = dict[str, Any]
 
 
 def trace_of(simulation: Simulation) -> dict[str, Any]:
-    """The trace as JSON values."""
+    """Return the trace as JSON values."""
     events: list[Event] = []
     first = 0
     for part in simulation.parts:
-        for place, rank in enumerate(part.watched):
+        for index, rank in enumerate(part.watched):
             name = f"rank {first + rank}" + (f" (@{part.mesh.name})" if len(simulation.parts) > 1 else "")
-            events += _process(part, place, first + rank, name)
+            events += _process(part, index, first + rank, name)
         first += part.mesh.size
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"machine": simulation.machine.name}}
 
 
 def measured_trace(spans: Sequence[Measured], meshes: Sequence[Mesh]) -> dict[str, Any]:
-    """A measured step (`meshgen/runtime/measured.py`) with the names, tracks and places of the predicted one."""
+    """Return the trace of a measured step (`meshgen/runtime/measured.py`), with the names and tracks of a predicted
+    one.
+    """
     ends = itertools.accumulate(mesh.size for mesh in meshes)
     firsts = {mesh.name: end - mesh.size for mesh, end in zip(meshes, ends, strict=True)}
     events: list[Event] = []
@@ -55,24 +57,27 @@ def _tracks(pid: int, name: str) -> Iterator[Event]:
         yield {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": track}}
 
 
-def _process(part: PartTimes, place: int, pid: int, name: str) -> Iterator[Event]:
+def _process(part: PartTimes, index: int, pid: int, name: str) -> Iterator[Event]:
     yield from _tracks(pid, name)
     for span in part.spans:
-        yield _trace_slice(part, span, place, pid)
-    for seconds, nbytes in memory_over_time(part, place):
+        yield _trace_slice(part, span, index, pid)
+    for seconds, nbytes in memory_over_time(part, index):
         yield {"ph": "C", "pid": pid, "name": "memory", "ts": seconds * _MICROSECONDS, "args": {"bytes": nbytes}}
 
 
-def _trace_slice(part: PartTimes, span: Span, place: int, pid: int) -> Event:
-    item, more = span.item, Event()
+def _trace_slice(part: PartTimes, span: Span, index: int, pid: int) -> Event:
+    item, details = span.item, Event()
     if item.is_collective:
-        more = {"bytes": moved_bytes(item, span.plan, part.mesh), "waited_us": _waited(span, place) * _MICROSECONDS}
-    return _event(item, pid, float(span.start[place]), float(span.end[place]), more)
+        details = {
+            "bytes": moved_bytes(item, span.plan, part.mesh),
+            "waited_us": _waiting_seconds(span, index) * _MICROSECONDS,
+        }
+    return _event(item, pid, float(span.start[index]), float(span.end[index]), details)
 
 
-def _event(item: Item, pid: int, start: float, end: float, more: Event) -> Event:
-    """An item as a slice on its track."""
-    args = {"why": item.why, "source": item.source} | more
+def _event(item: Item, pid: int, start: float, end: float, details: Event) -> Event:
+    """Return an item as a slice on its track."""
+    args = {"why": item.why, "source": item.source} | details
     return {
         "ph": "X",
         "pid": pid,
@@ -85,25 +90,25 @@ def _event(item: Item, pid: int, start: float, end: float, more: Event) -> Event
     }
 
 
-def _waited(span: Span, place: int) -> float:
-    """Seconds from when the rank was ready until the last of its group was."""
-    return float(span.start[place] - span.ready[place])
+def _waiting_seconds(span: Span, index: int) -> float:
+    """Return the seconds for which a rank waited for the last rank of its group."""
+    return float(span.start[index] - span.ready[index])
 
 
-def memory_over_time(part: PartTimes, place: int = 0) -> list[tuple[float, int]]:
-    """Bytes that are in use on a watched rank, from each time on (seconds) at which that changes.
+def memory_over_time(part: PartTimes, index: int = 0) -> list[tuple[float, int]]:
+    """Return the bytes in use on a watched rank as (seconds, bytes) at each change.
 
-    A buffer is in use from the start of what writes it to the end of what last reads it; inputs, constants and outputs to the
-    end of the step. What regions of control flow use is in the scratch buffer of their item.
+    A buffer is in use from the start of its first writer to the end of its last reader. Inputs, constants and outputs
+    are in use until the end of the step. The memory of control flow regions is the scratch buffer of their item.
     """
-    plan, end = part.plan, float(part.end[part.watched[place]])
+    plan, end = part.plan, float(part.end[part.watched[index]])
     begins: dict[int, float] = {b.storage: 0.0 for b in plan.buffers if b.kind in ("input", "constant")}
     ends: dict[int, float] = {b.storage: end for b in plan.buffers if b.kind != "temporary"}
     for span in (span for span in part.spans if span.plan is plan):
         for buffer in (*span.item.inputs, *span.item.writes):
             storage = plan.buffers[buffer].storage
-            begins[storage] = min(begins.get(storage, math.inf), float(span.start[place]))
-            ends[storage] = max(ends.get(storage, 0.0), float(span.end[place]))
+            begins[storage] = min(begins.get(storage, math.inf), float(span.start[index]))
+            ends[storage] = max(ends.get(storage, 0.0), float(span.end[index]))
     for result, operand in plan.replaced.items():
         ends[operand] = max(begins[operand], begins[plan.buffers[result].storage])
     return _totals({n: plan.buffers[n].type.nbytes for n in begins}, begins, ends)
@@ -113,14 +118,14 @@ def _totals(
     sizes: Mapping[int, int], begins: Mapping[int, float], ends: Mapping[int, float]
 ) -> list[tuple[float, int]]:
     changes = [(begins[n], size) for n, size in sizes.items()] + [(ends[n], -size) for n, size in sizes.items()]
-    found: list[tuple[float, int]] = []
+    curve: list[tuple[float, int]] = []
     total = 0
     for seconds, group in itertools.groupby(sorted(changes), key=lambda change: change[0]):
         total += sum(size for _, size in group)
-        found.append((seconds, total))
-    return found
+        curve.append((seconds, total))
+    return curve
 
 
 def peak_of(curve: Sequence[tuple[float, int]]) -> tuple[float, int]:
-    """When most bytes are in use, and how many."""
+    """Return the time of the peak and its bytes."""
     return max(curve, key=lambda point: (point[1], -point[0]), default=(0.0, 0))

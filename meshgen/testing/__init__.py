@@ -1,1 +1,1 @@
-"""Testing of meshgen, and `meshgen check`: the oracle, random programs, shrinking."""
+"""Tools for testing meshgen and for `meshgen check`: the oracle, random programs, shrinking."""

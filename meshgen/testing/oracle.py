@@ -1,4 +1,4 @@
-"""Law 1, checked: all simulated ranks together compute what the program computes on one device."""
+"""The oracle checks law 1: all simulated ranks together compute what the program computes on one device."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ _GREATEST = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """One output: the largest error in units of what is allowed there decides.
+    """The result of comparing one output.
 
-    `max_abs_error` and `tolerance` belong to the worst place, which is `place`; an output without elements has
-    none. `unbounded` places were not compared: there rounding alone may decide anything (as in a comparison of
-    nearly equal sums).
+    Attributes:
+        max_abs_error, tolerance: of the element that exceeds its tolerance by the largest factor.
+        place: index of that element; empty for an output without elements.
+        unbounded: number of elements that were not compared, because rounding alone may change them arbitrarily (for
+            example, a comparison of nearly equal sums).
     """
 
     type: TensorType
@@ -56,7 +58,7 @@ class OutputCheck:
     unbounded: int = 0
 
     def record(self) -> dict[str, Any]:
-        """For `--json`, which has no infinities."""
+        """Return the result for `--json`, with infinities replaced by the largest finite number."""
         return {
             "shape": list(self.type.shape),
             "dtype": self.type.dtype,
@@ -69,7 +71,7 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The oracle's verdict. The numbers are those of the worst output; `faults` say what differs."""
+    """The verdict of the oracle. The numbers are those of the worst output; `faults` say what differs."""
 
     ok: bool
     max_abs_error: float
@@ -78,7 +80,7 @@ class CheckResult:
     faults: tuple[Diagnostic, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the result for `--json`."""
         return {
             "ok": self.ok,
             "max_abs_error": min(self.max_abs_error, _GREATEST),
@@ -89,74 +91,78 @@ class CheckResult:
 
 def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = None, seed: int = 0,
           runs: Sequence[Run] = ()) -> CheckResult:  # fmt: skip
-    """Compare a program with the output of `pipeline` (stage partition or fuse).
+    """Compare a program with the output of `pipeline`, which ends at stage partition or fuse.
 
     Args:
-        module: the program as it was entered, at any stage up to partition. Up to optimize it means what it computes
-            on one device (collectives only move values); at stage partition its own results on all ranks.
-        pipeline: the passes under test, from that stage to partition or fuse.
-        args: global arguments; without them, seeded random ones without zeros.
-        runs: further ways to run what the pipeline made, held to the same results.
+        module: the program at any stage up to partition. Up to stage optimize, its reference is its result on one
+            device, because collectives only move values. At stage partition, the reference is its own result on all
+            ranks.
+        pipeline: the passes under test.
+        args: global arguments. The default is seeded random arguments without zeros.
+        runs: further ways to run the output of the pipeline, which must give the same results.
     Raises:
-        MeshgenError: the pipeline refuses the program, or the arguments do not fit.
+        MeshgenError: the pipeline rejects the program, or the arguments do not match it.
     """
     local = pipeline(module)
     args = check_arguments(local, random_arguments(module, seed) if args is None else args)
-    wanted, bounds = (
+    expected, bounds = (
         _local_meaning(module, args)
         if module.stage == "partition"
         else meaning(whole(module), args, module.mesh, *module.meshes)
     )
     faults: list[Diagnostic] = []
     try:
-        found = simulate(local, args, tolerance=bounds)
-    except NumbersDiffer as error:  # replicas: go on with one of them, to say how far all outputs are off
+        simulated = simulate(local, args, tolerance=bounds)
+    # Replicas differ: report it, and continue with one of them to report the errors of all outputs.
+    except NumbersDiffer as error:
         faults += error.diagnostics
-        found = simulate(local, args, tolerance=None)
+        simulated = simulate(local, args, tolerance=None)
     types = local.out_types
-    results = [found, *(run(local, args) for run in runs)]
-    compared = [[compare(*each) for each in zip(types, wanted, got, bounds, strict=True)] for got in results]
-    outputs = [max(ways, key=lambda each: (not each.ok, _excess(each))) for ways in zip(*compared, strict=True)]
-    faults += [_output_fault(number, output) for number, output in enumerate(outputs) if not output.ok]
+    results = [simulated, *(run(local, args) for run in runs)]
+    compared = [
+        [compare(*check_) for check_ in zip(types, expected, actual, bounds, strict=True)] for actual in results
+    ]
+    outputs = [max(ways, key=lambda check_: (not check_.ok, _excess(check_))) for ways in zip(*compared, strict=True)]
+    faults += [_output_fault(index, output) for index, output in enumerate(outputs) if not output.ok]
     worst = max(outputs, key=_excess, default=OutputCheck(TensorType((), "f32"), True, 0.0, 0.0))
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
 
 
 def whole(module: Module) -> Graph:
-    """The one graph of a program, on several meshes too."""
+    """Return the program as one graph, also if it has several meshes."""
     if not module.parts:
         return module.graph
     return whole_graph(replace(module, parts=[replace(p, graph=on_one_device(p.graph, p.mesh)) for p in module.parts]))
 
 
 def meaning(graph: Graph, args: Sequence[Array], *meshes: Mesh, tf32: bool = False) -> tuple[list[Array], list[Array]]:
-    """Outputs on one device and their bounds; `tf32`: those of GPUs, as of `error_bound`.
+    """Return the outputs on one device and their error bounds. `tf32` selects the bounds of GPUs, as in `error_bound`.
 
-    A collective between shardings leaves the global value as it is.
+    Collectives between shardings do not change the global value, so they are removed.
     """
-    put: dict[Value, Value] = {}
-    whole = _without_collectives(on_one_device(graph, *meshes), put)
-    return evaluate(whole, args), error_bound(whole, args, tf32=tf32)
+    replacements: dict[Value, Value] = {}
+    single_device = _without_collectives(on_one_device(graph, *meshes), replacements)
+    return evaluate(single_device, args), error_bound(single_device, args, tf32=tf32)
 
 
-def _without_collectives(graph: Graph, put: dict[Value, Value]) -> Graph:
+def _without_collectives(graph: Graph, replacements: dict[Value, Value]) -> Graph:
     nodes: list[Node] = []
     for node in graph.nodes:
-        operands = [put.get(v, v) for v in node.operands]
+        operands = [replacements.get(v, v) for v in node.operands]
         if node.op in _RESHARDS:
-            put[node.result] = operands[0]
+            replacements[node.result] = operands[0]
         else:
-            bodies = tuple(_without_collectives(body, put) for body in node.regions)
+            bodies = tuple(_without_collectives(body, replacements) for body in node.regions)
             nodes.append(replace(node, operands=operands, regions=bodies))
-    return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
+    return Graph(graph.name, graph.inputs, nodes, [replacements.get(v, v) for v in graph.outputs])
 
 
 def _local_meaning(module: Module, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """Outputs of all ranks of the unoptimised program.
+    """Return the outputs of all ranks of the unoptimized program and their error bounds.
 
-    Passes may only change where and in which order devices' values are summed: where nothing is, results are the
-    same bits. Else every op and device may round once more, by a unit roundoff of the largest value that is summed
-    or delivered. That later functions may magnify an error is not counted.
+    Passes may only change where and in which order values of devices are summed. Without a reduction, results are
+    therefore bitwise equal. Otherwise each op and device may add a rounding error of one unit roundoff of the largest
+    summed or returned value. That later functions may magnify an error is not counted.
     """
     nodes = [node for node in module.graph.nodes if node.op in _REDUCTIONS]
     summed = [*(node.operands[0] for node in nodes), *module.graph.outputs]
@@ -166,54 +172,52 @@ def _local_meaning(module: Module, args: Sequence[Array]) -> tuple[list[Array], 
     arrays = (np.abs(array.astype(np.float64)) for _, each in floats for array in each)
     largest = max((float(np.max(a, initial=0.0, where=np.isfinite(a))) for a in arrays), default=0.0)
     allowed = unit * largest * module.mesh.size * len(module.graph.nodes) if nodes else 0.0
-    wanted = simulate(module, args, tolerance=None)
-    return wanted, [np.full(w.shape, allowed if is_inexact(dtype_name(w.dtype)) else 0.0) for w in wanted]
+    expected = simulate(module, args, tolerance=None)
+    return expected, [np.full(w.shape, allowed if is_inexact(dtype_name(w.dtype)) else 0.0) for w in expected]
 
 
-def compare(type_: TensorType, wanted: Array, found: Array, bound: Array | float) -> OutputCheck:
-    """One output against its reference: within `bound` place by place; infinities and NaNs at the same places."""
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+def compare(type_: TensorType, expected: Array, actual: Array, bound: Array | float) -> OutputCheck:
+    """Compare one output with its reference: elements within `bound`, infinities and NaNs at the same positions."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return OutputCheck(type_, False, float("inf"), 0.0)
-    if not wanted.size:
+    if not expected.size:
         return OutputCheck(type_, True, 0.0, 0.0)
-    if is_complex(type_.dtype):  # part by part: an infinite one says nothing of the other
+    if is_complex(type_.dtype):  # real and imaginary part separately: an infinite part must not hide the other
         parts = TensorType((*type_.shape, 2), real_dtype(type_.dtype))
-        left, right = (np.array(x)[..., None].view(parts.numpy_dtype) for x in (wanted, found))
-        wide = np.broadcast_to(np.asarray(bound, np.float64), wanted.shape)[..., None]
+        left, right = (np.array(x)[..., None].view(parts.numpy_dtype) for x in (expected, actual))
+        wide = np.broadcast_to(np.asarray(bound, np.float64), expected.shape)[..., None]
         return replace(compare(parts, left, right, wide), type=type_)
-    error = _errors(wanted, found, is_inexact(type_.dtype))
+    error = _errors(expected, actual, is_inexact(type_.dtype))
     allowed = np.broadcast_to(np.asarray(bound, np.float64), error.shape)
     with np.errstate(all="ignore"):
         excess = np.where(error == 0, np.where(np.isinf(allowed), -1.0, 0.0), error / allowed)
-    excess = np.where(np.isnan(excess), 0.0, excess)  # inf / inf: nothing is known of the place
+    excess = np.where(np.isnan(excess), 0.0, excess)  # inf / inf: the element cannot be compared
     worst = np.unravel_index(int(np.argmax(excess)), error.shape)
     unbounded, ok = int(np.count_nonzero(np.isinf(allowed))), bool(np.all((error == 0) | (error <= allowed)))
-    place = tuple(int(i) for i in worst)
-    return OutputCheck(type_, ok, float(error[worst]), float(allowed[worst]), place, unbounded)
+    index = tuple(int(i) for i in worst)
+    return OutputCheck(type_, ok, float(error[worst]), float(allowed[worst]), index, unbounded)
 
 
-def _errors(wanted: Array, found: Array, floats: bool) -> Array:
-    """Absolute differences in float64: 0 where both are the same, at least 1 where integers differ."""
-    left, right = wanted.astype(np.float64), found.astype(np.float64)
-    same = wanted == found
+def _errors(expected: Array, actual: Array, floats: bool) -> Array:
+    """Return absolute differences in float64: 0 for equal elements, at least 1 for different integers."""
+    left, right = expected.astype(np.float64), actual.astype(np.float64)
+    is_equal = expected == actual
     if floats:
-        same |= np.isnan(left) & np.isnan(right)
+        is_equal |= np.isnan(left) & np.isnan(right)
     with np.errstate(all="ignore"):
         distance = np.abs(left - right)
     distance = np.where(np.isnan(distance), np.inf, distance) if floats else np.maximum(distance, 1.0)
-    return np.where(same, 0.0, distance)
+    return np.where(is_equal, 0.0, distance)
 
 
 def _excess(output: OutputCheck) -> float:
-    """Error in units of what is allowed."""
+    """Return the error as a multiple of the tolerance."""
     if not output.max_abs_error:
         return 0.0
     return output.max_abs_error / output.tolerance if output.tolerance else float("inf")
 
 
-def _output_fault(number: int, output: OutputCheck) -> Diagnostic:
-    where = f" at {list(output.place)}" if output.place else ""
-    text = (
-        f"output {number} ({output.type}) differs by {output.max_abs_error:.3g}{where}, allowed {output.tolerance:.3g}"
-    )
+def _output_fault(index: int, output: OutputCheck) -> Diagnostic:
+    position_text = f" at {list(output.place)}" if output.place else ""
+    text = f"output {index} ({output.type}) differs by {output.max_abs_error:.3g}{position_text}, allowed {output.tolerance:.3g}"
     return Diagnostic("MG0605", text)

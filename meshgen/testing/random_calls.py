@@ -1,4 +1,4 @@
-"""Random Python functions of dicts and tuples of arrays: traced, compiled, and called with keys in any order."""
+"""Random Python functions of dicts and tuples of arrays, which are traced, compiled and called with keys in any order."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from meshgen.testing.generators.parameters import Nested, names_of, random_param
 
 
 def calls_agree(seed: int, *, in_any_order: bool = True) -> str:
-    """The differences between calls of the seed's function in memory and from a file; empty if there are none.
+    """Compile and save the function of a seed, call it in several ways, and compare the results.
 
     Args:
-        in_any_order: the keys of dicts come in another order than when the function was traced.
+        in_any_order: whether to call it with dict keys in another order than in tracing.
+    Returns:
+        A message about the first difference, or "" if all results are equal.
     """
     nested = random_parameters(seed)
     rng = np.random.default_rng([seed, 7])
     arrays = {name: rng.integers(-99, 99, nested.kind.sizes).astype(np.int32) for name in names_of(nested.parameters)}
-    wanted = nested.program(*nested.filled(arrays.__getitem__))
-    given = nested.filled(arrays.__getitem__)
-    p, q = [shuffled(tree, rng) for tree in given] if in_any_order else given
+    expected = nested.program(*nested.filled(arrays.__getitem__))
+    arguments = nested.filled(arrays.__getitem__)
+    p, q = [shuffled(tree, rng) for tree in arguments] if in_any_order else arguments
     executable = api.compile(_two_argument_program(nested), nested.mesh, args=nested.filled(lambda _: str(nested.kind)),
                              in_specs=nested.specs, target="cpu")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.mgx"
         executable.save(path)
-        ways: dict[str, Callable[[], Any]] = {
+        callers: dict[str, Callable[[], Any]] = {
             "called": lambda: executable(p, q),
             "called by keyword": lambda: executable(p, q=q),
             "loaded and run by names": lambda: api.load(path).run(arrays),
         }
-        for way, call in ways.items():
-            if not all(np.array_equal(got, want) for got, want in zip(call(), wanted, strict=True)):
-                return f"{way} with {_keys(p)}, {_keys(q)}: other numbers"
+        for description, call in callers.items():
+            if not all(np.array_equal(actual, reference) for actual, reference in zip(call(), expected, strict=True)):
+                return f"{description} with {_keys(p)}, {_keys(q)}: wrong results"
     return ""
 
 

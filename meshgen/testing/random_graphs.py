@@ -1,7 +1,7 @@
-"""Random programs for the oracle: small graphs over odd sizes, odd meshes, and conflicting annotations.
+"""Random programs for the oracle: small graphs with odd sizes, odd meshes, and conflicting annotations.
 
-The same seed gives the same program. Sizes are 1 to 13, so that tiles are uneven or empty and dims of one
-row are split; meshes have one to four axes (`ODD` ones to six), of size 1 too.
+The same seed gives the same program. Sizes are 1 to 13, so that tiles are uneven or empty and dims of size 1 are
+sharded. Meshes have one to four axes (up to six for `ODD`), some of size 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from meshgen.testing.generators.shardings import annotate_inside, random_annotat
 
 
 def random_program(seed: int, variety: Variety = USUAL) -> Module:
-    """A program of 3 to about 8 ops at stage import, with required annotations and hints."""
+    """Return a program of about 3 to 8 ops at stage import, with required annotations and hints."""
     rng = np.random.default_rng(seed)
     return _grown(Writer(rng, random_mesh(rng, variety), ODD_OPS if variety is ODD else OPS, variety=variety))
 
@@ -42,19 +42,19 @@ def _grown(writer: Writer) -> Module:
 
 
 def random_open_program(seed: int) -> OpenProgram:
-    """A program whose inputs have open dims, for a mesh whose axes may be open, and sizes for which it may hold."""
+    """Return a program with open input sizes and maybe open mesh axes, together with sizes for which it may be valid."""
     rng = np.random.default_rng([seed, 4])
     writer = Writer(rng, random_mesh(rng), [op for op in OPS if op not in collectives.OPS], variety=OPEN)
     return opened(_grown(writer), writer)
 
 
 def random_program_on_two_meshes(seed: int, variety: Variety = USUAL) -> Module:
-    """The seed's `random_program` with some of its annotations on a second mesh."""
+    """Return the `random_program` of the seed with some of its annotations on a second mesh."""
     return on_two_meshes(random_program(seed, variety), np.random.default_rng([seed, 2]))
 
 
 def random_local_program(seed: int, variety: Variety = USUAL) -> Module:
-    """A program with collectives on tiles, at stage partition."""
+    """Return a program with collectives on tiles, at stage partition."""
     rng = np.random.default_rng([seed, 1])
     mesh = random_mesh(rng)
     module = Module(mesh, local_program(rng, mesh, variety))
@@ -63,7 +63,7 @@ def random_local_program(seed: int, variety: Variety = USUAL) -> Module:
 
 
 def random_arguments(module: Module, seed: int = 0) -> list[np.ndarray[Any, Any]]:
-    """Seeded global arguments without zeros: floats of either sign near 1, integers from 1 to 6, booleans."""
+    """Return seeded global arguments without zeros: floats of either sign near 1, integers from 1 to 6, booleans."""
     types = module.in_types or [value.type for value in module.graph.inputs]
     return [_random_array(np.random.default_rng([seed, i]), kind) for i, kind in enumerate(types)]
 

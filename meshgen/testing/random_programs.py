@@ -1,7 +1,7 @@
-"""Law 1 on random programs, each the whole way: from its annotations to a module, run on the reference device.
+"""Checks law 1 on random programs end to end: from annotations to a module that runs on the reference device.
 
-A program that is refused, breaks a pass or gives other numbers is shrunk to a small one that fails alike, and
-written as text.
+A program that is rejected, crashes a pass or gives wrong results is shrunk to a small program with the same failure,
+which is written as text.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ from meshgen.testing.random_graphs import (
 from meshgen.testing.shrink import shrink
 
 Array = np.ndarray[Any, Any]
-_CALLS = 20  # for one seed of so many a function of nested arguments is called as well
+# Every 20th seed also checks calls with nested arguments. Chosen: each such seed compiles and saves a second program.
+_CALLS = 20
 
 
 @dataclass(frozen=True)
 class Fault:
-    """How a program fails: the `kind` tells failures apart, the `text` describes this one."""
+    """A failure of a program. `kind` distinguishes failures; `text` describes this one."""
 
     kind: str
     text: str
@@ -53,14 +54,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class Failure:
-    """A seed whose program fails, and the file with a small program that fails alike."""
+    """A seed whose program fails, and the file with a small program that fails in the same way."""
 
     seed: int
     fault: Fault
     path: Path
 
     def record(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the failure for `--json`."""
         return {"seed": self.seed, "kind": self.fault.kind, "message": self.fault.text, "path": str(self.path)}
 
     def __str__(self) -> str:
@@ -68,12 +69,12 @@ class Failure:
 
 
 def options_of(seed: int) -> Options:
-    """One program in five gets global arguments."""
+    """Return the options for a seed; one program in five gets global arguments."""
     return Options("cpu", "global" if seed % 5 == 1 else "local")
 
 
 def through_module(plans: Sequence[Schedule]) -> Run:
-    """A way to run a fused program: from a file with the schedule of each mesh, on the reference device."""
+    """Return a function that runs a fused program on the reference device, from a file with the schedule of each mesh."""
 
     def run(fused: Module, args: Sequence[Array]) -> list[Array]:
         with tempfile.TemporaryDirectory() as folder:
@@ -85,14 +86,17 @@ def through_module(plans: Sequence[Schedule]) -> Run:
 
 
 def is_open(seed: int) -> bool:
-    """Whether the seed's program has open sizes."""
+    """Whether the program of the seed has open sizes."""
     return seed % 9 == 4 and seed % 10 != 3 and seed % 11 != 7 and seed % 7 != 5
 
 
 def program_of(seed: int) -> Module:
-    """One program in ten has collectives already, one in twelve is on two meshes; one in seven has rare element types
-    and dims without rows, of the others one in three values that ops take twice, complex numbers, and more axes that are cut
-    in any way; of the rest one in nine has open sizes, and this is it for some.
+    """Return the program of a seed. The seed selects its variety:
+
+    - one in ten contains collectives (stage partition), one in twelve has two meshes;
+    - one in seven has rare element types and dims of size 0 (`WIDE`);
+    - one in three of the others has complex numbers, ops that use a value twice, and more mesh axes (`ODD`);
+    - one in nine of the rest has open sizes, and is returned for one set of sizes.
     """
     if is_open(seed):
         return random_open_program(seed).closed
@@ -103,7 +107,7 @@ def program_of(seed: int) -> Module:
 
 
 def find_fault(module: Module, options: Options, seed: int = 0) -> Fault | None:
-    """The first thing that is wrong on a program's way to its results; None if all ranks compute what it says."""
+    """Compile and run a program, and return the first failure, or None if all ranks compute the expected results."""
 
     try:
         context = context_of(options)
@@ -113,19 +117,19 @@ def find_fault(module: Module, options: Options, seed: int = 0) -> Fault | None:
         for plan, mesh in plans:
             _write_sources(plan, mesh)
         result = check(module, pipeline=lambda _: fused, seed=seed, runs=runs)
-    except Exception as error:  # whatever it is: it is what is looked for
+    except Exception as error:  # any exception is a failure to report
         return _fault_of(error)
-    return None if result.ok else Fault("other numbers", str(result.faults[0]))
+    return None if result.ok else Fault("wrong results", str(result.faults[0]))
 
 
 def _fault_of(error: Exception) -> Fault:
     codes = [diagnostic.code for diagnostic in getattr(error, "diagnostics", ())]
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return Fault(" ".join([type(error).__name__, *codes, f"in {place.name}"]), str(error))
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return Fault(" ".join([type(error).__name__, *codes, f"in {frame.name}"]), str(error))
 
 
 def _write_sources(plan: Schedule, mesh: Mesh) -> None:
-    """Generate every kernel; an unsupported one is refused, which is not a fault."""
+    """Generate the source of every kernel. Kernels that codegen does not support are skipped."""
     from meshgen.codegen.triton_source import kernel_source
 
     for name, body in plan.kernels.items():
@@ -134,25 +138,28 @@ def _write_sources(plan: Schedule, mesh: Mesh) -> None:
 
 
 def check_random(count: int, first: int, folder: Path, progress: Progress | None = None) -> list[Failure]:
-    """The failures among the programs of `count` seeds from `first` on; small programs are written to `folder`."""
-    found: list[Failure] = []
+    """Check the programs of `count` seeds, beginning with `first`, and return the failures.
+
+    Small programs that fail in the same way are written to `folder`.
+    """
+    failures: list[Failure] = []
     for seed in range(first, first + count):
         if progress:
-            progress(f"{len(found)} failures", seed - first, count)
+            progress(f"{len(failures)} failures", seed - first, count)
         options = options_of(seed)
         if seed % _CALLS == _CALLS - 1 and (fault := _fault_of_calls(seed)):
-            found.append(_unmade(seed, fault, folder))
+            failures.append(_unbuilt_failure(seed, fault, folder))
             continue
         try:
             modules = closings(seed, options) if is_open(seed) else [program_of(seed)]
-        except Exception as error:  # open sizes that cannot be closed, for one
-            found.append(_unmade(seed, _fault_of(error), folder))
+        except Exception as error:  # for example, open sizes that cannot be closed
+            failures.append(_unbuilt_failure(seed, _fault_of(error), folder))
             continue
         for module in modules:
             if fault := find_fault(module, options, seed):
-                found.append(_failure(module, options, seed, fault, folder))
+                failures.append(_failure(module, options, seed, fault, folder))
                 break
-    return found
+    return failures
 
 
 def _fault_of_calls(seed: int) -> Fault | None:
@@ -160,63 +167,70 @@ def _fault_of_calls(seed: int) -> Fault | None:
         text = calls_agree(seed)
     except Exception as error:
         return _fault_of(error)
-    return Fault("other numbers when called", text) if text else None
+    return Fault("wrong results when called", text) if text else None
 
 
 def closings(seed: int, options: Options) -> list[Module]:
-    """The seed's open program for the sizes for which it holds, as its text says them; the first must be one."""
+    """Return the open program of a seed, read back from its text, for each set of sizes for which it is valid.
+
+    Raises:
+        MeshgenError: the program is invalid for the first set.
+    """
     program = random_open_program(seed)
     module = parse_text(print_text(program.module), f"seed {seed}")
     described = open_program(module, {}, options)
-    found: list[Module] = []
-    for number, trial in enumerate(program.trials):
+    modules: list[Module] = []
+    for index, trial in enumerate(program.trials):
         meshes = bound(described.meshes, trial.axes)
         try:
-            found.append(at_meshes(closed(module, described, described.sizes(meshes, trial.shapes)), meshes))
+            modules.append(at_meshes(closed(module, described, described.sizes(meshes, trial.shapes)), meshes))
         except MeshgenError:
-            if not number:
+            if not index:
                 raise
-    return found
+    return modules
 
 
-def _unmade(seed: int, fault: Fault, folder: Path) -> Failure:
-    """A seed whose program is not even made for its sizes; written with them open where it has such."""
+def _unbuilt_failure(seed: int, fault: Fault, folder: Path) -> Failure:
+    """Write a report for a seed whose program cannot be built, with the text of its open program if it has one."""
     path = _program_path(folder, seed)
     text = print_text(random_open_program(seed).module) if is_open(seed) else ""
-    said = fault.text.replace("\n", "\n// ")
-    write_text(path, f"// {fault.kind}: meshgen check --random 1 --seed {seed}\n// {said}\n{text}")
+    message = fault.text.replace("\n", "\n// ")
+    write_text(path, f"// {fault.kind}: meshgen check --random 1 --seed {seed}\n// {message}\n{text}")
     return Failure(seed, fault, path)
 
 
 def _failure(module: Module, options: Options, seed: int, fault: Fault, folder: Path) -> Failure:
-    """The program shrunk as long as it fails in the same way, and written with the command that shows it.
+    """Shrink a program while it fails in the same way, and write it with the command that reproduces the failure.
 
-    What is shrunk is the program as its text reads back, so that the text fails too; where that does not, it is
-    the text that is wrong.
+    The program is parsed back from its text in each step, so that the text fails too. If the text does not reproduce
+    the failure, the module itself is shrunk.
     """
 
     def fails(candidate: Module) -> bool:
-        other = find_fault(candidate, options, seed)
-        return other is not None and other.kind == fault.kind
+        candidate_fault = find_fault(candidate, options, seed)
+        return candidate_fault is not None and candidate_fault.kind == fault.kind
 
     def fails_as_text(candidate: Module) -> bool:
         return fails(parse_text(print_text(candidate)))
 
     path = _program_path(folder, seed)
     try:
-        is_told = fails_as_text(module)
+        fails_from_text = fails_as_text(module)
     except MeshgenError:
-        is_told = False
-    small = shrink(module, fails_as_text if is_told else fails)
+        fails_from_text = False
+    small = shrink(module, fails_as_text if fails_from_text else fails)
     command = f"meshgen check {path.name} --seed {seed} --arguments {options.arguments}"
     write_text(path, f"// {fault.kind}: {command}\n{print_text(small)}")
     return Failure(seed, fault, path)
 
 
 def _program_path(folder: Path, seed: int) -> Path:
-    """Where the program of a seed is written. Raises UsageError MG0003 where there can be no such folder."""
+    """Return the file for the program of a seed, and create the folder.
+
+    Raises UsageError MG0003 if that is impossible.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
+    except (OSError, ValueError) as error:  # ValueError: the path contains a zero byte
         raise UsageError(Diagnostic("MG0003", f"'{folder}' cannot be written: {system_reason(error)}")) from error
     return folder / f"random_{seed}.mlir"

@@ -1,7 +1,8 @@
-"""Delta debugging: a smaller program that still fails in the same way.
+"""Delta debugging: find a smaller program that fails in the same way.
 
-Moves are tried in order of what they take away: outputs, ops, annotations, options, mesh axes, halos and offsets,
-axes of single annotations, sizes of dims. A move that keeps the failure is kept; it ends when no move does.
+Moves remove, in this order: unused ops, outputs, ops, inner ops, annotations, options, halos and offsets, devices, axes
+of single annotations, sizes of dims. A move is accepted if the failure remains. The search ends when no move is
+accepted.
 """
 
 from __future__ import annotations
@@ -24,18 +25,20 @@ from meshgen.spec import Sharding
 from meshgen.testing.lockstep import on_one_device
 from meshgen.testing.random_graphs import random_arguments
 
-MAX_TRIES = 2000  # smaller programs, each compiled and run
+MAX_TRIES = 2000  # Limit on candidates, each of which is compiled and run. Chosen: bounds the time of one search.
 
 
 def shrink(module: Module, fails: Callable[[Module], bool], max_tries: int = MAX_TRIES) -> Module:
-    """A module at stage import that is smaller than `module` and for which `fails` is still true.
+    """Return a module at stage import that is smaller than `module` and for which `fails` is still true.
 
-    `fails` decides what counts as the same failure; a MeshgenError that it raises counts as another one. The
-    result depends on the module alone. `module` itself is returned where nothing can be taken away.
+    Args:
+        fails: whether a candidate has the same failure. A MeshgenError that it raises counts as another failure.
+    Returns:
+        `module` itself if nothing can be removed. The result is deterministic.
     """
     tries = 0
 
-    def is_kept(candidate: Module) -> bool:
+    def still_fails(candidate: Module) -> bool:
         try:
             return _is_consistent(candidate) and fails(candidate)
         except MeshgenError:
@@ -45,13 +48,13 @@ def shrink(module: Module, fails: Callable[[Module], bool], max_tries: int = MAX
     while moved:
         moved = False
         for family in _MOVES:
-            kept: Module | None = module
-            while kept is not None and tries < max_tries:
-                kept = None
+            accepted: Module | None = module
+            while accepted is not None and tries < max_tries:
+                accepted = None
                 for candidate in map(_completed, family(module)):
                     tries += 1
-                    if is_kept(candidate):
-                        module = kept = candidate
+                    if still_fails(candidate):
+                        module = accepted = candidate
                         moved = True
                         break
                     if tries >= max_tries:
@@ -60,7 +63,7 @@ def shrink(module: Module, fails: Callable[[Module], bool], max_tries: int = MAX
 
 
 def _completed(module: Module) -> Module:
-    """A program of tiles with the signature that its graph has now."""
+    """Return a program of tiles with the signature of its current graph."""
     if module.stage == "partition":
         module = replace(module, in_types=[], out_types=[], in_shardings=[], out_shardings=[])
         complete_local(module)
@@ -68,7 +71,7 @@ def _completed(module: Module) -> Module:
 
 
 def _is_consistent(module: Module) -> bool:
-    """Whether every op makes what its type says, and ends: sizes that were changed may no longer fit together."""
+    """Whether op results have their declared types and all loops terminate; resized dims may be inconsistent."""
     graph = module.graph
     if module.stage == "partition":
         return not verify_graph(graph, module.mesh)
@@ -91,71 +94,74 @@ def _is_consistent(module: Module) -> bool:
 
 def _fewer_outputs(module: Module) -> Iterator[Module]:
     count = len(module.graph.outputs)
-    for number in range(count if count > 1 else 0):
-        yield _pruned(module, {}, [n for n in range(count) if n != number])
+    for index in range(count if count > 1 else 0):
+        yield _pruned(module, {}, [n for n in range(count) if n != index])
 
 
 def _fewer_dead(module: Module) -> Iterator[Module]:
-    """Without all ops, or one op, that nothing needs."""
+    """Remove all unused ops, or one of them."""
     graph = module.graph
     used = {value for node in graph.nodes for value in used_by(node)}
     dead = [node for node in graph.nodes if used.isdisjoint(node.results) and not {*graph.outputs} & {*node.results}]
-    for gone in [dead] if len(dead) < 2 else [dead, *([node] for node in reversed(dead))]:
-        if gone:
-            yield replace(module, graph=replace(graph, nodes=[node for node in graph.nodes if node not in gone]))
+    for removed in [dead] if len(dead) < 2 else [dead, *([node] for node in reversed(dead))]:
+        if removed:
+            yield replace(module, graph=replace(graph, nodes=[node for node in graph.nodes if node not in removed]))
 
 
 def _fewer_nodes(module: Module) -> Iterator[Module]:
-    """Without one op, last ones first: an operand of the same type takes the result's place, else a new input."""
+    """Remove one op, the last ones first. An operand of the same type replaces the result, or else a new input does."""
     for node in reversed(module.graph.nodes):
         if len(node.results) == 1:
-            alike = [v for v in node.operands if v.type == node.result.type]
-            yield from (_pruned(module, {node.result: v}) for v in dict.fromkeys(alike))
+            same_type = [v for v in node.operands if v.type == node.result.type]
+            yield from (_pruned(module, {node.result: v}) for v in dict.fromkeys(same_type))
         if node.op != "annotate":
             yield _pruned(module, {v: Value(v.type, f"cut_{v.name}") for v in node.results})
 
 
 def _fewer_inner_nodes(module: Module) -> Iterator[Module]:
-    """Without one op of a region, last ones first: a value of its type that the region has takes the result's place."""
+    """Remove one op of a region, the last ones first.
+
+    An earlier value of the same type in the region replaces the result.
+    """
     graph = module.graph
-    for number, node in enumerate(graph.nodes):
+    for index, node in enumerate(graph.nodes):
         for changed in _with_smaller_regions(node):
             yield replace(
-                module, graph=replace(graph, nodes=[*graph.nodes[:number], changed, *graph.nodes[number + 1 :]])
+                module, graph=replace(graph, nodes=[*graph.nodes[:index], changed, *graph.nodes[index + 1 :]])
             )
 
 
 def _with_smaller_regions(node: Node) -> Iterator[Node]:
-    for place, body in enumerate(node.regions):
+    for index, body in enumerate(node.regions):
         for smaller in _smaller_bodies(body):
-            yield replace(node, regions=(*node.regions[:place], smaller, *node.regions[place + 1 :]))
+            yield replace(node, regions=(*node.regions[:index], smaller, *node.regions[index + 1 :]))
 
 
 def _smaller_bodies(body: Graph) -> Iterator[Graph]:
-    for number, node in reversed(list(enumerate(body.nodes))):
+    for index, node in reversed(list(enumerate(body.nodes))):
         for changed in _with_smaller_regions(node):
-            yield replace(body, nodes=[*body.nodes[:number], changed, *body.nodes[number + 1 :]])
-        before = [*body.inputs, *(v for inner in body.nodes[:number] for v in inner.results), *node.operands]
-        alike = [[v for v in before if v.type == result.type] for result in node.results]
-        if all(alike):
-            put = {result: values[-1] for result, values in zip(node.results, alike, strict=True)}
-            rest = [*body.nodes[:number], *(rewired(inner, put) for inner in body.nodes[number + 1 :])]
-            yield replace(body, nodes=rest, outputs=[put.get(v, v) for v in body.outputs])
+            yield replace(body, nodes=[*body.nodes[:index], changed, *body.nodes[index + 1 :]])
+        before = [*body.inputs, *(v for inner in body.nodes[:index] for v in inner.results), *node.operands]
+        same_type = [[v for v in before if v.type == result.type] for result in node.results]
+        if all(same_type):
+            replacements = {result: values[-1] for result, values in zip(node.results, same_type, strict=True)}
+            nodes = [*body.nodes[:index], *(rewired(inner, replacements) for inner in body.nodes[index + 1 :])]
+            yield replace(body, nodes=nodes, outputs=[replacements.get(v, v) for v in body.outputs])
 
 
 def _fewer_annotations(module: Module) -> Iterator[Module]:
     for field in ("in_annotations", "out_annotations"):
         annotations: list[Annotation | None] = getattr(module, field)
-        for number, annotation in enumerate(annotations):
+        for index, annotation in enumerate(annotations):
             if annotation:
-                yield replace(module, **{field: [*annotations[:number], None, *annotations[number + 1 :]]})
+                yield replace(module, **{field: [*annotations[:index], None, *annotations[index + 1 :]]})
 
 
 def _fewer_options(module: Module) -> Iterator[Module]:
     nodes = module.graph.nodes
-    for number, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         if node.option is not None:
-            changed = [*nodes[:number], replace(node, option=None), *nodes[number + 1 :]]
+            changed = [*nodes[:index], replace(node, option=None), *nodes[index + 1 :]]
             yield replace(module, graph=replace(module.graph, nodes=changed))
 
 
@@ -163,9 +169,9 @@ def _fewer_devices(module: Module) -> Iterator[Module]:
     for mesh in module.meshes or (module.mesh,):
         for name in mesh.names:
             if mesh.axis_size(name) == 1 and len(mesh.axes) > 1:
-                rest = Mesh(tuple(a for a in mesh.axes if a.name != name), mesh.name)
-                smaller = _with_mesh(module, mesh, rest)
-                yield _resharded(smaller, lambda ref, gone=name: split_ref(ref)[0] != gone, mesh=mesh.name)
+                smaller_mesh = Mesh(tuple(a for a in mesh.axes if a.name != name), mesh.name)
+                smaller = _with_mesh(module, mesh, smaller_mesh)
+                yield _resharded(smaller, lambda ref, removed=name: split_ref(ref)[0] != removed, mesh=mesh.name)
             for size in dict.fromkeys((1, 2, mesh.axis_size(name) - 1)):
                 if 0 < size < mesh.axis_size(name):
                     sizes = {n: size if n == name else mesh.axis_size(n) for n in mesh.names}
@@ -173,32 +179,32 @@ def _fewer_devices(module: Module) -> Iterator[Module]:
 
 
 def _with_mesh(module: Module, old: Mesh, new: Mesh) -> Module:
-    """The module with another mesh in place of one of its own."""
+    """Return the module with mesh `old` replaced by `new`."""
     first, *_ = meshes = tuple(new if mesh is old else mesh for mesh in module.meshes or (module.mesh,))
     return replace(module, mesh=first, meshes=meshes if module.meshes else ())
 
 
 def _plainer_tiles(module: Module) -> Iterator[Module]:
-    """One annotation without its halo or offsets."""
-    for number, sharding in enumerate(_shardings(module)):
+    """Remove the halo and the offsets of one annotation."""
+    for index, sharding in enumerate(_shardings(module)):
         if sharding.halo or sharding.offsets:
-            yield _with_shardings(module, lambda other: replace(other, halo=(), offsets=()), number)
+            yield _with_shardings(module, lambda annotated: replace(annotated, halo=(), offsets=()), index)
 
 
 def _fewer_axes(module: Module) -> Iterator[Module]:
-    """One use of one axis out of one annotation."""
-    for number, sharding in enumerate(_shardings(module)):
+    """Remove one axis from one annotation."""
+    for index, sharding in enumerate(_shardings(module)):
         for ref in sharding.used_axes:
-            yield _resharded(module, lambda other, gone=ref: other != gone, number)
+            yield _resharded(module, lambda axis, removed=ref: axis != removed, index)
 
 
 def _smaller_dims(module: Module) -> Iterator[Module]:
-    """One size everywhere replaced by a smaller one."""
+    """Replace one size by a smaller one in the entire program."""
     sizes = {size for value in module.graph.values() for size in value.type.sizes}
     for size in sorted(sizes, reverse=True):
-        for other in dict.fromkeys((1, 2, 3, size // 2, size - 1)):
-            if 0 < other < size:
-                yield _with_dims_resized(module, size, other)
+        for smaller in dict.fromkeys((1, 2, 3, size // 2, size - 1)):
+            if 0 < smaller < size:
+                yield _with_dims_resized(module, size, smaller)
 
 
 _MOVES: tuple[Callable[[Module], Iterator[Module]], ...] = (
@@ -215,54 +221,63 @@ _MOVES: tuple[Callable[[Module], Iterator[Module]], ...] = (
 )
 
 
-def _pruned(module: Module, put: Mapping[Value, Value], outputs: Sequence[int] | None = None) -> Module:
-    """The module with values replaced (new ones become inputs), some outputs, and nothing that only what went needed."""
+def _pruned(module: Module, replacements: Mapping[Value, Value], outputs: Sequence[int] | None = None) -> Module:
+    """Return the module with values replaced and outputs selected, without anything that is no longer needed.
+
+    Args:
+        put: value -> its replacement; a new value becomes an input.
+        outputs: indices of the outputs to keep; None keeps all.
+    """
     graph = module.graph
-    numbers = range(len(graph.outputs)) if outputs is None else outputs
-    ends = [put.get(graph.outputs[n], graph.outputs[n]) for n in numbers]
+    indices = range(len(graph.outputs)) if outputs is None else outputs
+    new_outputs = [replacements.get(graph.outputs[n], graph.outputs[n]) for n in indices]
     live = {*needed_nodes(graph.nodes, graph.outputs, lambda node: False)}
-    needed = set(ends)
+    needed = set(new_outputs)
     nodes: list[Node] = []
     for node in reversed(graph.nodes):
-        if needed.isdisjoint(node.results) and (node in live or not put.keys().isdisjoint(node.results)):
+        if needed.isdisjoint(node.results) and (node in live or not replacements.keys().isdisjoint(node.results)):
             continue
-        nodes.append(rewired(node, put))
+        nodes.append(rewired(node, replacements))
         needed.update(used_by(nodes[-1]))
-    known = {*graph.inputs, *(v for node in graph.nodes for v in node.results)}
+    defined = {*graph.inputs, *(v for node in graph.nodes for v in node.results)}
     annotations = dict(zip(graph.inputs, module.in_annotations, strict=False))
-    inputs = [v for v in graph.inputs if v in needed] + [v for v in put.values() if v not in known and v in needed]
-    results = [module.out_annotations[n] if n < len(module.out_annotations) else None for n in numbers]
+    inputs = [v for v in graph.inputs if v in needed] + [
+        v for v in replacements.values() if v not in defined and v in needed
+    ]
+    results = [module.out_annotations[n] if n < len(module.out_annotations) else None for n in indices]
     return replace(
         module,
-        graph=Graph(graph.name, inputs, nodes[::-1], ends),
+        graph=Graph(graph.name, inputs, nodes[::-1], new_outputs),
         in_annotations=[annotations.get(v) for v in inputs],
         out_annotations=results,
     )
 
 
 def _shardings(module: Module) -> list[Sharding]:
-    """All annotated shardings: inputs, outputs, `annotate` nodes."""
+    """Return all annotated shardings: of inputs, of outputs, and of `annotate` nodes."""
     annotations = [w.sharding for w in (*module.in_annotations, *module.out_annotations) if w]
     return annotations + [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
 
 
 def _resharded(module: Module, keep: Callable[[str], bool], only: int | None = None, mesh: str = "") -> Module:
-    """The annotations with the axes that are to be kept.
+    """Return the module with only those axes in its annotations for which `keep` is true.
 
-    Only one of them changes (`only`, in order of `_shardings`) or, in a program on several meshes, those over `mesh`.
+    Args:
+        only: index of the only annotation to change, in the order of `_shardings`.
+        mesh: name of the only mesh whose annotations change, in a program on several meshes.
     """
 
-    def cut(sharding: Sharding) -> Sharding:
+    def without_axes(sharding: Sharding) -> Sharding:
         if mesh and sharding.mesh not in ("", mesh):
             return sharding
         dims = tuple(tuple(ref for ref in axes if keep(ref)) for axes in sharding.dims)
         return replace(sharding, dims=dims, partial=tuple(pair for pair in sharding.partial if keep(pair[0])))
 
-    return _with_shardings(module, cut, only)
+    return _with_shardings(module, without_axes, only)
 
 
 def _with_shardings(module: Module, change: Callable[[Sharding], Sharding], only: int | None = None) -> Module:
-    """The annotations (or the `only` one of them, in order of `_shardings`) changed."""
+    """Return the module with `change` applied to its annotations, or only to number `only` of `_shardings`."""
     count = iter(range(len(_shardings(module))))
 
     def changed(sharding: Sharding) -> Sharding:
@@ -283,14 +298,16 @@ def _with_shardings(module: Module, change: Callable[[Sharding], Sharding], only
 
 
 def _with_dims_resized(module: Module, old: int, new: int) -> Module:
-    """Every dim of size `old` gets size `new`, in types, limits of slices, windows of gathers and constants."""
-    made: dict[Value, Value] = {}
+    """Return the module with each dim of size `old` resized to `new`: in types, slice limits, gather windows,
+    constants.
+    """
+    values: dict[Value, Value] = {}
 
     def value(source: Value) -> Value:
-        if source not in made:
+        if source not in values:
             shape = tuple(new if size == old else size for size in source.type.sizes)
-            made[source] = Value(TensorType(shape, source.type.dtype), source.name, None, source.loc)
-        return made[source]
+            values[source] = Value(TensorType(shape, source.type.dtype), source.name, None, source.loc)
+        return values[source]
 
     def attrs(node: Node) -> dict[str, Any]:
         changed = dict(node.attrs)

@@ -68,7 +68,7 @@ def test_a_launch_touches_only_its_operands() -> None:
     for address, size, write, text in ((x, 4, True, "only read"), (other, 4, False, "outside of all operands"),
                                        (y + 56, 8, True, "in 'y'"), (x + 62, 4, False, "in 'x'")):  # fmt: skip
         with pytest.raises(DeviceFault, match=text) as caught:
-            seen.places(np.array([address], np.uint64), size, 1, write=write)
+            seen.positions(np.array([address], np.uint64), size, 1, write=write)
         assert caught.value.kind == "address"
 
 
@@ -79,7 +79,7 @@ def test_operands_may_overlap_but_an_access_does_not_go_from_one_to_its_neighbou
     overlapping.load(np.array([place + 36], np.uint64), 4, ONE)
     neighbours = GlobalMemory(memory, [(place, 32, False), (place + 32, 32, False)])
     with pytest.raises(DeviceFault):
-        neighbours.places(np.array([place + 30], np.uint64), 4, 1, write=False)
+        neighbours.positions(np.array([place + 30], np.uint64), 4, 1, write=False)
 
 
 def test_misaligned_addresses_are_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from meshgen.emulator.asynchronous import Product, WrittenLater
+from meshgen.emulator.asynchronous import PendingRegisters, Product
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.shared_memory import SharedMemory
 
@@ -13,7 +13,7 @@ NONE, FIRST, SECOND, BOTH = (np.array(numbers, np.int64) for numbers in ([], [0]
 
 
 def test_registers_are_written_later_in_the_warp_groups_that_have_not_waited() -> None:
-    later = WrittenLater()
+    later = PendingRegisters()
     later.begin(["a", "b"], 1, BOTH, 2)
     later.keep([Product(1, SECOND, NONE)])
     assert not later.has(["a", "b", "c"], FIRST) and later.has(["c", "b"], SECOND)
@@ -26,7 +26,7 @@ def test_registers_are_written_later_in_the_warp_groups_that_have_not_waited() -
 
 
 def test_copies_of_registers_are_as_late_as_their_source_in_the_same_warp_groups() -> None:
-    later = WrittenLater()
+    later = PendingRegisters()
     later.begin(["a"], 1, BOTH, 2)
     later.rename("a", "b", SECOND)
     assert later.has(["b"], SECOND) and not later.has(["b"], FIRST)

@@ -95,7 +95,7 @@ def test_warps_write_parts_of_one_segment() -> None:
 def test_units_see_what_was_fenced() -> None:
     """Also after a narrower access, in the words that it does not touch."""
     races = Races(1, WARPS, STRIDE, 4)
-    one: dict[str, Any] = {"places": np.array([[0]]), "warps": np.array([[0]])}
+    one: dict[str, Any] = {"positions": np.array([[0]]), "warps": np.array([[0]])}
     races.write(**one, size=WIDEST)
     races.read(**one, size=4)
     with pytest.raises(DeviceFault, match=r"without fence\.proxy\.async"):

@@ -1,1 +1,1 @@
-"""The CUDA driver and NCCL of emulated GPUs."""
+"""The CUDA driver and NCCL of the emulated GPUs."""

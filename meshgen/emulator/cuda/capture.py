@@ -1,8 +1,7 @@
-"""Operations of streams, and graphs of them: a capture records operations, a launch instantiates their work.
+"""Stream operations and graphs of them: a capture records operations, and a graph launch instantiates their work.
 
-A capture begins in one stream, its origin. Streams that wait for an event recorded in it take part (fork); before it ends,
-the origin must have waited for all of their work (join).
-
+A capture begins in one stream, its origin. A stream that waits for an event recorded in the capture joins it (fork).
+Before the capture ends, the origin must wait for the work of all such streams (join).
 Source: CUDA C++ programming guide, "Stream capture".
 """
 
@@ -17,10 +16,10 @@ from meshgen.emulator.cuda.types import CallFailed, CUresult
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation of a stream.
+    """An operation that is issued to a stream.
 
     Attributes:
-        kind: `kernel`, `copy`, `set` or `collective`; a node of a graph keeps it when the graph is updated.
+        kind: `kernel`, `copy`, `set`, `write` or `collective`. An update of a graph must not change it.
         make: creates the work of one execution.
         owner: the communicator of a collective.
     """
@@ -33,7 +32,7 @@ class Operation:
 
 @dataclass(eq=False)
 class Node:
-    """An operation in a graph, and the nodes that it comes after."""
+    """A graph node: an operation and the nodes on which it depends."""
 
     operation: Operation
     after: tuple[Node, ...]
@@ -41,11 +40,11 @@ class Node:
 
 @dataclass(eq=False)
 class Capture:
-    """A capture that is under way.
+    """A stream capture in progress.
 
     Attributes:
-        ends: of each stream that takes part, by handle, the nodes that its next one comes after.
-        is_invalid: an illegal call has spoilt it; only ending it is left.
+        ends: handle of each participating stream -> the nodes on which its next node depends.
+        is_invalid: whether an illegal call has invalidated the capture, so that it can only be ended.
     """
 
     origin: int
@@ -55,34 +54,41 @@ class Capture:
     is_invalid: bool = False
 
     def add(self, stream: int, operation: Operation) -> None:
-        """A node at the end of what the stream does. Raises CallFailed."""
+        """Append a node to the stream. Raises CallFailed if the capture is invalid."""
         self.require_valid()
         node = Node(operation, self.ends[stream])
         self.nodes.append(node)
         self.ends[stream] = (node,)
 
     def join(self, stream: int, nodes: Iterable[Node]) -> None:
-        """The stream goes on after these nodes as well; it takes part from now on if it did not."""
+        """Make the next node of the stream depend on `nodes` as well.
+
+        The stream joins the capture if it was not part of it.
+        """
         self.ends[stream] = tuple(dict.fromkeys((*self.ends.get(stream, ()), *nodes)))
 
     def require_valid(self) -> None:
         if self.is_invalid:
             raise CallFailed(CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
 
-    def spoil(self, result: CUresult) -> CallFailed:
-        """The error of an illegal call, which invalidates the capture."""
+    def invalidate(self, result: CUresult) -> CallFailed:
+        """Invalidate the capture because of an illegal call, and return the error of that call."""
         self.is_invalid = True
         return CallFailed(result)
 
     def finish(self) -> tuple[Node, ...]:
-        """All nodes. Raises CallFailed: it is invalid, or a stream has work that the origin does not wait for."""
+        """Return all nodes.
+
+        Raises:
+            CallFailed: the capture is invalid, or a stream has work for which the origin does not wait.
+        """
         self.require_valid()
-        joined, found = set[Node](), list(self.ends[self.origin])
-        while found:
-            node = found.pop()
+        joined, pending = set[Node](), list(self.ends[self.origin])
+        while pending:
+            node = pending.pop()
             if node not in joined:
                 joined.add(node)
-                found += node.after
+                pending += node.after
         if len(joined) < len(self.nodes):
             raise CallFailed(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
         return tuple(self.nodes)
@@ -95,34 +101,36 @@ class Graph:
     nodes: tuple[Node, ...]
 
     def shape(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Kind and predecessors of each node: what an update must not change."""
-        number = {node: n for n, node in enumerate(self.nodes)}
-        return [(node.operation.kind, tuple(number[other] for other in node.after)) for node in self.nodes]
+        """Return the kind and the predecessors of each node, which an update must not change."""
+        index_of = {node: n for n, node in enumerate(self.nodes)}
+        return [
+            (node.operation.kind, tuple(index_of[predecessor] for predecessor in node.after)) for node in self.nodes
+        ]
 
 
 @dataclass(eq=False)
 class GraphExec:
-    """A graph that can be launched.
+    """An executable graph.
 
     Attributes:
-        last: the end of its last launch; launches of one graph do not overlap.
+        last: work that marks the end of its last launch; launches of one graph do not overlap.
     """
 
     graph: Graph
     last: Work | None = None
 
     def launch(self, timeline: Timeline, after: Sequence[Work]) -> Work:
-        """Issue work for every node; the work that is done when all of it is."""
+        """Issue work for every node, and return work that is done when all nodes are done."""
         begin = timeline.issue(Work("the begin of a graph"), [*after, *([self.last] if self.last else [])])
         works: dict[Node, Work] = {}
         for node in self.graph.nodes:
-            earlier = [works[other] for other in node.after] or [begin]
+            earlier = [works[predecessor] for predecessor in node.after] or [begin]
             works[node] = timeline.issue(node.operation.make(), earlier)
         self.last = timeline.issue(Work("the end of a graph"), [begin, *works.values()])
         return self.last
 
 
 def is_captured(owner: object, objects: Iterable[object]) -> bool:
-    """Whether among these objects is a graph with operations of a communicator."""
-    graphs = (each.graph if isinstance(each, GraphExec) else each for each in objects)
+    """Whether one of the graphs among `objects` contains an operation of the communicator `owner`."""
+    graphs = (item.graph if isinstance(item, GraphExec) else item for item in objects)
     return any(node.operation.owner is owner for graph in graphs if isinstance(graph, Graph) for node in graph.nodes)

@@ -1,12 +1,12 @@
-"""Collectives of the emulated NCCL: calls of ranks that meet, and what then happens in their memories.
+"""Collectives of the emulated NCCL: calls of all ranks that meet, and their effect on memory.
 
-A rank's calls of one group are one piece of work on its device. It starts when its turn comes in its stream, in its
-communicator and on its device, which holds one at a time: NCCL's kernels wait for their peers with the device's
-multiprocessors in hand. It ends when all its calls have met those of the other ranks. With NCCL_LAUNCH_ORDER_IMPLICIT
-(`Machine.orders_launches`) the work of a device begins in the order of issue, whatever stream and communicator it is of.
+The calls of a rank in one group form one work item on its device. The work starts when it is first in its stream and
+its communicator and no other collective runs on the device: a real NCCL kernel occupies multiprocessors while it waits
+for its peers. The work ends when all its calls have met those of the other ranks. With NCCL_LAUNCH_ORDER_IMPLICIT
+(`Machine.orders_launches`), collectives of a device start in the order of issue, across streams and communicators.
 
-Sums of 16-bit and 8-bit floats add up in f32 in the order of the ranks and round once, as the simulated ranks do, so
-results have the same bits. NCCL adds in an order of its own, with a rounding at each step.
+Sums of 16-bit and 8-bit floats accumulate in f32 in rank order and round once. The simulated ranks do the same, so
+results are bitwise equal. NCCL uses another order and rounds at each step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from meshgen.ir.graph import DTYPES, is_float
 
 DTYPE_OF = {number: name for name, number in DATA_TYPES.items()}
 KIND_OF = {number: name for name, number in REDUCTIONS.items()}
-# Elements that a rank reads and writes for a call of `count`, with n ranks; None: only the root does
+# Elements that a rank reads and writes for a call of `count` with n ranks (only on the root, for rooted collectives).
 _SIZES: dict[str, tuple[Callable[[int, int], int], Callable[[int, int], int]]] = {
     "all_reduce": (lambda count, n: count, lambda count, n: count),
     "reduce": (lambda count, n: count, lambda count, n: count),
@@ -42,13 +42,14 @@ _SIZES: dict[str, tuple[Callable[[int, int], int], Callable[[int, int], int]]] =
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a rank.
+    """A collective, send or receive call of one rank.
 
     Attributes:
         op: a key of `_SIZES`.
-        count: elements, as NCCL counts them.
-        reduction: of the reducing ones, else empty.
-        peer: the root, or the rank at the other end; -1 for all others.
+        source, target: addresses of the operand and the result.
+        count: element count as in the NCCL call.
+        reduction: the reduction of a reducing collective, else empty.
+        peer: the root, or the other rank of a send or receive; else -1.
     """
 
     op: str
@@ -61,10 +62,10 @@ class Call:
 
     @property
     def text(self) -> str:
-        """For people: `all_reduce (sum) of 16 f32`."""
-        where = {"send": f" to rank {self.peer}", "recv": f" from rank {self.peer}"}
-        root = where.get(self.op, f" of root {self.peer}" if self.peer >= 0 else "")
-        return f"{self.op}{f' ({self.reduction})' if self.reduction else ''} of {self.count} {self.dtype}{root}"
+        """Return a description for messages: `all_reduce (sum) of 16 f32`."""
+        peer_text = {"send": f" to rank {self.peer}", "recv": f" from rank {self.peer}"}
+        suffix = peer_text.get(self.op, f" of root {self.peer}" if self.peer >= 0 else "")
+        return f"{self.op}{f' ({self.reduction})' if self.reduction else ''} of {self.count} {self.dtype}{suffix}"
 
     @property
     def itemsize(self) -> int:
@@ -81,12 +82,13 @@ class Call:
 
 @dataclass(eq=False)
 class Clique:
-    """The ranks of one communicator, by their devices.
+    """The ranks of one communicator and their devices.
 
     Attributes:
-        meetings: of calls that have been given a number and not all come.
-        key: names the clique in all processes; empty where all ranks are in this one.
-        processes: which process has each rank; empty where all are in this one.
+        key: name of the clique in all processes; empty if all ranks are in this process.
+        processes: process of each rank; empty if all ranks are in this process.
+        meetings: meetings that some ranks have not reached yet, by key.
+        aborted: ranks that have aborted the communicator.
     """
 
     name: str
@@ -100,11 +102,11 @@ class Clique:
 
 @dataclass(eq=False)
 class Communicator:
-    """One rank's end of a clique.
+    """The handle of one rank to a clique.
 
     Attributes:
-        line: its work that is not done, in the order in which it was issued.
-        numbers: how many collectives, and messages to and from each peer, it has been given.
+        line: pending work of the communicator, in the order of issue.
+        numbers: number of collectives, of messages to and of messages from each peer so far.
     """
 
     clique: Clique
@@ -119,18 +121,18 @@ class Communicator:
         return f"rank {self.rank} of {self.clique.name}"
 
     def meeting(self, call: Call) -> Meeting:
-        """Where the next call of this kind meets those of the other ranks."""
-        place, parties = self._meeting_key(call)
-        side = (call.op == "recv", *place)  # a rank counts what it sends to itself and what it receives so apart
-        number = self.numbers[side]
-        self.numbers[side] += 1
-        key = (*place, number)
+        """Return the meeting for a call. Calls of different ranks match if their counters are equal."""
+        channel, parties = self._meeting_key(call)
+        counter = (call.op == "recv", *channel)  # a rank counts sends to itself and receives from itself separately
+        number = self.numbers[counter]
+        self.numbers[counter] += 1
+        key = (*channel, number)
         if key not in self.clique.meetings:
             self.clique.meetings[key] = Meeting(self.clique, key, number, parties)
         return self.clique.meetings[key]
 
     def _meeting_key(self, call: Call) -> tuple[tuple[object, ...], tuple[int, ...]]:
-        """Calls are counted by pair of sender and receiver, collectives all together; and who takes part."""
+        """Return the counter key and the ranks of a call: messages are counted by pair, collectives together."""
         if call.op == "send":
             return ("message", self.rank, call.peer), (self.rank, call.peer)
         if call.op == "recv":
@@ -140,10 +142,10 @@ class Communicator:
 
 @dataclass(eq=False)
 class Party:
-    """A rank that has come to a meeting: what it calls, and the elements that it gives.
+    """A rank that has reached a meeting, with its call and the elements that it contributes.
 
     Attributes:
-        work: what it does; None: it is a rank of another process.
+        work: the work of the call; None for a rank of another process.
     """
 
     rank: int
@@ -154,11 +156,11 @@ class Party:
 
 @dataclass(eq=False)
 class Meeting:
-    """Calls that belong together: a collective of all ranks, or a send and its receive.
+    """A set of matching calls: a collective of all ranks, or a send and its receive.
 
     Attributes:
         parties: the ranks that take part.
-        here: who has come, by rank and whether it receives.
+        here: the parties that have arrived, by rank and whether the call is a receive.
     """
 
     clique: Clique
@@ -169,49 +171,52 @@ class Meeting:
 
     @property
     def title(self) -> str:
-        what = "collective" if self.key[0] == "collective" else "message"
-        return f"{what} {self.number} of {self.clique.name}"
+        """Return a name for messages: `collective 3 of` the clique."""
+        call_kind = "collective" if self.key[0] == "collective" else "message"
+        return f"{call_kind} {self.number} of {self.clique.name}"
 
     def join(self, party: Party, timeline: Timeline) -> None:
-        """A rank's call has begun. With the last one it all happens. Raises DeviceFault: the calls do not fit together."""
+        """Record the call of a rank; the last call performs the exchange. Raises DeviceFault if calls mismatch."""
         self.here[party.rank, party.call.op == "recv"] = party
         if len(self.here) < len(self.parties):
             return
         del self.clique.meetings[self.key]
         self._require_agreement()
         exchange(list(self.here.values()))
-        for other in self.here.values():
-            if other.work:
-                other.work.is_met(self, timeline)
+        for arrived in self.here.values():
+            if arrived.work:
+                arrived.work.is_met(self, timeline)
 
     def missing(self) -> list[int]:
-        """Ranks that have not come."""
-        come = {rank for rank, _ in self.here}
-        return [rank for rank in self.parties if rank not in come]
+        """Return the ranks that have not arrived."""
+        arrived = {rank for rank, _ in self.here}
+        return [rank for rank in self.parties if rank not in arrived]
 
     def _require_agreement(self) -> None:
-        said: dict[tuple[object, ...], list[int]] = {}
+        callers: dict[tuple[object, ...], list[int]] = {}
         texts: dict[tuple[object, ...], str] = {}
         is_message = self.key[0] == "message"
-        for (rank, _), call in sorted((place, party.call) for place, party in self.here.items()):
-            what = (
+        for (rank, _), call in sorted((key, party.call) for key, party in self.here.items()):
+            signature = (
                 (call.count, call.dtype) if is_message else (call.op, call.count, call.dtype, call.reduction, call.peer)
             )
-            said.setdefault(what, []).append(rank)
-            texts[what] = call.text
-        if len(said) > 1:
-            views = "; ".join(f"rank{'s' * (len(r) > 1)} {', '.join(map(str, r))}: {texts[w]}" for w, r in said.items())
-            raise DeviceFault("collective", f"the ranks of {self.title} disagree: {views}")
+            callers.setdefault(signature, []).append(rank)
+            texts[signature] = call.text
+        if len(callers) > 1:
+            texts_by_rank = "; ".join(
+                f"rank{'s' * (len(r) > 1)} {', '.join(map(str, r))}: {texts[w]}" for w, r in callers.items()
+            )
+            raise DeviceFault("collective", f"the ranks of {self.title} disagree: {texts_by_rank}")
 
 
-Tell: TypeAlias = Callable[[Meeting, Party], None]  # what a rank of this process calls and gives
+Tell: TypeAlias = Callable[[Meeting, Party], None]  # sends a rank's call and operand to other processes
 
 
 class CollectiveWork(Work):
-    """A rank's calls of one group."""
+    """The calls of one rank in one group, as a single work item."""
 
     def __init__(self, machine: Machine, communicator: Communicator, calls: Sequence[Call], tell: Tell | None) -> None:
-        """`tell`: tells ranks of other processes."""
+        """Queue the calls in the communicator and on the device. `tell` notifies ranks in other processes."""
         text = calls[0].text if len(calls) == 1 else f"{len(calls)} calls in a group"
         super().__init__(f"{text} by {communicator.label}")
         self.machine, self.communicator, self.calls = machine, communicator, tuple(calls)
@@ -223,12 +228,12 @@ class CollectiveWork(Work):
 
     def advance(self) -> bool:
         if self._has_begun or self._is_aborted():
-            return self._leave()
+            return self._retire()
         if self._blocker():
             return False
         self._has_begun = True
         self.machine.collectives[self.communicator.device] = self
-        self._is_launched()
+        self._remove_from_launches()
         self._note_accesses()
         for call, meeting in zip(self.calls, self._meetings, strict=True):
             party = Party(self.communicator.rank, call, _source(call, self), self)
@@ -238,7 +243,7 @@ class CollectiveWork(Work):
         return False
 
     def _blocker(self) -> str:
-        """Why it cannot begin; empty: it can."""
+        """Return what prevents the work from starting, or "" if it can start."""
         device, first = self.communicator.device, self.communicator.line[0]
         if first is not self:
             return f"{first.label} to end"
@@ -247,12 +252,12 @@ class CollectiveWork(Work):
         earlier = self.machine.launches[device][0]
         return f"{earlier.label} to begin" if self.machine.orders_launches and earlier is not self else ""
 
-    def _is_launched(self) -> None:
-        """What was issued after it may begin as far as it is concerned."""
+    def _remove_from_launches(self) -> None:
+        """Remove the work from the launch order, so that later collectives can start."""
         self.machine.launches[self.communicator.device].remove(self)
 
     def is_met(self, meeting: Meeting, timeline: Timeline) -> None:
-        """One of its calls has been answered."""
+        """Record that one of the calls has met those of the other ranks."""
         self._unmet.remove(meeting)
         if not self._unmet:
             timeline.wake(self)
@@ -260,11 +265,11 @@ class CollectiveWork(Work):
     def waits_for(self) -> str:
         if not self._has_begun:
             return self._blocker()
-        found = [
-            f"rank{'s' * (len(each.missing()) > 1)} {', '.join(map(str, each.missing()))} in {each.title}"
-            for each in self._unmet
+        texts = [
+            f"rank{'s' * (len(meeting.missing()) > 1)} {', '.join(map(str, meeting.missing()))} in {meeting.title}"
+            for meeting in self._unmet
         ]
-        return " and ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
+        return " and ".join(texts[:4]) + (f" and {len(texts) - 4} more" if len(texts) > 4 else "")
 
     @property
     def has_begun(self) -> bool:
@@ -273,12 +278,12 @@ class CollectiveWork(Work):
     def _is_aborted(self) -> bool:
         return self.communicator.rank in self.communicator.clique.aborted
 
-    def _leave(self) -> bool:
-        """It is done: the next one of the communicator and of the device can begin."""
+    def _retire(self) -> bool:
+        """Remove the completed work from its queues and wake collectives that can start now. Returns True."""
         device, line = self.communicator.device, self.communicator.line
         line.remove(self)
         if not self._has_begun:
-            self._is_launched()
+            self._remove_from_launches()
         if self.machine.collectives.get(device) is self:
             del self.machine.collectives[device]
         self.machine.timeline.wake_waiting(
@@ -295,7 +300,7 @@ class CollectiveWork(Work):
 
 
 def exchange(parties: Sequence[Party]) -> None:
-    """Everything that a meeting changes in the memories of its ranks, as far as they are in this process."""
+    """Perform a collective or a message in the memories of those ranks that are in this process."""
     if parties[0].call.op in ("send", "recv"):
         sender, receiver = sorted(parties, key=lambda party: party.call.op != "send")
         if receiver.work:
@@ -318,7 +323,7 @@ def exchange(parties: Sequence[Party]) -> None:
 
 
 def _nccl_reduced(sources: Sequence[Array], kind: str, dtype: str) -> Array:
-    """As NCCL does it: of a NaN and a number its maximum and minimum are the number."""
+    """Reduce arrays as NCCL does: the maximum or minimum of a NaN and a number is the number."""
     if kind in ("max", "min") and is_float(dtype):
         return functools.reduce(np.fmax if kind == "max" else np.fmin, sources)
     return reduce_arrays(sources, kind, dtype)
@@ -335,10 +340,10 @@ def _target(call: Call, work: CollectiveWork) -> Array:
 
 
 def _elements_at_address(machine: Machine, address: int, nbytes: int, dtype: str) -> Array:
-    found = machine.memory.view(address, nbytes) if nbytes else np.empty(0, np.uint8)
-    return found.view(numbers_of(dtype))
+    content = machine.memory.view(address, nbytes) if nbytes else np.empty(0, np.uint8)
+    return content.view(numbers_of(dtype))
 
 
 def numbers_of(dtype: str) -> np.dtype[Any]:
-    """NumPy's type of a call's elements."""
+    """Return the NumPy dtype of the elements of a call."""
     return np.dtype(DTYPES[dtype])

@@ -1,4 +1,4 @@
-"""The emulated driver's memory: allocations, copies and fills."""
+"""Memory functions of the emulated driver: allocations, copies and fills."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from meshgen.emulator.cuda.types import CallFailed, CUmemorytype, CUresult
 
 
 def host_bytes(address: int, nbytes: int) -> Array:
-    """Bytes of the host."""
+    """Return a view of host memory."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
 
 
 class MemoryFunctions(Functions):
-    """`cuMemAlloc`, `cuMemFree`, `cuMemcpy*` and `cuMemset*`."""
+    """The functions `cuMemAlloc`, `cuMemFree`, `cuMemcpy*` and `cuMemset*`."""
 
     streams: Streams
 
@@ -39,7 +39,7 @@ class MemoryFunctions(Functions):
 
     @call(unsafe=True)
     def cuMemFree(self, dptr: int) -> None:
-        """Waits for all work of the device, as the real one does in effect."""
+        """Free an allocation after waiting for all work of its device, as the real driver does in effect."""
         address, machine = int(dptr), self.machine
         if address not in machine.owners:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
@@ -69,7 +69,7 @@ class MemoryFunctions(Functions):
 
     @call(unsafe=True)
     def cuMemcpyHtoD(self, dstDevice: int, srcHost: int, ByteCount: int) -> None:
-        """In the legacy stream: not ordered with non-blocking streams."""
+        """Copy in the legacy stream, which is not ordered with non-blocking streams."""
         self._finish(self._upload(int(dstDevice), int(srcHost), ByteCount))
 
     @call(unsafe=True)
@@ -78,13 +78,13 @@ class MemoryFunctions(Functions):
 
     @call()
     def cuMemcpyHtoDAsync(self, dstDevice: int, srcHost: int, ByteCount: int, hStream: int) -> None:
-        """Page-locked memory is read when its turn comes, other memory now."""
+        """Copy from the host. Page-locked memory is read when the copy runs, other memory is read now."""
         stream = self.streams.find(hStream)
         self.streams.issue(stream, self._upload(int(dstDevice), int(srcHost), ByteCount, stream))
 
     @call()
     def cuMemcpyDtoHAsync(self, dstHost: int, srcDevice: int, ByteCount: int, hStream: int) -> None:
-        """Returns when it is done if the host's memory is not page-locked, as the real one."""
+        """Copy to the host. Returns after the copy if the host memory is not page-locked, like the real driver."""
         stream = self.streams.find(hStream)
         self.streams.issue(stream, self._download(int(dstHost), int(srcDevice), ByteCount, stream))
         if not stream.capture and not self._is_page_locked(int(dstHost)):
@@ -95,20 +95,20 @@ class MemoryFunctions(Functions):
         stream, source, target = self.streams.find(hStream), int(srcDevice), int(dstDevice)
 
         def run(work: Work) -> None:
-            found = self.machine.read(work, stream.device, source, ByteCount).copy()
-            self.machine.write(work, stream.device, target, ByteCount)[:] = found
+            content = self.machine.read(work, stream.device, source, ByteCount).copy()
+            self.machine.write(work, stream.device, target, ByteCount)[:] = content
 
         self.streams.issue(stream, _operation("copy", f"a copy of {ByteCount} bytes", stream, run))
 
     @call()
     def cuMemcpy3DAsync(self, pCopy: Any, hStream: int) -> None:
-        """Boxes of one device's memory."""
+        """Copy a 3D box between memory of one device."""
         stream, rows = self.streams.find(hStream), list(_row_addresses(pCopy))
         width = int(pCopy.WidthInBytes)
 
         def run(work: Work) -> None:
-            found = [self.machine.read(work, stream.device, source, width).copy() for source, _ in rows]
-            for (_, target), row in zip(rows, found, strict=True):
+            row_contents = [self.machine.read(work, stream.device, source, width).copy() for source, _ in rows]
+            for (_, target), row in zip(rows, row_contents, strict=True):
                 self.machine.write(work, stream.device, target, width)[:] = row
 
         self.streams.issue(stream, _operation("copy", f"a copy of {len(rows)} rows of {width} bytes", stream, run))
@@ -127,8 +127,8 @@ class MemoryFunctions(Functions):
 
     @call()
     def cuStreamWriteValue32(self, stream: int, addr: int, value: int, flags: int) -> None:
-        """In page-locked memory of the host, which is all that is needed."""
-        where = self.streams.find(stream)
+        """Write a value to page-locked host memory; other addresses are unsupported."""
+        target_stream = self.streams.find(stream)
         if addr % 4 or not self._is_page_locked(int(addr)):
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
         content = np.array([value], np.uint32).view(np.uint8)
@@ -136,10 +136,10 @@ class MemoryFunctions(Functions):
         def run(work: Work) -> None:
             host_bytes(int(addr), 4)[:] = content
 
-        self.streams.issue(where, _operation("write", "a write to the host", where, run))
+        self.streams.issue(target_stream, _operation("write", "a write to the host", target_stream, run))
 
     def wait_for_device(self, device: int) -> None:
-        """Until all its streams are idle."""
+        """Wait until all streams of the device are idle."""
         for stream in (self.streams.legacy(device), *self.streams.all.values()):
             if stream.device == device and not stream.capture:
                 self.machine.wait(stream.tail)
@@ -153,23 +153,23 @@ class MemoryFunctions(Functions):
         return any(start <= address < start + block.nbytes for start, block in blocks)
 
     def _upload(self, target: int, source: int, nbytes: int, stream: Stream | None = None) -> Operation:
-        where = stream or self.streams.legacy(self.machine.device)
-        late = where.capture or self._is_page_locked(source)
-        content = None if late else host_bytes(source, nbytes).copy()
+        target_stream = stream or self.streams.legacy(self.machine.device)
+        is_read_late = target_stream.capture or self._is_page_locked(source)
+        content = None if is_read_late else host_bytes(source, nbytes).copy()
 
         def run(work: Work) -> None:
-            found = host_bytes(source, nbytes) if content is None else content
-            self.machine.write(work, where.device, target, nbytes)[:] = found
+            uploaded = host_bytes(source, nbytes) if content is None else content
+            self.machine.write(work, target_stream.device, target, nbytes)[:] = uploaded
 
-        return _operation("copy", f"a copy of {nbytes} bytes from the host", where, run)
+        return _operation("copy", f"a copy of {nbytes} bytes from the host", target_stream, run)
 
     def _download(self, target: int, source: int, nbytes: int, stream: Stream | None = None) -> Operation:
-        where = stream or self.streams.legacy(self.machine.device)
+        source_stream = stream or self.streams.legacy(self.machine.device)
 
         def run(work: Work) -> None:
-            host_bytes(target, nbytes)[:] = self.machine.read(work, where.device, source, nbytes)
+            host_bytes(target, nbytes)[:] = self.machine.read(work, source_stream.device, source, nbytes)
 
-        return _operation("copy", f"a copy of {nbytes} bytes to the host", where, run)
+        return _operation("copy", f"a copy of {nbytes} bytes to the host", source_stream, run)
 
     def _set(self, target: int, value: Array, count: int, handle: int) -> None:
         stream, content = self.streams.find(handle), np.repeat(value, count).view(np.uint8)
@@ -190,7 +190,11 @@ def _operation(kind: str, label: str, stream: Stream, run: Any) -> Operation:
 
 
 def _row_addresses(copy: Any) -> Iterator[tuple[int, int]]:
-    """Address of each row of a box in its source and its target. Raises CallFailed: it is malformed or not on the device."""
+    """Yield the source and target address of each row of a 3D copy.
+
+    Raises:
+        CallFailed: the copy is malformed or not between device memory.
+    """
     kinds, device = (copy.srcMemoryType, copy.dstMemoryType), CUmemorytype.CU_MEMORYTYPE_DEVICE
     width, height, depth = int(copy.WidthInBytes), int(copy.Height), int(copy.Depth)
     if any(int(kind) != device for kind in kinds):

@@ -1,4 +1,4 @@
-"""The emulated driver's devices and primary contexts, and the texts of its errors."""
+"""Devices and primary contexts of the emulated driver, and its error texts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from meshgen.emulator.cuda.machine import STATIC_SHARED_BYTES, THREADS_PER_BLOCK
 from meshgen.emulator.cuda.types import ERROR_TEXTS, CallFailed, CUdevice_attribute, CUresult
 
 DRIVER_VERSION = 13000  # CUDA 13.0
-CONTEXT = 0x100  # handles of primary contexts: this and the device's number
+CONTEXT = 0x100  # handle of the primary context of device 0; chosen: any value that is not a device index
 
 
 def attributes_of(
     capability: tuple[int, int], multiprocessors: int, shared_bytes: int, l2_bytes: int
 ) -> dict[int, int]:
-    """The results of `cuDeviceGetAttribute`, by attribute."""
+    """Return the results of `cuDeviceGetAttribute`, by attribute."""
     name = CUdevice_attribute
     return {
         name.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: THREADS_PER_BLOCK,
@@ -32,7 +32,7 @@ def attributes_of(
 
 
 class DeviceFunctions(Functions):
-    """`cuInit`, `cuDevice*`, `cuCtx*` and `cuGetError*`."""
+    """The functions `cuInit`, `cuDevice*`, `cuCtx*` and `cuGetError*`."""
 
     @call()
     def cuInit(self, flags: int) -> None:
@@ -46,12 +46,12 @@ class DeviceFunctions(Functions):
 
     @call(outputs=1)
     def cuDeviceGetCount(self) -> int:
-        self._initialized()
+        self._require_initialized()
         return self.machine.devices
 
     @call(outputs=1)
     def cuDeviceGet(self, ordinal: int) -> int:
-        self._initialized()
+        self._require_initialized()
         return self._device(ordinal)
 
     @call(outputs=1)
@@ -68,14 +68,14 @@ class DeviceFunctions(Functions):
     def cuDeviceGetAttribute(self, attrib: int, dev: int) -> int:
         self._device(dev)
         kind = self.machine.kind
-        known = attributes_of(kind.capability, kind.multiprocessors, kind.shared_bytes, kind.l2_bytes)
-        if int(attrib) not in known:
+        attributes = attributes_of(kind.capability, kind.multiprocessors, kind.shared_bytes, kind.l2_bytes)
+        if int(attrib) not in attributes:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
-        return known[int(attrib)]
+        return attributes[int(attrib)]
 
     @call(outputs=1)
     def cuDevicePrimaryCtxRetain(self, dev: int) -> int:
-        self._initialized()
+        self._require_initialized()
         return CONTEXT + self._device(dev)
 
     @call()
@@ -85,34 +85,34 @@ class DeviceFunctions(Functions):
 
     @call(sticky=False)
     def cuCtxSetCurrent(self, ctx: int) -> None:
-        self._initialized()
+        self._require_initialized()
         self.machine.current = None if not int(ctx) else self._device(int(ctx) - CONTEXT)
 
     @call(outputs=1, sticky=False)
     def cuCtxGetCurrent(self) -> int:
-        self._initialized()
+        self._require_initialized()
         return 0 if self.machine.current is None else CONTEXT + self.machine.current
 
     @call(outputs=1, sticky=False)
     def cuGetErrorName(self, error: int) -> bytes:
-        return _known(error).name.encode()
+        return _result_code(error).name.encode()
 
     @call(outputs=1, sticky=False)
     def cuGetErrorString(self, error: int) -> bytes:
-        return ERROR_TEXTS[_known(error)].encode()
+        return ERROR_TEXTS[_result_code(error)].encode()
 
-    def _initialized(self) -> None:
+    def _require_initialized(self) -> None:
         if not self.machine.is_initialized:
             raise CallFailed(CUresult.CUDA_ERROR_NOT_INITIALIZED)
 
     def _device(self, ordinal: int) -> int:
-        number = int(ordinal)
-        if not 0 <= number < self.machine.devices:
+        index = int(ordinal)
+        if not 0 <= index < self.machine.devices:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_DEVICE)
-        return number
+        return index
 
 
-def _known(error: int) -> CUresult:
+def _result_code(error: int) -> CUresult:
     try:
         return CUresult(int(error))
     except ValueError:

@@ -1,6 +1,7 @@
-"""The emulated CUDA driver: the functions of `cuda.bindings.driver` that a runtime needs, on emulated GPUs.
+"""The emulated CUDA driver: the functions of `cuda.bindings.driver` that the runtime needs, on emulated GPUs.
 
-As there, a function returns a tuple of its result code and its values, and handles are whatever `int()` takes.
+As in cuda-bindings, a function returns a tuple of its result code and its values, and a handle is anything that `int()`
+accepts.
 """
 
 from __future__ import annotations

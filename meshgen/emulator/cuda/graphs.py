@@ -1,4 +1,4 @@
-"""The emulated driver's stream capture and graphs."""
+"""Stream capture and graphs of the emulated driver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from meshgen.emulator.cuda.types import CallFailed, CUgraphExecUpdateResult, CUg
 
 
 class GraphFunctions(Functions):
-    """`cuStreamBeginCapture`, `cuStreamEndCapture` and `cuGraph*`."""
+    """The functions `cuStreamBeginCapture`, `cuStreamEndCapture` and `cuGraph*`."""
 
     streams: Streams
 
@@ -31,7 +31,7 @@ class GraphFunctions(Functions):
             raise CallFailed(CUresult.CUDA_ERROR_ILLEGAL_STATE)
         capture = stream.capture
         if capture.origin != stream.handle:
-            raise capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)
+            raise capture.invalidate(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)
         self.machine.captures.remove(capture)
         for handle in capture.ends:
             if handle in self.streams.all:
@@ -44,7 +44,7 @@ class GraphFunctions(Functions):
 
     @call(outputs=1)
     def cuGraphExecUpdate(self, hGraphExec: int, hGraph: int) -> CUgraphExecUpdateResultInfo:
-        """Operations may change, their kinds and order may not."""
+        """Replace the operations of an executable graph. The kinds and dependencies of its nodes must not change."""
         executable, graph = self.machine.find(hGraphExec, GraphExec), self.machine.find(hGraph, Graph)
         if executable.graph.shape() != graph.shape():
             raise CallFailed(CUresult.CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
@@ -55,7 +55,7 @@ class GraphFunctions(Functions):
     def cuGraphLaunch(self, hGraphExec: int, hStream: int) -> None:
         executable, stream = self.machine.find(hGraphExec, GraphExec), self.streams.find(hStream)
         if stream.capture:
-            raise stream.capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+            raise stream.capture.invalidate(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
         stream.tail = executable.launch(self.machine.timeline, self.streams.before_next(stream))
 
     @call(outputs=2)

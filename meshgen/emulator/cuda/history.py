@@ -1,6 +1,6 @@
-"""Finds accesses to the same bytes that nothing orders, at least one of them a write.
+"""Race detection between work items: unordered accesses to the same bytes, at least one of which is a write.
 
-Whether they conflict in the order that happens to run does not matter: it is enough that some order would make them.
+An access is reported even if the order that was executed is harmless: some other legal order may not be.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from meshgen.emulator.cuda.timeline import Work
 from meshgen.emulator.faults import DeviceFault
 
 Array = np.ndarray[Any, Any]
-Ranges = np.ndarray[Any, np.dtype[np.int64]]  # [n, 2]: addresses [start, stop), ascending and apart
+Ranges = np.ndarray[Any, np.dtype[np.int64]]  # [n, 2]: addresses [start, stop), sorted and disjoint
 READ, WRITE = 0, 1
 
 
@@ -24,18 +24,18 @@ def one_range(address: int, nbytes: int) -> Ranges:
 
 
 def common(left: Ranges, right: Ranges) -> tuple[int, int] | None:
-    """The first bytes that are in both; None where there are none."""
-    place = np.searchsorted(right[:, 1], left[:, 0], side="right")  # the first range that ends behind the start
-    inside = np.minimum(place, len(right) - 1)
-    hits = np.flatnonzero((place < len(right)) & (right[inside, 0] < left[:, 1]))
+    """Return the first bytes that are in both range lists, or None if they are disjoint."""
+    candidate = np.searchsorted(right[:, 1], left[:, 0], side="right")  # the first range that ends after the start
+    inside = np.minimum(candidate, len(right) - 1)
+    hits = np.flatnonzero((candidate < len(right)) & (right[inside, 0] < left[:, 1]))
     if not len(hits):
         return None
-    own, other = left[hits[0]], right[inside[hits[0]]]
-    return int(max(own[0], other[0])), int(min(own[1], other[1]))
+    left_range, right_range = left[hits[0]], right[inside[hits[0]]]
+    return int(max(left_range[0], right_range[0])), int(min(left_range[1], right_range[1]))
 
 
 def merged(ranges: Ranges) -> Ranges:
-    """The same bytes as ranges that ascend and are apart."""
+    """Return the ranges sorted and merged, so that they are disjoint."""
     if len(ranges) < 2:
         return ranges
     ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
@@ -46,30 +46,32 @@ def merged(ranges: Ranges) -> Ranges:
 
 
 class Accesses:
-    """The reads and writes of a kernel while it runs."""
+    """The reads and writes of one kernel execution."""
 
     def __init__(self) -> None:
-        self._found: tuple[list[Ranges], list[Ranges]] = [], []
+        self._ranges_by_kind: tuple[list[Ranges], list[Ranges]] = [], []
 
     def add(self, addresses: Array, nbytes: int, write: bool) -> None:
-        """`nbytes` at each address."""
+        """Record an access to `nbytes` at each address."""
         starts = np.unique(addresses).astype(np.int64)
-        self._found[WRITE if write else READ].append(merged(np.stack([starts, starts + nbytes], 1)))
+        self._ranges_by_kind[WRITE if write else READ].append(merged(np.stack([starts, starts + nbytes], 1)))
 
     def ranges(self, kind: int) -> Ranges:
-        """All that was read, or written."""
-        found = self._found[kind]
-        return merged(np.concatenate(found)) if found else np.empty((0, 2), np.int64)
+        """Return all ranges that were read or written, as `kind` says (`READ` or `WRITE`)."""
+        recorded = self._ranges_by_kind[kind]
+        return merged(np.concatenate(recorded)) if recorded else np.empty((0, 2), np.int64)
 
 
 class History:
-    """Accesses to bytes since the host last waited for everything, by allocation."""
+    """Accesses by allocation, since the host last waited for all work."""
 
     def __init__(self, name_of: Callable[[int, int], str]) -> None:
         self._name_of = name_of
         self._works: dict[int, Work] = {}
-        self._ranges: dict[tuple[int, int, int], list[Ranges]] = defaultdict(list)  # by allocation, kind, number
-        self._masks: dict[tuple[int, int], int] = defaultdict(int)  # by allocation and kind: bits of who did it
+        # by allocation, kind and index of the work
+        self._ranges: dict[tuple[int, int, int], list[Ranges]] = defaultdict(list)
+        # by allocation and kind: bit set of the work that has such accesses
+        self._masks: dict[tuple[int, int], int] = defaultdict(int)
 
     def clear(self) -> None:
         self._works.clear()
@@ -77,7 +79,10 @@ class History:
         self._masks.clear()
 
     def add(self, work: Work, kind: int, allocation: int, ranges: Ranges) -> None:
-        """An access, when it happens. Raises DeviceFault: it races with an earlier one."""
+        """Record an access of running work.
+
+        Raises DeviceFault "race" if it is not ordered with an earlier conflicting access.
+        """
         if not len(ranges):
             return
         ordered = work.before | 1 << work.number

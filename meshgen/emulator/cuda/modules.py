@@ -1,6 +1,6 @@
-"""The emulated driver's modules and functions, and their launches.
+"""Modules, kernels and launches of the emulated driver.
 
-A cubin holds machine code that nothing here executes: the PTX that it was made of must have been registered.
+The emulator cannot execute the machine code of a cubin, so `register` must have provided the PTX of the cubin.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from meshgen.emulator.parse import parse
 from meshgen.emulator.program import Entry, Parameter, Program
 
 ELF = b"\x7fELF"
-_FLAGS, _ABI_VERSION = 48, 8  # places in the header of a 64-bit ELF file
-_NEWER_ABI = 8  # from this version on the architecture is in the second byte of the flags, before in the first
+_FLAGS, _ABI_VERSION = 48, 8  # byte offsets in the header of a 64-bit ELF file
+_NEWER_ABI = 8  # from this ABI version on, the second byte of the flags is the architecture, before it the first byte
 _BODY = b"meshgen body "
 
 
@@ -45,8 +45,8 @@ class Function:
     """A kernel of a module.
 
     Attributes:
-        dynamic_bytes: the most dynamic shared memory that a launch may ask for.
-        body: what it does instead of code; None: it has code.
+        dynamic_bytes: maximum dynamic shared memory of a launch.
+        body: a Python implementation, which replaces the PTX; None for PTX kernels.
     """
 
     device: int
@@ -56,58 +56,70 @@ class Function:
 
     @property
     def threads(self) -> int:
-        """The most threads per block."""
+        """Return the maximum number of threads per block."""
         return self.entry.max_threads or THREADS_PER_BLOCK
 
 
 def arch_of_cubin(image: bytes) -> int:
-    """The compute capability that a cubin is for: 90 for 9.0. Source: headers of cubins of CUDA 12.8 and 12.9."""
+    """Return the compute capability of a cubin as a number, 90 for 9.0.
+
+    Source: headers of cubins of CUDA 12.8 and 12.9.
+    """
     flags = int.from_bytes(image[_FLAGS : _FLAGS + 4], "little")
     return flags >> 8 & 0xFF if image[_ABI_VERSION] >= _NEWER_ABI else flags & 0xFF
 
 
 def fits(target: str, capability: tuple[int, int]) -> bool:
-    """Whether the driver can compile PTX for `target` on a device: `sm_90` runs on later ones too, `sm_90a` does not."""
-    number, own = (
+    """Whether the driver can compile PTX for `target` on a device of the given capability.
+
+    PTX for `sm_90` also runs on later architectures; PTX for `sm_90a` does not.
+    """
+    target_arch, device_arch = (
         int(target.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")),
         capability[0] * 10 + capability[1],
     )
     if target.endswith("a"):
-        return number == own
-    return number // 10 == capability[0] and number <= own if target.endswith("f") else number <= own
+        return target_arch == device_arch
+    return (
+        target_arch // 10 == capability[0] and target_arch <= device_arch
+        if target.endswith("f")
+        else target_arch <= device_arch
+    )
 
 
 class ModuleFunctions(Functions):
-    """`cuModule*`, `cuFunc*` and `cuLaunchKernel`."""
+    """The functions `cuModule*`, `cuFunc*` and `cuLaunchKernel`."""
 
     streams: Streams
 
     def register(self, cubin: bytes, ptx: str) -> None:
-        """Say which PTX a cubin was made of."""
+        """Register the PTX from which a cubin was compiled."""
         self.machine.images[_digest(cubin)] = ptx
 
     def define(self, name: str, parameters: Sequence[int], body: Body) -> bytes:
-        """The image of a module with one kernel that is a function of Python, for kernels that have no code for a GPU.
+        """Return the image of a module with one kernel that is implemented by a Python function.
 
-        It reads and writes memory by `machine.read` and `machine.write`. `parameters`: size in bytes of each.
+        Args:
+            parameters: size of each parameter in bytes.
+            body: the function; it accesses memory by `machine.read` and `machine.write`.
         """
         offsets = list(itertools.accumulate(parameters, initial=0))
-        listed = tuple(Parameter(str(n), f"b{8 * size}", offsets[n], size, 1) for n, size in enumerate(parameters))
-        entry = Entry(name, listed, None, False, 0, offsets[-1], (), {})
+        declared = tuple(Parameter(str(n), f"b{8 * size}", offsets[n], size, 1) for n, size in enumerate(parameters))
+        entry = Entry(name, declared, None, False, 0, offsets[-1], (), {})
         image = _BODY + str(len(self.machine.bodies)).encode()
         self.machine.bodies[image] = (entry, body)
         return image
 
     @call(outputs=1, unsafe=True)
     def cuModuleLoadData(self, image: bytes | int) -> int:
-        """`image`: PTX text or a registered cubin, or the address of one."""
+        """Load a module. `image` is PTX text, a registered cubin, or the address of either."""
         content = image if isinstance(image, bytes) else image_at(int(image))
         if content in self.machine.bodies:
             entry, body = self.machine.bodies[content]
             return self.machine.handle(Module(self.machine.device, Program("sm_80", {entry.name: entry}), body))
         try:
             program = parse(self._ptx_of_cubin(content) if content.startswith(ELF) else content.rstrip(b"\0").decode())
-        except UnicodeDecodeError as error:  # neither a cubin nor a text
+        except UnicodeDecodeError as error:  # neither a cubin nor text
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_IMAGE) from error
         except DeviceFault as fault:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_PTX) from fault
@@ -118,7 +130,8 @@ class ModuleFunctions(Functions):
     def _ptx_of_cubin(self, cubin: bytes) -> str:
         major, minor = self.machine.kind.capability
         arch = arch_of_cubin(cubin)
-        if arch // 10 != major or arch % 10 > minor:  # a cubin runs on its own major version, from its minor one on
+        # a cubin runs on devices of the same major version and at least the same minor version
+        if arch // 10 != major or arch % 10 > minor:
             raise CallFailed(CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU)
         if _digest(cubin) not in self.machine.images:
             raise CallFailed(CUresult.CUDA_ERROR_NOT_SUPPORTED)
@@ -142,31 +155,35 @@ class ModuleFunctions(Functions):
     @call(outputs=1)
     def cuFuncGetAttribute(self, attrib: int, hfunc: int) -> int:
         function, names = self.machine.find(hfunc, Function), CUfunction_attribute
-        known = {
+        attributes = {
             names.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: function.threads,
             names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: function.entry.shared_bytes,
             names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: function.dynamic_bytes,
         }
-        if int(attrib) not in known:
+        if int(attrib) not in attributes:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
-        return known[CUfunction_attribute(int(attrib))]
+        return attributes[CUfunction_attribute(int(attrib))]
 
     @call()
     def cuFuncSetAttribute(self, hfunc: int, attrib: int, value: int) -> None:
         function = self.machine.find(hfunc, Function)
-        most = self.machine.kind.shared_bytes - function.entry.shared_bytes
+        limit = self.machine.kind.shared_bytes - function.entry.shared_bytes
         is_size = int(attrib) == CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        if not is_size or not 0 <= value <= most:
+        if not is_size or not 0 <= value <= limit:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
         function.dynamic_bytes = value
 
     @call()
     def cuLaunchKernel(self, f: int, gridDimX: int, gridDimY: int, gridDimZ: int, blockDimX: int, blockDimY: int,
                        blockDimZ: int, sharedMemBytes: int, hStream: int, kernelParams: int, extra: int) -> None:  # fmt: skip
-        """`kernelParams`: address of an array of pointers, one to the value of each parameter; they are read now."""
+        """Launch a kernel.
+
+        `kernelParams` is the address of an array of pointers to the parameter values, which are read now.
+        """
         function, stream = self.machine.find(f, Function), self.streams.find(hStream)
         grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
-        if not function.device == stream.device == self.machine.device:  # a launch needs its device to be current
+        # a launch requires that the device of the kernel is current
+        if not function.device == stream.device == self.machine.device:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_HANDLE)
         if extra or not all(0 < n < 2**31 for n in grid) or max(grid[1:]) > 65_535 or min(block) < 1:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
@@ -192,37 +209,43 @@ class ModuleFunctions(Functions):
 
 
 def _run_body(entry: Entry, body: Body, device: int, parameters: bytes, work: Work) -> None:
-    values = [int.from_bytes(parameters[each.offset : each.offset + each.size], "little") for each in entry.parameters]
+    values = [
+        int.from_bytes(parameters[parameter.offset : parameter.offset + parameter.size], "little")
+        for parameter in entry.parameters
+    ]
     body(work, device, values)
 
 
 def _require_resources(function: Function, block: Shape, shared_bytes: int) -> None:
-    """Raises CallFailed: the block or its shared memory is not what the kernel was compiled for."""
+    """Raise CallFailed if the block size or the shared memory exceeds what the kernel was compiled for."""
     threads = block[0] * block[1] * block[2]
-    exact = function.entry.exact_threads and threads != function.threads
-    if threads > THREADS_PER_BLOCK or exact or shared_bytes > function.dynamic_bytes:
+    is_wrong_size = function.entry.exact_threads and threads != function.threads
+    if threads > THREADS_PER_BLOCK or is_wrong_size or shared_bytes > function.dynamic_bytes:
         raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
     if threads > function.threads:
         raise CallFailed(CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
 
 
 def _parameters(entry: Entry, pointers: int) -> bytes:
-    """The parameter block: each value at the kernel's offset. Raises CallFailed without values."""
+    """Return the parameter block. Raises CallFailed if the kernel has parameters and `pointers` is null."""
     if not entry.parameters:
         return b""
     if not pointers:
         raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
     block = bytearray(entry.parameter_bytes)
     table = ctypes.cast(pointers, ctypes.POINTER(ctypes.c_void_p))
-    for number, parameter in enumerate(entry.parameters):
+    for index, parameter in enumerate(entry.parameters):
         block[parameter.offset : parameter.offset + parameter.size] = ctypes.string_at(
-            table[number] or 0, parameter.size
+            table[index] or 0, parameter.size
         )
     return bytes(block)
 
 
 def image_at(address: int) -> bytes:
-    """A cubin or a PTX text at an address of the host: the size of the former is in its header."""
+    """Return the PTX text or the cubin at a host address.
+
+    PTX ends with a zero byte; the header of a cubin has its size.
+    """
     if ctypes.string_at(address, 4) != ELF:
         return ctypes.string_at(address)
     header = ctypes.string_at(address, 64)

@@ -1,7 +1,7 @@
-"""The emulated NCCL: communicators of emulated GPUs in one process, and the calls on them.
+"""The emulated NCCL: communicators of emulated GPUs, and the calls on them.
 
-Functions return a tuple of their result code and their value, like those of `meshgen.runtime.cuda.nccl`. A communicator is
-a `c_void_p`, which has its value when the group is over in which it is made.
+Functions return a tuple of their result code and their value, like those of `meshgen.runtime.cuda.nccl`. A communicator
+is a `c_void_p` whose value is set when the enclosing group ends.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from meshgen.emulator.cuda.streams import Stream
 from meshgen.emulator.cuda.types import CallFailed
 from meshgen.emulator.faults import DeviceFault
 
-NCCL_VERSION = 23203  # what ncclGetVersion says: 2.32.3, whose nccl.h the table of prototypes was compared with
+NCCL_VERSION = 23203  # version code 2.32.3; the table of prototypes was compared with its nccl.h
 Handle = ctypes.c_void_p
 Outcome = tuple[Any, ...]
 
 
 class NcclFailed(Exception):
-    """A call that is refused: its result code and why."""
+    """Raised for a refused call, with its result code and the reason."""
 
     def __init__(self, result: Result, message: str = "") -> None:
         super().__init__(message or RESULT_TEXTS[result])
@@ -37,7 +37,7 @@ class NcclFailed(Exception):
 
 @dataclass
 class _Arrival:
-    """A rank that makes a communicator: of this clique, or by a split of it (its number, color, key and name)."""
+    """A rank that creates a communicator. `split` is empty, or the index, color, key and name of the split."""
 
     handle: Handle
     clique: Clique
@@ -80,13 +80,13 @@ def _call(
 
 
 class EmulatedNccl:
-    """NCCL on the GPUs of an emulated driver. `last_error`: why the last call was refused."""
+    """NCCL on the GPUs of an emulated driver. `last_error` is the reason why the last call was refused."""
 
     def __init__(self, driver: EmulatedDriver, world: World | None = None) -> None:
-        """`world`: the ranks of which this process has one; None: it has all of them."""
+        """Create NCCL. Only one rank of `world` is in this process; without a `world` all ranks are."""
         self.machine, self._streams = driver.machine, driver.streams
         self._network = Network(world, driver.machine.timeline) if world else None
-        self._shared: list[Clique] = []  # those with ranks in other processes
+        self._shared: list[Clique] = []  # cliques with ranks in other processes
         if world:
             driver.machine.timeline.listen = self._listen
         self._group = _Group()
@@ -121,7 +121,7 @@ class EmulatedNccl:
 
     @_call(outputs=1)
     def ncclCommInitRank(self, nranks: int, commId: bytes, rank: int, name: str = "") -> Handle:
-        """`name`: of the communicator, in messages; NCCL takes it as `ncclConfig_t.commName`."""
+        """Create a communicator, which messages call `name`; NCCL has `ncclConfig_t.commName` for it."""
         if not 0 <= rank < nranks:
             raise NcclFailed(Result.ncclInvalidArgument, f"rank {rank} of {nranks}")
         if commId not in self._cliques:
@@ -134,8 +134,8 @@ class EmulatedNccl:
     @_call(outputs=1)
     def ncclCommSplit(self, comm: Handle, color: int, key: int, name: str = "") -> Handle:
         parent = self._find(comm)
-        number, parent.splits = parent.splits, parent.splits + 1
-        return self._arrive(_Arrival(Handle(), parent.clique, parent.rank, parent.device, (number, color, key, name)))
+        index, parent.splits = parent.splits, parent.splits + 1
+        return self._arrive(_Arrival(Handle(), parent.clique, parent.rank, parent.device, (index, color, key, name)))
 
     @_call(outputs=1)
     def ncclCommCount(self, comm: Handle) -> int:
@@ -151,9 +151,9 @@ class EmulatedNccl:
 
     @_call(outputs=1)
     def ncclCommGetAsyncError(self, comm: Handle) -> int:
-        """`ncclRemoteError` where another rank has aborted."""
-        own = self._find(comm)
-        return Result.ncclRemoteError if own.clique.aborted - {own.rank} else Result.ncclSuccess
+        """Return `ncclRemoteError` if another rank has aborted."""
+        owner = self._find(comm)
+        return Result.ncclRemoteError if owner.clique.aborted - {owner.rank} else Result.ncclSuccess
 
     @_call()
     def ncclCommFinalize(self, comm: Handle) -> None:
@@ -162,19 +162,21 @@ class EmulatedNccl:
 
     @_call()
     def ncclCommDestroy(self, comm: Handle) -> None:
-        own = self._find(comm)
-        if own.line:
-            raise NcclFailed(Result.ncclInvalidUsage, f"{own.label} is destroyed while {own.line[0].label} is pending")
-        self._require_no_graph(own)
+        owner = self._find(comm)
+        if owner.line:
+            raise NcclFailed(
+                Result.ncclInvalidUsage, f"{owner.label} is destroyed while {owner.line[0].label} is pending"
+            )
+        self._require_no_graph(owner)
         del self.machine.objects[comm.value or 0]
 
     @_call()
     def ncclCommAbort(self, comm: Handle) -> None:
-        """Pending calls of this rank end without effect; its peers notice by `ncclCommGetAsyncError`."""
-        own = self._find(comm)
-        self._require_no_graph(own)
-        own.clique.aborted.add(own.rank)
-        self.machine.timeline.wake_waiting(lambda work: isinstance(work, CollectiveWork) and work.communicator is own)
+        """End the pending calls of this rank without effect. Its peers notice by `ncclCommGetAsyncError`."""
+        owner = self._find(comm)
+        self._require_no_graph(owner)
+        owner.clique.aborted.add(owner.rank)
+        self.machine.timeline.wake_waiting(lambda work: isinstance(work, CollectiveWork) and work.communicator is owner)
 
     @_call()
     def ncclAllReduce(
@@ -211,15 +213,15 @@ class EmulatedNccl:
         self._add(comm, stream, Call("recv", 0, recv, count, _nccl_dtype(datatype), peer=peer))
 
     def _find(self, comm: Handle) -> Communicator:
-        found = self.machine.objects.get(comm.value or 0)
-        if not isinstance(found, Communicator):
+        owner = self.machine.objects.get(comm.value or 0)
+        if not isinstance(owner, Communicator):
             raise NcclFailed(Result.ncclInvalidArgument, "no communicator")
-        return found
+        return owner
 
-    def _require_no_graph(self, own: Communicator) -> None:
-        """NCCL waits, for ever, until graphs with its calls are destroyed (`commDestroySync` in its init.cc), also in an abort."""
-        if is_captured(own, self.machine.objects.values()):
-            raise DeviceFault("deadlock", f"{own.label} is destroyed or aborted before graphs with its calls")
+    def _require_no_graph(self, owner: Communicator) -> None:
+        """Raise DeviceFault if a graph has calls of `owner`: NCCL waits for its end (`commDestroySync` in init.cc)."""
+        if is_captured(owner, self.machine.objects.values()):
+            raise DeviceFault("deadlock", f"{owner.label} is destroyed or aborted before graphs with its calls")
 
     def _arrive(self, arrival: _Arrival) -> Handle:
         self._group.arrivals.append(arrival)
@@ -228,26 +230,26 @@ class EmulatedNccl:
         return arrival.handle
 
     def _add(self, comm: Handle, handle: int, call: Call) -> None:
-        own, stream = self._find(comm), self._streams.find(handle)
-        if stream.device != own.device:
+        owner, stream = self._find(comm), self._streams.find(handle)
+        if stream.device != owner.device:
             raise NcclFailed(
-                Result.ncclInvalidUsage, f"{own.label} is on device {own.device}, its stream on {stream.device}"
+                Result.ncclInvalidUsage, f"{owner.label} is on device {owner.device}, its stream on {stream.device}"
             )
-        if call.count < 0 or not -1 <= call.peer < own.clique.ranks:
-            raise NcclFailed(Result.ncclInvalidArgument, f"{call.text} by {own.label}")
-        if own.rank in own.clique.aborted:
-            raise NcclFailed(Result.ncclInvalidUsage, f"{own.label} was aborted")
-        require_places(call, own)
-        if call.count:  # what moves nothing is nothing, for NCCL too
-            self._group.calls.append((own, stream, call))
+        if call.count < 0 or not -1 <= call.peer < owner.clique.ranks:
+            raise NcclFailed(Result.ncclInvalidArgument, f"{call.text} by {owner.label}")
+        if owner.rank in owner.clique.aborted:
+            raise NcclFailed(Result.ncclInvalidUsage, f"{owner.label} was aborted")
+        require_places(call, owner)
+        if call.count:  # a call without elements has no effect in NCCL either
+            self._group.calls.append((owner, stream, call))
         if not self._group.depth:
             self._finish_group()
 
     def _finish_group(self) -> None:
         group, self._group = self._group, _Group()
-        for members in _by(group.arrivals, lambda arrival: (arrival.clique, arrival.split[:1])):
+        for members in _grouped_by(group.arrivals, lambda arrival: (arrival.clique, arrival.split[:1])):
             self._make(members)
-        for calls in _by(group.calls, lambda entry: entry[0]):
+        for calls in _grouped_by(group.calls, lambda entry: entry[0]):
             self._issue(calls)
 
     def _listen(self) -> None:
@@ -255,84 +257,84 @@ class EmulatedNccl:
         self._network.listen(self._shared)
 
     def _make(self, members: Sequence[_Arrival]) -> None:
-        """The communicators of one `ncclCommInitRank` or `ncclCommSplit` of all ranks."""
+        """Create the communicators of one `ncclCommInitRank` or `ncclCommSplit` of all ranks."""
         clique = members[0].clique
         if self._network:
             self._make_between(self._network, members[0])
             return
-        missing = sorted(set(range(clique.ranks)) - {each.rank for each in members})
+        missing = sorted(set(range(clique.ranks)) - {member.rank for member in members})
         if missing:
-            waits = f"it waits for ranks {', '.join(map(str, missing))}, which come later or outside of its group"
-            raise DeviceFault("deadlock", f"rank {members[0].rank} makes {clique.name}: {waits}")
+            reason = f"it waits for ranks {', '.join(map(str, missing))}, which come later or outside of its group"
+            raise DeviceFault("deadlock", f"rank {members[0].rank} makes {clique.name}: {reason}")
         if not members[0].split:
-            self._fill(clique, {each.rank: each for each in members})
+            self._fill(clique, {member.rank: member for member in members})
             return
-        number = members[0].split[0]
-        for ends in _by(members, lambda each: each.split[1]):
-            if ends[0].split[1] != NO_COLOR:
-                ordered = sorted(ends, key=lambda each: (each.split[2], each.rank))
-                name = ends[0].split[3] or f"{clique.name}, split {number}, color {ends[0].split[1]}"
+        split_index = members[0].split[0]
+        for same_color in _grouped_by(members, lambda member: member.split[1]):
+            if same_color[0].split[1] != NO_COLOR:
+                ordered = sorted(same_color, key=lambda member: (member.split[2], member.rank))
+                name = same_color[0].split[3] or f"{clique.name}, split {split_index}, color {same_color[0].split[1]}"
                 self._fill(Clique(name, len(ordered)), dict(enumerate(ordered)))
 
-    def _make_between(self, network: Network, own: _Arrival) -> None:
-        """The same with ranks in other processes, of whose first communicator a rank is the number of its process."""
-        clique = own.clique
-        if not own.split:
+    def _make_between(self, network: Network, arrival: _Arrival) -> None:
+        """Create the communicator of this process. In the first one, the rank is the index of the process."""
+        clique = arrival.clique
+        if not arrival.split:
             clique.key, clique.processes = "0", {rank: rank for rank in range(clique.ranks)}
             network.together(clique, {})
-            self._share(clique, own.rank, own)
+            self._share(clique, arrival.rank, arrival)
             return
-        number, color, key, name = own.split
-        ends = network.together(clique, {"split": number, "color": color, "key": key})
-        members = sorted((end["key"], rank) for rank, end in enumerate(ends) if end["color"] == color)
+        split_index, color, key, name = arrival.split
+        answers = network.together(clique, {"split": split_index, "color": color, "key": key})
+        members = sorted((answer["key"], rank) for rank, answer in enumerate(answers) if answer["color"] == color)
         if color != NO_COLOR:
-            made = Clique(name or f"{clique.name}, split {number}, color {color}", len(members))
-            made.key = f"{clique.key}.{number}.{color}"
-            made.processes = {place: clique.processes[rank] for place, (_, rank) in enumerate(members)}
-            self._share(made, members.index((key, own.rank)), own)
+            created = Clique(name or f"{clique.name}, split {split_index}, color {color}", len(members))
+            created.key = f"{clique.key}.{split_index}.{color}"
+            created.processes = {new_rank: clique.processes[rank] for new_rank, (_, rank) in enumerate(members)}
+            self._share(created, members.index((key, arrival.rank)), arrival)
 
-    def _share(self, clique: Clique, rank: int, own: _Arrival) -> None:
-        """A communicator of this process's rank in a clique with ranks in other processes."""
+    def _share(self, clique: Clique, rank: int, arrival: _Arrival) -> None:
+        """Create the communicator of this process's rank in a clique with ranks in other processes."""
         self._shared.append(clique)
-        clique.devices = {rank: own.device}
-        own.handle.value = self.machine.handle(Communicator(clique, rank, own.device))
+        clique.devices = {rank: arrival.device}
+        arrival.handle.value = self.machine.handle(Communicator(clique, rank, arrival.device))
 
     def _fill(self, clique: Clique, members: Mapping[int, _Arrival]) -> None:
-        clique.devices = {rank: each.device for rank, each in members.items()}
+        clique.devices = {rank: member.device for rank, member in members.items()}
         if len(set(clique.devices.values())) < clique.ranks:
             raise NcclFailed(Result.ncclInvalidUsage, f"{clique.name}: several ranks are using the same GPU")
-        for rank, each in members.items():
-            each.handle.value = self.machine.handle(Communicator(clique, rank, each.device))
+        for rank, member in members.items():
+            member.handle.value = self.machine.handle(Communicator(clique, rank, member.device))
 
     def _issue(self, calls: Sequence[tuple[Communicator, Stream, Call]]) -> None:
-        """A rank's calls of one group, as one operation."""
-        own, stream, _ = calls[0]
-        if any(other is not stream for _, other, _ in calls):
-            raise NcclFailed(Result.ncclInvalidUsage, f"{own.label} is used in several streams of one group")
-        given = [call for _, _, call in calls]
+        """Issue the calls of a rank in one group as one stream operation."""
+        owner, stream, _ = calls[0]
+        if any(call_stream is not stream for _, call_stream, _ in calls):
+            raise NcclFailed(Result.ncclInvalidUsage, f"{owner.label} is used in several streams of one group")
+        owner_calls = [call for _, _, call in calls]
         tell = self._network.tell if self._network else None
-        make = partial(CollectiveWork, self.machine, own, given, tell)
-        self._streams.issue(stream, Operation("collective", given[0].text, make, own))
+        make = partial(CollectiveWork, self.machine, owner, owner_calls, tell)
+        self._streams.issue(stream, Operation("collective", owner_calls[0].text, make, owner))
 
 
-def require_places(call: Call, own: Communicator) -> None:
-    """Raises NcclFailed: source and target overlap, and not as NCCL allows it for in-place operation."""
-    reads, writes = (size(own.rank, own.clique.ranks) for size in (call.source_bytes, call.target_bytes))
-    shift = {"all_gather": reads * own.rank, "reduce_scatter": -writes * own.rank}.get(call.op, 0)
+def require_places(call: Call, owner: Communicator) -> None:
+    """Raise NcclFailed if source and target overlap, except in the positions that NCCL defines for in-place operation."""
+    reads, writes = (size(owner.rank, owner.clique.ranks) for size in (call.source_bytes, call.target_bytes))
+    shift = {"all_gather": reads * owner.rank, "reduce_scatter": -writes * owner.rank}.get(call.op, 0)
     overlap = call.source < call.target + writes and call.target < call.source + reads
     if overlap and call.source != call.target + shift:
-        raise NcclFailed(Result.ncclInvalidArgument, f"{call.text} by {own.label}: source and target overlap")
+        raise NcclFailed(Result.ncclInvalidArgument, f"{call.text} by {owner.label}: source and target overlap")
 
 
 Item = TypeVar("Item")
 
 
-def _by(items: Iterable[Item], key: Callable[[Item], Any]) -> list[list[Item]]:
-    """Items with the same key together, in order."""
-    found: dict[Any, list[Item]] = {}
+def _grouped_by(items: Iterable[Item], key: Callable[[Item], Any]) -> list[list[Item]]:
+    """Group items with the same key, in order of first occurrence."""
+    groups: dict[Any, list[Item]] = {}
     for item in items:
-        found.setdefault(key(item), []).append(item)
-    return list(found.values())
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
 
 
 def _nccl_dtype(number: int) -> str:

@@ -1,7 +1,7 @@
-"""The emulated NCCL between processes: one emulated GPU in each, and what calls of other ranks need comes as messages.
+"""The emulated NCCL between processes with one emulated GPU each, which exchange calls and operands as messages.
 
-Every rank sends what it calls, and what it gives, to all other parties of a meeting when it begins; each of them then does by
-itself what happens in its own memory.
+When a call starts, its rank sends the call and its operand to all other parties of the meeting. Each process then
+updates its own memory.
 """
 
 from __future__ import annotations
@@ -20,43 +20,47 @@ from meshgen.emulator.cuda.timeline import Timeline
 
 
 class Network:
-    """The other processes of a program."""
+    """Connection of the emulated NCCL to the other processes of a program."""
 
     def __init__(self, world: World, timeline: Timeline) -> None:
         self.world, self._timeline = world, timeline
-        self._begin, self._done = time.monotonic(), 0  # of the time in which nothing was done here
+        # start of the current idle period, and the number of work items done by then
+        self._begin, self._done = time.monotonic(), 0
 
     def tell(self, meeting: Meeting, party: Party) -> None:
         """Send the call and operand of a rank of this process to all other parties."""
-        said = json.dumps(asdict(party.call)).encode()
+        encoded_call = json.dumps(asdict(party.call)).encode()
         for rank in {*meeting.parties} - {party.rank}:
             self.world.send(
                 meeting.clique.processes[rank],
                 _message_name(meeting, party.rank),
-                said + b"\n" + party.source.tobytes(),
+                encoded_call + b"\n" + party.source.tobytes(),
             )
 
-    def together(self, clique: Clique, said: dict[str, Any]) -> list[dict[str, Any]]:
-        """All-gather of a value per rank of a clique, when all have reached this call."""
+    def together(self, clique: Clique, value: dict[str, Any]) -> list[dict[str, Any]]:
+        """Gather a value from each rank of a clique, which all must make this call."""
         members = [clique.processes[rank] for rank in range(clique.ranks)]
         with self.world.doing(lambda: f"the making of {clique.name}"):
-            found = self.world.all_gather(f"nccl/{clique.key}", json.dumps(said).encode(), members)
-        return [json.loads(bytes(each)) for each in found]
+            gathered = self.world.all_gather(f"nccl/{clique.key}", json.dumps(value).encode(), members)
+        return [json.loads(bytes(content)) for content in gathered]
 
     def listen(self, cliques: Iterable[Clique]) -> None:
-        """Let calls of other ranks come, while nothing can be done here. Raises RuntimeFailure MG0609."""
+        """Receive calls of other ranks while no local work can run.
+
+        Raises RuntimeFailure MG0609 if they do not arrive in time.
+        """
         meetings = [meeting for clique in cliques for meeting in clique.meetings.values() if clique.processes]
-        come = [meeting for meeting in meetings if self._has_come(meeting)]
-        if come:
+        progressed = [meeting for meeting in meetings if self._receive_calls(meeting)]
+        if progressed:
             return
         if self._timeline.done != self._done:
             self._begin, self._done = time.monotonic(), self._timeline.done
-        missing = {each.clique.processes[rank] for each in meetings if each.here for rank in each.missing()}
+        missing = {blocked.clique.processes[rank] for blocked in meetings if blocked.here for rank in blocked.missing()}
         self.world.wait(missing, self._begin)
 
-    def _has_come(self, meeting: Meeting) -> bool:
-        """Whether a rank of another process has come to a meeting."""
-        found = False
+    def _receive_calls(self, meeting: Meeting) -> bool:
+        """Whether a rank of another process has newly arrived at the meeting."""
+        has_arrived = False
         for rank in meeting.missing():
             process = meeting.clique.processes[rank]
             if (
@@ -64,13 +68,13 @@ class Network:
                 or (content := self.world.take(process, _message_name(meeting, rank))) is None
             ):
                 continue
-            said, _, given = bytes(content).partition(b"\n")
-            call = Call(**json.loads(said))
-            meeting.join(Party(rank, call, np.frombuffer(given, numbers_of(call.dtype))), self._timeline)
-            found = True
-        return found
+            encoded_call, _, operand = bytes(content).partition(b"\n")
+            call = Call(**json.loads(encoded_call))
+            meeting.join(Party(rank, call, np.frombuffer(operand, numbers_of(call.dtype))), self._timeline)
+            has_arrived = True
+        return has_arrived
 
 
 def _message_name(meeting: Meeting, rank: int) -> str:
-    """Of the message in which a rank says what it calls in a meeting."""
+    """Return the name of the message with the call of `rank` in a meeting."""
     return f"nccl/{meeting.clique.key}/{'/'.join(map(str, meeting.key))}/{rank}"

@@ -1,4 +1,4 @@
-"""The emulated driver's streams and events."""
+"""Streams and events of the emulated driver."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from meshgen.emulator.cuda.types import CallFailed, CUevent_flags, CUresult, CUs
 
 @dataclass(eq=False)
 class Stream:
-    """A queue of work of one device.
+    """A queue of work on one device.
 
     Attributes:
-        is_blocking: whether it and the device's legacy stream wait for each other.
-        tail: the last piece of work in it.
-        capture: the capture that notes what it is given; None: it is done.
+        is_blocking: whether the stream and the legacy stream of the device wait for each other.
+        tail: the last work in the stream.
+        capture: the capture that records the operations of the stream; None if they are executed.
     """
 
     handle: int
@@ -29,10 +29,10 @@ class Stream:
 
 @dataclass(eq=False)
 class Event:
-    """A mark in a stream: work before it, or in a capture the nodes before it.
+    """A point in a stream, after the work before it, or in a capture after nodes.
 
     Attributes:
-        work: None: it was never recorded, or last in a capture.
+        work: None if the event was never recorded, or was last recorded in a capture.
     """
 
     device: int
@@ -43,7 +43,7 @@ class Event:
 
 
 class Streams:
-    """All streams of a machine, and how operations get into them."""
+    """All streams of a machine; issues operations to them."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -51,35 +51,44 @@ class Streams:
         self.all: dict[int, Stream] = {}
 
     def find(self, handle: int) -> Stream:
-        """The stream of a handle; 0 is the legacy stream of the current device. Raises CallFailed."""
+        """Return the stream of a handle; 0 is the legacy stream of the current device.
+
+        Raises CallFailed for an unknown handle.
+        """
         if int(handle):
             return self._machine.find(handle, Stream)
         return self.legacy(self._machine.device)
 
     def legacy(self, device: int) -> Stream:
-        """The default stream of a device, which waits for its blocking streams, and they for it."""
+        """Return the default stream of a device.
+
+        It waits for the blocking streams of the device, and they wait for it.
+        """
         if device not in self._legacy:
             self._legacy[device] = Stream(0, device, is_blocking=True)
         return self._legacy[device]
 
     def issue(self, stream: Stream, operation: Operation) -> None:
-        """Put an operation into a stream, or into the capture that it takes part in. Raises CallFailed."""
+        """Append an operation to a stream, or to its capture. Raises CallFailed if the capture is invalid."""
         if stream.capture:
             stream.capture.add(stream.handle, operation)
         else:
             self.append(stream, operation.make())
 
     def append(self, stream: Stream, work: Work, *after: Work) -> Work:
-        """Put work into a stream that is not captured; it comes after other work as well."""
+        """Append work to a stream that is not captured. The work also depends on `after`."""
         stream.tail = self._machine.timeline.issue(work, [*after, *self.before_next(stream)])
         return stream.tail
 
     def before_next(self, stream: Stream) -> list[Work]:
-        """The dependencies of the stream's next work. Raises CallFailed if a capture is among them."""
+        """Return the dependencies of the next work in a stream.
+
+        Raises CallFailed if one of their streams is captured.
+        """
         peers = self._legacy_peers(stream)
         for peer in peers:
             if peer.capture:
-                raise peer.capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+                raise peer.capture.invalidate(CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
         return [peer.tail for peer in (stream, *peers) if peer.tail]
 
     def _legacy_peers(self, stream: Stream) -> list[Stream]:
@@ -91,7 +100,7 @@ class Streams:
 
 
 class StreamFunctions(Functions):
-    """`cuStream*` (capture is in `graphs.py`) and `cuEvent*`."""
+    """The functions `cuStream*`, except for capture (see `graphs.py`), and `cuEvent*`."""
 
     streams: Streams
 
@@ -108,17 +117,17 @@ class StreamFunctions(Functions):
 
     @call()
     def cuStreamDestroy(self, hStream: int) -> None:
-        """Work in it is still done."""
+        """Destroy the handle of a stream. Its pending work is still executed."""
         stream = self.machine.find(hStream, Stream)
         if stream.capture:
-            raise stream.capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+            raise stream.capture.invalidate(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
         del self.machine.objects[stream.handle], self.streams.all[stream.handle]
 
     @call()
     def cuStreamSynchronize(self, hStream: int) -> None:
         stream = self._idle_stream(hStream)
         self.machine.refuse_in_capture()
-        self.machine.wait(self.streams.append(stream, Work("a synchronisation")))
+        self.machine.wait(self.streams.append(stream, Work("a synchronization")))
 
     @call()
     def cuStreamQuery(self, hStream: int) -> None:
@@ -131,19 +140,19 @@ class StreamFunctions(Functions):
     def cuCtxSynchronize(self) -> None:
         device = self.machine.device
         for capture in self.machine.captures:
-            raise capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+            raise capture.invalidate(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
         for stream in (self.streams.legacy(device), *self.streams.all.values()):
             if stream.device == device:
-                self.machine.wait(self.streams.append(stream, Work("a synchronisation")))
+                self.machine.wait(self.streams.append(stream, Work("a synchronization")))
 
     @call()
     def cuStreamWaitEvent(self, hStream: int, hEvent: int, Flags: int) -> None:
-        """A stream that waits for an event of a capture takes part in it."""
+        """Make a stream wait for an event. If the event was recorded in a capture, the stream joins the capture."""
         stream, event = self.streams.find(hStream), self.machine.find(hEvent, Event)
         if event.capture:
             self._wait_in_capture(stream, event, event.capture)
         elif stream.capture and event.work:
-            raise stream.capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
+            raise stream.capture.invalidate(CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
         elif event.work:  # waiting for an event that was never recorded has no effect, as on a GPU
             self.streams.append(stream, Work("a wait for an event"), event.work)
 
@@ -152,9 +161,9 @@ class StreamFunctions(Functions):
             raise CallFailed(CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
         capture.require_valid()
         if stream.capture not in (None, capture):
-            raise capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_MERGE)
+            raise capture.invalidate(CUresult.CUDA_ERROR_STREAM_CAPTURE_MERGE)
         if not stream.handle:
-            raise capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+            raise capture.invalidate(CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
         capture.join(stream.handle, event.nodes)
         stream.capture = capture
 
@@ -191,7 +200,7 @@ class StreamFunctions(Functions):
 
     @call(outputs=1)
     def cuEventElapsedTime(self, hStart: int, hEnd: int) -> float:
-        """Emulated work takes no time: always 0 ms."""
+        """Return 0 ms: emulated work takes no time."""
         for handle in (hStart, hEnd):
             event = self._event_outside_capture(handle)
             if not event.is_timed or not event.work:
@@ -210,10 +219,10 @@ class StreamFunctions(Functions):
         return CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
 
     def _idle_stream(self, handle: int) -> Stream:
-        """A stream that the host may wait for. Raises CallFailed: it is captured."""
+        """Return a stream that the host may wait for. Raises CallFailed if the stream is captured."""
         stream = self.streams.find(handle)
         if stream.capture:
-            raise stream.capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+            raise stream.capture.invalidate(CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
         return stream
 
     def _event_outside_capture(self, handle: int) -> Event:

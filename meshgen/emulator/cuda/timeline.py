@@ -1,10 +1,10 @@
-"""Work that devices still have to do, and the order in which they do it: any that streams, events and graphs allow.
+"""Pending work of the devices, executed in a random order that streams, events and graphs allow.
 
-Nothing runs when it is issued. Where the host waits, pending work runs in a random order (seeded) in which everything
-comes after what it depends on. An order that a GPU would show once in a million steps is as likely here as any other.
+Nothing runs when it is issued. While the host waits, pending work runs in a seeded random order in which all work
+follows its dependencies. An order that a GPU would show once in a million steps is as likely here as any other.
 
-The same dependencies say what happens before what: each work knows, as a set of bits, all that is certain to be over
-when it begins. `history.py` compares accesses to memory with it.
+The dependencies also define happens-before: each work item has a bit set of all work that precedes it in any order.
+`history.py` uses it to detect races.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from meshgen.emulator.faults import DeviceFault
 
 
 class Work:
-    """One thing that a device does: a kernel, a copy, a mark without effect.
+    """An operation of a device: a kernel, a copy, or a marker without effect.
 
     Attributes:
-        label: what messages call it.
-        before: bits of the numbers of all work that is over when this begins.
+        label: name in messages.
+        before: bit set of the numbers of all work that is done before this work starts.
     """
 
     def __init__(self, label: str, run: Callable[[Work], None] | None = None) -> None:
@@ -29,13 +29,13 @@ class Work:
         self.missing, self.followers, self.done = 0, list[Work](), False
 
     def advance(self) -> bool:
-        """Do it, as far as it can be done now; False where it waits for something that will `wake` it."""
+        """Run the work as far as possible. Returns False if it waits for an event that will call `wake`."""
         if self._run:
             self._run(self)
         return True
 
     def waits_for(self) -> str:
-        """A description of what it waits for after its dependencies are done; empty for work that never waits."""
+        """Return a description of the event for which the work waits after its dependencies, or "" if it never waits."""
         return ""
 
 
@@ -43,8 +43,8 @@ class Timeline:
     """All pending work of a machine.
 
     Attributes:
-        listen: lets other processes make something possible while nothing can run here; None: there are none.
-        done: how many pieces of work are done.
+        listen: receives messages of other processes while nothing can run here; None if there are no other processes.
+        done: number of work items done.
     """
 
     def __init__(self, seed: int) -> None:
@@ -58,35 +58,36 @@ class Timeline:
         self.done = 0
 
     def issue(self, work: Work, after: Iterable[Work]) -> Work:
-        """Queue work after its dependencies, and after all work that the host has waited for."""
+        """Queue work that depends on `after` and on all work that the host has waited for."""
         self._start_epoch()
         work.number, work.epoch, work.before = self._count, self._epoch, self._seen
         self._count += 1
         self._pending += 1
-        for other in after:
-            work.before |= self._bits(other)
-            if not other.done:
+        for dependency in after:
+            work.before |= self._bits(dependency)
+            if not dependency.done:
                 work.missing += 1
-                other.followers.append(work)
+                dependency.followers.append(work)
         if not work.missing:
             self._ready.append(work)
         return work
 
     def wake(self, work: Work) -> None:
-        """Record that the awaited event has happened."""
+        """Make waiting work ready because the event it waits for has happened."""
         self._waiting.pop(work, None)
         self._ready.append(work)
 
     def wake_waiting(self, choose: Callable[[Work], bool]) -> None:
-        """Let waiting work try again."""
-        for work in [each for each in self._waiting if choose(each)]:
+        """Make the waiting work ready that satisfies `choose`."""
+        for work in [waiting for waiting in self._waiting if choose(waiting)]:
             self.wake(work)
 
     def wait(self, work: Work | None) -> None:
-        """Run pending work until this is done: the host waits for it.
+        """Run pending work until `work` is done, as the host waits for it.
 
         Raises:
-            DeviceFault: work failed, or nothing can run any more (a deadlock), with what waits for what.
+            DeviceFault: work failed, or no pending work can run (deadlock). The message says what each work item waits
+                for.
         """
         if work is None:
             return
@@ -95,7 +96,10 @@ class Timeline:
         self._seen |= self._bits(work)
 
     def poll(self, work: Work | None) -> bool:
-        """Let a random amount of work run; whether this one is done then, which the host knows from now on."""
+        """Run a random amount of pending work and return whether `work` is done.
+
+        If so, later work is ordered after it.
+        """
         if work is None:
             return True
         for _ in range(self._random.randrange(4)):
@@ -109,7 +113,7 @@ class Timeline:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether nothing that is pending can run."""
+        """Whether no pending work can run."""
         return not self._ready and self.listen is None
 
     def _step(self) -> None:
@@ -118,8 +122,8 @@ class Timeline:
                 raise DeviceFault("deadlock", self._stuck())
             self.listen()
             return
-        place = self._random.randrange(len(self._ready))
-        self._ready[place], self._ready[-1] = self._ready[-1], self._ready[place]
+        index = self._random.randrange(len(self._ready))
+        self._ready[index], self._ready[-1] = self._ready[-1], self._ready[index]
         work = self._ready.pop()
         if not work.advance():
             if work not in self._ready:
@@ -139,12 +143,15 @@ class Timeline:
         return f"{'; '.join(reasons[:8])}{more} ({self._pending} operations are pending)"
 
     def _bits(self, work: Work) -> int:
-        """Of a work and all before it; what is of an earlier epoch is before everything."""
+        """Return the bit set of `work` and everything before it.
+
+        Work of earlier epochs precedes all other work and has no bits.
+        """
         return work.before | 1 << work.number if work.epoch == self._epoch else 0
 
     def _start_epoch(self) -> None:
-        """Where the host has waited for all there is, everything later comes after it: numbers begin again."""
+        """Start a new epoch if the host has waited for all work: later work follows it and is numbered from 0."""
         if self._count and self._seen == (1 << self._count) - 1:
             self._count, self._seen, self._epoch = 0, 0, self._epoch + 1
-            for forget in self.on_epoch:
-                forget()
+            for callback in self.on_epoch:
+                callback()

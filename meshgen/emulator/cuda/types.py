@@ -138,7 +138,7 @@ class CUgraphExecUpdateResultInfo:
 
 @dataclass
 class CUDA_MEMCPY3D:
-    """A box of bytes: `Depth` slices of `Height` rows of `WidthInBytes`; pitches in bytes, heights in rows."""
+    """A 3D copy of `Depth` slices of `Height` rows of `WidthInBytes` bytes. Pitches are in bytes, heights in rows."""
 
     srcXInBytes: int = 0
     srcY: int = 0
@@ -162,14 +162,14 @@ class CUDA_MEMCPY3D:
 
 
 class CallFailed(Exception):
-    """A call of the driver that is refused: its result code."""
+    """Raised for a refused driver call, with its result code."""
 
     def __init__(self, result: CUresult) -> None:
         super().__init__(f"{result.name}: {ERROR_TEXTS[result]}")
         self.result = result
 
 
-FAULT_RESULTS = {  # what calls return after a fault, as far as CUDA has a number for it
+FAULT_RESULTS = {  # fault kind -> result code of later calls; other kinds have no specific code in CUDA
     "address": CUresult.CUDA_ERROR_ILLEGAL_ADDRESS,
     "alignment": CUresult.CUDA_ERROR_MISALIGNED_ADDRESS,
     "deadlock": CUresult.CUDA_ERROR_LAUNCH_TIMEOUT,
@@ -177,5 +177,5 @@ FAULT_RESULTS = {  # what calls return after a fault, as far as CUDA has a numbe
 
 
 def result_of_fault(kind: str) -> CUresult:
-    """The result code of calls after a fault of this kind."""
+    """Return the result code of driver calls after a fault of the given kind."""
     return FAULT_RESULTS.get(kind, CUresult.CUDA_ERROR_LAUNCH_FAILED)

@@ -1,4 +1,4 @@
-"""The vocabulary of the generated programs: one function per kind of op, which appends to the graph where it can."""
+"""The ops of random programs: one function per kind of op, which appends the op to the graph if a value fits."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Regions that are grown like programs: any op, nested regions too."""
+"""Random regions, which grow like programs: from any op, including ops with regions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.testing.generators.writer import Writer
 
-DEEPEST = 2  # regions in regions
+DEEPEST = 2  # maximum nesting depth of regions. Chosen: programs stay small
 
 
 @dataclass
 class Body(Writer):
-    """A region under construction, which sees the values around it. What it would take as an argument is a constant."""
+    """A region under construction, which can use the values around it. Instead of new inputs it gets constants."""
 
     depth: int = 1
 
@@ -26,19 +26,24 @@ def depth_of(writer: Writer) -> int:
 
 
 def grown(writer: Writer, graph: Graph, result: Value, captured: Sequence[Value] = ()) -> tuple[Value, bool]:
-    """A value of the type of `result` that a few random ops make of it, and whether it is exact.
+    """Append a few random ops to a region.
 
-    The region's inputs are not taken for exact: a loop may bring rounded ones. Values from around it (`captured`:
-    some of them) are as exact as they are there.
+    The inputs of the region count as inexact, because a loop may carry rounded values. The values of `captured`, some
+    of the values around the region, are as exact as they are there.
+
+    Returns:
+        A value of the type of `result`, which may be `result`, and whether it is exact.
     """
     exact = {*writer.exact}
-    seen = [*captured, *graph.inputs]
-    known = [value for value in seen if value in exact]
-    body = Body(writer.rng, writer.mesh, writer.ops, graph, seen, known, writer.variety, depth_of(writer) + 1)
+    visible = [*captured, *graph.inputs]
+    exact_visible = [value for value in visible if value in exact]
+    body = Body(
+        writer.rng, writer.mesh, writer.ops, graph, visible, exact_visible, writer.variety, depth_of(writer) + 1
+    )
     if result not in body.values:
         body.values.append(result)
-    kind, count = result.type, len(graph.nodes) + writer.integer(1, 5)
+    type_, count = result.type, len(graph.nodes) + writer.integer(1, 5)
     while len(graph.nodes) < count:
         writer.one_of(writer.ops)(body)
-    made = [v for node in graph.nodes for v in node.results if v.type == kind]
-    return (made[-1], made[-1] in body.exact) if made else (result, result in body.exact)
+    created = [v for node in graph.nodes for v in node.results if v.type == type_]
+    return (created[-1], created[-1] in body.exact) if created else (result, result in body.exact)

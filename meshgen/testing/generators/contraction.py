@@ -1,4 +1,4 @@
-"""Reductions and products."""
+"""Reductions and contractions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reduce(writer: Writer) -> None:
 
 
 def normalize(writer: Writer) -> None:
-    """`x / sum(|x|)` along one dim."""
+    """Append `x / sum(|x|)` along one dim."""
     if value := writer.pick(writer.reals(rank=1), empty=True):
         dim, init = writer.integer(0, value.type.rank), writer.scalar(1, value.type.dtype)
         total = writer.add(
@@ -39,17 +39,17 @@ def normalize(writer: Writer) -> None:
         writer.add("divide", [value, writer.add("broadcast_in_dim", [total], value.type, {"dims": dims})])
 
 
-def greatest(writer: Writer) -> None:
-    """argmax along one dim: the value and its index, the first of equal ones."""
+def argmax(writer: Writer) -> None:
+    """Append an argmax along one dim: the value and its index, the first of equal ones."""
     if value := writer.pick(writer.numbers(rank=1), exact=True, empty=True):
         dim = writer.integer(0, value.type.rank)
-        places = writer.add("iota", [], TensorType(value.type.shape, "i32"), {"dim": dim})
+        indices = writer.add("iota", [], TensorType(value.type.shape, "i32"), {"dim": dim})
         inits = [writer.scalar(lowest(value.type.dtype), value.type.dtype), writer.scalar(1000, "i32")]
-        body = _first_of_greatest(value.type.dtype)
-        writer.add("reduce_region", [value, places, *inits], None, {"dims": (dim,)}, regions=(body,))
+        body = _argmax_body(value.type.dtype)
+        writer.add("reduce_region", [value, indices, *inits], None, {"dims": (dim,)}, regions=(body,))
 
 
-def _first_of_greatest(dtype: str) -> Graph:
+def _argmax_body(dtype: str) -> Graph:
     kinds = [TensorType((), dtype), TensorType((), "i32")] * 2
     body = Graph("greatest", [Value(kind, name) for kind, name in zip(kinds, "aibj", strict=True)])
     a, i, b, j = body.inputs
@@ -65,36 +65,36 @@ def _first_of_greatest(dtype: str) -> Graph:
 
 
 def dot(writer: Writer) -> None:
-    """Contracts one or two dims with a new operand that has up to one batch dim and a free dim, in any order."""
+    """Append a contraction of one or two dims with a new operand, which may have a batch dim and a free dim."""
     if value := writer.pick(has_type(*NUMBERS, *writer.variety.more, rank=1), empty=True):
         sizes = value.type.sizes
         dims = writer.order(len(sizes))
         depth = 2 if len(dims) > 1 and writer.chance(0.2) else 1
         contracted, batch = dims[:depth], dims[depth : depth + 1] if writer.chance(0.4) else []
         columns = writer.shape(1) if writer.chance(0.8) else ()
-        tied = [*batch, *contracted]
-        shape = [*(sizes[d] for d in tied), *columns]
+        shared_dims = [*batch, *contracted]
+        shape = [*(sizes[d] for d in shared_dims), *columns]
         order = writer.order(len(shape))
-        free = [sizes[d] for d in range(len(sizes)) if d not in tied]
+        free = [sizes[d] for d in range(len(sizes)) if d not in shared_dims]
         if math.prod([*(sizes[d] for d in batch), *free, *columns]) > MAX_ELEMENTS or math.prod(shape) > MAX_ELEMENTS:
             return
-        other = writer.new_input(value.type.with_shape(shape[d] for d in order))
-        places = tuple(order.index(number) for number in range(len(tied)))
+        right = writer.new_input(value.type.with_shape(shape[d] for d in order))
+        positions = tuple(order.index(index) for index in range(len(shared_dims)))
         attrs = {
-            "lhs_batch": tuple(batch), "rhs_batch": places[: len(batch)], "lhs_contract": tuple(contracted),
-            "rhs_contract": places[len(batch) :], "precision": ("DEFAULT", "DEFAULT"),
+            "lhs_batch": tuple(batch), "rhs_batch": positions[: len(batch)], "lhs_contract": tuple(contracted),
+            "rhs_contract": positions[len(batch) :], "precision": ("DEFAULT", "DEFAULT"),
         }  # fmt: skip
         if writer.chance(0.7):
-            writer.add("dot_general", [value, other], None, attrs, rounds=rounded(value))
+            writer.add("dot_general", [value, right], None, attrs, rounds=rounded(value))
             return
-        turned = {
+        swapped = {
             key.replace("lhs", "other").replace("rhs", "lhs").replace("other", "rhs"): v for key, v in attrs.items()
         }
-        writer.add("dot_general", [other, value], None, turned, rounds=rounded(value))
+        writer.add("dot_general", [right, value], None, swapped, rounds=rounded(value))
 
 
 def square(writer: Writer) -> None:
-    """A matrix times itself: one value, used in two ways."""
+    """Append a product of a matrix with itself, so that one value has two different uses."""
     if value := writer.pick(lambda v: v.type.dtype in ("f32", "i32") and v.type.rank == 2):
         dim = writer.integer(0, 2)
         attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (dim,), "rhs_contract": (dim,),
@@ -103,7 +103,10 @@ def square(writer: Writer) -> None:
 
 
 def ragged(writer: Writer) -> None:
-    """Groups of rows at positions that are data, contracted or by the matrices of their groups; or a product of these with others."""
+    """Append a ragged dot, where groups of rows begin at positions that are data.
+
+    Groups either contract over their rows or are multiplied by a matrix each. A second ragged dot may follow.
+    """
     if value := writer.pick(has_type(*NUMBERS, rank=2, most=2), empty=True):
         (rows, width), (groups, columns) = value.type.sizes, writer.shape(2)
         if groups * max(width, rows) * columns > MAX_ELEMENTS:
@@ -121,7 +124,7 @@ def ragged(writer: Writer) -> None:
 
 
 def _consecutive(writer: Writer, groups: int) -> list[Value]:
-    """Where groups start and end, each after the one before; some end after the last row."""
+    """Return starts and ends of consecutive groups; some end after the last row."""
     kind, square = TensorType((groups,), "i32"), TensorType((groups, groups), "i32")
     sizes = writer.new_input(kind)
     upper = writer.add("constant", [], square, {"value": np.triu(np.ones((groups, groups), np.int32))})
@@ -131,10 +134,10 @@ def _consecutive(writer: Writer, groups: int) -> list[Value]:
 
 
 def _anywhere(writer: Writer, groups: int) -> list[Value]:
-    """Bounds of groups of which some are empty, some have rows in common, and some begin before the first row or end after the last."""
+    """Return starts and ends of groups, some of which are empty, overlap, or reach beyond the first or last row."""
     kind = TensorType((groups,), "i32")
     starts = writer.add("subtract", [writer.new_input(kind), writer.constant(kind)])
     return [starts, writer.add("add", [starts, writer.new_input(kind)])]
 
 
-OPS = (reduce, reduce, reduce, normalize, greatest, dot, dot, dot, square)
+OPS = (reduce, reduce, reduce, normalize, argmax, dot, dot, dot, square)

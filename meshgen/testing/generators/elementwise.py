@@ -1,6 +1,6 @@
-"""Element-wise ops, each inside its domain: what their records say is enough to make them.
+"""Element-wise ops with operands inside their domains, generated from the op records.
 
-Ops with attributes or operands of several types are made by functions of their own.
+Ops with attributes or with operands of several types have their own functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIRECTIONS = ("GT", "LE", "NE", "EQ", "GE", "LT")
 
 @cache
 def takes(op: str, dtype: str) -> bool:
-    """Whether a plain op takes operands of an element type."""
+    """Whether a plain op supports operands of an element type."""
     try:
         return infer_types(op, {}, [TensorType((), dtype)] * len(RECORDS[op].domains)) is not None
     except ProgramError:
@@ -33,30 +33,33 @@ def takes(op: str, dtype: str) -> bool:
 
 @cache
 def smooth(dtype: str, operands: int) -> tuple[str, ...]:
-    """Plain ops that take any numbers of an element type, without poles or jumps."""
-    rough = {Trait.POLES, Trait.JUMPS}
-    named = [op for op in _PLAIN if op.domains == (Domain.ANY,) * operands and not op.traits & rough]
-    return tuple(op.name for op in named if takes(op.name, dtype))
+    """Return the plain ops without poles or discontinuities that accept any number of an element type."""
+    excluded = {Trait.POLES, Trait.JUMPS}
+    candidates = [op for op in _PLAIN if op.domains == (Domain.ANY,) * operands and not op.traits & excluded]
+    return tuple(op.name for op in candidates if takes(op.name, dtype))
 
 
 def _add(writer: Writer, op: Op) -> None:
-    """One of the plain ops, of a value that it takes. Functions of complex numbers are cut along lines, where they jump."""
+    """Append a plain op on a value of a supported type.
+
+    Complex values are excluded: functions have branch cuts there.
+    """
     exact = Trait.JUMPS in op.traits
 
     def fits(value: Value) -> bool:
         return takes(op.name, value.type.dtype) and not is_complex(value.type.dtype)
 
     if value := writer.pick(fits, exact=exact, empty=True):
-        read = sum(domain is not Domain.COUNT for domain in op.domains)
-        values = [value, *(writer.partner(value, exact=exact) for _ in range(read - 1))]
-        given = iter(values if writer.chance(0.5) else values[::-1])
+        operand_count = sum(domain is not Domain.COUNT for domain in op.domains)
+        values = [value, *(writer.partner(value, exact=exact) for _ in range(operand_count - 1))]
+        remaining = iter(values if writer.chance(0.5) else values[::-1])
         counts = (domain is Domain.COUNT for domain in op.domains)
-        operands = [writer.constant(value.type) if is_count else next(given) for is_count in counts]
+        operands = [writer.constant(value.type) if is_count else next(remaining) for is_count in counts]
         writer.add(op.name, [_in_domain(writer, *pair) for pair in zip(operands, op.domains, strict=True)])
 
 
 def _in_domain(writer: Writer, value: Value, domain: Domain) -> Value:
-    """An operand in a domain, made of a value; counts are in theirs."""
+    """Return an operand in `domain` that is computed from `value`. Counts are in their domain already."""
     match domain:
         case Domain.ANY | Domain.COUNT:
             return value
@@ -74,8 +77,8 @@ def function(writer: Writer) -> None:
     _add(writer, writer.one_of(_FUNCTIONS))
 
 
-def of_sums(writer: Writer) -> None:
-    """An op that may take partial sums as they are."""
+def linear(writer: Writer) -> None:
+    """Append an op that may be able to use partial sums."""
     _add(writer, writer.one_of(_OF_SUMS))
 
 
@@ -84,13 +87,13 @@ def other(writer: Writer) -> None:
 
 
 def precision(writer: Writer) -> None:
-    """The nearest number of a narrower type."""
+    """Append a `reduce_precision`: rounding to a narrower float type."""
     if value := writer.pick(has_type("f32"), exact=True, empty=True):
         writer.add("reduce_precision", [value], None, {"exponent_bits": 6, "mantissa_bits": writer.integer(2, 12)})
 
 
 def select(writer: Writer) -> None:
-    """By a mask of the same shape, or one for all elements."""
+    """Append a select by a mask of the same shape or by a scalar mask."""
     if value := writer.pick(writer.numbers(), exact=True, empty=True):
         if writer.chance(0.2):
             mask = writer.new_input(TensorType((), "i1"))
@@ -102,7 +105,7 @@ def select(writer: Writer) -> None:
 
 def clamp(writer: Writer) -> None:
     if value := writer.pick(writer.reals(), empty=True):
-        low, high = (writer.scalar(end, value.type.dtype) for end in (-0.75, 0.75))
+        low, high = (writer.scalar(bound, value.type.dtype) for bound in (-0.75, 0.75))
         writer.add(
             "clamp", [low, value, high if writer.chance(0.5) or not value.type.rank else _upper_bound(writer, value)]
         )
@@ -123,13 +126,13 @@ def convert_down(writer: Writer) -> None:
 
 
 def convert_integer(writer: Writer) -> None:
-    """To a wider or a narrower integer, whose bits are cut off."""
+    """Append a conversion to a wider or narrower integer type, which drops high bits."""
     if value := writer.pick(has_type("i1", *INTEGERS), empty=True):
         writer.add("convert", [value], TensorType(value.type.shape, writer.one_of(INTEGERS)))
 
 
 def bits(writer: Writer) -> None:
-    """The bits of an input: as one integer each, or as four."""
+    """Append a bitcast of an input: to one integer, or to four."""
     if value := writer.pick(lambda v: v in writer.graph.inputs and v.type.dtype in ("f32", "i32") and v.type.rank < 4):
         if value.type.dtype == "f32":
             writer.add("bitcast_convert", [value], TensorType(value.type.shape, "i32"))
@@ -140,13 +143,13 @@ def bits(writer: Writer) -> None:
 
 def count(writer: Writer) -> None:
     if value := writer.pick(writer.numbers(rank=1), empty=True):
-        counted = writer.add("iota", [], value.type, {"dim": writer.integer(0, value.type.rank)})
-        writer.add("add", [value, counted])
+        indices = writer.add("iota", [], value.type, {"dim": writer.integer(0, value.type.rank)})
+        writer.add("add", [value, indices])
 
 
 OPS = (
     *[function] * 8,
-    *[of_sums] * 5,
+    *[linear] * 5,
     *[other] * 4,
     precision,
     select,

@@ -1,4 +1,4 @@
-"""Complex numbers, Fourier transforms and matrix factorisations."""
+"""Complex numbers, Fourier transforms and matrix factorizations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def of_complex(writer: Writer) -> None:
 
 
 def _use(writer: Writer, value: Value) -> None:
-    """Its parts, sums, products and functions without poles."""
+    """Append a user of a complex value: its parts, sums, products, or functions without poles."""
     if writer.chance(0.35):
         op = writer.one_of(smooth(value.type.dtype, 2))
         writer.add(op, [value, writer.partner(value)], rounds=op == "multiply")
@@ -33,7 +33,7 @@ def _use(writer: Writer, value: Value) -> None:
 
 
 def transform(writer: Writer) -> None:
-    """A Fourier transform of the last one or two dims, there or back."""
+    """Append a forward or inverse Fourier transform of the last one or two dims."""
     if value := writer.pick(
         has_type("f32", _COMPLEX, *(["f64"] if writer.variety.more else []), *writer.variety.more, rank=1)
     ):
@@ -48,7 +48,7 @@ def transform(writer: Writer) -> None:
 
 
 def _matrix(writer: Writer, shape: tuple[int, ...], dtype: str) -> Value:
-    """Symmetric matrices with a large diagonal: positive definite."""
+    """Return constant symmetric matrices with a dominant diagonal, which are positive definite."""
     size = shape[-1]
     small = writer.rng.uniform(-1, 1, shape)
     array = (small + np.swapaxes(small, -1, -2)) / 2 + (size + 1) * np.eye(size)
@@ -59,7 +59,7 @@ _ROUTINES = (("getrf", ""), ("geqrf", ""), ("syevd", "mode=V uplo=L"), ("gesdd",
 
 
 def factorise(writer: Writer) -> None:
-    """Factors of a matrix for each row of some value; each matrix gets the same ones wherever it is."""
+    """Append a factorization of constant matrices. Equal matrices have equal factors on all devices."""
     size, batch = writer.integer(1, 7), writer.shape(writer.integer(0, 2))
     matrix = _matrix(writer, (*batch, size, size), "f32")
     if writer.chance(0.5):
@@ -70,7 +70,7 @@ def factorise(writer: Writer) -> None:
 
 
 def solve(writer: Writer) -> None:
-    """A triangular system, from the left or the right."""
+    """Append a triangular system, solved from the left or the right."""
     if value := writer.pick(has_type("f32", rank=2, most=3)):
         left = writer.chance(0.5)
         size = value.type.sizes[-2 if left else -1]

@@ -1,4 +1,4 @@
-"""Ops at run-time places: gather, scatter, windows that move. Places may lie past the end."""
+"""Ops with run-time indices: gather, scatter, dynamic slices. Indices may be out of bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _is_small(value: Value) -> bool:
 
 
 def look_up(writer: Writer) -> None:
-    """An embedding look-up along one dim, by a vector or a matrix of indices."""
+    """Append an embedding lookup along one dim, by a vector or a matrix of indices."""
     if value := writer.pick(lambda v: 0 < v.type.rank < 4 and _is_small(v)):
         dim, sizes = writer.integer(0, value.type.rank), value.type.sizes
         counts = (
@@ -23,47 +23,47 @@ def look_up(writer: Writer) -> None:
         )
         if writer.variety.empty and writer.chance(0.1):
             counts = (0, *counts[1:])
-        places = writer.new_input(TensorType((*counts, 1), "i32"))
+        indices = writer.new_input(TensorType((*counts, 1), "i32"))
         attrs = {
             "offset_dims": tuple(range(len(counts), len(counts) + value.type.rank - 1)), "collapsed_slice_dims": (dim,),
             "operand_batching_dims": (), "start_indices_batching_dims": (), "start_index_map": (dim,),
             "index_vector_dim": len(counts), "slice_sizes": changed(sizes, dim, 1), "indices_are_sorted": False,
         }  # fmt: skip
-        writer.add("gather", [value, places], None, attrs)
+        writer.add("gather", [value, indices], None, attrs)
 
 
 def look_up_in_rows(writer: Writer) -> None:
-    """For each row its own places (`take_along_axis`): a batching dim."""
+    """Append a gather with separate indices per row (`take_along_axis`), which has a batching dim."""
     if value := writer.pick(lambda v: v.type.rank == 2):
         rows, _ = value.type.sizes
-        places = writer.new_input(TensorType((rows, writer.integer(1, 6), 1), "i32"))
+        indices = writer.new_input(TensorType((rows, writer.integer(1, 6), 1), "i32"))
         attrs = {
             "offset_dims": (), "collapsed_slice_dims": (1,), "operand_batching_dims": (0,),
             "start_indices_batching_dims": (0,), "start_index_map": (1,), "index_vector_dim": 2, "slice_sizes": (1, 1),
             "indices_are_sorted": False,
         }  # fmt: skip
-        writer.add("gather", [value, places], None, attrs)
+        writer.add("gather", [value, indices], None, attrs)
 
 
 def look_up_windows(writer: Writer) -> None:
-    """Windows of one dim at places that are given by pairs of indices."""
+    """Append a gather of windows of one dim at positions given by pairs of indices."""
     if value := writer.pick(lambda v: v.type.rank == 2 and _is_small(v)):
         width = writer.integer(1, value.type.sizes[1] + 1)
-        places = writer.new_input(TensorType((2, writer.integer(1, 6)), "i32"))
+        indices = writer.new_input(TensorType((2, writer.integer(1, 6)), "i32"))
         attrs = {
             "offset_dims": (1,), "collapsed_slice_dims": (0,), "operand_batching_dims": (),
             "start_indices_batching_dims": (), "start_index_map": (0, 1), "index_vector_dim": 0,
             "slice_sizes": (1, width), "indices_are_sorted": False,
         }  # fmt: skip
-        writer.add("gather", [value, places], None, attrs)
+        writer.add("gather", [value, indices], None, attrs)
 
 
 def scatter(writer: Writer) -> None:
-    """Rows added to, compared with or put in the place of rows of dim 0."""
+    """Append a scatter that adds to rows of dim 0, takes their maximum, or replaces them."""
     if value := writer.pick(writer.numbers(rank=1, most=3)):
         rows, dtype = value.type.sizes[1:], value.type.dtype
         count = writer.integer(1, 8)
-        places = writer.new_input(TensorType((count, 1), "i32"))
+        indices = writer.new_input(TensorType((count, 1), "i32"))
         updates = writer.new_input(TensorType((count, *rows), dtype))
         attrs = {
             "update_window_dims": tuple(range(1, 1 + len(rows))), "inserted_window_dims": (0,),
@@ -74,15 +74,15 @@ def scatter(writer: Writer) -> None:
         body = binary_body("add" if kind == "second" else kind, dtype)
         if kind == "second":
             body.nodes, body.outputs = [], [body.inputs[1]]
-        operands = [value, places, updates]
+        operands = [value, indices, updates]
         writer.add("scatter", operands, None, attrs, regions=(body,), rounds=floats(value) and kind == "add")
 
 
 def scatter_in_rows(writer: Writer) -> None:
-    """In each row at its own places: a batching dim."""
+    """Append a scatter with separate indices per row, which has a batching dim."""
     if value := writer.pick(writer.numbers(rank=2, most=2)):
         rows, count = value.type.sizes[0], writer.integer(1, 6)
-        places = writer.new_input(TensorType((rows, count, 1), "i32"))
+        indices = writer.new_input(TensorType((rows, count, 1), "i32"))
         updates = writer.new_input(TensorType((rows, count), value.type.dtype))
         attrs = {
             "update_window_dims": (), "inserted_window_dims": (1,), "input_batching_dims": (0,),
@@ -90,25 +90,25 @@ def scatter_in_rows(writer: Writer) -> None:
             "indices_are_sorted": False, "unique_indices": False,
         }  # fmt: skip
         body = binary_body("add", value.type.dtype)
-        writer.add("scatter", [value, places, updates], None, attrs, regions=(body,), rounds=floats(value))
+        writer.add("scatter", [value, indices, updates], None, attrs, regions=(body,), rounds=floats(value))
 
 
 def scatter_windows(writer: Writer) -> None:
-    """Windows added at places of all dims, of which those that a window covers may be held at 0."""
+    """Append a scatter that adds windows at indices of all dims, often clamped so that the windows are in bounds."""
     if value := writer.pick(writer.numbers(rank=1, most=3)):
         sizes, rank, count = value.type.sizes, value.type.rank, writer.integer(1, 4)
         window = _random_window_sizes(writer, value)
-        places = writer.new_input(TensorType((count, rank), "i32"))
+        indices = writer.new_input(TensorType((count, rank), "i32"))
         if writer.integer(0, 2):
-            most = np.broadcast_to(np.subtract(sizes, window).astype(np.int32), places.type.sizes)
-            last = writer.add("constant", [], places.type, {"value": most})
-            places = writer.add("clamp", [writer.scalar(0, "i32"), places, last])
+            limits = np.broadcast_to(np.subtract(sizes, window).astype(np.int32), indices.type.sizes)
+            last = writer.add("constant", [], indices.type, {"value": limits})
+            indices = writer.add("clamp", [writer.scalar(0, "i32"), indices, last])
         attrs = {
             "update_window_dims": tuple(range(1, 1 + rank)), "inserted_window_dims": (), "input_batching_dims": (),
             "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": tuple(range(rank)),
             "index_vector_dim": 1, "indices_are_sorted": False, "unique_indices": False,
         }  # fmt: skip
-        operands = [value, places, writer.new_input(TensorType((count, *window), value.type.dtype))]
+        operands = [value, indices, writer.new_input(TensorType((count, *window), value.type.dtype))]
         body = binary_body("add", value.type.dtype)
         writer.add("scatter", operands, None, attrs, regions=(body,), rounds=floats(value))
 

@@ -1,4 +1,4 @@
-"""Ops that copy elements to other places."""
+"""Ops that move elements without computing on them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from meshgen.testing.generators.writer import MAX_ELEMENTS, MAX_SIZE, Writer, ch
 
 
 def broadcast(writer: Writer) -> None:
-    """A new dim anywhere, sometimes a dim of size 1 made wide."""
+    """Append a broadcast that inserts a dim anywhere or expands a dim of size 1."""
     if value := writer.pick(lambda v: v.type.rank < 4 and v.type.size <= MAX_ELEMENTS // MAX_SIZE, empty=True):
         at = writer.integer(0, value.type.rank + 1)
         sizes = [*value.type.sizes]
@@ -26,22 +26,22 @@ def transpose(writer: Writer) -> None:
 
 
 def reshape(writer: Writer) -> None:
-    """Two neighbouring dims joined, one cut in two, or both: another cut of two dims."""
+    """Append a reshape that merges two adjacent dims, splits one, or does both."""
     if value := writer.pick(has_type(rank=1)):
         sizes = [*value.type.sizes]
-        at = writer.integer(0, len(sizes))
-        joined, parted = at + 1 < len(sizes) and writer.chance(0.5), writer.chance(0.5)
-        if joined:
-            sizes[at : at + 2] = [sizes[at] * sizes[at + 1]]
-        if parted or not joined:
-            major = writer.one_of([f for f in range(1, sizes[at] + 1) if sizes[at] % f == 0])
-            sizes[at : at + 1] = [major, sizes[at] // major]
+        dim = writer.integer(0, len(sizes))
+        merges, splits = dim + 1 < len(sizes) and writer.chance(0.5), writer.chance(0.5)
+        if merges:
+            sizes[dim : dim + 2] = [sizes[dim] * sizes[dim + 1]]
+        if splits or not merges:
+            major = writer.one_of([f for f in range(1, sizes[dim] + 1) if sizes[dim] % f == 0])
+            sizes[dim : dim + 1] = [major, sizes[dim] // major]
         if len(sizes) < 6:
             writer.add("reshape", [value], value.type.with_shape(sizes))
 
 
-def cut(writer: Writer) -> None:
-    """Rows from anywhere to anywhere, all or every other one."""
+def slice_rows(writer: Writer) -> None:
+    """Append a slice of one dim, sometimes with a stride."""
     if value := writer.pick(has_type(rank=1)):
         sizes = value.type.sizes
         dim = writer.integer(0, len(sizes))
@@ -59,12 +59,12 @@ def cut(writer: Writer) -> None:
 
 
 def roll(writer: Writer) -> None:
-    """The last rows first: two slices put together the other way round."""
+    """Append a rotation of the rows of one dim: two slices, concatenated in reverse order."""
     if value := writer.pick(lambda v: any(n > 1 for n in v.type.sizes)):
         sizes = value.type.sizes
         dim = next(d for d, n in enumerate(sizes) if n > 1)
-        at, none, ones = writer.integer(1, sizes[dim]), (0,) * len(sizes), (1,) * len(sizes)
-        ends = ((changed(none, dim, at), sizes), (none, changed(sizes, dim, at)))
+        first, zeros, ones = writer.integer(1, sizes[dim]), (0,) * len(sizes), (1,) * len(sizes)
+        ends = ((changed(zeros, dim, first), sizes), (zeros, changed(sizes, dim, first)))
         parts = [
             writer.add("slice", [value], None, {"start": begin, "limit": end, "stride": ones}) for begin, end in ends
         ]
@@ -72,15 +72,15 @@ def roll(writer: Writer) -> None:
 
 
 def pad(writer: Writer) -> None:
-    """Rows before, after and between; sometimes rows are taken away."""
+    """Append a pad with elements before, after and between; sometimes with negative amounts, which remove elements."""
     if value := writer.pick(has_type("f32", "bf16", "i32", *writer.variety.more, rank=1), empty=True):
         sizes, dims = value.type.sizes, [d for d in range(value.type.rank) if writer.chance(0.5)]
-        none = (0,) * len(sizes)
+        zeros = (0,) * len(sizes)
         low, high, interior = (
             tuple(writer.integer(0, 3) if d in dims else 0 for d in range(len(sizes))) for _ in "lhi"
         )
         if dims and sizes[dims[0]] > 2 and writer.chance(0.3):
-            low, high, interior = changed(none, dims[0], -1), changed(none, dims[0], writer.integer(-1, 3)), none
+            low, high, interior = changed(zeros, dims[0], -1), changed(zeros, dims[0], writer.integer(-1, 3)), zeros
         fill = writer.scalar(writer.integer(0, 3), value.type.dtype)
         result = writer.add("pad", [value, fill], None, {"low": low, "high": high, "interior": interior})
         assert result.type.size or not value.type.size, "rows are left"
@@ -100,4 +100,4 @@ def reverse(writer: Writer) -> None:
         writer.add("reverse", [value], None, {"dims": (writer.integer(0, value.type.rank),)})
 
 
-OPS = (broadcast, broadcast, transpose, reshape, reshape, cut, cut, roll, pad, pad, concatenate, reverse)
+OPS = (broadcast, broadcast, transpose, reshape, reshape, slice_rows, slice_rows, roll, pad, pad, concatenate, reverse)

@@ -1,7 +1,7 @@
-"""A random program whose sizes have names, with these sizes open: what follows from them is computed as JAX exports it.
+"""Random programs with open sizes, computed from the input sizes at run time as in JAX's export.
 
-Sizes of results are asked of inputs (`get_dimension_size`), calculated, and given to the dynamic forms of ops; attributes
-that are sizes and have no such form stay numbers, so that a program may hold for some sizes only.
+`get_dimension_size` reads sizes of inputs; sizes of results are computed from them and passed to the dynamic forms of
+ops. Attributes without a dynamic form remain constants, so a program may be valid only for some sizes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from meshgen.testing.generators.shardings import MAX_DEVICES
 from meshgen.testing.generators.writer import MAX_ELEMENTS, MAX_SIZE, Writer
 
 _SCALAR = TensorType((), "i32")
-TRIALS = 5  # at most, sets of sizes of a program (chosen: the sizes at which it was drawn, and four others)
+TRIALS = 5  # maximum number of size sets of a program. Chosen: the sizes for which it was generated, and four others
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Sizes to try: of the open mesh axes, and shapes of the inputs with open dims."""
+    """A set of sizes to try: of the open mesh axes, and shapes of the inputs with open dims."""
 
     axes: Mapping[str, int]
     shapes: Mapping[str, tuple[int, ...]]
@@ -34,7 +34,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class OpenProgram:
-    """A program with open sizes. It holds for the first of the trials, for others perhaps."""
+    """A program with open sizes. It is valid for the first of the trials, and maybe for others."""
 
     module: Module
     closed: Module
@@ -42,15 +42,15 @@ class OpenProgram:
 
 
 def opened(module: Module, writer: Writer) -> OpenProgram:
-    """The program with the named dims of its inputs open, and some of its mesh axes."""
+    """Return the program with open sizes for the named dims of its inputs and for some mesh axes."""
     opening = _Opening(module.graph, writer)
     graph = opening.written()
-    own = {name: size for value in module.graph.inputs for name, size in _names(value.type).items()}
+    named_sizes = {name: size for value in module.graph.inputs for name, size in _names(value.type).items()}
     mesh = _open_mesh(module, writer)
     axes = [axis.name for axis in mesh.axes if axis.size is None]
-    trials = [_trial(opening.inputs, own, {name: module.mesh.axis_size(name) for name in axes})]
+    trials = [_trial(opening.inputs, named_sizes, {name: module.mesh.axis_size(name) for name in axes})]
     for _ in range(TRIALS - 1):
-        sizes = {name: 0 if writer.chance(0.1) else writer.integer(1, MAX_SIZE + 1) for name in own}
+        sizes = {name: 0 if writer.chance(0.1) else writer.integer(1, MAX_SIZE + 1) for name in named_sizes}
         trial = _trial(opening.inputs, sizes, _axis_sizes(mesh, writer))
         if all(np.prod(shape) <= MAX_ELEMENTS for shape in trial.shapes.values()):
             trials.append(trial)
@@ -59,13 +59,13 @@ def opened(module: Module, writer: Writer) -> OpenProgram:
 
 
 def _names(kind: TensorType) -> dict[str, int]:
-    """The sizes of the type that are a name."""
-    found: dict[str, int] = {}
+    """Return the sizes of the type that consist of a single name."""
+    sizes: dict[str, int] = {}
     for size in kind.sizes:
         names = list(names_in(size)) if isinstance(size, Dim) else []
         if len(names) == 1 and isinstance(size, Dim) and size.expr == Expr.symbol(names[0]):
-            found[names[0]] = int(size)
-    return found
+            sizes[names[0]] = int(size)
+    return sizes
 
 
 def _trial(kinds: Mapping[str, TensorType], sizes: Mapping[str, int], axes: Mapping[str, int]) -> Trial:
@@ -80,27 +80,30 @@ def _is_open(kind: TensorType) -> bool:
 
 
 def _open_mesh(module: Module, writer: Writer) -> Mesh:
-    """Some axes open: of those of which the program names no parts."""
-    cut = {split_ref(ref)[0] for ref, _ in axis_references(module) if split_ref(ref)[2] is not None}
-    names = [axis for axis in module.mesh.names if axis not in cut and writer.chance(0.5)]
+    """Return the mesh with some axes open, but none that the program splits into parts."""
+    split_axes = {split_ref(ref)[0] for ref, _ in axis_references(module) if split_ref(ref)[2] is not None}
+    names = [axis for axis in module.mesh.names if axis not in split_axes and writer.chance(0.5)]
     return module.mesh.with_sizes(dict.fromkeys(names))
 
 
 def _axis_sizes(mesh: Mesh, writer: Writer) -> dict[str, int]:
-    """Sizes of the open axes for which the number of devices stays within its usual limit."""
-    count, found = int(np.prod([axis.size or 1 for axis in mesh.axes])), dict[str, int]()
+    """Return random sizes of the open axes that keep the number of devices within its usual limit."""
+    count, sizes = int(np.prod([axis.size or 1 for axis in mesh.axes])), dict[str, int]()
     for axis in mesh.axes:
         if axis.size is None:
-            found[axis.name] = writer.integer(1, min(4, MAX_DEVICES // count) + 1)
-            count *= found[axis.name]
-    return found
+            sizes[axis.name] = writer.integer(1, min(4, MAX_DEVICES // count) + 1)
+            count *= sizes[axis.name]
+    return sizes
 
 
 @dataclass
 class _Opening:
-    """Writes a graph again.
+    """Rewrites a graph for open sizes.
 
-    `inputs` are the types of its inputs, with the names of sizes; `known` the sizes that were calculated, by their expression.
+    Attributes:
+        put: value of the old graph -> value of the new graph.
+        inputs: types of the inputs, with names of sizes.
+        known: sizes that were computed, by expression.
     """
 
     old: Graph
@@ -125,14 +128,14 @@ class _Opening:
         self.inputs[name] = value.type
         for dim, size in enumerate(value.type.sizes):
             if isinstance(size, Dim) and len(size.expr.terms) == 1 and str(size.expr) in _names(value.type):
-                self.known.setdefault(str(size.expr), self._asked(self.put[value], dim))
+                self.known.setdefault(str(size.expr), self._dimension_size(self.put[value], dim))
         return self.put[value]
 
-    def _asked(self, value: Value, dim: int) -> Value:
+    def _dimension_size(self, value: Value, dim: int) -> Value:
         return self.new.add("get_dimension_size", [value], [_SCALAR], {"dim": dim}).result
 
     def _assert(self, name: str) -> None:
-        """That a size is not negative."""
+        """Append an assertion that a size is not negative."""
         attrs = {"direction": "GE", "compare_type": ""}
         holds = self.new.add(
             "compare", [self.known[name], self._size_number(0)], [TensorType((), "i1")], attrs, name=f"{name}_holds"
@@ -142,11 +145,11 @@ class _Opening:
     def _nodes(self, old: Graph, new: Graph) -> None:
         for node in old.nodes:
             regions = tuple(self._region(region) for region in node.regions)
-            made = self._node(node, [self.put[v] for v in node.operands], new)
-            if made is not None:
-                made.regions = regions
-                new.nodes.append(made)
-                self.put.update(zip(node.results, made.results, strict=True))
+            rewritten = self._node(node, [self.put[v] for v in node.operands], new)
+            if rewritten is not None:
+                rewritten.regions = regions
+                new.nodes.append(rewritten)
+                self.put.update(zip(node.results, rewritten.results, strict=True))
 
     def _region(self, old: Graph) -> Graph:
         new = Graph(old.name, [Value(_opened(v.type), v.name) for v in old.inputs])
@@ -156,25 +159,25 @@ class _Opening:
         return new
 
     def _node(self, node: Node, operands: list[Value], new: Graph) -> Node | None:
-        """The node with open types, in its dynamic form where it needs one; None: it became an input."""
+        """Return the node with open types, in its dynamic form if needed, or None if it became an input."""
         results = [replace(value, type=_opened(value.type)) for value in node.results]
         plain = Node(node.op, operands, results, _attrs_as_numbers(node.attrs), sharding=node.sharding)
         form = _FORMS.get(node.op)
         if node.op == "constant" and _is_open(node.result.type):
             return self._constant(node, results[0], new)
-        if form is None or not self._is_asked(node):
+        if form is None or not self._needs_dynamic_form(node):
             return plain
         op, names = form
-        gone = {*names, "low", "high"} if "padding" in names else {*names}
-        attrs = {name: value for name, value in plain.attrs.given.items() if name not in gone}
+        dropped = {*names, "low", "high"} if "padding" in names else {*names}
+        attrs = {name: value for name, value in plain.attrs.given.items() if name not in dropped}
         lists = [self._list(_sizes_in(node.attrs, name)) for name in names] or [self._list(node.result.type.sizes)]
         if "padding" in names:
             pairs = TensorType((lists[-1].type.sizes[0] // 2, 2), "i32")
             lists[-1] = self.new.add("reshape", [lists[-1]], [pairs]).result
         return replace(plain, op=op, operands=[*operands, *lists], attrs=attrs)
 
-    def _is_asked(self, node: Node) -> bool:
-        """Whether an op must be told sizes; one that need not may be, all the same."""
+    def _needs_dynamic_form(self, node: Node) -> bool:
+        """Whether the dynamic form of an op is used: if it is necessary, and sometimes if it is not."""
         if names := _FORMS[node.op][1]:
             sizes = [n for name in names for n in _sizes_in(node.attrs, name)]
             return any(names_in(n) for n in sizes) or self.writer.chance(0.5)
@@ -182,15 +185,15 @@ class _Opening:
             return False
         sizes = node.result.type.sizes
         if node.op == "broadcast_in_dim":
-            made = [d for d, n in enumerate(sizes) if names_in(n) and d not in node.attrs.dims]
-            wide = [d for d, n in zip(node.attrs.dims, node.operands[0].type.sizes, strict=True) if n == 1 and names_in(sizes[d])]  # fmt: skip
-            return bool(made or wide) or self.writer.chance(0.3)
+            new_dims = [d for d, n in enumerate(sizes) if names_in(n) and d not in node.attrs.dims]
+            expanded_dims = [d for d, n in zip(node.attrs.dims, node.operands[0].type.sizes, strict=True) if n == 1 and names_in(sizes[d])]  # fmt: skip
+            return bool(new_dims or expanded_dims) or self.writer.chance(0.3)
         if node.op == "reshape":
             return sum(bool(names_in(n)) for n in sizes) > 1 or self.writer.chance(0.5)
         return True
 
     def _constant(self, node: Node, result: Value, new: Graph) -> Node | None:
-        """A number made wide, or an input in place of many."""
+        """Return a broadcast of a uniform constant with open sizes, or replace any other constant by an input."""
         array, kind = np.asarray(node.attrs.value), node.result.type
         if array.size and (array == array.flat[0]).all():
             scalar = TensorType((), kind.dtype)
@@ -201,7 +204,7 @@ class _Opening:
         return None
 
     def _list(self, sizes: Sequence[int]) -> Value:
-        """A list of sizes."""
+        """Return a 1-D tensor of sizes."""
         one, kind = TensorType((1,), "i32"), TensorType((len(sizes),), "i32")
         if not any(names_in(size) for size in sizes):
             return self.new.add("constant", [], [kind], {"value": np.array([int(n) for n in sizes], np.int32)}).result
@@ -209,7 +212,7 @@ class _Opening:
         return self.new.add("concatenate", rows, [kind], {"dim": 0}).result if len(rows) > 1 else rows[0]
 
     def _size(self, expr: Expr) -> Value:
-        """A size that is calculated from those of inputs."""
+        """Return a size as a value that is computed from input sizes."""
         text = str(expr)
         if text not in self.known:
             terms = [self._product(factors, count) for factors, count in expr.terms]
@@ -221,14 +224,17 @@ class _Opening:
         return self._folded("multiply", [*values, self._size_number(count)] if count != 1 or not values else values)
 
     def _quotient(self, floor: Floor) -> Value:
-        """Rounded down, where `divide` rounds to zero: what `remainder` leaves below zero is made positive first."""
-        top, bottom = self._size(floor.top), self._size(floor.bottom)
+        """Return a quotient rounded down.
+
+        `divide` rounds towards zero, so a negative remainder is first made positive.
+        """
+        dividend, divisor = self._size(floor.top), self._size(floor.bottom)
         if all(count > 0 for _, count in floor.top.terms):
-            return self._folded("divide", [top, bottom])
-        rest = self._folded(
-            "remainder", [self._folded("add", [self._folded("remainder", [top, bottom]), bottom]), bottom]
+            return self._folded("divide", [dividend, divisor])
+        remainder = self._folded(
+            "remainder", [self._folded("add", [self._folded("remainder", [dividend, divisor]), divisor]), divisor]
         )
-        return self._folded("divide", [self._folded("subtract", [top, rest]), bottom])
+        return self._folded("divide", [self._folded("subtract", [dividend, remainder]), divisor])
 
     def _folded(self, op: str, values: Sequence[Value]) -> Value:
         result = values[0]
@@ -240,12 +246,12 @@ class _Opening:
         return self.new.add("constant", [], [_SCALAR], {"value": np.array(number, np.int32)}).result
 
 
-# By op: its dynamic form, and what its operands are lists of; none: of the result's sizes.
+# op -> its dynamic form, and the attributes that become operands; an empty tuple stands for the result sizes
 _FORMS = {static: (op, () if names == SHAPE else names) for op, (static, names) in STATIC.items()}
 
 
 def _sizes_in(attrs: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """The sizes that an operand of a dynamic form lists: `padding` has a pair for each dim."""
+    """Return the sizes that become an operand of a dynamic form; `padding` has a pair for each dim."""
     if name == "padding":
         return tuple(n for pair in zip(attrs["low"], attrs["high"], strict=True) for n in pair)
     return attrs[name]
@@ -256,7 +262,7 @@ def _opened(kind: TensorType) -> TensorType:
 
 
 def _attrs_as_numbers(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes without names of sizes."""
+    """Return the attributes with sizes as plain integers."""
     return {name: _number_of(value) for name, value in attrs.items()}
 
 
@@ -264,5 +270,5 @@ def _number_of(value: Any) -> Any:
     if isinstance(value, Dim):
         return int(value)
     if isinstance(value, tuple):
-        return tuple(_number_of(each) for each in cast("tuple[Any, ...]", value))
+        return tuple(_number_of(item) for item in cast("tuple[Any, ...]", value))
     return value

@@ -1,6 +1,6 @@
-"""Python functions whose parameters are dicts and tuples of arrays: which leaf is which must not depend on the order of keys.
+"""Random Python functions with nested parameters, which must not depend on the order of dict keys.
 
-All leaves of a program have one type and each counts another number of times, so that no two can change places unseen.
+All leaves have the same type, but contribute with different factors, so that exchanging two leaves changes the result.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from meshgen.testing.generators.writer import ODD, Writer
 
 Tree = Any  # a leaf, or a dict or tuple of trees
 _KEYS = ("w", "b", "a", "scale", "k", "q")
-_DEEPEST = 2  # dicts and tuples within each other (chosen: names of three parts)
+_DEEPEST = 2  # maximum nesting of dicts and tuples. Chosen: leaf names have three components
 
 
 @dataclass(frozen=True)
 class Nested:
-    """A program of two parameters, `p` and `q`: trees of names of leaves, which all have the type `kind`.
+    """A function of two parameters `p` and `q`, which are trees of leaves of type `kind`.
 
     Attributes:
-        specs: shardings of some of the leaves, by their names (`p.w.0`).
+        parameters: the trees, with the name of each leaf (`p.w.0`).
+        specs: shardings of some leaves, by name.
     """
 
     mesh: Mesh
@@ -36,17 +37,20 @@ class Nested:
     specs: dict[str, Sharding]
 
     def program(self, p: Tree, q: Tree) -> Any:
-        """Each leaf as often as its place among all names says, for tensors and for arrays; and the first one."""
-        counts = {name: number for number, name in enumerate(names_of(self.parameters), start=1)}
-        found = {**by_name(self.parameters[0], p), **by_name(self.parameters[1], q)}
-        terms = [found[name] * count for name, count in counts.items()]
+        """Return the sum of all leaves, each multiplied by its index (from 1), and the first leaf.
+
+        Accepts tensors and arrays.
+        """
+        counts = {name: index for index, name in enumerate(names_of(self.parameters), start=1)}
+        leaves = {**by_name(self.parameters[0], p), **by_name(self.parameters[1], q)}
+        terms = [leaves[name] * count for name, count in counts.items()]
         total = terms[0]
         for term in terms[1:]:
             total = total + term
         return total, terms[0]
 
     def filled(self, leaf: Any) -> list[Tree]:
-        """The parameters with `leaf(name)` for each name."""
+        """Return the parameters with `leaf(name)` for each name."""
         return [replaced(tree, leaf) for tree in self.parameters]
 
 
@@ -74,37 +78,40 @@ def _tree(writer: Writer, name: str, depth: int) -> Tree:
 
 
 def replaced(tree: Tree, leaf: Any) -> Tree:
-    """The tree with `leaf(name)` for each of its leaves."""
+    """Return the tree with `leaf(name)` in place of each leaf."""
     if isinstance(tree, Mapping):
-        return {key: replaced(each, leaf) for key, each in cast("Mapping[str, Tree]", tree).items()}
+        return {key: replaced(subtree, leaf) for key, subtree in cast("Mapping[str, Tree]", tree).items()}
     if isinstance(tree, tuple):
-        return tuple(replaced(each, leaf) for each in cast("tuple[Tree, ...]", tree))
+        return tuple(replaced(subtree, leaf) for subtree in cast("tuple[Tree, ...]", tree))
     return leaf(tree)
 
 
 def names_of(tree: Tree) -> list[str]:
-    """The leaves of a tree of names."""
-    found: list[str] = []
-    replaced(tree, found.append)
-    return found
+    """Return the leaves of a tree of names."""
+    names: list[str] = []
+    replaced(tree, names.append)
+    return names
 
 
 def by_name(names: Tree, tree: Tree) -> dict[str, Any]:
-    """The leaves of a tree by their names in one of the same form; keys of dicts may come in any order."""
+    """Return the leaves of `tree` by name.
+
+    `names` is a tree of names with the same structure; dict keys may be in any order.
+    """
     if isinstance(names, Mapping):
-        pairs = [(each, tree[key]) for key, each in cast("Mapping[str, Tree]", names).items()]
+        pairs = [(subnames, tree[key]) for key, subnames in cast("Mapping[str, Tree]", names).items()]
     elif isinstance(names, tuple):
         pairs = list(zip(cast("tuple[Tree, ...]", names), tree, strict=True))
     else:
         return {names: tree}
-    return {name: leaf for each, part in pairs for name, leaf in by_name(each, part).items()}
+    return {name: leaf for subnames, part in pairs for name, leaf in by_name(subnames, part).items()}
 
 
 def shuffled(tree: Tree, rng: np.random.Generator) -> Tree:
-    """The tree with the keys of its dicts in another order."""
+    """Return the tree with the keys of its dicts in random order."""
     if isinstance(tree, Mapping):
         pairs = list(cast("Mapping[str, Tree]", tree).items())
         return {pairs[i][0]: shuffled(pairs[i][1], rng) for i in rng.permutation(len(pairs))}
     if isinstance(tree, tuple):
-        return tuple(shuffled(each, rng) for each in cast("tuple[Tree, ...]", tree))
+        return tuple(shuffled(subtree, rng) for subtree in cast("tuple[Tree, ...]", tree))
     return tree

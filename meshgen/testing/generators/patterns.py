@@ -1,4 +1,4 @@
-"""Several ops that belong together, as models have them: what passes and kernels know as a whole."""
+"""Sequences of ops as in real models, which passes and kernels recognize as a unit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from meshgen.testing.generators.writer import MAX_ELEMENTS, Writer
 
 
 def _statistic(writer: Writer, value: Value, dim: int, kind: str) -> Value:
-    """A reduction of one dim, wide again."""
+    """Return a reduction over one dim, broadcast back to the shape of the value."""
     init = writer.scalar(-100 if kind == "maximum" else 0, value.type.dtype)
     total = writer.add("reduce", [value, init], None, {"dims": (dim,), "kind": kind}, rounds=kind == "add")
     return _broadcast_back(writer, total, value.type, dim)
@@ -20,29 +20,35 @@ def _broadcast_back(writer: Writer, value: Value, kind: TensorType, dim: int) ->
 def softmax(writer: Writer) -> None:
     if value := writer.pick(writer.reals(rank=1), empty=True):
         dim = writer.integer(0, value.type.rank)
-        below = writer.add("subtract", [value, _statistic(writer, value, dim, "maximum")])
-        power = writer.add("exponential", [below])
+        shifted = writer.add("subtract", [value, _statistic(writer, value, dim, "maximum")])
+        power = writer.add("exponential", [shifted])
         writer.add("divide", [power, _statistic(writer, power, dim, "add")])
 
 
 def normalize_layer(writer: Writer) -> None:
-    """Mean and variance, by the mean of squares or of squared distances."""
+    """Append a layer normalization.
+
+    The variance is computed from the centered values or, incorrectly scaled, from the values.
+    """
     if value := writer.pick(writer.reals(rank=1)):
         dim = writer.integer(0, value.type.rank)
         count = writer.add(
             "broadcast_in_dim", [writer.scalar(value.type.sizes[dim], value.type.dtype)], value.type, {"dims": ()}
         )
         mean = writer.add("divide", [_statistic(writer, value, dim, "add"), count])
-        centred = writer.add("subtract", [value, mean])
-        squared = writer.add("multiply", [centred, centred] if writer.chance(0.5) else [value, value])
-        spread = writer.add("divide", [_statistic(writer, squared, dim, "add"), count])
+        centered = writer.add("subtract", [value, mean])
+        squared = writer.add("multiply", [centered, centered] if writer.chance(0.5) else [value, value])
+        variance = writer.add("divide", [_statistic(writer, squared, dim, "add"), count])
         one = writer.add("broadcast_in_dim", [writer.scalar(1, value.type.dtype)], value.type, {"dims": ()})
-        scale = writer.add("rsqrt", [writer.add("add", [writer.add("abs", [spread]), one])])
-        writer.add("multiply", [centred, scale])
+        scale = writer.add("rsqrt", [writer.add("add", [writer.add("abs", [variance]), one])])
+        writer.add("multiply", [centered, scale])
 
 
 def attend(writer: Writer) -> None:
-    """softmax(q k^T) v for batches of rows; keys and values are new or the queries themselves."""
+    """Append softmax(q k^T) v for batches of rows.
+
+    Keys and values are new inputs or existing values, even the queries.
+    """
     if value := writer.pick(writer.reals(rank=3, most=3)):
         batch, rows, _ = value.type.sizes
         keys, values = (writer.partner(value) for _ in "kv")
@@ -51,15 +57,15 @@ def attend(writer: Writer) -> None:
         default = ("DEFAULT", "DEFAULT")
         attrs = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (2,), "precision": default}
         scores = writer.add("dot_general", [value, keys], None, attrs, rounds=True)
-        below = writer.add("subtract", [scores, _statistic(writer, scores, 2, "maximum")])
-        power = writer.add("exponential", [below])
-        share = writer.add("divide", [power, _statistic(writer, power, 2, "add")])
-        mixed = {**attrs, "rhs_contract": (1,)}
-        writer.add("dot_general", [share, values], None, mixed, rounds=True)
+        shifted = writer.add("subtract", [scores, _statistic(writer, scores, 2, "maximum")])
+        power = writer.add("exponential", [shifted])
+        weights = writer.add("divide", [power, _statistic(writer, power, 2, "add")])
+        value_attrs = {**attrs, "rhs_contract": (1,)}
+        writer.add("dot_general", [weights, values], None, value_attrs, rounds=True)
 
 
 def feed_forward(writer: Writer) -> None:
-    """Two products with a bend between them, and what came in added."""
+    """Append two matmuls with a tanh between them and a residual connection."""
     if value := writer.pick(writer.reals(rank=1, most=3)):
         width, hidden = value.type.sizes[-1], writer.integer(1, 14)
         attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (value.type.rank - 1,), "rhs_contract": (0,),
@@ -67,8 +73,8 @@ def feed_forward(writer: Writer) -> None:
         up, down = (
             writer.new_input(TensorType(shape, value.type.dtype)) for shape in ((width, hidden), (hidden, width))
         )
-        bent = writer.add("tanh", [writer.add("dot_general", [value, up], None, attrs, rounds=True)])
-        writer.add("add", [writer.add("dot_general", [bent, down], None, attrs, rounds=True), value])
+        activated = writer.add("tanh", [writer.add("dot_general", [value, up], None, attrs, rounds=True)])
+        writer.add("add", [writer.add("dot_general", [activated, down], None, attrs, rounds=True), value])
 
 
 OPS = (softmax, normalize_layer, attend, feed_forward)

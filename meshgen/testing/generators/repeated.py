@@ -1,4 +1,4 @@
-"""Ops that take one value in several places, each of which may need it otherwise."""
+"""Ops that use one value for several operands, each of which may require a different sharding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCALAR = TensorType((), "i32")
 
 
 def product(writer: Writer) -> None:
-    """A value times itself: any dims of equal size are contracted with each other, or batches."""
+    """Append a contraction of a value with itself; dims of equal size are contracted or are batch dims."""
     if value := writer.pick(writer.sums(rank=1, most=3)):
         sizes, rank = value.type.sizes, value.type.rank
         left, right = writer.order(rank), writer.order(rank)
@@ -39,8 +39,8 @@ def joined(writer: Writer) -> None:
         writer.add("concatenate", parts, None, {"dim": writer.integer(0, value.type.rank)})
 
 
-def chosen(writer: Writer) -> None:
-    """A mask by itself, or a value whether it is chosen or not; bounds that are the value."""
+def selected_by_itself(writer: Writer) -> None:
+    """Append a select whose mask or both cases are the same value, or a clamp whose bound is the value."""
     if value := writer.pick(has_type("i1", *writer.variety.reals, *writer.variety.wholes), exact=True, empty=True):
         if value.type.dtype == "i1":
             writer.add("select", [value, value, writer.partner(value)])
@@ -51,31 +51,31 @@ def chosen(writer: Writer) -> None:
             writer.add("clamp", [value, value, writer.partner(value, exact=True)])
 
 
-def padded(writer: Writer) -> None:
-    """A number between its own copies; rows written over themselves, at places that are equal."""
+def sliced_and_updated(writer: Writer) -> None:
+    """Append an update of a value with itself at equal indices, and a dynamic slice."""
     if value := writer.pick(writer.sums(rank=1, most=3)):
-        place = writer.new_input(_SCALAR)
-        writer.add("dynamic_update_slice", [value, value, *([place] * value.type.rank)])
+        index = writer.new_input(_SCALAR)
+        writer.add("dynamic_update_slice", [value, value, *([index] * value.type.rank)])
         window = tuple(writer.integer(1, size + 1) for size in value.type.sizes)
-        writer.add("dynamic_slice", [value, *([place] * value.type.rank)], None, {"slice_sizes": window})
+        writer.add("dynamic_slice", [value, *([index] * value.type.rank)], None, {"slice_sizes": window})
 
 
 def scattered(writer: Writer) -> None:
-    """Rows of a value added to its own rows, at places that it holds itself or others."""
+    """Append a scatter that adds the rows of a value to its own rows."""
     if value := writer.pick(has_type("i32", *writer.variety.reals, rank=2, most=2)):
         rows, _ = value.type.sizes
-        places = writer.new_input(TensorType((rows, 1), "i32"))
+        indices = writer.new_input(TensorType((rows, 1), "i32"))
         attrs = {
             "update_window_dims": (1,), "inserted_window_dims": (0,), "input_batching_dims": (),
             "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1,
             "indices_are_sorted": False, "unique_indices": False,
         }  # fmt: skip
         body = binary_body("add", value.type.dtype)
-        writer.add("scatter", [value, places, value], None, attrs, regions=(body,), rounds=floats(value))
+        writer.add("scatter", [value, indices, value], None, attrs, regions=(body,), rounds=floats(value))
 
 
 def looked_up(writer: Writer) -> None:
-    """A table of numbers, looked up at the places that it holds."""
+    """Append a gather from an integer table, with the table as the indices."""
     if value := writer.pick(has_type("i32", rank=2, most=2)):
         rows, width = value.type.sizes
         attrs = {
@@ -94,7 +94,7 @@ def sorted_by_itself(writer: Writer) -> None:
 
 
 def carried(writer: Writer) -> None:
-    """A loop that carries one value twice, adds one copy to the other and exchanges them; a branch that is given it twice."""
+    """Append control flow with one value as two operands: a loop that adds and swaps the copies, or a branch."""
     if depth_of(writer) < DEEPEST and (value := writer.pick(writer.sums(), empty=True)):
         names = [Value(value.type, "a"), Value(value.type, "b")]
         if writer.chance(0.4):
@@ -109,10 +109,10 @@ def carried(writer: Writer) -> None:
         for graph in (condition, body):
             graph.add("constant", [], [_SCALAR], {"value": _i32_scalar(2 if graph is condition else 1)})
         less = {"direction": "LT", "compare_type": ""}
-        tested = condition.add(
+        compared = condition.add(
             "compare", [condition.inputs[0], condition.nodes[0].result], [TensorType((), "i1")], less
         )
-        condition.outputs = [tested.result]
+        condition.outputs = [compared.result]
         i, a, b = body.inputs
         following = body.add("add", [i, body.nodes[0].result], [_SCALAR]).result
         body.outputs = [following, b, body.add("add", [a, b], [value.type]).result]
@@ -124,4 +124,15 @@ def _i32_scalar(value: int) -> np.ndarray[Any, Any]:
     return np.array(value, np.int32)
 
 
-OPS = (product, product, product, joined, chosen, padded, scattered, looked_up, sorted_by_itself, carried)
+OPS = (
+    product,
+    product,
+    product,
+    joined,
+    selected_by_itself,
+    sliced_and_updated,
+    scattered,
+    looked_up,
+    sorted_by_itself,
+    carried,
+)

@@ -1,4 +1,4 @@
-"""A random program over a second mesh as well: some of its annotations go there, and options follow their ops."""
+"""Random programs on two meshes: some annotations of a program move to a second mesh, and op options follow."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NEXT_NAME = dict(zip("xyzw", "stuv", strict=True))
 
 
 def on_two_meshes(module: Module, rng: np.random.Generator) -> Module:
-    """The program at stage import with each annotation on its mesh, now @a, or as another one on @b.
+    """Return a program at stage import in which each annotation is on its mesh, now @a, or replaced by one on @b.
 
-    @b has a size and axes of its own; some of these have names of axes of @a. Either may be the first.
+    The random mesh @b shares some axis names with @a. Either mesh may be the first.
     """
     spreading = _Spreading(module, rng)
     spreading.annotate()
@@ -30,9 +30,13 @@ def on_two_meshes(module: Module, rng: np.random.Generator) -> Module:
 
 class _Spreading:
     def __init__(self, module: Module, rng: np.random.Generator) -> None:
-        self.own = replace(module.mesh, name="a")
+        self.original_mesh = replace(module.mesh, name="a")
         self.writer = Writer(rng, _other_mesh(rng))
-        meshes = (self.own, self.writer.mesh) if self.writer.chance(0.5) else (self.writer.mesh, self.own)
+        meshes = (
+            (self.original_mesh, self.writer.mesh)
+            if self.writer.chance(0.5)
+            else (self.writer.mesh, self.original_mesh)
+        )
         self.module = replace(module, mesh=meshes[0], meshes=meshes)
 
     def annotate(self) -> None:
@@ -44,26 +48,26 @@ class _Spreading:
         for node in graph.nodes:
             if node.op == "annotate":
                 attrs = node.attrs
-                said = self._placed(Annotation(attrs.sharding, attrs.required, attrs.open_dims), node.result)
-                node.attrs = replace(attrs, sharding=said.sharding, required=said.required, open_dims=said.open_dims)
+                moved = self._placed(Annotation(attrs.sharding, attrs.required, attrs.open_dims), node.result)
+                node.attrs = replace(attrs, sharding=moved.sharding, required=moved.required, open_dims=moved.open_dims)
             else:
-                _stay(node, self.own)
+                _bind_to(node, self.original_mesh)
         self.module = replace(self.module, **annotations)
 
     def _placed(self, annotation: Annotation, value: Value) -> Annotation:
-        mesh = self.own
+        mesh = self.original_mesh
         if self.writer.chance(0.5):
             mesh = self.writer.mesh
             annotation = random_annotation(self.writer, mesh, value)
         return replace(annotation, sharding=replace(annotation.sharding, mesh=mesh.name))
 
     def choose_options(self) -> None:
-        """Options of ops that are on the second mesh are over its axes."""
+        """Draw new options for the ops on the second mesh, over its axes."""
         places, second = place(self.module), self.writer.mesh
         for node in self.module.graph.nodes:
             if node.option is None:
                 continue
-            if node not in places.nodes:  # made on every mesh that uses it
+            if node not in places.nodes:  # the op is computed on every mesh that uses it
                 node.option = None
             elif places.nodes[node] == second.name:
                 node.option = random_option(self.writer, second, node)
@@ -75,21 +79,21 @@ def _other_mesh(rng: np.random.Generator) -> Mesh:
     return make_mesh({names[axis.name]: axis.size for axis in mesh.axes}, "b")
 
 
-def _stay(node: Node, mesh: Mesh) -> None:
-    """Parts that are written per device are over the mesh they were written for, nested ones too."""
+def _bind_to(node: Node, mesh: Mesh) -> None:
+    """Bind a manual computation and everything nested in it to the mesh for which it was written."""
     node.attrs = replace(node.attrs, **{name: _over(value, mesh) for name, value in node.attrs.given.items()})
     for region in node.regions:
-        _stay_in(region, mesh)
+        _bind_region_to(region, mesh)
 
 
-def _stay_in(region: Graph, mesh: Mesh) -> None:
+def _bind_region_to(region: Graph, mesh: Mesh) -> None:
     for node in region.nodes:
-        _stay(node, mesh)
+        _bind_to(node, mesh)
 
 
 def _over(value: Any, mesh: Mesh) -> Any:
     if isinstance(value, Sharding):
         return replace(value, mesh=mesh.name)
-    if isinstance(value, tuple) and any(isinstance(each, Sharding) for each in value):
-        return tuple(_over(each, mesh) for each in value)
+    if isinstance(value, tuple) and any(isinstance(item, Sharding) for item in value):
+        return tuple(_over(item, mesh) for item in value)
     return value

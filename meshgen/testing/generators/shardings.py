@@ -1,4 +1,4 @@
-"""Random meshes, shardings, annotations and options, at all the odd ends that a sharding has."""
+"""Random meshes, shardings, annotations and options, including the corner cases of shardings."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _KINDS = {
     **dict.fromkeys(("c64", "c128"), ("sum",)),
     **dict.fromkeys(("i64", "i8", "ui8", "ui32", "i16", "ui16"), ("sum", "max", "min", "or", "xor")),
 }
-_PARTS = {4: ((2, 2),), 8: ((2, 4), (4, 2), (2, 2, 2)), 6: ((2, 3),)}  # ways to cut an axis that nest
+_PARTS = {4: ((2, 2),), 8: ((2, 4), (4, 2), (2, 2, 2)), 6: ((2, 3),)}  # ways to split an axis into sub-axes that nest
 _ALL_PARTS = _PARTS | {6: ((2, 3), (3, 2)), 12: ((2, 6), (6, 2), (3, 4), (4, 3), (2, 2, 3), (2, 3, 2), (3, 2, 2))}
 
 
 def random_mesh(rng: np.random.Generator, variety: Variety = USUAL) -> Mesh:
-    """One to four axes (in some varieties more), of size 1 too."""
+    """Return a mesh of one to four axes (in some varieties more), some of size 1."""
     sizes: list[int] = []
     for _ in range(int(rng.integers(1, variety.axes + 1))):
         fitting = [s for s in variety.sizes if s * math.prod(sizes) <= variety.devices]
@@ -41,7 +41,7 @@ def random_mesh(rng: np.random.Generator, variety: Variety = USUAL) -> Mesh:
 
 
 def random_sharding(writer: Writer, mesh: Mesh, kind: TensorType) -> Sharding:
-    """Each axis, or parts of it, splits some dim, or makes the value partial, or does nothing."""
+    """Return a sharding in which each axis or sub-axis shards a dim, makes the value partial, or is unused."""
     dims: list[list[str]] = [[] for _ in kind.shape]
     partial: list[tuple[str, str]] = []
     for axis in _shuffled_axes(writer, mesh):
@@ -49,38 +49,41 @@ def random_sharding(writer: Writer, mesh: Mesh, kind: TensorType) -> Sharding:
             dims[writer.integer(0, len(dims))].append(axis)
         elif kind.dtype in _KINDS and writer.chance(0.15):
             partial.append((axis, writer.one_of(_KINDS[kind.dtype])))
-    found = Sharding(tuple(map(tuple, dims)), tuple(sorted(partial, key=lambda pair: mesh.order(pair[0]))))
-    if not found.split_axes or writer.variety.named or writer.chance(0.85):  # halos and offsets hold for one size
-        return found
-    return _with_halo(writer, found, kind, mesh) if writer.chance(0.5) else _with_offsets(writer, found, kind, mesh)
+    sharding = Sharding(tuple(map(tuple, dims)), tuple(sorted(partial, key=lambda pair: mesh.order(pair[0]))))
+    # halos and offsets are valid for one size only
+    if not sharding.split_axes or writer.variety.named or writer.chance(0.85):
+        return sharding
+    return (
+        _with_halo(writer, sharding, kind, mesh) if writer.chance(0.5) else _with_offsets(writer, sharding, kind, mesh)
+    )
 
 
 def _shuffled_axes(writer: Writer, mesh: Mesh) -> list[str]:
-    """The mesh axes in any order, some in parts, which then may be left out."""
-    found: list[str] = []
-    for number in writer.order(len(mesh.axes)):
-        axis = mesh.names[number]
+    """Return the mesh axes in random order, some split into sub-axes, of which some may be omitted."""
+    references: list[str] = []
+    for index in writer.order(len(mesh.axes)):
+        axis = mesh.names[index]
         parts = (_ALL_PARTS if writer.variety.cuts else _PARTS).get(mesh.axis_size(axis))
         if parts and writer.chance(0.6 if writer.variety.cuts else 0.25):
-            pieces = mesh.split_axis(axis, *writer.one_of(parts))
-            found += [pieces[i] for i in writer.order(len(pieces)) if writer.chance(0.75)]
+            sub_axes = mesh.split_axis(axis, *writer.one_of(parts))
+            references += [sub_axes[i] for i in writer.order(len(sub_axes)) if writer.chance(0.75)]
         else:
-            found.append(axis)
-    return found
+            references.append(axis)
+    return references
 
 
 def _with_halo(writer: Writer, sharding: Sharding, kind: TensorType, mesh: Mesh) -> Sharding:
-    """Up to two rows on either side of split dims, but no more than a shard has."""
+    """Add halos of up to two elements on both sides of sharded dims, but not more than a shard has."""
 
     def rows(dim: int) -> int:
-        most = min(2, sharding.tile(dim, kind.sizes[dim], mesh)) if sharding.dims[dim] else 0
-        return writer.integer(0, most + 1)
+        limit = min(2, sharding.tile(dim, kind.sizes[dim], mesh)) if sharding.dims[dim] else 0
+        return writer.integer(0, limit + 1)
 
     return replace(sharding, halo=tuple((rows(dim), rows(dim)) for dim in range(kind.rank)))
 
 
 def _with_offsets(writer: Writer, sharding: Sharding, kind: TensorType, mesh: Mesh) -> Sharding:
-    """Shards of any sizes, empty ones too, along one dim."""
+    """Add shards of random sizes along one dim; some are empty."""
     dim = writer.one_of([d for d, axes in enumerate(sharding.dims) if axes])
     size = kind.sizes[dim]
     inner = sorted(writer.integer(0, size + 1) for _ in range(sharding.parts(dim, mesh) - 1))
@@ -93,28 +96,29 @@ def random_annotation(writer: Writer, mesh: Mesh, value: Value) -> Annotation:
 
 
 def annotate_inside(writer: Writer, mesh: Mesh) -> None:
-    """`annotate` after some nodes, and options on some; the uses that follow see the annotated value."""
+    """Insert `annotate` after some nodes and set options on some nodes. Later users read the annotated value."""
     graph = writer.graph
     nodes, graph.nodes = graph.nodes, []
-    renamed: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for node in nodes:
-        _rename(node, renamed)
+        _rename(node, replacements)
         graph.nodes.append(node)
-        if _may_be_asked(node, writer) and writer.chance(0.08):
+        if _accepts_option(node, writer) and writer.chance(0.08):
             node.option = random_option(writer, mesh, node)
         if len(node.results) == 1 and writer.chance(0.3):
             annotation = random_annotation(writer, mesh, node.result)
-            as_result = writer.chance(0.7) or writer.variety.cuts  # users may not be able to read it so
+            # users may not be able to read the value in this sharding
+            as_result = writer.chance(0.7) or writer.variety.cuts
             attrs = {"sharding": annotation.sharding, "required": annotation.required, "as_result": as_result}
-            noted = graph.add(
+            annotated = graph.add(
                 "annotate", [node.result], [node.result.type], {**attrs, "open_dims": annotation.open_dims}
             )
-            renamed[node.result] = noted.result
-    graph.outputs = [renamed.get(v, v) for v in graph.outputs]
+            replacements[node.result] = annotated.result
+    graph.outputs = [replacements.get(v, v) for v in graph.outputs]
 
 
 def open_body(writer: Writer, node: Node) -> None:
-    """Let the axes that are not manual split what a manual computation takes, computes and gives."""
+    """Let the axes that are not manual shard the inputs, values and outputs of a manual computation."""
     manual = node.attrs.axes
     free = Mesh(tuple(axis for axis in writer.mesh.axes if axis.name not in manual))
     if not free.axes:
@@ -123,13 +127,16 @@ def open_body(writer: Writer, node: Node) -> None:
     if writer.chance(0.3):  # open by its annotations alone
         return
     body = node.regions[0]
-    ends = (body.inputs, node.attrs.in_shardings), (body.outputs, node.attrs.out_shardings)
-    ins, outs = (tuple(_annotated_tile(writer, v.type, s, free) for v, s in zip(*end, strict=True)) for end in ends)
+    sides = (body.inputs, node.attrs.in_shardings), (body.outputs, node.attrs.out_shardings)
+    ins, outs = (tuple(_annotated_tile(writer, v.type, s, free) for v, s in zip(*side, strict=True)) for side in sides)
     node.attrs = replace(node.attrs, in_free=ins, out_free=outs)
 
 
 def _annotated_tile(writer: Writer, tile: TensorType, outer: Sharding, free: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
-    """A random annotation of a tile: axes on dims, evenly where manual axes split these too, and open dims."""
+    """Return a random annotation of a tile: its sharding and its open dims.
+
+    Dims that manual axes shard too are only sharded evenly.
+    """
     plain = random_sharding(writer, free, tile)
     sizes = [free.group_size(axes) for axes in plain.dims]
     even = [n % parts == 0 or not axes for n, parts, axes in zip(tile.sizes, sizes, outer.dims, strict=True)]
@@ -137,8 +144,8 @@ def _annotated_tile(writer: Writer, tile: TensorType, outer: Sharding, free: Mes
     return Sharding(dims), tuple(writer.chance(0.3) for _ in dims)
 
 
-def _may_be_asked(node: Node, writer: Writer) -> bool:
-    """Whether a node takes an option; where sizes are open, one that means the same for all."""
+def _accepts_option(node: Node, writer: Writer) -> bool:
+    """Whether a node accepts an option; with open sizes, only an option that is valid for all sizes."""
     if writer.variety.named:
         return Trait.ELEMENTWISE in OPS[node.op].traits or node.op in ("bitcast_convert", "dot_general", "transpose")
     return has_rule(node.op) and node.op not in (*ANNOTATIONS, *ON_RANKS)
@@ -157,13 +164,13 @@ def _rename_in(region: Graph, renamed: dict[Value, Value]) -> None:
 
 
 def random_option(writer: Writer, mesh: Mesh, node: Node) -> tuple[tuple[str, ...], ...]:
-    """Axes on loops that may be split by any number: dims of their own."""
+    """Return random axes for the loops of an op that can be split by any factor."""
     rule = rule_of(node)
     factors = rule.factors
     axes: list[list[str]] = [[] for _ in factors]
     splittable = [i for i, factor in enumerate(factors) if factor.kind != "whole" and factor.size > 1]
     usable = [i for i in splittable if fits(rule, i, factors[i].size + 1)]
-    for number in writer.order(len(mesh.axes)):
+    for index in writer.order(len(mesh.axes)):
         if usable and writer.chance(0.6):
-            axes[writer.one_of(usable)].append(mesh.names[number])
+            axes[writer.one_of(usable)].append(mesh.names[index])
     return tuple(map(tuple, axes))

@@ -11,7 +11,10 @@ from meshgen.testing.generators.writer import MAX_ELEMENTS, Writer, binary_body,
 
 
 def convolution(writer: Writer) -> None:
-    """Batch, channels and one or two spatial dims, in any order; padding, strides, dilation, groups."""
+    """Append a convolution with one or two spatial dims, in any order of dims.
+
+    Padding, strides, dilations and groups are random.
+    """
     if value := writer.pick(writer.numbers(rank=3, most=4)):
         dims = writer.order(value.type.rank) if writer.chance(0.5) else [*range(value.type.rank)]
         batch, channel, *spatial = dims
@@ -24,8 +27,8 @@ def convolution(writer: Writer) -> None:
             "input_batch": batch, "input_feature": channel, "input_spatial": tuple(spatial),
             "kernel_output_feature": 0, "kernel_input_feature": 1, "kernel_spatial": tuple(range(2, 2 + count)),
             "output_batch": batch, "output_feature": channel, "output_spatial": tuple(spatial),
-            "window_strides": _steps(writer, count, 0.3), "lhs_dilation": _steps(writer, count, 0.1),
-            "rhs_dilation": _steps(writer, count, 0.2), "low": _few(writer, count), "high": _few(writer, count),
+            "window_strides": _strides(writer, count, 0.3), "lhs_dilation": _strides(writer, count, 0.1),
+            "rhs_dilation": _strides(writer, count, 0.2), "low": _paddings(writer, count), "high": _paddings(writer, count),
             "window_reversal": tuple(writer.chance(0.2) for _ in spatial), "feature_group_count": groups,
             "batch_group_count": batches, "precision": ("DEFAULT", "DEFAULT"),
         }  # fmt: skip
@@ -35,11 +38,11 @@ def convolution(writer: Writer) -> None:
             writer.add("convolution", operands, None, attrs, rounds=floats(value))
 
 
-def _steps(writer: Writer, count: int, probability: float) -> tuple[int, ...]:
+def _strides(writer: Writer, count: int, probability: float) -> tuple[int, ...]:
     return tuple(2 if writer.chance(probability) else 1 for _ in range(count))
 
 
-def _few(writer: Writer, count: int) -> tuple[int, ...]:
+def _paddings(writer: Writer, count: int) -> tuple[int, ...]:
     return tuple(writer.integer(0, 3) for _ in range(count))
 
 
@@ -48,22 +51,22 @@ def _window_fits(types: list[TensorType] | None) -> bool:
 
 
 def _window_attrs(writer: Writer, rank: int, *, dilated: bool) -> dict[str, Any]:
-    """A window along one dim."""
-    dim, ones, none = writer.integer(0, rank), (1,) * rank, (0,) * rank
+    """Return the attributes of a window along one dim."""
+    dim, ones, zeros = writer.integer(0, rank), (1,) * rank, (0,) * rank
     attrs = {
         "window_dimensions": changed(ones, dim, writer.integer(1, 5)),
         "window_strides": changed(ones, dim, writer.integer(1, 4)),
-        "low": changed(none, dim, writer.integer(0, 3)),
-        "high": changed(none, dim, writer.integer(0, 3)),
+        "low": changed(zeros, dim, writer.integer(0, 3)),
+        "high": changed(zeros, dim, writer.integer(0, 3)),
     }
     if dilated:
-        attrs["base_dilations"] = changed(ones, dim, *_steps(writer, 1, 0.15))
-        attrs["window_dilations"] = changed(ones, dim, *_steps(writer, 1, 0.2))
+        attrs["base_dilations"] = changed(ones, dim, *_strides(writer, 1, 0.15))
+        attrs["window_dilations"] = changed(ones, dim, *_strides(writer, 1, 0.2))
     return attrs
 
 
 def reduce_window(writer: Writer) -> None:
-    """The maximum or sum of neighbours along one dim."""
+    """Append a maximum or sum over windows along one dim."""
     if value := writer.pick(writer.numbers(rank=1)):
         kind, dtype = writer.one_of(("maximum", "add")), value.type.dtype
         init, body = writer.scalar(lowest(dtype) if kind == "maximum" else 0, dtype), binary_body(kind, dtype)
@@ -76,17 +79,17 @@ def reduce_window(writer: Writer) -> None:
 def running_sum(writer: Writer) -> None:
     if value := writer.pick(writer.numbers(rank=1)):
         rank, dim = value.type.rank, writer.integer(0, value.type.rank)
-        ones, none, size = (1,) * rank, (0,) * rank, value.type.sizes[dim]
+        ones, zeros, size = (1,) * rank, (0,) * rank, value.type.sizes[dim]
         attrs = {
             "window_dimensions": changed(ones, dim, size), "window_strides": ones, "base_dilations": ones,
-            "window_dilations": ones, "low": changed(none, dim, size - 1), "high": none,
+            "window_dilations": ones, "low": changed(zeros, dim, size - 1), "high": zeros,
         }  # fmt: skip
         body, init = binary_body("add", value.type.dtype), writer.scalar(0, value.type.dtype)
         writer.add("reduce_window", [value, init], None, attrs, regions=(body,), rounds=floats(value))
 
 
 def select_and_scatter(writer: Writer) -> None:
-    """The gradient of a maximum over windows."""
+    """Append the gradient of a maximum over windows."""
     if value := writer.pick(writer.numbers(rank=1, most=3), exact=True):
         attrs, dtype = _window_attrs(writer, value.type.rank, dilated=False), value.type.dtype
         parts = zip(

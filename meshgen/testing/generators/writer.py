@@ -1,7 +1,7 @@
 """A random graph that grows op by op.
 
-Ops whose result jumps (compare, sort, floor) only see values that every partition computes to the same bits: those
-that no sum across devices went into.
+Discontinuous ops (compare, sort, floor) only get values that are bitwise equal for every partitioning, which are those
+without a sum across devices.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
 from meshgen.ops.types.inference import infer_types
 
-MAX_SIZE = 13  # elements of a drawn dim (chosen: sizes that axes divide, and others)
-MAX_ELEMENTS = 4096  # of a value (chosen: NumPy computes an operation in a fraction of a millisecond)
+MAX_SIZE = 13  # maximum size of a random dim. Chosen: some sizes are divisible by the axis sizes, others are not
+MAX_ELEMENTS = 4096  # maximum elements of a value. Chosen: NumPy computes an op in a fraction of a millisecond
 _DTYPES = (*["f32"] * 8, "bf16", "bf16", *["i32"] * 3, "i1", "i1", "f16", "f64", "i8", "ui8", "i64", "ui32")
 INTEGERS = ("i32", "i64", "i8", "ui8", "ui32")
 NUMBERS = ("f32", "bf16", "f16", "f64", *INTEGERS)
@@ -28,17 +28,17 @@ Accept = Callable[[Value], bool]
 
 @dataclass(frozen=True)
 class Variety:
-    """The possible inputs of a program.
+    """The possible inputs and meshes of random programs.
 
     Attributes:
-        dtypes: element types of inputs, frequent ones several times.
-        reals, wholes: those that ops take which work on few.
-        more: element types that only some ops take: those that copy, add and multiply.
-        empty: how often a dim has no rows.
-        twice: how often an op takes a value again instead of another one.
-        axes, sizes, devices: how many axes a mesh has at most, what their sizes may be, and how many devices it has at most.
-        cuts: whether shardings cut an axis in any way, so that the parts of two need not nest.
-        named: how often a dim of an input has a name, so that what is computed from it can follow another size.
+        dtypes: element types of inputs; frequent ones are listed several times.
+        reals, wholes: float and integer types for ops that support only a few types.
+        more: types that only copies, additions and multiplications support.
+        empty: probability that a dim has size 0.
+        twice: probability that an op uses one value for two operands.
+        axes, sizes, devices: maximum number of mesh axes, possible axis sizes, and maximum number of devices.
+        cuts: whether shardings split an axis in any way, so that the sub-axes of two shardings need not nest.
+        named: probability that a dim of an input has a name, so that its size can be opened.
     """
 
     dtypes: tuple[str, ...] = _DTYPES
@@ -76,9 +76,9 @@ ODD = Variety(
 
 @dataclass
 class Writer:
-    """A graph under construction, for a mesh, of the ops that `ops` append.
+    """A graph under construction for a mesh, from the ops in `ops`.
 
-    `exact` holds the values with the same bits however they are partitioned.
+    `exact` lists the values that are bitwise equal for every partitioning.
     """
 
     rng: np.random.Generator
@@ -99,8 +99,8 @@ class Writer:
         return options[self.integer(0, len(options))]
 
     def order(self, count: int) -> list[int]:
-        """The numbers below `count` in any order."""
-        return [int(number) for number in self.rng.permutation(count)]
+        """Return the integers below `count` in random order."""
+        return [int(index) for index in self.rng.permutation(count)]
 
     def shape(self, rank: int) -> tuple[int, ...]:
         sizes = [self.integer(1, MAX_SIZE + 1) for _ in range(rank)]
@@ -111,7 +111,7 @@ class Writer:
         return tuple(sizes)
 
     def _shape_with_names(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape with names for some of its sizes."""
+        """Return the shape with names for some of its sizes."""
         if not self.variety.named:
             return shape
         start = f"n{len(self.graph.inputs)}_"
@@ -128,38 +128,43 @@ class Writer:
         return value
 
     def pick(self, accept: Accept = lambda value: True, *, exact: bool = False, empty: bool = False) -> Value | None:
-        """One of the values that fit, late ones more often: chains more than bushes. `empty`: without elements too."""
-        known = self.exact if exact else self.values
-        fitting = [value for value in known if (empty or value.type.size) and accept(value)]
+        """Return a random value that `accept` accepts, or None. Later values are more likely, which favors chains.
+
+        Args:
+            exact: whether to consider exact values only.
+            empty: whether values without elements are allowed.
+        """
+        candidates = self.exact if exact else self.values
+        fitting = [value for value in candidates if (empty or value.type.size) and accept(value)]
         return fitting[max(self.integer(0, len(fitting)), self.integer(0, len(fitting)))] if fitting else None
 
     def reals(self, *, rank: int = 0, most: int = 9) -> Accept:
-        """As `has_type`, for the floats that most ops take."""
+        """Return a predicate like `has_type` for the float types that most ops support."""
         return has_type(*self.variety.reals, rank=rank, most=most)
 
     def numbers(self, *, rank: int = 0, most: int = 9) -> Accept:
-        """As `reals`, and integers."""
+        """Return a predicate like `has_type` for the float and integer types that most ops support."""
         return has_type(*self.variety.reals, *self.variety.wholes, rank=rank, most=most)
 
     def sums(self, *, rank: int = 0, most: int = 9) -> Accept:
-        """As `numbers`, and what can only be added and multiplied: complex numbers."""
+        """Return a predicate like `numbers` that also accepts complex types, for ops that only add and multiply."""
         variety = self.variety
         return has_type(*variety.reals, *variety.wholes, *variety.more, rank=rank, most=most)
 
     def partner(self, value: Value, *, exact: bool = False) -> Value:
-        """Another operand of the same type: one that exists, the value itself included, or a new input."""
+        """Return another operand of the same type: an existing value, possibly `value` itself, or a new input."""
         if self.variety.twice and self.chance(self.variety.twice):
             return value
-        alike = [v for v in (self.exact if exact else self.values) if v.type == value.type]
-        return self.one_of(alike) if alike and self.chance(0.7) else self.new_input(value.type)
+        same_type = [v for v in (self.exact if exact else self.values) if v.type == value.type]
+        return self.one_of(same_type) if same_type and self.chance(0.7) else self.new_input(value.type)
 
     def add(self, op: str, operands: list[Value], kind: TensorType | None = None, attrs: Mapping[str, Any] | None = None,
             *, regions: tuple[Graph, ...] = (), rounds: bool = False) -> Value:  # fmt: skip
         """Append an op and return its first result.
 
         Args:
-            kind: type of the only result; left out where the operands determine the types.
-            rounds: the last bits of its results depend on how devices share the work.
+            kind: type of the only result; None if the operands determine the types.
+            rounds: whether the last bits of the results depend on the partitioning.
         """
         types = [kind] if kind else infer_types(op, attrs or {}, [v.type for v in operands], regions)
         assert types, f"'{op}' needs its result type"
@@ -172,7 +177,7 @@ class Writer:
         return node.results[0]
 
     def append(self, op: str, operands: list[Value], kinds: list[TensorType], regions: tuple[Graph, ...]) -> None:
-        """Append an op with results of these types; programs go on with the last one only."""
+        """Append an op with results of the given types. The program continues with the last result only."""
         results = [Value(kind, f"v{len(self.graph.nodes)}_{i}") for i, kind in enumerate(kinds)]
         self.graph.nodes.append(Node(op, operands, results, {}, None, None, regions))
         self.values.append(results[-1])
@@ -181,19 +186,19 @@ class Writer:
         return self.add("constant", [], TensorType((), dtype), {"value": np.array(value, DTYPES[dtype])})
 
     def constant(self, kind: TensorType) -> Value:
-        """Small numbers above 0, all the same or not."""
+        """Return a constant of small positive numbers, sometimes all equal."""
         shape = kind.sizes if self.chance(0.5) else (1,) * kind.rank
         value = np.asarray(self.rng.integers(1, 5, shape)).astype(DTYPES[kind.dtype])
         return self.add("constant", [], kind, {"value": np.broadcast_to(value, kind.sizes)})
 
 
 def has_type(*dtypes: str, rank: int = 0, most: int = 9) -> Accept:
-    """Values of these element types (none named: of any) and of rank `rank` to `most`."""
+    """Return a predicate for values of the given element types (any type if empty) and of rank `rank` to `most`."""
     return lambda value: rank <= value.type.rank <= most and (not dtypes or value.type.dtype in dtypes)
 
 
 def lowest(dtype: str) -> int:
-    """Below all numbers of a program, or as low as there are any."""
+    """Return a number that is at most any number in a program."""
     return 0 if dtype.startswith("ui") else -100
 
 
@@ -202,17 +207,17 @@ def floats(value: Value) -> bool:
 
 
 def rounded(value: Value) -> bool:
-    """Whether sums and products of such numbers are rounded."""
+    """Whether sums and products of the value are rounded."""
     return is_inexact(value.type.dtype)
 
 
 def changed(sizes: Sequence[int], dim: int, size: int) -> tuple[int, ...]:
-    """The sizes with that of one dim replaced."""
+    """Return the sizes with the size of one dim replaced."""
     return (*sizes[:dim], size, *sizes[dim + 1 :])
 
 
 def binary_body(op: str, dtype: str, attrs: Mapping[str, Any] | None = None, pairs: int = 1) -> Graph:
-    """A region of one op on its first two inputs; `pairs` of inputs in all."""
+    """Return a region with one op on its first two inputs, and 2 * `pairs` inputs in total."""
     kind = TensorType((), dtype)
     body = Graph("body", [Value(kind, f"{side}{i}") for i in range(pairs) for side in "ab"])
     types = infer_types(op, attrs or {}, [kind, kind])
