@@ -17,7 +17,7 @@ MOST_DIMS = 5  # dims (CUDA driver API, `tensorRank`)
 _LAYOUT = struct.Struct("<QBBBBB3x5I5I4Q5I")
 # Bytes of each element type: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz.
 ITEM_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
-SPANS = (16, 32, 64, 128)  # bytes of the row that each swizzle mode permutes; 16 is no swizzle
+SPANS = (16, 32, 64, 128)  # bytes of the row that each swizzle mode permutes; 16 means unswizzled
 FIELDS = {  # fields that `tensormap.replace` writes: byte offset, and bytes of the field or of one list item
     "global_address": (0, 8), "rank": (8, 1), "elemtype": (9, 1), "interleave_layout": (10, 1), "swizzle_mode": (11, 1),
     "fill_mode": (12, 1), "box_dim": (16, 4), "global_dim": (36, 4), "global_stride": (56, 8), "element_stride": (88, 4),

@@ -264,7 +264,7 @@ def _trap(instruction: Instruction) -> Action:
     return run
 
 
-# No effect: registers are not limited, writes are visible to all threads at once, and there is no clock.
+# No effect: registers are not limited, writes are visible to all threads at once, and time does not pass.
 @opcode("setmaxnreg", "membar", "griddepcontrol", "nanosleep", "pmevent")
 def _no_effect(instruction: Instruction) -> Action:
     return nothing

@@ -222,7 +222,7 @@ _MOVES: tuple[Callable[[Module], Iterator[Module]], ...] = (
 
 
 def _pruned(module: Module, replacements: Mapping[Value, Value], outputs: Sequence[int] | None = None) -> Module:
-    """Return the module with values replaced and outputs selected, without anything that is no longer needed.
+    """Return the module with values replaced and outputs selected, without anything that is unused now.
 
     Args:
         put: value -> its replacement; a new value becomes an input.

@@ -43,7 +43,7 @@ class Timeline:
     """All pending work of a machine.
 
     Attributes:
-        listen: receives messages of other processes while nothing can run here; None if there are no other processes.
+        listen: receives messages of other processes while nothing can run here; None in a single process.
         done: number of work items done.
     """
 
