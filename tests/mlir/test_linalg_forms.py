@@ -170,3 +170,19 @@ def test_switch_over_i32_numbers_is_a_case(kind: str, has_case: bool) -> None:
     assert (node(module, "case").operands[0] is module.graph.inputs[0]) == has_case
     dtype = np.int32 if kind == "i32" else np.int64
     assert [int(computed(module, dtype(i))) for i in (-1, 0, 1, 5)] == [9, 7, 9, 9]
+
+
+def test_joint_reduction_over_no_elements_is_its_start() -> None:
+    module = program(
+        "%x: tensor<0xf32>, %n: tensor<0xi32>, %s: tensor<f32>, %i: tensor<i32>",
+        "tensor<i32>",
+        """
+      %m, %r = linalg.reduce ins(%x, %n : tensor<0xf32>, tensor<0xi32>) outs(%s, %i : tensor<f32>, tensor<i32>) dimensions = [0]
+        (%a: f32, %b: i32, %c: f32, %d: i32) {
+          %t = arith.addf %a, %c : f32
+          %p = arith.cmpf ogt, %t, %c : f32
+          %k = arith.select %p, %b, %d : i32
+          linalg.yield %t, %k : f32, i32
+        }""",
+    )
+    assert int(computed(module, np.zeros(0, np.float32), np.zeros(0, np.int32), np.float32(1), np.int32(7))) == 7

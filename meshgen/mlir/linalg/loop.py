@@ -26,6 +26,8 @@ def sequential_loop(structure: Structure, out_loops: Sequence[Loops]) -> list[Va
     if None in sizes or any(tuple(sorted(loops_of_output)) != kept for loops_of_output in out_loops):
         return None
     folded = tuple(loop for loop in range(len(sizes)) if loop not in kept)
+    if any(sizes[loop] == 0 for loop in folded):
+        return structure.values[structure.inputs :]
     used = [n for n, argument in enumerate(structure.block.args[: structure.inputs]) if argument.first_use]
     elements = [read(builder, structure.values[n], structure.maps[n].results, sizes) for n in used]
     elements = [_sequential_loops_first(builder, element, folded, sizes) for element in elements]

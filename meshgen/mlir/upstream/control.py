@@ -41,7 +41,7 @@ def write_while(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _branches(printer: UpstreamPrinter, node: Node) -> list[str]:
-    """The regions of a branch, which use the operands after the first."""
+    """Return the regions of a branch. Their inputs are the operands after the first."""
     outside = [printer.operand(node, number) for number in range(1, len(node.operands))]
     texts: list[str] = []
     for region in node.regions:
@@ -58,7 +58,7 @@ def write_if(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_case(printer: UpstreamPrinter, node: Node) -> None:
-    """A number without a branch chooses the last one, as StableHLO has it."""
+    """Write a switch whose default is the last branch, which StableHLO takes for a number out of range."""
     number = printer.index(node.operands[0])
     *branches, last = _branches(printer, node)
     cases = " ".join(f"case {position} {text}" for position, text in enumerate(branches))

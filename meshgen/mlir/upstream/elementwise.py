@@ -10,7 +10,9 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import Node, is_float
-from meshgen.mlir.upstream.printer import Inexpressible, UpstreamPrinter, Write, element
+from meshgen.mlir.upstream.element_types import element
+from meshgen.mlir.upstream.inexpressible import Inexpressible
+from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 from meshgen.mlir.upstream.scalar_operands import is_scalar_operand
 from meshgen.mlir.upstream.scalars import ELEMENTWISE, plain_operation, write_scalar
 
@@ -26,14 +28,14 @@ def write_elementwise(printer: UpstreamPrinter, node: Node) -> None:
     outs = f"outs({printer.empty(node)} : {printer.type(node.result)})"
     plain = plain_operation(node.op, node.operands[0].type.dtype)
     if plain and not scalars:
-        text = f"linalg.map {{ {plain} }} {ins} {outs}{printer.said(node)}"
+        text = f"linalg.map {{ {plain} }} {ins} {outs}{printer.discardable(node)}"
     else:
-        text = f"linalg.map {ins} {outs}{printer.said(node)} {_body(printer, node, whole, scalars)}"
+        text = f"linalg.map {ins} {outs}{printer.discardable(node)} {_body(printer, node, whole, scalars)}"
     printer.assign(node, text)
 
 
 def _body(printer: UpstreamPrinter, node: Node, whole: list[int], scalars: dict[int, str]) -> str:
-    """`(%4: f32, %5: f32) {...}`"""
+    """Return the arguments and the body of a map, `(%4: f32, %5: f32) {...}`."""
     inside = {number: f"%{printer.new_name('')}" for number in whole}
     arguments = [f"{name}: {element(node.operands[number].type.dtype)}" for number, name in inside.items()]
     kind = element(node.result.type.dtype)
@@ -50,7 +52,7 @@ def write_logistic(printer: UpstreamPrinter, node: Node) -> None:
     kind = printer.type(node.result)
     if not is_float(node.result.type.dtype):
         raise Inexpressible("it is for floats")
-    printer.assign(node, f"tosa.sigmoid {printer.operand(node, 0)}{printer.said(node)} : ({kind}) -> {kind}")
+    printer.assign(node, f"tosa.sigmoid {printer.operand(node, 0)}{printer.discardable(node)} : ({kind}) -> {kind}")
 
 
 WRITERS: dict[str, Write] = {**dict.fromkeys(ELEMENTWISE, write_elementwise), "logistic": write_logistic}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from meshgen.ir.graph import Node, TensorType, is_float
 from meshgen.mlir.printer import tensor_text
-from meshgen.mlir.upstream.printer import Inexpressible, UpstreamPrinter, Write, element, signless
-from meshgen.mlir.upstream.structured import reshaped
+from meshgen.mlir.upstream.element_types import element, signless
+from meshgen.mlir.upstream.inexpressible import Inexpressible
+from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
+from meshgen.mlir.upstream.reshape import reshaped
 
 _FORM = "tensor.gather takes whole slices at indices of leading dims of the result"
 
 
 def write_gather(printer: UpstreamPrinter, node: Node) -> None:
-    """The indices are moved into the table first, as StableHLO does."""
+    """Write a gather of whole slices. The indices are clamped first, as in StableHLO."""
     attrs, (table, indices) = node.attrs, (signless(value.type) for value in node.operands)
     dims, rows = tuple(attrs.start_index_map), indices.rank - (attrs.index_vector_dim < indices.rank)
     sizes = [1 if dim in dims else size for dim, size in enumerate(table.sizes)]
@@ -34,7 +36,7 @@ def write_gather(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _inside(printer: UpstreamPrinter, node: Node, name: str, kind: TensorType, last: list[int]) -> str:
-    """Return the indices, at least 0 and at most the last place of each dim. One limit for all is a scalar."""
+    """Return the indices clamped to the table. All dims must have the same last index, which is a scalar of the body."""
     if len({*last}) > 1:
         raise Inexpressible("it looks along dims of different sizes")
     dtype, text = element(kind.dtype), tensor_text(kind)

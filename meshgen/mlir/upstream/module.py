@@ -10,29 +10,46 @@ from meshgen.ir.graph import Annotation, Module, Node, Value
 from meshgen.mlir.literals import one_or_list, symbol
 from meshgen.mlir.printer import tensor_text
 from meshgen.mlir.shard.grid import grid_text
-from meshgen.mlir.upstream import control, elementwise, lookup, movement, shardings, structured, windows
-from meshgen.mlir.upstream.printer import PLANNED, Inexpressible, UpstreamPrinter, Write, signless
-from meshgen.mlir.upstream.shardings import PARTIAL, said_of
+from meshgen.mlir.upstream import (
+    control,
+    devices,
+    elementwise,
+    lookup,
+    movement,
+    reshape,
+    shardings,
+    structured,
+    windows,
+)
+from meshgen.mlir.upstream.element_types import signless
+from meshgen.mlir.upstream.inexpressible import PARTIAL_SUMS, Inexpressible
+from meshgen.mlir.upstream.printer import PLANNED, UpstreamPrinter, Write
+from meshgen.mlir.upstream.shardings import attributes_of_annotation
 from meshgen.spec import Sharding
 
 STAGES = ("import", *PLANNED, "partition")
 WRITERS: dict[str, Write] = {
     **elementwise.WRITERS,
     **structured.WRITERS,
+    **reshape.WRITERS,
     **movement.WRITERS,
     **windows.WRITERS,
     **lookup.WRITERS,
     **control.WRITERS,
     **shardings.WRITERS,
+    **devices.WRITERS,
 }
 
 
 def print_upstream(module: Module) -> str:
     """Return the text of a program in the dialects of LLVM 22, with its shardings as operations.
 
-    Up to stage `optimize` the program is the global one. At stage `import` it has the user's annotations, after it those of
-    the plan: of each operand and each result. At stage `partition` it is the program of a device. Donated arguments, names
-    of axes' networks and reasons are not in it. Raises ProgramError, MG0103, with all nodes that cannot be expressed.
+    At stage `import` the text has the user's annotations. From `propagate` to `optimize` every operand and result is
+    annotated with its sharding in the plan. At stage `partition` the text is the program of a device. Donations and
+    reasons are left out.
+
+    Raises:
+        ProgramError: MG0103, with every node that cannot be expressed.
     """
     if module.stage not in STAGES or module.parts:
         what = f"a program at stage '{module.stage}'" if not module.parts else "a program in parts, one per mesh"
@@ -54,32 +71,32 @@ def _function(printer: UpstreamPrinter) -> str:
 
     def lines() -> None:
         for number, value in enumerate(graph.inputs):
-            printer.guarded(f"the sharding of '{value.name}'", value.loc, partial(_start, printer, number))
+            printer.guarded(f"the sharding of '{value.name}'", value.loc, partial(_begin_argument, printer, number))
         printer.write_nodes(graph)
-        names = [_ended(printer, number) for number in range(len(graph.outputs))]
+        names = [_end_result(printer, number) for number in range(len(graph.outputs))]
         printer.emit(f"return {', '.join(names)} : {', '.join(types)}" if names else "return")
 
     ends = f" -> {one_or_list(types)}" if types else ""
     return f"func.func public {symbol(graph.name)}({arguments}){ends} {printer.scope(lines)}"
 
 
-def _start(printer: UpstreamPrinter, number: int) -> None:
-    """Annotate an argument with its sharding, unless the program does that itself, and drop the sign of its type."""
+def _begin_argument(printer: UpstreamPrinter, number: int) -> None:
+    """Annotate an argument with its sharding, unless an operation does, and drop the sign of its type."""
     module, value = printer.module, printer.module.graph.inputs[number]
     target = signless(value.type)
     spec = _decided(module, module.in_shardings, number) or _annotation(module, module.in_annotations, number)
-    is_said = any(_is_annotation(module, node, spec) and node.operands[0] is value for node in module.graph.nodes)
-    if spec is not None and (not is_said or target != value.type):
+    is_annotated = any(_is_annotation(module, node, spec) and node.operands[0] is value for node in module.graph.nodes)
+    if spec is not None and (not is_annotated or target != value.type):
         printer.share_name(value, _annotated(printer, printer.name(value), value, spec, for_users=False))
     if target != value.type:
         text = f"tensor.bitcast {printer.name(value)} : {tensor_text(value.type)} to {tensor_text(target)}"
         printer.share_name(value, printer.temporary(text))
 
 
-def _ended(printer: UpstreamPrinter, number: int) -> str:
-    """Return the name of a result, annotated for its use by the caller unless the program does that itself.
+def _end_result(printer: UpstreamPrinter, number: int) -> str:
+    """Return the name of a result, annotated with its sharding for users unless an operation does.
 
-    What produces it may have another sharding, for example a partial sum.
+    An annotation for users leaves the producer free to have another sharding, for example a partial sum.
     """
     module, value = printer.module, printer.module.graph.outputs[number]
     names = [printer.name(value)]
@@ -87,8 +104,8 @@ def _ended(printer: UpstreamPrinter, number: int) -> str:
         text = f"tensor.bitcast {names[0]} : {printer.type(value)} to {tensor_text(value.type)}"
         names.append(printer.temporary(text))
     spec = _decided(module, module.out_shardings, number) or _annotation(module, module.out_annotations, number)
-    is_said = any(_is_annotation(module, node, spec) and node.result is value for node in module.graph.nodes)
-    if spec is not None and not is_said:
+    is_annotated = any(_is_annotation(module, node, spec) and node.result is value for node in module.graph.nodes)
+    if spec is not None and not is_annotated:
 
         def annotate() -> None:
             names.append(_annotated(printer, names[-1], value, spec, for_users=True))
@@ -99,9 +116,9 @@ def _ended(printer: UpstreamPrinter, number: int) -> str:
 
 def _annotated(printer: UpstreamPrinter, name: str, value: Value, spec: Annotation, *, for_users: bool) -> str:
     if spec.sharding.partial:
-        raise Inexpressible(PARTIAL)
-    said = said_of(spec.required, spec.open_dims)
-    return printer.shard(name, value.type, spec.sharding, value.name, for_users=for_users, said=said)
+        raise Inexpressible(PARTIAL_SUMS)
+    attributes = attributes_of_annotation(spec.required, spec.open_dims)
+    return printer.shard(name, value.type, spec.sharding, value.name, for_users=for_users, attributes=attributes)
 
 
 def _decided(module: Module, shardings: Sequence[Sharding], number: int) -> Annotation | None:

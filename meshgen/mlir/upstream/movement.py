@@ -9,15 +9,9 @@ import numpy as np
 from meshgen.ir.graph import Node, TensorType, Value, is_complex
 from meshgen.mlir.dense import dense_text
 from meshgen.mlir.printer import tensor_text
-from meshgen.mlir.upstream.printer import (
-    Inexpressible,
-    UpstreamPrinter,
-    Write,
-    element,
-    fill_text,
-    signless,
-    signless_array,
-)
+from meshgen.mlir.upstream.element_types import element, fill_text, signless, signless_array
+from meshgen.mlir.upstream.inexpressible import Inexpressible
+from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 from meshgen.mlir.upstream.scalars import bit_width
 from meshgen.mlir.upstream.structured import affine_map, generic_text
 
@@ -87,7 +81,7 @@ def write_pad(printer: UpstreamPrinter, node: Node) -> None:
 def padded(
     printer: UpstreamPrinter, name: str, source: TensorType, fill: str, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[str, TensorType]:  # fmt: skip
-    """Return a tensor with a scalar around it and between its elements, and its type."""
+    """Pad a tensor with a scalar and return the name of the result and its type."""
     if not any((*low, *high, *interior)):
         return name, source
     name, source, low, high = _cropped(printer, name, source, low, high, interior)
@@ -100,7 +94,7 @@ def _pad_text(
     printer: UpstreamPrinter, name: str, source: TensorType, fill: str, kind: TensorType, low: Sequence[int], high: Sequence[int],
     interior: Sequence[int],
 ) -> str:  # fmt: skip
-    """A padding; where elements are put between, an insertion with a stride into a tensor of the padding."""
+    """Return a `tensor.pad`, or with interior padding a strided `tensor.insert_slice` into a filled tensor."""
     types = f"{tensor_text(source)} to {tensor_text(kind)}"
     if any(interior):
         whole = printer.temporary(fill_text(fill, printer.temporary(f"tensor.empty() : {tensor_text(kind)}"), kind))
@@ -119,7 +113,7 @@ def _pad_text(
 def _cropped(
     printer: UpstreamPrinter, name: str, source: TensorType, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[str, TensorType, list[int], list[int]]:  # fmt: skip
-    """Return the operand without what negative padding takes away, and the padding that is left."""
+    """Slice off the elements that negative padding removes. Returns the slice, its type and the nonnegative padding."""
     low, high = list(low), list(high)
     start, size = [0] * len(low), list(source.sizes)
     for dim, step in enumerate(interior):
@@ -145,7 +139,7 @@ def write_reverse(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def reversed_text(printer: UpstreamPrinter, name: str, kind: TensorType, dims: Sequence[int], out: str) -> str:
-    """A copy that reads from the end of the reversed dims."""
+    """Return a copy that reads the reversed dims from their ends."""
     expressions = [f"{kind.sizes[d] - 1} - d{d}" if d in dims else d for d in range(kind.rank)]
     maps = [affine_map(kind.rank, expressions), affine_map(kind.rank, range(kind.rank))]
 
@@ -158,7 +152,7 @@ def reversed_text(printer: UpstreamPrinter, name: str, kind: TensorType, dims: S
 def _slice_starts(
     printer: UpstreamPrinter, values: Sequence[Value], whole: TensorType, sizes: Sequence[int]
 ) -> list[str]:
-    """Return the indices at which a slice starts, moved into the tensor as StableHLO does."""
+    """Return the start indices of a slice, clamped as in StableHLO so that the slice is in bounds."""
     found: list[str] = []
     for value, size, part in zip(values, whole.sizes, sizes, strict=True):
         if size == part:

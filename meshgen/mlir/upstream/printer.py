@@ -1,6 +1,6 @@
 """The state of printing one program in upstream's dialects.
 
-A writer adds the lines of one node. After propagation every operand and result of a node is annotated with its sharding, as
+The writer of an op adds the lines of a node. After propagation every operand and result of a node is annotated with its sharding, as
 `mlir-opt --sharding-propagation` leaves a program:
 
     %0 = shard.shard %x to %rows annotate_for_users : tensor<8x16xf32>
@@ -13,40 +13,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from meshgen.errors import Diagnostic, Location
-from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, is_complex
+from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import all_nodes
-from meshgen.mlir.dense import ELEMENT_NAMES, element_text
+from meshgen.mlir.dense import element_text
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import dictionary, listed, quoted
 from meshgen.mlir.printer import TextPrinter, tensor_text
 from meshgen.mlir.shard.grid import has_parts
 from meshgen.mlir.shard.sharding import definition_text
+from meshgen.mlir.upstream.element_types import element, fill_text, signless, signless_array
+from meshgen.mlir.upstream.inexpressible import NO_OPERATION, OPEN_SIZES, PARTIAL_SUMS, Inexpressible
 from meshgen.mlir.upstream.scalar_operands import scalar_constants
 from meshgen.ops.precision import TF32, TF32X3, multiplied_as
 from meshgen.spec import Sharding
 
-PLANNED = ("propagate", "materialize", "optimize")  # the stages at which shardings are decided and types are global
-EMPTY = "an operation of upstream needs sizes that are known"
-
-
-_SLICED = ("slice", "dynamic_slice", "dynamic_update_slice", "pad")
+PLANNED = ("propagate", "materialize", "optimize")  # Stages at which shardings are decided and types are global.
+_SLICES = ("slice", "dynamic_slice", "dynamic_update_slice", "pad")
 _HINT = "print it without --dialect upstream; --skip PASS leaves out a pass that forms such operations, for example form-attention"
-
-
-class Inexpressible(Exception):
-    """A node that upstream's dialects cannot express; the message says why."""
-
 
 Write = Callable[["UpstreamPrinter", Node], None]
 
 
 class UpstreamPrinter(TextPrinter):
-    """Prints functions line by line. Nodes that cannot be expressed are collected in `faults`."""
+    """Print functions line by line and collect nodes that cannot be expressed in `faults`."""
 
     def __init__(self, module: Module, writers: Mapping[str, Write]) -> None:
         super().__init__(module, Dialect(), None, 1)
@@ -70,7 +63,7 @@ class UpstreamPrinter(TextPrinter):
         return name
 
     def scope(self, write: Callable[[], None]) -> str:
-        """Return a region `{...}` of the lines that `write` adds."""
+        """Return the region `{...}` that consists of the lines that `write` adds."""
         outer = self._lines, self._handles, self.newline
         self._lines, self._handles, self.newline = [], dict(self._handles), f"{self.newline}  "
         write()
@@ -79,24 +72,23 @@ class UpstreamPrinter(TextPrinter):
         return f"{{{text}{self.newline}}}"
 
     def write(self, node: Node) -> None:
-        """Add the lines of a node, or the fault that upstream has no form for it."""
+        """Add the lines of a node. Collects a fault if the node cannot be expressed."""
         if not self.guarded(f"'{node.op}'", node.loc, lambda: self._write(node)):
             for value in node.results:
                 self.define(value)
 
     def _write(self, node: Node) -> None:
         if node.op not in self._writers:
-            raise Inexpressible("LLVM 22 has no such operation")
+            raise Inexpressible(NO_OPERATION)
         with self.over(self.mesh_of_node(node)):
-            if (
-                node.op in _SLICED and 0 in node.result.type.shape
-            ):  # upstream cuts nothing from and into tensors without elements
+            # Upstream refuses slices of tensors without elements.
+            if node.op in _SLICES and 0 in node.result.type.shape:
                 self.assign(node, f"tensor.empty() : {self.type(node.result)}")
             else:
                 self._writers[node.op](self, node)
 
     def guarded(self, what: str, loc: Location | None, write: Callable[[], None]) -> bool:
-        """Call `write`; where that is inexpressible, collect the fault and return False."""
+        """Call `write`. Collects the fault and returns False if `write` raises Inexpressible."""
         try:
             write()
         except Inexpressible as reason:
@@ -119,23 +111,23 @@ class UpstreamPrinter(TextPrinter):
         return [self.type(value) for value in values]
 
     def operand(self, node: Node, number: int) -> str:
-        """Return the name of an operand, annotated for this node where shardings are decided."""
+        """Return the name of an operand, annotated for this node if shardings are decided."""
         value = node.operands[number]
         if not self.is_planned or node.sharding is None:
             return self.name(value)
         sharding = node.sharding.operands[number]
         if sharding.partial:
-            raise Inexpressible("it takes a partial sum, and LLVM 22 has no sharding for these")
+            raise Inexpressible(f"it takes a partial sum, and {PARTIAL_SUMS}")
         return self.shard(self.name(value), signless(value.type), sharding, for_users=True)
 
     def alias(self, node: Node, name: str) -> None:
-        """Let the result of a node be a value that is there already, annotated where shardings are decided."""
+        """Name the result of a node after an existing value, annotated if shardings are decided."""
         if self.is_planned and node.sharding is not None and node.sharding.results != node.sharding.operands[:1]:
             name = self.shard(name, signless(node.result.type), node.sharding.results[0], for_users=True)
         self.share_name(node.result, name)
 
     def assign(self, node: Node, text: str) -> None:
-        """Add an operation whose results are those of the node, annotated where shardings are decided."""
+        """Add an operation and make its results those of the node, annotated if shardings are decided."""
         if not self.is_planned or node.sharding is None:
             self.emit(f"{', '.join(self.define(value) for value in node.results)} = {text}")
             return
@@ -145,18 +137,18 @@ class UpstreamPrinter(TextPrinter):
             self.share_name(value, self.shard(name, signless(value.type), sharding, value.name))
 
     def empty(self, node: Node, kind: TensorType | None = None) -> str:
-        """Return a tensor without content, as a destination for a result of the node."""
+        """Return the name of an undefined tensor that is the destination of a result of the node."""
         kind = kind or signless(node.results[0].type)
         if None in kind.shape:
-            raise Inexpressible(EMPTY)
+            raise Inexpressible(OPEN_SIZES)
         return self._destination(node, kind, self.temporary(f"tensor.empty() : {tensor_text(kind)}"))
 
     def filled(self, node: Node, number: str, kind: TensorType) -> str:
-        """Return a tensor of one scalar, as a destination for a result of the node."""
+        """Return the name of a tensor of one scalar that is the destination of a result of the node."""
         return self._destination(node, kind, self.temporary(fill_text(number, self.empty(node, kind), kind)))
 
     def _destination(self, node: Node, kind: TensorType, name: str) -> str:
-        """Annotate a destination; operands of another shape than the result have no sharding of their own."""
+        """Annotate a destination with the sharding of the result, if it has the shape of the result."""
         if not self.is_planned or node.sharding is None or kind.shape != node.results[0].type.shape:
             return name
         sharding = node.sharding.results[0]
@@ -185,9 +177,9 @@ class UpstreamPrinter(TextPrinter):
 
     def shard(
         self, name: str, kind: TensorType, sharding: Sharding, result: str = "", *, for_users: bool = False,
-        said: Mapping[str, str] | None = None,
+        attributes: Mapping[str, str] | None = None,
     ) -> str:  # fmt: skip
-        """Annotate a value and return the name of the annotated one. Of a partial sum the sharding is that of the sum."""
+        """Annotate a value and return the name of the annotated one. A partial sum is annotated as its sum."""
         sharding = replace(sharding, partial=())
         mesh = self.mesh_of(sharding)
         if has_parts(sharding.used_axes, mesh):
@@ -200,40 +192,20 @@ class UpstreamPrinter(TextPrinter):
         if definition not in self._handles:
             self._handles[definition] = self.temporary(definition)
         text = f"shard.shard {name} to {self._handles[definition]}{' annotate_for_users' if for_users else ''}"
-        found = f"%{self.new_name(result)}"
-        self.emit(f"{found} = {text}{f' {dictionary(said)}' if said else ''} : {tensor_text(kind)}")
-        return found
+        annotated = f"%{self.new_name(result)}"
+        self.emit(f"{annotated} = {text}{f' {dictionary(attributes)}' if attributes else ''} : {tensor_text(kind)}")
+        return annotated
 
-    def said(self, node: Node) -> str:
-        """` {...}`: the user's loops of an operation, and the precision of a product that may be less than exact."""
-        found: dict[str, str] = {}
+    def discardable(self, node: Node) -> str:
+        """Return ` {...}` with attributes that upstream ignores.
+
+        They are the mesh axes that the user chose for the loops, and the precision of a product that may be less than exact.
+        """
+        attributes: dict[str, str] = {}
         if node.option is not None and not self.is_planned:
             names = () if self.module.meshes else self.mesh.names
             axes = [[f"{names.index(a)} : i64" if a in names else quoted(a) for a in loop] for loop in node.option]
-            found["sharding"] = listed(map(listed, axes))
+            attributes["sharding"] = listed(map(listed, axes))
         if node.op in ("dot_general", "convolution") and multiplied_as(node) in (TF32, TF32X3):
-            found["precision"] = listed(map(quoted, node.attrs.precision or ("DEFAULT", "DEFAULT")))
-        return f" {dictionary(found)}" if found else ""
-
-
-def signless(kind: TensorType) -> TensorType:
-    """Return the type whose integers have no sign, as all values inside of a function have; arith has the sign in operations."""
-    return TensorType(kind.shape, kind.dtype[1:]) if kind.dtype.startswith("ui") else kind
-
-
-def signless_array(array: np.ndarray[Any, Any], kind: TensorType) -> tuple[TensorType, np.ndarray[Any, Any]]:
-    """Return the same bits as integers without a sign."""
-    target = signless(kind)
-    return target, array if target == kind else array.view(DTYPES[target.dtype])
-
-
-def fill_text(number: str, destination: str, kind: TensorType) -> str:
-    text = tensor_text(kind)
-    return f"linalg.fill ins({number} : {element(kind.dtype)}) outs({destination} : {text}) -> {text}"
-
-
-def element(dtype: str) -> str:
-    """Return the text of an element type of arith, whose integers have no sign. Raises Inexpressible for complex ones."""
-    if is_complex(dtype):
-        raise Inexpressible(f"arith has no {dtype}")
-    return ELEMENT_NAMES.get(dtype, dtype).removeprefix("u")
+            attributes["precision"] = listed(map(quoted, node.attrs.precision or ("DEFAULT", "DEFAULT")))
+        return f" {dictionary(attributes)}" if attributes else ""

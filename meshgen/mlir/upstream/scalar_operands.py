@@ -1,4 +1,4 @@
-"""Operands that upstream's operations take as scalars, and 0-d constants that are read as such only."""
+"""Operands that upstream's operations take as scalars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FROM = {"reduce": 1, "pad": 1, "broadcast_in_dim": 0, "dynamic_slice": 1, "dyna
 
 
 def is_scalar_operand(node: Node, number: int) -> bool:
-    """Whether the element of a 0-d operand is taken, not the tensor."""
+    """Whether upstream's operation takes the element of a 0-d operand and not the tensor."""
     if node.operands[number].type.rank:
         return False
     if node.op in ("select", "clamp"):
@@ -24,7 +24,7 @@ def is_scalar_operand(node: Node, number: int) -> bool:
 
 
 def scalar_constants(graph: Graph, constants: Mapping[Value, Node]) -> set[Value]:
-    """Return the 0-d constants of which only the element is read."""
+    """Return the 0-d constants that are used as scalars only."""
     whole = {value for each in flow_graphs(graph) for value in each.outputs}
     for each in flow_graphs(graph):
         for node in each.nodes:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from meshgen.ir.graph import Node, is_float
-from meshgen.mlir.upstream.printer import Inexpressible, UpstreamPrinter, element
+from meshgen.mlir.upstream.element_types import element
+from meshgen.mlir.upstream.inexpressible import Inexpressible
+from meshgen.mlir.upstream.printer import UpstreamPrinter
 
 _FLOAT = {
     "add": "arith.addf", "subtract": "arith.subf", "multiply": "arith.mulf", "divide": "arith.divf", "remainder": "arith.remf",
@@ -33,7 +35,10 @@ _FLOAT_ORDER = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt",
 
 
 def plain_operation(op: str, dtype: str) -> str:
-    """Return the operation of arith or math that an element-wise op is on operands of an element type; empty for others."""
+    """Return the one operation of arith or math that computes an element-wise op of an element type.
+
+    Returns an empty name if several operations are needed or LLVM 22 has none.
+    """
     if is_float(dtype):
         return _FLOAT.get(op, "")
     table = _BOOLEAN if dtype == "i1" else _UNSIGNED if dtype.startswith("ui") else _SIGNED
@@ -94,7 +99,7 @@ def _is_finite(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) ->
 
 
 def _sign(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) -> str:
-    """The number 1 with the sign of the operand; zeros and NaN are their own sign. Integers are moved between -1 and 1."""
+    """Add the sign: 1 with the sign of a float, or the float itself if it is zero or NaN; an integer clamped to [-1, 1]."""
     dtype, (value,) = node.result.type.dtype, operands
     if not is_float(dtype):
         raised = value
@@ -113,7 +118,7 @@ def _convert(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) -> s
 
 
 def convert_scalar(printer: UpstreamPrinter, value: str, source: str, target: str) -> str:
-    """Convert a scalar to another element type as StableHLO does: to a boolean by comparing with zero."""
+    """Add the conversion of a scalar to another element type. As in StableHLO, a boolean is whether the scalar is not zero."""
     before, after = element(source), element(target)
     if before == after:
         return value
@@ -129,7 +134,7 @@ def convert_scalar(printer: UpstreamPrinter, value: str, source: str, target: st
 
 
 def _cast_word(source: str, target: str) -> str:
-    """Return the conversion between two element types; empty between floats of one width."""
+    """Return the name of the conversion between two element types, empty between floats of equal width."""
     sign = "u" if source == "i1" or source.startswith("ui") else "s"
     if is_float(source) != is_float(target):
         return f"{sign}itofp" if is_float(target) else f"fpto{'u' if target.startswith('ui') else 's'}i"
@@ -140,7 +145,7 @@ def _cast_word(source: str, target: str) -> str:
 
 
 def bit_width(dtype: str) -> int:
-    """Return the number of bits of an element: 8 of `f8E4M3FN`."""
+    """Return the number of bits of an element, for example 8 of `f8E4M3FN`."""
     return int(re.findall(r"\d+", dtype)[0])
 
 

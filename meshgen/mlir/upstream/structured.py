@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_complex
 from meshgen.mlir.literals import quoted
 from meshgen.mlir.printer import tensor_text
-from meshgen.mlir.upstream.printer import Inexpressible, UpstreamPrinter, Write, element, fill_text, signless
+from meshgen.mlir.upstream.element_types import element, fill_text, signless
+from meshgen.mlir.upstream.inexpressible import Inexpressible
+from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
+from meshgen.mlir.upstream.reshape import reshaped
 from meshgen.mlir.upstream.scalars import bit_width, convert_scalar, plain_operation, write_scalar
 
-_NAMES = {
-    "[[0, 2], [2, 1], [0, 1]]": "matmul",
-    "[[0, 1, 3], [0, 3, 2], [0, 1, 2]]": "batch_matmul",
-}  # by loops of each operand
+_NAMES = {"[[0, 2], [2, 1], [0, 1]]": "matmul", "[[0, 1, 3], [0, 3, 2], [0, 1, 2]]": "batch_matmul"}
+"""The names of contractions by the loops of the operands and of the result."""
 
 
 def affine_map(loops: int, results: Iterable[str | int]) -> str:
-    """`affine_map<(d0, d1) -> (d1)>`; a result is a number of a loop, or an expression."""
+    """Return `affine_map<(d0, d1) -> (d1)>`. A result is the number of a loop or an expression."""
     dims = ", ".join(f"d{loop}" for loop in range(loops))
-    return f"affine_map<({dims}) -> ({', '.join(f'd{each}' if isinstance(each, int) else each for each in results)})>"
+    return f"affine_map<({dims}) -> ({', '.join(f'd{result}' if isinstance(result, int) else result for result in results)})>"
 
 
 def write_dot(printer: UpstreamPrinter, node: Node) -> None:
-    """A matmul by its name, other products by the loops of each operand: batch, rows, columns, summed ones."""
+    """Write a matmul by its name and any other GEMM as `linalg.contract`.
+
+    The loops are batch dims, rows, columns and contracted dims.
+    """
     attrs, (left, right) = node.attrs, (value.type for value in node.operands)
     dtype = node.result.type.dtype
     widths = [bit_width(kind) for kind in (left.dtype, right.dtype, dtype)]
@@ -51,13 +54,13 @@ def write_dot(printer: UpstreamPrinter, node: Node) -> None:
         return
     name = _NAMES.get(str(maps))
     head = f"linalg.{name}" if name else f"linalg.contract indexing_maps = [{', '.join(texts)}]"
-    printer.assign(node, f"{head}{printer.said(node)} {sides} -> {printer.type(node.result)}")
+    printer.assign(node, f"{head}{printer.discardable(node)} {sides} -> {printer.type(node.result)}")
 
 
 def _outer_product(
     printer: UpstreamPrinter, node: Node, maps: Sequence[str], operands: Sequence[tuple[str, TensorType]]
 ) -> str:
-    """A product without a sum, which `linalg.contract` is not."""
+    """Return a product without contracted dims, which `linalg.contract` requires."""
 
     def body(names: list[str]) -> None:
         printer.emit(f"linalg.yield {product(printer, node, names)} : {element(node.result.type.dtype)}")
@@ -66,7 +69,7 @@ def _outer_product(
 
 
 def product(printer: UpstreamPrinter, node: Node, factors: Sequence[str]) -> str:
-    """Add the product of two scalars in the element type of the result."""
+    """Add the product of two scalars in the element type of the result and return its name."""
     dtype = node.result.type.dtype
     wide = [
         convert_scalar(printer, x, value.type.dtype, dtype) for x, value in zip(factors, node.operands, strict=False)
@@ -76,9 +79,12 @@ def product(printer: UpstreamPrinter, node: Node, factors: Sequence[str]) -> str
 
 def generic_text(
     printer: UpstreamPrinter, maps: Sequence[str], loops: Sequence[str], operands: Sequence[tuple[str, TensorType]],
-    body: Callable[[list[str]], None], said: str = "",
+    body: Callable[[list[str]], None], attributes: str = "",
 ) -> str:  # fmt: skip
-    """Return a `linalg.generic` whose last operand is the output; `body` adds the lines over one element of each."""
+    """Return a `linalg.generic` whose last operand is the output.
+
+    `body` takes the names of one element of each operand and adds the lines of the body.
+    """
     names = [f"%{printer.new_name('')}" for _ in operands]
 
     def lines() -> None:
@@ -89,7 +95,7 @@ def generic_text(
     *ins, (out, kind) = operands
     inputs = f"ins({', '.join(name for name, _ in ins)} : {', '.join(tensor_text(each) for _, each in ins)})"
     head = f"linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{', '.join(map(quoted, loops))}]}}"
-    attrs = f" attrs ={said}" if said else ""
+    attrs = f" attrs ={attributes}" if attributes else ""
     return f"{head} {inputs} outs({out} : {tensor_text(kind)}){attrs} {printer.scope(lines)} -> {tensor_text(kind)}"
 
 
@@ -106,11 +112,11 @@ def write_reduce(printer: UpstreamPrinter, node: Node) -> None:
     init = printer.filled(node, printer.scalar(node.operands[1]), signless(node.result.type))
     sides = f"ins({name} : {printer.type(node.operands[0])}) outs({init} : {printer.type(node.result)})"
     text = f"linalg.reduce {{ {plain} }} {sides} dimensions = {sorted(node.attrs.dims)}"
-    printer.assign(node, text + printer.said(node))
+    printer.assign(node, text + printer.discardable(node))
 
 
 def write_reduce_region(printer: UpstreamPrinter, node: Node) -> None:
-    """Several values are reduced together. The region of the node takes accumulators before elements, that of linalg after."""
+    """Write a joint reduction. The node's region takes accumulators before elements, linalg's region after them."""
     count = len(node.results)
     sources = [printer.operand(node, number) for number in range(count)]
     inits = [
@@ -129,7 +135,7 @@ def write_reduce_region(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_scalars(printer: UpstreamPrinter, region: Graph, names: dict[Value, str]) -> None:
-    """Add the scalar operations of a region of 0-d tensors, and their yield."""
+    """Add the scalar operations of a region on 0-d tensors and a `linalg.yield` of its outputs."""
     for node in region.nodes:
         names[node.result] = write_scalar(printer, node, [names[value] for value in node.operands])
     kinds = [element(value.type.dtype) for value in region.outputs]
@@ -137,7 +143,7 @@ def write_scalars(printer: UpstreamPrinter, region: Graph, names: dict[Value, st
 
 
 def write_broadcast(printer: UpstreamPrinter, node: Node) -> None:
-    """A 0-d operand fills; dims of size 1 that become longer are dropped first, and dims in another order transposed."""
+    """Write a fill with a 0-d operand, or a `linalg.broadcast` of the dims that are not expanded, in order."""
     source, kind, dims = signless(node.operands[0].type), signless(node.result.type), list(node.attrs.dims)
     if not source.rank:
         number = printer.scalar(node.operands[0])
@@ -173,77 +179,10 @@ def write_transpose(printer: UpstreamPrinter, node: Node) -> None:
     )
 
 
-def reshaped(printer: UpstreamPrinter, name: str, source: TensorType, target: TensorType) -> str:
-    """Return the elements of a tensor in another shape, by one or two operations of tensor."""
-    for text, kind in reshape_steps(source, target):
-        name = printer.temporary(text.format(name))
-        source = kind
-    return name
-
-
-def reshape_steps(source: TensorType, target: TensorType) -> list[tuple[str, TensorType]]:
-    """Return a collapse of dims that become one, then an expansion: texts with a mark for the operand, and their types."""
-    if None in source.shape or None in target.shape:
-        raise Inexpressible("an operation of upstream needs sizes that are known")
-    if source.shape == target.shape:
-        return []
-    before, after = _common_groups(source.sizes, target.sizes)
-    middle = source.with_shape(math.prod(source.sizes[d] for d in group) for group in before)
-    steps: list[tuple[str, TensorType]] = []
-    if middle.shape != source.shape:
-        text = f"tensor.collapse_shape {{}} {before if middle.rank else []} : {tensor_text(source)} into {tensor_text(middle)}"
-        steps.append((text, middle))
-    if middle.shape != target.shape:
-        text = f"tensor.expand_shape {{}} {after if middle.rank else []} output_shape {list(target.sizes)} : "
-        steps.append((f"{text}{tensor_text(middle)} into {tensor_text(target)}", target))
-    return steps
-
-
-def _common_groups(source: Sequence[int], target: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return groups of dims of two shapes, in order, of which each pair has as many elements. No groups for shapes of ones alone."""
-    if all(size == 1 for size in (*source, *target)) and not (source and target):
-        return [], []
-    if 0 in source:
-        return [list(range(len(source)))], [list(range(len(target)))]
-    before: list[list[int]] = []
-    after: list[list[int]] = []
-    i = j = 0
-    while i < len(source) or j < len(target):
-        if before and (i == len(source) or j == len(target)):  # ones at the end
-            before[-1] += range(i, len(source))
-            after[-1] += range(j, len(target))
-            break
-        one, other = [i], [j]
-        have, want = source[i], target[j]
-        i, j = i + 1, j + 1
-        while have != want:
-            if have < want:
-                one.append(i)
-                have, i = have * source[i], i + 1
-            else:
-                other.append(j)
-                want, j = want * target[j], j + 1
-        before.append(one)
-        after.append(other)
-    return before, after
-
-
-def write_reshape(printer: UpstreamPrinter, node: Node) -> None:
-    name = printer.operand(node, 0)
-    steps = reshape_steps(signless(node.operands[0].type), signless(node.result.type))
-    if not steps:
-        printer.alias(node, name)
-        return
-    for text, _ in steps[:-1]:
-        name = printer.temporary(text.format(name))
-    printer.assign(node, steps[-1][0].format(name))
-
-
 WRITERS: dict[str, Write] = {
     "dot_general": write_dot,
     "reduce": write_reduce,
     "reduce_region": write_reduce_region,
     "broadcast_in_dim": write_broadcast,
     "transpose": write_transpose,
-    "reshape": write_reshape,
 }

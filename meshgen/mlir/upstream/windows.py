@@ -11,16 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from meshgen.ir.graph import Node, TensorType, is_complex
 from meshgen.mlir.printer import tensor_text
+from meshgen.mlir.upstream.element_types import element, signless
+from meshgen.mlir.upstream.inexpressible import Inexpressible
 from meshgen.mlir.upstream.movement import padded, reversed_text
-from meshgen.mlir.upstream.printer import Inexpressible, UpstreamPrinter, Write, element, signless
+from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
+from meshgen.mlir.upstream.reshape import reshape_steps, reshaped
 from meshgen.mlir.upstream.scalars import bit_width, plain_operation
-from meshgen.mlir.upstream.structured import affine_map, generic_text, product, reshape_steps, reshaped, write_scalars
+from meshgen.mlir.upstream.structured import affine_map, generic_text, product, write_scalars
 
 Index = int | str  # the number of a loop, or an expression
 
 
 def _read_at(outer: int, stride: int, inner: int, dilation: int) -> str:
-    """The index at which a window is read."""
+    """Return the affine expression by which a window is indexed."""
     steps = ((outer, stride), (inner, dilation))
     return " + ".join(f"d{loop}" if step == 1 else f"d{loop} * {step}" for loop, step in steps)
 
@@ -49,7 +52,11 @@ def write_reduce_window(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_convolution(printer: UpstreamPrinter, node: Node) -> None:
-    """The loops are batch, group of features, feature in it, places of the result; features of the image, places in the window."""
+    """Write a convolution.
+
+    Its parallel loops are batch, feature group if there are several, output feature of the group and output position. Its
+    reduction loops are input feature of the group and position in the window.
+    """
     attrs, kind = node.attrs, signless(node.result.type)
     image, kernel = (signless(value.type) for value in node.operands)
     widths = [bit_width(each.dtype) for each in (image, kernel, kind)]
@@ -90,14 +97,14 @@ def write_convolution(printer: UpstreamPrinter, node: Node) -> None:
 
     loops = ["parallel"] * inner + ["reduction"] * (1 + spatial)
     operands = list(zip((left, right, init), split, strict=True))
-    text = generic_text(printer, maps, loops, operands, body, printer.said(node))
+    text = generic_text(printer, maps, loops, operands, body, printer.discardable(node))
     for step, _ in reshape_steps(split[2], kind):
         text = step.format(printer.temporary(text))
     printer.assign(node, text)
 
 
 def _padded_image(printer: UpstreamPrinter, node: Node, kind: TensorType) -> tuple[str, TensorType]:
-    """Return the image with its padding, and with zeros between elements where it is dilated."""
+    """Return the name and the type of the image with its padding and, if it is dilated, zeros between its elements."""
     attrs = node.attrs
     low, high, interior = ([0] * kind.rank for _ in range(3))
     for position, dim in enumerate(attrs.input_spatial):
@@ -115,7 +122,7 @@ def _in_order(roles: Mapping[int, Sequence[Index]]) -> list[Index]:
 
 
 def _opened(kind: TensorType, roles: Mapping[int, Sequence[Index]], groups: int) -> TensorType:
-    """Return the type whose dim of features is split into groups and the features of one."""
+    """Return the type with the feature dim split into groups and features per group."""
     sizes: list[int] = []
     for dim, size in enumerate(kind.sizes):
         sizes += [size] if len(roles[dim]) == 1 else [groups, size // groups]

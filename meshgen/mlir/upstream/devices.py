@@ -1,0 +1,104 @@
+"""Operations of a program per device that depend on the device: its index, the padding of its tile, its partial sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.attributes.sharding import axes_of
+from meshgen.ir.graph import Node
+from meshgen.mlir.literals import symbol
+from meshgen.mlir.shard.grid import axis_number, has_parts
+from meshgen.mlir.upstream.element_types import element, signless
+from meshgen.mlir.upstream.inexpressible import PARTIAL_SUMS, Inexpressible
+from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
+from meshgen.mlir.upstream.structured import affine_map, generic_text
+from meshgen.ops.evaluate.common import neutral
+
+REDUCED = {"sum": "add", "product": "multiply", "max": "maximum", "min": "minimum", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
+
+
+def _group_index(printer: UpstreamPrinter, axes: Sequence[str]) -> str:
+    """Return the index of the device in its group over mesh axes, mixed radix."""
+    mesh = printer.mesh
+    if has_parts(axes, mesh):
+        raise Inexpressible(f"it is over a part of a mesh axis, {', '.join(axes)}")
+    if not axes:
+        return printer.temporary("arith.constant 0 : index")
+    numbers = [axis_number(axis, mesh) for axis in axes]
+    names = [f"%{printer.new_name('')}" for _ in axes]
+    types = ", ".join(["index"] * len(axes))
+    printer.emit(f"{', '.join(names)} = shard.process_multi_index on {symbol(mesh.name)} axes = {numbers} : {types}")
+    total = names[0]
+    for name, axis in zip(names[1:], axes[1:], strict=True):
+        size = printer.temporary(f"arith.constant {mesh.axis_size(axis)} : index")
+        product = printer.temporary(f"arith.muli {total}, {size} : index")
+        total = printer.temporary(f"arith.addi {product}, {name} : index")
+    return total
+
+
+def _assign_index(printer: UpstreamPrinter, node: Node, index: str) -> None:
+    """Assign an index as a 0-d tensor."""
+    kind = element(node.result.type.dtype)
+    number = printer.temporary(f"arith.index_cast {index} : index to {kind}")
+    printer.assign(node, f"tensor.from_elements {number} : tensor<{kind}>")
+
+
+def write_process_index(printer: UpstreamPrinter, node: Node) -> None:
+    _assign_index(printer, node, _group_index(printer, axes_of(node.attrs)))
+
+
+def write_axis_size(printer: UpstreamPrinter, node: Node) -> None:
+    mesh, axes = printer.mesh, axes_of(node.attrs)
+    if has_parts(axes, mesh) or len(axes) != 1:
+        raise Inexpressible("shard.grid_shape is of one mesh axis")
+    number = axis_number(axes[0], mesh)
+    size = printer.temporary(f"shard.grid_shape {symbol(mesh.name)} axes = [{number}] : index")
+    _assign_index(printer, node, size)
+
+
+def write_mask_padding(printer: UpstreamPrinter, node: Node) -> None:
+    """Write a select of the fill for rows whose global index is too large."""
+    attrs, kind = node.attrs, node.result.type
+    rows, dtype = kind.sizes[attrs.dim], element(kind.dtype)
+    device = _group_index(printer, axes_of(attrs))
+    first = printer.temporary(f"arith.muli {device}, {printer.temporary(f'arith.constant {rows} : index')} : index")
+    last = printer.temporary(f"arith.constant {attrs.size} : index")
+    fill = printer.number(attrs.fill, kind.dtype)
+
+    def body(names: list[str]) -> None:
+        row = printer.temporary(f"arith.addi {first}, {printer.temporary(f'linalg.index {attrs.dim} : index')} : index")
+        is_inside = printer.temporary(f"arith.cmpi slt, {row}, {last} : index")
+        selected = printer.temporary(f"arith.select {is_inside}, {names[0]}, {fill} : {dtype}")
+        printer.emit(f"linalg.yield {selected} : {dtype}")
+
+    maps, tile = [affine_map(kind.rank, range(kind.rank))] * 2, signless(kind)
+    operands = [(printer.operand(node, 0), tile), (printer.empty(node), tile)]
+    printer.assign(node, generic_text(printer, maps, ["parallel"] * kind.rank, operands, body))
+
+
+def write_to_partial(printer: UpstreamPrinter, node: Node) -> None:
+    """Write a select of the value on the first device of each group, and of the neutral element on the others."""
+    if printer.is_planned:
+        raise Inexpressible(PARTIAL_SUMS)
+    kind = node.result.type
+    device = _group_index(printer, axes_of(node.attrs))
+    zero = printer.temporary("arith.constant 0 : index")
+    is_first = printer.temporary(f"arith.cmpi eq, {device}, {zero} : index")
+    rest = printer.number(neutral(REDUCED[node.attrs.kind], kind.dtype), kind.dtype)
+    dtype, tile = element(kind.dtype), signless(kind)
+
+    def body(names: list[str]) -> None:
+        selected = printer.temporary(f"arith.select {is_first}, {names[0]}, {rest} : {dtype}")
+        printer.emit(f"linalg.yield {selected} : {dtype}")
+
+    maps = [affine_map(kind.rank, range(kind.rank))] * 2
+    operands = [(printer.operand(node, 0), tile), (printer.empty(node), tile)]
+    printer.assign(node, generic_text(printer, maps, ["parallel"] * kind.rank, operands, body))
+
+
+WRITERS: dict[str, Write] = {
+    "process_index": write_process_index,
+    "axis_size": write_axis_size,
+    "mask_padding": write_mask_padding,
+    "to_partial": write_to_partial,
+}

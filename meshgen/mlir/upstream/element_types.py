@@ -1,0 +1,36 @@
+"""Element types of arith: integers have no sign in their type, the operations have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import DTYPES, TensorType, is_complex
+from meshgen.mlir.dense import ELEMENT_NAMES
+from meshgen.mlir.printer import tensor_text
+from meshgen.mlir.upstream.inexpressible import Inexpressible
+
+
+def signless(kind: TensorType) -> TensorType:
+    """Return the type of a value inside of a function, whose integers have no sign."""
+    return TensorType(kind.shape, kind.dtype[1:]) if kind.dtype.startswith("ui") else kind
+
+
+def signless_array(array: np.ndarray[Any, Any], kind: TensorType) -> tuple[TensorType, np.ndarray[Any, Any]]:
+    """Return the same bits as integers without a sign."""
+    target = signless(kind)
+    return target, array if target == kind else array.view(DTYPES[target.dtype])
+
+
+def fill_text(number: str, destination: str, kind: TensorType) -> str:
+    """Return the `linalg.fill` of a destination with a scalar."""
+    text = tensor_text(kind)
+    return f"linalg.fill ins({number} : {element(kind.dtype)}) outs({destination} : {text}) -> {text}"
+
+
+def element(dtype: str) -> str:
+    """Return the text of an element type of arith, whose integers have no sign. Raises Inexpressible for complex ones."""
+    if is_complex(dtype):
+        raise Inexpressible(f"arith has no {dtype}")
+    return ELEMENT_NAMES.get(dtype, dtype).removeprefix("u")
