@@ -59,15 +59,15 @@ def float_function(instruction: Instruction, exact: Function, allowed: tuple[str
     return elementwise(instruction, dtype, function)
 
 
-def _packed(instruction: Instruction, kind: DType, function: Function) -> Action:
+def _packed(instruction: Instruction, dtype: DType, function: Function) -> Action:
     """Return the action that applies `function` to both 16-bit halves of the registers."""
     sources = [reader(operand, np.dtype(np.uint32), instruction) for operand in instruction.operands[1:]]
     put = writer(instruction.operands[0], np.dtype(np.uint32), instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
         values = [source(wave) for source in sources]
-        low = function(*((v & np.uint32(0xFFFF)).astype(np.uint16).view(kind) for v in values))
-        high = function(*((v >> np.uint32(16)).astype(np.uint16).view(kind) for v in values))
+        low = function(*((v & np.uint32(0xFFFF)).astype(np.uint16).view(dtype) for v in values))
+        high = function(*((v >> np.uint32(16)).astype(np.uint16).view(dtype) for v in values))
         put(wave, low.view(np.uint16).astype(np.uint32) | high.view(np.uint16).astype(np.uint32) << np.uint32(16), mask)
 
     return run
@@ -100,26 +100,26 @@ def _rounded_arithmetic(
     """
     mode = _mode(words(instruction, "ftz", "sat", *MODES), instruction)
     name = instruction.modifiers[-1]
-    kind = TYPES[PACKED.get(name, name)]
-    if mode == "rn" and kind in (_F32, _F64):
+    dtype = TYPES[PACKED.get(name, name)]
+    if mode == "rn" and dtype in (_F32, _F64):
         return float_function(instruction, function, MODES)
-    if kind == _F64:
+    if dtype == _F64:
         raise unknown(instruction)
-    return float_function(instruction, lambda a, b: wide(a, b, mode, kind), MODES)
+    return float_function(instruction, lambda a, b: wide(a, b, mode, dtype), MODES)
 
 
-def _wide_add(a: Array, b: Array, mode: str, kind: DType) -> Array:
+def _wide_add(a: Array, b: Array, mode: str, dtype: DType) -> Array:
     x, y = a.astype(np.float64), b.astype(np.float64)
     total = x + y
-    return rounded(to_odd(total, lost(x, y, total)), kind, mode)
+    return rounded(to_odd(total, lost(x, y, total)), dtype, mode)
 
 
-def _wide_subtract(a: Array, b: Array, mode: str, kind: DType) -> Array:
-    return _wide_add(a, -b, mode, kind)
+def _wide_subtract(a: Array, b: Array, mode: str, dtype: DType) -> Array:
+    return _wide_add(a, -b, mode, dtype)
 
 
-def _wide_multiply(a: Array, b: Array, mode: str, kind: DType) -> Array:
-    return rounded(a.astype(np.float64) * b.astype(np.float64), kind, mode)
+def _wide_multiply(a: Array, b: Array, mode: str, dtype: DType) -> Array:
+    return rounded(a.astype(np.float64) * b.astype(np.float64), dtype, mode)
 
 
 @opcode("add")
@@ -141,10 +141,10 @@ def _mul(instruction: Instruction) -> Action:
     if _is_float(instruction):
         return _rounded_arithmetic(instruction, np.multiply, _wide_multiply)
     (part,) = words(instruction, "lo", "hi", "wide")
-    kind = type_of(instruction)
+    dtype = type_of(instruction)
     if part == "wide":
-        return elementwise(instruction, kind, _wide_product, WIDER[kind])
-    return elementwise(instruction, kind, np.multiply if part == "lo" else high_product)
+        return elementwise(instruction, dtype, _wide_product, WIDER[dtype])
+    return elementwise(instruction, dtype, np.multiply if part == "lo" else high_product)
 
 
 def _wide_product(a: Array, b: Array) -> Array:
@@ -154,19 +154,19 @@ def _wide_product(a: Array, b: Array) -> Array:
 
 def high_product(a: Array, b: Array) -> Array:
     """Return the upper half of the product of two integers."""
-    kind = a.dtype
-    if kind.itemsize < 8:
-        wide = WIDER[kind]
-        return (a.astype(wide) * b.astype(wide) >> wide.type(8 * kind.itemsize)).astype(kind)
+    dtype = a.dtype
+    if dtype.itemsize < 8:
+        wide = WIDER[dtype]
+        return (a.astype(wide) * b.astype(wide) >> wide.type(8 * dtype.itemsize)).astype(dtype)
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     x, y = a.view(np.uint64), b.view(np.uint64)
     middle = (x & low) * (y & low) >> half
     first = (x >> half) * (y & low) + middle
     second = (x & low) * (y >> half) + (first & low)
     high = (x >> half) * (y >> half) + (first >> half) + (second >> half)
-    if kind.kind == "i":
+    if dtype.kind == "i":
         high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
-    return high.view(kind)
+    return high.view(dtype)
 
 
 @opcode("mad")
@@ -174,13 +174,13 @@ def _mad(instruction: Instruction) -> Action:
     if _is_float(instruction):
         return _fma(instruction)
     (part,) = words(instruction, "lo", "hi", "wide")
-    kind = type_of(instruction)
+    dtype = type_of(instruction)
     if part != "wide":
         product: Function = np.multiply if part == "lo" else high_product
-        return elementwise(instruction, kind, lambda a, b, c: product(a, b) + c)
-    left, right = (reader(operand, kind, instruction) for operand in instruction.operands[1:3])
-    addend = reader(instruction.operands[3], WIDER[kind], instruction)
-    put = writer(instruction.operands[0], WIDER[kind], instruction)
+        return elementwise(instruction, dtype, lambda a, b, c: product(a, b) + c)
+    left, right = (reader(operand, dtype, instruction) for operand in instruction.operands[1:3])
+    addend = reader(instruction.operands[3], WIDER[dtype], instruction)
+    put = writer(instruction.operands[0], WIDER[dtype], instruction)
     return lambda wave, mask: put(wave, _wide_product(left(wave), right(wave)) + addend(wave), mask)
 
 
@@ -188,18 +188,18 @@ def _mad(instruction: Instruction) -> Action:
 def _fma(instruction: Instruction) -> Action:
     mode = _mode(words(instruction, "ftz", "sat", "relu", *MODES), instruction)
     name = instruction.modifiers[-1]
-    kind = TYPES[PACKED.get(name, name)]
-    if "relu" in instruction.modifiers or (mode != "rn" and kind == _F64):
+    dtype = TYPES[PACKED.get(name, name)]
+    if "relu" in instruction.modifiers or (mode != "rn" and dtype == _F64):
         raise unknown(instruction)
-    if kind == _F64:
+    if dtype == _F64:
         return float_function(instruction, fma64, MODES)
-    if kind == _F32 and mode == "rn":
+    if dtype == _F32 and mode == "rn":
         return float_function(instruction, fma32, MODES)
 
     def exact(a: Array, b: Array, c: Array) -> Array:
         product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
         total = product + addend
-        return rounded(to_odd(total, lost(product, addend, total)), kind, mode)
+        return rounded(to_odd(total, lost(product, addend, total)), dtype, mode)
 
     return float_function(instruction, exact, MODES)
 

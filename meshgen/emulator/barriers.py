@@ -60,7 +60,7 @@ class Barriers:
     def arrive(self, step: BarrierStep, index: int, mask: Mask) -> Iterator[tuple[int, Mask]]:
         """Record that threads arrive at the barrier instruction `index`.
 
-        Yields groups that may continue, with their instruction index.
+        Yields the groups that may continue, each with the index of its next instruction.
         """
         wave = self._wave
         number = step.number(wave)
@@ -75,47 +75,50 @@ class Barriers:
         for barrier in np.unique(numbers[lanes]):
             yield from self._arrive_at(int(barrier), step, index, lanes & (numbers == barrier))
 
-    def _arrive_at(self, number: int, step: BarrierStep, index: int, lanes: Array) -> Iterator[tuple[int, Mask]]:
+    def _arrive_at(self, barrier: int, step: BarrierStep, index: int, lanes: Array) -> Iterator[tuple[int, Mask]]:
         wave = self._wave
-        if number >= BARRIERS:
-            raise DeviceFault("barrier", f"unknown barrier {number}: a block has {BARRIERS}")
-        if number not in self._arrived:
-            self._arrived[number] = np.zeros(wave.shape, np.bool_)
-            self._waiting[number] = np.full(wave.shape, -1, np.int64)
-            self._expected[number] = np.zeros(wave.blocks, np.int64)
-        arrived, expected = self._arrived[number], self._expected[number]
+        if barrier >= BARRIERS:
+            raise DeviceFault("barrier", f"unknown barrier {barrier}: a block has {BARRIERS}")
+        if barrier not in self._arrived:
+            self._arrived[barrier] = np.zeros(wave.shape, np.bool_)
+            self._waiting[barrier] = np.full(wave.shape, -1, np.int64)
+            self._expected[barrier] = np.zeros(wave.blocks, np.int64)
+        arrived, expected = self._arrived[barrier], self._expected[barrier]
         if (arrived & lanes).any():
-            raise DeviceFault("barrier", f"threads arrive twice at barrier {number}")
+            raise DeviceFault("barrier", f"threads arrive twice at barrier {barrier}")
         count = np.zeros(1, np.int64) if step.count is None else wave.full(step.count(wave)).astype(np.int64).max(1)
         if (count % WARP).any():
             raise DeviceFault(
-                "barrier", f"barrier {number} is for {int(count.max())} threads, which are not whole warps"
+                "barrier", f"barrier {barrier} is for {int(count.max())} threads, which are not whole warps"
             )
         arriving = lanes.any(1)
         if ((expected != count) & arrived.any(1) & arriving).any():
-            raise DeviceFault("barrier", f"threads disagree about how many must arrive at barrier {number}")
+            raise DeviceFault("barrier", f"threads disagree about how many must arrive at barrier {barrier}")
         expected[:] = np.where(arriving, count, expected)
         arrived |= lanes
         if step.waits:
-            self._waiting[number][lanes] = index + 1
+            self._waiting[barrier][lanes] = index + 1
         else:
             yield index + 1, lanes
-        yield from self._release(number)
+        yield from self._release(barrier)
 
     def released(self) -> Iterator[tuple[int, Mask]]:
-        """Yield the threads that need not wait any more because other threads have ended, with their instruction index."""
-        for number in list(self._arrived):
-            yield from self._release(number)
+        """Yield the groups that need not wait any more because other threads have ended, with their next instruction."""
+        for barrier in list(self._arrived):
+            yield from self._release(barrier)
 
-    def _release(self, number: int) -> Iterator[tuple[int, Mask]]:
-        """Yield the threads of barrier `number` in the blocks where it is complete, with their instruction index."""
+    def _release(self, barrier: int) -> Iterator[tuple[int, Mask]]:
+        """Yield the groups that barrier `barrier` releases because it is complete in their block.
+
+        Each group comes with the index of its next instruction.
+        """
         wave = self._wave
-        arrived, expected, waiting = self._arrived[number], self._expected[number], self._waiting[number]
+        arrived, expected, waiting = self._arrived[barrier], self._expected[barrier], self._waiting[barrier]
         required = np.where(expected == 0, wave.lanes(None).sum(1), expected)
         arrivals = arrived.sum(1)
         if (arrivals > required).any():
             raise DeviceFault(
-                "barrier", f"{int(arrivals.max())} threads arrive at barrier {number} of {int(required.max())}"
+                "barrier", f"{int(arrivals.max())} threads arrive at barrier {barrier} of {int(required.max())}"
             )
         is_complete = (arrivals == required) & (arrivals > 0)
         if not is_complete.any():
@@ -126,7 +129,7 @@ class Barriers:
             yield int(index), released & (waiting == index)
         arrived[is_complete], waiting[is_complete] = False, -1
         if not arrived.any():
-            del self._arrived[number], self._waiting[number], self._expected[number]
+            del self._arrived[barrier], self._waiting[barrier], self._expected[barrier]
 
     def _record_meeting(self, lanes: Array) -> None:
         """Tell the race detector that the threads have met at a barrier."""
@@ -147,11 +150,11 @@ class Barriers:
         Returns:
             The index of its instruction and a message, or None if no thread waits.
         """
-        for number, waiting in self._waiting.items():
+        for barrier, waiting in self._waiting.items():
             block = int(np.argmax((waiting >= 0).any(1)))
-            arrivals, alive = int(self._arrived[number][block].sum()), int(self._wave.lanes(None)[block].sum())
-            expected = int(self._expected[number][block]) or alive
+            arrivals, alive = int(self._arrived[barrier][block].sum()), int(self._wave.lanes(None)[block].sum())
+            expected = int(self._expected[barrier][block]) or alive
             name = f"block {int(self._wave.numbers[block])}"
-            reason = f"{arrivals} threads of {name} deadlock at barrier {number}: {expected} must arrive"
+            reason = f"{arrivals} threads of {name} deadlock at barrier {barrier}: {expected} must arrive"
             return int(waiting[block].max()) - 1, reason
         return None

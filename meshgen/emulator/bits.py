@@ -18,15 +18,15 @@ _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 @opcode("mov")
 def _mov(instruction: Instruction) -> Action:
     words(instruction)
-    kind = type_of(instruction)
+    dtype = type_of(instruction)
     target, source = instruction.operands
     if isinstance(target, Vector):
         return _unpack(instruction, target)
     if isinstance(source, Vector):
         return _pack(instruction, source)
-    if kind != np.bool_:
-        kind = BITS[kind.itemsize]
-    read, put = reader(source, kind, instruction), writer(target, kind, instruction)
+    if dtype != np.bool_:
+        dtype = BITS[dtype.itemsize]
+    read, put = reader(source, dtype, instruction), writer(target, dtype, instruction)
     before, after = (getattr(operand, "name", "") for operand in (source, target))
 
     def run(wave: Wave, mask: Mask) -> None:
@@ -39,29 +39,29 @@ def _mov(instruction: Instruction) -> Action:
 
 
 def _unpack(instruction: Instruction, target: Vector) -> Action:
-    kind = BITS[type_of(instruction).itemsize]
-    element_dtype = BITS[kind.itemsize // len(target.parts)]
-    read = reader(instruction.operands[1], kind, instruction)
+    dtype = BITS[type_of(instruction).itemsize]
+    element_dtype = BITS[dtype.itemsize // len(target.parts)]
+    read = reader(instruction.operands[1], dtype, instruction)
     puts = [writer(element, element_dtype, instruction) for element in target.parts]
 
     def run(wave: Wave, mask: Mask) -> None:
         value = read(wave)
         for index, put in enumerate(puts):
-            put(wave, (value >> kind.type(8 * element_dtype.itemsize * index)).astype(element_dtype), mask)
+            put(wave, (value >> dtype.type(8 * element_dtype.itemsize * index)).astype(element_dtype), mask)
 
     return run
 
 
 def _pack(instruction: Instruction, source: Vector) -> Action:
-    kind = BITS[type_of(instruction).itemsize]
-    element_dtype = BITS[kind.itemsize // len(source.parts)]
+    dtype = BITS[type_of(instruction).itemsize]
+    element_dtype = BITS[dtype.itemsize // len(source.parts)]
     reads = [reader(element, element_dtype, instruction) for element in source.parts]
-    put = writer(instruction.operands[0], kind, instruction)
+    put = writer(instruction.operands[0], dtype, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        value = reads[0](wave).astype(kind)
+        value = reads[0](wave).astype(dtype)
         for index, read in enumerate(reads[1:], 1):
-            value = value | read(wave).astype(kind) << kind.type(8 * element_dtype.itemsize * index)
+            value = value | read(wave).astype(dtype) << dtype.type(8 * element_dtype.itemsize * index)
         put(wave, value, mask)
 
     return run
@@ -108,29 +108,29 @@ def _shift_bits(instruction: Instruction) -> Action:
     Shifts by the register width or more yield 0, or copies of the sign for `shr` of signed numbers.
     """
     words(instruction)
-    kind = type_of(instruction)
-    bits = 8 * kind.itemsize
-    value, by = reader(instruction.operands[1], kind, instruction), reader(instruction.operands[2], _U32, instruction)
-    put = writer(instruction.operands[0], kind, instruction)
+    dtype = type_of(instruction)
+    bits = 8 * dtype.itemsize
+    value, by = reader(instruction.operands[1], dtype, instruction), reader(instruction.operands[2], _U32, instruction)
+    put = writer(instruction.operands[0], dtype, instruction)
     shift = np.left_shift if instruction.opcode == "shl" else np.right_shift
-    keeps_sign = kind.kind == "i" and instruction.opcode == "shr"
+    keeps_sign = dtype.kind == "i" and instruction.opcode == "shr"
     amount = instruction.operands[2]
     if isinstance(amount, Immediate) and 0 <= amount.bits < bits:
-        fixed = kind.type(amount.bits)
+        fixed = dtype.type(amount.bits)
         return lambda wave, mask: put(wave, shift(value(wave), fixed), mask)
 
     def run(wave: Wave, mask: Mask) -> None:
         count = by(wave)
-        result = shift(value(wave), np.minimum(count, bits - 1).astype(kind))
-        put(wave, result if keeps_sign else np.where(count < bits, result, kind.type(0)), mask)
+        result = shift(value(wave), np.minimum(count, bits - 1).astype(dtype))
+        put(wave, result if keeps_sign else np.where(count < bits, result, dtype.type(0)), mask)
 
     return run
 
 
 @opcode("shf")
 def _funnel_shift(instruction: Instruction) -> Action:
-    direction, kind = instruction.modifiers[:2]
-    if direction not in ("l", "r") or kind not in ("clamp", "wrap"):
+    direction, mode = instruction.modifiers[:2]
+    if direction not in ("l", "r") or mode not in ("clamp", "wrap"):
         raise unknown(instruction)
     low, high, by = readers(instruction, _U32)
     put = writer(instruction.operands[0], _U32, instruction)
@@ -138,7 +138,7 @@ def _funnel_shift(instruction: Instruction) -> Action:
     def run(wave: Wave, mask: Mask) -> None:
         both = high(wave).astype(np.uint64) << np.uint64(32) | low(wave)
         count = by(wave).astype(np.uint64)
-        count = count & np.uint64(31) if kind == "wrap" else np.minimum(count, np.uint64(32))
+        count = count & np.uint64(31) if mode == "wrap" else np.minimum(count, np.uint64(32))
         result = both >> count if direction == "r" else both << count >> np.uint64(32)
         put(wave, result.astype(np.uint32), mask)
 
@@ -152,22 +152,22 @@ def _bit_field_extract(instruction: Instruction) -> Action:
     Bits beyond the register width are the sign of the field, or 0 for unsigned types.
     """
     words(instruction)
-    kind = type_of(instruction)
-    bits = 8 * kind.itemsize
-    value = reader(instruction.operands[1], kind, instruction)
+    dtype = type_of(instruction)
+    bits = 8 * dtype.itemsize
+    value = reader(instruction.operands[1], dtype, instruction)
     position, length = (reader(operand, _U32, instruction) for operand in instruction.operands[2:])
-    put = writer(instruction.operands[0], kind, instruction)
+    put = writer(instruction.operands[0], dtype, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
         source, first, count = value(wave), position(wave) & np.uint32(255), length(wave) & np.uint32(255)
         last = np.minimum(first.astype(np.int64) + count - 1, bits - 1)
-        top = np.maximum(last, 0).astype(kind)
-        shifted = source << (kind.type(bits - 1) - top)  # the last bit of the field is now the top bit
+        top = np.maximum(last, 0).astype(dtype)
+        shifted = source << (dtype.type(bits - 1) - top)  # the last bit of the field is now the top bit
         width = np.clip(last - first + 1, 0, bits)
-        result = shifted >> np.clip(bits - width, 0, bits - 1).astype(kind)
-        sign = (source >> top) & kind.type(1)
-        empty = np.where(kind.kind == "i", kind.type(0) - sign, kind.type(0)).astype(kind)
-        put(wave, np.where(count == 0, kind.type(0), np.where(width == 0, empty, result)).astype(kind), mask)
+        result = shifted >> np.clip(bits - width, 0, bits - 1).astype(dtype)
+        sign = (source >> top) & dtype.type(1)
+        empty = np.where(dtype.kind == "i", dtype.type(0) - sign, dtype.type(0)).astype(dtype)
+        put(wave, np.where(count == 0, dtype.type(0), np.where(width == 0, empty, result)).astype(dtype), mask)
 
     return run
 
@@ -175,19 +175,19 @@ def _bit_field_extract(instruction: Instruction) -> Action:
 @opcode("bfi")
 def _bit_field_insert(instruction: Instruction) -> Action:
     words(instruction)
-    kind = type_of(instruction)
-    bits = 8 * kind.itemsize
-    field, base = (reader(operand, kind, instruction) for operand in instruction.operands[1:3])
+    dtype = type_of(instruction)
+    bits = 8 * dtype.itemsize
+    field, base = (reader(operand, dtype, instruction) for operand in instruction.operands[1:3])
     position, length = (reader(operand, _U32, instruction) for operand in instruction.operands[3:])
-    put = writer(instruction.operands[0], kind, instruction)
+    put = writer(instruction.operands[0], dtype, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
         first, count = (read(wave) & np.uint32(255) for read in (position, length))
         ones = np.where(
-            count >= bits, ~kind.type(0), (kind.type(1) << np.minimum(count, bits - 1).astype(kind)) - kind.type(1)
+            count >= bits, ~dtype.type(0), (dtype.type(1) << np.minimum(count, bits - 1).astype(dtype)) - dtype.type(1)
         )
-        shift = np.minimum(first, bits - 1).astype(kind)
-        field_mask = np.where(first < bits, ones << shift, kind.type(0))
+        shift = np.minimum(first, bits - 1).astype(dtype)
+        field_mask = np.where(first < bits, ones << shift, dtype.type(0))
         put(wave, base(wave) & ~field_mask | field(wave) << shift & field_mask, mask)
 
     return run
@@ -254,14 +254,14 @@ def _reverse(instruction: Instruction) -> Action:
 def _find(instruction: Instruction) -> Action:
     """Decode `bfind`: return the position of the highest bit that differs from the sign, or all ones if no bit does."""
     modifiers = words(instruction, "shiftamt")
-    kind = type_of(instruction)
-    unsigned = BITS[kind.itemsize]
+    dtype = type_of(instruction)
+    unsigned = BITS[dtype.itemsize]
 
     def highest_bit(value: Array) -> Array:
         bits = value.view(unsigned)
-        bits = np.where(value < 0, ~bits, bits) if kind.kind == "i" else bits
+        bits = np.where(value < 0, ~bits, bits) if dtype.kind == "i" else bits
         zeros = _leading_zeros(bits)
-        result = zeros if "shiftamt" in modifiers else np.uint32(8 * kind.itemsize - 1) - zeros
+        result = zeros if "shiftamt" in modifiers else np.uint32(8 * dtype.itemsize - 1) - zeros
         return np.where(bits == 0, np.uint32(0xFFFFFFFF), result)
 
-    return elementwise(instruction, kind, highest_bit, TYPES["u32"])
+    return elementwise(instruction, dtype, highest_bit, TYPES["u32"])

@@ -120,12 +120,12 @@ def _to_global(instruction: Instruction, operation: str) -> Action:
     return run
 
 
-def _reduce(wave: Wave, addresses: Array, values: Array, operation: str, kind: DType, blocks: Array) -> None:
+def _reduce(wave: Wave, addresses: Array, values: Array, operation: str, dtype: DType, blocks: Array) -> None:
     """Combine `values` with the contents of memory. Raises DeviceFault if two tiles update one element in one step."""
     if len(np.unique(addresses)) != len(addresses):
         raise DeviceFault("opcode", "the emulated GPU does not reduce boxes that overlap in one step")
-    memory, positions = wave.memory.elements(kind), wave.memory.update(addresses, kind.itemsize, blocks)
-    memory[positions] = OPERATIONS[operation](memory[positions], values.view(kind)).astype(kind)
+    memory, positions = wave.memory.elements(dtype), wave.memory.update(addresses, dtype.itemsize, blocks)
+    memory[positions] = OPERATIONS[operation](memory[positions], values.view(dtype)).astype(dtype)
 
 
 def _commit(wave: Wave, mask: Mask) -> None:
@@ -151,14 +151,14 @@ def _boxes(instruction: Instruction, operand: object, destination: Reader) -> Bo
     if not isinstance(operand, Address) or operand.coordinates is None:
         raise unknown(instruction)
     address = address_reader(Address(operand.base, operand.offset), instruction)
-    coordinates = [reader(each, _S32, instruction) for each in vector_of(operand.coordinates)]
+    coordinates = [reader(map_address, _S32, instruction) for map_address in vector_of(operand.coordinates)]
 
     def boxes(wave: Wave, mask: Mask) -> Iterator[Box]:
         lanes = wave.lanes(mask)
         threads = np.flatnonzero(lanes)
         if not threads.size:
             return
-        maps = [_map_at(wave, int(each)) for each in wave.full(address(wave)).ravel()[threads]]
+        maps = [_map_at(wave, int(map_address)) for map_address in wave.full(address(wave)).ravel()[threads]]
         starts = np.stack([wave.full(read(wave)).ravel()[threads] for read in coordinates], -1).astype(np.int64)
         destinations = wave.full(destination(wave)).ravel()[threads].astype(np.int64)
         for described in dict.fromkeys(maps):

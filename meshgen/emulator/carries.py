@@ -26,9 +26,9 @@ def with_carry(instruction: Instruction) -> Action:
     parts = [word for word in words if word in ("lo", "hi")]
     if set(words) - {"cc", "lo", "hi"} or len(parts) != (operation == "mad") or not (takes or leaves):
         raise unknown(instruction)
-    kind = type_of(instruction)
-    bits = BITS[kind.itemsize]
-    function = _carry_function(operation, parts, kind)
+    dtype = type_of(instruction)
+    bits = BITS[dtype.itemsize]
+    function = _carry_function(operation, parts, dtype)
     sources = readers(instruction, bits)
     put = writer(instruction.operands[0], bits, instruction)
 
@@ -42,14 +42,14 @@ def with_carry(instruction: Instruction) -> Action:
     return run
 
 
-def _carry_function(operation: str, parts: list[str], kind: DType) -> Callable[..., Sum]:
+def _carry_function(operation: str, parts: list[str], dtype: DType) -> Callable[..., Sum]:
     if operation == "add":
         return _sum_with_carry
     if operation == "sub":
         return _difference
     if parts == ["lo"]:
         return lambda a, b, c, carry: _sum_with_carry(a * b, c, carry)
-    return lambda a, b, c, carry: _sum_with_carry(high_product(a.view(kind), b.view(kind)).view(c.dtype), c, carry)
+    return lambda a, b, c, carry: _sum_with_carry(high_product(a.view(dtype), b.view(dtype)).view(c.dtype), c, carry)
 
 
 def _sum_with_carry(a: Array, b: Array, carry: Array) -> Sum:

@@ -35,14 +35,14 @@ FLOATING: dict[str, Comparison] = {
 COMBINED: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-def _setp_comparison(instruction: Instruction, kind: DType) -> Comparison:
-    """Return the comparison of a `setp` for elements of type `kind`."""
-    name, *rest = instruction.modifiers
-    table = ORDERED | FLOATING if kind in FLOATS else ORDERED
-    if name not in table or not set(rest[:-1]) <= {"ftz", *COMBINED}:
+def _setp_comparison(instruction: Instruction, dtype: DType) -> Comparison:
+    """Return the comparison of a `setp` for elements of type `dtype`."""
+    name, *modifiers = instruction.modifiers
+    table = ORDERED | FLOATING if dtype in FLOATS else ORDERED
+    if name not in table or not set(modifiers[:-1]) <= {"ftz", *COMBINED}:
         raise unknown(instruction)
     function = table[name]
-    if "ftz" in rest and kind == np.float32:
+    if "ftz" in modifiers and dtype == np.float32:
         return lambda a, b: function(flushed(a), flushed(b))
     return function
 
@@ -54,13 +54,13 @@ def _setp(instruction: Instruction) -> Action:
     The second predicate is the negated comparison. For packed types, it is the comparison of the upper halves.
     """
     packed = PACKED.get(instruction.modifiers[-1])
-    kind = TYPES[packed] if packed else type_of(instruction)
-    compare = _setp_comparison(instruction, kind)
+    dtype = TYPES[packed] if packed else type_of(instruction)
+    compare = _setp_comparison(instruction, dtype)
     combine = next((COMBINED[word] for word in instruction.modifiers if word in COMBINED), None)
     target, left, right, *more = instruction.operands
     if (combine is None) != (not more):
         raise unknown(instruction)
-    register_type = np.dtype(np.uint32) if packed else kind
+    register_type = np.dtype(np.uint32) if packed else dtype
     a, b = reader(left, register_type, instruction), reader(right, register_type, instruction)
     third = reader(more[0], _BOOL, instruction) if more else None
     first, second = (target.first, target.second) if isinstance(target, Pair) else (target, Sink())
@@ -69,7 +69,7 @@ def _setp(instruction: Instruction) -> Action:
     def run(wave: Wave, mask: Mask) -> None:
         x, y = a(wave), b(wave)
         if packed:
-            low, high = (compare(_half(x, half, kind), _half(y, half, kind)) for half in (0, 16))
+            low, high = (compare(_half(x, half, dtype), _half(y, half, dtype)) for half in (0, 16))
         else:
             low = compare(x, y)
             high = ~low
@@ -80,16 +80,16 @@ def _setp(instruction: Instruction) -> Action:
     return run
 
 
-def _half(value: Array, shift: int, kind: DType) -> Array:
-    """Return the 16 bits of a register from bit `shift` on, as type `kind`."""
-    return (value >> np.uint32(shift)).astype(np.uint16).view(kind)
+def _half(value: Array, shift: int, dtype: DType) -> Array:
+    """Return the 16 bits of a register from bit `shift` on, as type `dtype`."""
+    return (value >> np.uint32(shift)).astype(np.uint16).view(dtype)
 
 
 @opcode("set")
 def _set(instruction: Instruction) -> Action:
     """Decode `set`: like `setp`, but the result is a number: 1.0, or an integer with all bits set."""
-    name, *_, to, kind = instruction.modifiers
-    inner = Instruction("setp", (name, kind), instruction.operands, None, instruction.text, instruction.source)
+    name, *_, to, dtype = instruction.modifiers
+    inner = Instruction("setp", (name, dtype), instruction.operands, None, instruction.text, instruction.source)
     compare = _setp_comparison(inner, type_of(inner))
     a, b = (reader(operand, type_of(inner), instruction) for operand in instruction.operands[1:3])
     target = TYPES[to]
@@ -100,12 +100,12 @@ def _set(instruction: Instruction) -> Action:
 
 @opcode("selp")
 def _selp(instruction: Instruction) -> Action:
-    kind = BITS[type_of(instruction).itemsize]
+    dtype = BITS[type_of(instruction).itemsize]
     if len(instruction.modifiers) != 1:
         raise unknown(instruction)
-    yes, no = (reader(_as_bits(operand, instruction), kind, instruction) for operand in instruction.operands[1:3])
+    yes, no = (reader(_as_bits(operand, instruction), dtype, instruction) for operand in instruction.operands[1:3])
     which = reader(instruction.operands[3], _BOOL, instruction)
-    put = writer(instruction.operands[0], kind, instruction)
+    put = writer(instruction.operands[0], dtype, instruction)
     return lambda wave, mask: put(wave, np.where(which(wave), yes(wave), no(wave)), mask)
 
 

@@ -113,8 +113,8 @@ def _from_integer(value: Array, target: DType, mode: str) -> Array:
 def rounded_up_or_down(value: Array, mode: str) -> Array:
     """Return 64-bit integers as f64, rounded in the direction of `mode`."""
     near = value.astype(np.float64)
-    back = np.array([int(number) for number in near.ravel()], object).reshape(near.shape)
-    exact = np.array([int(number) for number in value.ravel()], object).reshape(near.shape)
+    back = np.array([int(element) for element in near.ravel()], object).reshape(near.shape)
+    exact = np.array([int(element) for element in value.ravel()], object).reshape(near.shape)
     low, high = back < exact, back > exact
     if mode == "rz":
         low, high = low & (value < 0), high & (value > 0)

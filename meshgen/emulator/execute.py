@@ -194,7 +194,7 @@ class Execution:
         return self.wave.pending.has(step.reads, self.wave.warp_groups_of(mask))
 
     def _guarded(self, predicate: Array, mask: Mask) -> Mask:
-        """Return the threads of the group whose predicate holds; `mask` itself if all hold."""
+        """Return the threads of `mask` for which the predicate holds, or `mask` itself if it holds for all of them."""
         if predicate.all():
             return mask
         if mask is None:

@@ -72,9 +72,9 @@ class GlobalMemory:
             self._races.update(addresses, size, blocks)
         return positions
 
-    def elements(self, kind: DType) -> Array:
-        """Return all memory as elements of type `kind`, indexed by the result of `positions`."""
-        return self._memory.elements(kind)
+    def elements(self, dtype: DType) -> Array:
+        """Return all memory as elements of type `dtype`, indexed by the result of `positions`."""
+        return self._memory.elements(dtype)
 
     def bytes_at(self, address: int, nbytes: int, *, write: bool = False) -> Array:
         """Return a view of `nbytes` bytes at an address. Raises like `load`."""
@@ -130,8 +130,8 @@ class GlobalMemory:
 
 def _differ(stored: Array, values: Array) -> Array:
     """Return where the bits of two arrays differ."""
-    kind = np.dtype(f"V{values.dtype.itemsize}")
-    return np.ascontiguousarray(stored).view(kind) != np.ascontiguousarray(values).view(kind)
+    dtype = np.dtype(f"V{values.dtype.itemsize}")
+    return np.ascontiguousarray(stored).view(dtype) != np.ascontiguousarray(values).view(dtype)
 
 
 def _merged_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[Array, Array]:

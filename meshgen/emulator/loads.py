@@ -40,54 +40,54 @@ def _space(instruction: Instruction, *allowed: str) -> str:
     return spaces[0].split("::")[0] if spaces else "generic"
 
 
-def _access_bytes(instruction: Instruction, parts: int, kind: DType) -> int:
-    """Return the bytes of an access by one thread: `parts` vector elements of type `kind`."""
+def _access_bytes(instruction: Instruction, parts: int, dtype: DType) -> int:
+    """Return the bytes of an access by one thread: `parts` vector elements of type `dtype`."""
     vector_size = next((count for word, count in _VECTORS.items() if word in instruction.modifiers), 1)
-    if vector_size != parts or vector_size * kind.itemsize not in WORDS:
+    if vector_size != parts or vector_size * dtype.itemsize not in WORDS:
         raise unknown(instruction)
-    return vector_size * kind.itemsize
+    return vector_size * dtype.itemsize
 
 
 @opcode("ld", "ldu")
 def _ld(instruction: Instruction) -> Action:
     name = _space(instruction, *_VECTORS)
-    kind = type_of(instruction)
+    dtype = type_of(instruction)
     targets = vector_of(instruction.operands[0])
-    size = _access_bytes(instruction, len(targets), kind)
-    puts = [writer(target, kind, instruction) for target in targets]
+    size = _access_bytes(instruction, len(targets), dtype)
+    puts = [writer(target, dtype, instruction) for target in targets]
     if name == "param":
-        return _load_parameter(instruction, kind, puts)
+        return _load_parameter(instruction, dtype, puts)
     address = address_reader(instruction.operands[1], instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
         addresses = address(wave)
         if wave.is_all(mask) and wave.alive is None:
-            values = _vector_parts(space_named(name, addresses).load(wave, addresses, None, size), kind)
+            values = _vector_parts(space_named(name, addresses).load(wave, addresses, None, size), dtype)
         else:
             lanes = wave.lanes(mask)
-            values = np.zeros((*wave.shape, len(puts)), kind)
+            values = np.zeros((*wave.shape, len(puts)), dtype)
             if lanes.any():
                 positions = wave.full(addresses)[lanes]
-                values[lanes] = _vector_parts(space_named(name, positions).load(wave, positions, lanes, size), kind)
+                values[lanes] = _vector_parts(space_named(name, positions).load(wave, positions, lanes, size), dtype)
         for index, put in enumerate(puts):
             put(wave, values[..., index], mask)
 
     return run
 
 
-def _vector_parts(raw: Array, kind: DType) -> Array:
-    """Return loaded words as elements [.., parts] of type `kind`."""
-    return np.ascontiguousarray(raw)[..., None].view(kind)
+def _vector_parts(raw: Array, dtype: DType) -> Array:
+    """Return loaded words as elements [.., parts] of type `dtype`."""
+    return np.ascontiguousarray(raw)[..., None].view(dtype)
 
 
-def _load_parameter(instruction: Instruction, kind: DType, puts: list[Callable[[Wave, Array, Mask], None]]) -> Action:
+def _load_parameter(instruction: Instruction, dtype: DType, puts: list[Callable[[Wave, Array, Mask], None]]) -> Action:
     """Decode `ld.param`.
 
     An address in 64 bits is generic. One in 32 bits (`mov.b32 %r1, x_param_0`) counts from the start of the parameter
     block.
     """
     address = address_reader(instruction.operands[1], instruction)
-    size = kind.itemsize * len(puts)
+    size = dtype.itemsize * len(puts)
 
     def run(wave: Wave, mask: Mask) -> None:
         positions = address(wave)
@@ -105,7 +105,7 @@ def _load_parameter(instruction: Instruction, kind: DType, puts: list[Callable[[
             np.unique(positions, return_inverse=True) if positions.size > 1 else (positions.reshape(1), np.array(0))
         )
         unique_values = np.stack(
-            [np.frombuffer(wave.parameters, kind, len(puts), int(position)) for position in unique_positions]
+            [np.frombuffer(wave.parameters, dtype, len(puts), int(position)) for position in unique_positions]
         )
         for index, put in enumerate(puts):
             put(wave, unique_values[unique_index.reshape(positions.shape), index], mask)
@@ -116,9 +116,9 @@ def _load_parameter(instruction: Instruction, kind: DType, puts: list[Callable[[
 @opcode("st")
 def _st(instruction: Instruction) -> Action:
     name = _space(instruction, *_VECTORS)
-    kind = BITS[type_of(instruction).itemsize]
-    sources = [reader(operand, kind, instruction) for operand in vector_of(instruction.operands[1])]
-    size = _access_bytes(instruction, len(sources), kind)
+    dtype = BITS[type_of(instruction).itemsize]
+    sources = [reader(operand, dtype, instruction) for operand in vector_of(instruction.operands[1])]
+    size = _access_bytes(instruction, len(sources), dtype)
     address = address_reader(instruction.operands[0], instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
@@ -162,10 +162,10 @@ def _atom(instruction: Instruction) -> Action:
         raise unknown(instruction)
     (operation,) = operations
     name = _space(instruction, operation, *_VECTORS)
-    kind, half = type_of(instruction), instruction.modifiers[-1].endswith("x2")
+    dtype, half = type_of(instruction), instruction.modifiers[-1].endswith("x2")
     if (
         half
-        or (kind.kind == "u" and instruction.modifiers[-1][0] not in "ub")
+        or (dtype.kind == "u" and instruction.modifiers[-1][0] not in "ub")
         or any(v in instruction.modifiers for v in _VECTORS)
     ):
         raise unknown(instruction)
@@ -173,8 +173,8 @@ def _atom(instruction: Instruction) -> Action:
         instruction.operands if instruction.opcode == "atom" else (None, *instruction.operands)
     )
     address = address_reader(memory_operand, instruction)
-    values = [reader(operand, kind, instruction) for operand in inputs]
-    put = writer(target, kind, instruction) if target else None
+    values = [reader(operand, dtype, instruction) for operand in inputs]
+    put = writer(target, dtype, instruction) if target else None
 
     def run(wave: Wave, mask: Mask) -> None:
         lanes = wave.lanes(mask)
@@ -184,7 +184,7 @@ def _atom(instruction: Instruction) -> Action:
         old = _serialize_atomics(wave, space_named(name, addresses), addresses, lanes, operation,
                        [wave.full(value(wave))[lanes] for value in values])  # fmt: skip
         if put:
-            result = np.zeros(wave.shape, kind)
+            result = np.zeros(wave.shape, dtype)
             result[lanes] = old
             put(wave, result, mask)
 
@@ -198,23 +198,23 @@ def _serialize_atomics(
 
     Each round handles one thread per address, in the order of the threads.
     """
-    kind = values[0].dtype
-    bits = BITS[kind.itemsize]
-    keys = space.keys(wave, addresses, lanes, kind.itemsize)
+    dtype = values[0].dtype
+    bits = BITS[dtype.itemsize]
+    keys = space.keys(wave, addresses, lanes, dtype.itemsize)
     order = np.argsort(keys, kind="stable")
     begins = np.r_[True, keys[order][1:] != keys[order][:-1]]
     run_start = np.maximum.accumulate(np.where(begins, np.arange(len(keys)), 0))
     round_of = np.empty(len(keys), np.int64)
     round_of[order] = np.arange(len(keys)) - run_start
-    old = np.empty(len(keys), kind)
+    old = np.empty(len(keys), dtype)
     memory = space.elements(wave, bits)
     for round_index in range(int(round_of.max()) + 1):
         in_round = round_of == round_index
-        current = memory[keys[in_round]].view(kind)
+        current = memory[keys[in_round]].view(dtype)
         if operation == "cas":
             new = np.where(current == values[0][in_round], values[1][in_round], current)
         else:
-            new = OPERATIONS[operation](current, values[0][in_round]).astype(kind)
+            new = OPERATIONS[operation](current, values[0][in_round]).astype(dtype)
         old[in_round] = current
         memory[keys[in_round]] = new.view(bits)
     return old

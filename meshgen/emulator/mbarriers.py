@@ -25,9 +25,9 @@ _WORDS = {"shared", "shared::cta", "b64", "release", "acquire", "relaxed", "cta"
 
 @opcode("mbarrier")
 def _mbarrier(instruction: Instruction) -> Action:
-    operation, *rest = instruction.modifiers
+    operation, *modifiers = instruction.modifiers
     supported = {"parity", "expect_tx"} | _WORDS
-    if not set(rest) <= supported or "b64" not in rest:
+    if not set(modifiers) <= supported or "b64" not in modifiers:
         raise unknown(instruction)
     match operation:
         case "init":
@@ -36,7 +36,7 @@ def _mbarrier(instruction: Instruction) -> Action:
             return _inval(instruction)
         case "arrive" | "expect_tx":
             return _arrive(instruction)
-        case "try_wait" | "test_wait" if "parity" in rest:
+        case "try_wait" | "test_wait" if "parity" in modifiers:
             return _wait(instruction)
         case _:
             raise unknown(instruction)
@@ -102,12 +102,12 @@ def _arrive(instruction: Instruction) -> Action:
         raise unknown(instruction)  # phase tokens are unsupported: waits name a phase by its parity
     expects = "expect_tx" in instruction.modifiers
     address = address_reader(operands[0], instruction)
-    number: Reader | None = reader(operands[1], _U32, instruction) if len(operands) > 1 else None
+    amount: Reader | None = reader(operands[1], _U32, instruction) if len(operands) > 1 else None
 
     def run(wave: Wave, mask: Mask) -> None:
         for position, lanes in _by_address(wave, address(wave), wave.lanes(mask)):
             state = mbarrier_at(wave, position, lanes)
-            amounts = np.where(lanes, 1 if number is None else wave.full(number(wave)), 0).sum(1).astype(np.int64)
+            amounts = np.where(lanes, 1 if amount is None else wave.full(amount(wave)), 0).sum(1).astype(np.int64)
             if expects:
                 state.bytes += amounts
             if arrives:

@@ -95,14 +95,14 @@ class Races:
         for state in (self._writer, self._written, self._read, self._unfenced):
             state[first + np.arange(self._of_segment)] = state[first]
 
-    def same_values(self, stored: Array, found: Array) -> None:
+    def same_values(self, stored: Array, contents: Array) -> None:
         """Raise DeviceFault "race" if threads write different values to one position at once.
 
         Args:
             stored: the values of all threads.
-            found: the values that memory has afterwards.
+            contents: the contents of the same positions after the store.
         """
-        if not np.array_equal(stored, found):
+        if not np.array_equal(stored, contents):
             raise DeviceFault("race", "threads write different values to one place of shared memory at once")
 
     def fence(self, warps: Array) -> None:
@@ -116,11 +116,11 @@ class Races:
 
     def meet(self, warps: Array) -> None:
         """Record that `warps` [blocks, warps] of each block meet at a barrier: their clocks are joined."""
-        joined = np.where(warps[:, :, None], self.clocks, 0).max(1)
-        self.learn(warps, joined)
+        joined_clocks = np.where(warps[:, :, None], self.clocks, 0).max(1)
+        self.learn(warps, joined_clocks)
 
     def learn(self, warps: Array, known: Array) -> None:
-        """Join the clocks `known` [blocks, warps] into those of `warps` [blocks, warps], and begin a new step of each."""
+        """Join the clocks `known` [blocks, warps] into those of `warps` [blocks, warps], which then begin a new step."""
         self.clocks = np.where(warps[:, :, None], np.maximum(self.clocks, known[:, None, :]), self.clocks)
         diagonal = np.arange(self._warps)
         self.clocks[:, diagonal, diagonal] += warps

@@ -52,19 +52,19 @@ def to_odd(total: Array, error: Array) -> Array:
     return np.where(even, np.where(towards_zero, bits - _ONE, bits + _ONE), bits).view(np.float64)
 
 
-def rounded(value: Array, kind: DType, mode: str = "rn") -> Array:
+def rounded(value: Array, dtype: DType, mode: str = "rn") -> Array:
     """Convert f64 values to a narrower type, to nearest or in the direction of `mode`.
 
     Inexact values must be rounded to odd.
     """
-    near = _nearest(value, kind)
+    near = _nearest(value, dtype)
     if mode == "rn":
         return near
     back = near.astype(np.float64)
     high, low = back > value, back < value
     if mode == "rz":
         high, low = high & (value > 0), low & (value < 0)
-    infinity = np.asarray(np.inf, kind)
+    infinity = np.asarray(np.inf, dtype)
     if mode != "rm":
         near = np.where(low, np.nextafter(near, infinity), near)
     if mode != "rp":
@@ -72,10 +72,10 @@ def rounded(value: Array, kind: DType, mode: str = "rn") -> Array:
     return near
 
 
-def _nearest(value: Array, kind: DType) -> Array:
-    if kind in (_F64, _F32, _F16):
-        return value.astype(kind)  # NumPy converts f64 to f16 in one step
-    return _f32_to_odd(value).astype(kind)  # ml_dtypes converts by way of f32
+def _nearest(value: Array, dtype: DType) -> Array:
+    if dtype in (_F64, _F32, _F16):
+        return value.astype(dtype)  # NumPy converts f64 to f16 in one step
+    return _f32_to_odd(value).astype(dtype)  # ml_dtypes converts by way of f32
 
 
 def _f32_to_odd(value: Array) -> Array:

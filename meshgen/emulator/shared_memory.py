@@ -78,9 +78,9 @@ class SharedMemory:
                 np.ascontiguousarray(np.broadcast_to(values, stored.shape)).view(bits), stored.view(bits)
             )
 
-    def elements(self, kind: DType) -> Array:
-        """Return the shared memory of all blocks as elements of type `kind`."""
-        return self._bytes.view(kind)
+    def elements(self, dtype: DType) -> Array:
+        """Return the shared memory of all blocks as elements of type `dtype`."""
+        return self._bytes.view(dtype)
 
     def _check_read(self, positions: Array, size: int, warps: Array) -> None:
         if not self.copying and self.races is None:
@@ -99,8 +99,8 @@ class SharedMemory:
 
     def _incoming_by(self, size: int) -> tuple[Array, Any]:
         """Return a view of `incoming` with one item per access of `size` bytes, and the item whose words are all set."""
-        kind = WORDS[max(1, size // self.grain)]
-        return self.incoming.view(kind), np.ones(kind.itemsize, np.bool_).view(kind)[0]
+        dtype = WORDS[max(1, size // self.grain)]
+        return self.incoming.view(dtype), np.ones(dtype.itemsize, np.bool_).view(dtype)[0]
 
     def _is_incoming(self, positions: Array, size: int) -> bool:
         return bool(self.copying and self._incoming_by(size)[0][positions // max(size, self.grain)].any())
@@ -110,8 +110,9 @@ class SharedMemory:
         return self._read_by.reshape(-1, max(1, size // self.grain))
 
     def _require_overwritable(self, positions: Array, size: int) -> None:
-        """Raise DeviceFault "async copy" if a pending copy writes the bytes, or a pending matrix operation may read
-        them.
+        """Raise DeviceFault "async copy" if a pending operation accesses the bytes.
+
+        These operations are copies that write them, and matrix operations that may read them.
         """
         if self._is_incoming(positions, size):
             raise DeviceFault("async copy", "shared memory is written while a copy to it has not been waited for")

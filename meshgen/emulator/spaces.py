@@ -30,23 +30,23 @@ class Space(Protocol):
         """Check the addresses and return them as indices into `elements` of `size` bytes, for an atomic operation."""
         ...
 
-    def elements(self, wave: Wave, kind: DType) -> Array: ...
+    def elements(self, wave: Wave, dtype: DType) -> Array: ...
 
 
 class _Global:
     def load(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
-        return wave.memory.load(addresses, size, wave.numbers_of(lanes))
+        return wave.memory.load(addresses, size, wave.block_indices_of(lanes))
 
     def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None:
-        blocks = wave.numbers_of(lanes)
+        blocks = wave.block_indices_of(lanes)
         shape = np.broadcast_shapes(addresses.shape, values.shape)
         wave.memory.store(np.broadcast_to(addresses, shape), np.broadcast_to(values, shape), blocks)
 
     def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
-        return wave.memory.update(addresses, size, wave.numbers_of(lanes))
+        return wave.memory.update(addresses, size, wave.block_indices_of(lanes))
 
-    def elements(self, wave: Wave, kind: DType) -> Array:
-        return wave.memory.elements(kind)
+    def elements(self, wave: Wave, dtype: DType) -> Array:
+        return wave.memory.elements(dtype)
 
 
 class _Shared:
@@ -61,8 +61,8 @@ class _Shared:
     def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
         return self._positions(wave, addresses, lanes, size) // size
 
-    def elements(self, wave: Wave, kind: DType) -> Array:
-        return wave.shared.elements(kind)
+    def elements(self, wave: Wave, dtype: DType) -> Array:
+        return wave.shared.elements(dtype)
 
     def _positions(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
         window = np.uint64(SHARED_WINDOW)
@@ -94,8 +94,8 @@ class _Local:
             raise DeviceFault("alignment", f"{size} bytes of local memory are accessed at a misaligned offset")
         return (np.flatnonzero(lanes) * stride + offsets) // size
 
-    def elements(self, wave: Wave, kind: DType) -> Array:
-        return wave.local.reshape(-1).view(kind)
+    def elements(self, wave: Wave, dtype: DType) -> Array:
+        return wave.local.reshape(-1).view(dtype)
 
 
 SPACES: dict[str, Space] = {"global": _Global(), "const": _Global(), "shared": _Shared(), "local": _Local()}

@@ -44,97 +44,97 @@ def nothing(wave: Wave, mask: Mask) -> None:
     """Do nothing: the action of instructions without an effect in the emulator."""
 
 
-def reader(operand: Operand, kind: DType, instruction: Instruction) -> Reader:
-    """Return a function that reads an operand as elements of `kind`. A wider register yields its low bits."""
+def reader(operand: Operand, dtype: DType, instruction: Instruction) -> Reader:
+    """Return a function that reads an operand as elements of `dtype`. A wider register yields its low bits."""
     match operand:
         case Immediate():
-            value = constant(operand, kind)
+            value = constant(operand, dtype)
             return lambda wave: value
         case Register(name, width):
-            return _register_reader(name, width, kind, instruction)
+            return _register_reader(name, width, dtype, instruction)
         case Negated(register):
             return lambda wave: ~wave.registers[register.name]
         case Special(name):
-            return _special_reader(name, kind, instruction)
+            return _special_reader(name, dtype, instruction)
         case Symbol(name, offset):
-            return _symbol_reader(name, offset, kind, instruction)
+            return _symbol_reader(name, offset, dtype, instruction)
         case _:
             raise unknown(instruction)
 
 
-def _register_reader(name: str, width: int, kind: DType, instruction: Instruction) -> Reader:
-    if kind == np.bool_ or width == 0:
-        if (kind == np.bool_) != (width == 0):
+def _register_reader(name: str, width: int, dtype: DType, instruction: Instruction) -> Reader:
+    if dtype == np.bool_ or width == 0:
+        if (dtype == np.bool_) != (width == 0):
             raise unknown(instruction)
         return lambda wave: wave.registers[name]
-    bits = BITS[kind.itemsize]
-    if width == kind.itemsize:
-        return (lambda wave: wave.registers[name]) if bits == kind else (lambda wave: wave.registers[name].view(kind))
-    if width < kind.itemsize:
+    bits = BITS[dtype.itemsize]
+    if width == dtype.itemsize:
+        return (lambda wave: wave.registers[name]) if bits == dtype else (lambda wave: wave.registers[name].view(dtype))
+    if width < dtype.itemsize:
         raise unknown(instruction)
-    return lambda wave: wave.registers[name].astype(bits).view(kind)
+    return lambda wave: wave.registers[name].astype(bits).view(dtype)
 
 
-def _symbol_reader(name: str, offset: int, kind: DType, instruction: Instruction) -> Reader:
-    if kind.itemsize not in (4, 8):
+def _symbol_reader(name: str, offset: int, dtype: DType, instruction: Instruction) -> Reader:
+    if dtype.itemsize not in (4, 8):
         raise unknown(instruction)
     byte_offset = np.uint64(offset % (1 << 64))
 
     def read(wave: Wave) -> Array:
         if name not in wave.specials:
             raise DeviceFault("opcode", f"unknown variable '{name}'")
-        return (wave.specials[name] + byte_offset).astype(BITS[kind.itemsize]).view(kind)
+        return (wave.specials[name] + byte_offset).astype(BITS[dtype.itemsize]).view(dtype)
 
     return read
 
 
-def _special_reader(name: str, kind: DType, instruction: Instruction) -> Reader:
+def _special_reader(name: str, dtype: DType, instruction: Instruction) -> Reader:
     def read(wave: Wave) -> Array:
         if name not in wave.specials:
             raise unknown(instruction)
-        return wave.specials[name].astype(kind, copy=False)
+        return wave.specials[name].astype(dtype, copy=False)
 
     return read
 
 
-def writer(operand: Operand, kind: DType, instruction: Instruction) -> Writer:
-    """Return a function that writes values of type `kind` to a register, widened if needed."""
+def writer(operand: Operand, dtype: DType, instruction: Instruction) -> Writer:
+    """Return a function that writes values of type `dtype` to a register, widened if needed."""
     if isinstance(operand, Sink):
         return lambda wave, value, mask: None
     if not isinstance(operand, Register):
         raise unknown(instruction)
-    if kind == np.bool_ or operand.width == 0:
-        if (kind == np.bool_) != (operand.width == 0):
+    if dtype == np.bool_ or operand.width == 0:
+        if (dtype == np.bool_) != (operand.width == 0):
             raise unknown(instruction)
         return lambda wave, value, mask: wave.put(operand, value, mask)
-    if operand.width < kind.itemsize:
+    if operand.width < dtype.itemsize:
         raise unknown(instruction)
     bits = BITS[operand.width]
-    if operand.width == kind.itemsize:
+    if operand.width == dtype.itemsize:
         return lambda wave, value, mask: wave.put(operand, value.view(bits), mask)
-    if kind.kind == "i":
+    if dtype.kind == "i":
         wide = np.dtype(f"i{operand.width}")
         return lambda wave, value, mask: wave.put(operand, value.astype(wide).view(bits), mask)
-    raw = BITS[kind.itemsize]
+    raw = BITS[dtype.itemsize]
     return lambda wave, value, mask: wave.put(operand, value.view(raw).astype(bits), mask)
 
 
-def readers(instruction: Instruction, kind: DType, first: int = 1) -> list[Reader]:
+def readers(instruction: Instruction, dtype: DType, first: int = 1) -> list[Reader]:
     """Return readers for the operands from index `first` on."""
-    return [reader(operand, kind, instruction) for operand in instruction.operands[first:]]
+    return [reader(operand, dtype, instruction) for operand in instruction.operands[first:]]
 
 
 def elementwise(
-    instruction: Instruction, kind: DType, function: Callable[..., Array], to: DType | None = None
+    instruction: Instruction, dtype: DType, function: Callable[..., Array], to: DType | None = None
 ) -> Action:
     """Return the action that sets the first operand to `function` of the other operands.
 
     Args:
-        kind: type of the operands.
-        to: type of the result; `kind` if None.
+        dtype: type of the operands.
+        to: type of the result; `dtype` if None.
     """
-    sources = readers(instruction, kind)
-    put = writer(instruction.operands[0], to or kind, instruction)
+    sources = readers(instruction, dtype)
+    put = writer(instruction.operands[0], to or dtype, instruction)
     if len(sources) == 1:
         (only,) = sources
         return lambda wave, mask: put(wave, function(only(wave)), mask)

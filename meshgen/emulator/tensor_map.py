@@ -66,9 +66,9 @@ def decode(content: bytes) -> TensorMap:
     Raises:
         DeviceFault: "opcode" or "alignment", a GPU refuses the map or the emulator does not support it.
     """
-    address, rank, element, interleave, swizzle, fill, *rest = _LAYOUT.unpack(content[: _LAYOUT.size])
+    address, rank, element, interleave, swizzle, fill, *fields = _LAYOUT.unpack(content[: _LAYOUT.size])
     rank += 1
-    box, sizes, strides, steps = rest[:5], rest[5:10], rest[10:14], rest[14:]
+    box, sizes, strides, steps = fields[:5], fields[5:10], fields[10:14], fields[14:]
     is_supported = (
         rank <= MOST_DIMS and element < len(ITEM_BYTES) and swizzle < len(SPANS) and fill < 2 and not interleave
     )

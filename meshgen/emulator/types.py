@@ -54,13 +54,13 @@ def unknown(instruction: Instruction) -> DeviceFault:
     return DeviceFault("opcode", f"the emulated GPU has no instruction '{name}'", instruction.source)
 
 
-def constant(value: Immediate, kind: DType) -> Array:
-    """Return a constant as an array [1, 1] of type `kind`."""
-    if kind == np.bool_:
+def constant(value: Immediate, dtype: DType) -> Array:
+    """Return a constant as an array [1, 1] of type `dtype`."""
+    if dtype == np.bool_:
         return np.full((1, 1), bool(value.bits))
-    width = kind.itemsize
+    width = dtype.itemsize
     bits = value.bits % (1 << 8 * width)
     if value.width and value.width != width:  # a float constant of another width is converted by value
         raw = np.array(value.bits, BITS[value.width]).view(TYPES[f"f{8 * value.width}"])
-        return raw.astype(kind).reshape(1, 1)
-    return np.array(bits, BITS[width]).view(kind).reshape(1, 1)
+        return raw.astype(dtype).reshape(1, 1)
+    return np.array(bits, BITS[width]).view(dtype).reshape(1, 1)

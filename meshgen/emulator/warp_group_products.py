@@ -45,9 +45,9 @@ def warp_groups(wave: Wave, mask: Mask) -> Warps:
     return chosen
 
 
-def _warp_group_numbers(wave: Wave, chosen: Warps) -> Array:
+def _warp_group_numbers(wave: Wave, warps: Warps) -> Array:
     """Return the indices of the warp groups, counted through all blocks."""
-    return chosen.blocks[::WARPS] * (wave.warps // WARPS) + chosen.warps[::WARPS] // WARPS
+    return warps.blocks[::WARPS] * (wave.warps // WARPS) + warps.warps[::WARPS] // WARPS
 
 
 @opcode("wgmma")
@@ -102,10 +102,10 @@ def _mma_async(instruction: Instruction) -> Action:
     to, left, right = modifiers[-3:]
     if depth * TYPES[left].itemsize != 32 or columns % 8 or not 8 <= columns <= 256:
         raise unknown(instruction)
-    d, a, b, keep_operand, *rest = instruction.operands
+    d, a, b, keep_operand, *flags = instruction.operands
     signs, transposes = (
-        [_flag(operand, instruction) for operand in rest[:2]],
-        [_flag(operand, instruction) for operand in rest[2:]],
+        [_flag(operand, instruction) for operand in flags[:2]],
+        [_flag(operand, instruction) for operand in flags[2:]],
     )
     in_registers = isinstance(a, Vector)
     flips = {0: [0, 0], 1: [0, *transposes], 2: transposes}[len(transposes)]

@@ -49,8 +49,8 @@ def _shfl(instruction: Instruction) -> Action:
 
     A thread whose source is beyond the clamp reads its own value.
     """
-    sync, mode, kind = instruction.modifiers
-    if sync != "sync" or kind != "b32" or mode not in ("up", "down", "bfly", "idx"):
+    sync, mode, type_name = instruction.modifiers
+    if sync != "sync" or type_name != "b32" or mode not in ("up", "down", "bfly", "idx"):
         raise unknown(instruction)
     target = instruction.operands[0]
     first, second = (target.first, target.second) if isinstance(target, Pair) else (target, Sink())
@@ -111,13 +111,13 @@ def _ballot(value: Array) -> Array:
 
 @opcode("vote")
 def _vote(instruction: Instruction) -> Action:
-    sync, mode, kind = instruction.modifiers
-    if sync != "sync" or mode not in VOTES or kind not in ("pred", "b32"):
+    sync, mode, type_name = instruction.modifiers
+    if sync != "sync" or mode not in VOTES or type_name not in ("pred", "b32"):
         raise unknown(instruction)
     source = instruction.operands[1]
     value = reader(source.register if isinstance(source, Negated) else source, _BOOL, instruction)
     member_mask = reader(instruction.operands[2], _U32, instruction)
-    put = writer(instruction.operands[0], TYPES[kind], instruction)
+    put = writer(instruction.operands[0], TYPES[type_name], instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
         here = _active_lanes(wave, members(wave, mask, member_mask(wave)))
@@ -197,9 +197,9 @@ def _match(instruction: Instruction) -> Action:
     """Decode `match.any`: each thread gets the mask of the threads in its warp that have the same value."""
     if instruction.modifiers[:2] != ("any", "sync"):
         raise unknown(instruction)
-    kind = TYPES[instruction.modifiers[2]]
+    dtype = TYPES[instruction.modifiers[2]]
     value, member_mask = (
-        reader(instruction.operands[1], kind, instruction),
+        reader(instruction.operands[1], dtype, instruction),
         reader(instruction.operands[2], _U32, instruction),
     )
     put = writer(instruction.operands[0], _U32, instruction)

@@ -72,7 +72,7 @@ class Wave:
     def warps(self) -> int:
         return self.threads // WARP
 
-    def numbers_of(self, lanes: Array | None) -> Array:
+    def block_indices_of(self, lanes: Array | None) -> Array:
         """Return the block index of each thread in `lanes`, or of all blocks as [blocks, 1] if `lanes` is None."""
         return self.numbers[:, None] if lanes is None else self.numbers[np.nonzero(lanes)[0]]
 

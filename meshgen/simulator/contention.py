@@ -43,7 +43,7 @@ def stretched(start: Array, seconds: Array, collectives: Sequence[Interval], slo
 
     Args:
         seconds: duration of the kernel without overlapping collectives.
-        beside: the collectives that may overlap the kernel.
+        collectives: the collectives that may overlap the kernel.
     """
     latest = start + seconds * (1 + slowdown * STREAMS)  # upper bound: each stream runs one collective at a time
     collectives = [(began, end) for began, end in collectives if (began < latest).any()]
@@ -51,9 +51,9 @@ def stretched(start: Array, seconds: Array, collectives: Sequence[Interval], slo
         return start + seconds
     begins, ends = (np.clip(np.array(sides), start, None) for sides in zip(*collectives, strict=True))
     boundaries = np.sort(np.concatenate([begins, ends]), axis=0)
-    now, remaining = start, seconds
+    time, remaining = start, seconds
     for boundary in boundaries:
-        factor = 1 + slowdown * ((begins <= now) & (now < ends)).sum(axis=0)
-        done = np.minimum(remaining, (boundary - now) / factor)
-        now, remaining = np.where(done < remaining, boundary, now + done * factor), remaining - done
-    return now + remaining
+        factor = 1 + slowdown * ((begins <= time) & (time < ends)).sum(axis=0)
+        done = np.minimum(remaining, (boundary - time) / factor)
+        time, remaining = np.where(done < remaining, boundary, time + done * factor), remaining - done
+    return time + remaining

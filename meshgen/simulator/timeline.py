@@ -64,7 +64,7 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """One execution of an item. `ready`, `start` and `end` are in seconds, for each watched rank."""
+    """An execution of an item. `ready`, `start` and `end` are in seconds, for each watched rank."""
 
     item: Item
     plan: Schedule
@@ -167,16 +167,16 @@ class Timeline:
             executed = [region for region, times in item.runs if times]
             return self._play_regions(executed, ready, beside) + copied
         *conditions, body = item.regions
-        now, before = self._play_regions(conditions, ready, beside), None
+        time, before = self._play_regions(conditions, ready, beside), None
         for iteration in range(item.times):
             computed = self.computing.copy()
-            after = self._play_regions([body, *conditions], now, beside) + copied
+            after = self._play_regions([body, *conditions], time, beside) + copied
             remaining = item.times - iteration - 1
-            if before is not None and self._is_steady(item, before, after - now, now, beside):
+            if before is not None and self._is_steady(item, before, after - time, time, beside):
                 self.computing += remaining * (self.computing - computed)
-                return after + remaining * (after - now)
-            before, now = after - now, after
-        return now
+                return after + remaining * (after - time)
+            before, time = after - time, after
+        return time
 
     def _is_steady(
         self, item: Item, before: Array, iteration_seconds: Array, start: Array, beside: Sequence[Interval]

@@ -38,9 +38,7 @@ def trace_of(simulation: Simulation) -> dict[str, Any]:
 
 
 def measured_trace(spans: Sequence[Measured], meshes: Sequence[Mesh]) -> dict[str, Any]:
-    """Return the trace of a measured step (`meshgen/runtime/measured.py`), with the names and tracks of a predicted
-    one.
-    """
+    """Return the trace of a measured step (`meshgen/runtime/measured.py`), with names and tracks as in a predicted one."""
     ends = itertools.accumulate(mesh.size for mesh in meshes)
     firsts = {mesh.name: end - mesh.size for mesh, end in zip(meshes, ends, strict=True)}
     events: list[Event] = []

@@ -207,9 +207,9 @@ class _LockstepWriter(Rows):
         return [results[i : i + count] for i in range(0, len(results), count)]
 
     def _lockstep_region(self, region: Graph, ranks: tuple[int, ...], captures: Mapping[Value, Row]) -> Graph:
-        """Return a region for the devices `ranks`.
+        """Return a region for the devices `ranks`, with an input for each original input on each device.
 
-        It has one input per original input and device, in this order; outputs too.
+        Outputs likewise.
         """
         rows = [[Value(value.type, "", None, value.loc) for _ in ranks] for value in region.inputs]
         inner = Graph(region.name, [value for row in rows for value in row])

@@ -43,8 +43,8 @@ class Rows(Builder):
             self.seen[key] = super().append(op, operands, types, attrs, regions, notes)
         return self.seen[key]
 
-    def padding(self, kind: TensorType) -> Value:
-        return self.splat(poisoned((), kind.dtype), kind)
+    def padding(self, type_: TensorType) -> Value:
+        return self.splat(poisoned((), type_.dtype), type_)
 
     def rows(self, value: Value, dim: int, start: int, stop: int) -> Value:
         """Return rows [start, stop) of a dim. Rows outside of the value are padding."""
@@ -82,8 +82,8 @@ def _attribute_key(value: Any) -> Any:
     return array.tobytes(), value.shape, value.dtype
 
 
-def _with_rows(kind: TensorType, dim: int, rows: int) -> TensorType:
-    return kind.with_shape(rows if d == dim else size for d, size in enumerate(kind.sizes))
+def _with_rows(type_: TensorType, dim: int, rows: int) -> TensorType:
+    return type_.with_shape(rows if d == dim else size for d, size in enumerate(type_.sizes))
 
 
 def _all_reduce(writer: Rows, node: Node, row: Row) -> Row:
@@ -195,7 +195,10 @@ def _fetch_rows(writer: Rows, node: Node, row: Row) -> Row:
 
 
 def _fetched(writer: Rows, group: list[Value], part: Part, dim: int, node: Node) -> Iterator[Value]:
-    """Yield the rows of one part for each device of a group. With wrapping, the concatenated tensor repeats."""
+    """Yield the rows of one part for each device of a group.
+
+    With wrapping, rows past the end are those at the start of the concatenated tensor.
+    """
     fetch = part.fetch
     tiles = [writer.rows(tile, dim, part.start, part.start + fetch.tile) for tile in group]
     joined = writer.rows(writer.concatenate(tiles, dim), dim, 0, fetch.limit)
@@ -208,12 +211,12 @@ def _fetched(writer: Rows, group: list[Value], part: Part, dim: int, node: Node)
 
 
 def _mask_padding(writer: Rows, node: Node, row: Row) -> Row:
-    dim, kind = node.attrs.dim, node.result.type
-    tile, fill = kind.sizes[dim], np.asarray(node.attrs.fill).astype(kind.numpy_dtype)
+    dim, type_ = node.attrs.dim, node.result.type
+    tile, fill = type_.sizes[dim], np.asarray(node.attrs.fill).astype(type_.numpy_dtype)
     masked: Row = []
     for rank, value in zip(writer.ranks, row, strict=True):
         owned = min(max(node.attrs.size - writer.mesh.index(rank, node.attrs.axes) * tile, 0), tile)
-        filler = writer.splat(fill, _with_rows(kind, dim, tile - owned))
+        filler = writer.splat(fill, _with_rows(type_, dim, tile - owned))
         parts = [writer.rows(value, dim, 0, owned)] if owned else []
         parts += [filler] if owned < tile else []
         masked.append(parts[0] if len(parts) == 1 else writer.concatenate(parts, dim))

@@ -1,4 +1,4 @@
-"""The oracle checks law 1: all simulated ranks together compute what the program computes on one device."""
+"""The oracle, which checks law 1: all simulated ranks together compute the result of the program on one device."""
 
 from __future__ import annotations
 
@@ -167,9 +167,11 @@ def _local_meaning(module: Module, args: Sequence[Array]) -> tuple[list[Array], 
     nodes = [node for node in module.graph.nodes if node.op in _REDUCTIONS]
     summed = [*(node.operands[0] for node in nodes), *module.graph.outputs]
     shards = simulate_shards(replace(module, graph=replace(module.graph, outputs=summed)), args)
-    floats = [(v.type.dtype, each) for v, each in zip(summed, shards, strict=True) if is_inexact(v.type.dtype)]
+    floats = [
+        (v.type.dtype, value_shards) for v, value_shards in zip(summed, shards, strict=True) if is_inexact(v.type.dtype)
+    ]
     unit = max((float(ml_dtypes.finfo(DTYPES[dtype]).eps) for dtype, _ in floats), default=0.0)
-    arrays = (np.abs(array.astype(np.float64)) for _, each in floats for array in each)
+    arrays = (np.abs(array.astype(np.float64)) for _, value_shards in floats for array in value_shards)
     largest = max((float(np.max(a, initial=0.0, where=np.isfinite(a))) for a in arrays), default=0.0)
     allowed = unit * largest * module.mesh.size * len(module.graph.nodes) if nodes else 0.0
     expected = simulate(module, args, tolerance=None)

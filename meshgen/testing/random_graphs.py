@@ -65,17 +65,17 @@ def random_local_program(seed: int, variety: Variety = USUAL) -> Module:
 def random_arguments(module: Module, seed: int = 0) -> list[np.ndarray[Any, Any]]:
     """Return seeded global arguments without zeros: floats of either sign near 1, integers from 1 to 6, booleans."""
     types = module.in_types or [value.type for value in module.graph.inputs]
-    return [_random_array(np.random.default_rng([seed, i]), kind) for i, kind in enumerate(types)]
+    return [_random_array(np.random.default_rng([seed, i]), type_) for i, type_ in enumerate(types)]
 
 
-def _random_array(rng: np.random.Generator, kind: TensorType) -> np.ndarray[Any, Any]:
-    shape, dtype = kind.sizes, DTYPES[kind.dtype]
-    if kind.dtype == "i1":
+def _random_array(rng: np.random.Generator, type_: TensorType) -> np.ndarray[Any, Any]:
+    shape, dtype = type_.sizes, DTYPES[type_.dtype]
+    if type_.dtype == "i1":
         return np.asarray(rng.integers(0, 2, shape) == 1)
-    if is_complex(kind.dtype):
+    if is_complex(type_.dtype):
         angle, size = rng.uniform(0, 2 * np.pi, shape), rng.uniform(0.25, 1.5, shape)
         return np.asarray(size * np.exp(1j * angle)).astype(dtype)
-    if not is_float(kind.dtype):
+    if not is_float(type_.dtype):
         return np.asarray(rng.integers(1, 7, shape)).astype(dtype)
     sign = np.where(rng.integers(0, 2, shape) == 1, 1.0, -1.0)
     return np.asarray(sign * rng.uniform(0.25, 1.5, shape)).astype(dtype)

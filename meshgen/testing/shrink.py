@@ -225,7 +225,7 @@ def _pruned(module: Module, replacements: Mapping[Value, Value], outputs: Sequen
     """Return the module with values replaced and outputs selected, without anything that is unused now.
 
     Args:
-        put: value -> its replacement; a new value becomes an input.
+        replacements: value -> its replacement; a new value becomes an input.
         outputs: indices of the outputs to keep; None keeps all.
     """
     graph = module.graph
@@ -298,9 +298,7 @@ def _with_shardings(module: Module, change: Callable[[Sharding], Sharding], only
 
 
 def _with_dims_resized(module: Module, old: int, new: int) -> Module:
-    """Return the module with each dim of size `old` resized to `new`: in types, slice limits, gather windows,
-    constants.
-    """
+    """Resize each dim of size `old` to `new`: in types, slice limits, windows of gathers, and constants."""
     values: dict[Value, Value] = {}
 
     def value(source: Value) -> Value:

@@ -62,7 +62,7 @@ class Call:
 
     @property
     def text(self) -> str:
-        """Return a description for messages: `all_reduce (sum) of 16 f32`."""
+        """Return a description for error messages: `all_reduce (sum) of 16 f32`."""
         peer_text = {"send": f" to rank {self.peer}", "recv": f" from rank {self.peer}"}
         suffix = peer_text.get(self.op, f" of root {self.peer}" if self.peer >= 0 else "")
         return f"{self.op}{f' ({self.reduction})' if self.reduction else ''} of {self.count} {self.dtype}{suffix}"
@@ -106,7 +106,7 @@ class Communicator:
 
     Attributes:
         line: pending work of the communicator, in the order of issue.
-        numbers: number of collectives, of messages to and of messages from each peer so far.
+        numbers: counter key -> number of such calls so far (see `_meeting_key`).
     """
 
     clique: Clique
@@ -171,7 +171,7 @@ class Meeting:
 
     @property
     def title(self) -> str:
-        """Return a name for messages: `collective 3 of` the clique."""
+        """Return a name for error messages, such as `collective 3 of communicator 1`."""
         call_kind = "collective" if self.key[0] == "collective" else "message"
         return f"{call_kind} {self.number} of {self.clique.name}"
 
@@ -185,7 +185,7 @@ class Meeting:
         exchange(list(self.here.values()))
         for arrived in self.here.values():
             if arrived.work:
-                arrived.work.is_met(self, timeline)
+                arrived.work.record_match(self, timeline)
 
     def missing(self) -> list[int]:
         """Return the ranks that have not arrived."""
@@ -256,7 +256,7 @@ class CollectiveWork(Work):
         """Remove the work from the launch order, so that later collectives can start."""
         self.machine.launches[self.communicator.device].remove(self)
 
-    def is_met(self, meeting: Meeting, timeline: Timeline) -> None:
+    def record_match(self, meeting: Meeting, timeline: Timeline) -> None:
         """Record that one of the calls has met those of the other ranks."""
         self._unmet.remove(meeting)
         if not self._unmet:
@@ -341,9 +341,9 @@ def _target(call: Call, work: CollectiveWork) -> Array:
 
 def _elements_at_address(machine: Machine, address: int, nbytes: int, dtype: str) -> Array:
     content = machine.memory.view(address, nbytes) if nbytes else np.empty(0, np.uint8)
-    return content.view(numbers_of(dtype))
+    return content.view(numpy_dtype_of(dtype))
 
 
-def numbers_of(dtype: str) -> np.dtype[Any]:
+def numpy_dtype_of(dtype: str) -> np.dtype[Any]:
     """Return the NumPy dtype of the elements of a call."""
     return np.dtype(DTYPES[dtype])

@@ -193,7 +193,7 @@ def _row_addresses(copy: Any) -> Iterator[tuple[int, int]]:
     """Yield the source and target address of each row of a 3D copy.
 
     Raises:
-        CallFailed: the copy is malformed or not between device memory.
+        CallFailed: the copy is malformed, or its source or target is not device memory.
     """
     kinds, device = (copy.srcMemoryType, copy.dstMemoryType), CUmemorytype.CU_MEMORYTYPE_DEVICE
     width, height, depth = int(copy.WidthInBytes), int(copy.Height), int(copy.Depth)

@@ -137,7 +137,7 @@ class Machine:
         return self.current
 
     def name(self, address: int, nbytes: int, text: str) -> None:
-        """Set the name of a part of an allocation for messages."""
+        """Name a part of an allocation in error messages."""
         bisect.insort(self._names, (address, address + nbytes, text))
 
     def forget_names(self, start: int, stop: int) -> None:
@@ -145,7 +145,7 @@ class Machine:
         self._names = [entry for entry in self._names if entry[1] <= start or entry[0] >= stop]
 
     def name_of(self, start: int, stop: int) -> str:
-        """Return a description of bytes for messages: `bytes [16, 32) of 'arena of rank 0' ('weights', 'result')`."""
+        """Return a description of bytes for error messages: `bytes [16, 32) of 'arena of rank 0' ('weights')`."""
         holder = self.memory.range_of(start) or (start, start)
         names = [f"'{text}'" for first, last, text in self._names if first < stop and last > start]
         inner = f" ({', '.join(dict.fromkeys(names))})" if names else ""

@@ -121,7 +121,7 @@ class EmulatedNccl:
 
     @_call(outputs=1)
     def ncclCommInitRank(self, nranks: int, commId: bytes, rank: int, name: str = "") -> Handle:
-        """Create a communicator, which messages call `name`; NCCL has `ncclConfig_t.commName` for it."""
+        """Create a communicator. `name` is its name in error messages, like `ncclConfig_t.commName`."""
         if not 0 <= rank < nranks:
             raise NcclFailed(Result.ncclInvalidArgument, f"rank {rank} of {nranks}")
         if commId not in self._cliques:
@@ -219,7 +219,7 @@ class EmulatedNccl:
         return owner
 
     def _require_no_graph(self, owner: Communicator) -> None:
-        """Raise DeviceFault if a graph has calls of `owner`: NCCL waits for its end (`commDestroySync` in init.cc)."""
+        """Raise DeviceFault if a graph has calls of `owner`: NCCL would wait forever (`commDestroySync` in init.cc)."""
         if is_captured(owner, self.machine.objects.values()):
             raise DeviceFault("deadlock", f"{owner.label} is destroyed or aborted before graphs with its calls")
 
@@ -239,7 +239,7 @@ class EmulatedNccl:
             raise NcclFailed(Result.ncclInvalidArgument, f"{call.text} by {owner.label}")
         if owner.rank in owner.clique.aborted:
             raise NcclFailed(Result.ncclInvalidUsage, f"{owner.label} was aborted")
-        require_places(call, owner)
+        require_no_overlap(call, owner)
         if call.count:  # a call without elements has no effect in NCCL either
             self._group.calls.append((owner, stream, call))
         if not self._group.depth:
@@ -317,7 +317,7 @@ class EmulatedNccl:
         self._streams.issue(stream, Operation("collective", owner_calls[0].text, make, owner))
 
 
-def require_places(call: Call, owner: Communicator) -> None:
+def require_no_overlap(call: Call, owner: Communicator) -> None:
     """Raise NcclFailed if source and target overlap, except in the positions that NCCL defines for in-place operation."""
     reads, writes = (size(owner.rank, owner.clique.ranks) for size in (call.source_bytes, call.target_bytes))
     shift = {"all_gather": reads * owner.rank, "reduce_scatter": -writes * owner.rank}.get(call.op, 0)

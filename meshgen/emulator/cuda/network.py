@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.world import World
-from meshgen.emulator.cuda.collectives import Call, Clique, Meeting, Party, numbers_of
+from meshgen.emulator.cuda.collectives import Call, Clique, Meeting, Party, numpy_dtype_of
 from meshgen.emulator.cuda.timeline import Timeline
 
 
@@ -38,7 +38,7 @@ class Network:
             )
 
     def together(self, clique: Clique, value: dict[str, Any]) -> list[dict[str, Any]]:
-        """Gather a value from each rank of a clique, which all must make this call."""
+        """Gather a value from each rank of a clique. All ranks must call this function."""
         members = [clique.processes[rank] for rank in range(clique.ranks)]
         with self.world.doing(lambda: f"the making of {clique.name}"):
             gathered = self.world.all_gather(f"nccl/{clique.key}", json.dumps(value).encode(), members)
@@ -70,7 +70,7 @@ class Network:
                 continue
             encoded_call, _, operand = bytes(content).partition(b"\n")
             call = Call(**json.loads(encoded_call))
-            meeting.join(Party(rank, call, np.frombuffer(operand, numbers_of(call.dtype))), self._timeline)
+            meeting.join(Party(rank, call, np.frombuffer(operand, numpy_dtype_of(call.dtype))), self._timeline)
             has_arrived = True
         return has_arrived
 

@@ -19,7 +19,7 @@ class Work:
     """An operation of a device: a kernel, a copy, or a marker without effect.
 
     Attributes:
-        label: name in messages.
+        label: name in error messages.
         before: bit set of the numbers of all work that is done before this work starts.
     """
 
@@ -78,7 +78,7 @@ class Timeline:
         self._ready.append(work)
 
     def wake_waiting(self, choose: Callable[[Work], bool]) -> None:
-        """Make the waiting work ready that satisfies `choose`."""
+        """Make all waiting work ready for which `choose` is true."""
         for work in [waiting for waiting in self._waiting if choose(waiting)]:
             self.wake(work)
 

@@ -17,8 +17,8 @@ class Body(Writer):
 
     depth: int = 1
 
-    def new_input(self, kind: TensorType | None = None) -> Value:
-        return self.constant(kind or TensorType(self.shape(self.integer(0, 3)), "f32"))
+    def new_input(self, type_: TensorType | None = None) -> Value:
+        return self.constant(type_ or TensorType(self.shape(self.integer(0, 3)), "f32"))
 
 
 def depth_of(writer: Writer) -> int:

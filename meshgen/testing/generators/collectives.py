@@ -91,11 +91,11 @@ def gather(tiles: Tiles) -> None:
     axes = tiles.some_axes()
     if value := tiles.pick(lambda v: v.type.rank > 0 and v.type.size * tiles.count(axes) <= MAX_ELEMENTS):
         dim, sizes = tiles.writer.integer(0, value.type.rank), value.type.sizes
-        kind = value.type.with_shape(changed(sizes, dim, sizes[dim] * tiles.count(axes)))
+        gathered_type = value.type.with_shape(changed(sizes, dim, sizes[dim] * tiles.count(axes)))
         if not tiles.is_whole or tiles.writer.chance(0.5):
-            tiles.emit("all_gather", [value], kind, axes, equal=True, dim=dim)
+            tiles.emit("all_gather", [value], gathered_type, axes, equal=True, dim=dim)
         else:
-            _emit_to_root(tiles, "gather_to", value, kind, axes, dim=dim)
+            _emit_to_root(tiles, "gather_to", value, gathered_type, axes, dim=dim)
 
 
 def reduce_to_one(tiles: Tiles) -> None:
@@ -122,14 +122,19 @@ def scatter(tiles: Tiles) -> None:
     if value := tiles.pick(lambda v: any(n % count == 0 for n in v.type.sizes)):
         sizes = value.type.sizes
         dim = tiles.writer.one_of([d for d, n in enumerate(sizes) if n % count == 0])
-        kind, op = value.type.with_shape(changed(sizes, dim, sizes[dim] // count)), tiles.writer.integer(0, 3)
+        tile_type, op = value.type.with_shape(changed(sizes, dim, sizes[dim] // count)), tiles.writer.integer(0, 3)
         if op == 0:
-            tiles.emit("all_slice", [value], kind, axes, dim=dim)
+            tiles.emit("all_slice", [value], tile_type, axes, dim=dim)
         elif op == 1 and tiles.is_whole:
-            tiles.emit("scatter_from", [value], kind, axes, dim=dim, root=_random_root(tiles, axes))
+            tiles.emit("scatter_from", [value], tile_type, axes, dim=dim, root=_random_root(tiles, axes))
         else:
             tiles.emit(
-                "reduce_scatter", [value], kind, axes, dim=dim, kind=tiles.writer.one_of(tiles.kinds[kind.dtype])
+                "reduce_scatter",
+                [value],
+                tile_type,
+                axes,
+                dim=dim,
+                kind=tiles.writer.one_of(tiles.kinds[tile_type.dtype]),
             )
 
 
@@ -178,7 +183,7 @@ def send(tiles: Tiles) -> None:
 
 
 def add_process_index(tiles: Tiles) -> None:
-    """Add the index of the device to a value."""
+    """Append an addition of the device index to a value."""
     if value := tiles.pick(lambda v: v.type.rank > 0):
         index = tiles.emit("process_index", [], TensorType((), "i32"), tiles.some_axes())
         if value.type.dtype != "i32":
@@ -246,12 +251,12 @@ def manual(writer: Writer) -> None:
 
 
 def local_program(rng: np.random.Generator, mesh: Mesh, variety: Variety) -> Graph:
-    """Return a program of per-device tiles."""
+    """Return a random per-device program, whose values are tiles."""
     writer = Writer(rng, mesh, variety=variety)
     tiles = Tiles(writer, mesh.names, {}, is_whole=True)
     for _ in range(writer.integer(1, 4)):
-        kind = TensorType(writer.shape(writer.integer(1, 4)), writer.one_of(tuple(tiles.kinds)))
-        tiles.varies[writer.new_input(kind)] = frozenset(mesh.names)
+        type_ = TensorType(writer.shape(writer.integer(1, 4)), writer.one_of(tuple(tiles.kinds)))
+        tiles.varies[writer.new_input(type_)] = frozenset(mesh.names)
     _grow(tiles, writer.integer(3, 10))
     candidates = [v for v in tiles.varies if v.type.rank and v.type.dtype in tiles.kinds]
     writer.graph.outputs = [candidates[-1], *(writer.one_of(candidates) for _ in range(writer.integer(0, 2)))]
@@ -263,9 +268,9 @@ def _grow(tiles: Tiles, count: int) -> None:
         tiles.writer.one_of(TILE_OPS)(tiles)
 
 
-def _even_tiles(writer: Writer, kind: TensorType, axes: Sequence[str]) -> Sharding:
-    """Return a sharding by some of the axes, each on a dim that it splits evenly."""
-    mesh, sizes, dims = writer.mesh, [*kind.sizes], list[list[str]]([] for _ in kind.sizes)
+def _even_tiles(writer: Writer, type_: TensorType, axes: Sequence[str]) -> Sharding:
+    """Return a sharding that uses some of the axes, each on a dim that the axis splits evenly."""
+    mesh, sizes, dims = writer.mesh, [*type_.sizes], list[list[str]]([] for _ in type_.sizes)
     for index in writer.order(len(axes)):
         count = mesh.axis_size(axes[index])
         fitting = [dim for dim, size in enumerate(sizes) if size % count == 0]
@@ -276,10 +281,10 @@ def _even_tiles(writer: Writer, kind: TensorType, axes: Sequence[str]) -> Shardi
     return Sharding(tuple(map(tuple, dims)))
 
 
-def _differing_axes(writer: Writer, kind: TensorType, varies: frozenset[str]) -> Sharding:
+def _differing_axes(writer: Writer, type_: TensorType, varies: frozenset[str]) -> Sharding:
     """Return a sharding with every axis along which devices differ, each on a random dim."""
     names = sorted(varies, key=writer.mesh.order)
-    dims: list[list[str]] = [[] for _ in kind.sizes]
+    dims: list[list[str]] = [[] for _ in type_.sizes]
     for index in writer.order(len(names)):
         writer.one_of(dims).append(names[index])
     return Sharding(tuple(map(tuple, dims)))

@@ -24,8 +24,8 @@ def normalization(writer: Writer) -> None:
         attrs = {"factors": notation([names, *affine_operands], [names, *statistics]), "centered": centered}
         result = writer.add("normalize", [value, *operands], None, {**attrs, "epsilon": 1.0}, rounds=True)
         if writer.chance(0.5):
-            kind = TensorType(tuple(sizes[f] for f in rows), "f64" if value.type.dtype == "f64" else "f32")
-            saved_statistics = [writer.new_input(kind) for _ in statistics]
+            statistics_type = TensorType(tuple(sizes[f] for f in rows), "f64" if value.type.dtype == "f64" else "f32")
+            saved_statistics = [writer.new_input(statistics_type) for _ in statistics]
             attrs["factors"] = notation([names, names, *statistics, *affine_operands[:1]], [names])
             writer.add(
                 "normalize_gradient", [result, value, *saved_statistics, *operands[:1]], None, attrs, rounds=True

@@ -125,19 +125,19 @@ def ragged(writer: Writer) -> None:
 
 def _consecutive(writer: Writer, groups: int) -> list[Value]:
     """Return starts and ends of consecutive groups; some end after the last row."""
-    kind, square = TensorType((groups,), "i32"), TensorType((groups, groups), "i32")
-    sizes = writer.new_input(kind)
+    bounds_type, square = TensorType((groups,), "i32"), TensorType((groups, groups), "i32")
+    sizes = writer.new_input(bounds_type)
     upper = writer.add("constant", [], square, {"value": np.triu(np.ones((groups, groups), np.int32))})
     attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (0,), "rhs_contract": (0,), "precision": ()}
-    ends = writer.add("dot_general", [sizes, upper], kind, attrs)
+    ends = writer.add("dot_general", [sizes, upper], bounds_type, attrs)
     return [writer.add("subtract", [ends, sizes]), ends]
 
 
 def _anywhere(writer: Writer, groups: int) -> list[Value]:
     """Return starts and ends of groups, some of which are empty, overlap, or reach beyond the first or last row."""
-    kind = TensorType((groups,), "i32")
-    starts = writer.add("subtract", [writer.new_input(kind), writer.constant(kind)])
-    return [starts, writer.add("add", [starts, writer.new_input(kind)])]
+    bounds_type = TensorType((groups,), "i32")
+    starts = writer.add("subtract", [writer.new_input(bounds_type), writer.constant(bounds_type)])
+    return [starts, writer.add("add", [starts, writer.new_input(bounds_type)])]
 
 
 OPS = (reduce, reduce, reduce, normalize, argmax, dot, dot, dot, square)

@@ -110,25 +110,25 @@ def _data_dependent_count(condition: Graph, numbers: Value, most: Value) -> Valu
 def scan(writer: Writer) -> None:
     """Append a loop over the rows of dim 0 that computes their running sum and writes it into a copy of the value."""
     if depth_of(writer) < DEEPEST and (value := writer.pick(writer.sums(rank=1, most=3))):
-        kind, row = value.type, value.type.with_shape(value.type.sizes[1:])
+        type_, row = value.type, value.type.with_shape(value.type.sizes[1:])
         counter, total = writer.scalar(0, "i32"), writer.new_input(row)
-        names = [("i", _SCALAR), ("total", row), ("rows", kind)]
+        names = [("i", _SCALAR), ("total", row), ("rows", type_)]
         condition, body = (Graph(name, [Value(k, n) for n, k in names]) for name in ("while", "do"))
-        trip_count = _constant(condition, kind.sizes[0])
+        trip_count = _constant(condition, type_.sizes[0])
         condition.outputs = [
             condition.add("compare", [condition.inputs[0], trip_count], [TensorType((), "i1")], _LESS).result
         ]
         i, so_far, rows = body.inputs
         starts, window = [i, *(_constant(body, 0) for _ in row.shape)], (1, *row.sizes)
         window_rows = body.add(
-            "dynamic_slice", [value, *starts], [kind.with_shape(window)], {"slice_sizes": window}
+            "dynamic_slice", [value, *starts], [type_.with_shape(window)], {"slice_sizes": window}
         ).result
         row_value = body.add("reshape", [window_rows], [row]).result
         summed = body.add("add", [so_far, row_value], [row]).result
-        window_value = body.add("reshape", [summed], [kind.with_shape(window)]).result
-        written = body.add("dynamic_update_slice", [rows, window_value, *starts], [kind]).result
+        window_value = body.add("reshape", [summed], [type_.with_shape(window)]).result
+        written = body.add("dynamic_update_slice", [rows, window_value, *starts], [type_]).result
         body.outputs = [body.add("add", [i, _constant(body, 1)], [_SCALAR]).result, summed, written]
-        types = [_SCALAR, row, kind]
+        types = [_SCALAR, row, type_]
         writer.append("while", [counter, total, value], types, (condition, body))
 
 

@@ -40,10 +40,7 @@ def smooth(dtype: str, operands: int) -> tuple[str, ...]:
 
 
 def _add(writer: Writer, op: Op) -> None:
-    """Append a plain op on a value of a supported type.
-
-    Complex values are excluded: functions have branch cuts there.
-    """
+    """Append a plain op on a value of a supported type, except complex ones, because functions have branch cuts there."""
     exact = Trait.JUMPS in op.traits
 
     def fits(value: Value) -> bool:

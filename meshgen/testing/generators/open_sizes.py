@@ -1,4 +1,4 @@
-"""Random programs with open sizes, computed from the input sizes at run time as in JAX's export.
+"""Random programs with open sizes: other sizes are computed from those of the inputs at run time, as in JAX exports.
 
 `get_dimension_size` reads sizes of inputs; sizes of results are computed from them and passed to the dynamic forms of
 ops. Attributes without a dynamic form remain constants, so a program may be valid only for some sizes.
@@ -58,10 +58,10 @@ def opened(module: Module, writer: Writer) -> OpenProgram:
     return OpenProgram(replace(module, mesh=mesh, graph=graph, in_annotations=annotations), module, tuple(trials))
 
 
-def _names(kind: TensorType) -> dict[str, int]:
-    """Return the sizes of the type that consist of a single name."""
+def _names(type_: TensorType) -> dict[str, int]:
+    """Return the size of each dim of the type whose size is a single name, by that name."""
     sizes: dict[str, int] = {}
-    for size in kind.sizes:
+    for size in type_.sizes:
         names = list(names_in(size)) if isinstance(size, Dim) else []
         if len(names) == 1 and isinstance(size, Dim) and size.expr == Expr.symbol(names[0]):
             sizes[names[0]] = int(size)
@@ -70,13 +70,13 @@ def _names(kind: TensorType) -> dict[str, int]:
 
 def _trial(kinds: Mapping[str, TensorType], sizes: Mapping[str, int], axes: Mapping[str, int]) -> Trial:
     shapes = {
-        name: tuple(Expr.of(size).at(sizes) for size in kind.sizes) for name, kind in kinds.items() if _is_open(kind)
+        name: tuple(Expr.of(size).at(sizes) for size in type_.sizes) for name, type_ in kinds.items() if _is_open(type_)
     }
     return Trial(axes, shapes)
 
 
-def _is_open(kind: TensorType) -> bool:
-    return any(names_in(size) for size in kind.sizes)
+def _is_open(type_: TensorType) -> bool:
+    return any(names_in(size) for size in type_.sizes)
 
 
 def _open_mesh(module: Module, writer: Writer) -> Mesh:
@@ -103,7 +103,7 @@ class _Opening:
     Attributes:
         put: value of the old graph -> value of the new graph.
         inputs: types of the inputs, with names of sizes.
-        known: sizes that were computed, by expression.
+        computed_sizes: sizes that were computed, by expression.
     """
 
     old: Graph
@@ -111,7 +111,7 @@ class _Opening:
     new: Graph = field(init=False)
     put: dict[Value, Value] = field(default_factory=dict[Value, Value])
     inputs: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
-    known: dict[str, Value] = field(default_factory=dict[str, Value])
+    computed_sizes: dict[str, Value] = field(default_factory=dict[str, Value])
 
     def written(self) -> Graph:
         self.new = Graph(self.old.name)
@@ -128,7 +128,7 @@ class _Opening:
         self.inputs[name] = value.type
         for dim, size in enumerate(value.type.sizes):
             if isinstance(size, Dim) and len(size.expr.terms) == 1 and str(size.expr) in _names(value.type):
-                self.known.setdefault(str(size.expr), self._dimension_size(self.put[value], dim))
+                self.computed_sizes.setdefault(str(size.expr), self._dimension_size(self.put[value], dim))
         return self.put[value]
 
     def _dimension_size(self, value: Value, dim: int) -> Value:
@@ -138,9 +138,13 @@ class _Opening:
         """Append an assertion that a size is not negative."""
         attrs = {"direction": "GE", "compare_type": ""}
         holds = self.new.add(
-            "compare", [self.known[name], self._size_number(0)], [TensorType((), "i1")], attrs, name=f"{name}_holds"
+            "compare",
+            [self.computed_sizes[name], self._size_number(0)],
+            [TensorType((), "i1")],
+            attrs,
+            name=f"{name}_holds",
         )
-        self.new.add("shape_assertion", [holds.result, self.known[name]], [], {"message": f"{name} is {{0}}"})
+        self.new.add("shape_assertion", [holds.result, self.computed_sizes[name]], [], {"message": f"{name} is {{0}}"})
 
     def _nodes(self, old: Graph, new: Graph) -> None:
         for node in old.nodes:
@@ -194,33 +198,33 @@ class _Opening:
 
     def _constant(self, node: Node, result: Value, new: Graph) -> Node | None:
         """Return a broadcast of a uniform constant with open sizes, or replace any other constant by an input."""
-        array, kind = np.asarray(node.attrs.value), node.result.type
+        array, type_ = np.asarray(node.attrs.value), node.result.type
         if array.size and (array == array.flat[0]).all():
-            scalar = TensorType((), kind.dtype)
-            one = new.add("constant", [], [scalar], {"value": np.array(array.flat[0], DTYPES[kind.dtype])})
-            operands = [one.result, self._list(kind.sizes)]
+            scalar = TensorType((), type_.dtype)
+            one = new.add("constant", [], [scalar], {"value": np.array(array.flat[0], DTYPES[type_.dtype])})
+            operands = [one.result, self._list(type_.sizes)]
             return Node("dynamic_broadcast_in_dim", operands, [result], {"dims": ()})
         self.new.inputs.append(self._input(node.result, f"constant{len(self.new.inputs)}"))
         return None
 
     def _list(self, sizes: Sequence[int]) -> Value:
         """Return a 1-D tensor of sizes."""
-        one, kind = TensorType((1,), "i32"), TensorType((len(sizes),), "i32")
+        one, type_ = TensorType((1,), "i32"), TensorType((len(sizes),), "i32")
         if not any(names_in(size) for size in sizes):
-            return self.new.add("constant", [], [kind], {"value": np.array([int(n) for n in sizes], np.int32)}).result
+            return self.new.add("constant", [], [type_], {"value": np.array([int(n) for n in sizes], np.int32)}).result
         rows = [self.new.add("reshape", [self._size(Expr.of(size))], [one]).result for size in sizes]
-        return self.new.add("concatenate", rows, [kind], {"dim": 0}).result if len(rows) > 1 else rows[0]
+        return self.new.add("concatenate", rows, [type_], {"dim": 0}).result if len(rows) > 1 else rows[0]
 
     def _size(self, expr: Expr) -> Value:
         """Return a size as a value that is computed from input sizes."""
         text = str(expr)
-        if text not in self.known:
+        if text not in self.computed_sizes:
             terms = [self._product(factors, count) for factors, count in expr.terms]
-            self.known[text] = self._folded("add", terms or [self._size_number(0)])
-        return self.known[text]
+            self.computed_sizes[text] = self._folded("add", terms or [self._size_number(0)])
+        return self.computed_sizes[text]
 
     def _product(self, factors: Sequence[str | Floor], count: int) -> Value:
-        values = [self.known[f] if isinstance(f, str) else self._quotient(f) for f in factors]
+        values = [self.computed_sizes[f] if isinstance(f, str) else self._quotient(f) for f in factors]
         return self._folded("multiply", [*values, self._size_number(count)] if count != 1 or not values else values)
 
     def _quotient(self, floor: Floor) -> Value:
@@ -257,8 +261,8 @@ def _sizes_in(attrs: Mapping[str, Any], name: str) -> tuple[int, ...]:
     return attrs[name]
 
 
-def _opened(kind: TensorType) -> TensorType:
-    return kind.with_shape(None if names_in(size) else int(size) for size in kind.sizes)
+def _opened(type_: TensorType) -> TensorType:
+    return type_.with_shape(None if names_in(size) else int(size) for size in type_.sizes)
 
 
 def _attrs_as_numbers(attrs: Mapping[str, Any]) -> dict[str, Any]:

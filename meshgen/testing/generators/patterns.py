@@ -13,8 +13,8 @@ def _statistic(writer: Writer, value: Value, dim: int, kind: str) -> Value:
     return _broadcast_back(writer, total, value.type, dim)
 
 
-def _broadcast_back(writer: Writer, value: Value, kind: TensorType, dim: int) -> Value:
-    return writer.add("broadcast_in_dim", [value], kind, {"dims": tuple(d for d in range(kind.rank) if d != dim)})
+def _broadcast_back(writer: Writer, value: Value, type_: TensorType, dim: int) -> Value:
+    return writer.add("broadcast_in_dim", [value], type_, {"dims": tuple(d for d in range(type_.rank) if d != dim)})
 
 
 def softmax(writer: Writer) -> None:
@@ -28,7 +28,7 @@ def softmax(writer: Writer) -> None:
 def normalize_layer(writer: Writer) -> None:
     """Append a layer normalization.
 
-    The variance is computed from the centered values or, incorrectly scaled, from the values.
+    The variance is the mean of the squares of the centered values, or of the values themselves.
     """
     if value := writer.pick(writer.reals(rank=1)):
         dim = writer.integer(0, value.type.rank)

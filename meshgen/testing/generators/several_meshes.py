@@ -20,7 +20,7 @@ _NEXT_NAME = dict(zip("xyzw", "stuv", strict=True))
 def on_two_meshes(module: Module, rng: np.random.Generator) -> Module:
     """Return a program at stage import in which each annotation is on its mesh, now @a, or replaced by one on @b.
 
-    The random mesh @b shares some axis names with @a. Either mesh may be the first.
+    The random mesh @b may share axis names with @a. Either mesh may be the first.
     """
     spreading = _Spreading(module, rng)
     spreading.annotate()

@@ -40,21 +40,23 @@ def random_mesh(rng: np.random.Generator, variety: Variety = USUAL) -> Mesh:
     return make_mesh({"xyzwvu"[i]: size for i, size in enumerate(sizes)})
 
 
-def random_sharding(writer: Writer, mesh: Mesh, kind: TensorType) -> Sharding:
+def random_sharding(writer: Writer, mesh: Mesh, type_: TensorType) -> Sharding:
     """Return a sharding in which each axis or sub-axis shards a dim, makes the value partial, or is unused."""
-    dims: list[list[str]] = [[] for _ in kind.shape]
+    dims: list[list[str]] = [[] for _ in type_.shape]
     partial: list[tuple[str, str]] = []
     for axis in _shuffled_axes(writer, mesh):
         if dims and writer.chance(0.65):
             dims[writer.integer(0, len(dims))].append(axis)
-        elif kind.dtype in _KINDS and writer.chance(0.15):
-            partial.append((axis, writer.one_of(_KINDS[kind.dtype])))
+        elif type_.dtype in _KINDS and writer.chance(0.15):
+            partial.append((axis, writer.one_of(_KINDS[type_.dtype])))
     sharding = Sharding(tuple(map(tuple, dims)), tuple(sorted(partial, key=lambda pair: mesh.order(pair[0]))))
     # halos and offsets are valid for one size only
     if not sharding.split_axes or writer.variety.named or writer.chance(0.85):
         return sharding
     return (
-        _with_halo(writer, sharding, kind, mesh) if writer.chance(0.5) else _with_offsets(writer, sharding, kind, mesh)
+        _with_halo(writer, sharding, type_, mesh)
+        if writer.chance(0.5)
+        else _with_offsets(writer, sharding, type_, mesh)
     )
 
 
@@ -72,22 +74,22 @@ def _shuffled_axes(writer: Writer, mesh: Mesh) -> list[str]:
     return references
 
 
-def _with_halo(writer: Writer, sharding: Sharding, kind: TensorType, mesh: Mesh) -> Sharding:
+def _with_halo(writer: Writer, sharding: Sharding, type_: TensorType, mesh: Mesh) -> Sharding:
     """Add halos of up to two elements on both sides of sharded dims, but not more than a shard has."""
 
     def rows(dim: int) -> int:
-        limit = min(2, sharding.tile(dim, kind.sizes[dim], mesh)) if sharding.dims[dim] else 0
+        limit = min(2, sharding.tile(dim, type_.sizes[dim], mesh)) if sharding.dims[dim] else 0
         return writer.integer(0, limit + 1)
 
-    return replace(sharding, halo=tuple((rows(dim), rows(dim)) for dim in range(kind.rank)))
+    return replace(sharding, halo=tuple((rows(dim), rows(dim)) for dim in range(type_.rank)))
 
 
-def _with_offsets(writer: Writer, sharding: Sharding, kind: TensorType, mesh: Mesh) -> Sharding:
+def _with_offsets(writer: Writer, sharding: Sharding, type_: TensorType, mesh: Mesh) -> Sharding:
     """Add shards of random sizes along one dim; some are empty."""
     dim = writer.one_of([d for d, axes in enumerate(sharding.dims) if axes])
-    size = kind.sizes[dim]
+    size = type_.sizes[dim]
     inner = sorted(writer.integer(0, size + 1) for _ in range(sharding.parts(dim, mesh) - 1))
-    return replace(sharding, offsets=tuple((0, *inner, size) if d == dim else () for d in range(kind.rank)))
+    return replace(sharding, offsets=tuple((0, *inner, size) if d == dim else () for d in range(type_.rank)))
 
 
 def random_annotation(writer: Writer, mesh: Mesh, value: Value) -> Annotation:

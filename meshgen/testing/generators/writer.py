@@ -117,11 +117,11 @@ class Writer:
         start = f"n{len(self.graph.inputs)}_"
         return tuple(Dim.named(f"{start}{d}", n) if self.chance(self.variety.named) else n for d, n in enumerate(shape))
 
-    def new_input(self, kind: TensorType | None = None) -> Value:
-        kind = kind or TensorType(
+    def new_input(self, type_: TensorType | None = None) -> Value:
+        type_ = type_ or TensorType(
             self._shape_with_names(self.shape(self.integer(0, 5))), self.one_of(self.variety.dtypes)
         )
-        value = Value(kind, f"arg{len(self.graph.inputs)}")
+        value = Value(type_, f"arg{len(self.graph.inputs)}")
         self.graph.inputs.append(value)
         self.exact.append(value)
         self.values.append(value)
@@ -155,8 +155,8 @@ class Writer:
         """Return another operand of the same type: an existing value, possibly `value` itself, or a new input."""
         if self.variety.twice and self.chance(self.variety.twice):
             return value
-        same_type = [v for v in (self.exact if exact else self.values) if v.type == value.type]
-        return self.one_of(same_type) if same_type and self.chance(0.7) else self.new_input(value.type)
+        candidates = [v for v in (self.exact if exact else self.values) if v.type == value.type]
+        return self.one_of(candidates) if candidates and self.chance(0.7) else self.new_input(value.type)
 
     def add(self, op: str, operands: list[Value], kind: TensorType | None = None, attrs: Mapping[str, Any] | None = None,
             *, regions: tuple[Graph, ...] = (), rounds: bool = False) -> Value:  # fmt: skip
@@ -178,18 +178,18 @@ class Writer:
 
     def append(self, op: str, operands: list[Value], kinds: list[TensorType], regions: tuple[Graph, ...]) -> None:
         """Append an op with results of the given types. The program continues with the last result only."""
-        results = [Value(kind, f"v{len(self.graph.nodes)}_{i}") for i, kind in enumerate(kinds)]
+        results = [Value(type_, f"v{len(self.graph.nodes)}_{i}") for i, type_ in enumerate(kinds)]
         self.graph.nodes.append(Node(op, operands, results, {}, None, None, regions))
         self.values.append(results[-1])
 
     def scalar(self, value: float, dtype: str) -> Value:
         return self.add("constant", [], TensorType((), dtype), {"value": np.array(value, DTYPES[dtype])})
 
-    def constant(self, kind: TensorType) -> Value:
+    def constant(self, type_: TensorType) -> Value:
         """Return a constant of small positive numbers, sometimes all equal."""
-        shape = kind.sizes if self.chance(0.5) else (1,) * kind.rank
-        value = np.asarray(self.rng.integers(1, 5, shape)).astype(DTYPES[kind.dtype])
-        return self.add("constant", [], kind, {"value": np.broadcast_to(value, kind.sizes)})
+        shape = type_.sizes if self.chance(0.5) else (1,) * type_.rank
+        value = np.asarray(self.rng.integers(1, 5, shape)).astype(DTYPES[type_.dtype])
+        return self.add("constant", [], type_, {"value": np.broadcast_to(value, type_.sizes)})
 
 
 def has_type(*dtypes: str, rank: int = 0, most: int = 9) -> Accept:
@@ -198,7 +198,7 @@ def has_type(*dtypes: str, rank: int = 0, most: int = 9) -> Accept:
 
 
 def lowest(dtype: str) -> int:
-    """Return a number that is at most any number in a program."""
+    """Return a lower bound of all numbers in a program that have this element type."""
     return 0 if dtype.startswith("ui") else -100
 
 
@@ -218,9 +218,9 @@ def changed(sizes: Sequence[int], dim: int, size: int) -> tuple[int, ...]:
 
 def binary_body(op: str, dtype: str, attrs: Mapping[str, Any] | None = None, pairs: int = 1) -> Graph:
     """Return a region with one op on its first two inputs, and 2 * `pairs` inputs in total."""
-    kind = TensorType((), dtype)
-    body = Graph("body", [Value(kind, f"{side}{i}") for i in range(pairs) for side in "ab"])
-    types = infer_types(op, attrs or {}, [kind, kind])
+    type_ = TensorType((), dtype)
+    body = Graph("body", [Value(type_, f"{side}{i}") for i in range(pairs) for side in "ab"])
+    types = infer_types(op, attrs or {}, [type_, type_])
     assert types, f"'{op}' has a type"
     body.outputs = [body.add(op, body.inputs[:2], types, dict(attrs or {})).result]
     return body
