@@ -1,4 +1,4 @@
-"""Meshes and shapes of inputs that a user gives with a program. Shardings are in `specs.py`."""
+"""Check and apply the meshes and the input shapes that a user gives with a program. Shardings are in `specs.py`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,36 @@ Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Shape: TypeAlias = Sequence[int | None]
 
 
-def placed_on(module: Module, given: Sequence[Mesh]) -> Module:
-    """The module on the user's meshes: they give sizes of its own meshes by name, or replace them."""
-    if not given:
+def placed_on(module: Module, user_meshes: Sequence[Mesh]) -> Module:
+    """Return the module on the user's meshes.
+
+    A user's mesh sets the axis sizes of the program's mesh of the same name, or replaces that mesh.
+
+    Raises:
+        UsageError: MG0001, the program has no mesh of that name, or its parts need other sizes.
+    """
+    if not user_meshes:
         return module
-    if len(given) == 1 and len(module.meshes) < 2 and given[0].name in (DEFAULT_NAME, module.mesh.name):
-        return replace(module, mesh=module.mesh.completed(given[0]))
-    named, meshes = {mesh.name: mesh for mesh in given}, module.meshes or (module.mesh,)
+    if len(user_meshes) == 1 and len(module.meshes) < 2 and user_meshes[0].name in (DEFAULT_NAME, module.mesh.name):
+        return replace(module, mesh=module.mesh.completed(user_meshes[0]))
+    named, meshes = {mesh.name: mesh for mesh in user_meshes}, module.meshes or (module.mesh,)
     if faults := list(_naming_faults(module, named)):
         raise UsageError(*faults)
-    meshes = tuple(replace(m.completed(named[m.name]), name=m.name) if m.name in named else m for m in meshes)
+    meshes = tuple(
+        replace(program_mesh.completed(named[program_mesh.name]), name=program_mesh.name)
+        if program_mesh.name in named
+        else program_mesh
+        for program_mesh in meshes
+    )
     return replace(module, mesh=meshes[0], meshes=meshes if module.meshes else ())
 
 
 def on_machine(module: Module, machine: Machine) -> Module:
-    """The module with all its meshes on a machine. Raises UsageError MG0001 for one that is divided into parts of several meshes."""
+    """Return the module with `machine` as the machine of all its meshes.
+
+    Raises:
+        UsageError: MG0001, the module is already divided into parts of several meshes.
+    """
     if module.parts:
         hint = "enter the program as it was before propagation"
         text = "the machine of a program that is divided into its meshes cannot be set"
@@ -40,28 +55,35 @@ def on_machine(module: Module, machine: Machine) -> Module:
 
 
 def _naming_faults(module: Module, named: Mapping[str, Mesh]) -> Iterator[Diagnostic]:
-    """Faults of meshes that the program does not have, or whose sizes differ from those of its parts."""
-    own = {mesh.name: mesh for mesh in module.meshes or (module.mesh,)}
+    """Yield a fault for each user mesh that the program does not have, or whose sizes contradict the program's parts."""
+    program_meshes = {mesh.name: mesh for mesh in module.meshes or (module.mesh,)}
     for name, mesh in named.items():
-        if name == DEFAULT_NAME and len(own) > 1 and name not in own:
-            first, sizes = next(iter(own)), str(mesh).removeprefix("Mesh(").removesuffix(")").replace(" ", "")
-            text = (
-                f"{mesh} has no name, but the program is on {len(own)} meshes: {', '.join('@' + each for each in own)}"
+        if name == DEFAULT_NAME and len(program_meshes) > 1 and name not in program_meshes:
+            first, sizes = (
+                next(iter(program_meshes)),
+                str(mesh).removeprefix("Mesh(").removesuffix(")").replace(" ", ""),
             )
+            text = f"{mesh} has no name, but the program is on {len(program_meshes)} meshes: {', '.join('@' + mesh_name for mesh_name in program_meshes)}"
             hint = f'name it: --mesh {first}:{sizes}, in Python {{"{first}": {{...}}}}'
             yield Diagnostic("MG0001", text, hint=hint)
-        elif name not in own:
-            known = ", ".join(f"@{each}" for each, mesh in own.items() if mesh.axes) or "none"
-            yield Diagnostic("MG0001", f"unknown mesh '@{name}'", hint=f"known meshes are {known}")
-        elif module.parts and own[name].completed(mesh).axes != own[name].axes:
-            text = f"@{name} is {own[name]} in the program's parts, not {mesh}"
+        elif name not in program_meshes:
+            known_names = (
+                ", ".join(f"@{mesh_name}" for mesh_name, mesh in program_meshes.items() if mesh.axes) or "none"
+            )
+            yield Diagnostic("MG0001", f"unknown mesh '@{name}'", hint=f"known meshes are {known_names}")
+        elif module.parts and program_meshes[name].completed(mesh).axes != program_meshes[name].axes:
+            text = f"@{name} is {program_meshes[name]} in the program's parts, not {mesh}"
             yield Diagnostic("MG0001", text, hint="enter the program as it was before propagation")
 
 
 def shapes_of(args: Args, signature: Signature) -> dict[str, Shape]:
-    """Shapes of inputs by name, from types, arrays or shapes; None keeps a shape, or a size of it.
+    """Return the shapes of inputs by name, from types, arrays or shapes.
 
-    Given in order, by name, or in the structure of the arguments. Raises UsageError MG0001 for anything else.
+    `args` lists them in order, by name, or in the structure of the arguments. None keeps the program's shape, and a
+    None within a shape keeps that dim's size.
+
+    Raises:
+        UsageError: MG0001, `args` is anything else.
     """
     if args is None:
         return {}
@@ -74,7 +96,7 @@ def shapes_of(args: Args, signature: Signature) -> dict[str, Shape]:
     pairs = _by_name(args, signature, faults) if isinstance(args, Mapping) else _pairs_in_order(args, signature, faults)
     if faults:
         raise UsageError(*(Diagnostic("MG0001", text) for text in faults))
-    return {name: given if _is_shape(given) else spec(given).shape for name, given in pairs if given is not None}
+    return {name: value if _is_shape(value) else spec(value).shape for name, value in pairs if value is not None}
 
 
 def _by_name(args: Mapping[str, Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
@@ -82,20 +104,20 @@ def _by_name(args: Mapping[str, Any], signature: Signature, faults: list[str]) -
 
 
 def _pairs_in_order(args: Sequence[Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
-    """Pairs of input and what is given: for each parameter in its structure, else for each leaf."""
-    rows = list(args)
-    is_by_parameter = len(rows) == len(signature.nodes) < len(signature.slots)
-    if is_by_parameter or any(isinstance(row, Mapping) for row in rows):
-        return _by_name(dict(zip(signature.nodes, rows, strict=False)), signature, faults)
-    if len(rows) > len(signature.slots):
+    """Pair the input names with the values of `args`: one per parameter, in its structure, or one per leaf."""
+    values = list(args)
+    is_by_parameter = len(values) == len(signature.nodes) < len(signature.slots)
+    if is_by_parameter or any(isinstance(row, Mapping) for row in values):
+        return _by_name(dict(zip(signature.nodes, values, strict=False)), signature, faults)
+    if len(values) > len(signature.slots):
         count = sum(slot.number is not None for slot in signature.slots)
-        faults.append(f"{len(rows)} args were given, but the program takes {count}")
-    pairs = zip(signature.slots, rows, strict=False)
-    return [(slot.name, given) for slot, given in pairs if slot.number is not None]
+        faults.append(f"{len(values)} args were given, but the program takes {count}")
+    pairs = zip(signature.slots, values, strict=False)
+    return [(slot.name, value) for slot, value in pairs if slot.number is not None]
 
 
 def combinations(sizes: Any) -> list[tuple[Any, Any]]:
-    """Pairs of mesh sizes and shapes of inputs, of `compile`'s `sizes`. Raises UsageError for anything else."""
+    """Return the pairs of mesh sizes and input shapes in `compile`'s `sizes`. Raises UsageError for anything else."""
     rows: list[Any] = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
     for row in rows:
         if not isinstance(row, Mapping) or not {*cast("Mapping[Any, Any]", row)} <= {"mesh", "args"}:
@@ -108,7 +130,7 @@ def combinations(sizes: Any) -> list[tuple[Any, Any]]:
     return [(row.get("mesh"), row.get("args")) for row in rows]
 
 
-def _is_shape(given: Any) -> bool:
-    return isinstance(given, (tuple, list)) and all(
-        size is None or isinstance(size, int) for size in cast("Sequence[Any]", given)
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and all(
+        size is None or isinstance(size, int) for size in cast("Sequence[Any]", value)
     )

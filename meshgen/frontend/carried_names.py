@@ -1,7 +1,9 @@
-"""Names of the values that loops carry: that of the argument which the loop begins with, in place of JAX's `iterArg_206`.
+"""Name loop-carried values after the argument that initializes them, in place of JAX's `iterArg_206`.
 
-before   stablehlo.while(%iterArg_3 = %params.w, %iterArg_4 = %sum)
-after    stablehlo.while(%params.w_0 = %params.w, %iterArg_4 = %sum)
+    before   stablehlo.while(%iterArg_3 = %params.w, %iterArg_4 = %sum)
+    after    stablehlo.while(%params.w_0 = %params.w, %iterArg_4 = %sum)
+
+A carried value whose name JAX did not generate keeps its name.
 """
 
 from __future__ import annotations
@@ -13,24 +15,24 @@ from meshgen.ir.graph import Graph, Value
 from meshgen.ir.predicates import is_annotation, is_loop
 from meshgen.ir.regions import program_regions
 
-_GENERATED = re.compile(r"(iterArg|arg)(_?\d+)?")  # by JAX
+_GENERATED = re.compile(r"(iterArg|arg)(_?\d+)?")  # names that JAX generates
 
 
 def name_carried_values(graph: Graph, arguments: Collection[Value] | None = None) -> None:
-    """Name the values of loops that begin as named arguments of the program, also in loops inside of loops.
+    """Name the loop-carried values that start as named arguments of the program, in nested loops too.
 
     Args:
-        arguments: values outside of the graph that have the names of arguments; default: the inputs of the graph.
+        arguments: values from outside `graph` whose names may be passed on; default: the inputs of `graph`.
     """
-    known = {*(graph.inputs if arguments is None else arguments)}
+    named_values = {*(graph.inputs if arguments is None else arguments)}
     for node in graph.nodes:
-        if is_annotation(node) and node.operands[0] in known:
-            known.update(node.results)
-        inside = set(known)
+        if is_annotation(node) and node.operands[0] in named_values:
+            named_values.update(node.results)
+        named_in_loop = set(named_values)
         for region in node.regions if is_loop(node) else ():
             for carried, operand in zip(region.inputs, node.operands, strict=True):
-                if operand in known and operand.name and not _GENERATED.fullmatch(operand.name):
-                    inside.add(carried)
+                if operand in named_values and operand.name and not _GENERATED.fullmatch(operand.name):
+                    named_in_loop.add(carried)
                     carried.name = operand.name if _GENERATED.fullmatch(carried.name) else carried.name
         for region in program_regions(node):
-            name_carried_values(region, inside)
+            name_carried_values(region, named_in_loop)

@@ -1,4 +1,4 @@
-"""Values of inputs that are given while a program is compiled."""
+"""Values of inputs that the user fixes at compile time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """The value of an input, as `mg.constant` makes it."""
+    """The compile-time value of an input, as returned by `mg.constant`."""
 
     array: Array
 
@@ -24,10 +24,10 @@ class Constant:
 
 
 def constant(value: Any) -> Constant:
-    """Return the value of an input of an ONNX model, for `args`: the input becomes a constant of the program.
+    """Fix the value of an input of an ONNX model, for `args`: the input becomes a constant of the program.
 
-    Shapes may then depend on it, and branches that it decides against are not read: `args={"axes": mg.constant([0, 2])}`. A number
-    of Python needs no `constant`.
+    Shapes may then depend on the value, and the model is read without the branches that it excludes:
+    `args={"axes": mg.constant([0, 2])}`. Python numbers need no `constant`.
 
     Raises:
         UsageError: MG0001, the value is not an array of numbers.
@@ -39,18 +39,20 @@ def constant(value: Any) -> Constant:
     return Constant(array)
 
 
-def constant_of(given: Any) -> Array | None:
-    """The array of a constant or of a number of Python; None for types, shapes and examples."""
-    if isinstance(given, Constant):
-        return given.array
-    return constant(given).array if isinstance(given, (bool, int, float)) else None
+def constant_of(arg: Any) -> Array | None:
+    """Return the array of a `Constant` or of a Python number, or None for types, shapes and example arrays."""
+    if isinstance(arg, Constant):
+        return arg.array
+    return constant(arg).array if isinstance(arg, (bool, int, float)) else None
 
 
 def refuse_constants(args: Sequence[Any] | Mapping[str, Any] | None) -> None:
-    """Raise UsageError MG0001 for constants among the args of a program that is not an ONNX model."""
-    rows = args.items() if isinstance(args, Mapping) else enumerate(args) if isinstance(args, (list, tuple)) else ()
-    for name, given in cast("Any", rows):
-        if isinstance(given, Constant):
+    """Raise UsageError MG0001 if `args`, of a program that is not an ONNX model, contain a constant."""
+    named_args = (
+        args.items() if isinstance(args, Mapping) else enumerate(args) if isinstance(args, (list, tuple)) else ()
+    )
+    for name, arg in cast("Any", named_args):
+        if isinstance(arg, Constant):
             hint = "bind the value before, as with functools.partial"
             text = f"'{name}' is a constant, which only inputs of ONNX models may be"
             raise UsageError(Diagnostic("MG0001", text, hint=hint))

@@ -1,7 +1,9 @@
-"""Donated arguments in the Python interface: by name, by number, or in the structure of the arguments.
+"""The `donate` option of the Python interface: arguments by name, by number, or in their structure.
 
-donate=["params", "opt"]                  the next value of each is the result that has its structure (`next_values.py`)
-donate={"params": 0, "opt": "result.1"}   the first result is the next value of `params`, the second that of `opt`
+    donate=["params", "opt"]                  the next value of each is the result of its structure (`next_values.py`)
+    donate={"params": 0, "opt": "result.1"}   result 0 is the next value of `params`, result 1 that of `opt`
+
+A result is given by its number, or by its path in the returned structure.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ Donate: TypeAlias = str | int | Sequence[str | int] | Mapping[str | int, str | i
 
 
 def donating(module: Module, donate: Donate, signature: Signature) -> Module:
-    """Return the module with these arguments donated, in addition to the arguments that the program itself donates.
+    """Return the module with additional donated arguments, from the `donate` option.
 
-    Raises UsageError MG0001 for unknown arguments and results, and for structures that do not match.
+    Raises:
+        UsageError: MG0001, an argument or result is unknown, or their structures do not match.
     """
     if donate is None:
         return module
@@ -35,42 +38,42 @@ def donating(module: Module, donate: Donate, signature: Signature) -> Module:
             donations |= {slot.number: donations.get(slot.number) for slot in inputs if slot.number is not None}
             continue
         node = signature.node(_slot_name(argument, "arg"))
-        for own, other in _paired(argument, inputs, node, result, _result(module, signature, result)):
-            if own.number is not None:
-                donations[own.number] = other.number
+        for input_slot, output_slot in _paired(argument, inputs, node, result, _result(module, signature, result)):
+            if input_slot.number is not None:
+                donations[input_slot.number] = output_slot.number
     return replace(module, donations=donations)
 
 
 def _paired(
     argument: str | int, inputs: Sequence[Slot], node: Node | None, result: str | int, target: Node | list[Slot]
 ) -> list[tuple[Slot, Slot]]:
-    """The arrays of an argument with those of a result: by key where both have the same keys, else in order."""
+    """Pair the arrays of an argument with those of a result: by key if both have the same keys, else in order."""
     if node is not None and not isinstance(target, list) and (pairs := key_pairs(node, target)) is not None:
         return pairs
     outputs = target if isinstance(target, list) else list(slots_of(target))
-    used = [slot for slot in inputs if slot.number is not None]
-    if len(used) != len(outputs):
-        text = f"donate: '{argument}' is {len(used)} arrays, but '{result}' is {len(outputs)}"
+    used_inputs = [slot for slot in inputs if slot.number is not None]
+    if len(used_inputs) != len(outputs):
+        text = f"donate: '{argument}' is {len(used_inputs)} arrays, but '{result}' is {len(outputs)}"
         raise UsageError(Diagnostic("MG0001", text, hint="give a result of the same structure"))
-    return list(zip(used, outputs, strict=True))
+    return list(zip(used_inputs, outputs, strict=True))
 
 
 def _donations(donate: Any) -> dict[Any, Any]:
-    """Arguments with the result that each is donated to; None: the result of its structure."""
+    """Map each donated argument to its result, or to None if the structure determines the result."""
     if isinstance(donate, Mapping):
-        found = dict(cast("Mapping[Any, Any]", donate))
+        results_by_argument = dict(cast("Mapping[Any, Any]", donate))
     else:
         listed = [donate] if isinstance(donate, str | int) else donate
-        found = dict.fromkeys(listed) if isinstance(listed, list | tuple | set) else {None: None}
-    words = [*found, *(result for result in found.values() if result is not None)]
-    if not all(isinstance(word, str | int) and not isinstance(word, bool) for word in words):
+        results_by_argument = dict.fromkeys(listed) if isinstance(listed, list | tuple | set) else {None: None}
+    references = [*results_by_argument, *(result for result in results_by_argument.values() if result is not None)]
+    if not all(isinstance(reference, str | int) and not isinstance(reference, bool) for reference in references):
         hint = 'give names or numbers of arguments, or a dict from them to results: donate={"params": 0}'
         raise UsageError(Diagnostic("MG0001", f"donate must name arguments, got {donate!r:.60}", hint=hint))
-    return found
+    return results_by_argument
 
 
 def _result(module: Module, signature: Signature, result: str | int) -> Node | list[Slot]:
-    """A result by its path in the structure that the program returns, or by its name among all arrays that it returns."""
+    """Return a result by its path in the returned structure, or the arrays that its name matches among all results."""
     results = results_of(module, signature)
     node: Node | None = signature.result
     keys = canonical(_slot_name(result, "result.")).split(".")
@@ -91,5 +94,5 @@ def _slot_name(word: str | int, before: str) -> str:
 
 
 def _slots(word: str, signature: Signature, name: str) -> list[Slot]:
-    """The leaves of the arguments or results of this name, or of names that match it, in order."""
+    """Return the leaves of the arguments or results whose name is, or matches, `name`, in order."""
     return [slot for slot, _ in matched(word, signature, {name: True})]

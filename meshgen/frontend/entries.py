@@ -1,4 +1,4 @@
-"""Several programs as the entry functions of one module."""
+"""Modules with several programs, one per entry function."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ from meshgen.errors import Diagnostic, UsageError
 
 
 def programs_of(graph: Any, entry: Any) -> dict[str, tuple[Any, str]] | None:
-    """Per entry function its program, and the name of the function in it; None where one program is given.
+    """Map each entry function to its program and to the function's name in that program.
 
-    Raises UsageError MG0001 for malformed names.
+    Returns:
+        None if `graph` and `entry` describe a single program.
+
+    Raises:
+        UsageError: MG0001, a name is malformed.
     """
     if isinstance(graph, Mapping):
         programs = cast("Mapping[Any, Any]", graph)
-        found = {name: (program, entry) for name, program in programs.items()}
+        entries = {name: (program, entry) for name, program in programs.items()}
     elif isinstance(entry, list | tuple):
-        found = {name: (graph, name) for name in cast("list[Any]", entry)}
+        entries = {name: (graph, name) for name in cast("list[Any]", entry)}
     else:
         return None
-    if not found or not all(isinstance(name, str) and name for name in found):
+    if not entries or not all(isinstance(name, str) and name for name in entries):
         hint = 'write for example {"prefill": f, "decode": g}, or entry=["prefill", "decode"]'
         raise UsageError(
-            Diagnostic("MG0001", f"names of entry functions must be identifiers, got {[*found]!r:.60}", hint=hint)
+            Diagnostic("MG0001", f"names of entry functions must be identifiers, got {[*entries]!r:.60}", hint=hint)
         )
-    return found
+    return entries

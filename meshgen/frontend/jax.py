@@ -1,8 +1,9 @@
-"""JAX programs: the result of `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export`, read as StableHLO text; with args `jax.jit(f)`,
-functions of frameworks that wrap one (`nnx.jit(f)`, `eqx.filter_jit(f)`), and plain functions of `jax.numpy`.
+"""Import of JAX programs, which are read as StableHLO text.
 
-Operations are where the user wrote them, and inputs have JAX's names of the arguments (`params['w1']`), shown as
-`params.w1`: both come with the text as locations. JAX is imported only where one of its programs is given.
+A program is what `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export` returns. With args it may also be `jax.jit(f)`,
+a framework's function that wraps one (`nnx.jit(f)`, `eqx.filter_jit(f)`), or a plain function of `jax.numpy`. The
+locations in the text give each operation its line in the user's code, and each input JAX's name of the argument:
+`params['w1']`, shown as `params.w1`. This module imports JAX only when a program needs it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ from meshgen.mesh import is_mesh_of_jax, make_mesh
 from meshgen.packages import install
 from meshgen.sizes.program import input_names
 
-_OLDEST = (0, 7, 2)  # the oldest JAX that was tried; older ones print no locations, or another dialect of shardings
+_OLDEST = (0, 7, 2)  # the oldest JAX tested; older ones print no locations, or another dialect of shardings
 _Result = TypeVar("_Result")
 
 
 def is_jax(program: Any) -> bool:
-    """Whether this is a program of JAX, by its methods: a function of `jax.jit`, or a wrapper of one; what is lowered, traced, compiled or exported."""
+    """Whether `program` has the methods of a JAX program.
+
+    A JAX program is a function of `jax.jit`, a wrapper of such a function, or a lowered, traced, compiled or exported
+    program.
+    """
     return (
         (hasattr(program, "as_text") and (hasattr(program, "compiler_ir") or hasattr(program, "runtime_executable")))
         or hasattr(program, "mlir_module")
@@ -42,11 +47,16 @@ def is_jax(program: Any) -> bool:
 
 
 def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
-    """The module of a JAX function, with shardings as `sdy` attributes, and what its callers pass.
+    """Return the module of a JAX program, with shardings as `sdy` attributes, and its signature.
 
-    `args` are those of a function: arrays, or types. Raises ProgramError for what the StableHLO reader refuses,
-    UsageError MG0001 for a function without args, for what `lower` refuses, and for a program that JAX has compiled;
-    MissingError MG0602 where JAX is too old.
+    Args:
+        program: any object for which `is_jax` holds.
+        args: the arrays or types of a function's arguments.
+
+    Raises:
+        ProgramError: the StableHLO reader rejects the program.
+        UsageError: MG0001, a function has no args, JAX cannot lower it, or JAX has already compiled the program.
+        MissingError: MG0602, JAX is too old.
     """
     _require_version()
     if is_lowered_elsewhere(program):
@@ -69,13 +79,13 @@ def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
 
 
 def from_function(function: Callable[..., Any], args: Args, error: MeshgenError) -> tuple[Module, Signature | None]:
-    """A function that has no `jax.jit` around it and cannot be traced by meshgen, as a function of `jax.jit`.
+    """Import a function as `jax.jit(function)`, because meshgen cannot trace the function.
 
-    Raises `error`, that of the tracer, where neither the function nor its arguments have to do with JAX, and what `from_jax`
-    raises where they do.
+    Raises:
+        MeshgenError: `error`, the tracer's, if neither the function nor its arguments involve JAX; else as `from_jax`.
     """
     if any(fault.code == "MG0006" for fault in error.diagnostics):
-        raise error  # a structure that contains itself, which JAX would flatten without end
+        raise error  # A structure contains itself: JAX would flatten it forever.
     is_of_jax = _is_of_jax(function) or _is_raised_in_jax(error)
     if not is_of_jax and not _has_jax_values(args) and not _names_jax(function):
         raise error
@@ -88,7 +98,7 @@ def from_function(function: Callable[..., Any], args: Args, error: MeshgenError)
 
 
 def _jitted(function: Callable[..., Any]) -> Any:
-    """The function under `jax.jit`; arrays that `functools.partial` binds stay arguments."""
+    """Return `jax.jit(function)`; arrays that `functools.partial` binds stay arguments."""
     import jax
 
     if isinstance(function, partial):
@@ -99,26 +109,34 @@ def _jitted(function: Callable[..., Any]) -> Any:
 
 
 def _is_of_jax(function: Any) -> bool:
-    """Whether JAX made the function, as `jax.grad(f)` and `jax.vmap(f)`."""
-    return _is_jax_s_module(getattr(function, "__globals__", {}).get("__name__", ""))
+    """Whether JAX created the function, as `jax.grad(f)` and `jax.vmap(f)` do."""
+    return _is_jax_module_name(getattr(function, "__globals__", {}).get("__name__", ""))
 
 
 def _names_jax(function: Callable[..., Any]) -> bool:
-    """Whether a function names modules, functions or arrays of JAX."""
+    """Whether a function refers to modules, functions or arrays of JAX."""
     try:
         named = inspect.getclosurevars(inspect.unwrap(function))
-    except (TypeError, ValueError):  # an object that is called, or a variable that has no value yet
+    except (TypeError, ValueError):  # a callable object, or a variable that is not assigned yet
         return False
     values = [*named.globals.values(), *named.nonlocals.values()]
-    places = [each.__name__ if inspect.ismodule(each) else getattr(each, "__module__", None) for each in values]
-    return any(_is_jax_s_module(place or type(each).__module__) for place, each in zip(places, values, strict=True))
+    module_names = [
+        value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) for value in values
+    ]
+    return any(
+        _is_jax_module_name(module_name or type(value).__module__)
+        for module_name, value in zip(module_names, values, strict=True)
+    )
 
 
 def _is_raised_in_jax(error: BaseException | None) -> bool:
-    """Whether an exception, or one of its causes, passed JAX, which may remove its frames and then leaves a note."""
+    """Whether an exception or one of the exception's causes passed through JAX.
+
+    JAX may remove its frames from the traceback, and leaves a note then.
+    """
     while error is not None:
         frames = (frame for frame, _ in walk_tb(error.__traceback__))
-        if any(_is_jax_s_module(frame.f_globals.get("__name__", "")) for frame in frames):
+        if any(_is_jax_module_name(frame.f_globals.get("__name__", "")) for frame in frames):
             return True
         if any("JAX" in note for note in getattr(error, "__notes__", ())):
             return True
@@ -126,24 +144,24 @@ def _is_raised_in_jax(error: BaseException | None) -> bool:
     return False
 
 
-def _is_jax_s_module(name: str) -> bool:
+def _is_jax_module_name(name: str) -> bool:
     return name.partition(".")[0] in ("jax", "jaxlib")
 
 
 def _has_jax_values(args: Args) -> bool:
-    """Whether arguments are arrays or types of JAX, or structures that only JAX opens."""
+    """Whether `args` contain arrays or types of JAX, also in structures that only JAX can flatten."""
     jax = sys.modules.get("jax")
     if jax is None:
         return False
     try:
         leaves = jax.tree_util.tree_leaves(args)
-    except (TypeError, ValueError):  # dicts whose keys have no order
+    except (TypeError, ValueError):  # dicts whose keys cannot be sorted
         return False
     return any(isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)) for leaf in leaves)
 
 
 def _require_version() -> None:
-    """Raises MissingError MG0602 for a JAX whose programs cannot be read."""
+    """Raise MissingError MG0602 if JAX is older than `_OLDEST`."""
     import jax
 
     if jax.__version_info__ < _OLDEST:
@@ -152,7 +170,7 @@ def _require_version() -> None:
 
 
 def _read(program: Any, traced: Any) -> tuple[Module, Signature | None]:
-    """The module of what is lowered or exported, and its signature."""
+    """Return the module of a lowered or exported program, and its signature."""
     from meshgen.frontend.jax_signature import jax_signature
 
     is_exported = hasattr(program, "mlir_module")
@@ -161,22 +179,24 @@ def _read(program: Any, traced: Any) -> tuple[Module, Signature | None]:
 
 
 def _module(text: str, traced: Any) -> Module:
-    """The module of a text. Where that declares no mesh, it is that of the trace.
+    """Return the module of StableHLO text. If the text declares no mesh, the module gets the mesh of the trace.
 
-    JAX writes none without Shardy, and none for a `shard_map` whose manual axes have size 1.
+    JAX prints no mesh without Shardy, nor for a `shard_map` whose manual axes have size 1.
     """
-    named = (each for each in _meshes(traced.jaxpr.jaxpr) if each.shape) if traced is not None else iter(())
-    found = None if "sdy.mesh" in text else next(named, None)
-    if found is None:
+    nonempty_meshes = (
+        (candidate for candidate in _meshes(traced.jaxpr.jaxpr) if candidate.shape) if traced is not None else iter(())
+    )
+    jax_mesh = None if "sdy.mesh" in text else next(nonempty_meshes, None)
+    if jax_mesh is None:
         return read_generated(text)
-    mesh = make_mesh(dict(found.shape))
+    mesh = make_mesh(dict(jax_mesh.shape))
     module = read_generated(text, [mesh])
-    is_other = module.stage != "import" or (module.mesh.axes and module.mesh.size != mesh.size)
-    return module if is_other else replace(module, mesh=mesh)
+    has_other_mesh = module.stage != "import" or (module.mesh.axes and module.mesh.size != mesh.size)
+    return module if has_other_mesh else replace(module, mesh=mesh)
 
 
 def _meshes(jaxpr: Any) -> Iterator[Any]:
-    """The meshes that the operations of a jaxpr are over."""
+    """Yield the meshes in the parameters of a jaxpr's equations."""
     for equation in jaxpr.eqns:
         for value in equation.params.values():
             if is_mesh_of_jax(value):
@@ -186,20 +206,23 @@ def _meshes(jaxpr: Any) -> Iterator[Any]:
 
 
 def _from_wrapper(wrapper: Wrapper, args: Args) -> tuple[Module, Signature]:
-    """The module of a wrapped function, whose callers pass and get what the wrapper takes and returns."""
+    """Return the module and the signature of a wrapped function.
+
+    Callers pass and get what the wrapper takes and returns.
+    """
     from meshgen.frontend.jax_wrapped_calls import placeholders, wrapped_program
 
-    given, named = placeholders(_call(wrapper.base, args, wrapper), _leaf_type)
-    passed = _or_refused(lambda: wrapper.passed(given, named))
-    traced = _or_refused(lambda: wrapper.traced(given, named))
+    positional, named = placeholders(_call(wrapper.base, args, wrapper), _leaf_type)
+    passed = _or_refused(lambda: wrapper.passed(positional, named))
+    traced = _or_refused(lambda: wrapper.traced(positional, named))
     lowered = _or_refused(lambda: lowered_for_any_mesh(traced))
     module = _module(lowered.as_text(debug_info=True), traced)
-    found = _or_refused(lambda: wrapped_program(module, lowered, wrapper, passed, given, named))
-    return found or (module, replace(signature_of(input_names(module.graph)), is_typed=True))
+    program = _or_refused(lambda: wrapped_program(module, lowered, wrapper, passed, positional, named))
+    return program or (module, replace(signature_of(input_names(module.graph)), is_typed=True))
 
 
 def _call(function: Any, args: Args, wrapper: Wrapper | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call. Those given by name go by position where they can."""
+    """Return the positional and keyword arguments of a call. Arguments by name become positional where possible."""
     if args is None:
         hint = "give args=(params, x), arrays or types, or pass jax.jit(f).lower(params, x)"
         raise UsageError(Diagnostic("MG0001", "a function of jax.jit needs its arguments, or their types", hint=hint))
@@ -212,15 +235,15 @@ def _call(function: Any, args: Args, wrapper: Wrapper | None = None) -> tuple[tu
 
 
 def _traced(function: Any, args: Args) -> Any:
-    """The trace of a function of `jax.jit` for arguments of these types."""
-    given, named = _call(function, args)
+    """Trace a function of `jax.jit` for arguments of the types of `args`."""
+    positional, named = _call(function, args)
     return _or_refused(
-        lambda: function.trace(*map(_type, given), **{name: _type(each) for name, each in named.items()})
+        lambda: function.trace(*map(_type, positional), **{name: _type(arg) for name, arg in named.items()})
     )
 
 
 def _or_refused(call: Callable[[], _Result]) -> _Result:
-    """What the call returns. Raises UsageError MG0001 for whatever JAX, or the function that it traces, raises."""
+    """Return the result of `call`. Raises UsageError MG0001 for any error of JAX or of the function that it traces."""
     try:
         return call()
     except MeshgenError:
@@ -233,15 +256,19 @@ def _or_refused(call: Callable[[], _Result]) -> _Result:
 
 
 def lowered_for_any_mesh(traced: Any) -> Any:
-    """Lowered for a named platform, which JAX asks for where the only mesh is an `AbstractMesh`; the host's has no calls of a GPU's libraries."""
+    """Lower a trace for the CPU platform.
+
+    JAX needs a named platform if the only mesh is an `AbstractMesh`, and CPU programs contain no calls of GPU
+    libraries.
+    """
     return traced.lower(lowering_platforms=("cpu",))
 
 
-def _type(given: Any) -> Any:
-    """An argument with `f32[8,16]` and `mg.spec` as JAX's types; other leaves as they are."""
+def _type(arg: Any) -> Any:
+    """Convert `f32[8,16]` and `mg.spec` in an argument to JAX's types, and keep other leaves."""
     import jax
 
-    return jax.tree_util.tree_map(_leaf_type, given)
+    return jax.tree_util.tree_map(_leaf_type, arg)
 
 
 def _leaf_type(leaf: Any) -> Any:
@@ -251,11 +278,11 @@ def _leaf_type(leaf: Any) -> Any:
     return leaf if kind is None else jax.ShapeDtypeStruct(kind.sizes, kind.numpy_dtype)
 
 
-def _spec_of(given: str | TensorType) -> TensorType | None:
-    """The type that a text names; None for other texts, which may be static arguments."""
+def _spec_of(text_or_type: str | TensorType) -> TensorType | None:
+    """Return the type that a text names, or None for other texts, which may be static arguments."""
     from meshgen.frontend.tracer import spec
 
     try:
-        return spec(given)
+        return spec(text_or_type)
     except MeshgenError:
         return None

@@ -17,13 +17,16 @@ from meshgen.packages import install
 
 
 def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A JAX function as an operation on tensors of a traced function.
+    """Convert a JAX function to an operation on tensors of a traced function.
 
-    Called on any structure that JAX knows, with tensors, arrays and numbers in it, it lowers `function` for their types and adds its operations, at
-    their places in the user's code, to the program; results have the structure that `function` returns. What JAX can do to a function
-    is done before: `mg.from_jax(jax.grad(f))`, `jax.vmap`, `jax.checkpoint`, layers of flax. Types of 64 bits become those of 32 unless
-    `jax_enable_x64` is set.
-    Raises ProgramError MG0104 at the caller's line where JAX is missing or cannot lower the function, and what the reader of StableHLO refuses.
+    The operation takes any structure of tensors, arrays and numbers that JAX can flatten. It lowers `function` for
+    their types and adds the lowered operations to the program, located at the lines of the user's code. The results
+    have the structure that `function` returns. JAX transformations come before: `mg.from_jax(jax.grad(f))`, `jax.vmap`,
+    `jax.checkpoint`, layers of flax. 64-bit types become 32-bit ones unless `jax_enable_x64` is set.
+
+    Raises:
+        ProgramError: MG0104 at the caller's line, JAX is missing or cannot lower the function; or an error of the
+            StableHLO reader.
     """
 
     @functools.wraps(function)
@@ -34,12 +37,12 @@ def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
             refuse("mg.from_jax needs JAX, which is not installed", install("jax"))
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         types = [jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in leaves]
-        given, named = jax.tree_util.tree_unflatten(tree, types)
+        positional, named = jax.tree_util.tree_unflatten(tree, types)
         try:
-            lowered = lowered_for_any_mesh(jax.jit(function, keep_unused=True).trace(*given, **named))
+            lowered = lowered_for_any_mesh(jax.jit(function, keep_unused=True).trace(*positional, **named))
         except MeshgenError:
             raise
-        except Exception as error:  # whatever tracing the function raises
+        except Exception as error:  # any error of the user's function
             text = " ".join(str(error).split())[:300]
             refuse(f"JAX cannot lower {getattr(function, '__name__', 'the function')} for these arguments: {text}")
         body = read_generated(lowered.as_text(debug_info=True)).graph

@@ -1,6 +1,6 @@
-"""What callers of a JAX program pass and get: its trees, the names of its parameters, unused arguments, typed PRNG keys.
+"""The call signature of a JAX program: its trees, parameter names, unused arguments and typed PRNG keys.
 
-JAX leaves out arguments that a program does not use: callers pass them nevertheless.
+JAX drops the arguments that a program does not use from the module, but callers still pass them.
 """
 
 from __future__ import annotations
@@ -19,35 +19,40 @@ from meshgen.ir.graph import Module
 
 
 def jax_signature(module: Module, program: Any) -> Signature | None:
-    """The signature, from JAX's trees; None where they do not fit the text. Sets the names of the inputs."""
+    """Return the signature that JAX's trees describe, and rename the inputs of `module` accordingly.
+
+    Returns None if the trees do not fit the module.
+    """
     tree: Any = getattr(program, "in_tree", None)
     if tree is None:
         return None
     inputs = module.graph.inputs
-    kept = kept_leaves(program, tree.num_leaves, len(inputs))
-    if kept is None:
+    input_of_leaf = kept_leaves(program, tree.num_leaves, len(inputs))
+    if input_of_leaf is None:
         return None
     args, kwargs = tree_util.tree_unflatten(tree, range(tree.num_leaves))
     parameters: dict[int | str, Any] = {**dict(enumerate(args)), **dict(sorted(kwargs.items()))}
-    names = {leaf: inputs[number].name for leaf, number in kept.items() if inputs[number].name != f"arg{number}"}
+    names = {
+        leaf: inputs[number].name for leaf, number in input_of_leaf.items() if inputs[number].name != f"arg{number}"
+    }
     roots = _roots(parameters, names | _traced_names(program, tree.num_leaves))
     kinds = tree_util.tree_leaves(program.in_avals)
-    taken: set[str] = set()
+    used_names: set[str] = set()
     plain = without_values(parameters)
 
     def slot(path: Path, leaf: int) -> Slot:
         path = plain(path, leaf)
-        name = dotted(path) if dotted(path) not in taken else bracketed(path)
-        taken.add(name)
-        return Slot(name, kept.get(leaf), leaf_shape(kinds[leaf]), key_kind(kinds[leaf]))
+        name = dotted(path) if dotted(path) not in used_names else bracketed(path)
+        used_names.add(name)
+        return Slot(name, input_of_leaf.get(leaf), leaf_shape(kinds[leaf]), key_kind(kinds[leaf]))
 
     nodes = {root: node_of(parameters[key], slot, (root,)) for key, root in roots.items()}
     slots = list(slots_of(nodes))
-    if len({each.name for each in slots}) != len(slots):
+    if len({named_slot.name for named_slot in slots}) != len(slots):
         return None
-    for each in slots:
-        if each.number is not None:
-            inputs[each.number].name = each.name
+    for named_slot in slots:
+        if named_slot.number is not None:
+            inputs[named_slot.number].name = named_slot.name
     positional = tuple(roots[key] for key in roots if isinstance(key, int))
     results = _results(program, len(module.graph.outputs))
     return Signature(nodes, positional, exact=_flattened(tree, positional), narrows=not x64_enabled(), **results)
@@ -61,14 +66,17 @@ def x64_enabled() -> bool:
 def without_values(
     parameters: Mapping[Any, Any], key: Callable[[Any], Any] = lambda leaf: leaf
 ) -> Callable[[Path, Any], Path]:
-    """A function of the path of a leaf, and the leaf: the path without the `value` that a variable of `flax.nnx` has for its array."""
+    """Return a function that drops the final `value` key from the path of a leaf of a `flax.nnx` variable.
+
+    The function takes the path and the leaf; `key` identifies a leaf.
+    """
     variables = filter(is_nnx_variable, tree_util.tree_leaves([*parameters.values()], is_leaf=is_nnx_variable))
-    held = {key(leaf) for variable in variables for leaf in tree_util.tree_leaves(variable)}
-    return lambda path, leaf: path[:-1] if path[-1] == "value" and key(leaf) in held else path
+    variable_leaves = {key(leaf) for variable in variables for leaf in tree_util.tree_leaves(variable)}
+    return lambda path, leaf: path[:-1] if path[-1] == "value" and key(leaf) in variable_leaves else path
 
 
 def _traced_names(program: Any, leaves: int) -> dict[int, str]:
-    """The name of each leaf, used or not, where JAX still has those that it traced the function with."""
+    """Return the name of each leaf, used or not, or an empty dict if JAX has not kept the names from tracing."""
     lowering: Any = getattr(program, "_lowering", None)
     info = getattr(lowering, "compile_args", {}).get("all_args_info")
     names: Sequence[str] = getattr(getattr(info, "debug_info", None), "arg_names", None) or ()
@@ -76,56 +84,59 @@ def _traced_names(program: Any, leaves: int) -> dict[int, str]:
 
 
 def kept_leaves(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
-    """The input of each used leaf, by number; None where that is not known."""
-    kept: Iterable[int] | None = getattr(program, "module_kept_var_idx", None)  # of what is exported
+    """Map each used leaf to the number of its input. Returns None if the counts do not match."""
+    kept: Iterable[int] | None = getattr(program, "module_kept_var_idx", None)  # attribute of exported programs
     if kept is None:
         lowering: Any = getattr(program, "_lowering", None)
         kept = getattr(lowering, "compile_args", {}).get("kept_var_idx")
-    numbers = range(leaves) if kept is None else sorted(kept)
-    return {leaf: number for number, leaf in enumerate(numbers)} if len(numbers) == inputs else None
+    used_leaves = range(leaves) if kept is None else sorted(kept)
+    return {leaf: number for number, leaf in enumerate(used_leaves)} if len(used_leaves) == inputs else None
 
 
 def _roots(parameters: Mapping[int | str, Any], names: Mapping[int, str]) -> dict[int | str, str]:
-    """The name of each parameter: the function's, where an input has it, else its number."""
+    """Return the name of each parameter: from the input names if they contain it, else `arg` and its number."""
     numbered = {key: key if isinstance(key, str) else f"arg{key}" for key in parameters}
-    found = dict(numbered)
+    root_names = dict(numbered)
     for key, tree in parameters.items():
         for path, leaf in leaves_of(tree):
-            suffix, name = "".join(f".{each}" for each in path), names.get(leaf, "")
+            suffix, name = "".join(f".{key_in_path}" for key_in_path in path), names.get(leaf, "")
             if isinstance(key, int) and name.endswith(suffix) and len(name) > len(suffix):
-                found[key] = name.removesuffix(suffix)
-    return found if len({*found.values()}) == len(found) else numbered
+                root_names[key] = name.removesuffix(suffix)
+    return root_names if len({*root_names.values()}) == len(root_names) else numbered
 
 
 def leaf_shape(kind: Any) -> tuple[int | None, ...]:
-    """The shape of a leaf as the program has it; a size that is a symbol is None."""
-    words = kind.dtype._impl.key_shape if key_kind(kind) else ()
-    return tuple(size if isinstance(size, int) else None for size in (*kind.shape, *words))
+    """Return the shape of a leaf in the program; symbolic sizes become None."""
+    key_words = kind.dtype._impl.key_shape if key_kind(kind) else ()
+    return tuple(size if isinstance(size, int) else None for size in (*kind.shape, *key_words))
 
 
 def key_kind(kind: Any) -> str:
-    """The kind of a typed PRNG key; empty for other leaves."""
+    """Return the implementation name of a typed PRNG key, or an empty string for other leaves."""
     return kind.dtype._impl.name if jax.numpy.issubdtype(kind.dtype, jax.dtypes.prng_key) else ""
 
 
 def _flattened(tree: Any, positional: Sequence[str]) -> Callable[[Sequence[Any], Mapping[str, Any]], list[Any] | None]:
-    """A function that flattens arguments which have the structure that the program was made for."""
+    """Return a function that flattens the arguments of a call.
+
+    The function returns None if the arguments do not have the structure `tree`.
+    """
 
     def flattened(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
         args, kwargs = list(args), dict(kwargs)
         while len(args) < len(positional) and positional[len(args)] in kwargs:
             args.append(kwargs.pop(positional[len(args)]))
         try:
-            leaves, given = tree_util.tree_flatten((tuple(args), kwargs))
-        except (TypeError, ValueError):  # keys without an order
+            leaves, call_tree = tree_util.tree_flatten((tuple(args), kwargs))
+        except (TypeError, ValueError):  # keys that cannot be sorted
             return None
-        return leaves if given == tree else None
+        return leaves if call_tree == tree else None
 
     return flattened
 
 
 def _results(program: Any, outputs: int) -> dict[str, Any]:
-    """The returned structure, where its tree fits the text: how to rebuild it, and the output of each leaf."""
+    """Return the `rebuild` and `result` fields of the signature, or no fields if the result tree does not fit."""
     tree: Any = getattr(program, "out_tree", None)
     if tree is None or tree.num_leaves != outputs:
         return {}

@@ -1,7 +1,7 @@
-"""Programs of wrapped functions (`jax_wrappers.py`): their names of arguments, calls, and results.
+"""Signatures of wrapped functions (`jax_wrappers.py`): argument names, the leaves of a call, and results.
 
-The leaves that the jitted function is passed are the caller's own arrays, so each is named by where the caller has it. Leaves
-that the caller does not pass (bound by `functools.partial`, parts of the function itself) are weights of the program.
+The wrapper passes the caller's own arrays to the jitted function, so each leaf is named after its path in the caller's
+arguments. Leaves that the caller does not pass (bound by `functools.partial`, or held by the function) become weights.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from meshgen.identity_dict import IdentityDict
 from meshgen.ir.graph import Module
 
 
-def placeholders(given: Any, to_type: Callable[[Any], Any]) -> Any:
-    """The arguments with arrays without memory in place of types, because frameworks treat everything but arrays as static."""
+def placeholders(args: Any, to_type: Callable[[Any], Any]) -> Any:
+    """Replace the types in the arguments by placeholder arrays, because frameworks treat other values as static.
 
-    def leaf(each: Any) -> Any:
-        kind = to_type(each)
+    The placeholders are broadcast scalars, which take no memory. Typed PRNG keys become real keys.
+    """
+
+    def leaf(value: Any) -> Any:
+        kind = to_type(value)
         if is_nnx_node(kind) or not isinstance(kind, jax.ShapeDtypeStruct):
             return kind
         if jax.numpy.issubdtype(kind.dtype, jax.dtypes.prng_key):
@@ -40,43 +43,48 @@ def placeholders(given: Any, to_type: Callable[[Any], Any]) -> Any:
             return jax.random.wrap_key_data(jax.numpy.zeros(words.shape, words.dtype), impl=key_kind(kind))
         return np.broadcast_to(np.zeros((), kind.dtype), kind.shape)
 
-    return tree_util.tree_map(leaf, given, is_leaf=is_nnx_node)
+    return tree_util.tree_map(leaf, args, is_leaf=is_nnx_node)
 
 
 @dataclass
 class _Leaves:
-    """The numbers of the program's leaves by the identity of their arrays; an array that is passed twice has two."""
+    """Leaf numbers of the program by the identity of their arrays; an array that is passed twice has two numbers."""
 
     numbers: IdentityDict[Any, list[int]] = field(default_factory=IdentityDict[Any, "list[int]"])
 
     @staticmethod
     def of(leaves: Sequence[Any]) -> _Leaves:
-        found = _Leaves()
+        by_identity = _Leaves()
         for number, leaf in enumerate(leaves):
-            found.numbers.setdefault(leaf, []).append(number)
-        return found
+            by_identity.numbers.setdefault(leaf, []).append(number)
+        return by_identity
 
     def take(self, leaf: Any) -> int | None:
-        """The next number of this array; None where the program is not passed it (any more)."""
+        """Remove and return the next number of an array, or return None if no number is left."""
         numbers = self.numbers.get(leaf)
         return numbers.pop(0) if numbers else None
 
 
 def wrapped_program(module: Module, lowered: Any, wrapper: Wrapper, passed: Passed, args: Any,
                     kwargs: Mapping[str, Any]) -> tuple[Module, Signature] | None:  # fmt: skip
-    """The module and its signature, for `args` and `kwargs` of a caller; None where JAX does not say which leaves it uses."""
-    kept = kept_leaves(lowered, len(passed.leaves), len(module.graph.inputs))
-    if kept is None:
+    """Return the module and its signature for the caller's `args` and `kwargs`.
+
+    Returns None if JAX does not report which leaves it uses.
+    """
+    input_of_leaf = kept_leaves(lowered, len(passed.leaves), len(module.graph.inputs))
+    if input_of_leaf is None:
         return None
-    given, names = _parameters(wrapper, args, kwargs)
-    nodes, leaf_of_slot = _nodes(passed, kept, given | _own_parts(wrapper))
-    bound = [*_parameters(wrapper, (), {})[0], *(name for name in nodes if name not in given)]
-    nodes |= _left_over(passed, kept, nodes, leaf_of_slot)
+    parameters, names = _parameters(wrapper, args, kwargs)
+    nodes, leaf_of_slot = _nodes(passed, input_of_leaf, parameters | _own_parts(wrapper))
+    bound = [*_parameters(wrapper, (), {})[0], *(name for name in nodes if name not in parameters)]
+    nodes |= _left_over(passed, input_of_leaf, nodes, leaf_of_slot)
     slots = list(slots_of(nodes))
     for slot in slots:
         if slot.number is not None:
             module.graph.inputs[slot.number].name = slot.name
-    stored = [slot for name, node in nodes.items() if name in bound or name not in given for slot in slots_of(node)]
+    stored = [
+        slot for name, node in nodes.items() if name in bound or name not in parameters for slot in slots_of(node)
+    ]
     weights = {
         slot.name: _array(passed.leaves[leaf_of_slot[slot.name] or 0]) for slot in stored if slot.number is not None
     }
@@ -95,17 +103,20 @@ def wrapped_program(module: Module, lowered: Any, wrapper: Wrapper, passed: Pass
 
 
 def _parameters(wrapper: Wrapper, args: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The values of the parameters by name, bound ones first, and the names of those that go by position."""
+    """Return the parameter values by name, bound ones first, and the names of the positional parameters."""
     args, kwargs = (*wrapper.args, *args), {**wrapper.kwargs, **kwargs}
     return parameters_of(wrapper.base, args, kwargs)
 
 
 def parameters_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The values of a function's parameters by name, and the names of those by position; `xs.0` is the first of `*xs`."""
+    """Return the values of a function's parameters by name, and the names of the positional ones.
+
+    `xs.0` is the first value of `*xs`.
+    """
     try:
         bound = inspect.signature(function).bind_partial(*args, **kwargs)
-    except (TypeError, ValueError):  # the function has no signature, or not one that its wrapper keeps
-        numbered = {f"arg{number}": each for number, each in enumerate(args)}
+    except (TypeError, ValueError):  # The function has no signature, or its wrapper has another one.
+        numbered = {f"arg{number}": arg for number, arg in enumerate(args)}
         return numbered | dict(kwargs), [*numbered]
     values: dict[str, Any] = {}
     positional: list[str] = []
@@ -114,79 +125,89 @@ def parameters_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
         if kind is inspect.Parameter.VAR_KEYWORD:
             values |= value
             continue
-        parts = (
-            {f"{name}.{n}": each for n, each in enumerate(value)}
+        named_values = (
+            {f"{name}.{n}": arg for n, arg in enumerate(value)}
             if kind is inspect.Parameter.VAR_POSITIONAL
             else {name: value}
         )
-        values |= parts
-        positional += parts if kind is not inspect.Parameter.KEYWORD_ONLY else []
+        values |= named_values
+        positional += named_values if kind is not inspect.Parameter.KEYWORD_ONLY else []
     return values, positional
 
 
 def _own_parts(wrapper: Wrapper) -> dict[str, Any]:
-    """The function itself as the parameter `self`, where it is a structure: `eqx.filter_jit(model)`."""
+    """Return the function as the parameter `self` if the function is a structure: `eqx.filter_jit(model)`."""
     function = getattr(wrapper.base, "__wrapped__", None)
     return {} if opened(function) is None else {"self": function}
 
 
 def _nodes(
-    passed: Passed, kept: Mapping[int, int], parameters: Mapping[str, Any]
+    passed: Passed, input_of_leaf: Mapping[int, int], parameters: Mapping[str, Any]
 ) -> tuple[dict[str, Node], dict[str, int | None]]:
-    """The structure of each parameter, and the leaf of each slot by its name."""
-    leaves, taken = _Leaves.of(passed.leaves), dict[str, "int | None"]()
+    """Return the structure of each parameter, and the leaf number of each slot by the slot's name."""
+    leaves, leaf_of_slot = _Leaves.of(passed.leaves), dict[str, "int | None"]()
     plain = without_values(parameters, id)
 
     def slot(path: Path, leaf: Any) -> Slot:
         path = plain(path, leaf)
-        name = dotted(path) if dotted(path) not in taken else bracketed(path)
-        number = taken[name] = leaves.take(leaf)
+        name = dotted(path) if dotted(path) not in leaf_of_slot else bracketed(path)
+        number = leaf_of_slot[name] = leaves.take(leaf)
         shape = tuple(np.shape(leaf)) if number is None and hasattr(leaf, "shape") else ()
-        return Slot(name, None if number is None else kept.get(number), shape, key_kind(leaf) if is_key(leaf) else "")
+        return Slot(
+            name, None if number is None else input_of_leaf.get(number), shape, key_kind(leaf) if is_key(leaf) else ""
+        )
 
-    return {name: node_of(value, slot, (name,)) for name, value in parameters.items()}, taken
+    return {name: node_of(value, slot, (name,)) for name, value in parameters.items()}, leaf_of_slot
 
 
 def _left_over(
-    passed: Passed, kept: Mapping[int, int], nodes: Mapping[str, Node], taken: dict[str, int | None]
+    passed: Passed, input_of_leaf: Mapping[int, int], nodes: Mapping[str, Node], leaf_of_slot: dict[str, int | None]
 ) -> dict[str, Node]:
-    """Slots of the leaves that are in no parameter, by their place among the arguments of the jitted function."""
-    found: dict[str, Node] = {}
-    seen = {number for number in taken.values() if number is not None}
+    """Return slots for the used leaves that no parameter contains.
+
+    Each is named by its path in the arguments of the jitted function.
+    """
+    unnamed_slots: dict[str, Node] = {}
+    named_leaves = {number for number in leaf_of_slot.values() if number is not None}
     paths = tree_util.tree_leaves_with_path(tree_util.tree_unflatten(passed.tree, passed.leaves))
     for number, (path, leaf) in enumerate(paths):
-        if number not in seen and number in kept:
+        if number not in named_leaves and number in input_of_leaf:
             name = "bound." + tree_util.keystr(path, simple=True, separator=".")
-            taken[name] = number
-            found[name] = Slot(name, kept[number], leaf_shape(leaf), key_kind(leaf) if is_key(leaf) else "")
-    return found
+            leaf_of_slot[name] = number
+            unnamed_slots[name] = Slot(
+                name, input_of_leaf[number], leaf_shape(leaf), key_kind(leaf) if is_key(leaf) else ""
+            )
+    return unnamed_slots
 
 
 def _array(leaf: Any) -> Any:
     return jax.random.key_data(leaf) if is_key(leaf) else leaf
 
 
-def _leaves_of_call(wrapper: Wrapper, known: Passed, leaves: Sequence[int | None], args: Sequence[Any],
+def _leaves_of_call(wrapper: Wrapper, compiled: Passed, leaves: Sequence[int | None], args: Sequence[Any],
                     kwargs: Mapping[str, Any]) -> list[Any] | None:  # fmt: skip
-    """Return the leaf of each slot in a call, or None where its arguments do not fit and the faults can be listed by name.
+    """Return the leaves of a call in the order of the slots.
 
-    Raises ArgumentError MG0601 where static parts are others, which are part of the program, and where parts that the wrapper
-    binds do not fit.
+    Returns None if the arguments do not fit and the caller can list the faults by name.
+
+    Raises:
+        ArgumentError: MG0601, static arguments differ from those the program was compiled for, or the leaves of a
+            function with bound arguments do not fit.
     """
     is_bound = bool(wrapper.args or wrapper.kwargs or _own_parts(wrapper))
     try:
         passed = wrapper.passed(args, kwargs)
-    except Exception as error:  # what the framework raises for arguments that it does not take
+    except Exception as error:  # any error of the framework for arguments that it does not accept
         if not is_bound:
             return None
         text = " ".join(str(error).split())[:300]
         raise ArgumentError(Diagnostic("MG0601", f"the function does not take these arguments: {text}")) from error
-    if (shapes := [*map(np.shape, passed.leaves)]) != (wanted := [*map(np.shape, known.leaves)]):
+    if (shapes := [*map(np.shape, passed.leaves)]) != (compiled_shapes := [*map(np.shape, compiled.leaves)]):
         if not is_bound:
             return None
-        text = f"the function passes arrays of shapes {_shown(shapes)} to the program, which takes {_shown(wanted)}"
+        text = f"the function passes arrays of shapes {_shown(shapes)} to the program, which takes {_shown(compiled_shapes)}"
         raise ArgumentError(Diagnostic("MG0601", text, hint="compile it again for these arguments"))
-    if passed.tree != known.tree or not passed.has_static_of(known):
+    if passed.tree != compiled.tree or not passed.has_static_of(compiled):
         text = "the arguments have other static parts (numbers, flags, functions) than those that the program was compiled for"
         hint = "pass the modules that it was compiled for, or compile it again; a module that was saved and loaded takes any of these shapes"
         raise ArgumentError(Diagnostic("MG0601", text, hint=hint))
@@ -198,62 +219,71 @@ def _shown(shapes: Sequence[tuple[int, ...]]) -> str:
 
 
 def _answer(
-    lowered: Any, wrapper: Wrapper, result: Node, outputs: Sequence[int], made: Sequence[Any], given: Any
+    lowered: Any,
+    wrapper: Wrapper,
+    result: Node,
+    outputs: Sequence[int],
+    outputs_of_program: Sequence[Any],
+    call_args: Any,
 ) -> Any:
-    """Return what a caller gets for these outputs, and update the caller's modules.
+    """Return the result of a call, rebuilt from the program's outputs, and update the caller's modules.
 
-    Arguments that are not the framework's, such as dicts by the names of a module's parts, get the structure of `result`.
+    If the framework does not accept the arguments, such as dicts by parameter name, the result has the structure
+    `result`.
     """
     values: list[Any] = [None] * lowered.out_tree.num_leaves
-    for number, each in zip(outputs, made, strict=True):
-        values[number] = jax.numpy.asarray(each)
-    args, kwargs = given or ((), {})
+    for number, array in zip(outputs, outputs_of_program, strict=True):
+        values[number] = jax.numpy.asarray(array)
+    args, kwargs = call_args or ((), {})
     try:
         wrapper.passed(args, kwargs)
-    except Exception:  # what the framework raises for arguments that it does not take
-        return rebuilt(result, lambda slot: made[slot.number or 0], makers_in(given))
+    except Exception:  # any error of the framework for arguments that it does not accept
+        return rebuilt(result, lambda slot: outputs_of_program[slot.number or 0], makers_in(call_args))
     return wrapper.call(lambda *_a, **_k: lowered.out_tree.unflatten(values), args, kwargs)
 
 
 def _result(lowered: Any, wrapper: Wrapper, args: Any, kwargs: Mapping[str, Any]) -> tuple[Node, list[int]]:
-    """What the program returns, and the outputs that are in it, in order.
+    """Return the structure of the result, and the sorted numbers of the outputs in this structure.
 
-    A function that updates its arguments returns a pair: its result, and the arguments that it updates by name.
+    A function that updates its arguments returns a pair: its result, and the updated arguments by name.
     """
-    leaves = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in tree_util.tree_leaves(lowered.out_info)]
+    leaves = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in tree_util.tree_leaves(lowered.out_info)]
     numbers = _Leaves.of(leaves)
     args, kwargs = duplicate(((*wrapper.args, *args), {**wrapper.kwargs, **kwargs}))
     unbound = replace(wrapper, args=(), kwargs={})
     returned = unbound.call(lambda *_a, **_k: lowered.out_tree.unflatten(leaves), args, kwargs)
-    given = {name: each for name, each in _parameters(unbound, args, kwargs)[0].items() if opened(each)}
+    structured_args = {name: value for name, value in _parameters(unbound, args, kwargs)[0].items() if opened(value)}
     updated = {
-        name: each
-        for name, each in given.items()
-        if any(leaf in numbers.numbers for leaf in tree_util.tree_leaves(each))
+        name: value
+        for name, value in structured_args.items()
+        if any(leaf in numbers.numbers for leaf in tree_util.tree_leaves(value))
     }
     tree = (returned, updated) if updated else returned
     marked = node_of(tree, lambda _, leaf: Slot("", numbers.take(leaf)))
     outputs = sorted(slot.number for slot in slots_of(marked) if slot.number is not None)
-    renumbered = {number: place for place, number in enumerate(outputs)}
-    keys = {place: key_kind(leaves[number]) for number, place in renumbered.items()}
+    renumbered = {number: position for position, number in enumerate(outputs)}
+    keys = {position: key_kind(leaves[number]) for number, position in renumbered.items()}
     return _numbered(marked, renumbered, keys) or Branch((), Form("none")), outputs
 
 
-def _numbered(node: Node, places: Mapping[int, int], keys: Mapping[int, str]) -> Node | None:
-    """The node with the outputs' final numbers, without leaves that are not outputs; None where nothing is left of a leaf."""
+def _numbered(node: Node, positions: Mapping[int, int], keys: Mapping[int, str]) -> Node | None:
+    """Replace output numbers in a structure by their final positions, and drop leaves that are not outputs.
+
+    Returns None for a leaf that is dropped.
+    """
     if isinstance(node, Slot):
         if node.number is None:
             return None
-        place = places[node.number]
-        return Slot(f"result.{place}" if len(places) > 1 else "result", place, key=keys[place])
-    held = ((key, _numbered(each, places, keys)) for key, each in node.items())
-    return Branch([(key, each) for key, each in held if each is not None], node.form)
+        position = positions[node.number]
+        return Slot(f"result.{position}" if len(positions) > 1 else "result", position, key=keys[position])
+    children = ((key, _numbered(child, positions, keys)) for key, child in node.items())
+    return Branch([(key, child) for key, child in children if child is not None], node.form)
 
 
 def _with_outputs(module: Module, outputs: Sequence[int]) -> Module:
-    """The module with these outputs alone."""
+    """Return the module with only the given outputs."""
     module.graph.outputs = [module.graph.outputs[number] for number in outputs]
     annotations = [*module.out_annotations, *[None] * (max(outputs, default=-1) + 1 - len(module.out_annotations))]
-    places: dict[int | None, int] = {number: place for place, number in enumerate(outputs)}
-    donations = {number: places.get(output) for number, output in module.donations.items()}
+    positions: dict[int | None, int] = {number: position for position, number in enumerate(outputs)}
+    donations = {number: positions.get(output) for number, output in module.donations.items()}
     return replace(module, out_annotations=[annotations[number] for number in outputs], donations=donations)

@@ -1,4 +1,4 @@
-"""MLIR text as a program: from a string, a file or stdin."""
+"""Read MLIR text from a string, a file or stdin."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.mlir.text import parse_text
 
-MAX_TEXT = 1 << 29  # bytes: operations would take hours to read; large programs are large by their constants
-_PIECE = 1 << 20  # bytes that are read at once
+# bytes: parsing more operations would take hours; large programs are large because of their constants
+MAX_TEXT = 1 << 29
+_PIECE = 1 << 20  # bytes per read
 
 
 def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") -> Module:
-    """The module of MLIR text: `source` is the text itself, a path, or `-` for stdin.
+    """Return the module of MLIR text.
 
-    A string is a path unless it has a line break or a brace. `meshes` have sizes of mesh axes that the text leaves
-    open, `entry` names the function to take. Arguments that JAX printed with their names, as
-    `%arg0: ... loc("params['w1']")`, have these. Raises UsageError (MG0002) where the file cannot be read, ProgramError
-    where the text is refused (see `parse_text`).
+    Arguments that JAX printed with their names, as `%arg0: ... loc("params['w1']")`, get these names.
+
+    Args:
+        source: the text, a path, or `-` for stdin. A string with a line break or a brace is text, any other a path.
+        meshes: the sizes of mesh axes that the text leaves open.
+        entry: the function to import.
+
+    Raises:
+        UsageError: MG0002, the file cannot be read.
+        ProgramError: the text is invalid or unsupported (see `parse_text`).
     """
     if source == "-":
         text = _read("-", getattr(sys.stdin, "buffer", sys.stdin))
@@ -35,17 +42,18 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") 
 
 
 def read_generated(text: str, meshes: Sequence[Mesh] = ()) -> Module:
-    """The module of a text that JAX printed: its locations are those that it names, and its arrays are whole ones.
+    """Return the module of text that JAX printed: locations come from the text, and tensor types are global.
 
-    `meshes` has the mesh that shardings are over where the text declares none.
+    JAX emits no manual computation if all manual axes have size 1; its collectives then have groups of one device.
 
-    JAX writes no manual computation where all manual axes have size 1; the collectives in it then have groups of one device.
+    Args:
+        meshes: the mesh of the shardings if the text declares none.
     """
     return parse_text(text, "<text>", meshes, is_written=False, called=canonical, is_global=True)
 
 
 def _read(name: str, stream: IO[Any] | None = None) -> str:
-    """The text of a stream or a file, without byte-order mark. Raises as `read_mlir`."""
+    """Return the text of a stream or a file, without a byte-order mark. Raises the same errors as `read_mlir`."""
     try:
         if stream is not None:
             return _stream_text(name, stream)
@@ -55,20 +63,23 @@ def _read(name: str, stream: IO[Any] | None = None) -> str:
         message = f"byte {error.start} is not UTF-8; MLIR bytecode is not supported"
         hint = "print the module as text (mlir-opt, or as_text() in JAX)"
         raise ProgramError(Diagnostic("MG0101", message, Location(name, 0), hint=hint)) from error
-    except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
+    except (OSError, ValueError) as error:  # ValueError: a path that contains a null byte
         hint = "a program is a .mlir file, or pkg.mod:function"
         raise UsageError(Diagnostic("MG0002", f"{name}: {system_reason(error)}", hint=hint)) from error
 
 
 def _stream_text(name: str, stream: IO[Any]) -> str:
-    """The content of a stream of bytes or characters, with line feeds, up to the limit: devices and pipes may never end."""
-    parts: list[Any] = []
+    """Return the content of a byte or character stream, with LF line ends.
+
+    Raises UsageError beyond `MAX_TEXT`, because devices and pipes may never end.
+    """
+    chunks: list[Any] = []
     read = 0
-    while part := stream.read(_PIECE):
-        parts.append(part)
-        read += len(part)
+    while chunk := stream.read(_PIECE):
+        chunks.append(chunk)
+        read += len(chunk)
         if read > MAX_TEXT:
             hint = "give large constants as arguments, or as weights of the module"
             raise UsageError(Diagnostic("MG0002", f"{name}: a program may have {MAX_TEXT:,} bytes at most", hint=hint))
-    text = "".join(parts) if parts and isinstance(parts[0], str) else b"".join(parts).decode()
+    text = "".join(chunks) if chunks and isinstance(chunks[0], str) else b"".join(chunks).decode()
     return text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")

@@ -1,16 +1,18 @@
-"""Find the next value of each donated argument: the subtree of the results that has its structure.
+"""Find the next value of each donated argument: the subtree of the results that has the argument's structure.
 
     step(state, x) -> (loss, {"w": ..., "lr": ...})      state.w -> result.1.w, state.lr -> result.1.lr
     step(params, x) -> (grads, new_params)               ambiguous: both results have the structure of params
 
-JAX's `tf.aliasing_output` pairs arrays by their types, in order. It says which memory may be reused, and not which result
-continues an argument. The rules here, for the largest structures first:
+JAX's `tf.aliasing_output` pairs arrays by type, in order. It states which memory may be reused, but not which result
+continues an argument. This module applies the following rules, to the largest structures first:
 
 1. A result fits an argument if both have the same keys and the types of their leaves agree.
-2. Among several results, one whose keys end like the path of the argument is its next value (`{"params": ..., "grads": ...}`).
-3. As many results as arguments of one structure are paired in order (`params, velocity`).
-4. Where more or fewer results than arguments are left, nothing is paired, and a session refuses the program.
-5. An argument that no result fits is paired leaf by leaf: with the result that has its keys, else by these rules.
+2. If several results fit, the next value is the one whose path ends with the same keys as the argument's path
+   (`{"params": ..., "grads": ...}`).
+3. If as many results as arguments of one structure remain, they are paired in order (`params, velocity`).
+4. If their counts differ, they stay unpaired, and a session rejects the program.
+5. An argument that no result fits is paired leaf by leaf with the result that has its keys. If there is none, the
+   rules apply to its children.
 """
 
 from __future__ import annotations
@@ -28,28 +30,29 @@ from meshgen.ir.graph import Module, TensorType
 
 
 def with_next_values(module: Module, signature: Signature) -> tuple[Module, Signature]:
-    """The module with an output for each donated input whose next value is known, and the signature with its state.
+    """Return the module with an output for each donated input whose next value the rules find, and the signature.
 
-    Donations that have an output already are kept. MG0112 warns of each argument with several candidates.
+    The signature gets these pairs as the state. Existing outputs of donations stay. MG0112 warns of each argument with
+    several candidates.
     """
     if not module.donations or module.stage != "import":
         return module, replace(signature, state=_given_state(module, signature))
     pairing = _Pairing(module, _results(module, signature))
     pairing.run(signature)
     donations = {number: pairing.decided.get(number) for number in module.donations}
-    state = State(pairing.next_values, {each.message: each.hint for each in pairing.undecided})
-    found = replace(signature, state=state, warnings=(*signature.warnings, *pairing.undecided))
-    return replace(module, donations=donations, result_paths={}), found
+    state = State(pairing.next_values, {warning.message: warning.hint for warning in pairing.undecided})
+    completed = replace(signature, state=state, warnings=(*signature.warnings, *pairing.undecided))
+    return replace(module, donations=donations, result_paths={}), completed
 
 
 def _given_state(module: Module, signature: Signature) -> State:
-    """The state that the donations name."""
+    """Return the state that the module's donations describe."""
     pairs = {slot.name: module.donations.get(slot.number) for slot in signature.slots if slot.number is not None}
     return State({name: output for name, output in pairs.items() if output is not None})
 
 
 def _results(module: Module, signature: Signature) -> Node:
-    """The structure of the results: as the program returns it, or as JAX's text names it (`result[0]['w']`)."""
+    """Return the structure of the results, from the signature or from JAX's result names (`result[0]['w']`)."""
     if signature.result is not None:
         return signature.result
     count, paths = len(module.graph.outputs), module.result_paths
@@ -77,13 +80,13 @@ class _Tree(NamedTuple):
                 yield _Tree((*self.path, key), branch)
 
     def all(self) -> Iterator[_Tree]:
-        """This structure and every one in it, in order."""
+        """Yield the structure and all structures nested in it, in preorder."""
         yield self
         for child in self.children():
             yield from child.all()
 
     def common_keys(self, other: _Tree) -> int:
-        """How many keys both paths end with, if one of these is a name and not the number of an element."""
+        """Return the length of the common suffix of both paths, or 0 if the suffix has element numbers only."""
         count = 0
         for here, there in zip(reversed(self.path), reversed(other.path), strict=False):
             if here != there:
@@ -94,7 +97,7 @@ class _Tree(NamedTuple):
 
 
 class _Pairing:
-    """Pairs of donated inputs and outputs, by number, as they are decided."""
+    """Pairs donated inputs with outputs, by number."""
 
     def __init__(self, module: Module, results: Node) -> None:
         self.module = module
@@ -103,20 +106,20 @@ class _Pairing:
         self.next_values: dict[str, int] = {}
         self.undecided: list[Diagnostic] = []
         self._results = list(_Tree(("result",), results).all())
-        self._leaves: dict[object, list[_Tree]] = {}  # the arrays among them, by type
+        self._leaves: dict[object, list[_Tree]] = {}  # the results that are arrays, by type
         for tree in self._results:
             if isinstance(tree.node, Slot):
                 self._leaves.setdefault(module.graph.outputs[tree.node.number or 0].type, []).append(tree)
-        self._contested: set[int] = set()  # outputs that are candidates of undecided arguments
+        self._contested: set[int] = set()  # outputs that are candidates for undecided arguments
 
     def run(self, signature: Signature) -> None:
-        """Decide all donated arguments, those with most arrays first."""
+        """Pair all donated arguments, the ones with the most arrays first."""
         roots = (_Tree((name,), node) for name, node in signature.nodes.items())
         waiting = [tree for root in roots for tree in self._donated(root)]
         while waiting:
-            most = max(_size(tree.node) for tree in waiting)
-            largest = [tree for tree in waiting if _size(tree.node) == most]
-            waiting = [tree for tree in waiting if _size(tree.node) < most]
+            largest_size = max(_size(tree.node) for tree in waiting)
+            largest = [tree for tree in waiting if _size(tree.node) == largest_size]
+            waiting = [tree for tree in waiting if _size(tree.node) < largest_size]
             for arguments, results in self._groups(largest):
                 waiting += self._decide(arguments, results)
         for slot in signature.slots:
@@ -124,7 +127,7 @@ class _Pairing:
                 self.next_values[slot.name] = self.decided[slot.number]
 
     def _donated(self, tree: _Tree) -> Iterator[_Tree]:
-        """The largest structures in a parameter whose arrays are all donated."""
+        """Yield the largest undecided structures within `tree` whose arrays are all donated."""
         slots = list(slots_of(tree.node))
         numbers = [slot.number for slot in slots if slot.number is not None]
         if numbers and all(number in self.module.donations for number in numbers):
@@ -135,7 +138,7 @@ class _Pairing:
             yield from self._donated(child)
 
     def _groups(self, trees: Sequence[_Tree]) -> list[tuple[list[_Tree], list[_Tree]]]:
-        """The structures that the same results fit, with these results."""
+        """Group the arguments by their fitting results. Returns each group with these results."""
         groups: dict[object, tuple[list[_Tree], list[_Tree]]] = {}
         for tree in trees:
             key: object = self._type_of(tree.node)
@@ -150,7 +153,7 @@ class _Pairing:
         return list(groups.values())
 
     def _type_of(self, node: Node) -> TensorType | None:
-        """The type of an array; None for a structure."""
+        """Return the type of an array argument, or None for a structure."""
         number = self._number(node)
         return None if number is None else self.module.graph.inputs[number].type
 
@@ -176,15 +179,15 @@ class _Pairing:
         return self.module.graph.inputs[argument.number].type == kind
 
     def _decide(self, arguments: list[_Tree], results: list[_Tree]) -> list[_Tree]:
-        """Pair arguments of one structure with the results that fit; returns the structures that are to be tried alone."""
+        """Pair arguments of one structure with the results that fit. Returns the structures to pair in a later round."""
         if not results:
             return [tree for argument in arguments for tree in self._by_keys(argument)]
         arguments, results = self._pair_by_name(arguments, results)
         if len(results) > len(arguments):
-            alike = (
+            same_form = (
                 [result for result in results if _form(result.node) == _form(arguments[0].node)] if arguments else []
             )
-            results = alike if len(alike) == len(arguments) else results
+            results = same_form if len(same_form) == len(arguments) else results
         if len(results) == len(arguments):
             for argument, result in zip(arguments, results, strict=True):
                 self._pair(argument.node, result.node)
@@ -193,18 +196,24 @@ class _Pairing:
         return []
 
     def _pair_by_name(self, arguments: list[_Tree], results: list[_Tree]) -> tuple[list[_Tree], list[_Tree]]:
-        """Pair arguments and results that have more keys in common than with any other; returns the rest of both."""
+        """Pair each argument with the result that shares the longest path suffix, if both prefer each other.
+
+        Returns the remaining arguments and results.
+        """
         best = {argument.path: _most_alike(argument, results) for argument in arguments}
         for argument in arguments:
             result = best[argument.path]
             if result is not None and _most_alike(result, arguments) is argument:
                 self._pair(argument.node, result.node)
-                arguments = [each for each in arguments if each is not argument]
-                results = [each for each in results if each is not result]
+                arguments = [candidate for candidate in arguments if candidate is not argument]
+                results = [candidate for candidate in results if candidate is not result]
         return arguments, results
 
     def _by_keys(self, argument: _Tree) -> list[_Tree]:
-        """Pair the leaves of an argument with those of the only result that has its keys; else its children are tried alone."""
+        """Pair the leaves of an argument with the leaves of the only result that has its keys.
+
+        Without such a result, returns the donated children of the argument for a later round.
+        """
         if isinstance(argument.node, Slot):
             return []
         similar = [result for result in self._results if self._overlap(argument.node, result.node)]
@@ -216,32 +225,32 @@ class _Pairing:
         return [tree for child in argument.children() for tree in self._donated(child)]
 
     def _overlap(self, argument: Node, result: Node) -> bool:
-        """Whether two structures have the same keys, and some leaves fit."""
+        """Whether two structures have the same keys and at least one pair of leaves fits."""
         return _keys(argument) == _keys(result) and any(
-            self._leaf_fits(own, other)
-            for own, other in zip(_sorted_slots(argument), _sorted_slots(result), strict=True)
+            self._leaf_fits(argument_slot, result_slot)
+            for argument_slot, result_slot in zip(_sorted_slots(argument), _sorted_slots(result), strict=True)
         )
 
     def _pair(self, argument: Node, result: Node) -> None:
-        for own, other in zip(_sorted_slots(argument), _sorted_slots(result), strict=True):
-            if not self._leaf_fits(own, other):
+        for argument_slot, result_slot in zip(_sorted_slots(argument), _sorted_slots(result), strict=True):
+            if not self._leaf_fits(argument_slot, result_slot):
                 continue
-            output = other.number or 0
-            self.next_values[own.name] = output
-            if own.number is not None:
-                self.decided[own.number], self.taken[output] = output, own.number
+            output = result_slot.number or 0
+            self.next_values[argument_slot.name] = output
+            if argument_slot.number is not None:
+                self.decided[argument_slot.number], self.taken[output] = output, argument_slot.number
 
     def _note_other_types(self, argument: _Tree, result: _Tree) -> None:
-        """Note the arrays that have another type in the result which has the keys of an argument."""
+        """Record an MG0112 warning for each array whose type differs in the result with the argument's keys."""
         arrays = {tree.path[len(result.path) :]: tree for tree in result.all() if isinstance(tree.node, Slot)}
         for tree in argument.all():
             number = self._number(tree.node)
             if number is None or number in self.decided:
                 continue
-            other = arrays[tree.path[len(argument.path) :]]
+            result_leaf = arrays[tree.path[len(argument.path) :]]
             value = self.module.graph.inputs[number]
-            have = self.module.graph.outputs[self._number(other.node) or 0].type
-            text = f"donated argument '{tree.name}' is {value.type}, but its next value {other.name} is {have}"
+            result_type = self.module.graph.outputs[self._number(result_leaf.node) or 0].type
+            text = f"donated argument '{tree.name}' is {value.type}, but its next value {result_leaf.name} is {result_type}"
             hint = f"return it as {value.type}, or do not donate '{argument.name}'"
             self.undecided.append(Diagnostic("MG0112", text, value.loc, hint=hint))
 
@@ -251,25 +260,25 @@ class _Pairing:
         for argument in arguments:
             text = f"the next value of donated argument '{argument.name}' is ambiguous: {candidates} fit"
             if len(results) == 1:
-                others = _listed([f"'{other.name}'" for other in arguments if other is not argument])
-                text = f"the next value of donated argument '{argument.name}' is ambiguous: {candidates} fits {others} as well"
+                other_arguments = _listed([f"'{other.name}'" for other in arguments if other is not argument])
+                text = f"the next value of donated argument '{argument.name}' is ambiguous: {candidates} fits {other_arguments} as well"
             hint = f'name it: donate={{"{argument.name}": "{results[-1].name}"}}'
-            where = next(
+            location = next(
                 (self.module.graph.inputs[s.number].loc for s in slots_of(argument.node) if s.number is not None), None
             )
-            self.undecided.append(Diagnostic("MG0112", text, where, hint=hint))
+            self.undecided.append(Diagnostic("MG0112", text, location, hint=hint))
 
 
-def _most_alike(tree: _Tree, others: Iterable[_Tree]) -> _Tree | None:
-    """The only one of these whose path has most keys in common with that of a structure; None if there is none."""
-    counts = [(tree.common_keys(other), other) for other in others]
-    most = max((count for count, _ in counts), default=0)
-    best = [other for count, other in counts if count == most]
-    return best[0] if most and len(best) == 1 else None
+def _most_alike(tree: _Tree, candidates: Iterable[_Tree]) -> _Tree | None:
+    """Return the candidate whose path shares the longest suffix with `tree`, or None if there are several."""
+    counts = [(tree.common_keys(candidate), candidate) for candidate in candidates]
+    most_keys = max((count for count, _ in counts), default=0)
+    longest = [candidate for count, candidate in counts if count == most_keys]
+    return longest[0] if most_keys and len(longest) == 1 else None
 
 
 def _size(node: Node) -> tuple[int, int]:
-    """How many arrays a structure has, and how deep they are in it: a structure is larger than every one in it."""
+    """Return the array count and the depth of a structure, to order structures; a nested structure is smaller."""
     if isinstance(node, Slot):
         return 1, 0
     sizes = [_size(branch) for branch in node.values()]
@@ -285,7 +294,7 @@ def _keys(node: Node) -> object:
 
 
 def _sorted_slots(node: Node) -> list[Slot]:
-    """The leaves in the order of their keys: dicts with the same keys may have them in another order."""
+    """Return the leaves sorted by key, because dicts with the same keys may be ordered differently."""
     if isinstance(node, Slot):
         return [node]
     return [slot for key in sorted(node) for slot in _sorted_slots(node[key])]
@@ -296,7 +305,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def key_pairs(argument: Node, result: Node) -> list[tuple[Slot, Slot]] | None:
-    """The leaves of two structures with the same keys, by key; None for other structures."""
+    """Pair the leaves of two structures by key. Returns None if their keys differ."""
     if _keys(argument) != _keys(result):
         return None
     return list(zip(_sorted_slots(argument), _sorted_slots(result), strict=True))

@@ -1,4 +1,4 @@
-"""Reading a program of any supported kind into a module."""
+"""Read a program of any supported kind into a module."""
 
 from __future__ import annotations
 
@@ -21,35 +21,41 @@ from meshgen.mesh import Mesh
 
 _CALLS_TORCH = re.compile(
     r"\w\(\): argument '\w+' \(position \d+\) must be .*Tensor"
-)  # what torch says of other objects
+)  # torch's error for arguments that are not tensors
 
 
-def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str = "") -> tuple[Module, Signature | None]:
-    """The program as it was written, and its signature; None: the one that the names of its inputs imply.
+def import_program(
+    graph: Any, meshes: tuple[Mesh, ...], args: Args, entry: str = ""
+) -> tuple[Module, Signature | None]:
+    """Return the module of a program, and its signature.
 
     Args:
-        graph: as `meshgen.compile` takes it.
-        given: the meshes that the user names; a traced function's specs and annotations may speak of them.
+        graph: a program as for `meshgen.compile`.
+        meshes: the user's meshes; specs and annotations of a traced function may refer to them.
         args: the types of the parameters of a Python function, or of a function of `jax.jit`.
-        entry: the function of MLIR text to take, if not @main or the only public one.
+        entry: the function of MLIR text to import, if it is neither @main nor the only public function.
+
+    Returns:
+        The module and its signature, or None instead of the signature if the input names determine it.
+
     Raises:
         UsageError: `graph` is not a program, cannot be found, or is a function without args.
-        ProgramError: the program is refused by its reader.
+        ProgramError: the reader of the program rejects it.
     """
-    module, signature = _imported(graph, given, args, entry)
+    module, signature = _imported(graph, meshes, args, entry)
     if module is not graph and module.stage == "import":
         name_carried_values(module.graph)
     return module, signature
 
 
-def _imported(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
+def _imported(graph: Any, meshes: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
     from meshgen.frontend.onnx.files import is_onnx
     from meshgen.frontend.torch.kinds import is_torch, is_training_step
 
     if is_onnx(graph) and not entry:
         from meshgen.frontend.onnx.model import from_onnx
 
-        return from_onnx(graph, given, args)
+        return from_onnx(graph, meshes, args)
     refuse_constants(args)
     if is_training_step(graph) and not entry:
         from meshgen.frontend.torch.training import read_step
@@ -60,9 +66,9 @@ def _imported(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str) -> tu
 
         return from_torch(graph, args)
     if isinstance(graph, (str, Path)):
-        return _from_text(graph, given, args, entry)
+        return _from_text(graph, meshes, args, entry)
     if type(graph).__module__.startswith("xdsl."):
-        return _read_mlir(str(graph), given, entry), None
+        return _read_mlir(str(graph), meshes, entry), None
     if entry:
         hint = "leave it out: this program is one function"
         raise UsageError(Diagnostic("MG0001", f"entry '{entry}' is not a function of MLIR text", hint=hint))
@@ -79,10 +85,10 @@ def _imported(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str) -> tu
         raise UsageError(
             Diagnostic("MG0001", f"expected a program, got {graph!r:.60}", hint="pass a function, MLIR text or a path")
         )
-    return _from_function(graph, given, args)
+    return _from_function(graph, meshes, args)
 
 
-def _from_function(graph: Callable[..., Any], given: tuple[Mesh, ...], args: Args) -> tuple[Module, Signature | None]:
+def _from_function(graph: Callable[..., Any], meshes: tuple[Mesh, ...], args: Args) -> tuple[Module, Signature | None]:
     if args is None:
         raise UsageError(
             Diagnostic(
@@ -95,7 +101,7 @@ def _from_function(graph: Callable[..., Any], given: tuple[Mesh, ...], args: Arg
     from meshgen.frontend.tracer import trace
 
     try:
-        traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
+        traced = trace(graph, args, meshes[0] if meshes else None, meshes if len(meshes) > 1 else ())
     except MeshgenError as error:
         if _CALLS_TORCH.search(str(error)):
             text = f"the function {getattr(graph, '__name__', 'given')} calls operations of PyTorch, which take PyTorch's tensors only"
@@ -105,20 +111,20 @@ def _from_function(graph: Callable[..., Any], given: tuple[Mesh, ...], args: Arg
     return traced.module, traced.signature
 
 
-def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
+def _from_text(graph: str | Path, meshes: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
     text = str(graph)
     if entry and Path(text).suffix in (".onnx", ".pt2") and "\n" not in text:
         raise UsageError(Diagnostic("MG0001", f"entry '{entry}' is not a function of '{text}', which is one program"))
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
-        return _read_mlir(text, given, entry), None
+        return _read_mlir(text, meshes, entry), None
     if isinstance(graph, str) and ":" in text and not os.path.exists(text) and Path(text).suffix != ".mlir":
-        return import_program(_imported_function(text), given, args, entry)
+        return import_program(_imported_function(text), meshes, args, entry)
     _refuse_other_file(Path(text))
-    return _read_mlir(Path(text), given, entry), None
+    return _read_mlir(Path(text), meshes, entry), None
 
 
 def _refuse_other_file(path: Path) -> None:
-    """Raises UsageError MG0002 for a file of Python, and for a compiled module."""
+    """Raise UsageError MG0002 for a Python file or a compiled module."""
     if path.suffix == ".py":
         hint = f"pass the function, on the command line {path.stem}:FUNCTION, its module and the function's name"
         raise UsageError(Diagnostic("MG0002", f"'{path}' is a Python file, not a program", hint=hint))
@@ -134,24 +140,30 @@ def _read_mlir(source: str | Path, meshes: Sequence[Mesh], entry: str) -> Module
 
 
 def _imported_function(reference: str) -> Any:
-    """The object that `pkg.mod:function` names, looked up from the working directory too. Raises UsageError."""
+    """Import the object that `pkg.mod:function` names, searching the working directory first.
+
+    Raises:
+        UsageError: MG0002, the import fails.
+    """
     module_name, _, name = reference.partition(":")
-    plain = module_name.removesuffix(".py").replace("/", ".")
-    meant = (
-        f"'{plain}:{name}' names the module by its file"
-        if plain != module_name
+    dotted_module = module_name.removesuffix(".py").replace("/", ".")
+    suggestion = (
+        f"'{dotted_module}:{name}' names the module by its file"
+        if dotted_module != module_name
         else "pkg.mod:function or the path of a .mlir file"
     )
     sys.path.insert(0, here := os.getcwd())
     try:
         return getattr(importlib.import_module(module_name), name)
-    except BaseException as error:  # whatever the module does when it is imported
+    except BaseException as error:  # any error that the module raises during its import
         if is_interrupt(error):
             raise
-        place = program_place(error)
-        what = f"{type(error).__name__}: {error}" if place else error
-        hint = "" if place else f"write {meant}"
-        raise UsageError(Diagnostic("MG0002", f"'{reference}' cannot be imported: {what}", place, hint=hint)) from error
+        location = program_place(error)
+        reason = f"{type(error).__name__}: {error}" if location else error
+        hint = "" if location else f"write {suggestion}"
+        raise UsageError(
+            Diagnostic("MG0002", f"'{reference}' cannot be imported: {reason}", location, hint=hint)
+        ) from error
     finally:
-        with contextlib.suppress(ValueError):  # the module has taken it out itself
+        with contextlib.suppress(ValueError):  # the module may have removed the entry itself
             sys.path.remove(here)

@@ -1,4 +1,8 @@
-"""Shardings as users write them: `mg.P`, its text, names or numbers of axes per dim; JAX's `PartitionSpec` and `NamedSharding`, DTensor's placements."""
+"""Shardings in the notations of users.
+
+These are `mg.P` or its text, axis names or numbers per dim, JAX's `PartitionSpec` and `NamedSharding`, and the
+placements of DTensor.
+"""
 
 from __future__ import annotations
 
@@ -15,60 +19,70 @@ from meshgen.spec import Sharding, axes_of_dim, fit, from_indices, no_sharding
 SpecLike = Sharding | str | Sequence[str | Sequence[str | int] | None]
 
 
-def axes_by_dim(given: Any) -> Sharding | list[tuple[str | int, ...]]:
-    """A user's sharding: a `Sharding`, its text, or per dim axis names, axis numbers or None.
+def axes_by_dim(spec: Any) -> Sharding | list[tuple[str | int, ...]]:
+    """Normalize a user's sharding, which is a `Sharding`, its text, or per dim axis names, axis numbers or None.
 
-    Names and numbers are kept, because numbers need a mesh to be resolved. Raises ShardingError MG0204.
+    Axis numbers stay numbers, because only a mesh can resolve them. Raises ShardingError MG0204 for any other value.
     """
-    if isinstance(given, Sharding):
-        return given
-    if isinstance(given, str):
-        return parse_sharding(given)
-    if not isinstance(given, Iterable) or isinstance(given, Mapping):
-        raise no_sharding(given, given)
-    rows = [axes_of_dim(entry, given) for entry in cast("Iterable[Any]", given)]
-    if bad := [axis for axes in rows for axis in axes if isinstance(axis, bool) or not isinstance(axis, (str, int))]:
-        raise no_sharding(bad[0], given)
+    if isinstance(spec, Sharding):
+        return spec
+    if isinstance(spec, str):
+        return parse_sharding(spec)
+    if not isinstance(spec, Iterable) or isinstance(spec, Mapping):
+        raise no_sharding(spec, spec)
+    rows = [axes_of_dim(entry, spec) for entry in cast("Iterable[Any]", spec)]
+    if invalid_axes := [
+        axis for axes in rows for axis in axes if isinstance(axis, bool) or not isinstance(axis, (str, int))
+    ]:
+        raise no_sharding(invalid_axes[0], spec)
     return rows
 
 
-def annotated_dims(given: Any, rank: int, mesh: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
-    """As `sharding_of`, and which dims are open: those that JAX calls `P.UNCONSTRAINED`.
+def annotated_dims(spec: Any, rank: int, mesh: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
+    """Return the sharding as `sharding_of` does, and which dims are open, which JAX calls `P.UNCONSTRAINED`.
 
-    Raises ShardingError MG0202 for a `NamedSharding` on a mesh of other sizes.
+    Raises:
+        ShardingError: MG0202, a `NamedSharding` is on a mesh whose axis sizes differ from `mesh`.
     """
-    if is_placements(given):
-        return from_placements(given, rank, mesh), (False,) * rank
-    if is_named_sharding(given):
-        _require_same_axes(given, mesh)
-        given = given.spec
-    if isinstance(given, (Sharding, str)) or not isinstance(given, Iterable):
-        return sharding_of(given, rank, mesh), (False,) * rank
-    entries = list(cast("Iterable[Any]", given))
+    if is_placements(spec):
+        return from_placements(spec, rank, mesh), (False,) * rank
+    if is_named_sharding(spec):
+        _require_same_axes(spec, mesh)
+        spec = spec.spec
+    if isinstance(spec, (Sharding, str)) or not isinstance(spec, Iterable):
+        return sharding_of(spec, rank, mesh), (False,) * rank
+    entries = list(cast("Iterable[Any]", spec))
     is_open = [type(entry).__name__ == "UnconstrainedSingleton" for entry in entries]
-    found = sharding_of([None if skip else entry for entry, skip in zip(entries, is_open, strict=True)], rank, mesh)
-    partial = tuple((str(axis), "sum") for axis in sorted(getattr(given, "unreduced", ())))
-    return replace(found, partial=(*found.partial, *partial)), (*is_open, *(False,) * (found.rank - len(is_open)))
+    sharding = sharding_of([None if skip else entry for entry, skip in zip(entries, is_open, strict=True)], rank, mesh)
+    partial = tuple((str(axis), "sum") for axis in sorted(getattr(spec, "unreduced", ())))
+    return replace(sharding, partial=(*sharding.partial, *partial)), (
+        *is_open,
+        *(False,) * (sharding.rank - len(is_open)),
+    )
 
 
-def is_named_sharding(given: Any) -> bool:
-    """Whether this is a `jax.sharding.NamedSharding`, by what it has."""
-    return hasattr(given, "spec") and is_mesh_of_jax(getattr(given, "mesh", None))
+def is_named_sharding(spec: Any) -> bool:
+    """Whether `spec` has the attributes of a `jax.sharding.NamedSharding`."""
+    return hasattr(spec, "spec") and is_mesh_of_jax(getattr(spec, "mesh", None))
 
 
-def _require_same_axes(given: Any, mesh: Mesh) -> None:
-    own = {axis.name: axis.size for axis in mesh.axes}
-    if wrong := [name for name, size in given.mesh.shape.items() if own.get(name) not in (None, size)]:
-        text = f"{given} is on a mesh where '{wrong[0]}' has size {given.mesh.shape[wrong[0]]}, but here it has {own[wrong[0]]}"
+def _require_same_axes(named_sharding: Any, mesh: Mesh) -> None:
+    axis_sizes = {axis.name: axis.size for axis in mesh.axes}
+    if mismatched := [
+        name for name, size in named_sharding.mesh.shape.items() if axis_sizes.get(name) not in (None, size)
+    ]:
+        text = f"{named_sharding} is on a mesh where '{mismatched[0]}' has size {named_sharding.mesh.shape[mismatched[0]]}, but here it has {axis_sizes[mismatched[0]]}"
         raise ShardingError(Diagnostic("MG0202", text, hint="compile for the mesh of the shardings"))
 
 
-def sharding_of(given: SpecLike, rank: int, mesh: Mesh) -> Sharding:
-    """A user's sharding at a tensor's rank, with axes by name. Raises ShardingError MG0202, MG0204."""
-    written = axes_by_dim(given)
-    if isinstance(written, Sharding):
-        return fit(written, rank)
-    rows = [[mesh.names.index(a) if isinstance(a, str) and a in mesh.names else a for a in axes] for axes in written]
+def sharding_of(spec: SpecLike, rank: int, mesh: Mesh) -> Sharding:
+    """Return a user's sharding for a tensor of `rank`, with axes by name. Raises ShardingError MG0202 or MG0204."""
+    axes_of_dims = axes_by_dim(spec)
+    if isinstance(axes_of_dims, Sharding):
+        return fit(axes_of_dims, rank)
+    rows = [
+        [mesh.names.index(a) if isinstance(a, str) and a in mesh.names else a for a in axes] for axes in axes_of_dims
+    ]
     if all(isinstance(a, int) for axes in rows for a in axes):
         return from_indices([[a for a in axes if isinstance(a, int)] for axes in rows], mesh, rank)
     return fit(Sharding(tuple(tuple(str(a) for a in axes) for axes in rows)), rank)

@@ -1,4 +1,4 @@
-"""Specs, shardings and types of inputs and outputs: by name, by pattern, one for each, or in their structure."""
+"""Match the specs of inputs and outputs to the program's arrays: by name, by pattern, in order or by structure."""
 
 from __future__ import annotations
 
@@ -28,38 +28,52 @@ _JAX_PATTERN = re.compile(r"""\w+(\.[\w*]+)*\[('[^']*'|"[^"]*"|\*|\d+)\](\[('[^'
 
 
 def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Signature | None = None) -> Module:
-    """The module with required annotations on its inputs and outputs; those without a spec are unchanged.
+    """Return the module with required annotations on the inputs and outputs that have a spec.
 
-    Raises UsageError MG0001 for names that match no input or output, or specs that do not have their structure.
+    Raises:
+        UsageError: MG0001, a name matches no input or output, or a spec does not have the structure of its argument.
     """
     inputs, outputs = module.graph.inputs, module.graph.outputs
-    ins, outs = signature or signature_of(input_names(module.graph)), results_of(module, signature)
+    input_signature, output_signature = (
+        signature or signature_of(input_names(module.graph)),
+        results_of(module, signature),
+    )
     if isinstance(out_specs, Mapping):
         names = output_names(module.graph)
         values = {value.name: name for value, name in zip(outputs[::-1], names[::-1], strict=True) if value.name}
-        out_specs = {_output(key, outs, values): spec for key, spec in cast("Mapping[Any, Any]", out_specs).items()}
-    in_pairs = matched("input", ins, in_specs, _numbers(ins, inputs))
-    out_pairs = matched("output", outs, out_specs, _numbers(outs, outputs))
-    annotations = _annotations(in_pairs, inputs, module, module.in_annotations)
-    wanted = _annotations(out_pairs, outputs, module, module.out_annotations)
-    return replace(module, in_annotations=annotations, out_annotations=wanted)
+        out_specs = {
+            _output(key, output_signature, values): spec for key, spec in cast("Mapping[Any, Any]", out_specs).items()
+        }
+    in_pairs = matched("input", input_signature, in_specs, _scalar_names(input_signature, inputs))
+    out_pairs = matched("output", output_signature, out_specs, _scalar_names(output_signature, outputs))
+    in_annotations = _annotations(in_pairs, inputs, module, module.in_annotations)
+    out_annotations = _annotations(out_pairs, outputs, module, module.out_annotations)
+    return replace(module, in_annotations=in_annotations, out_annotations=out_annotations)
 
 
 def mesh_of_specs(*specs: Any) -> tuple[Mesh, ...]:
-    """The mesh of the first `NamedSharding` in these specs; empty where they have none."""
+    """Return the mesh of the first `NamedSharding` in the specs as a tuple, empty if there is none."""
     for spec in specs:
         if is_named_sharding(spec):
             return (make_mesh(dict(spec.mesh.shape)),)
-        _, held = (None, None) if isinstance(spec, (Sharding, str)) else opened(spec) or (None, None)
-        if held and (found := mesh_of_specs(*held.values())):
-            return found
+        _, children = (None, None) if isinstance(spec, (Sharding, str)) else opened(spec) or (None, None)
+        if children and (mesh := mesh_of_specs(*children.values())):
+            return mesh
     return ()
 
 
-def warned_of_mesh(signature: Signature, graph: Any, module: Module, given: Sequence[Mesh]) -> Signature:
-    """The signature, with the warning MG0211 where a program of JAX is over a mesh with the same axes as the only one given, in other sizes."""
-    own = module.mesh.by_name
-    if len(given) != 1 or module.meshes or own == (sizes := given[0].by_name) or own.keys() != sizes.keys():
+def warned_of_mesh(signature: Signature, graph: Any, module: Module, user_meshes: Sequence[Mesh]) -> Signature:
+    """Return the signature, with warning MG0211 if a JAX program's mesh has the user's axis names but other sizes.
+
+    Only a single user mesh is compared.
+    """
+    program_sizes = module.mesh.by_name
+    if (
+        len(user_meshes) != 1
+        or module.meshes
+        or program_sizes == (sizes := user_meshes[0].by_name)
+        or program_sizes.keys() != sizes.keys()
+    ):
         return signature
     from meshgen.frontend.jax import is_jax
 
@@ -67,7 +81,7 @@ def warned_of_mesh(signature: Signature, graph: Any, module: Module, given: Sequ
         return signature
     from meshgen.frontend.tracer.recording import user_location
 
-    text = f"the program's shardings are over {module.mesh}, but it is compiled for {given[0]}"
+    text = f"the program's shardings are over {module.mesh}, but it is compiled for {user_meshes[0]}"
     hint = "leave the mesh out to compile for the program's own, or make its shardings over the mesh that is meant"
     warning = Diagnostic("MG0211", text, user_location(), hint=hint)
     tell([warning])
@@ -75,24 +89,27 @@ def warned_of_mesh(signature: Signature, graph: Any, module: Module, given: Sequ
 
 
 def results_of(module: Module, signature: Signature | None) -> Signature:
-    """The outputs by name: each by its number, and in the structure that the program returns."""
+    """Return the outputs by name: in the returned structure if the signature has a structure, else by number."""
     if signature is None or signature.result is None:
         return signature_of(output_names(module.graph))
     return Signature({"result": signature.result}, ("result",))
 
 
-def _output(key: Any, outs: Signature, values: Mapping[str, str]) -> Any:
-    """The name of an output, which may also be its key in the returned structure, or the name of its value."""
-    if not isinstance(key, str) or outs.node(key) is not None:
+def _output(key: Any, output_signature: Signature, output_by_value_name: Mapping[str, str]) -> Any:
+    """Return the name of an output.
+
+    `key` is the name, a key in the returned structure, or the name of the value.
+    """
+    if not isinstance(key, str) or output_signature.node(key) is not None:
         return key
-    return f"result.{key}" if outs.node(f"result.{key}") is not None else values.get(key, key)
+    return f"result.{key}" if output_signature.node(f"result.{key}") is not None else output_by_value_name.get(key, key)
 
 
 def _annotations(
     pairs: Pairs, values: Sequence[Value], module: Module, old: Sequence[Annotation | None]
 ) -> list[Annotation | None]:
-    """The annotations of inputs or outputs: those of the specs, else the program's."""
-    found = [*old, *[None] * (len(values) - len(old))]
+    """Return the annotations of inputs or outputs. A spec replaces the program's annotation."""
+    annotations = [*old, *[None] * (len(values) - len(old))]
     faults: list[Diagnostic] = []
     for slot, spec in pairs:
         if slot.number is None:
@@ -100,24 +117,24 @@ def _annotations(
             continue
         value = values[slot.number]
         sharding, open_dims = annotated_dims(spec, value.type.rank, module.mesh)
-        found[slot.number] = Annotation(sharding, True, open_dims, value.loc)
+        annotations[slot.number] = Annotation(sharding, True, open_dims, value.loc)
     if faults:
         raise ShardingError(*faults)
-    return found
+    return annotations
 
 
-def _numbers(signature: Signature, values: Sequence[Value]) -> frozenset[str]:
-    """The names of leaves without dims."""
+def _scalar_names(signature: Signature, values: Sequence[Value]) -> frozenset[str]:
+    """Return the names of the leaves that are scalars."""
     return frozenset(
         slot.name for slot in signature.slots if slot.number is not None and not values[slot.number].type.rank
     )
 
 
 def matched(word: str, signature: Signature, specs: Any, numbers: frozenset[str] = frozenset()) -> Pairs:
-    """The specs of inputs or outputs. Raises UsageError MG0001 for those that fit none.
+    """Pair the inputs or outputs with their specs. Raises UsageError MG0001 for specs that fit none.
 
-    A pattern that matches leaves with dims is not about `numbers`, the leaves without: `*.w` matches the weight `w`, and the
-    count of steps that an optimizer keeps for it.
+    A pattern skips the scalars in `numbers` if it also matches leaves with dims: `*.w` then matches the weight `w`, but
+    not the step count that an optimizer stores for it.
     """
     faults: list[str] = []
     if specs is None:
@@ -139,7 +156,7 @@ def matched(word: str, signature: Signature, specs: Any, numbers: frozenset[str]
 
 
 def _contradictions(word: str, signature: Signature, specs: Mapping[Any, Any]) -> Iterator[str]:
-    """Names of one leaf, such as those of a tied tensor, that have different specs."""
+    """Yield a fault for each leaf, such as a tied tensor, whose names have different specs."""
     first = IdentityDict[Node, str]()
     for name, spec in specs.items():
         node = signature.node(name) if isinstance(name, str) else None
@@ -148,7 +165,7 @@ def _contradictions(word: str, signature: Signature, specs: Mapping[Any, Any]) -
 
 
 def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, numbers: frozenset[str], faults: list[str]) -> Pairs:  # fmt: skip
-    """The node of this name, else all leaves whose names match the pattern."""
+    """Return the specs of the node with this name, or of all leaves whose names match the pattern."""
     if not isinstance(name, str):
         faults.append(f"unknown {word} {name!r}")
         return []
@@ -156,49 +173,57 @@ def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, numbe
     if node is not None:
         return list(_spread(node, spec, name, faults))
     is_match = _matcher(name)
-    hits = IdentityDict((node, key) for key, node in signature.by_name.items() if is_match(key, node))
-    if not hits:
-        near = nearest_names(name, signature.by_name, 1)
-        faults.append(f"unknown {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
-    pairs = [pair for node, key in hits.items() for pair in _spread(node, spec, key, faults)]
+    matching_nodes = IdentityDict((node, key) for key, node in signature.by_name.items() if is_match(key, node))
+    if not matching_nodes:
+        similar_names = nearest_names(name, signature.by_name, 1)
+        faults.append(f"unknown {word} '{name}'" + (f"; did you mean '{similar_names[0]}'?" if similar_names else ""))
+    pairs = [pair for node, key in matching_nodes.items() for pair in _spread(node, spec, key, faults)]
     return [pair for pair in pairs if pair[0].name not in numbers] or pairs
 
 
 def _matcher(pattern: str) -> Callable[[str, Node], bool]:
-    """Which nodes a pattern means: `*` any leaves, JAX's `params['h'][*]['attn']` what is there for any key."""
+    """Return a predicate for the nodes that a pattern matches.
+
+    `*` in a glob matches leaves only. In JAX's form `params['h'][*]['attn']` it matches any single key.
+    """
     if not _JAX_PATTERN.fullmatch(pattern):
         return lambda name, node: isinstance(node, Slot) and fnmatchcase(name, pattern)
-    parts = re.escape(canonical(pattern)).replace(r"\*", "[^.]*")
-    whole = re.compile(parts)
-    return lambda name, node: whole.fullmatch(name) is not None
+    regex_text = re.escape(canonical(pattern)).replace(r"\*", "[^.]*")
+    regex = re.compile(regex_text)
+    return lambda name, node: regex.fullmatch(name) is not None
 
 
 def _spread(node: Node, spec: Any, name: str, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
-    """A spec for a leaf; for a structure one of the same structure, or one that applies to all leaves."""
+    """Pair each leaf of `node` with its spec: `spec` has the same structure, or applies to all leaves."""
     if isinstance(node, Slot):
         if isinstance(spec, Mapping):
             faults.append(f"'{name}' is one array: expected a sharding, got {spec!r:.60}")
         else:
             yield node, spec
         return
-    _, held = (None, None) if isinstance(spec, Sharding) else opened(spec) or (None, None)
-    if held is None:
+    _, children = (None, None) if isinstance(spec, Sharding) else opened(spec) or (None, None)
+    if children is None:
         yield from ((slot, spec) for slot in slots_of(node))
         return
-    faults += [f"unknown name '{name}.{key}', given {each!r:.60}" for key, each in held.items() if key not in node]
-    for key, each in held.items():
+    faults += [
+        f"unknown name '{name}.{key}', given {child_spec!r:.60}"
+        for key, child_spec in children.items()
+        if key not in node
+    ]
+    for key, child_spec in children.items():
         if key in node:
-            yield from _spread(node[key], each, f"{name}.{key}", faults)
+            yield from _spread(node[key], child_spec, f"{name}.{key}", faults)
 
 
 def _specs_in_order(word: str, signature: Signature, specs: Any, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
-    """A spec for each argument, in its structure, or for each leaf."""
+    """Yield the specs for a list that has one per argument, in its structure, or one per leaf."""
     rows: list[Any] | None = [specs] if isinstance(specs, (Sharding, str)) else _spec_list(specs)
     if rows is None:
         faults.append(f"specs of {word}s must be a dict by name, or a list with one for each, got {specs!r:.60}")
         return
     nodes, slots = list(signature.nodes.values()), signature.slots
-    if word == "output" and isinstance(nodes[0], dict):  # what is returned, not something in it
+    # The user's specs describe the returned list or dict, not an entry in it.
+    if word == "output" and isinstance(nodes[0], dict):
         nodes = list(nodes[0].values())
     is_by_parameter = len(rows) == len(nodes) and all(map(_is_whole_spec, nodes, rows))
     if is_by_parameter or len(rows) == len(slots):
@@ -216,9 +241,9 @@ def _spec_list(specs: Any) -> list[Any] | None:
 
 
 def _is_whole_spec(node: Node, row: Any) -> bool:
-    """Whether a row can be the spec of a whole argument: one without leaves has no sharding."""
+    """Whether `row` can be the spec of an entire argument: an argument without leaves has no sharding."""
     return isinstance(node, Slot) or bool(node) or (opened(row) or (None, None))[1] == {}
 
 
 def _name_in_signature(node: Node, signature: Signature) -> str:
-    return next(name for name, each in signature.by_name.items() if each is node)
+    return next(name for name, candidate in signature.by_name.items() if candidate is node)

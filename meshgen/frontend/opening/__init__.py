@@ -1,1 +1,1 @@
-"""Programs with open sizes from readers that need numbers: a program is read at several sizes, and what differs is a formula of them."""
+"""Infer programs with open sizes: read a program at several sizes, and fit a formula to each number that varies."""

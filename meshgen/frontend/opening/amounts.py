@@ -1,4 +1,4 @@
-"""Sizes as values of a program: formulas of the sizes that its inputs have."""
+"""Compute formulas of input sizes as values of a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.ir.symbols import Atom, Expr, names_in
 
 @dataclass(frozen=True)
 class Source:
-    """Where the number of a symbol is found: a dim of a value, whose size is `slope` times the symbol and `offset` more."""
+    """A dim of a value that determines a symbol: its size is `slope` * symbol + `offset`."""
 
     value: Value
     dim: int
@@ -27,83 +27,86 @@ class Source:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the size is the number of the symbol itself."""
+        """Whether the size equals the symbol."""
         return (self.slope, self.offset) == (1, 0)
 
 
 def source_of(value: Value, dim: int, size: Expr) -> tuple[str, Source] | None:
-    """The symbol whose number a dim of this size tells; None where it tells that of none."""
+    """Return the symbol that the size of a dim determines, and the dim as its source.
+
+    Returns None if the size is not a linear function of exactly one symbol.
+    """
     names = [*names_in(size)]
     if len(names) != 1:
         return None
-    offset, first = size.at({names[0]: 0}), size.at({names[0]: 1})
-    is_line = size == Expr.symbol(names[0]) * Expr.of(first - offset) + Expr.of(offset)
-    return (names[0], Source(value, dim, first - offset, offset)) if is_line else None
+    offset, at_one = size.at({names[0]: 0}), size.at({names[0]: 1})
+    is_linear = size == Expr.symbol(names[0]) * Expr.of(at_one - offset) + Expr.of(offset)
+    return (names[0], Source(value, dim, at_one - offset, offset)) if is_linear else None
 
 
 def sources_of(values: Iterable[tuple[Value, Sequence[Expr]]]) -> dict[str, Source]:
-    """A source for each symbol that the sizes of values tell: a dim that is the symbol itself, where there is one."""
-    found: dict[str, Source] = {}
+    """Return a source for each symbol that some size determines, preferably a dim whose size equals the symbol."""
+    sources: dict[str, Source] = {}
     for value, sizes in values:
         for dim, size in enumerate(sizes):
             pair = source_of(value, dim, size)
-            if pair and (pair[0] not in found or (pair[1].is_plain and not found[pair[0]].is_plain)):
-                found[pair[0]] = pair[1]
-    return found
+            if pair and (pair[0] not in sources or (pair[1].is_plain and not sources[pair[0]].is_plain)):
+                sources[pair[0]] = pair[1]
+    return sources
 
 
 class Amounts:
-    """Formulas as values of the graph that is being recorded; equal ones are computed once."""
+    """Emits formulas as values of the graph under construction, each formula once."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self.sources = sources
-        self._made: dict[object, Tensor] = {}
+        self._emitted: dict[object, Tensor] = {}
 
     def has(self, amount: Expr) -> bool:
-        """Whether all its symbols have a source."""
+        """Whether all symbols of `amount` have a source."""
         return names_in(amount).keys() <= self.sources.keys()
 
     def scalar(self, amount: Expr) -> Tensor:
-        """The number as i32[]. Raises KeyError for a symbol without a source."""
-        if amount not in self._made:
-            found: Tensor | None = None
+        """Return the value of `amount` as i32[]. Raises KeyError for a symbol without a source."""
+        if amount not in self._emitted:
+            total: Tensor | None = None
             for factors, count in amount.terms:
-                parts = [self._factor(each) for each in factors] + ([tensor(count, "i32")] if count != 1 or not factors else [])  # fmt: skip
-                product = reduce(operator.mul, parts)
-                found = product if found is None else found + product
-            self._made[amount] = tensor(0, "i32") if found is None else found
-        return self._made[amount]
+                factor_values = [self._factor(factor) for factor in factors] + ([tensor(count, "i32")] if count != 1 or not factors else [])  # fmt: skip
+                product = reduce(operator.mul, factor_values)
+                total = product if total is None else total + product
+            self._emitted[amount] = tensor(0, "i32") if total is None else total
+        return self._emitted[amount]
 
     def vector(self, amounts: Sequence[Expr]) -> Tensor:
-        """The numbers as a list of i32."""
+        """Return the values of `amounts` as an i32 vector."""
         key = tuple(amounts)
-        if key not in self._made:
-            numbers = [each.number for each in amounts]
+        if key not in self._emitted:
+            numbers = [amount.number for amount in amounts]
             if None in numbers:
-                self._made[key] = stack([self.scalar(each) for each in amounts])
+                self._emitted[key] = stack([self.scalar(amount) for amount in amounts])
             else:
-                self._made[key] = tensor(np.array(numbers, np.int32))
-        return self._made[key]
+                self._emitted[key] = tensor(np.array(numbers, np.int32))
+        return self._emitted[key]
 
     def size(self, value: Value, dim: int) -> Tensor:
-        """The size of a dim of a value."""
+        """Return the size of a dim of `value` as i32[]."""
         key = (value, dim)
-        if key not in self._made:
-            self._made[key] = emit("get_dimension_size", [Tensor(value)], TensorType((), "i32"), {"dim": dim})
-        return self._made[key]
+        if key not in self._emitted:
+            self._emitted[key] = emit("get_dimension_size", [Tensor(value)], TensorType((), "i32"), {"dim": dim})
+        return self._emitted[key]
 
     def _factor(self, factor: Atom) -> Tensor:
-        """A symbol, or a quotient of positive numbers."""
+        """Return the value of a symbol or of a quotient, whose operands are positive."""
         if isinstance(factor, str):
             return self._symbol(factor)
         operands = [self.scalar(factor.top), self.scalar(factor.bottom)]
         return emit("divide", operands, TensorType((), "i32"))
 
     def _symbol(self, name: str) -> Tensor:
-        if name not in self._made:
+        if name not in self._emitted:
             source = self.sources[name]
             size = self.size(source.value, source.dim)
             size = size - source.offset if source.offset else size
             is_plain = source.slope == 1
-            self._made[name] = size if is_plain else emit("divide", [size, tensor(source.slope, "i32")], TensorType((), "i32"))  # fmt: skip
-        return self._made[name]
+            self._emitted[name] = size if is_plain else emit("divide", [size, tensor(source.slope, "i32")], TensorType((), "i32"))  # fmt: skip
+        return self._emitted[name]

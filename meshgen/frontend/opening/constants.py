@@ -1,4 +1,7 @@
-"""Constants that depend on sizes, as operations on these: numbers of elements and their reciprocals, lists of sizes, counters along dims."""
+"""Rebuild constants that depend on sizes as operations on sizes.
+
+Supported are element counts and their reciprocals, lists of sizes, and counters along dims.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,26 @@ from meshgen.ir.graph import TensorType, is_inexact
 from meshgen.ir.symbols import Expr
 
 Array = np.ndarray[Any, Any]
-LONGEST = 256  # elements of a constant of one shape whose elements are formulas: lists of sizes are short
+LONGEST = 256  # elements of an array of formulas; chosen: lists of sizes are shorter
 
 
-def written(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], formulas: Formulas, amounts: Amounts) -> Tensor | None:  # fmt: skip
-    """The value of these arrays at the points of the formulas, of this type and shape; None where they are not formulas of sizes.
+def emit_constant(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], formulas: Formulas, amounts: Amounts) -> Tensor | None:  # fmt: skip
+    """Emit a constant that equals `arrays[i]` at point `i`, or return None if no formula of sizes fits.
 
-    An array may be a single number, which stands for all elements.
+    Args:
+        arrays: the constant at each point; an array of one element stands for all elements.
+        kind, shape: the type of the constant, and its sizes as formulas.
     """
-    if all(each.size == 1 or (each == each.flat[0]).all() for each in arrays if each.size):
-        number = _number([each.flat[0] for each in arrays], kind.dtype, formulas, amounts)
-        return None if number is None else spread(number, kind, shape, amounts)
+    if all(array.size == 1 or (array == array.flat[0]).all() for array in arrays if array.size):
+        number = _number([array.flat[0] for array in arrays], kind.dtype, formulas, amounts)
+        return None if number is None else broadcast_scalar(number, kind, shape, amounts)
     if None not in kind.shape:
         return _elements(arrays, kind, formulas, amounts)
     return _counter(arrays, kind, shape, formulas, amounts)
 
 
-def spread(x: Tensor, kind: TensorType, shape: Sequence[Expr], amounts: Amounts) -> Tensor:
-    """A single number as all elements of a tensor."""
+def broadcast_scalar(x: Tensor, kind: TensorType, shape: Sequence[Expr], amounts: Amounts) -> Tensor:
+    """Broadcast a scalar to all elements of a tensor of type `kind`, whose sizes are the formulas `shape`."""
     if not kind.rank:
         return reshape(x, ())
     if None not in kind.shape:
@@ -42,19 +47,22 @@ def spread(x: Tensor, kind: TensorType, shape: Sequence[Expr], amounts: Amounts)
 
 
 def _number(values: Sequence[Any], dtype: str, formulas: Formulas, amounts: Amounts) -> Tensor | None:
-    """A number that is a formula of sizes, or the reciprocal of one; as a scalar."""
-    if all(each == values[0] or (each != each and values[0] != values[0]) for each in values):
+    """Return a scalar that is a formula of sizes or the reciprocal of a formula, or None if the fit fails."""
+    if all(value == values[0] or (value != value and values[0] != values[0]) for value in values):
         return tensor(np.asarray(values[0]))
-    for values_of, made in ((list(values), lambda x: x), ([_reciprocal(each) for each in values], lambda x: 1.0 / x)):
-        rounded = [round(float(each.real)) if np.isfinite(each) else 0 for each in values_of]
+    for integer_candidates, from_integer in (
+        (list(values), lambda x: x),
+        ([_reciprocal(value) for value in values], lambda x: 1.0 / x),
+    ):
+        rounded = [round(float(value.real)) if np.isfinite(value) else 0 for value in integer_candidates]
         formula = formulas.of(rounded)
         if formula is None or not amounts.has(formula):
             continue
-        kinds = np.asarray(values[0]).dtype
+        numpy_dtype = np.asarray(values[0]).dtype
         with np.errstate(all="ignore"):
-            again = [np.asarray(made(kinds.type(each))).astype(kinds) for each in rounded]
-        if all(a == b for a, b in zip(again, values, strict=True)):
-            return made(convert(amounts.scalar(formula), dtype))
+            recomputed = [np.asarray(from_integer(numpy_dtype.type(value))).astype(numpy_dtype) for value in rounded]
+        if all(a == b for a, b in zip(recomputed, values, strict=True)):
+            return from_integer(convert(amounts.scalar(formula), dtype))
         if not is_inexact(dtype):
             break
     return None
@@ -65,39 +73,39 @@ def _reciprocal(value: Any) -> Any:
 
 
 def _elements(arrays: Sequence[Array], kind: TensorType, formulas: Formulas, amounts: Amounts) -> Tensor | None:
-    """An array of one shape whose elements are whole numbers, each a formula."""
+    """Return an integer array of static shape with a formula for each element, or None if an element has none."""
     if kind.size > LONGEST or is_inexact(kind.dtype):
         return None
-    rows = [[int(n) for n in np.broadcast_to(each, kind.sizes).reshape(-1)] for each in arrays]
-    known = formulas.of_all([*zip(*rows, strict=True)])
-    if known is None or not all(map(amounts.has, known)):
+    elements_by_point = [[int(n) for n in np.broadcast_to(array, kind.sizes).reshape(-1)] for array in arrays]
+    element_formulas = formulas.of_all([*zip(*elements_by_point, strict=True)])
+    if element_formulas is None or not all(map(amounts.has, element_formulas)):
         return None
-    return reshape(convert(amounts.vector(known), kind.dtype), kind.sizes)
+    return reshape(convert(amounts.vector(element_formulas), kind.dtype), kind.sizes)
 
 
 def _counter(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], formulas: Formulas, amounts: Amounts) -> Tensor | None:  # fmt: skip
-    """Whole numbers that grow evenly along each dim, such as positions."""
-    if is_inexact(kind.dtype) or kind.dtype == "i1" or min(min(each.shape) for each in arrays) < 1:
+    """Return an integer tensor that is linear in the indices, such as positions, or None if it is not linear."""
+    if is_inexact(kind.dtype) or kind.dtype == "i1" or min(min(array.shape) for array in arrays) < 1:
         return None
-    lines = [_line(each) for each in arrays]
-    if any(line is None for line in lines):
+    coefficients_by_point = [_line(array) for array in arrays]
+    if any(line is None for line in coefficients_by_point):
         return None
-    known = formulas.of_all([*zip(*(line for line in lines if line), strict=True)])
-    if known is None or not all(map(amounts.has, known)):
+    coefficients = formulas.of_all([*zip(*(line for line in coefficients_by_point if line), strict=True)])
+    if coefficients is None or not all(map(amounts.has, coefficients)):
         return None
-    total = spread(convert(amounts.scalar(known[0]), kind.dtype), kind, shape, amounts)
-    for dim, step in enumerate(known[1:]):
+    total = broadcast_scalar(convert(amounts.scalar(coefficients[0]), kind.dtype), kind, shape, amounts)
+    for dim, step in enumerate(coefficients[1:]):
         if step.number != 0:
-            count = emit("dynamic_iota", [amounts.vector(shape)], kind, {"dim": dim})
-            wide = spread(convert(amounts.scalar(step), kind.dtype), kind, shape, amounts)
-            total = emit("add", [total, emit("multiply", [count, wide], kind)], kind)
+            index = emit("dynamic_iota", [amounts.vector(shape)], kind, {"dim": dim})
+            step_tensor = broadcast_scalar(convert(amounts.scalar(step), kind.dtype), kind, shape, amounts)
+            total = emit("add", [total, emit("multiply", [index, step_tensor], kind)], kind)
     return total
 
 
 def _line(array: Array) -> list[int] | None:
-    """The first element, and the step along each dim; None where steps differ."""
+    """Return the first element and the step along each dim, or None if the array is not linear in the indices."""
     first = int(array.flat[0])
     steps = [int(np.take(array, 1, d).flat[0]) - first if size > 1 else 0 for d, size in enumerate(array.shape)]
     grid = np.indices(array.shape, np.int64)
-    wanted = first + sum((step * grid[d] for d, step in enumerate(steps)), np.zeros(array.shape, np.int64))
-    return [first, *steps] if (array == wanted).all() else None
+    linear = first + sum((step * grid[d] for d, step in enumerate(steps)), np.zeros(array.shape, np.int64))
+    return [first, *steps] if (array == linear).all() else None

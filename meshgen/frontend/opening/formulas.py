@@ -1,4 +1,4 @@
-"""Formulas of sizes, read from the texts in which exporters write them."""
+"""Evaluate formulas of sizes in the text forms that exporters write."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.FloorDiv: bounded(operator.floordiv), ast.Mod: operator.mod, ast.Pow: power, ast.USub: operator.neg, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
     ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
-# Calls in what sympy writes: `Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(-1))`.
+# Calls that sympy prints: `Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(-1))`.
 _CALLS: dict[str, Callable[..., Any]] = {
     "Integer": int, "Add": lambda *xs: reduce(bounded(operator.add), xs), "Mul": lambda *xs: reduce(bounded(operator.mul), xs),
     "Pow": power, "FloorDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod, "Max": max, "Min": min,
 }  # fmt: skip
 
 
-_MAX_CHARACTERS = 10_000  # of a formula: exporters write a few terms
+_MAX_CHARACTERS = 10_000  # characters of a formula; chosen: exporters write a few terms
 
 
 class UnknownFormulaError(ValueError):
-    """A text that is not a formula of sizes, or one of a size that is not known."""
+    """A text that is not a formula of sizes, or that refers to an unknown size."""
 
 
 def computed(text: str, leaf: Callable[[str], Any]) -> Any:
-    """The value of a formula. `leaf` gives that of a symbol, or of another text that stands for a size, or raises KeyError.
+    """Return the value of a formula.
+
+    Args:
+        leaf: returns the value of a symbol, or of another text that stands for a size, or raises KeyError.
 
     Raises:
         UnknownFormulaError: the text is not a formula, or `leaf` does not know one of its symbols.
@@ -62,27 +65,30 @@ def _value(node: ast.expr, leaf: Callable[[str], Any]) -> Any:
         if node.func.id == "Symbol":
             return leaf(ast.literal_eval(node.args[0]))
         if node.func.id in _CALLS:
-            return _CALLS[node.func.id](*(_value(each, leaf) for each in node.args))
+            return _CALLS[node.func.id](*(_value(arg, leaf) for arg in node.args))
     return leaf(ast.unparse(node))
 
 
 def symbols_in(text: str) -> list[str]:
-    """The symbols of a formula, in order. Raises UnknownFormulaError."""
-    found: dict[str, None] = {}
+    """Return the symbols of a formula, in order of appearance. Raises UnknownFormulaError."""
+    symbols: dict[str, None] = {}
 
     def leaf(name: str) -> int:
         if not name.isidentifier():
             raise KeyError(name)
-        found[name] = None
+        symbols[name] = None
         return 2
 
     computed(text, leaf)
-    return [*found]
+    return [*symbols]
 
 
 def solved(text: str, symbol: str, size: int) -> int | None:
-    """What the only symbol of a formula `a*s + c` stands for where it has this value; None where that is not a whole number."""
-    at = lambda number: computed(text, {symbol: number}.__getitem__)  # noqa: E731
+    """Solve `text` == `size` for its only symbol, where `text` has the form `a*s + c`.
+
+    Returns None if the solution is not an integer.
+    """
+    at = lambda steps: computed(text, {symbol: steps}.__getitem__)  # noqa: E731
     slope = at(3) - at(2)
-    number, rest = divmod(size - at(2), slope) if slope else (0, 1)
-    return None if rest or at(number + 2) != size else number + 2
+    steps, remainder = divmod(size - at(2), slope) if slope else (0, 1)
+    return None if remainder or at(steps + 2) != size else steps + 2

@@ -1,7 +1,8 @@
-"""One program with open sizes from the programs that a reader makes of it for several sizes.
+"""Merge the programs that a reader produces for several sizes into one program with open sizes.
 
-Readers of PyTorch and ONNX compute shapes with numbers. They read the program at a few points; the graphs must be alike, and every size,
-attribute and constant that differs must be a formula of the symbols. What takes a shape as attribute becomes the op that takes it as operand.
+Readers of PyTorch and ONNX compute shapes with numbers. This module lets them read the program at a few points. The
+graphs must have the same structure, and each size, attribute and constant that differs must be a formula of the
+symbols. An op with a shape attribute becomes the op that takes the shape as an operand.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.frontend.opening.amounts import Amounts, sources_of
-from meshgen.frontend.opening.constants import written
+from meshgen.frontend.opening.constants import emit_constant
 from meshgen.frontend.opening.fitting import Formulas
 from meshgen.frontend.opening.limits import Limit, assert_sizes
 from meshgen.frontend.opening.points import Point, Ranges, far_point_of, more_points_of, points_of
@@ -37,50 +38,52 @@ from meshgen.sizes.size_ops import SHAPE, STATIC
 
 Read: TypeAlias = Callable[[Point], tuple[Module, Signature]]
 Begin: TypeAlias = Callable[[Sequence[Value], Sequence[Sequence[Expr]], Amounts], None]
-# By op: the one that takes as operands what this one has as attributes, and which.
+# Maps each op to the op that takes some attributes as operands, and to the names of these attributes.
 _DYNAMIC = {static: (dynamic, names) for dynamic, (static, names) in STATIC.items()}
 _FROM_OPERAND = (
     "convert",
     "bitcast_convert",
-)  # results whose shapes follow, though the op leaves their types to the program
+)  # Ops whose result shapes follow from operands, although the program states their result types.
 HINT = "give args=, the types of the inputs, on the command line --shape: one module is then for these sizes"
 
 
 def opened(ranges: Ranges, read: Read, limits: Sequence[Limit] = ()) -> tuple[Module, Signature]:
-    """The program with sizes that are open, and its signature.
+    """Return the program with open sizes, and its signature.
 
     Args:
-        ranges: the least and the largest number of each symbol (None: any).
-        read: the program for a number of each symbol.
-        limits: what must hold of the symbols beside the ranges.
+        ranges: the minimum and maximum of each symbol (None: unbounded).
+        read: returns the program for a number per symbol.
+        limits: constraints on the symbols beside the ranges.
+
     Raises:
-        ProgramError: MG0208 where the program is not the same but for formulas of its sizes, with the first place; else as `read`.
+        ProgramError: MG0208, the programs differ by more than formulas of sizes (the error shows the first difference);
+            or an error of `read`.
     """
     points = points_of(ranges)
     if points is None:
         text = f"sizes of the program cannot stay open: {', '.join(ranges)} may have too few numbers to tell how the program depends on them"
         raise ProgramError(Diagnostic("MG0208", text, hint=HINT))
-    found = [read(point) for point in points]
-    with suppress(ProgramError):  # the model may not be for sizes as large as that
-        found.append(read(far := far_point_of(ranges)))
+    programs = [read(point) for point in points]
+    with suppress(ProgramError):  # the model may not support sizes this large
+        programs.append(read(far := far_point_of(ranges)))
         points.append(far)
 
     def begin(inputs: Sequence[Value], shapes: Sequence[Sequence[Expr]], amounts: Amounts) -> None:
         assert_sizes(inputs, shapes, amounts, ranges, limits)
 
     def written(formulas: Formulas) -> tuple[Module, Signature]:
-        module, signature = found[0]
-        return replace(module, graph=_Writer(formulas).graph([each.graph for each, _ in found], begin)), signature
+        module, signature = programs[0]
+        return replace(module, graph=_Writer(formulas).graph([each.graph for each, _ in programs], begin)), signature
 
     try:
         return written(Formulas(points))
     except ProgramError as error:
-        more = more_points_of(ranges)
+        extra_points = more_points_of(ranges)
         try:
-            found += [read(point) for point in more]
+            programs += [read(point) for point in extra_points]
         except ProgramError:
             raise error from None
-    return written(Formulas([*points, *more], rounds=True))
+    return written(Formulas([*points, *extra_points], rounds=True))
 
 
 def _refuse(text: str, loc: Location | None) -> NoReturn:
@@ -89,17 +92,20 @@ def _refuse(text: str, loc: Location | None) -> NoReturn:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes one graph for several that are alike, of the same program at these points."""
+    """Merges graphs of the same structure, read at the points of `formulas`, into one graph."""
 
     formulas: Formulas
 
-    def graph(self, rows: Sequence[Graph], begin: Begin | None = None) -> Graph:
-        """The graph of which these are what it is at the points; `begin` records what comes first."""
-        _refuse_unlike(rows)
-        first = rows[0]
-        shapes = [self._shape(values, values[0].loc) for values in zip(*(each.inputs for each in rows), strict=True)]
+    def graph(self, graphs: Sequence[Graph], begin: Begin | None = None) -> Graph:
+        """Return the graph that has the values of `rows[i]` at point `i`; `begin` records the first operations."""
+        _refuse_unlike(graphs)
+        first = graphs[0]
+        shapes = [
+            self._shape(values, values[0].loc)
+            for values in zip(*(graph_at_point.inputs for graph_at_point in graphs), strict=True)
+        ]
         new = Graph(first.name, [_like(value, shape) for value, shape in zip(first.inputs, shapes, strict=True)])
-        put = dict(zip(first.inputs, new.inputs, strict=True))
+        new_values = dict(zip(first.inputs, new.inputs, strict=True))
         trace = Trace(new)
         with recording(trace):
             amounts = Amounts(sources_of(zip(new.inputs, shapes, strict=True)))
@@ -107,107 +113,123 @@ class _Writer:
                 if missing := [name for name in self.formulas.points[0] if name not in amounts.sources]:
                     _refuse(f"no size of an input tells {missing[0]}", first.inputs[0].loc if first.inputs else None)
                 begin(new.inputs, shapes, amounts)
-            for nodes in zip(*(each.nodes for each in rows), strict=True):
+            for nodes in zip(*(graph_at_point.nodes for graph_at_point in graphs), strict=True):
                 trace.at = nodes[0].loc
-                results = self._node(new, nodes, [put[value] for value in nodes[0].operands], amounts)
-                put.update(zip(nodes[0].results, results, strict=True))
-        new.outputs = [put[value] for value in first.outputs]
+                results = self._node(new, nodes, [new_values[value] for value in nodes[0].operands], amounts)
+                new_values.update(zip(nodes[0].results, results, strict=True))
+        new.outputs = [new_values[value] for value in first.outputs]
         return new
 
     def _shape(self, values: Sequence[Value], loc: Location | None) -> tuple[Expr, ...]:
-        """The sizes of a value as formulas."""
+        """Return the sizes of a value as formulas."""
         columns = zip(*(value.type.sizes for value in values), strict=True)
         return tuple(self._formula(column, f"a tensor of type {values[0].type}", loc) for column in columns)
 
-    def _formula(self, numbers: Sequence[int], what: str, loc: Location | None) -> Expr:
-        found = self.formulas.of(numbers)
-        return _refuse(f"{what} has a size that is not a known formula of them: {_said(numbers, self.formulas.points)}", loc) if found is None else found  # fmt: skip
+    def _formula(self, numbers: Sequence[int], subject: str, loc: Location | None) -> Expr:
+        formula = self.formulas.of(numbers)
+        return _refuse(f"{subject} has a size that is not a known formula of them: {_numbers_text(numbers, self.formulas.points)}", loc) if formula is None else formula  # fmt: skip
 
     def _node(self, new: Graph, nodes: Sequence[Node], operands: list[Value], amounts: Amounts) -> Sequence[Value]:
-        """Record what nodes of all graphs are; its results."""
+        """Record the operation that equals `nodes[i]` at point `i`, and return its results."""
         first = nodes[0]
-        shapes = [self._shape(values, first.loc) for values in zip(*(each.results for each in nodes), strict=True)]
+        shapes = [
+            self._shape(values, first.loc) for values in zip(*(numbers.results for numbers in nodes), strict=True)
+        ]
         results = [_like(value, shape) for value, shape in zip(first.results, shapes, strict=True)]
-        needed = {name: self._attribute(name, nodes) for name in first.attrs.field_types if _differs(name, nodes)}
+        attribute_formulas = {
+            name: self._attribute(name, nodes) for name in first.attrs.field_types if _differs(name, nodes)
+        }
         is_open = any(None in value.type.shape for value in results)
         dynamic, names = _DYNAMIC.get(first.op, ("", ()))
-        if is_constant(first) and (needed or is_open):
+        if is_constant(first) and (attribute_formulas or is_open):
             return [self._constant(nodes, results[0].type, shapes[0], amounts)]
         op, attrs = first.op, first.attrs
-        if needed and first.op == "dynamic_slice":
-            sizes = _listed(self._operand("slice_sizes", first, shapes, needed), "slice_sizes", first, amounts)
+        if attribute_formulas and first.op == "dynamic_slice":
+            sizes = _listed(
+                self._operand("slice_sizes", first, shapes, attribute_formulas), "slice_sizes", first, amounts
+            )
             return [_gathered(operands, results[0].type, sizes).value]
-        if needed or (is_open and names == SHAPE):
-            op, attrs = dynamic, self._attributes_of(dynamic, names, first, needed)
-            lists = [self._operand(name, first, shapes, needed) for name in names]
-            operands = operands + [_listed(each, name, first, amounts).value for each, name in zip(lists, names, strict=True)]  # fmt: skip
+        if attribute_formulas or (is_open and names == SHAPE):
+            op, attrs = dynamic, self._attributes_of(dynamic, names, first, attribute_formulas)
+            lists = [self._operand(name, first, shapes, attribute_formulas) for name in names]
+            operands = operands + [_listed(numbers, name, first, amounts).value for numbers, name in zip(lists, names, strict=True)]  # fmt: skip
         elif is_open and not self._follows(first):
             _refuse(f"the result of '{first.op}' depends on them, and no operand has its shape", first.loc)
-        regions = tuple(self.graph(each) for each in zip(*(node.regions for node in nodes), strict=True))
+        regions = tuple(self.graph(numbers) for numbers in zip(*(node.regions for node in nodes), strict=True))
         new.nodes.append(replace(first, op=op, attrs=attrs, operands=operands, results=results, regions=regions))
         return results
 
     def _constant(self, nodes: Sequence[Node], kind: TensorType, shape: Sequence[Expr], amounts: Amounts) -> Value:
-        arrays = [np.asarray(each.attrs.value) for each in nodes]
-        found = written(arrays, kind, shape, self.formulas, amounts)
-        if found is None:
+        arrays = [np.asarray(node.attrs.value) for node in nodes]
+        constant = emit_constant(arrays, kind, shape, self.formulas, amounts)
+        if constant is None:
             _refuse(f"a constant of type {nodes[0].result.type} depends on them in another way than as a number of elements, a list of sizes or a counter", nodes[0].loc)  # fmt: skip
-        return found.value
+        return constant.value
 
     def _attribute(self, name: str, nodes: Sequence[Node]) -> list[Expr]:
-        """An attribute that differs, number by number; empty for a constant's array."""
+        """Return the formulas of an attribute that differs, one per number, or an empty list for a constant's array."""
         first = nodes[0]
         if is_constant(first):
             return []
-        lists = [getattr(each.attrs, name) for each in nodes]
-        if not all(isinstance(each, tuple) and len(each) == len(lists[0]) for each in lists):
-            _refuse(f"'{first.op}' has another {name} for each: {_said(lists, self.formulas.points)}", first.loc)
-        return [self._formula(column, f"'{first.op}'", first.loc) for column in zip(*lists, strict=True)]
+        attribute_values = [getattr(attribute_value.attrs, name) for attribute_value in nodes]
+        if not all(
+            isinstance(attribute_value, tuple) and len(attribute_value) == len(attribute_values[0])
+            for attribute_value in attribute_values
+        ):
+            _refuse(
+                f"'{first.op}' has another {name} for each: {_numbers_text(attribute_values, self.formulas.points)}",
+                first.loc,
+            )
+        return [self._formula(column, f"'{first.op}'", first.loc) for column in zip(*attribute_values, strict=True)]
 
-    def _attributes_of(self, op: str, names: Sequence[str], first: Node, needed: Mapping[str, Any]) -> dict[str, Any]:
-        """What the op that takes sizes as operands has left of the attributes."""
-        taken = {*names} | ({"low", "high"} if "padding" in names else set[str]())
-        if left := [name for name in needed if name not in taken]:
-            _refuse(f"'{first.op}' has another {left[0]} for each", first.loc)
+    def _attributes_of(
+        self, op: str, names: Sequence[str], first: Node, attribute_formulas: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the attributes that stay attributes of the op that takes sizes as operands."""
+        operand_names = {*names} | ({"low", "high"} if "padding" in names else set[str]())
+        if still_varying := [name for name in attribute_formulas if name not in operand_names]:
+            _refuse(f"'{first.op}' has another {still_varying[0]} for each", first.loc)
         kind = KINDS.get(op, NoAttributes)
-        return {name: given for name, given in first.attrs.given.items() if name in kind.field_types}
+        return {name: attribute for name, attribute in first.attrs.given.items() if name in kind.field_types}
 
-    def _operand(self, name: str, first: Node, shapes: Sequence[Sequence[Expr]], needed: Mapping[str, list[Expr]]) -> list[Expr]:  # fmt: skip
-        """The numbers of an operand that takes the place of an attribute, or of the shape."""
+    def _operand(self, name: str, first: Node, shapes: Sequence[Sequence[Expr]], attribute_formulas: Mapping[str, list[Expr]]) -> list[Expr]:  # fmt: skip
+        """Return the formulas of the operand that replaces the attribute `name`, or of the result shape."""
         if name in SHAPE:
             return list(shapes[0])
-        if name == "padding":  # a pair for each dim
-            pairs = zip(*(self._operand(each, first, shapes, needed) for each in ("low", "high")), strict=True)
-            return [each for pair in pairs for each in pair]
-        return needed.get(name) or [Expr.of(n) for n in getattr(first.attrs, name)]
+        if name == "padding":  # low and high for each dim
+            pairs = zip(
+                *(self._operand(entry, first, shapes, attribute_formulas) for entry in ("low", "high")), strict=True
+            )
+            return [entry for pair in pairs for entry in pair]
+        return attribute_formulas.get(name) or [Expr.of(n) for n in getattr(first.attrs, name)]
 
     def _follows(self, node: Node) -> bool:
-        """Whether the types of results follow from operands and attributes."""
+        """Whether the result types follow from operands and attributes."""
         kinds = [value.type for value in node.operands]
         return node.op in _FROM_OPERAND or infer_types(node.op, node.attrs.given, kinds, node.regions, node.loc) is not None  # fmt: skip
 
 
 def _like(value: Value, shape: Sequence[Expr]) -> Value:
-    """The value with open sizes where they are not numbers."""
-    return Value(value.type.with_shape(each.number for each in shape), value.name, value.sharding, value.loc, id=value.id)  # fmt: skip
+    """Return a value like `value` whose sizes are open where `shape` is not a number."""
+    return Value(value.type.with_shape(size.number for size in shape), value.name, value.sharding, value.loc, id=value.id)  # fmt: skip
 
 
 def _differs(name: str, nodes: Sequence[Node]) -> bool:
-    first, *others = (getattr(each.attrs, name) for each in nodes)
+    first, *later_values = (getattr(attribute.attrs, name) for attribute in nodes)
     if isinstance(first, np.ndarray | np.generic):
-        return any(np.shape(each) != np.shape(first) or np.asarray(each).tobytes() != first.tobytes() for each in others)  # fmt: skip
-    return any(each != first for each in others)
+        return any(np.shape(attribute) != np.shape(first) or np.asarray(attribute).tobytes() != first.tobytes() for attribute in later_values)  # fmt: skip
+    return any(attribute != first for attribute in later_values)
 
 
 def _listed(numbers: Sequence[Expr], name: str, node: Node, amounts: Amounts) -> Tensor:
     if not all(map(amounts.has, numbers)):
         _refuse(f"'{node.op}' depends on them inside of a loop or a branch that has no tensor of such a size", node.loc)
-    found = amounts.vector(numbers)
-    return reshape(found, (-1, 2)) if name == "padding" else found
+    vector = amounts.vector(numbers)
+    return reshape(vector, (-1, 2)) if name == "padding" else vector
 
 
 def _gathered(operands: Sequence[Value], kind: TensorType, sizes: Tensor) -> Tensor:
-    """A slice whose place is data, as StableHLO has it for sizes that are operands: a gather of one slice."""
+    """Emit a slice with a dynamic offset and dynamic sizes, as a gather of one slice, as StableHLO does."""
     x, *starts = map(Tensor, operands)
     every = tuple(range(kind.rank))
     none = dict.fromkeys(("collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims"), ())
@@ -215,26 +237,26 @@ def _gathered(operands: Sequence[Value], kind: TensorType, sizes: Tensor) -> Ten
     return emit("dynamic_gather", [x, stack(starts), sizes], kind, attrs)
 
 
-def _said(numbers: Sequence[Any], points: Sequence[Point]) -> str:
-    """Numbers at the first two points, for a message."""
+def _numbers_text(numbers: Sequence[Any], points: Sequence[Point]) -> str:
+    """Return the numbers at the first two points as text for a message."""
     return ", ".join(f"{number} where {' and '.join(f'{name} is {n}' for name, n in point.items())}" for number, point in zip(numbers[:2], points, strict=False))  # fmt: skip
 
 
 def _refuse_unlike(rows: Sequence[Graph]) -> None:
-    """Refuse graphs that differ in their operations, or in what these read."""
+    """Raise ProgramError MG0208 if the graphs differ in their operations or in the operands of an operation."""
     for other in rows[1:]:
-        numbers = [{value: n for n, value in enumerate(each.values())} for each in (rows[0], other)]
+        numbers = [{value: n for n, value in enumerate(graph.values())} for graph in (rows[0], other)]
         for one, two in zip_longest(rows[0].nodes, other.nodes):
-            read = [
-                [own.get(value) for value in node.operands]
-                for own, node in zip(numbers, (one, two), strict=True)
+            operand_numbers = [
+                [value_numbers.get(value) for value in node.operands]
+                for value_numbers, node in zip(numbers, (one, two), strict=True)
                 if node
             ]
             if (
                 one is None
                 or two is None
                 or one.op != two.op
-                or read[0] != read[1]
+                or operand_numbers[0] != operand_numbers[1]
                 or len(one.regions) != len(two.regions)
             ):
                 node = one or two

@@ -1,4 +1,4 @@
-"""The Python frontend: functions that run once, on tensors that record what is done with them."""
+"""Trace a Python function by running it once on tensors that record the operations on them."""
 
 from meshgen.frontend.tracer import (  # importing them enters their operations in OPS
     control_flow,

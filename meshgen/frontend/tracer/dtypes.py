@@ -1,4 +1,4 @@
-"""Element types as the array-API standard has them, its constants, and questions about types."""
+"""The array-API standard's dtypes and constants, and functions that inspect dtypes."""
 
 from __future__ import annotations
 
@@ -32,57 +32,63 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _dtype(given: Any) -> np.dtype[Any]:
-    """The type of a tensor or an array, or a type itself."""
-    return given.dtype if isinstance(given, (Tensor, np.ndarray, np.generic)) else DTYPES[dtype_of(given)]
+def _dtype(value: Any) -> np.dtype[Any]:
+    """Return the dtype of a tensor or an array, or the dtype itself."""
+    return value.dtype if isinstance(value, (Tensor, np.ndarray, np.generic)) else DTYPES[dtype_of(value)]
 
 
 @traced
 def result_type(*operands: Any) -> np.dtype[Any]:
-    """The type that an operation on these tensors, types and numbers has."""
+    """Return the dtype that an operation on these tensors, dtypes and numbers has."""
     return DTYPES[promote(*(np.empty(0, _dtype(x)) if _is_dtype(x) else x for x in operands))]
 
 
-def _is_dtype(given: Any) -> bool:
-    return isinstance(given, (np.dtype, type, str))
+def _is_dtype(value: Any) -> bool:
+    return isinstance(value, (np.dtype, type, str))
 
 
 @traced
 def can_cast(from_: Any, to: Any) -> bool:
-    """Whether promotion takes the first type to the second."""
+    """Whether `to` can represent `from_` according to the promotion rules."""
     return result_type(_dtype(from_), _dtype(to)) == _dtype(to)
 
 
 @traced
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a type is another one, or of a kind (`"real floating"`, `"integral"`, ...), or of one of several."""
+    """Whether `dtype` equals `kind`, has that kind (`"real floating"`, `"integral"`, ...), or matches one of a tuple."""
     if isinstance(kind, tuple):
-        return any(isdtype(dtype, each) for each in kind)
+        return any(isdtype(dtype, kind_name) for kind_name in kind)
     if not isinstance(kind, str):
         return _dtype(dtype) == _dtype(kind)
     if kind not in {**_KINDS, **_UNIONS}:
         refuse(f"'{kind}' is not a kind of types", f"the kinds are {', '.join([*_KINDS, *_UNIONS])}")
-    return any(_dtype(dtype).name in _KINDS[each] for each in _UNIONS.get(kind, (kind,)))
+    return any(_dtype(dtype).name in _KINDS[kind_name] for kind_name in _UNIONS.get(kind, (kind,)))
 
 
 @traced
 def finfo(type: Any) -> Any:
-    """The limits of a floating-point type: bits, eps, max, min, smallest_normal; of complex types those of the parts."""
-    found = ml_dtypes.finfo(DTYPES[real_dtype(dtype_of(_dtype(type)))])
-    numbers = {name: float(getattr(found, name)) for name in ("eps", "max", "min", "smallest_normal", "tiny")}
-    return SimpleNamespace(bits=found.bits, nmant=found.nmant, dtype=found.dtype, **numbers)
+    """Return the limits of a floating-point dtype: bits, eps, max, min, smallest_normal.
+
+    A complex dtype has the limits of its parts.
+    """
+    info = ml_dtypes.finfo(DTYPES[real_dtype(dtype_of(_dtype(type)))])
+    numbers = {name: float(getattr(info, name)) for name in ("eps", "max", "min", "smallest_normal", "tiny")}
+    return SimpleNamespace(bits=info.bits, nmant=info.nmant, dtype=info.dtype, **numbers)
 
 
 @traced
 def iinfo(type: Any) -> Any:
-    """The limits of an integer type: bits, max, min."""
-    found = ml_dtypes.iinfo(_dtype(type))
-    return SimpleNamespace(bits=found.bits, max=int(found.max), min=int(found.min), dtype=_dtype(type))
+    """Return the limits of an integer dtype: bits, max, min."""
+    info = ml_dtypes.iinfo(_dtype(type))
+    return SimpleNamespace(bits=info.bits, max=int(info.max), min=int(info.min), dtype=_dtype(type))
 
 
 @named("__array_namespace_info__")
 def array_namespace_info() -> Any:
-    """What the array-API standard asks about devices and types: default types are those of `zeros`, `arange` and `exp(1j)`."""
+    """Return the array-API standard's information on devices and dtypes.
+
+    The default dtypes are those of `zeros`, `arange` and `exp(1j)`.
+    """
     defaults = {"real floating": "float32", "complex floating": "complex64", "integral": "int32", "indexing": "int32"}
 
     def dtypes(*, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
@@ -100,11 +106,11 @@ def array_namespace_info() -> Any:
 
 @named("asarray", "array")
 def asarray(x: Operand, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor from an array, nested lists or a number; of another type where `dtype` says so."""
+    """Convert an array, nested lists or a number to a tensor, of another dtype if `dtype` is given."""
     return tensor(x, None if dtype is None else dtype_of(dtype))
 
 
 @traced
 def from_dlpack(x: Operand, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A constant with the elements of an array of another library."""
+    """Return a constant with the elements of an array of another library."""
     return tensor(x if isinstance(x, Tensor) else np.from_dlpack(x))

@@ -1,4 +1,4 @@
-"""Traced element-wise operations: arithmetic, and functions of one number."""
+"""Traced element-wise operations: arithmetic, and functions of one number"""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from meshgen.ir.graph import TensorType, is_complex, is_inexact, real_dtype
 
 
 def unary(op: str, x: Operand) -> Tensor:
-    """An operation that keeps the element type."""
+    """Emit a unary operation that keeps the dtype."""
     x = tensor(x)
     return emit(op, [x], x.type)
 
 
 def _floatunary(op: str, x: Operand) -> Tensor:
-    """An operation on floats; integers become f32 first."""
+    """Emit a unary operation on floats; converts integers to f32 first."""
     return unary(op, as_float(x))
 
 
 def as_float(x: Operand) -> Tensor:
-    """The tensor, as f32 where its elements are neither floats nor complex."""
+    """Return the tensor, converted to f32 unless it is floating-point or complex."""
     x = tensor(x)
     return x if is_inexact(x.type.dtype) else convert(x, "f32")
 
@@ -36,26 +36,26 @@ def binary(op: str, x: Operand, y: Operand) -> Tensor:
 
 @traced
 def add(x: Operand, y: Operand) -> Tensor:
-    """x + y; of truth values, whether one of them holds."""
+    """Return x + y; for booleans, x or y."""
     return binary("or" if promote(x, y) == "i1" else "add", x, y)
 
 
 @traced
 def subtract(x: Operand, y: Operand) -> Tensor:
-    """x - y."""
-    no_truth("subtract", x, y)
+    """Return x - y."""
+    require_not_boolean("subtract", x, y)
     return binary("subtract", x, y)
 
 
 @traced
 def multiply(x: Operand, y: Operand) -> Tensor:
-    """x * y; of truth values, whether both hold."""
+    """Return x * y; for booleans, x and y."""
     return binary("and" if promote(x, y) == "i1" else "multiply", x, y)
 
 
 @named("divide", "true_divide")
 def divide(x: Operand, y: Operand) -> Tensor:
-    """True division: integers become f32 first, as `/` on them does in Python."""
+    """Return x / y; converts integers to f32 first, as `/` does in Python."""
     return _floatbinary("divide", x, y)
 
 
@@ -67,7 +67,7 @@ def _floatbinary(op: str, x: Operand, y: Operand) -> Tensor:
 
 @named("power", "pow")
 def power(x: Operand, y: Operand) -> Tensor:
-    """x ** y; a whole Python exponent from 2 to 4 becomes products."""
+    """Return x ** y; a Python int y from 2 to 4 becomes multiplications."""
     if isinstance(y, int) and not isinstance(y, bool) and 2 <= y <= 4 and isinstance(x, Tensor):
         x = convert(x, promote(x, y))
         squared = multiply(x, x)
@@ -77,57 +77,57 @@ def power(x: Operand, y: Operand) -> Tensor:
 
 @traced
 def square(x: Operand) -> Tensor:
-    """x * x."""
+    """Return x * x."""
     x = bool_as_i8(tensor(x))
     return multiply(x, x)
 
 
 def bool_as_i8(x: Operand) -> Operand:
-    """Booleans as i8, as NumPy multiplies them."""
+    """Convert booleans to i8, because NumPy multiplies them as int8."""
     return convert(x, "i8") if isinstance(x, Tensor) and x.type.dtype == "i1" else x
 
 
 @traced
 def maximum(x: Operand, y: Operand) -> Tensor:
-    """The larger of two elements; NaN if one of them is."""
+    """Return the larger of x and y, or NaN if one of them is NaN."""
     refuse_complex_order(promote(x, y))
     return binary("maximum", x, y)
 
 
 @traced
 def minimum(x: Operand, y: Operand) -> Tensor:
-    """The smaller of two elements; NaN if one of them is."""
+    """Return the smaller of x and y, or NaN if one of them is NaN."""
     refuse_complex_order(promote(x, y))
     return binary("minimum", x, y)
 
 
 def refuse_complex_order(dtype: str) -> None:
-    """Raise ProgramError for a comparison of complex numbers."""
+    """Raise ProgramError if `dtype` is complex, because complex numbers have no order."""
     if is_complex(dtype):
         refuse("complex numbers have no order", "compare their absolute values, meshgen.abs")
 
 
 @traced
 def negative(x: Operand) -> Tensor:
-    """-x."""
-    return unary("negate", no_truth("negative", x))
+    """Return -x."""
+    return unary("negate", require_not_boolean("negative", x))
 
 
 @named("abs", "absolute")
 def abs_(x: Operand) -> Tensor:
-    """Absolute values, of complex numbers real ones."""
+    """Return the absolute values; for complex numbers they are real."""
     x = tensor(x)
     return x if x.type.dtype == "i1" else emit("abs", [x], TensorType(x.shape, real_dtype(x.type.dtype)))
 
 
 @traced
 def sign(x: Operand) -> Tensor:
-    """-1, 0 or 1; of complex numbers x / abs(x)."""
-    return unary("sign", no_truth("sign", x))
+    """Return -1, 0 or 1; for complex numbers, x / abs(x)."""
+    return unary("sign", require_not_boolean("sign", x))
 
 
-def no_truth(op: str, *operands: Operand) -> Operand:
-    """The first operand. Raises ProgramError where all are booleans, for which NumPy has no such operation either."""
+def require_not_boolean(op: str, *operands: Operand) -> Operand:
+    """Return the first operand. Raises ProgramError if all are booleans, for which NumPy does not define the operation."""
     if promote(*operands) == "i1":
         refuse(
             f"'{op}' is not defined for booleans (i1)",
@@ -136,32 +136,32 @@ def no_truth(op: str, *operands: Operand) -> Operand:
     return operands[0]
 
 
-# Names (several for one function), the op, and what it computes.
+# Names (several for one function), the op, and the docstring.
 _FUNCTIONS: tuple[tuple[str, str, str], ...] = (
-    ("exp", "exponential", "e ** x."),
-    ("expm1", "exponential_minus_one", "e ** x - 1, without cancellation."),
-    ("log", "log", "The natural logarithm."),
-    ("log1p", "log_plus_one", "log(1 + x), without cancellation."),
-    ("sqrt", "sqrt", "The square root."),
-    ("rsqrt", "rsqrt", "1 / sqrt(x)."),
-    ("cbrt", "cbrt", "The cube root."),
-    ("sin", "sine", "The sine, of radians."),
-    ("cos", "cosine", "The cosine, of radians."),
-    ("tan", "tan", "The tangent, of radians."),
-    ("sinh", "sinh", "The hyperbolic sine."),
-    ("cosh", "cosh", "The hyperbolic cosine."),
-    ("tanh", "tanh", "The hyperbolic tangent."),
-    ("asin arcsin", "asin", "The inverse sine, in radians."),
-    ("acos arccos", "acos", "The inverse cosine, in radians."),
-    ("asinh arcsinh", "asinh", "The inverse hyperbolic sine."),
-    ("acosh arccosh", "acosh", "The inverse hyperbolic cosine."),
-    ("atanh arctanh", "atanh", "The inverse hyperbolic tangent."),
-    ("erf", "erf", "The error function."),
-    ("erfc", "erfc", "1 - erf(x), without cancellation."),
-    ("erf_inv", "erf_inv", "The inverse of the error function."),
-    ("lgamma gammaln", "lgamma", "The logarithm of the absolute gamma function."),
-    ("digamma", "digamma", "The derivative of lgamma."),
-    ("sigmoid expit", "logistic", "1 / (1 + exp(-x))."),
+    ("exp", "exponential", "Return e ** x."),
+    ("expm1", "exponential_minus_one", "Return e ** x - 1, without cancellation."),
+    ("log", "log", "Return the natural logarithm."),
+    ("log1p", "log_plus_one", "Return log(1 + x), without cancellation."),
+    ("sqrt", "sqrt", "Return the square root."),
+    ("rsqrt", "rsqrt", "Return 1 / sqrt(x)."),
+    ("cbrt", "cbrt", "Return the cube root."),
+    ("sin", "sine", "Return the sine of an angle in radians."),
+    ("cos", "cosine", "Return the cosine of an angle in radians."),
+    ("tan", "tan", "Return the tangent of an angle in radians."),
+    ("sinh", "sinh", "Return the hyperbolic sine."),
+    ("cosh", "cosh", "Return the hyperbolic cosine."),
+    ("tanh", "tanh", "Return the hyperbolic tangent."),
+    ("asin arcsin", "asin", "Return the inverse sine, in radians."),
+    ("acos arccos", "acos", "Return the inverse cosine, in radians."),
+    ("asinh arcsinh", "asinh", "Return the inverse hyperbolic sine."),
+    ("acosh arccosh", "acosh", "Return the inverse hyperbolic cosine."),
+    ("atanh arctanh", "atanh", "Return the inverse hyperbolic tangent."),
+    ("erf", "erf", "Return the error function erf(x)."),
+    ("erfc", "erfc", "Return 1 - erf(x), without cancellation."),
+    ("erf_inv", "erf_inv", "Return the inverse of the error function."),
+    ("lgamma gammaln", "lgamma", "Return log(abs(gamma(x))), for the gamma function."),
+    ("digamma", "digamma", "Return the derivative of lgamma(x)."),
+    ("sigmoid expit", "logistic", "Return 1 / (1 + exp(-x))."),
 )
 
 
@@ -182,49 +182,52 @@ exp, expm1, log, log1p, sqrt, rsqrt, tanh, erf, erf_inv, sigmoid = map(
 
 @named("atan", "arctan")
 def atan(x: Operand) -> Tensor:
-    """The inverse tangent, in radians."""
+    """Return the inverse tangent, in radians."""
     x = as_float(x)
     if not is_complex(x.type.dtype):
         return atan2(x, 1)
-    turned = OPS["atanh"](emit("complex", [-x.imag, x.real], x.type))  # atan(x) = -i atanh(i x)
-    return emit("complex", [turned.imag, -turned.real], x.type)
+    rotated = OPS["atanh"](emit("complex", [-x.imag, x.real], x.type))  # atan(x) = -i atanh(i x)
+    return emit("complex", [rotated.imag, -rotated.real], x.type)
 
 
 @named("atan2", "arctan2")
 def atan2(y: Operand, x: Operand) -> Tensor:
-    """The angle of the point (x, y), in radians."""
+    """Return the angle of the point (x, y), in radians."""
     return _floatbinary("atan2", y, x)
 
 
 @traced
 def exp2(x: Operand) -> Tensor:
-    """2 ** x."""
+    """Return 2 ** x."""
     return exp(as_float(x) * math.log(2))
 
 
 @traced
 def log2(x: Operand) -> Tensor:
-    """The logarithm to base 2."""
+    """Return the logarithm to base 2."""
     return _log_to_base(2, x)
 
 
 @traced
 def log10(x: Operand) -> Tensor:
-    """The logarithm to base 10."""
+    """Return the logarithm to base 10."""
     return _log_to_base(10, x)
 
 
 def _log_to_base(base: int, x: Operand) -> Tensor:
-    """Of complex numbers part by part: a product with an infinity would make the other part NaN."""
-    found = log(x)
-    if not is_complex(found.type.dtype):
-        return found / math.log(base)
-    return emit("complex", [found.real / math.log(base), found.imag / math.log(base)], found.type)
+    """Divide log(x) by log(base).
+
+    Complex numbers are divided by parts, because a complex division by an infinity would make the other part NaN.
+    """
+    natural_log = log(x)
+    if not is_complex(natural_log.type.dtype):
+        return natural_log / math.log(base)
+    return emit("complex", [natural_log.real / math.log(base), natural_log.imag / math.log(base)], natural_log.type)
 
 
 @traced
 def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """x clamped to [min, max]; without one of them it is open on that side."""
+    """Clamp x to [min, max]; a bound that is None does not limit x."""
     x = tensor(x)
     x = x if min is None else maximum(x, min)
     return x if max is None else minimum(x, max)
@@ -232,31 +235,31 @@ def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> 
 
 @traced
 def astype(x: Operand, dtype: Any, copy: bool = True, *, device: Any = None) -> Tensor:
-    """The elements in another type; fractions are cut off where it is an integer."""
+    """Convert x to another dtype; conversion to an integer truncates fractions."""
     return tensor(x, dtype_of(dtype))
 
 
 @traced
 def positive(x: Operand) -> Tensor:
-    """x itself."""
+    """Return x unchanged."""
     return tensor(x)
 
 
 @traced
 def reciprocal(x: Operand) -> Tensor:
-    """1 / x."""
+    """Return 1 / x."""
     return divide(1, x)
 
 
 @traced
 def real(x: Operand) -> Tensor:
-    """The real parts; real numbers themselves."""
+    """Return the real part; real numbers are unchanged."""
     return _part("real", tensor(x))
 
 
 @traced
 def imag(x: Operand) -> Tensor:
-    """The imaginary parts; of real numbers zeros."""
+    """Return the imaginary part, which is 0 for real numbers."""
     x = tensor(x)
     return _part("imag", x) if is_complex(x.type.dtype) else broadcast(tensor(0, x.type.dtype), x.shape)
 
@@ -267,30 +270,30 @@ def _part(op: str, x: Tensor) -> Tensor:
 
 @named("conj", "conjugate")
 def conj(x: Operand) -> Tensor:
-    """The complex conjugate; real numbers themselves."""
+    """Return the complex conjugate; real numbers are unchanged."""
     x = tensor(x)
     return emit("complex", [real(x), -imag(x)], x.type) if is_complex(x.type.dtype) else x
 
 
 @traced
 def clamp(min: Operand, x: Operand, max: Operand) -> Tensor:
-    """x clamped to [min, max], as `jax.lax.clamp`."""
+    """Clamp x to [min, max], with the argument order of `jax.lax.clamp`."""
     return clip(x, min, max)
 
 
 @named("deg2rad", "radians")
 def deg2rad(x: Operand) -> Tensor:
-    """Degrees in radians."""
+    """Convert degrees to radians."""
     return as_float(x) * (math.pi / 180)
 
 
 @named("rad2deg", "degrees")
 def rad2deg(x: Operand) -> Tensor:
-    """Radians in degrees."""
+    """Convert radians to degrees."""
     return as_float(x) * (180 / math.pi)
 
 
 @traced
 def stop_gradient(x: Operand) -> Tensor:
-    """x itself: traced programs have no gradients, which come from JAX."""
+    """Return x unchanged, because JAX computes all gradients."""
     return tensor(x)

@@ -1,4 +1,4 @@
-"""Traced Fourier transforms, `mg.fft`: the array-API standard's functions, one dim after the other."""
+"""Traced Fourier transforms, `mg.fft`: the array-API standard's functions, one dim at a time"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
 
 
 def _transformed(kind: str, x: Operand, n: int | None, axis: int, norm: str | None) -> Tensor:
-    """One transform along a dim, of n elements: cut, or filled up with zeros."""
+    """Transform one dim after truncating it, or padding it with zeros, to `n` elements."""
     x = as_float(x)
     x = convert(x, "f32") if x.type.dtype in ("bf16", "f16") else x
     dim = axis_of(axis, x.ndim)
@@ -28,74 +28,74 @@ def _transformed(kind: str, x: Operand, n: int | None, axis: int, norm: str | No
         refuse(f"the transform of real numbers of {x.type}", "use fft for complex ones")
     if kind != "RFFT" and not is_complex(x.type.dtype):
         x = convert(x, _COMPLEX[x.type.dtype])
-    given = x.shape[dim]
-    length = n if n is not None else 2 * (given - 1) if kind == "IRFFT" else given
+    size = x.shape[dim]
+    length = n if n is not None else 2 * (size - 1) if kind == "IRFFT" else size
     if length < 1:
         refuse(f"a Fourier transform of {length} elements along dim {dim} of {x.type}")
     rows = _padded_or_cut(moveaxis(x, dim, -1), length // 2 + 1 if kind == "IRFFT" else length)
     dtype = x.type.dtype
     dtype = _COMPLEX[dtype] if kind == "RFFT" else real_dtype(dtype) if kind == "IRFFT" else dtype
     result = TensorType((*rows.shape[:-1], length // 2 + 1 if kind == "RFFT" else length), dtype)
-    found = emit("fft", [rows], result, {"kind": kind, "length": (length,)})
+    transformed = emit("fft", [rows], result, {"kind": kind, "length": (length,)})
     scale = _scale(kind.startswith("I"), length, norm)
-    return moveaxis(found if scale == 1 else found * scale, -1, dim)
+    return moveaxis(transformed if scale == 1 else transformed * scale, -1, dim)
 
 
 def _padded_or_cut(x: Tensor, size: int) -> Tensor:
-    grown = max(0, size - x.shape[-1])
-    return pad(x, [(0, 0)] * (x.ndim - 1) + [(0, grown)]) if grown else x[..., :size]
+    padding = max(0, size - x.shape[-1])
+    return pad(x, [(0, 0)] * (x.ndim - 1) + [(0, padding)]) if padding else x[..., :size]
 
 
 def _scale(is_inverse: bool, length: int, norm: str | None) -> float:
-    """What a transform, which divides by the length if it is an inverse one, is multiplied with."""
+    """Return the factor that implements `norm`; the inverse transform already divides by the length."""
     if norm not in (None, "backward", "ortho", "forward"):
         refuse(f"'{norm}' is not a norm of Fourier transforms", "the norms are backward, ortho, forward")
-    by = {"ortho": math.sqrt(length), "forward": float(length)}.get(norm or "", 1.0)
-    return by if is_inverse else 1 / by
+    divisor = {"ortho": math.sqrt(length), "forward": float(length)}.get(norm or "", 1.0)
+    return divisor if is_inverse else 1 / divisor
 
 
 @named("fft.fft")
 def fft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The Fourier transform along a dim."""
+    """Return the discrete Fourier transform along a dim."""
     return _transformed("FFT", x, n, axis, norm)
 
 
 @named("fft.ifft")
 def ifft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse Fourier transform along a dim."""
+    """Return the inverse discrete Fourier transform along a dim."""
     return _transformed("IFFT", x, n, axis, norm)
 
 
 @named("fft.rfft")
 def rfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The Fourier transform of real numbers along a dim: the first n // 2 + 1 elements, of which the others follow."""
+    """Return the Fourier transform of real numbers along a dim: elements 0 to n // 2, which determine the others."""
     return _transformed("RFFT", x, n, axis, norm)
 
 
 @named("fft.irfft")
 def irfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `rfft`: n real numbers along a dim."""
+    """Return the inverse of `rfft`: n real numbers along a dim."""
     return _transformed("IRFFT", x, n, axis, norm)
 
 
 @named("fft.hfft")
 def hfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The Fourier transform of numbers that are symmetric up to conjugation, of which the first half is given."""
+    """Return the Fourier transform of conjugate-symmetric numbers, from their first half."""
     inverse = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
     return _transformed("IRFFT", conj(x), n, axis, inverse)
 
 
 @named("fft.ihfft")
 def ihfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `hfft`."""
+    """Return the inverse of `hfft`."""
     inverse = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
     return conj(_transformed("RFFT", x, n, axis, inverse))
 
 
 def _transformed_dims(x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int, int | None]]:
-    """The dims of a transform along several, each with its length."""
-    given = list(axes) if axes is not None else list(range(-len(s), 0)) if s is not None else list(range(x.ndim))
-    dims = [axis_of(a, x.ndim) for a in given]
+    """Return the transformed dims, each with its length, or None to keep the size of the dim."""
+    chosen_axes = list(axes) if axes is not None else list(range(-len(s), 0)) if s is not None else list(range(x.ndim))
+    dims = [axis_of(a, x.ndim) for a in chosen_axes]
     return list(zip(dims, s if s is not None else [None] * len(dims), strict=True))
 
 
@@ -108,52 +108,52 @@ def _along_all(kind: str, x: Operand, s: Sequence[int] | None, axes: Sequence[in
 
 @named("fft.fftn", "fft.fft2")
 def fftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Tensor:  # fmt: skip
-    """The Fourier transform along several dims (None: all)."""
+    """Return the Fourier transform along several dims (None: all)."""
     return _along_all("FFT", x, s, axes, norm)
 
 
 @named("fft.ifftn", "fft.ifft2")
 def ifftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Tensor:  # fmt: skip
-    """The inverse Fourier transform along several dims (None: all)."""
+    """Return the inverse Fourier transform along several dims (None: all)."""
     return _along_all("IFFT", x, s, axes, norm)
 
 
 @named("fft.rfftn")
 def rfftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Tensor:  # fmt: skip
-    """The Fourier transform of real numbers along several dims (None: all), of which the last one is halved."""
+    """Return the Fourier transform of real numbers along several dims (None: all); the last dim is halved as in `rfft`."""
     x = tensor(x)
-    *others, (dim, length) = _transformed_dims(x, s, axes)
+    *other_dims, (dim, length) = _transformed_dims(x, s, axes)
     x = rfft(x, length, dim, norm)
-    for each, size in others[::-1]:
-        x = fft(x, size, each, norm)
+    for other_dim, size in other_dims[::-1]:
+        x = fft(x, size, other_dim, norm)
     return x
 
 
 @named("fft.irfftn")
 def irfftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Tensor:  # fmt: skip
-    """The inverse of `rfftn`."""
+    """Return the inverse of `rfftn`."""
     x = tensor(x)
-    *others, (dim, length) = _transformed_dims(x, s, axes)
-    for each, size in others:
-        x = ifft(x, size, each, norm)
+    *other_dims, (dim, length) = _transformed_dims(x, s, axes)
+    for other_dim, size in other_dims:
+        x = ifft(x, size, other_dim, norm)
     return irfft(x, length, dim, norm)
 
 
 @named("fft.fftfreq")
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of the elements of `fft`, for samples that are d apart."""
+    """Return the frequencies of the elements of `fft`, for samples at distance d."""
     return tensor(np.fft.fftfreq(n, d).astype(DTYPES["f32" if dtype is None else dtype_of(dtype)]))
 
 
 @named("fft.rfftfreq")
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of the elements of `rfft`, for samples that are d apart."""
+    """Return the frequencies of the elements of `rfft`, for samples at distance d."""
     return tensor(np.fft.rfftfreq(n, d).astype(DTYPES["f32" if dtype is None else dtype_of(dtype)]))
 
 
 @named("fft.fftshift")
 def fftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Frequency 0 moved from the first to the middle place of dims (None: all)."""
+    """Move frequency 0 from index 0 to the middle of the dims (None: all)."""
     x = tensor(x)
     dims = axes_of(axes, x.ndim)
     return roll(x, [x.shape[d] // 2 for d in dims], dims)
@@ -161,7 +161,7 @@ def fftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Tensor:
 
 @named("fft.ifftshift")
 def ifftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The inverse of `fftshift`."""
+    """Return the inverse of `fftshift`."""
     x = tensor(x)
     dims = axes_of(axes, x.ndim)
     return roll(x, [-(x.shape[d] // 2) for d in dims], dims)

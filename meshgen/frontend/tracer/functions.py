@@ -1,4 +1,4 @@
-"""The Python frontend: run a function on traced tensors and record it as a module at the import stage."""
+"""Trace a function: run it on traced tensors and record a module at the import stage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from meshgen.spec import Sharding, fit
 
 @at_callers_line
 def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
-    """A tensor type from `"bf16[8,512,1024]"`, from a dtype and a shape, or from anything with both."""
+    """Return a tensor type from `"bf16[8,512,1024]"`, from a dtype and a shape, or from any value that has both."""
     if isinstance(text, TensorType):
         return text
     if shape is not None:
@@ -54,11 +54,11 @@ def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
     return TensorType(tuple(int(s) for s in match[2].split(",") if s.strip()), match[1])
 
 
-def _shape(given: Any) -> tuple[int | None, ...]:
-    """A shape that a user gives; None is a size that stays open. Raises UsageError for anything else."""
-    sizes: list[Any] | None = list(cast("list[Any]", given)) if isinstance(given, (list, tuple)) else None
+def _shape(shape: Any) -> tuple[int | None, ...]:
+    """Return a user's shape as a tuple, with None for an open size. Raises UsageError for any other value."""
+    sizes: list[Any] | None = list(cast("list[Any]", shape)) if isinstance(shape, (list, tuple)) else None
     if sizes is None or not all(map(_is_size, sizes)):
-        raise UsageError(Diagnostic("MG0001", f"{given!r:.60} is not a shape", hint="sizes are non-negative integers"))
+        raise UsageError(Diagnostic("MG0001", f"{shape!r:.60} is not a shape", hint="sizes are non-negative integers"))
     return tuple(None if size is None else int(size) for size in sizes)
 
 
@@ -69,42 +69,51 @@ def _is_size(size: Any) -> bool:
 def annotate(
     x: Tensor, sharding: SpecLike | None = None, required: bool = True, as_result: bool = True, *, mesh: str | Mesh = ""
 ) -> Tensor:
-    """The tensor with an annotation of its sharding, or, in a program on several meshes, of its mesh.
+    """Return the tensor with an annotation of its sharding or, in a program on several meshes, of its mesh.
 
     Args:
-        sharding: `mg.P("dp", None)`, the same as text, `"dp,_"`, or integers as `[[0], []]`; trailing dims may be left out. None leaves it open.
+        sharding: `mg.P("dp", None)`, its text `"dp,_"`, or axis numbers `[[0], []]`; None leaves it open. Trailing dims
+            may be omitted.
         mesh: as in `mg.P(..., mesh=...)`: from here on the tensor is on this mesh.
-        required: kept exactly, or an error; False is a hint.
-        as_result: the producer delivers it so; False: only the users of this result read it so.
+        required: the compiler keeps the sharding exactly, or raises an error; False makes it a hint.
+        as_result: the producer delivers this sharding; False applies it only to the users of the result.
     """
     x = tensor(x)
-    given = to_sharding(() if sharding is None else sharding, x.ndim)
+    annotation = to_sharding(() if sharding is None else sharding, x.ndim)
     if mesh:
-        given = replace(given, mesh=mesh if isinstance(mesh, str) else mesh.name)
-    attrs = {"sharding": given, "required": required, "as_result": as_result, "open_dims": (sharding is None,) * x.ndim}
+        annotation = replace(annotation, mesh=mesh if isinstance(mesh, str) else mesh.name)
+    attrs = {
+        "sharding": annotation,
+        "required": required,
+        "as_result": as_result,
+        "open_dims": (sharding is None,) * x.ndim,
+    }
     node = current().graph.add("annotate", [x.value], [x.type], attrs, loc=user_location())
     return Tensor(node.result)
 
 
 def to_sharding(sharding: SpecLike, rank: int) -> Sharding:
-    """A user's sharding at the tensor's rank, by axis names; a list after the last dim holds partial axes."""
-    written = axes_by_dim(sharding)
-    if isinstance(written, Sharding):
-        return fit(written, rank)
-    entries = [tuple(axis_name(axis) for axis in axes) for axes in written]
+    """Return a user's sharding for a tensor of `rank`, with axes by name.
+
+    An additional entry after the last dim holds partial axes.
+    """
+    axes_of_dims = axes_by_dim(sharding)
+    if isinstance(axes_of_dims, Sharding):
+        return fit(axes_of_dims, rank)
+    entries = [tuple(axis_name(axis) for axis in axes) for axes in axes_of_dims]
     partial = tuple((axis, "sum") for axis in entries.pop()) if len(entries) == rank + 1 else ()
     return fit(Sharding(tuple(entries), partial), rank)
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced function: the module, and what its callers pass and get."""
+    """A traced function: its module and its call signature."""
 
     module: Module
     signature: Signature
 
     def rebuild(self, outputs: Sequence[Any]) -> Any:
-        """The outputs in the structure that the function returned."""
+        """Return the outputs in the structure that the function returned."""
         return self.signature.results(outputs)
 
 
@@ -114,11 +123,14 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
     """Run `function` on traced tensors of the given types.
 
     Args:
-        args: per parameter a type (text as for `spec`, or anything with shape and dtype), or a dict, list or tuple
-            of such; a mapping gives them by parameter name. The function gets dicts with their keys in sorted order.
+        args: a list with an entry per parameter, or a mapping by parameter name. An entry is a type (text as for
+            `spec`, or any value with shape and dtype), or a dict, list or tuple of types. The function gets dicts with
+            sorted keys.
+
     Raises:
-        ProgramError: with the user's line, for shapes that do not fit, what cannot be traced, and exceptions of the function.
-        UsageError: the arguments do not fit the function's parameters.
+        ProgramError: at the user's line, for shapes that do not fit, unsupported operations, and exceptions of
+            `function`.
+        UsageError: the arguments do not fit the parameters of `function`.
     """
     bound = _bind(function, args)
     name = getattr(function, "__name__", "")
@@ -149,7 +161,7 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
 def _signature(
     python: inspect.Signature, nodes: Mapping[str, Node], result: Any, warnings: tuple[Diagnostic, ...]
 ) -> Signature:
-    """The signature: the parameters whose types were given."""
+    """Return the signature with the parameters for which the user gave types."""
     kinds = {name: python.parameters[name].kind for name in nodes}
     by_kind = {kind: name for name, kind in kinds.items()}
     return Signature(
@@ -165,7 +177,7 @@ def _signature(
 
 
 def _returned(result: Any) -> Node:
-    """The returned structure, by the numbers of the outputs."""
+    """Return the structure of the result, with the output number at each leaf."""
     count = sum(1 for _ in flatten(result, written=True))
     numbers = itertools.count()
 
@@ -177,7 +189,10 @@ def _returned(result: Any) -> Node:
 
 
 def _rebuilt(result: Any, outputs: Sequence[Any], _given: Any) -> Any:
-    """The structure that the function returned, with these arrays; a top-level function, so that it can be pickled."""
+    """Return the structure `result` with the arrays `outputs`.
+
+    This is a top-level function so that pickle can store it.
+    """
     return unflatten(result, iter(outputs), written=True)
 
 
@@ -185,11 +200,11 @@ def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any])
     try:
         signature = inspect.signature(function)
         bound = signature.bind(**args) if isinstance(args, Mapping) else signature.bind(*args)
-    except (TypeError, ValueError) as error:  # ValueError: a builtin or a class that has no signature
+    except (TypeError, ValueError) as error:  # ValueError: a builtin or a class without a signature
         values: Any = args.values() if isinstance(args, Mapping) else args
-        for given in values if isinstance(values, Iterable) else ():  # whatever the user gave
-            if isinstance(given, str):
-                spec(given)  # a type that is not written as one is often why the arguments do not fit
+        for value in values if isinstance(values, Iterable) else ():  # the user may have passed any object
+            if isinstance(value, str):
+                spec(value)  # A malformed type is a frequent reason why the arguments do not fit.
         name = getattr(function, "__name__", "the function")
         raise UsageError(
             Diagnostic("MG0001", f"the given args do not fit {name}: {error}", _definition(function))
@@ -198,14 +213,14 @@ def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any])
 
 
 def _called(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
-    """Call the function. An exception in it becomes a fault at the user's line, with the exception as cause."""
+    """Call the function. Converts an exception in it to an error at the user's line, with the exception as cause."""
     try:
         return function(*bound.args, **bound.kwargs)
-    except MeshgenError as error:  # errors outside of the trace, such as of `mg.P(3)`, have no line
+    except MeshgenError as error:  # Errors outside of the trace, such as of `mg.P(3)`, have no line.
         line = failing_line(error)
-        located = type(error)(*(replace(each, loc=each.loc or line) for each in error.diagnostics))
+        located = type(error)(*(replace(diagnostic, loc=diagnostic.loc or line) for diagnostic in error.diagnostics))
         raise located.with_traceback(error.__traceback__) from error.__cause__
-    except BaseException as error:  # also one that would end the process
+    except BaseException as error:  # also an exception that would end the process
         if is_interrupt(error):
             raise
         text = f"{type(error).__name__}: {error}".rstrip(": ")
@@ -218,27 +233,30 @@ def _definition(function: Callable[..., Any]) -> Location | None:
 
 
 def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tuple[dict[str, Any], dict[str, Node]]:
-    """Traced tensors in the structures of the arguments, each an input of the graph, and which input each is."""
-    made: dict[str, Any] = {}
+    """Create a graph input for each leaf of the arguments.
+
+    Returns the traced tensors in the structures of the arguments, and the input number of each leaf.
+    """
+    arguments: dict[str, Any] = {}
     nodes: dict[str, Node] = {}
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for parameter, tree in trees.items():
         slots: list[tuple[Path, Slot]] = []
         for path, leaf in flatten(tree, (parameter,)):
-            name = dotted(path) if dotted(path) not in taken else bracketed(path)
-            taken.add(name)
-            words, key = _key(leaf)
+            name = dotted(path) if dotted(path) not in used_names else bracketed(path)
+            used_names.add(name)
+            key_type, key = _key(leaf)
             slots.append((path, Slot(name, len(graph.inputs), key=key)))
-            graph.inputs.append(Value(words or spec(leaf), name, loc=loc))
+            graph.inputs.append(Value(key_type or spec(leaf), name, loc=loc))
         tensors = [Tensor(graph.inputs[slot.number or 0]) for _, slot in slots]
-        made[parameter] = unflatten(tree, iter(tensors))
+        arguments[parameter] = unflatten(tree, iter(tensors))
         by_path = dict(slots)
-        nodes[parameter] = node_of(tree, lambda path, _leaf, held=by_path: held[path], (parameter,))
-    return made, nodes
+        nodes[parameter] = node_of(tree, lambda path, _leaf, slot_by_path=by_path: slot_by_path[path], (parameter,))
+    return arguments, nodes
 
 
 def _key(leaf: Any) -> tuple[TensorType | None, str]:
-    """The type of the words of a typed PRNG key of JAX, and its kind; None and no text for other leaves."""
+    """Return the data type and the kind of a typed PRNG key of JAX, or (None, "") for other leaves."""
     if not is_key(leaf):
         return None, ""
     jax = sys.modules["jax"]

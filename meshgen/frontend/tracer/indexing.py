@@ -1,4 +1,4 @@
-"""Traced reads by index: NumPy's indexing, rows by number, slices whose place is data."""
+"""Traced reads by index: NumPy's indexing, gathers, slices at dynamic offsets"""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from meshgen.ir.graph import TensorType, is_inexact
 
 
 @dataclass(frozen=True)
-class Places:
-    """An index, read: `ranges` of rows per dim of the tensor, then `rows` by number along some of these, then the result's dims.
+class ParsedIndex:
+    """A parsed NumPy index: strided slices, followed by a gather along some dims.
 
-    `basic` is the shape of what the ranges cut out, without dims of int entries, with those of None; `flipped` dims run backwards.
-    `dims` has the tensor's dim of each. `rows` are tensors, per dim of `basic`, whose common dims in the result begin at `first`.
+    Attributes:
+        ranges: the indices that the slice reads along each dim of the tensor.
+        flipped: dims that are reversed after the slice.
+        basic: the shape after slicing, without dims of int entries and with a dim of size 1 for each None.
+        dims: for each dim of `basic` the dim of the tensor, or None.
+        rows: index tensors for the gather, by dim of `basic`.
+        first: the result dim at which the common dims of `rows` start.
     """
 
     ranges: tuple[range, ...]
@@ -33,8 +38,12 @@ class Places:
     first: int
 
 
-def places(x: Tensor, index: Any) -> Places:
-    """What an index means for a tensor. Raises ProgramError for what NumPy refuses, and for flags, whose count is not known."""
+def parse_index(x: Tensor, index: Any) -> ParsedIndex:
+    """Parse an index of a tensor.
+
+    Raises:
+        ProgramError: NumPy rejects the index, or the index is a boolean mask, whose result size depends on data.
+    """
     entries = _entries(x, index)
     has_rows = any(isinstance(entry, Tensor) for entry in entries)
     ranges: list[range] = []
@@ -42,7 +51,7 @@ def places(x: Tensor, index: Any) -> Places:
     dims: list[int | None] = []
     flipped: list[int] = []
     rows: dict[int, Tensor] = {}
-    chosen: list[int] = []  # entries that are numbers of rows; ints are such beside others
+    advanced_entries: list[int] = []  # entries that are index tensors; if there is one, ints count as index tensors too
     for number, entry in enumerate(entries):
         if entry is None:
             basic.append(1)
@@ -51,36 +60,38 @@ def places(x: Tensor, index: Any) -> Places:
         dim, size = len(ranges), x.shape[len(ranges)]
         if isinstance(entry, Tensor):
             rows[len(basic)] = _from_front(entry, size)
-            chosen.append(number)
+            advanced_entries.append(number)
             ranges.append(range(size))
             basic.append(size)
             dims.append(dim)
         elif isinstance(entry, slice):
-            taken = range(*_bounds(entry, size))
-            if taken.step < 0:
+            indices = range(*_bounds(entry, size))
+            if indices.step < 0:
                 flipped.append(dim)
-                taken = taken[::-1]
-            basic.append(len(taken))
+                indices = indices[::-1]
+            basic.append(len(indices))
             dims.append(dim)
-            start = taken.start if taken else 0
-            ranges.append(range(start, max(start, taken[-1] + 1 if taken else 0), taken.step))
+            start = indices.start if indices else 0
+            ranges.append(range(start, max(start, indices[-1] + 1 if indices else 0), indices.step))
         else:
-            at = _index_from_front(entry, size, dim, x)
-            ranges.append(range(at, at + 1))
+            position = _index_from_front(entry, size, dim, x)
+            ranges.append(range(position, position + 1))
             if has_rows:
-                chosen.append(number)
-    apart = bool(chosen) and chosen[-1] - chosen[0] >= len(chosen)
-    return Places(tuple(ranges), tuple(flipped), tuple(basic), tuple(dims), rows, 0 if apart or not rows else min(rows))
+                advanced_entries.append(number)
+    is_separated = bool(advanced_entries) and advanced_entries[-1] - advanced_entries[0] >= len(advanced_entries)
+    return ParsedIndex(
+        tuple(ranges), tuple(flipped), tuple(basic), tuple(dims), rows, 0 if is_separated or not rows else min(rows)
+    )
 
 
 def _entries(x: Tensor, index: Any) -> list[Any]:
-    """The entries of an index, one per dim of the tensor besides None; arrays and lists as tensors."""
-    entries = [_index_entry(each) for each in (index if isinstance(index, tuple) else (index,))]
-    used = sum(e is not None and e is not Ellipsis for e in entries)
-    if used > x.ndim or sum(e is Ellipsis for e in entries) > 1:
+    """Return the entries of an index, one per dim of the tensor besides None, with arrays and lists as tensors."""
+    entries = [_index_entry(entry) for entry in (index if isinstance(index, tuple) else (index,))]
+    used_dims = sum(e is not None and e is not Ellipsis for e in entries)
+    if used_dims > x.ndim or sum(e is Ellipsis for e in entries) > 1:
         refuse(f"{len(entries)} indices are too many for {x.type}")
-    gap = next((i for i, e in enumerate(entries) if e is Ellipsis), len(entries))
-    entries[gap : gap + 1] = [slice(None)] * (x.ndim - used)
+    ellipsis_position = next((i for i, e in enumerate(entries) if e is Ellipsis), len(entries))
+    entries[ellipsis_position : ellipsis_position + 1] = [slice(None)] * (x.ndim - used_dims)
     return entries
 
 
@@ -100,12 +111,12 @@ def _index_entry(entry: Any) -> Any:
 
 
 def _from_front(rows: Tensor, size: int) -> Tensor:
-    """Row numbers counted from the front."""
+    """Replace negative indices, which count from the end, by non-negative ones."""
     return rows if rows.type.dtype[0] == "u" else where(rows < 0, rows + size, rows)
 
 
 def _bounds(entry: slice, size: int) -> tuple[int, int, int]:
-    """Start, stop and step. Raises ProgramError for bounds that are not integers."""
+    """Return start, stop and step of a slice. Raises ProgramError if a bound is not an integer."""
     try:
         return entry.indices(size)
     except (TypeError, ValueError) as error:
@@ -116,47 +127,50 @@ def _bounds(entry: slice, size: int) -> tuple[int, int, int]:
 
 
 def _index_from_front(entry: Any, size: int, dim: int, x: Tensor) -> int:
-    """An index counted from the front. Raises ProgramError if it is out of range."""
+    """Return a non-negative index. Raises ProgramError if `entry` is out of range or not an integer."""
     try:
-        at = None if isinstance(entry, bool) else entry.__index__()
+        position = None if isinstance(entry, bool) else entry.__index__()
     except (AttributeError, TypeError):
         refuse(
             f"an index of type {type(entry).__name__} is not supported",
             "index with ints, slices, None, ..., and integer tensors or lists",
         )
-    if at is None:
+    if position is None:
         refuse("an index of type bool is not supported", "choose elements with where")
-    if not -size <= at < size:
-        refuse(f"index {at} is outside dim {dim} of {x.type}, which has size {size}")
-    return at % size
+    if not -size <= position < size:
+        refuse(f"index {position} is outside dim {dim} of {x.type}, which has size {size}")
+    return position % size
 
 
 @traced
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """NumPy's indexing with ints, slices, None, ..., and integer tensors; a row outside the tensor is the nearest one."""
-    found = places(x, index)
-    if any(r != range(s) for r, s in zip(found.ranges, x.shape, strict=True)):
+    """Index `x` as NumPy does, with ints, slices, None, ..., and integer tensors, which are clamped to the bounds."""
+    parsed = parse_index(x, index)
+    if any(r != range(s) for r, s in zip(parsed.ranges, x.shape, strict=True)):
         bounds = {
-            "start": tuple(r.start for r in found.ranges),
-            "limit": tuple(r.stop for r in found.ranges),
-            "stride": tuple(r.step for r in found.ranges),
+            "start": tuple(r.start for r in parsed.ranges),
+            "limit": tuple(r.stop for r in parsed.ranges),
+            "stride": tuple(r.step for r in parsed.ranges),
         }
-        x = emit("slice", [x], TensorType(tuple(map(len, found.ranges)), x.type.dtype), bounds)
-    if found.flipped:
-        x = emit("reverse", [x], x.type, {"dims": found.flipped})
-    x = reshape(x, found.basic)
-    return gathered(x, found.rows, found.first) if found.rows else x
+        x = emit("slice", [x], TensorType(tuple(map(len, parsed.ranges)), x.type.dtype), bounds)
+    if parsed.flipped:
+        x = emit("reverse", [x], x.type, {"dims": parsed.flipped})
+    x = reshape(x, parsed.basic)
+    return gathered(x, parsed.rows, parsed.first) if parsed.rows else x
 
 
 def gathered(x: Tensor, rows: dict[int, Tensor], first: int) -> Tensor:
-    """Elements whose places along some dims are data: the dims of the row numbers begin at `first` in the result."""
-    if all(not each.ndim for each in rows.values()):
+    """Gather elements with index tensors along some dims.
+
+    The common dims of the index tensors start at `first` in the result.
+    """
+    if all(not indices.ndim for indices in rows.values()):
         starts = [rows.get(dim, 0) for dim in range(x.ndim)]
-        taken = dynamic_slice(x, starts, [1 if dim in rows else size for dim, size in enumerate(x.shape)])
-        return reshape(taken, [size for dim, size in enumerate(x.shape) if dim not in rows])
+        sliced = dynamic_slice(x, starts, [1 if dim in rows else size for dim, size in enumerate(x.shape)])
+        return reshape(sliced, [size for dim, size in enumerate(x.shape) if dim not in rows])
     shape, vectors = index_vectors(rows)
-    stays = [size for dim, size in enumerate(x.shape) if dim not in rows]
-    sizes = (*stays[:first], *shape, *stays[first:])
+    kept_sizes = [size for dim, size in enumerate(x.shape) if dim not in rows]
+    sizes = (*kept_sizes[:first], *shape, *kept_sizes[first:])
     attrs = {
         "offset_dims": tuple(d for d in range(len(sizes)) if not first <= d < first + len(shape)),
         "collapsed_slice_dims": tuple(rows),
@@ -171,19 +185,21 @@ def gathered(x: Tensor, rows: dict[int, Tensor], first: int) -> Tensor:
 
 
 def index_vectors(rows: dict[int, Tensor]) -> tuple[tuple[int, ...], Tensor]:
-    """The common shape of row numbers, and the numbers of each place beside each other in a last dim."""
+    """Return the common shape of the index tensors, and a tensor with the index vectors in a new last dim."""
     shape = common_shape(*rows.values())
-    dtype = next(iter(rows.values())).type.dtype if len({each.type.dtype for each in rows.values()}) == 1 else "i32"
-    columns = [expand_dims(broadcast(convert(each, dtype), shape), len(shape)) for each in rows.values()]
+    dtype = (
+        next(iter(rows.values())).type.dtype if len({indices.type.dtype for indices in rows.values()}) == 1 else "i32"
+    )
+    columns = [expand_dims(broadcast(convert(indices, dtype), shape), len(shape)) for indices in rows.values()]
     kind = TensorType((*shape, len(columns)), dtype)
     return shape, columns[0] if len(columns) == 1 else emit("concatenate", columns, kind, {"dim": len(shape)})
 
 
 @traced
 def take(table: Operand, indices: Operand, axis: int | None = None) -> Tensor:
-    """Rows of `table` along `axis` (None: of all its elements) by number; a negative number counts from the end.
+    """Gather slices of `table` along `axis` (None: of the flattened table). Negative indices count from the end.
 
-    A number outside the table takes the nearest row (StableHLO's gather clamps).
+    Indices out of bounds are clamped, as StableHLO's gather does.
     """
     table = reshape(table, -1) if axis is None else tensor(table)
     dim = axis_of(0 if axis is None else axis, table.ndim)
@@ -192,21 +208,24 @@ def take(table: Operand, indices: Operand, axis: int | None = None) -> Tensor:
 
 @traced
 def take_along_axis(x: Operand, indices: Operand, axis: int | None = -1) -> Tensor:
-    """Elements of each row along a dim by number, as argsort gives them; the other dims broadcast."""
+    """Gather elements along a dim by index, where `indices` is shaped like the result of argsort; other dims broadcast."""
     if axis is None:
         x, axis = reshape(x, -1), 0
     x, indices = tensor(x), tensor(indices)
     dim = axis_of(axis, x.ndim)
     if indices.ndim != x.ndim or is_inexact(indices.type.dtype):
         refuse(f"take_along_axis needs integers of rank {x.ndim}, not {indices.type}")
-    lead = np.broadcast_shapes(*(tuple(np.delete(each.shape, dim)) for each in (x, indices)))
-    x, indices = (broadcast(each, [*lead[:dim], each.shape[dim], *lead[dim:]]) for each in (x, indices))
-    others = tuple(d for d in range(x.ndim) if d != dim)
+    broadcast_sizes = np.broadcast_shapes(*(tuple(np.delete(operand.shape, dim)) for operand in (x, indices)))
+    x, indices = (
+        broadcast(operand, [*broadcast_sizes[:dim], operand.shape[dim], *broadcast_sizes[dim:]])
+        for operand in (x, indices)
+    )
+    other_dims = tuple(d for d in range(x.ndim) if d != dim)
     attrs = {
         "offset_dims": (),
         "collapsed_slice_dims": (dim,),
-        "operand_batching_dims": others,
-        "start_indices_batching_dims": others,
+        "operand_batching_dims": other_dims,
+        "start_indices_batching_dims": other_dims,
         "start_index_map": (dim,),
         "index_vector_dim": x.ndim,
         "slice_sizes": (1,) * x.ndim,
@@ -217,31 +236,31 @@ def take_along_axis(x: Operand, indices: Operand, axis: int | None = -1) -> Tens
 
 
 def _starts(x: Tensor, starts: Any) -> list[Tensor]:
-    """Where a slice begins, per dim, a 0-d integer each."""
-    given = [starts[i] for i in range(len(starts))] if isinstance(starts, Tensor) else list(starts)
-    if len(given) != x.ndim or any(isinstance(each, Tensor) and (each.ndim or is_inexact(each.type.dtype)) for each in given):  # fmt: skip
+    """Return the start of a slice along each dim as a 0-d integer tensor."""
+    start_list = [starts[i] for i in range(len(starts))] if isinstance(starts, Tensor) else list(starts)
+    if len(start_list) != x.ndim or any(isinstance(start, Tensor) and (start.ndim or is_inexact(start.type.dtype)) for start in start_list):  # fmt: skip
         refuse(f"a slice of {x.type} needs {x.ndim} starts, integers or 0-d integer tensors")
-    numbers = [
-        each % size if isinstance(each, Integral) and each < 0 else each
-        for each, size in zip(given, x.shape, strict=True)
+    from_front = [
+        start % size if isinstance(start, Integral) and start < 0 else start
+        for start, size in zip(start_list, x.shape, strict=True)
     ]
-    dtype = next((each.type.dtype for each in numbers if isinstance(each, Tensor)), "i32")
-    pairs = zip(numbers, x.shape, strict=True)
+    dtype = next((start.type.dtype for start in from_front if isinstance(start, Tensor)), "i32")
+    pairs = zip(from_front, x.shape, strict=True)
     return [tensor(n if isinstance(n, Integral) else _from_front(tensor(n), size), dtype) for n, size in pairs]
 
 
 @traced
 def dynamic_slice(x: Operand, starts: Any, sizes: Sequence[int]) -> Tensor:
-    """A slice of fixed size whose start is data, moved to lie inside the tensor; negative starts count from the end."""
+    """Slice `x` at a dynamic offset, which is clamped so that the slice fits; negative starts count from the end."""
     x, shape = tensor(x), sizes_of(sizes)
-    if len(shape) != x.ndim or any(part > whole for part, whole in zip(shape, x.shape, strict=False)):
+    if len(shape) != x.ndim or any(size > limit for size, limit in zip(shape, x.shape, strict=False)):
         refuse(f"a slice of sizes {list(shape)} does not fit into {x.type}")
     return emit("dynamic_slice", [x, *_starts(x, starts)], x.type.with_shape(shape), {"slice_sizes": shape})
 
 
 @traced
 def dynamic_slice_in_dim(x: Operand, start: Operand, size: int, axis: int = 0) -> Tensor:
-    """`size` rows along a dim, from a row that is data."""
+    """Slice `size` elements along a dim at a dynamic offset."""
     x = tensor(x)
     dim = axis_of(axis, x.ndim)
     return dynamic_slice(x, [start if d == dim else 0 for d in range(x.ndim)], [size if d == dim else s for d, s in enumerate(x.shape)])  # fmt: skip
@@ -249,24 +268,24 @@ def dynamic_slice_in_dim(x: Operand, start: Operand, size: int, axis: int = 0) -
 
 @traced
 def dynamic_index_in_dim(x: Operand, index: Operand, axis: int = 0, keepdims: bool = True) -> Tensor:
-    """One row along a dim, by a number that is data."""
+    """Slice one element along a dim at a dynamic index."""
     row = dynamic_slice_in_dim(x, index, 1, axis)
     return row if keepdims else reshape(row, tuple(np.delete(row.shape, axis)))
 
 
 @traced
 def dynamic_update_slice(x: Operand, update: Operand, starts: Any) -> Tensor:
-    """The tensor with a part of it replaced, whose place is data, moved to lie inside the tensor."""
+    """Return `x` with `update` written at a dynamic offset, which is clamped so that `update` fits."""
     x = tensor(x)
     update = tensor(update, x.type.dtype)
-    if update.ndim != x.ndim or any(part > whole for part, whole in zip(update.shape, x.shape, strict=False)):
+    if update.ndim != x.ndim or any(size > limit for size, limit in zip(update.shape, x.shape, strict=False)):
         refuse(f"an update {update.type} does not fit into {x.type}")
     return emit("dynamic_update_slice", [x, update, *_starts(x, starts)], x.type)
 
 
 @traced
 def dynamic_update_slice_in_dim(x: Operand, update: Operand, start: Operand, axis: int) -> Tensor:
-    """The tensor with rows along a dim replaced, from a row that is data."""
+    """Return `x` with `update` written at a dynamic offset along one dim."""
     x, update = tensor(x), tensor(update)
     dim = axis_of(axis, x.ndim)
     update = update if update.ndim == x.ndim else expand_dims(update, dim)
@@ -275,7 +294,7 @@ def dynamic_update_slice_in_dim(x: Operand, update: Operand, start: Operand, axi
 
 @traced
 def diagonal(x: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The elements x[i, i + offset] of two dims, in a last one."""
+    """Return the elements x[i, i + offset] of two dims, as a new last dim."""
     x = moveaxis(x, (axis1, axis2), (-2, -1))
     rows, columns = x.shape[-2:]
     first = max(0, -offset)

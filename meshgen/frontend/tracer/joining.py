@@ -1,4 +1,4 @@
-"""Traced operations that put tensors together, cut them, and repeat or move their rows."""
+"""Traced operations that join, split, pad, repeat and reorder tensors"""
 
 from __future__ import annotations
 
@@ -19,55 +19,57 @@ from meshgen.ir.graph import TensorType
 
 @named("concatenate", "concat")
 def concatenate(tensors: Sequence[Operand], axis: int | None = 0) -> Tensor:
-    """The tensors one after the other along an existing dim; None: the elements of all."""
+    """Concatenate the tensors along an existing dim, or flattened if `axis` is None."""
     if not len(tensors):
         refuse("concatenate needs at least one tensor")
     if axis is None:
         tensors, axis = [ravel(t) for t in tensors], 0
     dtype = promote(*tensors)
-    parts = [tensor(t, dtype) for t in tensors]
-    dim = axis_of(axis, parts[0].ndim)
-    rests = [(*p.shape[:dim], *p.shape[dim + 1 :]) for p in parts]
-    if any(rest != rests[0] for rest in rests) or any(p.ndim != parts[0].ndim for p in parts):
+    operands = [tensor(t, dtype) for t in tensors]
+    dim = axis_of(axis, operands[0].ndim)
+    other_sizes = [(*operand.shape[:dim], *operand.shape[dim + 1 :]) for operand in operands]
+    if any(sizes != other_sizes[0] for sizes in other_sizes) or any(
+        operand.ndim != operands[0].ndim for operand in operands
+    ):
         refuse(
-            f"the shapes {' and '.join(str(list(p.shape)) for p in parts)} cannot be concatenated along axis {dim}",
+            f"the shapes {' and '.join(str(list(operand.shape)) for operand in operands)} cannot be concatenated along axis {dim}",
             "all other dims must be equal",
         )
-    shape = list(parts[0].shape)
-    shape[dim] = sum(p.shape[dim] for p in parts)
-    return emit("concatenate", parts, TensorType(tuple(shape), dtype), {"dim": dim})
+    shape = list(operands[0].shape)
+    shape[dim] = sum(operand.shape[dim] for operand in operands)
+    return emit("concatenate", operands, TensorType(tuple(shape), dtype), {"dim": dim})
 
 
 @traced
 def stack(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
-    """The tensors one after the other along a new dim."""
+    """Concatenate the tensors along a new dim."""
     return concatenate([expand_dims(t, axis) for t in aligned(*tensors)], axis)
 
 
 @traced
 def hstack(tensors: Sequence[Operand]) -> Tensor:
-    """The tensors one after the other along the second dim; 1-d ones along the first."""
-    parts = [tensor(t) for t in tensors]
-    return concatenate(parts, int(parts[0].ndim > 1))
+    """Concatenate the tensors along the second dim, 1-d tensors along the first."""
+    operands = [tensor(t) for t in tensors]
+    return concatenate(operands, int(operands[0].ndim > 1))
 
 
 @traced
 def vstack(tensors: Sequence[Operand]) -> Tensor:
-    """The tensors, 1-d ones as rows, one below the other."""
+    """Concatenate the tensors along the first dim; 1-d tensors count as rows."""
     return concatenate([expand_dims(t, 0) if t.ndim == 1 else t for t in map(tensor, tensors)])
 
 
 @traced
 def unstack(x: Operand, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The parts of size 1 along a dim, without the dim."""
+    """Return the slices of size 1 along a dim, without that dim."""
     x = tensor(x)
-    at = (slice(None),) * axis_of(axis, x.ndim)
-    return tuple(getitem(x, (*at, i)) for i in range(x.shape[len(at)]))
+    leading = (slice(None),) * axis_of(axis, x.ndim)
+    return tuple(getitem(x, (*leading, i)) for i in range(x.shape[len(leading)]))
 
 
 @traced
 def split(x: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """Equal parts along a dim, or parts between the given row numbers."""
+    """Split a dim into equal parts, or at the given indices."""
     x, parts = tensor(x), indices_or_sections
     dim = axis_of(axis, x.ndim)
     size = x.shape[dim]
@@ -75,18 +77,18 @@ def split(x: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -
         if parts < 1 or size % parts:
             refuse(f"dim {dim} of {x.type} cannot be split into {parts} equal parts", "give the indices to split at")
         parts = list(accumulate([size // parts] * (parts - 1)))
-    cuts = [0, *parts, size]
-    return [getitem(x, (*[slice(None)] * dim, slice(a, b))) for a, b in pairwise(cuts)]
+    boundaries = [0, *parts, size]
+    return [getitem(x, (*[slice(None)] * dim, slice(a, b))) for a, b in pairwise(boundaries)]
 
 
-_MODES = ("edge", "reflect", "symmetric", "wrap")  # of pad: rows of the tensor itself
+_MODES = ("edge", "reflect", "symmetric", "wrap")  # modes of `pad` that copy slices of the tensor
 
 
 @traced
 def pad(x: Operand, pad_width: Any, mode: str = "constant", *, constant_values: float = 0) -> Tensor:
-    """Rows before and after those of each dim: constants, or with mode edge, reflect, symmetric or wrap rows of the tensor.
+    """Pad each dim with a constant, or with slices of the tensor for mode edge, reflect, symmetric or wrap.
 
-    `pad_width` is a pair per dim, or a number or pair for all dims.
+    `pad_width` is a (before, after) pair per dim, or a number or pair for all dims.
     """
     x = tensor(x)
     try:
@@ -116,7 +118,7 @@ def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], value: Operand) -> Tens
 
 @traced
 def repeat(x: Operand, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-    """Each row several times: all as often, or each as a list of numbers says."""
+    """Repeat each slice along a dim: all the same number of times, or by a list of counts."""
     x = ravel(x) if axis is None else tensor(x)
     dim = axis_of(0 if axis is None else axis, x.ndim)
     if isinstance(repeats, Tensor):
@@ -124,40 +126,40 @@ def repeat(x: Operand, repeats: int | Sequence[int], axis: int | None = None) ->
     if not isinstance(repeats, Integral):
         counts = np.broadcast_to(np.asarray(repeats), (x.shape[dim],))
         return take(x, np.repeat(np.arange(x.shape[dim], dtype=np.int32), counts), dim)
-    lead, (size, *rest) = x.shape[:dim], x.shape[dim:]
-    spread = broadcast(expand_dims(x, dim + 1), [*lead, size, int(repeats), *rest])
-    return reshape(spread, [*lead, size * int(repeats), *rest])
+    leading, (size, *rest) = x.shape[:dim], x.shape[dim:]
+    repeated = broadcast(expand_dims(x, dim + 1), [*leading, size, int(repeats), *rest])
+    return reshape(repeated, [*leading, size * int(repeats), *rest])
 
 
 @traced
 def tile(x: Operand, repetitions: int | Sequence[int]) -> Tensor:
-    """The whole tensor several times along each dim."""
+    """Repeat the entire tensor along each dim."""
     x = tensor(x)
-    counts = [int(each) for each in np.atleast_1d(np.asarray(repetitions))]
+    counts = [int(repetition) for repetition in np.atleast_1d(np.asarray(repetitions))]
     counts = [1] * (x.ndim - len(counts)) + counts
     x = reshape(x, (1,) * (len(counts) - x.ndim) + x.shape)
     pairs = [(count, size) for count, size in zip(counts, x.shape, strict=True)]
-    apart = reshape(x, [n for _, size in pairs for n in (1, size)])
-    return reshape(broadcast(apart, [n for pair in pairs for n in pair]), [count * size for count, size in pairs])
+    interleaved = reshape(x, [n for _, size in pairs for n in (1, size)])
+    return reshape(broadcast(interleaved, [n for pair in pairs for n in pair]), [count * size for count, size in pairs])
 
 
 @traced
 def roll(x: Operand, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
-    """Rows moved on along dims; those that leave at one end enter at the other. None: over all elements in row-major order."""
+    """Shift elements along dims cyclically; with axis None, over all elements in row-major order."""
     x = tensor(x)
     if axis is None:
         return reshape(roll(ravel(x), int(np.sum(np.asarray(shift))), 0), x.shape)
-    axes = [axis_of(int(each), x.ndim) for each in np.atleast_1d(np.asarray(axis))]
-    for each, dim in zip(np.broadcast_to(np.asarray(shift), len(axes)), axes, strict=True):
-        if by := int(each) % max(x.shape[dim], 1):
-            first, second = split(x, [x.shape[dim] - by], dim)
+    axes = [axis_of(int(amount), x.ndim) for amount in np.atleast_1d(np.asarray(axis))]
+    for amount, dim in zip(np.broadcast_to(np.asarray(shift), len(axes)), axes, strict=True):
+        if distance := int(amount) % max(x.shape[dim], 1):
+            first, second = split(x, [x.shape[dim] - distance], dim)
             x = concatenate([second, first], dim)
     return x
 
 
 @traced
 def flip(x: Operand, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Rows in reverse order along dims; None: along all."""
+    """Reverse the order of elements along dims (None: all)."""
     x = tensor(x)
     dims = axes_of(axis, x.ndim)
     return emit("reverse", [x], x.type, {"dims": dims}) if dims else x
@@ -165,19 +167,19 @@ def flip(x: Operand, axis: int | Sequence[int] | None = None) -> Tensor:
 
 @traced
 def flipud(x: Operand) -> Tensor:
-    """Rows along the first dim in reverse order."""
+    """Reverse the first dim."""
     return flip(x, 0)
 
 
 @traced
 def fliplr(x: Operand) -> Tensor:
-    """Rows along the second dim in reverse order."""
+    """Reverse the second dim."""
     return flip(x, 1)
 
 
 @traced
 def rot90(x: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
-    """Matrices in two dims turned by k quarters, from the first dim to the second."""
+    """Rotate the plane of two dims by k * 90 degrees, from the first dim towards the second."""
     first, second = axes
     if k % 4 == 0:
         return tensor(x)
@@ -188,21 +190,21 @@ def rot90(x: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
 @traced
 def array_split(x: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """Parts along a dim as equal as can be, the first ones larger, or parts between the given row numbers."""
+    """Split a dim into parts of nearly equal size, the larger ones first, or at the given indices."""
     x = tensor(x)
-    cuts: Any = indices_or_sections
-    if isinstance(cuts, int):
-        cuts = [int(part[0]) for part in np.array_split(np.arange(x.shape[axis]), cuts)[1:] if part.size]
-    return split(x, cuts, axis)
+    boundaries: Any = indices_or_sections
+    if isinstance(boundaries, int):
+        boundaries = [int(part[0]) for part in np.array_split(np.arange(x.shape[axis]), boundaries)[1:] if part.size]
+    return split(x, boundaries, axis)
 
 
 @traced
 def column_stack(tensors: Sequence[Operand]) -> Tensor:
-    """1-d tensors as columns, and matrices, beside each other."""
+    """Concatenate the tensors along the second dim; 1-d tensors count as columns."""
     return concatenate([expand_dims(t, 1) if t.ndim == 1 else t for t in map(tensor, tensors)], 1)
 
 
 @traced
 def append(x: Operand, values: Operand, axis: int | None = None) -> Tensor:
-    """The values behind the rows of a dim; None: behind all elements."""
+    """Concatenate `values` to `x` along a dim, or both flattened if `axis` is None."""
     return concatenate([x, values], axis)

@@ -1,6 +1,6 @@
-"""Traced linear algebra, `mg.linalg`: the array-API standard's functions on stacks of matrices, by LAPACK's routines.
+"""Traced linear algebra, `mg.linalg`: the array-API standard's functions on stacks of matrices, by LAPACK's routines
 
-Linear systems are solved by QR rather than LU: it needs no pivots, which are data, and loses fewer digits.
+`solve` uses QR rather than LU, because QR needs no data-dependent pivoting and loses fewer digits.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from meshgen.ops.lapack import ROUTINES
 
 
 class QRResult(NamedTuple):
-    """An orthonormal and an upper triangular factor."""
+    """An orthonormal factor Q and an upper triangular factor R."""
 
     Q: Tensor
     R: Tensor
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues in rising order, and eigenvectors as columns."""
+    """Eigenvalues in ascending order, and eigenvectors as columns."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class SVDResult(NamedTuple):
-    """Left singular vectors, singular values in falling order, right ones as rows."""
+    """Left singular vectors as columns, singular values in descending order, right singular vectors as rows."""
 
     U: Tensor
     S: Tensor
@@ -56,19 +56,19 @@ class SlogdetResult(NamedTuple):
 
 
 def _matrices(x: Operand, square: bool = False) -> Tensor:
-    """The operand as matrices of f32, f64 or complex numbers. Raises ProgramError for another shape."""
+    """Convert an operand to matrices of f32, f64 or a complex dtype. Raises ProgramError for another shape."""
     x = as_float(x)
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         refuse(f"{x.type} is not a {'square ' if square else ''}matrix, or a stack of these")
     return convert(x, "f32") if x.type.dtype in ("bf16", "f16") else x
 
 
-def _factorised(routine: str, operands: Sequence[Tensor], **options: str) -> list[Tensor]:
-    words = " ".join(f"{name}={value}" for name, value in options.items())
-    types = ROUTINES[routine].result_types([each.type for each in operands], options)
+def _lapack(routine: str, operands: Sequence[Tensor], **options: str) -> list[Tensor]:
+    options_text = " ".join(f"{name}={value}" for name, value in options.items())
+    types = ROUTINES[routine].result_types([operand.type for operand in operands], options)
     assert types is not None, routine
-    attrs = {"routine": routine, "options": words}
-    node = current().graph.add("lapack", [each.value for each in operands], types, attrs, loc=user_location())
+    attrs = {"routine": routine, "options": options_text}
+    node = current().graph.add("lapack", [operand.value for operand in operands], types, attrs, loc=user_location())
     return [Tensor(value) for value in node.results]
 
 
@@ -78,7 +78,7 @@ def _adjoint(x: Tensor) -> Tensor:
 
 @named("linalg.cholesky")
 def cholesky(x: Operand, *, upper: bool = False) -> Tensor:
-    """The triangular factor of positive definite matrices: x = L @ L^H, or with `upper` U^H @ U."""
+    """Return the triangular factor of positive definite matrices: L of x = L @ L^H, or with `upper` U of x = U^H @ U."""
     x = _matrices(x, square=True)
     factor = tril(emit("cholesky", [x], x.type, {"lower": True}))
     return _adjoint(factor) if upper else factor
@@ -86,13 +86,13 @@ def cholesky(x: Operand, *, upper: bool = False) -> Tensor:
 
 @named("linalg.qr")
 def qr(x: Operand, *, mode: str = "reduced") -> QRResult:
-    """x = Q @ R; with mode `complete` Q is square."""
+    """Factor x = Q @ R; with mode `complete`, Q is square."""
     x = _matrices(x)
     *_, rows, columns = x.shape
     if mode not in ("reduced", "complete"):
         refuse(f"'{mode}' is not a mode of qr", "the modes are reduced and complete")
     width = rows if mode == "complete" else min(rows, columns)
-    packed, scales = _factorised("geqrf", [x])
+    packed, scales = _lapack("geqrf", [x])
     if width > columns:
         reflectors = pad(packed, [(0, 0)] * (x.ndim - 1) + [(0, width - columns)])
     else:
@@ -101,112 +101,115 @@ def qr(x: Operand, *, mode: str = "reduced") -> QRResult:
 
 
 def qr_factor(x: Operand) -> tuple[Tensor, Tensor]:
-    """Return R with the elementary reflectors below its diagonal, and their scales."""
-    packed, scales = _factorised("geqrf", [_matrices(x)])
+    """Return R with the elementary reflectors below its diagonal, and the scales of the reflectors."""
+    packed, scales = _lapack("geqrf", [_matrices(x)])
     return packed, scales
 
 
 def householder_product(reflectors: Tensor, scales: Tensor) -> Tensor:
-    """The orthonormal columns of elementary reflectors below the diagonal, as LAPACK's geqrf leaves them."""
-    return _factorised("orgqr", [reflectors, scales])[0]
+    """Return the orthonormal columns of Q from its elementary reflectors below the diagonal.
+
+    LAPACK's geqrf stores the reflectors in this form.
+    """
+    return _lapack("orgqr", [reflectors, scales])[0]
 
 
 def householder_multiply(reflectors: Tensor, scales: Tensor, x: Tensor, *, left: bool, transposed: bool) -> Tensor:
-    """Q @ x, or x @ Q, for the square Q of elementary reflectors; `transposed` (and conjugated) Q."""
+    """Return Q @ x, or x @ Q unless `left`, for the square Q of elementary reflectors; `transposed` uses Q^H."""
     reflectors, options = reflectors[..., : scales.shape[-1]], {"side": "RL"[left], "trans": "NT"[transposed]}
-    return _factorised("ormqr", [reflectors, scales, x], **options)[0]
+    return _lapack("ormqr", [reflectors, scales, x], **options)[0]
 
 
 def solve_triangular(a: Tensor, b: Tensor, lower: bool = False) -> Tensor:
-    """The solution of a @ x = b for a triangular matrix."""
+    """Solve a @ x = b for a triangular matrix `a`."""
     attrs = {"left_side": True, "lower": lower, "unit_diagonal": False, "transpose_a": "NO_TRANSPOSE"}
     return emit("triangular_solve", [a, b], b.type, attrs)
 
 
 @named("linalg.solve")
 def solve(a: Operand, b: Operand) -> Tensor:
-    """x with a @ x = b; a 1-d b is one vector. Stacks broadcast."""
+    """Solve a @ x = b; a 1-d b is a single vector. Leading dims broadcast."""
     dtype = promote(a, b)
-    matrix, right = _matrices(tensor(a, dtype), square=True), as_float(tensor(b, dtype))
-    right = convert(right, matrix.type.dtype)
-    is_vector = right.ndim == 1
-    right = expand_dims(right, 1) if is_vector else right
-    lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
-    q, r = qr(broadcast(matrix, (*lead, *matrix.shape[-2:])))
-    found = solve_triangular(r, matmul(_adjoint(q), broadcast(right, (*lead, *right.shape[-2:]))))
-    return squeeze(found, -1) if is_vector else found
+    matrix, rhs = _matrices(tensor(a, dtype), square=True), as_float(tensor(b, dtype))
+    rhs = convert(rhs, matrix.type.dtype)
+    is_vector = rhs.ndim == 1
+    rhs = expand_dims(rhs, 1) if is_vector else rhs
+    batch_dims = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+    q, r = qr(broadcast(matrix, (*batch_dims, *matrix.shape[-2:])))
+    solution = solve_triangular(r, matmul(_adjoint(q), broadcast(rhs, (*batch_dims, *rhs.shape[-2:]))))
+    return squeeze(solution, -1) if is_vector else solution
 
 
 @named("linalg.inv")
 def inv(x: Operand) -> Tensor:
-    """The inverse of square matrices."""
+    """Return the inverse of square matrices."""
     x = _matrices(x, square=True)
     return solve(x, broadcast(eye(x.shape[-1], dtype=x.type.dtype), x.shape))
 
 
 @named("linalg.slogdet")
 def slogdet(x: Operand) -> SlogdetResult:
-    """The sign of determinants, and the logarithms of their absolute values."""
-    parts, swaps = _triangle(x)
-    sizes = abs_(parts)
-    flips = where(remainder(swaps, 2) == 1, -1.0, 1.0)
-    signs = prod(parts / convert(where(sizes == 0, 1, sizes), parts.type.dtype), -1) * flips
-    return SlogdetResult(signs, sum_(log(sizes), -1))
+    """Return the signs of determinants, and the logarithms of their absolute values."""
+    pivots, swaps = _triangle(x)
+    magnitudes = abs_(pivots)
+    swap_signs = where(remainder(swaps, 2) == 1, -1.0, 1.0)
+    signs = prod(pivots / convert(where(magnitudes == 0, 1, magnitudes), pivots.type.dtype), -1) * swap_signs
+    return SlogdetResult(signs, sum_(log(magnitudes), -1))
 
 
 @named("linalg.det")
 def det(x: Operand) -> Tensor:
-    """The determinants of square matrices."""
-    parts, swaps = _triangle(x)
-    return prod(parts, -1) * where(remainder(swaps, 2) == 1, -1.0, 1.0)
+    """Return the determinants of square matrices."""
+    pivots, swaps = _triangle(x)
+    return prod(pivots, -1) * where(remainder(swaps, 2) == 1, -1.0, 1.0)
 
 
 def lu_factor(x: Operand) -> tuple[Tensor, Tensor]:
-    """Both triangular factors in one matrix, and the row, from 1, that each row was exchanged with."""
-    factors, pivots, _ = _factorised("getrf", [_matrices(x)])
+    """Return both LU factors in one matrix, and for each row the 1-based row with which it was exchanged."""
+    factors, pivots, _ = _lapack("getrf", [_matrices(x)])
     return factors, pivots
 
 
 def _triangle(x: Operand) -> tuple[Tensor, Tensor]:
-    """The diagonal of the upper factor of LU, and how many rows were exchanged."""
+    """Return the diagonal of the upper LU factor, and the number of row exchanges."""
     factors, pivots = lu_factor(_matrices(x, square=True))
-    moved = pivots != iota(pivots.shape, pivots.ndim - 1) + 1
-    return diagonal_of(factors, 0, -2, -1), sum_(moved, -1, dtype="i32")
+    is_exchanged = pivots != iota(pivots.shape, pivots.ndim - 1) + 1
+    return diagonal_of(factors, 0, -2, -1), sum_(is_exchanged, -1, dtype="i32")
 
 
 @named("linalg.eigh")
 def eigh(x: Operand) -> EighResult:
-    """Eigenvalues and eigenvectors of Hermitian matrices, of which the lower triangle is read."""
-    vectors, values, _ = _factorised("syevd", [_matrices(x, square=True)], uplo="L")
+    """Return eigenvalues and eigenvectors of Hermitian matrices, reading only their lower triangles."""
+    vectors, values, _ = _lapack("syevd", [_matrices(x, square=True)], uplo="L")
     return EighResult(values, vectors)
 
 
 @named("linalg.eigvalsh")
 def eigvalsh(x: Operand) -> Tensor:
-    """The eigenvalues of Hermitian matrices, in rising order."""
+    """Return the eigenvalues of Hermitian matrices, in ascending order."""
     return eigh(x).eigenvalues
 
 
 @named("linalg.svd")
 def svd(x: Operand, full_matrices: bool = True) -> SVDResult:
-    """x = U * S @ Vh; without `full_matrices` as many vectors as singular values."""
-    _, values, left, right, _ = _factorised("gesdd", [_matrices(x)], mode="A" if full_matrices else "S")
+    """Factor x = U * S @ Vh; without `full_matrices` there are only as many vectors as singular values."""
+    _, values, left, right, _ = _lapack("gesdd", [_matrices(x)], mode="A" if full_matrices else "S")
     return SVDResult(left, values, right)
 
 
 @named("linalg.svdvals")
 def svdvals(x: Operand) -> Tensor:
-    """The singular values, in falling order."""
-    return _factorised("gesdd", [_matrices(x)], mode="N")[1]
+    """Return the singular values, in descending order."""
+    return _lapack("gesdd", [_matrices(x)], mode="N")[1]
 
 
 @named("linalg.pinv")
 def pinv(x: Operand, *, rtol: Operand | None = None) -> Tensor:
-    """The Moore-Penrose inverse; singular values below `rtol` times the largest count as 0."""
+    """Return the Moore-Penrose inverse, treating singular values below `rtol` times the largest as 0."""
     x = _matrices(x)
     u, s, vh = svd(x, full_matrices=False)
-    kept = s > _cutoff(x, s, rtol)
-    inverse = where(kept, 1 / where(kept, s, 1), 0)
+    is_nonzero = s > _cutoff(x, s, rtol)
+    inverse = where(is_nonzero, 1 / where(is_nonzero, s, 1), 0)
     return matmul(_adjoint(vh) * convert(expand_dims(inverse, -2), x.type.dtype), _adjoint(u))
 
 
@@ -217,7 +220,7 @@ def _cutoff(x: Tensor, values: Tensor, rtol: Operand | None) -> Tensor:
 
 @named("linalg.matrix_rank")
 def matrix_rank(x: Operand, *, rtol: Operand | None = None) -> Tensor:
-    """How many singular values are above `rtol` times the largest."""
+    """Count the singular values above `rtol` times the largest."""
     x = _matrices(x)
     values = svdvals(x)
     return sum_(values > _cutoff(x, values, rtol), -1, dtype="i32")
@@ -225,44 +228,50 @@ def matrix_rank(x: Operand, *, rtol: Operand | None = None) -> Tensor:
 
 @named("linalg.matrix_power")
 def matrix_power(x: Operand, n: int) -> Tensor:
-    """The product of n times the matrix; of its inverse for a negative n."""
+    """Multiply n copies of the matrix, or of its inverse for a negative n."""
     x = _matrices(x, square=True)
     if n < 0:
         x, n = inv(x), -n
-    found = broadcast(eye(x.shape[-1], dtype=x.type.dtype), x.shape) if not n else None
+    result = broadcast(eye(x.shape[-1], dtype=x.type.dtype), x.shape) if not n else None
     while n:
         if n % 2:
-            found = x if found is None else matmul(found, x)
+            result = x if result is None else matmul(result, x)
         n //= 2
         x = matmul(x, x) if n else x
-    assert found is not None
-    return found
+    assert result is not None
+    return result
 
 
 @named("linalg.vector_norm")
 def vector_norm(x: Operand, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2) -> Tensor:  # fmt: skip
-    """The norm of vectors along dims (None: all): (sum of abs(x) ** ord) ** (1 / ord); `inf` the largest, 0 how many are not 0."""
+    """Return the norm (sum of abs(x) ** ord) ** (1 / ord) along dims (None: all).
+
+    For `ord` inf it is the largest absolute value, for -inf the smallest, for 0 the number of nonzero elements.
+    """
     x = as_float(x)
-    sizes = abs_(x)
+    magnitudes = abs_(x)
     if math.isinf(ord):
-        return (max_ if ord > 0 else min_)(sizes, axis, keepdims)
+        return (max_ if ord > 0 else min_)(magnitudes, axis, keepdims)
     if ord == 0:
-        return sum_(convert(x != 0, sizes.type.dtype), axis, keepdims)
+        return sum_(convert(x != 0, magnitudes.type.dtype), axis, keepdims)
     if ord == 2:
-        return sqrt(sum_(sizes * sizes, axis, keepdims))
-    return sum_(sizes**ord, axis, keepdims) ** (1 / ord)
+        return sqrt(sum_(magnitudes * magnitudes, axis, keepdims))
+    return sum_(magnitudes**ord, axis, keepdims) ** (1 / ord)
 
 
 @named("linalg.matrix_norm")
 def matrix_norm(x: Operand, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """The norm of matrices: `fro`, `nuc` (sum of singular values), 1 and inf (largest sum of a column, of a row), 2; -1, -2, -inf the least."""
+    """Return the norm of matrices: `fro`, `nuc`, 1, 2 or inf; -1, -2 and -inf take a minimum in place of a maximum.
+
+    `nuc` is the sum of singular values, 2 the largest one, 1 the largest column sum, and inf the largest row sum.
+    """
     x = _matrices(x)
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in ("nuc", 2, -2):
         values = svdvals(x)
-        found = sum_(values, -1) if ord == "nuc" else (max_ if ord > 0 else min_)(values, -1)
-        return expand_dims(found, (-2, -1)) if keepdims else found
+        result = sum_(values, -1) if ord == "nuc" else (max_ if ord > 0 else min_)(values, -1)
+        return expand_dims(result, (-2, -1)) if keepdims else result
     if ord not in (1, -1, math.inf, -math.inf):
         refuse(f"'{ord}' is not an order of matrix norms", "the orders are fro, nuc, 1, -1, 2, -2, inf, -inf")
     sums = sum_(abs_(x), -2 if abs(ord) == 1 else -1, True)
@@ -271,7 +280,7 @@ def matrix_norm(x: Operand, *, keepdims: bool = False, ord: Any = "fro") -> Tens
 
 @named("linalg.norm")
 def norm(x: Operand, ord: Any = None, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """NumPy's norm: of all elements, of vectors along one dim, or of matrices in two (the last ones)."""
+    """Return NumPy's norm: of all elements, of vectors along one dim, or of matrices in the last two dims."""
     x = tensor(x)
     dims = axes_of(axis, x.ndim)
     if ord is None or len(dims) == 1:
@@ -283,23 +292,23 @@ def norm(x: Operand, ord: Any = None, axis: int | Sequence[int] | None = None, k
 
 @named("linalg.diagonal")
 def diagonal(x: Operand, *, offset: int = 0) -> Tensor:
-    """The diagonals of matrices in the last two dims."""
+    """Return the diagonals of matrices in the last two dims."""
     return diagonal_of(tensor(x), offset, -2, -1)
 
 
 @named("linalg.trace")
 def trace(x: Operand, *, offset: int = 0, dtype: Any = None) -> Tensor:
-    """The sums of the diagonals of matrices in the last two dims."""
+    """Return the sums of the diagonals of matrices in the last two dims."""
     return sum_(diagonal(x, offset=offset), -1, dtype=dtype)
 
 
 @named("linalg.cross", "cross")
 def cross(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
-    """The cross products of vectors of three numbers along a dim."""
+    """Return the cross products of vectors of three numbers along a dim."""
     left, right = aligned(x, y)
     if left.shape[axis] != 3:
         refuse(f"cross products are of three numbers, but dim {axis} of {left.type} has {left.shape[axis]}")
-    at = axis % left.ndim
-    parts = [[each[(slice(None),) * at + (slice(i, i + 1),)] for i in range(3)] for each in (left, right)]
-    (a, b, c), (d, e, f) = parts
-    return concatenate([b * f - c * e, c * d - a * f, a * e - b * d], at)
+    dim = axis % left.ndim
+    components = [[vector[(slice(None),) * dim + (slice(i, i + 1),)] for i in range(3)] for vector in (left, right)]
+    (a, b, c), (d, e, f) = components
+    return concatenate([b * f - c * e, c * d - a * f, a * e - b * d], dim)

@@ -1,4 +1,4 @@
-"""Traced comparisons, booleans, bitwise operations and selection."""
+"""Traced comparisons, booleans, bitwise operations and selection"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, is_inexac
 
 @traced
 def isfinite(x: Operand) -> Tensor:
-    """Whether it is neither infinite nor NaN; of complex numbers both parts."""
+    """Whether x is neither infinite nor NaN; a complex number is finite if its two parts are finite."""
     x = as_float(x)
     if not is_complex(x.type.dtype):
         return emit("is_finite", [x], TensorType(x.shape, "i1"))
@@ -71,68 +71,68 @@ def greater_equal(x: Operand, y: Operand) -> Tensor:
 
 @traced
 def logical_and(x: Operand, y: Operand) -> Tensor:
-    """Whether both are not 0."""
+    """Whether x and y are both nonzero."""
     return binary("and", truth(x), truth(y))
 
 
 @traced
 def logical_or(x: Operand, y: Operand) -> Tensor:
-    """Whether one of them is not 0."""
+    """Whether x or y is nonzero."""
     return binary("or", truth(x), truth(y))
 
 
 @traced
 def logical_xor(x: Operand, y: Operand) -> Tensor:
-    """Whether exactly one of them is not 0."""
+    """Whether exactly one of x and y is nonzero."""
     return binary("xor", truth(x), truth(y))
 
 
 @traced
 def logical_not(x: Operand) -> Tensor:
-    """Whether it is 0."""
+    """Whether x is 0."""
     return unary("not", truth(x))
 
 
 def truth(x: Operand) -> Tensor:
-    """Whether numbers are not 0."""
+    """Whether x is nonzero; booleans are unchanged."""
     x = tensor(x)
     return x if x.type.dtype == "i1" else not_equal(x, 0)
 
 
 @traced
 def bitwise_and(x: Operand, y: Operand) -> Tensor:
-    """`x & y`, bit by bit."""
+    """Return `x & y`, bit by bit."""
     return _bitwise("and", x, y)
 
 
 @traced
 def bitwise_or(x: Operand, y: Operand) -> Tensor:
-    """`x | y`, bit by bit."""
+    """Return `x | y`, bit by bit."""
     return _bitwise("or", x, y)
 
 
 @traced
 def bitwise_xor(x: Operand, y: Operand) -> Tensor:
-    """`x ^ y`, bit by bit."""
+    """Return `x ^ y`, bit by bit."""
     return _bitwise("xor", x, y)
 
 
 @named("invert", "bitwise_invert", "bitwise_not")
 def invert(x: Operand) -> Tensor:
-    """`~x`, bit by bit."""
+    """Return `~x`, bit by bit."""
     _refuse_bits("not", tensor(x).type.dtype)
     return unary("not", x)
 
 
 @named("left_shift", "bitwise_left_shift")
 def left_shift(x: Operand, y: Operand) -> Tensor:
-    """`x << y`; 0 where y is as large as the type is wide, or negative."""
+    """Return `x << y`, or 0 if y is negative or at least the bit width of the dtype."""
     return _bitwise("shift_left", x, y)
 
 
 @named("right_shift", "bitwise_right_shift")
 def right_shift(x: Operand, y: Operand) -> Tensor:
-    """`x >> y`; the sign of signed integers is shifted in."""
+    """Return `x >> y`; signed integers shift in their sign bit."""
     is_unsigned = promote(x, y).startswith("u")
     return _bitwise("shift_right_logical" if is_unsigned else "shift_right_arithmetic", x, y)
 
@@ -149,14 +149,14 @@ def _refuse_bits(op: str, dtype: str) -> None:
 
 @traced
 def isnan(x: Operand) -> Tensor:
-    """Whether it is NaN; of complex numbers one of the parts."""
+    """Whether x is NaN; a complex number is NaN if its real or imaginary part is NaN."""
     x = tensor(x)
     return not_equal(x, x)
 
 
 @traced
 def isinf(x: Operand) -> Tensor:
-    """Whether it is infinite; of complex numbers one of the parts."""
+    """Whether x is infinite; a complex number is infinite if its real or imaginary part is infinite."""
     x = tensor(x)
     if is_complex(x.type.dtype):
         return logical_or(isinf(x.real), isinf(x.imag))
@@ -165,28 +165,28 @@ def isinf(x: Operand) -> Tensor:
 
 @traced
 def isposinf(x: Operand) -> Tensor:
-    """Whether it is the positive infinity."""
+    """Whether x is positive infinity."""
     return equal(as_float(x), float("inf"))
 
 
 @traced
 def isneginf(x: Operand) -> Tensor:
-    """Whether it is the negative infinity."""
+    """Whether x is negative infinity."""
     return equal(as_float(x), -float("inf"))
 
 
 @traced
 def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether abs(x - y) <= atol + rtol * abs(y); infinities are close to themselves."""
+    """Whether abs(x - y) <= atol + rtol * abs(y); equal infinities are close."""
     x, y = as_float(x), as_float(y)
-    near = logical_and(isfinite(y), less_equal(abs_(x - y), atol + rtol * abs_(y)))
-    found = logical_or(near, equal(x, y))
-    return logical_or(found, logical_and(isnan(x), isnan(y))) if equal_nan else found
+    within_tolerance = logical_and(isfinite(y), less_equal(abs_(x - y), atol + rtol * abs_(y)))
+    close = logical_or(within_tolerance, equal(x, y))
+    return logical_or(close, logical_and(isnan(x), isnan(y))) if equal_nan else close
 
 
 @traced
 def nan_to_num(x: Operand, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:  # fmt: skip
-    """Numbers in place of NaN and of infinities: by default 0 and the largest of the type."""
+    """Replace NaN by `nan`, and infinities by `posinf` and `neginf`, or by the largest finite numbers."""
     x = tensor(x)
     if not is_float(x.type.dtype):
         return x
@@ -198,7 +198,7 @@ def nan_to_num(x: Operand, copy: bool = True, nan: float = 0.0, posinf: float | 
 
 @traced
 def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tensor:
-    """x where `condition` holds, else y; all three broadcast."""
+    """Select x where `condition` holds, else y; all three broadcast."""
     if x is None or y is None:
         refuse(
             "where needs both values: places of elements have no size while it is traced", "use nonzero(x, size=...)"
@@ -211,18 +211,18 @@ def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tensor:
 
 @traced
 def select(conditions: Sequence[Operand], choices: Sequence[Operand], default: Operand = 0) -> Tensor:
-    """The first of the choices whose condition holds, else the default."""
+    """Select for each element the first choice whose condition holds, else the default."""
     if not conditions or len(conditions) != len(choices):
         refuse(f"select needs a choice for each condition, not {len(choices)} for {len(conditions)}")
-    found = default
+    selected = default
     for condition, choice in list(zip(conditions, choices, strict=True))[::-1]:
-        found = where(condition, choice, found)
-    return tensor(found)
+        selected = where(condition, choice, selected)
+    return tensor(selected)
 
 
 @traced
 def bitcast_convert_type(x: Operand, dtype: Any) -> Tensor:
-    """The same bits as elements of another type of the same width."""
+    """Reinterpret the bits of the elements as another dtype of the same width."""
     x, kind = tensor(x), dtype_of(dtype)
     if DTYPES[kind].itemsize != DTYPES[x.type.dtype].itemsize:
         refuse(f"{x.type} has elements of another width than {kind}")
@@ -231,11 +231,11 @@ def bitcast_convert_type(x: Operand, dtype: Any) -> Tensor:
 
 @traced
 def population_count(x: Operand) -> Tensor:
-    """How many bits are 1."""
+    """Count the bits that are 1."""
     return unary("popcnt", x)
 
 
 @traced
 def clz(x: Operand) -> Tensor:
-    """How many bits are 0 before the first 1."""
+    """Count the leading zero bits."""
     return unary("count_leading_zeros", x)

@@ -1,4 +1,4 @@
-"""Looking names up: `mg.tril`, `mg.random.normal`, `mg.float32`, with near names for unknown ones."""
+"""Look up names such as `mg.tril`, `mg.random.normal` and `mg.float32`, with similar names for unknown ones."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ NAMESPACES = ("fft", "linalg", "random")
 
 
 class Namespace:
-    """The operations whose names begin with that of the namespace: `mg.fft.rfft`."""
+    """A namespace of operations: `mg.fft.rfft` is the operation named `fft.rfft`."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            raise AttributeError(name)  # protocols that other libraries ask for
-        if found := OPS.get(f"{self.__name__}.{name}"):
-            return found
+            raise AttributeError(name)  # names of protocols that other libraries probe for
+        if function := OPS.get(f"{self.__name__}.{name}"):
+            return function
         raise missing(name, f"mg.{self.__name__}.", dir(self))
 
     def __dir__(self) -> list[str]:
@@ -31,16 +31,20 @@ class Namespace:
 
 
 _NAMESPACES = {name: Namespace(name) for name in NAMESPACES}
-HIDDEN = ("getitem", "at", "trace")  # operations that are written as methods only; `mg.trace` traces a function
+HIDDEN = ("getitem", "at", "trace")  # operations that are methods of tensors only; `mg.trace` traces a function
 
 
 def names() -> list[str]:
-    """All names besides those of the package itself."""
+    """Return all names except those that the package defines itself."""
     return sorted({*(name for name in OPS if "." not in name), *CONSTANTS, *NAMESPACES} - {*HIDDEN})
 
 
 def find(name: str, known: list[str]) -> Any:
-    """What `mg.NAME` is. Raises MissingNameError, with near names among these and the package's own."""
+    """Return the object `mg.NAME`.
+
+    Raises:
+        MissingNameError: the name is unknown. The error has similar names, also from `known`, the package's own names.
+    """
     for table in (OPS, CONSTANTS, _NAMESPACES):
         if name in table and name not in HIDDEN:
             return table[name]

@@ -1,6 +1,6 @@
-"""Traced functions of neural networks: activations, normalisations, one-hot rows, attention.
+"""Traced functions of neural networks: activations, normalizations, one-hot vectors, attention
 
-Sums of bf16 and f16 are taken in f32 and rounded once.
+Sums of bf16 and f16 elements are accumulated in f32 and rounded once.
 """
 
 from __future__ import annotations
@@ -35,38 +35,39 @@ from meshgen.ir.graph import TensorType
 from meshgen.ops.factors import notation
 from meshgen.ops.rules.rule import letters
 
-MASKED = -1e30  # a score that is not read: far below any other, but finite, so that a row without any has no NaN
+# the score of a masked key: far below all others, but finite, so that a query whose keys are all masked gives no NaN
+MASKED = -1e30
 
 
 @traced
 def relu(x: Operand) -> Tensor:
-    """max(x, 0)."""
+    """Return max(x, 0)."""
     return maximum(x, 0)
 
 
 @traced
 def relu6(x: Operand) -> Tensor:
-    """x clamped to [0, 6]."""
+    """Clamp x to [0, 6]."""
     return minimum(maximum(x, 0), 6)
 
 
 @traced
 def leaky_relu(x: Operand, negative_slope: float = 0.01) -> Tensor:
-    """x, below 0 times a slope."""
+    """Return x, or x * negative_slope for negative x."""
     x = as_float(x)
     return where(x >= 0, x, x * negative_slope)
 
 
 @named("silu", "swish")
 def silu(x: Operand) -> Tensor:
-    """x * sigmoid(x)."""
+    """Return x * sigmoid(x)."""
     x = as_float(x)
     return x * sigmoid(x)
 
 
 @traced
 def gelu(x: Operand, approximate: bool = True) -> Tensor:
-    """Gaussian error linear unit; `approximate` is the tanh form (Hendrycks & Gimpel, arXiv 1606.08415)."""
+    """Return the Gaussian error linear unit; `approximate` uses the tanh form (Hendrycks & Gimpel, arXiv 1606.08415)."""
     x = as_float(x)
     if not approximate:
         return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1.0)
@@ -75,86 +76,86 @@ def gelu(x: Operand, approximate: bool = True) -> Tensor:
 
 @traced
 def softplus(x: Operand) -> Tensor:
-    """log(1 + exp(x)), without overflow."""
+    """Return log(1 + exp(x)), without overflow."""
     x = as_float(x)
     return maximum(x, 0) + log1p(exp(-abs_(x)))
 
 
 @traced
 def log_sigmoid(x: Operand) -> Tensor:
-    """log(sigmoid(x)), without overflow."""
+    """Return log(sigmoid(x)), without overflow."""
     return -softplus(-as_float(x))
 
 
 @traced
 def elu(x: Operand, alpha: float = 1.0) -> Tensor:
-    """x, below 0 alpha * (exp(x) - 1)."""
+    """Return x, or alpha * (exp(x) - 1) for negative x."""
     x = as_float(x)
     return where(x > 0, x, alpha * expm1(minimum(x, 0)))
 
 
 @traced
 def celu(x: Operand, alpha: float = 1.0) -> Tensor:
-    """x, below 0 alpha * (exp(x / alpha) - 1)."""
+    """Return x, or alpha * (exp(x / alpha) - 1) for negative x."""
     x = as_float(x)
     return maximum(x, 0) + alpha * expm1(minimum(x, 0) / alpha)
 
 
 @traced
 def selu(x: Operand) -> Tensor:
-    """Scaled exponential linear unit (Klambauer et al., arXiv 1706.02515)."""
+    """Return the scaled exponential linear unit (Klambauer et al., arXiv 1706.02515)."""
     return elu(x, 1.6732632423543772) * 1.0507009873554805
 
 
 @traced
 def mish(x: Operand) -> Tensor:
-    """x * tanh(softplus(x))."""
+    """Return x * tanh(softplus(x))."""
     x = as_float(x)
     return x * tanh(softplus(x))
 
 
 @traced
 def soft_sign(x: Operand) -> Tensor:
-    """x / (1 + abs(x))."""
+    """Return x / (1 + abs(x))."""
     x = as_float(x)
     return x / (1 + abs_(x))
 
 
 @traced
 def hard_tanh(x: Operand) -> Tensor:
-    """x clamped to [-1, 1]."""
+    """Clamp x to [-1, 1]."""
     return minimum(maximum(x, -1), 1)
 
 
 @traced
 def hard_sigmoid(x: Operand) -> Tensor:
-    """(x + 3) / 6, clamped to [0, 1]."""
+    """Return (x + 3) / 6, clamped to [0, 1]."""
     return relu6(as_float(x) + 3) / 6
 
 
 @named("hard_silu", "hard_swish")
 def hard_silu(x: Operand) -> Tensor:
-    """x * hard_sigmoid(x)."""
+    """Return x * hard_sigmoid(x)."""
     x = as_float(x)
     return x * hard_sigmoid(x)
 
 
 @traced
 def standardize(x: Operand, axis: int = -1, epsilon: float = 1e-5) -> Tensor:
-    """(x - mean) / sqrt(var + epsilon) along a dim."""
+    """Return (x - mean) / sqrt(var + epsilon) along a dim."""
     return layer_norm(x, axis=axis, eps=epsilon)
 
 
 @traced
 def glu(x: Operand, axis: int = -1) -> Tensor:
-    """The first half of a dim times the sigmoid of the second."""
+    """Multiply the first half of a dim by the sigmoid of the second half."""
     first, second = split(x, 2, axis)
     return first * sigmoid(second)
 
 
 @traced
 def one_hot(x: Operand, num_classes: int, *, dtype: Any = "f32", axis: int = -1) -> Tensor:
-    """1 at the place that each number names in a new dim, 0 elsewhere; zeros for a number outside of it."""
+    """Return one-hot vectors of length `num_classes` along a new dim; an index out of range gives zeros."""
     x = tensor(x)
     dim = axis_of(axis, x.ndim + 1)
     shape = [*x.shape[:dim], num_classes, *x.shape[dim:]]
@@ -163,7 +164,7 @@ def one_hot(x: Operand, num_classes: int, *, dtype: Any = "f32", axis: int = -1)
 
 @traced
 def softmax(x: Operand, axis: int = -1) -> Tensor:
-    """exp(x) / sum(exp(x)) along a dim, shifted by the maximum; narrow floats are computed in f32."""
+    """Return exp(x) / sum(exp(x)) along a dim, shifted by the maximum; bf16 and f16 are computed in f32."""
     x = as_float(x)
     wide = widened(x)
     shifted = exp(wide - max_(wide, axis, True))
@@ -172,7 +173,7 @@ def softmax(x: Operand, axis: int = -1) -> Tensor:
 
 @traced
 def log_softmax(x: Operand, axis: int = -1) -> Tensor:
-    """log(softmax(x)) without computing the quotient."""
+    """Return log(softmax(x)) without computing the quotient; bf16 and f16 are computed in f32."""
     x = as_float(x)
     wide = widened(x)
     shifted = wide - max_(wide, axis, True)
@@ -180,27 +181,30 @@ def log_softmax(x: Operand, axis: int = -1) -> Tensor:
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The cross-entropy of each row along a dim, and its log-sum-exp, in f32 at least; a label that is none of the classes picks 0."""
+    """Return the cross-entropy and the log-sum-exp along dim `axis`, computed in at least f32.
+
+    The logit of an invalid label, which is not a class index, counts as 0.
+    """
     names = tuple(letters(logits.ndim))
     rows = names[:axis] + names[axis + 1 :]
     kind = TensorType(labels.shape, "f64" if logits.type.dtype == "f64" else "f32")
     attrs = {"factors": notation([names, rows], [rows, rows])}
-    losses, whole = emit_all("softmax_cross_entropy", [logits, labels], [kind, kind], attrs)
-    return losses, whole
+    losses, log_sum_exps = emit_all("softmax_cross_entropy", [logits, labels], [kind, kind], attrs)
+    return losses, log_sum_exps
 
 
 @traced
 def layer_norm(
     x: Operand, scale: Operand | None = None, bias: Operand | None = None, axis: int = -1, eps: float = 1e-5
 ) -> Tensor:
-    """(x - mean) / sqrt(var + eps) * scale + bias along a dim; narrow floats are computed in f32."""
+    """Return (x - mean) / sqrt(var + eps) * scale + bias along a dim; bf16 and f16 are computed in f32."""
     x = no_complex(as_float(x))
     return normalized(x, [axis_of(axis, x.ndim)], eps, scale, bias).result
 
 
 @traced
 def rms_norm(x: Operand, scale: Operand | None = None, axis: int = -1, eps: float = 1e-6) -> Tensor:
-    """x / sqrt(mean(x ** 2) + eps) * scale along a dim; narrow floats are computed in f32."""
+    """Return x / sqrt(mean(x ** 2) + eps) * scale along a dim; bf16 and f16 are computed in f32."""
     x = no_complex(as_float(x))
     return normalized(x, [axis_of(axis, x.ndim)], eps, scale, centered=False).result
 
@@ -208,41 +212,43 @@ def rms_norm(x: Operand, scale: Operand | None = None, axis: int = -1, eps: floa
 @traced
 def dot_product_attention(query: Operand, key: Operand, value: Operand, bias: Operand | None = None, mask: Operand | None = None, *,
                           scale: float | None = None, is_causal: bool = False) -> Tensor:  # fmt: skip
-    """softmax(query @ key * scale + bias) @ value, as `jax.nn.dot_product_attention`.
+    """Return softmax(query @ key * scale + bias) @ value, as `jax.nn.dot_product_attention`.
 
-    query [..., t, n, h], key and value [..., s, k, h] -> [..., t, n, h]; groups of n / k heads of the query share a head of the others.
-    `bias` and `mask` broadcast to [..., n, t, s]; where the mask does not hold, and with `is_causal` for keys after the query, nothing is
-    read. `scale` is 1 / sqrt(h) unless given. The softmax is computed in f32.
+    query [..., t, n, h], key and value [..., s, k, h] -> [..., t, n, h]; n / k query heads share a key and value head.
+    `bias` and `mask` broadcast to [..., n, t, s]. A query ignores keys where the mask is False and, with `is_causal`,
+    later keys. `scale` is 1 / sqrt(h) by default. The softmax is computed in at least f32.
     """
     query, key, value = tensor(query), tensor(key), tensor(value)
-    *lead, rows, heads, size = query.shape
-    shared, columns = key.shape[-2], key.shape[-3]
-    if key.shape != value.shape or key.ndim != query.ndim or heads % shared or key.shape[-1] != size:
+    *batch_sizes, rows, heads, size = query.shape
+    key_heads, columns = key.shape[-2], key.shape[-3]
+    if key.shape != value.shape or key.ndim != query.ndim or heads % key_heads or key.shape[-1] != size:
         refuse(f"attention of {query.type} over keys {key.type} and values {value.type}: heads and sizes do not fit")
     dtype = query.type.dtype
-    grouped = transpose(reshape(query, [*lead, rows, shared, heads // shared, size]), _order(len(lead), 1, 2, 0, 3))
-    keys, values = (transpose(each, _order(len(lead), 1, 0, 2)) for each in (key, value))
-    batch = range(len(lead) + 1)
-    last = len(lead) + 3
-    wide = "f32" if dtype in ("bf16", "f16") else dtype
-    scores = dot_general(grouped, keys, batch, batch, [last], [last - 1], dtype=wide)
+    grouped = transpose(
+        reshape(query, [*batch_sizes, rows, key_heads, heads // key_heads, size]), _order(len(batch_sizes), 1, 2, 0, 3)
+    )
+    keys, values = (transpose(operand, _order(len(batch_sizes), 1, 0, 2)) for operand in (key, value))
+    batch = range(len(batch_sizes) + 1)
+    last = len(batch_sizes) + 3
+    accumulator_dtype = "f32" if dtype in ("bf16", "f16") else dtype
+    scores = dot_general(grouped, keys, batch, batch, [last], [last - 1], dtype=accumulator_dtype)
     scores = scores * (1 / math.sqrt(size) if scale is None else scale)
-    whole = [*lead, heads, rows, columns]
-    scores = reshape(scores, whole)
+    score_shape = [*batch_sizes, heads, rows, columns]
+    scores = reshape(scores, score_shape)
     if bias is not None:
-        scores = scores + tensor(bias, wide)
+        scores = scores + tensor(bias, accumulator_dtype)
     allowed = None if mask is None else tensor(mask)
     if is_causal:
-        kept = iota((rows, columns), 0) >= iota((rows, columns), 1)
-        allowed = kept if allowed is None else allowed & kept
+        causal = iota((rows, columns), 0) >= iota((rows, columns), 1)
+        allowed = causal if allowed is None else allowed & causal
     if allowed is not None:
         scores = where(allowed, scores, MASKED)
     weights = convert(softmax(scores), dtype)
-    weights = reshape(weights, [*lead, shared, heads // shared, rows, columns])
+    weights = reshape(weights, [*batch_sizes, key_heads, heads // key_heads, rows, columns])
     mixed = dot_general(weights, values, batch, batch, [last], [last - 2])
-    return reshape(transpose(mixed, _order(len(lead), 2, 0, 1, 3)), query.shape)
+    return reshape(transpose(mixed, _order(len(batch_sizes), 2, 0, 1, 3)), query.shape)
 
 
 def _order(lead: int, *rest: int) -> list[int]:
-    """A permutation that keeps the first dims."""
-    return [*range(lead), *(lead + each for each in rest)]
+    """Return a permutation that keeps the first `lead` dims and permutes the others by `rest`."""
+    return [*range(lead), *(lead + dim for dim in rest)]

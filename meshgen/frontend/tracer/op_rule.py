@@ -16,33 +16,35 @@ from meshgen.ops.rules.rule import rule
 from meshgen.ops.user_ops import USER_OPS
 from meshgen.spec import Sharding
 
-Words = list[list[str]]  # per tensor, the loop of each dim
+Words = list[list[str]]  # for each tensor, the loop of each dim
 
 
 def op_rule(notation: str, *, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: the function is an operation whose dims are tied as `notation` says, such as `"b d, d f -> b f"`.
+    """Decorate a function as a custom operation with a sharding rule such as `"b d, d f -> b f"`.
 
-    The body is traced in place, so however it is sharded it computes the same. The rule is checked against the
-    shapes of every call. `sharding_option=`, mesh axes per loop (those of the results first, then the operands'
-    others), becomes annotations: of the operands for this use, and of the results.
-    In MLIR text, `stablehlo.custom_call @NAME` means the function from then on (`name`, else its own).
-    Raises ProgramError MG0104 at the caller's line where shapes or option do not fit the rule.
+    The body is traced in place, so it computes the same result under any sharding. Each call checks the rule against
+    the shapes. `sharding_option=` gives mesh axes per loop: the loops of the results first, then the remaining loops of
+    the operands. It becomes annotations of the operands, for this use only, and of the results. In MLIR text,
+    `stablehlo.custom_call @NAME` then calls the function; NAME is `name` or the function's name.
+
+    Raises:
+        ProgramError: MG0104 at the caller's line, the shapes or the option do not fit the rule.
     """
     inputs, outputs = (_words(side) for side in notation.partition("->")[::2])
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def operation(*operands: Any, sharding_option: Option | None = None, **static: Any) -> Any:
-            given = [tensor(x) for x in operands]
+            arguments = [tensor(x) for x in operands]
             axes = None if sharding_option is None else _axes(sharding_option, [*outputs, *inputs])
-            made = function(*(_annotated(given, inputs, axes, False)), **static)
-            results: list[Tensor] = [made] if isinstance(made, Tensor) else list(made)
+            returned = function(*(_annotated(arguments, inputs, axes, False)), **static)
+            results: list[Tensor] = [returned] if isinstance(returned, Tensor) else list(returned)
             try:
-                rule(notation, [x.type for x in given], [x.type for x in results])
+                rule(notation, [x.type for x in arguments], [x.type for x in results])
             except ValueError as error:
                 refuse(f"{function.__name__}: {error}")
-            placed = _annotated(results, outputs, axes, True)
-            return placed[0] if isinstance(made, Tensor) else type(made)(placed)
+            annotated_results = _annotated(results, outputs, axes, True)
+            return annotated_results[0] if isinstance(returned, Tensor) else type(returned)(annotated_results)
 
         USER_OPS[name or function.__name__] = functools.partial(_traced, operation)
         return operation
@@ -51,7 +53,7 @@ def op_rule(notation: str, *, name: str | None = None) -> Callable[[Callable[...
 
 
 def _traced(operation: Callable[..., Any], types: Sequence[TensorType]) -> Graph:
-    """The body of an operation over operands of these types."""
+    """Return the body of an operation over operands of these types."""
     return trace(operation, list(types)).module.graph
 
 
@@ -60,7 +62,7 @@ def _words(side: str) -> Words:
 
 
 def _axes(option: Option, words: Words) -> dict[str, tuple[str, ...]]:
-    """Mesh axes per loop."""
+    """Return the mesh axes of each loop."""
     loops = list(dict.fromkeys(word for dims in words for word in dims))
     return dict(zip(loops, loop_axes(option, len(loops)), strict=True))
 
@@ -68,7 +70,7 @@ def _axes(option: Option, words: Words) -> dict[str, tuple[str, ...]]:
 def _annotated(
     tensors: Sequence[Tensor], words: Words, axes: Mapping[str, tuple[str, ...]] | None, as_result: bool
 ) -> list[Tensor]:
-    """The tensors, split as their loops are; the rule refuses a wrong number of dims."""
+    """Annotate the tensors with the mesh axes of their loops. A wrong rank is left for the rule to report."""
     if axes is None or [x.ndim for x in tensors] != [len(dims) for dims in words]:
         return list(tensors)
     pairs = zip(tensors, words, strict=True)

@@ -1,4 +1,4 @@
-"""Conversion of Python operands to one element type and shape: promotion, broadcasting, axes."""
+"""Conversion of operands to a common dtype and shape: promotion, broadcasting, axes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,26 @@ from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_complex, is_floa
 
 def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping[str, Any] | None = None, *,
          option: tuple[tuple[str, ...], ...] | None = None) -> Tensor:  # fmt: skip
-    """Append a node with one result of the given type, at the user's line; `option` has mesh axes of its loops."""
+    """Append a node with one result, at the user's line.
+
+    `option` has the mesh axes of each loop of the node.
+    """
     node = current().graph.add(op, [_own(t).value for t in operands], [result], attrs, loc=user_location())
     node.option = option
     return Tensor(node.result, bool(operands) and all(t.weak for t in operands))
 
 
 def emit_all(op: str, operands: Sequence[Tensor], results: Sequence[TensorType], attrs: Mapping[str, Any]) -> list[Tensor]:  # fmt: skip
-    """As `emit`, of a node with any number of results."""
+    """Append a node with several results, at the user's line."""
     node = current().graph.add(op, [_own(t).value for t in operands], list(results), attrs, loc=user_location())
     return [Tensor(value) for value in node.results]
 
 
 def tensor(x: Operand, dtype: str | None = None) -> Tensor:
-    """A tensor from any operand; Python numbers become f32, i32 or i1, which are weak, unless `dtype` says otherwise."""
+    """Convert an operand to a tensor.
+
+    A Python number becomes a weak tensor of f32, i32, i1 or c64, unless `dtype` is given.
+    """
     if isinstance(x, Tensor):
         return _own(x) if dtype is None else Tensor(convert(_own(x), dtype).value)
     if is_weak(x):
@@ -43,7 +49,7 @@ def tensor(x: Operand, dtype: str | None = None) -> Tensor:
 
 
 def _own(x: Tensor) -> Tensor:
-    """The tensor, which must belong to the function that is being traced. Raises ProgramError MG0104."""
+    """Return the tensor. Raises ProgramError MG0104 if it does not belong to the function that is being traced."""
     if not current().has(x.origin):
         refuse(
             f"{x} belongs to another traced function, or to a call of it that has ended",
@@ -53,7 +59,7 @@ def _own(x: Tensor) -> Tensor:
 
 
 def sizes_of(shape: int | Sequence[int]) -> tuple[int, ...]:
-    """A user's shape. Raises ProgramError for sizes that are not non-negative integers."""
+    """Return a user's shape as a tuple. Raises ProgramError for sizes that are not non-negative integers."""
     sizes = [shape] if isinstance(shape, (int, float)) else list(shape)
     if any(isinstance(size, Tensor) or not isinstance(size, Integral) or size < 0 for size in sizes):
         refuse(f"{shape} is not a shape", "sizes are non-negative integers, known while the function is traced")
@@ -61,7 +67,7 @@ def sizes_of(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def scalar(x: complex, dtype: str) -> Tensor:
-    """A 0-d constant; equal ones are shared within a trace."""
+    """Return a 0-d constant; equal constants of a trace share a node."""
     table, key = (
         current().constants,
         (dtype, x, _signs(x)),
@@ -76,20 +82,21 @@ def scalar(x: complex, dtype: str) -> Tensor:
 
 
 def _signs(x: complex) -> tuple[float, ...]:
-    """The signs of zeros: -0.0 and 0.0 are equal, but different constants."""
+    """Return the signs of the parts, because -0.0 and 0.0 are equal but different constants."""
     parts = (x.real, x.imag) if isinstance(x, complex) else (x,) if isinstance(x, float) else ()
     return tuple(math.copysign(1, part) for part in parts)
 
 
 def convert(x: Tensor, dtype: str) -> Tensor:
-    """The tensor with another element type; itself where it has that already."""
+    """Convert the tensor to another dtype. Returns the tensor unchanged if the dtype is equal."""
     return x if x.type.dtype == dtype else emit("convert", [x], TensorType(x.shape, dtype))
 
 
 def is_weak(x: Operand) -> bool:
-    """Whether an operand takes the dtype of what it meets: a Python number, one of NumPy's as wide as Python's, or computed from such.
+    """Whether an operand adopts the dtype of the other operands.
 
-    `np.sqrt(8)` is an f64 scalar only because its argument is a Python number: it widens nothing, as in JAX.
+    Python numbers, NumPy's float64 and complex128 scalars, and tensors computed only from weak operands are weak. As in
+    JAX, `np.sqrt(8)` is weak, because NumPy makes every Python number float64.
     """
     if isinstance(x, Tensor):
         return x.weak
@@ -104,12 +111,12 @@ def _weak_dtype(x: Operand) -> str:
 
 
 def _strong_dtype(x: Operand) -> str:
-    """Element type of a tensor or an array. Raises ProgramError for anything else."""
+    """Return the dtype of a tensor or an array. Raises ProgramError for any other operand."""
     return x.type.dtype if isinstance(x, Tensor) else dtype_name(_array(x).dtype)
 
 
 def _array(x: Operand) -> np.ndarray[Any, Any]:
-    """An operand as an array. Raises ProgramError for anything else, and for unsupported element types."""
+    """Convert an operand to an array. Raises ProgramError for a non-array or an unsupported dtype."""
     try:
         array = plain_array(x)
     except NoArrayError as error:
@@ -124,7 +131,10 @@ def _category(dtype: str) -> int:
 
 
 def promote(*operands: Operand) -> str:
-    """The common element type: the widest of the highest category (bool, integer, float, complex); numbers only lift it."""
+    """Return the common dtype: the widest of the highest category (bool, integer, float, complex).
+
+    Weak operands can only raise the category.
+    """
     strong = [_strong_dtype(x) for x in operands if not is_weak(x)]
     weak = [_weak_dtype(x) for x in operands if is_weak(x)]
     highest = max(_category(d) for d in strong + weak)
@@ -141,21 +151,28 @@ def _complex_of(dtype: str) -> str:
 
 
 def _warn_of_wide_arrays(operands: Sequence[Operand], result: str) -> None:
-    """Note at the user's line where an array of f64 makes f64 of a tensor of narrower floats."""
+    """Warn at the user's line if an array of f64 promotes a tensor of a narrower float dtype."""
     if result not in ("f64", "c128"):
         return
-    narrow = [x.type for x in operands if isinstance(x, Tensor) and is_inexact(x.type.dtype) and x.type.dtype != result]
-    wide = [x for x in operands if not isinstance(x, Tensor) and not is_weak(x) and _strong_dtype(x) in ("f64", "c128")]
-    others = [x for x in operands if isinstance(x, Tensor) and x.type.dtype in ("f64", "c128")]
-    if narrow and wide and not others:
-        dtype = narrow[0].dtype
-        text = f"an array of {_strong_dtype(wide[0])} makes {result} of {narrow[0]}"
+    narrow_types = [
+        x.type for x in operands if isinstance(x, Tensor) and is_inexact(x.type.dtype) and x.type.dtype != result
+    ]
+    wide_arrays = [
+        x for x in operands if not isinstance(x, Tensor) and not is_weak(x) and _strong_dtype(x) in ("f64", "c128")
+    ]
+    wide_tensors = [x for x in operands if isinstance(x, Tensor) and x.type.dtype in ("f64", "c128")]
+    if narrow_types and wide_arrays and not wide_tensors:
+        dtype = narrow_types[0].dtype
+        text = f"an array of {_strong_dtype(wide_arrays[0])} makes {result} of {narrow_types[0]}"
         hint = f"convert the array with .astype(x.dtype), where x is the tensor, to stay in {dtype}"
         current().warn(Diagnostic("MG0607", text, user_location(), hint=hint))
 
 
 def _wider(left: str, right: str) -> str:
-    """The common type of two of one category; floats of which neither holds the other meet in f32."""
+    """Return the common dtype of two dtypes of one category.
+
+    Two float dtypes of which neither can represent the other have the common dtype f32.
+    """
     try:
         return dtype_name(np.promote_types(DTYPES[left], DTYPES[right]))
     except (TypeError, KeyError):
@@ -163,18 +180,20 @@ def _wider(left: str, right: str) -> str:
 
 
 def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """The tensor at a larger shape by NumPy's rules; itself where it has that shape. Raises ProgramError."""
+    """Broadcast the tensor to `shape` by NumPy's rules. Raises ProgramError if that is impossible."""
     shape = sizes_of(shape)
     if x.shape == shape:
         return x
-    lead = len(shape) - x.ndim
-    if lead < 0 or any(have not in (1, want) for have, want in zip(x.shape, shape[lead:], strict=True)):
+    new_dims = len(shape) - x.ndim
+    if new_dims < 0 or any(
+        size not in (1, target_size) for size, target_size in zip(x.shape, shape[new_dims:], strict=True)
+    ):
         refuse(f"{list(x.shape)} does not broadcast to {list(shape)}")
-    return emit("broadcast_in_dim", [x], TensorType(shape, x.type.dtype), {"dims": tuple(range(lead, len(shape)))})
+    return emit("broadcast_in_dim", [x], TensorType(shape, x.type.dtype), {"dims": tuple(range(new_dims, len(shape)))})
 
 
 def common_shape(*tensors: Tensor) -> tuple[int, ...]:
-    """The shape that all broadcast to. Raises ProgramError MG0104 with all shapes."""
+    """Return the shape to which all tensors broadcast. Raises ProgramError MG0104 with all shapes if there is none."""
     try:
         return np.broadcast_shapes(*(t.shape for t in tensors))
     except ValueError:
@@ -185,7 +204,7 @@ def common_shape(*tensors: Tensor) -> tuple[int, ...]:
 
 
 def aligned(*operands: Operand, dtype: str | None = None) -> list[Tensor]:
-    """The operands at one element type (`dtype`, else the promoted one) and one shape."""
+    """Convert the operands to one dtype (`dtype`, by default the promoted one) and broadcast them to one shape."""
     weak = all(map(is_weak, operands))
     dtype = dtype or promote(*operands)
     tensors = [Tensor(tensor(x, dtype).value, weak) for x in operands]
@@ -194,25 +213,25 @@ def aligned(*operands: Operand, dtype: str | None = None) -> list[Tensor]:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A dim counted from the front. Raises ProgramError if it is out of range."""
+    """Return a non-negative dim. Raises ProgramError if `axis` is out of range."""
     if not isinstance(cast("Any", axis), Integral) or not -rank <= axis < rank:
         refuse(f"axis {axis} is out of range for a tensor of rank {rank}")
     return int(axis) % rank
 
 
 def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """Dims counted from the front, in rising order; None is all of them. Raises ProgramError for a repeated one."""
+    """Return non-negative dims in ascending order; None means all. Raises ProgramError for a repeated dim."""
     if axis is None:
         return tuple(range(rank))
-    given: list[Any] = [axis] if isinstance(axis, Integral) else list(cast("Sequence[int]", axis))
-    found = [axis_of(a, rank) for a in given]
-    if len({*found}) != len(found):
-        refuse(f"an axis is repeated in {tuple(found)}")
-    return tuple(sorted(found))
+    axis_list: list[Any] = [axis] if isinstance(axis, Integral) else list(cast("Sequence[int]", axis))
+    dims = [axis_of(a, rank) for a in axis_list]
+    if len({*dims}) != len(dims):
+        refuse(f"an axis is repeated in {tuple(dims)}")
+    return tuple(sorted(dims))
 
 
 def dtype_of(dtype: Any) -> str:
-    """The IR's name of an element type given as `f32`, `float32`, a NumPy dtype or a scalar class."""
+    """Return the IR's name of a dtype given as `f32`, `float32`, a NumPy dtype or a scalar class."""
     if isinstance(dtype, str) and dtype in DTYPES:
         return dtype
     try:

@@ -1,9 +1,9 @@
-"""Traced random numbers, `mg.random`: the same bits as `jax.random` with its default generator, however a tensor is split.
+"""Traced random numbers, `mg.random`: the same bits as `jax.random` with its default generator, under any sharding
 
     key = mg.random.key(0); k1, k2 = mg.random.split(key); x = mg.random.normal(k1, (8, 16))
 
-A key is two words (ui32[2]); `jax.random.key(0)` may be passed for an argument that is one. The bits of an element follow from the key and
-its place alone (threefry over a 64-bit counter), so devices draw their own tiles without communication.
+A key is ui32[2]; an argument of that type also accepts `jax.random.key(0)`. The bits of an element depend only on the
+key and the element's index (threefry over a 64-bit counter), so devices generate their tiles without communication.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Shape = int | Sequence[int]
 
 @named("random.key", "random.PRNGKey")
 def key(seed: Operand) -> Tensor:
-    """A key from a seed, an integer of 32 bits."""
+    """Return a key from a seed, a 32-bit integer."""
     low = tensor(int(seed) & 0xFFFFFFFF, "ui32") if not isinstance(seed, Tensor) else convert(seed, "ui32")
     return stack([tensor(0, "ui32"), low])
 
@@ -44,13 +44,13 @@ def _key_words(key: Operand) -> tuple[Tensor, Tensor]:
     return key[0], key[1]
 
 
-def _drawn(key: Operand, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Two random words of 32 bits per element: those that the key makes of the element's number."""
+def _random_words(key: Operand, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Return two random 32-bit words per element, from the key and the row-major index of the element."""
     return threefry(_key_words(key), counters(shape, "ui64" if math.prod(shape) >= 1 << 32 else "ui32"))
 
 
 def counters(shape: Sequence[int], dtype: str) -> tuple[Tensor, Tensor]:
-    """High and low words of the numbers of elements in row-major order, computed in a type that holds them."""
+    """Return the high and low words of the elements' row-major indices, computed in `dtype`."""
     number = tensor(0, dtype)
     for dim, size in enumerate(shape):
         number = number * size + iota(shape, dim, dtype)
@@ -59,8 +59,8 @@ def counters(shape: Sequence[int], dtype: str) -> tuple[Tensor, Tensor]:
 
 @named("random.split")
 def split(key: Operand, num: Shape = 2) -> Tensor:
-    """`num` new keys, one below the other; do not use the old one again."""
-    return stack(_broadcast(_drawn(key, sizes_of(num)), sizes_of(num)), -1)
+    """Derive `num` new keys, stacked along the first dims; the old key must not be used again."""
+    return stack(_broadcast(_random_words(key, sizes_of(num)), sizes_of(num)), -1)
 
 
 def _broadcast(words: tuple[Tensor, Tensor], shape: Sequence[int]) -> list[Tensor]:
@@ -69,40 +69,41 @@ def _broadcast(words: tuple[Tensor, Tensor], shape: Sequence[int]) -> list[Tenso
 
 @named("random.fold_in")
 def fold_in(key: Operand, number: Operand) -> Tensor:
-    """A new key from a key and a number, such as that of a step."""
+    """Derive a new key from a key and a number, such as a step count."""
     low = tensor(int(number) & 0xFFFFFFFF, "ui32") if not isinstance(number, Tensor) else convert(number, "ui32")
     return stack(list(threefry(_key_words(key), (tensor(0, "ui32"), low))))
 
 
 @named("random.bits")
 def bits(key: Operand, shape: Shape = (), dtype: Any = "ui32") -> Tensor:
-    """Random bits, in an unsigned type."""
+    """Return random bits as an unsigned dtype."""
     kind, sizes = dtype_of(dtype), sizes_of(shape)
     if kind not in ("ui8", "ui16", "ui32", "ui64"):
         refuse(f"random bits are ui8, ui16, ui32 or ui64, not {kind}")
-    high, low = _broadcast(_drawn(key, sizes), sizes)
+    high, low = _broadcast(_random_words(key, sizes), sizes)
     return convert(high, "ui64") << 32 | convert(low, "ui64") if kind == "ui64" else convert(high ^ low, kind)
 
 
 @named("random.uniform")
 def uniform(key: Operand, shape: Shape = (), dtype: Any = "f32", minval: Operand = 0.0, maxval: Operand = 1.0) -> Tensor:  # fmt: skip
-    """Numbers from `minval` on, below `maxval`, all equally likely."""
+    """Return random numbers, uniform over [minval, maxval)."""
     kind = dtype_of(dtype)
     if kind not in ("bf16", "f16", "f32", "f64"):
         refuse(f"random numbers are floats, not {kind}")
     low, high = tensor(minval, kind), tensor(maxval, kind)
     width, mantissa = DTYPES[kind].itemsize * 8, int(ml_dtypes.finfo(DTYPES[kind]).nmant)
-    drawn = 8 if mantissa < 8 else width
+    random_bits = 8 if mantissa < 8 else width
     word = f"ui{width}"
     one = int(np.ones((), DTYPES[kind]).view(f"u{width // 8}"))
-    pattern = convert(bits(key, shape, f"ui{drawn}"), word) >> (drawn - mantissa) | one  # a number from 1 on, below 2
+    # the bit pattern of a number in [1, 2)
+    pattern = convert(bits(key, shape, f"ui{random_bits}"), word) >> (random_bits - mantissa) | one
     numbers = emit("bitcast_convert", [pattern], TensorType(pattern.shape, kind)) - 1
     return maximum(low, numbers * (high - low) + low)
 
 
 @named("random.normal")
 def normal(key: Operand, shape: Shape = (), dtype: Any = "f32") -> Tensor:
-    """Numbers of the normal distribution with mean 0 and variance 1."""
+    """Return random numbers of the normal distribution with mean 0 and variance 1."""
     kind = DTYPES[dtype_of(dtype)]
     lowest = np.nextafter(np.array(-1, kind), np.array(0, kind), dtype=kind)
     return erf_inv(uniform(key, shape, dtype, lowest, 1)) * math.sqrt(2)
@@ -110,30 +111,30 @@ def normal(key: Operand, shape: Shape = (), dtype: Any = "f32") -> Tensor:
 
 @named("random.truncated_normal")
 def truncated_normal(key: Operand, lower: Operand, upper: Operand, shape: Shape | None = None, dtype: Any = "f32") -> Tensor:  # fmt: skip
-    """Numbers of the normal distribution between two bounds."""
+    """Return random numbers of the standard normal distribution between two bounds."""
     kind = dtype_of(dtype)
     low, high = tensor(lower, kind), tensor(upper, kind)
     sizes = np.broadcast_shapes(low.shape, high.shape) if shape is None else shape
-    found = erf_inv(uniform(key, sizes, kind, erf(low / math.sqrt(2)), erf(high / math.sqrt(2)))) * math.sqrt(2)
-    return clip(found, nextafter(low, math.inf), nextafter(high, -math.inf))
+    samples = erf_inv(uniform(key, sizes, kind, erf(low / math.sqrt(2)), erf(high / math.sqrt(2)))) * math.sqrt(2)
+    return clip(samples, nextafter(low, math.inf), nextafter(high, -math.inf))
 
 
 @named("random.exponential")
 def exponential(key: Operand, shape: Shape = (), dtype: Any = "f32") -> Tensor:
-    """Numbers of the exponential distribution with mean 1."""
+    """Return random numbers of the exponential distribution with mean 1."""
     return -log1p(-uniform(key, shape, dtype))
 
 
 @named("random.bernoulli")
 def bernoulli(key: Operand, p: Operand = 0.5, shape: Shape | None = None) -> Tensor:
-    """Truth values, each holding with probability p."""
+    """Return random booleans that are True with probability p."""
     p = as_float(p)
     return uniform(key, p.shape if shape is None else shape, p.type.dtype) < p
 
 
 @named("random.randint")
 def randint(key: Operand, shape: Shape, minval: Operand, maxval: Operand, dtype: Any = "i32") -> Tensor:
-    """Integers from `minval` on, below `maxval`."""
+    """Return random integers in [minval, maxval)."""
     kind = dtype_of(dtype)
     if is_float(kind) or kind == "i1":
         refuse(f"randint makes integers, not {kind}")
@@ -152,26 +153,26 @@ def randint(key: Operand, shape: Shape, minval: Operand, maxval: Operand, dtype:
 
 @named("random.gumbel")
 def gumbel(key: Operand, shape: Shape = (), dtype: Any = "f32") -> Tensor:
-    """Numbers of the Gumbel distribution: -log(-log(u)) of uniform u."""
+    """Return random numbers of the Gumbel distribution, -log(-log(u)) for uniform u."""
     smallest = float(ml_dtypes.finfo(DTYPES[dtype_of(dtype)]).tiny)
     return -log(-log(uniform(key, shape, dtype, smallest, 1.0)))
 
 
 @named("random.categorical")
 def categorical(key: Operand, logits: Operand, axis: int = -1, shape: Shape | None = None) -> Tensor:
-    """Numbers of classes along a dim, with probabilities softmax(logits), as i32."""
+    """Return random class indices along a dim as i32, with probabilities softmax(logits)."""
     logits = as_float(logits)
     dim = axis_of(axis, logits.ndim)
     batch = tuple(np.delete(logits.shape, dim))
     sizes = batch if shape is None else sizes_of(shape)
-    lead = sizes[: len(sizes) - len(batch)]
-    drawn = gumbel(key, [*lead, *sizes[len(lead) : len(lead) + dim], logits.shape[dim], *sizes[len(lead) + dim :]], logits.type.dtype)  # fmt: skip
-    return argmax(drawn + logits, dim + len(lead))
+    sample_sizes = sizes[: len(sizes) - len(batch)]
+    noise = gumbel(key, [*sample_sizes, *sizes[len(sample_sizes) : len(sample_sizes) + dim], logits.shape[dim], *sizes[len(sample_sizes) + dim :]], logits.type.dtype)  # fmt: skip
+    return argmax(noise + logits, dim + len(sample_sizes))
 
 
 @named("random.dropout", "dropout")
 def dropout(key: Operand, x: Operand, rate: float) -> Tensor:
-    """Each element 0 with probability `rate`, else x / (1 - rate)."""
+    """Set each element to 0 with probability `rate`, else to x / (1 - rate)."""
     x = as_float(x)
     if not 0 <= rate < 1:
         refuse(f"a rate of dropout is from 0 on and below 1, not {rate}")

@@ -1,8 +1,8 @@
 """The trace that records a function, user locations, and the table of operations.
 
-A traced function runs once, as ordinary Python, on `Tensor`s. Each operation appends nodes to the graph of the
-current trace and points at the user's line. The operations register themselves in `OPS`, so that operators
-and methods of `Tensor` find them without an import cycle.
+A traced function runs once, as ordinary Python, on `Tensor`s. Each operation appends nodes to the graph of the current
+trace, located at the user's line. The operations register themselves in `OPS`, where operators and methods of `Tensor`
+look them up without an import cycle.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def traced(function: _Function) -> _Function:
-    """Register an operation under its name (a trailing underscore avoids Python's own names)."""
+    """Register an operation under its name, without a trailing underscore."""
     OPS[function.__name__.rstrip("_")] = function
     return function
 
 
 def named(*names: str) -> Callable[[_Function], _Function]:
-    """Register an operation under these names, which may have a namespace: `linalg.qr`."""
+    """Return a decorator that registers an operation under these names, which may include a namespace: `linalg.qr`."""
 
     def register(function: _Function) -> _Function:
         OPS.update(dict.fromkeys(names, function))
@@ -41,11 +41,14 @@ def named(*names: str) -> Callable[[_Function], _Function]:
 
 @dataclass
 class Trace:
-    """The graph that is being recorded, and the mesh or meshes if known.
+    """The graph under construction, and its mesh or meshes if they are known.
 
-    `manual` are the axes over which it is written per device: those of a function given to `mg.manual`, which is called
-    in the trace `around`. `warnings` are for the program's author. `at` is the place of what is recorded, where a file says it
-    and not a line of Python that is running.
+    Attributes:
+        constants: the scalar constants of the graph, by dtype, value and signs.
+        manual: the axes over which the graph is per-device code, in a function passed to `mg.manual`.
+        around: the enclosing trace, which contains the region or the call of `mg.manual`.
+        warnings: diagnostics for the author of the program.
+        at: the location of recorded nodes if a file provides it, instead of the running Python line.
     """
 
     graph: Graph
@@ -58,11 +61,11 @@ class Trace:
     at: Location | None = None
 
     def has(self, other: Trace | None) -> bool:
-        """Whether tensors of the other trace may be used in this one: it is this one, or encloses it."""
+        """Whether tensors of `other` may be used in this trace, because `other` is this trace or encloses it."""
         return other is self or (self.around is not None and self.around.has(other))
 
     def warn(self, warning: Diagnostic) -> None:
-        """Keep a warning, once."""
+        """Add a warning to the outermost trace, once."""
         if self.around is not None:
             self.around.warn(warning)
         elif warning not in self.warnings:
@@ -73,7 +76,7 @@ CURRENT: ContextVar[Trace | None] = ContextVar("meshgen_trace", default=None)
 
 
 def current() -> Trace:
-    """The trace being recorded. Raises ProgramError MG0001 outside of one."""
+    """Return the trace under construction. Raises ProgramError MG0001 if there is none."""
     if trace := CURRENT.get():
         return trace
     raise ProgramError(
@@ -87,20 +90,21 @@ def current() -> Trace:
 
 
 def user_location() -> Location | None:
-    """The innermost line outside of meshgen and NumPy that is running, with its column; or the place that the trace is at."""
+    """Return the location of the current trace, or the innermost running line outside of meshgen and NumPy."""
     if (trace := CURRENT.get()) is not None and trace.at is not None:
         return trace.at
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # CPython has no public way this cheap
+    # CPython's public functions for this are slower
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame and frame.f_code.co_filename.startswith(INSIDE):
         frame = frame.f_back
     return None if frame is None else location_of(frame)
 
 
 class MissingNameError(ProgramError, AttributeError):
-    """A name that meshgen does not have; `hasattr` and `getattr` with a default see an AttributeError."""
+    """An unknown meshgen name. It is also an AttributeError, for `hasattr` and for `getattr` with a default."""
 
 
-# What JAX users look for first, and where it is.
+# Names that JAX users try first, and their replacements.
 _ELSEWHERE = {
     "grad": "take gradients in JAX: mg.from_jax(jax.grad(f)) is a function of traced tensors",
     "value_and_grad": "take gradients in JAX: mg.from_jax(jax.value_and_grad(f)) is a function of traced tensors",
@@ -110,10 +114,12 @@ _ELSEWHERE = {
 
 
 def missing(name: str, place: str, known: Iterable[str]) -> MissingNameError:
-    """The fault of an unknown name, with near ones; `place` is written before it: `mg.`."""
-    near = nearest_names(name, [each for each in known if not each.startswith("_")], 3, 0.7)
-    listed = " or ".join(f"{place}{each}" for each in near)
-    hint = _ELSEWHERE.get(name) or (f"did you mean {listed}?" if near else "docs/functions.md lists all functions")
+    """Return the error for an unknown name, with similar names; `place` is the prefix before the name: `mg.`."""
+    similar = nearest_names(name, [candidate for candidate in known if not candidate.startswith("_")], 3, 0.7)
+    suggestions = " or ".join(f"{place}{candidate}" for candidate in similar)
+    hint = _ELSEWHERE.get(name) or (
+        f"did you mean {suggestions}?" if similar else "docs/functions.md lists all functions"
+    )
     return MissingNameError(Diagnostic("MG0105", f"unknown name {place}{name}", user_location(), hint=hint))
 
 

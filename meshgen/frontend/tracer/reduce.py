@@ -1,6 +1,6 @@
-"""Traced reductions: sums, extremes, means, variances, norms of exponentials.
+"""Traced reductions: sums, extremes, means, variances, norms, log-sum-exp
 
-Sums of bf16 and f16 are taken in f32 and rounded once.
+Sums of bf16 and f16 elements are accumulated in f32 and rounded once.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ NARROW = ("bf16", "f16")
 
 def _reduce(kind: str, x: Tensor, neutral: float, axis: Axis, keepdims: bool) -> Tensor:
     dims = axes_of(axis, x.ndim)
-    kept = tuple(s for d, s in enumerate(x.shape) if d not in dims)
+    result_shape = tuple(s for d, s in enumerate(x.shape) if d not in dims)
     if dims:
-        x_kept = TensorType(kept, x.type.dtype)
-        result = emit("reduce", [x, scalar(neutral, x.type.dtype)], x_kept, {"dims": dims, "kind": kind})
+        result_type = TensorType(result_shape, x.type.dtype)
+        result = emit("reduce", [x, scalar(neutral, x.type.dtype)], result_type, {"dims": dims, "kind": kind})
     else:
         result = x
     return reshape(result, [1 if d in dims else s for d, s in enumerate(x.shape)]) if keepdims else result
 
 
 def no_complex(x: Tensor) -> Tensor:
-    """The tensor. Raises ProgramError for complex numbers."""
+    """Return the tensor. Raises ProgramError if it is complex."""
     return (
         x
         if not is_complex(x.type.dtype)
@@ -43,95 +43,104 @@ def no_complex(x: Tensor) -> Tensor:
 
 
 def widened(x: Operand) -> Tensor:
-    """Narrow floats as f32, so that a long sum keeps its digits."""
+    """Convert bf16 and f16 to f32, so that long sums keep their precision."""
     x = tensor(x)
     return convert(x, "f32") if x.type.dtype in NARROW else x
 
 
 def _accumulated(kind: str, neutral: int, x: Operand, axis: Axis, keepdims: bool, dtype: Any, mask: Operand | None) -> Tensor:  # fmt: skip
-    """A sum or product in NumPy's element type: that of 64 bits for integers and bools. Narrow floats are rounded once."""
+    """Return a sum or product, by default in NumPy's result dtype.
+
+    Integers and booleans accumulate in 64 bits. bf16 and f16 accumulate in f32 and are rounded once.
+    """
     x = _masked_elements(tensor(x), mask, neutral)
     result = dtype_of(dtype) if dtype is not None else whole(x.type.dtype)
-    wide = "f32" if result in NARROW else result
-    return convert(_reduce(kind, convert(x, wide), neutral, axis, keepdims), result)
+    accumulator_dtype = "f32" if result in NARROW else result
+    return convert(_reduce(kind, convert(x, accumulator_dtype), neutral, axis, keepdims), result)
 
 
 def _masked_elements(x: Tensor, mask: Operand | None, neutral: float) -> Tensor:
-    """The elements where a mask holds, the neutral one elsewhere."""
+    """Replace elements where the mask is False by the neutral element."""
     return x if mask is None else where(mask, x, scalar(neutral, x.type.dtype))
 
 
 def whole(dtype: str) -> str:
-    """The type of sums: 64 bits for integers and bools."""
+    """Return the dtype of sums, which has 64 bits for integers and booleans."""
     return dtype if is_inexact(dtype) else "ui64" if dtype.startswith("u") else "i64"
 
 
 @traced
 def sum_(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Sum over dims (None: all), of integers and bools as i64 or u64 unless `dtype` says otherwise."""
+    """Sum over dims (None: all). The default dtype for integers and booleans is i64 or u64."""
     return _accumulated("add", 0, x, axis, keepdims, dtype, where)
 
 
 @traced
 def prod(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Product over dims (None: all), of integers and bools as i64 or u64 unless `dtype` says otherwise."""
+    """Multiply over dims (None: all). The default dtype for integers and booleans is i64 or u64."""
     return _accumulated("multiply", 1, x, axis, keepdims, dtype, where)
 
 
 @named("max", "amax")
 def max_(x: Operand, axis: Axis = None, keepdims: bool = False, *, initial: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Largest element over dims (None: all); where a mask holds nowhere `initial`, or the least of the type."""
+    """Return the largest element over dims (None: all), or `initial` if that is larger.
+
+    If the mask `where` excludes all elements, the result is `initial`, or the smallest value of the dtype.
+    """
     return _extremes("maximum", x, axis, keepdims, initial, where)
 
 
 @named("min", "amin")
 def min_(x: Operand, axis: Axis = None, keepdims: bool = False, *, initial: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Smallest element over dims (None: all); where a mask holds nowhere `initial`, or the largest of the type."""
+    """Return the smallest element over dims (None: all), or `initial` if that is smaller.
+
+    If the mask `where` excludes all elements, the result is `initial`, or the largest value of the dtype.
+    """
     return _extremes("minimum", x, axis, keepdims, initial, where)
 
 
 def _extremes(kind: str, x: Operand, axis: Axis, keepdims: bool, initial: float | None, mask: Operand | None) -> Tensor:
     x = tensor(x)
     start = extreme(kind, x.type.dtype)
-    found = _reduce(kind, _masked_elements(x, mask, start), start, axis, keepdims)
-    return found if initial is None else binary(kind, found, initial)
+    reduced = _reduce(kind, _masked_elements(x, mask, start), start, axis, keepdims)
+    return reduced if initial is None else binary(kind, reduced, initial)
 
 
 def extreme(kind: str, dtype: str) -> float:
-    """The initial value of a reduction of a kind: not all float types have infinities."""
+    """Return the neutral element of a maximum or minimum, which is finite for float dtypes without infinities."""
     refuse_complex_order(dtype)
-    found = neutral(kind, dtype)
-    return float(found) if is_float(dtype) else int(found)
+    neutral_element = neutral(kind, dtype)
+    return float(neutral_element) if is_float(dtype) else int(neutral_element)
 
 
 @traced
 def any_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether an element over dims (None: all) is not 0."""
+    """Whether any element over dims (None: all) is nonzero."""
     return _reduce("or", truth(x), 0, axis, keepdims)
 
 
 @traced
 def all_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether no element over dims (None: all) is 0."""
+    """Whether all elements over dims (None: all) are nonzero."""
     return _reduce("and", truth(x), 1, axis, keepdims)
 
 
 @traced
 def count_nonzero(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """How many elements over dims (None: all) are not 0."""
+    """Count the nonzero elements over dims (None: all)."""
     return sum_(truth(x), axis, keepdims)
 
 
 @traced
 def mean(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Mean over dims (None: all); integers become f32. Raises ProgramError for an empty dim."""
+    """Average over dims (None: all); integers become f32. Raises ProgramError for a dim of size 0."""
     x = as_float(x) if dtype is None else tensor(x, dtype_of(dtype))
     total = _reduce("add", widened(_masked_elements(x, where, 0)), 0, axis, keepdims)
     return convert(total / _count(x, axis, keepdims, where), x.type.dtype)
 
 
 def _count(x: Tensor, axis: Axis, keepdims: bool, mask: Operand | None) -> Operand:
-    """How many elements a mean is over: a number, or per result how many a mask chooses."""
+    """Return the number of averaged elements: a Python number, or with a mask a tensor of counts."""
     if mask is not None:
         return convert(_reduce("add", convert(broadcast(truth(mask), x.shape), "f32"), 0, axis, keepdims), "f32")
     count = math.prod(x.shape[d] for d in axes_of(axis, x.ndim))
@@ -142,30 +151,30 @@ def _count(x: Tensor, axis: Axis, keepdims: bool, mask: Operand | None) -> Opera
 
 @traced
 def var(x: Operand, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Mean squared distance from the mean; the sum of the squares is divided by the count less `correction` (`ddof`)."""
+    """Return the variance: the sum of squared distances from the mean, divided by count - `correction` (or - `ddof`)."""
     x = no_complex(as_float(x))
     wide = widened(x)
-    centred = wide - mean(wide, axis, True, where=where)
-    total = _reduce("add", _masked_elements(centred * centred, where, 0), 0, axis, keepdims)
+    centered = wide - mean(wide, axis, True, where=where)
+    total = _reduce("add", _masked_elements(centered * centered, where, 0), 0, axis, keepdims)
     count = _count(x, axis, keepdims, where) - (correction if ddof is None else ddof)
     return convert(total / count, x.type.dtype)
 
 
 @traced
 def std(x: Operand, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Square root of the variance."""
+    """Return the square root of the variance."""
     return sqrt(var(x, axis, keepdims, correction=correction, ddof=ddof, where=where))
 
 
 @traced
 def ptp(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Largest less smallest element over dims (None: all)."""
+    """Return the difference of the largest and the smallest element over dims (None: all)."""
     return max_(x, axis, keepdims) - min_(x, axis, keepdims)
 
 
 @traced
 def logsumexp(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) over dims (None: all), without overflow; narrow floats are computed in f32."""
+    """Return log(sum(exp(x))) over dims (None: all), without overflow; bf16 and f16 are computed in f32."""
     x = as_float(x)
     wide = widened(x)
     highest = max_(wide, axis, True)

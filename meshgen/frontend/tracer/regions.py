@@ -1,4 +1,4 @@
-"""Functions traced into regions of ops: bodies of loops and branches, and what reductions, sorts and scatters do with elements."""
+"""Trace functions into the regions of loops, branches, reductions, sorts and scatters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.ir.regions import captured, rewired_graph
 
 @contextmanager
 def recording(trace: Trace) -> Generator[None]:
-    """Record into this trace."""
+    """Make `trace` the current trace within a `with` block."""
     token = CURRENT.set(trace)
     try:
         yield
@@ -25,41 +25,46 @@ def recording(trace: Trace) -> Generator[None]:
 
 
 def region(types: Sequence[TensorType]) -> tuple[Trace, list[Tensor]]:
-    """A trace for a region inside the current one, and its inputs."""
-    around = current()
+    """Return a trace for a region inside the current trace, and the inputs of the region."""
+    outer = current()
     graph = Graph("body", [Value(kind, loc=user_location()) for kind in types])
-    trace = replace(around, graph=graph, constants={}, around=around)
+    trace = replace(outer, graph=graph, constants={}, around=outer)
     with recording(trace):
         return trace, [Tensor(value) for value in graph.inputs]
 
 
 def body(function: Callable[..., Any], *types: TensorType) -> Graph:
-    """A function of elements as a region: it returns a tensor, or several."""
+    """Trace a function of scalars into a region; the function returns a tensor or several."""
     trace, inputs = region(types)
     with recording(trace):
-        found = function(*inputs)
-        trace.graph.outputs = [tensor(each).value for each in (found if isinstance(found, (tuple, list)) else (found,))]
+        returned = function(*inputs)
+        trace.graph.outputs = [
+            tensor(result).value for result in (returned if isinstance(returned, (tuple, list)) else (returned,))
+        ]
     return trace.graph
 
 
 def emit_regions(op: str, operands: Sequence[Tensor], results: Sequence[TensorType], regions: Sequence[Graph],
                  attrs: Mapping[str, Any] | None = None) -> list[Tensor]:  # fmt: skip
-    """Append a node with regions, which use their own values only; its results."""
+    """Append a node with regions that capture no values. Returns its results."""
     loc = user_location()
     values = [Value(kind, loc=loc) for kind in results]
-    operands = [tensor(each) for each in operands]
+    operands = [tensor(operand) for operand in operands]
     current().graph.nodes.append(
-        Node(op, [each.value for each in operands], values, dict(attrs or {}), loc, regions=tuple(regions))
+        Node(op, [operand.value for operand in operands], values, dict(attrs or {}), loc, regions=tuple(regions))
     )
     return [Tensor(value) for value in values]
 
 
 def closed(op: str, regions: Sequence[Graph]) -> tuple[list[Graph], list[Tensor]]:
-    """The regions with what they capture as further inputs, the same of all, and these tensors from around."""
-    outside = captured(Node(op, [], [], {}, None, regions=tuple(regions)))
-    done: list[Graph] = []
+    """Turn values that the regions capture into inputs, the same for all regions.
+
+    Returns the regions, and the captured tensors in the order of these inputs.
+    """
+    captures = captured(Node(op, [], [], {}, None, regions=tuple(regions)))
+    closed_regions: list[Graph] = []
     for graph in regions:
-        inside = {value: Value(value.type, value.name, loc=value.loc) for value in outside}
-        graph.inputs += inside.values()
-        done.append(rewired_graph(graph, inside))
-    return done, [Tensor(value) for value in outside]
+        region_inputs = {value: Value(value.type, value.name, loc=value.loc) for value in captures}
+        graph.inputs += region_inputs.values()
+        closed_regions.append(rewired_graph(graph, region_inputs))
+    return closed_regions, [Tensor(value) for value in captures]

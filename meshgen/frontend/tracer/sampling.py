@@ -1,4 +1,4 @@
-"""Samples of images at places that are data, as `grid_sample` of PyTorch and ONNX takes them, and their gradients."""
+"""Image samples at dynamic coordinates, as `grid_sample` in PyTorch and ONNX, and their gradients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 @dataclass(frozen=True)
 class _Tap:
-    """One row that a sample reads along a dim, [n, ...out]: its number inside the image, its weight, and the weight's derivative by the grid."""
+    """One row that a sample reads along a dim, each tensor of shape [n, ...out].
+
+    Attributes:
+        row: the index of the row, clamped to the image.
+        weight: the weight of the row in the sample.
+        slope: the derivative of the weight with respect to the grid.
+    """
 
     row: Tensor
     weight: Tensor
@@ -31,30 +37,33 @@ class _Tap:
 
 
 def grid_samples(x: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> Tensor:
-    """Return x [n, c, ...spatial] at places [n, ...out, dims], from -1 to 1, the last dim first: [n, c, ...out].
+    """Return x [n, c, ...spatial], sampled at grid [n, ...out, dims], as [n, c, ...out].
 
-    `mode` is nearest, linear or cubic; `padding`, what is outside of the image, zeros, border or reflection.
+    Args:
+        grid: coordinates from -1 to 1, in the reverse order of the spatial dims.
+        mode: nearest, linear or cubic.
+        padding: the values outside of the image: zeros, border or reflection.
     """
-    parts = [
-        _sampled(x, [each.row for each in taps]) * _per_feature([each.weight for each in taps], x)
+    weighted_reads = [
+        _sampled(x, [tap.row for tap in taps]) * _per_feature([tap.weight for tap in taps], x)
         for taps in _taps_of_samples(x, grid, mode, padding, align_corners)
     ]
-    return reduce(add, parts)
+    return reduce(add, weighted_reads)
 
 
 def grid_samples_gradient(grad: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the gradients of the image and the grid."""
+    """Return the gradients of the image and of the grid."""
     image = moveaxis(zeros(x.shape, x.type.dtype), 1, -1)
     batch = iota(grid.shape[:-1], 0, "i32")
-    by_dim: list[list[Tensor]] = [[] for _ in x.shape[2:]]
+    slopes_by_dim: list[list[Tensor]] = [[] for _ in x.shape[2:]]
     for taps in _taps_of_samples(x, grid, mode, padding, align_corners):
-        rows, weights = [each.row for each in taps], [each.weight for each in taps]
-        share = moveaxis(grad * _per_feature(weights, x), 1, -1)
-        image = image.at[(batch, *rows)].add(share)
-        seen = convert((grad * _sampled(x, rows)).sum(1), grid.type.dtype)
-        for d, own in enumerate(taps):
-            by_dim[d].append(seen * reduce(multiply, [own.slope, *weights[:d], *weights[d + 1 :]]))
-    slopes = [expand_dims(reduce(add, parts), -1) for parts in by_dim[::-1]]
+        rows, weights = [one_tap.row for one_tap in taps], [one_tap.weight for one_tap in taps]
+        contribution = moveaxis(grad * _per_feature(weights, x), 1, -1)
+        image = image.at[(batch, *rows)].add(contribution)
+        read_gradient = convert((grad * _sampled(x, rows)).sum(1), grid.type.dtype)
+        for d, tap in enumerate(taps):
+            slopes_by_dim[d].append(read_gradient * reduce(multiply, [tap.slope, *weights[:d], *weights[d + 1 :]]))
+    slopes = [expand_dims(reduce(add, terms), -1) for terms in slopes_by_dim[::-1]]
     return moveaxis(image, -1, 1), concatenate(slopes, -1)
 
 
@@ -64,74 +73,80 @@ def _per_feature(weights: Sequence[Tensor], x: Tensor) -> Tensor:
 
 
 def _taps_of_samples(x: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> list[tuple[_Tap, ...]]:
-    """Return for each element that a sample reads a tap along each spatial dim."""
+    """Return, for each element that a sample reads, a tap along each spatial dim."""
     sizes = x.shape[2:]
     along = [_taps(grid[..., len(sizes) - 1 - d], size, mode, padding, align_corners) for d, size in enumerate(sizes)]
     return [*itertools.product(*along)]
 
 
 def _taps(grid: Tensor, size: int, mode: str, padding: str, align_corners: bool) -> list[_Tap]:
-    place = (grid + 1) / 2 * (size - 1) if align_corners else ((grid + 1) * size - 1) / 2
-    place, slope = (round_(place) if mode == "nearest" else place), tensor(((size - 1) if align_corners else size) / 2, grid.type.dtype)  # fmt: skip
-    if mode != "cubic":  # of a cubic sample each row is padded for itself
-        place, turned = _padded_place(place, size, align_corners, padding)
-        slope = slope * turned
+    coordinate = (grid + 1) / 2 * (size - 1) if align_corners else ((grid + 1) * size - 1) / 2
+    coordinate, slope = (round_(coordinate) if mode == "nearest" else coordinate), tensor(((size - 1) if align_corners else size) / 2, grid.type.dtype)  # fmt: skip
+    if mode != "cubic":  # a cubic sample pads each row individually
+        coordinate, reflected_slope = _padded_coordinate(coordinate, size, align_corners, padding)
+        slope = slope * reflected_slope
     taps: list[_Tap] = []
-    for row, weight, change in _weights(place, mode):
+    for row, weight, weight_slope in _weights(coordinate, mode):
         is_inside = logical_and(row >= 0, row <= size - 1) if padding == "zeros" else None
         row = _reflected(row, size, align_corners)[0] if padding == "reflection" else row
-        weights = [broadcast(tensor(each, grid.type.dtype), place.shape) for each in (weight, change * slope)]
-        weight, change = weights if is_inside is None else [where(is_inside, each, 0) for each in weights]
-        taps.append(_Tap(convert(clip(row, 0, size - 1), "i32"), weight, change))
+        weights = [
+            broadcast(tensor(value, grid.type.dtype), coordinate.shape) for value in (weight, weight_slope * slope)
+        ]
+        weight, weight_slope = weights if is_inside is None else [where(is_inside, value, 0) for value in weights]
+        taps.append(_Tap(convert(clip(row, 0, size - 1), "i32"), weight, weight_slope))
     return taps
 
 
-def _padded_place(place: Tensor, size: int, align_corners: bool, padding: str) -> tuple[Tensor, Operand]:
-    """Return a place moved into the image, to the border or reflected at it, and the derivative of that."""
+def _padded_coordinate(coordinate: Tensor, size: int, align_corners: bool, padding: str) -> tuple[Tensor, Operand]:
+    """Return a coordinate clamped to the image or reflected at its border, and the derivative of that mapping."""
     if padding == "border":
-        is_inside = logical_and(place > 0, place < size - 1)
-        return clip(place, 0, size - 1), convert(is_inside, place.type.dtype)
-    return _reflected(place, size, align_corners) if padding == "reflection" else (place, np.ones((), np.float32))
+        is_inside = logical_and(coordinate > 0, coordinate < size - 1)
+        return clip(coordinate, 0, size - 1), convert(is_inside, coordinate.type.dtype)
+    return (
+        _reflected(coordinate, size, align_corners)
+        if padding == "reflection"
+        else (coordinate, np.ones((), np.float32))
+    )
 
 
-def _reflected(place: Tensor, size: int, align_corners: bool) -> tuple[Tensor, Tensor]:
+def _reflected(coordinate: Tensor, size: int, align_corners: bool) -> tuple[Tensor, Tensor]:
     low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
     span = max(high - low, 1e-6)
-    apart = remainder(place - low, 2 * span) - span
-    return high - abs_(apart), -sign(apart)
+    offset = remainder(coordinate - low, 2 * span) - span
+    return high - abs_(offset), -sign(offset)
 
 
-def _weights(place: Tensor, mode: str) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Return the rows near a place along one dim, as floats, each with its weight and the derivative of the weight by the place."""
-    one = tensor(1.0, place.type.dtype)
+def _weights(coordinate: Tensor, mode: str) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Return the rows near a coordinate of one dim, as floats, with their weights and the weights' derivatives."""
+    one = tensor(1.0, coordinate.type.dtype)
     if mode == "nearest":
-        return [(place, one, 0 * one)]
-    first = floor(place)
-    apart = place - first
+        return [(coordinate, one, 0 * one)]
+    first = floor(coordinate)
+    fraction = coordinate - first
     if mode == "linear":
-        return [(first, 1 - apart, -one), (first + 1, apart, one)]
-    return [(first + n, *_cubic(apart - n, near=n in (0, 1))) for n in (-1, 0, 1, 2)]
+        return [(first, 1 - fraction, -one), (first + 1, fraction, one)]
+    return [(first + n, *_cubic(fraction - n, near=n in (0, 1))) for n in (-1, 0, 1, 2)]
 
 
 def cubic_near(x: Any, a: float) -> Any:
-    """Return the cubic kernel at distances below 1 (Keys, IEEE TASSP 29(6), 1981), of arrays and of tensors."""
+    """Return the cubic kernel at distances below 1 (Keys, IEEE TASSP 29(6), 1981), for arrays or tensors."""
     return (x * (a + 2) - (a + 3)) * x * x + 1
 
 
 def cubic_far(x: Any, a: float) -> Any:
-    """Return the cubic kernel at distances from 1 to 2; beyond it is 0."""
+    """Return the cubic kernel at distances from 1 to 2; beyond 2 it is 0."""
     return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a
 
 
-def _cubic(apart: Tensor, near: bool, a: float = -0.75) -> tuple[Tensor, Tensor]:
-    """Return the weight of a row at a distance below 1, or from 1 to 2, and its derivative."""
-    x = abs_(apart)
+def _cubic(distance: Tensor, near: bool, a: float = -0.75) -> tuple[Tensor, Tensor]:
+    """Return the weight of a row and its derivative, at a distance below 1 if `near`, else from 1 to 2."""
+    x = abs_(distance)
     weight = cubic_near(x, a) if near else cubic_far(x, a)
     slope = (x * (3 * (a + 2)) - 2 * (a + 3)) * x if near else (x * (3 * a) - 10 * a) * x + 8 * a
-    return weight, slope * sign(apart)
+    return weight, slope * sign(distance)
 
 
 def _sampled(x: Tensor, rows: Sequence[Tensor]) -> Tensor:
-    """Return x [n, c, ...spatial] at rows [n, ...out] of each spatial dim: [n, c, ...out]."""
+    """Return x [n, c, ...spatial] at rows [n, ...out] of each spatial dim, as [n, c, ...out]."""
     batch = iota(rows[0].shape, 0, "i32")
     return moveaxis(getitem(x, (batch, slice(None), *rows)), -1, 1)

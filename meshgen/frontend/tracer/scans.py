@@ -1,4 +1,4 @@
-"""Traced running sums and the like along a dim, and differences of neighbours."""
+"""Traced cumulative operations along a dim, and differences of neighbors"""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from meshgen.ir.graph import TensorType
 
 def windows(function: Callable[..., Any], x: Tensor, neutral: float, sizes: list[int], strides: list[int],
             low: list[int], high: list[int], dilations: list[int] | None = None, base: list[int] | None = None) -> Tensor:  # fmt: skip
-    """A function of two elements over windows; `low` and `high` neutral elements are before and after each dim.
+    """Reduce windows of x with a function of two elements.
 
-    Rows of x are `base` apart, with neutral elements between them.
+    `low` and `high` neutral elements pad each dim. `base` is the distance of x's elements after dilation with neutral
+    elements.
     """
     ones = [1] * x.ndim
     dilations, base = dilations or ones, base or ones
@@ -42,7 +43,7 @@ def windows(function: Callable[..., Any], x: Tensor, neutral: float, sizes: list
 
 
 def running(function: Callable[..., Any], x: Tensor, neutral: float, axis: int) -> Tensor:
-    """A function of all elements up to each, as windows of the whole dim."""
+    """Return for each element the reduction of all elements up to it along `axis`, as windows of the size of the dim."""
     dim = axis_of(axis, x.ndim)
     size = max(x.shape[dim], 1)
     at_dim = lambda number, other: [number if d == dim else other for d in range(x.ndim)]  # noqa: E731
@@ -50,52 +51,55 @@ def running(function: Callable[..., Any], x: Tensor, neutral: float, axis: int) 
 
 
 def _accumulated(function: Callable[..., Any], neutral: int, x: Operand, axis: int | None, dtype: Any, has_start: bool) -> Tensor:  # fmt: skip
-    """A running sum or product, in the type of sums; narrow floats are rounded once."""
+    """Return a cumulative sum or product, by default in the dtype of sums.
+
+    bf16 and f16 accumulate in f32 and are rounded once. With `has_start`, the result begins with the neutral element.
+    """
     x = ravel(x) if axis is None else tensor(x)
     result = dtype_of(dtype) if dtype is not None else whole(x.type.dtype)
     dim = axis_of(0 if axis is None else axis, x.ndim)
-    found = convert(running(function, convert(x, "f32" if result in NARROW else result), neutral, dim), result)
+    cumulative = convert(running(function, convert(x, "f32" if result in NARROW else result), neutral, dim), result)
     if not has_start:
-        return found
-    first = [1 if d == dim else size for d, size in enumerate(x.shape)]
-    return concatenate([full(first, neutral, result), found], dim)
+        return cumulative
+    initial_shape = [1 if d == dim else size for d, size in enumerate(x.shape)]
+    return concatenate([full(initial_shape, neutral, result), cumulative], dim)
 
 
 @named("cumsum", "cumulative_sum")
 def cumsum(x: Operand, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """The sum of all elements up to each along a dim (None: of all elements); integers and bools as i64 or u64, as in `sum`."""
+    """Return cumulative sums along a dim (None: of the flattened tensor), with the dtypes of `sum`."""
     return _accumulated(lambda a, b: a + b, 0, x, axis, dtype, include_initial)
 
 
 @named("cumprod", "cumulative_prod")
 def cumprod(x: Operand, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """The product of all elements up to each along a dim (None: of all elements); of types as `prod`."""
+    """Return cumulative products along a dim (None: of the flattened tensor), with the dtypes of `prod`."""
     return _accumulated(lambda a, b: a * b, 1, x, axis, dtype, include_initial)
 
 
 @traced
 def cummax(x: Operand, axis: int = 0) -> Tensor:
-    """The largest of all elements up to each along a dim."""
+    """Return cumulative maxima along a dim."""
     x = tensor(x)
     return running(maximum, x, extreme("maximum", x.type.dtype), axis)
 
 
 @traced
 def cummin(x: Operand, axis: int = 0) -> Tensor:
-    """The smallest of all elements up to each along a dim."""
+    """Return cumulative minima along a dim."""
     x = tensor(x)
     return running(minimum, x, extreme("minimum", x.type.dtype), axis)
 
 
 @traced
 def diff(x: Operand, n: int = 1, axis: int = -1, *, prepend: Operand | None = None, append: Operand | None = None) -> Tensor:  # fmt: skip
-    """Each element less the one before it along a dim, n times; of truth values whether they differ."""
+    """Return the differences of neighboring elements along a dim, n times; for booleans, whether the neighbors differ."""
     x = tensor(x)
     dim = axis_of(axis, x.ndim)
-    x = concatenate([each for each in (prepend, x, append) if each is not None], dim)
+    x = concatenate([operand for operand in (prepend, x, append) if operand is not None], dim)
     if n < 0:
         refuse(f"diff takes differences 0 times or more, not {n}")
     for _ in range(n):
-        behind, ahead = split(x, [x.shape[dim] - 1], dim)[0], split(x, [1], dim)[1]
-        x = logical_xor(ahead, behind) if x.type.dtype == "i1" else ahead - behind
+        previous, following = split(x, [x.shape[dim] - 1], dim)[0], split(x, [1], dim)[1]
+        x = logical_xor(following, previous) if x.type.dtype == "i1" else following - previous
     return x

@@ -1,4 +1,4 @@
-"""Traced orders and searches: extremes by place, sorting, the first k, places and sets of elements."""
+"""Traced sorting and searching: argmax, sort, top-k, nonzero, unique elements"""
 
 from __future__ import annotations
 
@@ -22,44 +22,45 @@ from meshgen.ir.graph import TensorType, is_float
 
 @traced
 def argmax(x: Operand, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The number of the first largest element along a dim (None: of all), as i32; NaN counts as largest."""
+    """Return the index of the first largest element along a dim (None: of all), as i32; NaN counts as largest."""
     return _arg("maximum", x, axis, keepdims)
 
 
 @traced
 def argmin(x: Operand, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The number of the first smallest element along a dim (None: of all), as i32; NaN counts as smallest."""
+    """Return the index of the first smallest element along a dim (None: of all), as i32; NaN counts as smallest."""
     return _arg("minimum", x, axis, keepdims)
 
 
 def _arg(kind: str, x: Operand, axis: int | None, keepdims: bool) -> Tensor:
     x = tensor(x)
-    whole = x.ndim
+    rank = x.ndim
     x = ravel(x) if axis is None else x
     x = convert(x, "i8") if x.type.dtype == "i1" else x
     dim = axis_of(0 if axis is None else axis, x.ndim)
     if not x.shape[dim]:
         refuse(f"dim {dim} of {x.type} is empty and has no {kind}")
 
-    def better(value: Tensor, place: Tensor, other: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
-        ahead = value > other if kind == "maximum" else value < other
-        ahead = logical_or(ahead, value != value) if is_float(value.type.dtype) else ahead  # NaN
-        stays = logical_or(ahead, logical_and(value == other, place < at))
-        return where(ahead, value, other), where(stays, place, at)
+    def better(value: Tensor, index: Tensor, other_value: Tensor, other_index: Tensor) -> tuple[Tensor, Tensor]:
+        is_better = value > other_value if kind == "maximum" else value < other_value
+        # a NaN is better than any number
+        is_better = logical_or(is_better, value != value) if is_float(value.type.dtype) else is_better
+        is_first = logical_or(is_better, logical_and(value == other_value, index < other_index))
+        return where(is_better, value, other_value), where(is_first, index, other_index)
 
     element, number = TensorType((), x.type.dtype), TensorType((), "i32")
-    kept = [size for d, size in enumerate(x.shape) if d != dim]
+    result_shape = [size for d, size in enumerate(x.shape) if d != dim]
     operands = [x, iota(x.shape, dim), scalar(extreme(kind, x.type.dtype), x.type.dtype), scalar(0, "i32")]
     region = body(better, element, number, element, number)
-    found = emit_regions("reduce_region", operands, [TensorType(tuple(kept), t.dtype) for t in (element, number)], [region], {"dims": (dim,)})[1]  # fmt: skip
+    indices = emit_regions("reduce_region", operands, [TensorType(tuple(result_shape), t.dtype) for t in (element, number)], [region], {"dims": (dim,)})[1]  # fmt: skip
     if not keepdims:
-        return found
-    return reshape(found, [1] * whole) if axis is None else expand_dims(found, dim)
+        return indices
+    return reshape(indices, [1] * rank) if axis is None else expand_dims(indices, dim)
 
 
 def _sorted(operands: Sequence[Tensor], dim: int, descending: bool) -> list[Tensor]:
-    """The operands in the order of the first one along a dim; equal elements keep theirs, NaN comes last (first if descending)."""
-    kinds = [TensorType((), each.type.dtype) for each in operands for _ in range(2)]
+    """Sort the operands along a dim by the first operand, stably. NaN comes last, or first with `descending`."""
+    kinds = [TensorType((), operand.type.dtype) for operand in operands for _ in range(2)]
 
     def before(left: Tensor, right: Tensor, *_: Tensor) -> Tensor:
         left, right = (right, left) if descending else (left, right)
@@ -72,7 +73,7 @@ def _sorted(operands: Sequence[Tensor], dim: int, descending: bool) -> list[Tens
         )
 
     attrs = {"dim": dim, "is_stable": True}
-    return emit_regions("sort", operands, [each.type for each in operands], [body(before, *kinds)], attrs)
+    return emit_regions("sort", operands, [operand.type for operand in operands], [body(before, *kinds)], attrs)
 
 
 def _order(dtype: str) -> str:
@@ -80,7 +81,7 @@ def _order(dtype: str) -> str:
 
 
 def _ordered(x: Tensor) -> Tensor:
-    """A float whose total order is that of numbers: one zero, and one NaN, after all others."""
+    """Map floats so that TOTALORDER compares numbers: -0.0 becomes 0.0, and every NaN becomes the last one."""
     x = where(x == 0, 0.0, x)
     return where(isnan(x), float("nan"), x)
 
@@ -94,21 +95,21 @@ def _along(x: Operand, axis: int | None) -> tuple[Tensor, int]:
 
 @traced
 def sort(x: Operand, axis: int | None = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
-    """Elements in rising order along a dim (None: all elements), NaN last; with `descending` the reverse."""
+    """Sort elements along a dim (None: all elements), ascending with NaN last, or with `descending` the reverse."""
     x, dim = _along(x, axis)
     return _sorted([x], dim, descending)[0]
 
 
 @traced
 def argsort(x: Operand, axis: int | None = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
-    """The numbers, as i32, of the elements in the order of `sort`."""
+    """Return the indices, as i32, that sort the elements as `sort` does."""
     x, dim = _along(x, axis)
     return _sorted([x, iota(x.shape, dim)], dim, descending)[1]
 
 
 @traced
 def top_k(x: Operand, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
-    """The k largest elements along a dim in falling order, and their numbers as i32; the first of equal ones comes first."""
+    """Return the k largest elements along a dim, descending, and their indices as i32. Ties keep their order."""
     x, dim = _along(x, axis)
     if not 0 <= k <= x.shape[dim]:
         refuse(f"dim {dim} of {x.type} has {x.shape[dim]} elements, of which the first {k} cannot be taken")
@@ -116,30 +117,31 @@ def top_k(x: Operand, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
     shape = (*rows.shape[:-1], k)
     types = [TensorType(shape, x.type.dtype), TensorType(shape, "i32")]
     node = current().graph.add("top_k", [rows.value], types, {"k": k}, loc=user_location())
-    values, numbers = (moveaxis(Tensor(value), -1, dim) for value in node.results)
-    return values, numbers
+    values, indices = (moveaxis(Tensor(value), -1, dim) for value in node.results)
+    return values, indices
 
 
 @traced
 def searchsorted(table: Operand, values: Operand, side: str = "left", sorter: Operand | None = None) -> Tensor:
-    """How many elements of a sorted 1-d table come before each value: less than it, or with side `right` equal too; i32."""
+    """Count the elements of a sorted 1-d table below each value, as i32; side `right` also counts equal elements."""
     table = tensor(table)
     table = table if sorter is None else table[tensor(sorter)]
     if table.ndim != 1 or side not in ("left", "right"):
         refuse(f"searchsorted needs a 1-d table and side 'left' or 'right', not {table.type} and '{side}'")
-    wanted = expand_dims(values, tensor(values).ndim)
-    return sum_(table < wanted if side == "left" else table <= wanted, -1, dtype="i32")
+    keys = expand_dims(values, tensor(values).ndim)
+    return sum_(table < keys if side == "left" else table <= keys, -1, dtype="i32")
 
 
 @traced
 def isin(x: Operand, values: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is one of the values."""
     x = tensor(x)
-    found = any_(expand_dims(x, x.ndim) == ravel(values), -1)
-    return logical_not(found) if invert else found
+    is_member = any_(expand_dims(x, x.ndim) == ravel(values), -1)
+    return logical_not(is_member) if invert else is_member
 
 
-# What has as many elements as data says: the caller says how many there are room for, as in JAX -----------------------
+# Functions whose result size depends on data: the caller gives a fixed size, as in JAX
+# ---------------------------------
 
 
 def _sized(name: str, size: int | None) -> int:
@@ -150,19 +152,26 @@ def _sized(name: str, size: int | None) -> int:
 
 @traced
 def nonzero(x: Operand, *, size: int | None = None, fill_value: int = 0) -> tuple[Tensor, ...]:
-    """The places of elements that are not 0, per dim; of `size` places, the last ones `fill_value` where there are fewer."""
+    """Return the indices of the first `size` nonzero elements, per dim; missing ones are `fill_value`."""
     x = tensor(x)
     size = _sized("nonzero", size)
     flags = ravel(truth(x))
-    place = where(flags, cumsum(flags, 0, "i32") - 1, size)
-    found = full((size,), -1, "i32").at[place].set(arange(x.size))
+    slot = where(flags, cumsum(flags, 0, "i32") - 1, size)
+    flat_indices = full((size,), -1, "i32").at[slot].set(arange(x.size))
     strides = [int(np.prod(x.shape[d + 1 :])) for d in range(x.ndim)]
     pairs = zip(strides, x.shape, strict=True)
-    return tuple(where(found < 0, fill_value, found // stride % extent) for stride, extent in pairs)
+    return tuple(where(flat_indices < 0, fill_value, flat_indices // stride % extent) for stride, extent in pairs)
 
 
 class Unique(NamedTuple):
-    """Different elements: their values, where each first is, which one each element is, how often it occurs."""
+    """The distinct elements of a tensor.
+
+    Attributes:
+        values: the distinct elements in ascending order.
+        indices: the flat index of the first occurrence of each value.
+        inverse_indices: for each element of the tensor, the position of its value in `values`.
+        counts: the number of occurrences of each value.
+    """
 
     values: Tensor
     indices: Tensor
@@ -171,14 +180,14 @@ class Unique(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """Different elements, and how often each occurs."""
+    """The distinct elements, and the number of occurrences of each."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """Different elements, and which one each element is."""
+    """The distinct elements, and for each element of the tensor the position of its value among them."""
 
     values: Tensor
     inverse_indices: Tensor
@@ -186,34 +195,34 @@ class UniqueInverse(NamedTuple):
 
 @traced
 def unique_all(x: Operand, *, size: int | None = None, fill_value: Operand = 0) -> Unique:
-    """The different elements in rising order, with places and counts: `size` of them, the last ones filled up."""
+    """Return `size` distinct elements in ascending order, with indices and counts; missing ones are `fill_value`."""
     x = tensor(x)
     size = _sized("unique_all", size)
     flat = ravel(x)
     values, order = _sorted([flat, iota(flat.shape)], 0, False)
-    starts = concatenate([full((min(1, x.size),), True), values[1:] != values[:-1]])
-    number = cumsum(starts, 0, "i32") - 1
-    found = full((size,), fill_value, x.type.dtype).at[number].set(values)
-    first = full((size,), 0, "i32").at[where(starts, number, size)].set(order)
-    inverse = full(flat.shape, 0, "i32").at[order].set(number)
-    return Unique(found, first, reshape(inverse, x.shape), full((size,), 0, "i32").at[number].add(1))
+    is_group_start = concatenate([full((min(1, x.size),), True), values[1:] != values[:-1]])
+    group = cumsum(is_group_start, 0, "i32") - 1
+    distinct = full((size,), fill_value, x.type.dtype).at[group].set(values)
+    first = full((size,), 0, "i32").at[where(is_group_start, group, size)].set(order)
+    inverse = full(flat.shape, 0, "i32").at[order].set(group)
+    return Unique(distinct, first, reshape(inverse, x.shape), full((size,), 0, "i32").at[group].add(1))
 
 
 @traced
 def unique_values(x: Operand, *, size: int | None = None, fill_value: Operand = 0) -> Tensor:
-    """The different elements in rising order: `size` of them, the last ones `fill_value` where there are fewer."""
+    """Return `size` distinct elements in ascending order; missing ones are `fill_value`."""
     return unique_all(x, size=_sized("unique_values", size), fill_value=fill_value).values
 
 
 @traced
 def unique_counts(x: Operand, *, size: int | None = None, fill_value: Operand = 0) -> UniqueCounts:
-    """The different elements, and how often each occurs."""
-    found = unique_all(x, size=_sized("unique_counts", size), fill_value=fill_value)
-    return UniqueCounts(found.values, found.counts)
+    """Return `size` distinct elements in ascending order, and the number of occurrences of each."""
+    unique = unique_all(x, size=_sized("unique_counts", size), fill_value=fill_value)
+    return UniqueCounts(unique.values, unique.counts)
 
 
 @traced
 def unique_inverse(x: Operand, *, size: int | None = None, fill_value: Operand = 0) -> UniqueInverse:
-    """The different elements, and which one each element is."""
-    found = unique_all(x, size=_sized("unique_inverse", size), fill_value=fill_value)
-    return UniqueInverse(found.values, found.inverse_indices)
+    """Return `size` distinct elements in ascending order, and for each element of x its position among them."""
+    unique = unique_all(x, size=_sized("unique_inverse", size), fill_value=fill_value)
+    return UniqueInverse(unique.values, unique.inverse_indices)

@@ -1,4 +1,4 @@
-"""Traced operations on dims: reshapes, permutations, broadcasts."""
+"""Traced operations on dims: reshapes, permutations, broadcasts"""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from meshgen.ir.graph import TensorType
 
 @traced
 def reshape(x: Operand, shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
-    """The same elements in row-major order at another shape; one size may be -1."""
+    """Return the same elements in row-major order with another shape; one size may be -1."""
     x = tensor(x)
-    given: list[Any] = [shape] if isinstance(shape, Integral) else list(cast("Sequence[int]", shape))
-    sizes = given
+    requested: list[Any] = [shape] if isinstance(shape, Integral) else list(cast("Sequence[int]", shape))
+    sizes = requested
     if sizes.count(-1) == 1:
-        rest = -math.prod(sizes)
-        sizes = [x.size // rest if s == -1 and rest else s for s in sizes]
+        known_size = -math.prod(sizes)
+        sizes = [x.size // known_size if s == -1 and known_size else s for s in sizes]
     if math.prod(sizes) != x.size or min(sizes, default=0) < 0 or not all(isinstance(s, Integral) for s in sizes):
-        refuse(f"{list(x.shape)} has {x.size} elements, which do not fill the shape {given}")
+        refuse(f"{list(x.shape)} has {x.size} elements, which do not fill the shape {requested}")
     sizes = tuple(int(s) for s in sizes)
     return x if sizes == x.shape else emit("reshape", [x], TensorType(sizes, x.type.dtype))
 
 
 @named("ravel", "flatten")
 def ravel(x: Operand) -> Tensor:
-    """All elements in row-major order, in one dim."""
+    """Flatten the tensor to one dim, in row-major order."""
     return reshape(x, -1)
 
 
 @named("transpose", "permute_dims")
 def transpose(x: Operand, axes: Sequence[Any] | None = None) -> Tensor:
-    """Dims in another order; None reverses them."""
+    """Permute the dims; None reverses them."""
     x = tensor(x)
     if axes and not isinstance(axes[0], Integral):
         axes = axes[0]
@@ -52,14 +52,14 @@ def transpose(x: Operand, axes: Sequence[Any] | None = None) -> Tensor:
 
 @named("matrix_transpose", "linalg.matrix_transpose")
 def matrix_transpose(x: Operand) -> Tensor:
-    """The last two dims swapped."""
+    """Swap the last two dims."""
     x = tensor(x)
     return swapaxes(x, -1, -2) if x.ndim > 1 else refuse(f"{x.type} is not a matrix: it has fewer than two dims")
 
 
 @traced
 def swapaxes(x: Operand, first: int, second: int) -> Tensor:
-    """Two dims exchanged."""
+    """Swap two dims."""
     x = tensor(x)
     perm = list(range(x.ndim))
     i, j = axis_of(first, x.ndim), axis_of(second, x.ndim)
@@ -69,25 +69,25 @@ def swapaxes(x: Operand, first: int, second: int) -> Tensor:
 
 @traced
 def moveaxis(x: Operand, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Dims at other places; the others keep their order."""
+    """Move dims to other positions; the other dims keep their order."""
     x = tensor(x)
-    moved, places = ([axis_of(a, x.ndim) for a in np.atleast_1d(each)] for each in (source, destination))
-    if len(moved) != len(places) or len({*moved}) < len(moved) or len({*places}) < len(places):
+    moved, positions = ([axis_of(a, x.ndim) for a in np.atleast_1d(axis)] for axis in (source, destination))
+    if len(moved) != len(positions) or len({*moved}) < len(moved) or len({*positions}) < len(positions):
         refuse(f"the axes {source} cannot move to {destination}", "give a place for each, all different")
-    stays = iter(d for d in range(x.ndim) if d not in moved)
-    at = dict(zip(places, moved, strict=True))
-    return transpose(x, [at[d] if d in at else next(stays) for d in range(x.ndim)])
+    other_dims = iter(d for d in range(x.ndim) if d not in moved)
+    dim_at = dict(zip(positions, moved, strict=True))
+    return transpose(x, [dim_at[d] if d in dim_at else next(other_dims) for d in range(x.ndim)])
 
 
 @traced
 def broadcast_to(x: Operand, shape: Sequence[int]) -> Tensor:
-    """The tensor at a larger shape, by NumPy's rules."""
+    """Broadcast the tensor to a larger shape, by NumPy's rules."""
     return broadcast(tensor(x), shape)
 
 
 @traced
 def broadcast_arrays(*arrays: Operand) -> list[Tensor]:
-    """All tensors at the shape to which they broadcast; each keeps its type."""
+    """Broadcast all tensors to their common shape; each keeps its dtype."""
     tensors = [tensor(x) for x in arrays]
     shape = common_shape(*tensors)
     return [broadcast(x, shape) for x in tensors]
@@ -95,41 +95,41 @@ def broadcast_arrays(*arrays: Operand) -> list[Tensor]:
 
 @traced
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which tensors of these shapes broadcast."""
+    """Return the shape to which tensors of these shapes broadcast."""
     try:
         return np.broadcast_shapes(*map(tuple, shapes))
     except ValueError:
-        refuse(f"the shapes {' and '.join(str(list(each)) for each in shapes)} do not broadcast together")
+        refuse(f"the shapes {' and '.join(str(list(shape)) for shape in shapes)} do not broadcast together")
 
 
 @traced
 def expand_dims(x: Operand, axis: int | Sequence[int] = 0) -> Tensor:
-    """New dims of size 1 at these places of the result."""
+    """Insert dims of size 1 at these positions of the result."""
     x = tensor(x)
     rank = x.ndim + (1 if isinstance(axis, int) else len(axis))
-    places, old = axes_of(axis, rank), iter(x.shape)
-    return reshape(x, [1 if d in places else next(old) for d in range(rank)])
+    positions, old = axes_of(axis, rank), iter(x.shape)
+    return reshape(x, [1 if d in positions else next(old) for d in range(rank)])
 
 
 @traced
 def squeeze(x: Operand, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Without dims of size 1: the given ones, or all."""
+    """Remove the given dims, which must have size 1, or all dims of size 1."""
     x = tensor(x)
-    places = [d for d, s in enumerate(x.shape) if s == 1] if axis is None else axes_of(axis, x.ndim)
-    if wrong := [d for d in places if x.shape[d] != 1]:
-        refuse(f"dim {wrong[0]} of {x.type} has size {x.shape[wrong[0]]} and cannot be squeezed")
-    return reshape(x, [s for d, s in enumerate(x.shape) if d not in places])
+    squeezed = [d for d, s in enumerate(x.shape) if s == 1] if axis is None else axes_of(axis, x.ndim)
+    if invalid := [d for d in squeezed if x.shape[d] != 1]:
+        refuse(f"dim {invalid[0]} of {x.type} has size {x.shape[invalid[0]]} and cannot be squeezed")
+    return reshape(x, [s for d, s in enumerate(x.shape) if d not in squeezed])
 
 
 @traced
 def atleast_1d(x: Operand) -> Tensor:
-    """The tensor, with a dim of size 1 where it has none."""
+    """Reshape a 0-d tensor to one dim of size 1; other tensors are unchanged."""
     return _at_least(x, 1)
 
 
 @traced
 def atleast_2d(x: Operand) -> Tensor:
-    """The tensor, with dims of size 1 in front where it has fewer than two."""
+    """Prepend dims of size 1 until the tensor has two dims."""
     return _at_least(x, 2)
 
 

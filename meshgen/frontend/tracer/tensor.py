@@ -1,4 +1,4 @@
-"""The tensor of a traced function; its operators and methods are those of the table of operations."""
+"""The tensor of a traced function; its operators and methods call the table of operations."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from meshgen.frontend.tracer.recording import CURRENT, OPS, missing, refuse
 from meshgen.ir.graph import TensorType, Value
 
-# What a traced function may use as an operand: tensors, arrays, and Python numbers, which take the other's dtype.
+# An operand of a traced operation: a tensor, an array, or a Python number, which takes the dtype of the other operands.
 Operand = Any
 
 
 def _method(name: str) -> Callable[..., Tensor]:
-    """The operation of that name, with the tensor as its first operand."""
+    """Return a method that calls the operation `name` with the tensor as its first operand."""
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return OPS[name](self, *args, **kwargs)
@@ -26,7 +26,7 @@ def _method(name: str) -> Callable[..., Tensor]:
 
 
 def _operators(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """The operation with the tensor on the left, and on the right."""
+    """Return the methods of an operator, with the tensor on the left and on the right."""
 
     def reflected(self: Tensor, other: Operand) -> Tensor:
         return OPS[name](other, self)
@@ -37,7 +37,7 @@ def _operators(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]
 class Tensor:
     """A tensor of a traced function. Operators broadcast and promote as NumPy does; bf16 and f16 stay narrow.
 
-    One computed from Python's numbers alone is `weak` as they are: `x / mg.sqrt(8)` has the type of x, as in JAX.
+    A tensor computed from Python numbers only is `weak`, as they are: `x / mg.sqrt(8)` has the dtype of x, as in JAX.
     """
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]  # `==` is element-wise
@@ -59,7 +59,10 @@ class Tensor:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type as NumPy's (that of ml_dtypes for bf16 and the like), so that `x.dtype == np.float32` holds."""
+        """Return the dtype as a NumPy dtype, so that `x.dtype == np.float32` works.
+
+        The dtype of bf16 and other dtypes that NumPy lacks comes from ml_dtypes.
+        """
         return self.type.numpy_dtype
 
     @property
@@ -85,15 +88,15 @@ class Tensor:
         )
 
     def __float__(self) -> float:
-        self._no_number()
+        self._refuse_number()
 
     def __int__(self) -> int:
-        self._no_number()
+        self._refuse_number()
 
     def __complex__(self) -> complex:
-        self._no_number()
+        self._refuse_number()
 
-    def _no_number(self) -> NoReturn:
+    def _refuse_number(self) -> NoReturn:
         refuse(
             f"{self.type} has no numeric value while it is traced: the function runs once, before any array exists",
             "use meshgen's functions instead of float, int and math",
@@ -109,7 +112,10 @@ class Tensor:
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **options: Any) -> Tensor:
-        """`numpy.exp(x)` and `array + x`, where there is a traced operation of that name."""
+        """Handle `numpy.exp(x)` and `array + x` with the traced operation of that name.
+
+        Raises ProgramError if there is none.
+        """
         if method != "__call__" or options or ufunc.__name__ not in OPS:
             refuse(f"numpy.{ufunc.__name__} cannot be traced", "use meshgen's functions instead of NumPy's", "MG0103")
         return OPS[ufunc.__name__](*inputs)
@@ -146,11 +152,11 @@ class Tensor:
     flatten, ravel, nonzero, searchsorted = map(_method, ("ravel", "ravel", "nonzero", "searchsorted"))
 
     def reshape(self, *shape: Any) -> Tensor:
-        """The same elements at another shape, given as one sequence or as sizes."""
+        """Return the same elements with another shape, given as one sequence or as sizes."""
         return OPS["reshape"](self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Tensor:
-        """Dims in another order, given as one sequence or as dims; without any, reversed."""
+        """Permute the dims, given as one sequence or as numbers; without arguments, reverse them."""
         return OPS["transpose"](self, axes or None)
 
     T = property(_method("transpose"), doc="All dims reversed.")
@@ -163,18 +169,18 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """Where the array-API standard asks: a traced tensor is on no device yet."""
+        """Return a device name for the array-API standard; a traced tensor is on no device yet."""
         return "mesh"
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """The tensor itself: `annotate` and shardings say where it is."""
+        """Return the tensor unchanged, because `annotate` and shardings determine its devices."""
         return self
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The array-API standard's functions for this tensor: `meshgen`."""
+        """Return `meshgen`, which has the array-API standard's functions."""
         return sys.modules["meshgen"]
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
-            raise AttributeError(name)  # protocols that other libraries ask for
+            raise AttributeError(name)  # names of protocols that other libraries probe for
         raise missing(name, "Tensor.", dir(type(self)))

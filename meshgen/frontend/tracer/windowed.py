@@ -1,4 +1,4 @@
-"""Traced convolutions and pooling."""
+"""Traced convolutions and pooling"""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from meshgen.ir.graph import TensorType
 Padding = str | int | Sequence[Any]
 
 
-def _per_dim(given: int | Sequence[int] | None, count: int, what: str) -> list[int]:
-    """A number per spatial dim. Raises ProgramError for a wrong number of them."""
-    found = [1 if given is None else given] * count if given is None or isinstance(given, int) else list(given)
-    if len(found) != count or any(each < 1 for each in found):
-        refuse(f"{what} {given}: give a positive number, or one for each of the {count} spatial dims")
-    return found
+def _per_dim(value: int | Sequence[int] | None, count: int, what: str) -> list[int]:
+    """Return a number per spatial dim, 1 by default. Raises ProgramError for a wrong count or a number below 1."""
+    numbers = [1 if value is None else value] * count if value is None or isinstance(value, int) else list(value)
+    if len(numbers) != count or any(number < 1 for number in numbers):
+        refuse(f"{what} {value}: give a positive number, or one for each of the {count} spatial dims")
+    return numbers
 
 
 def padding_pairs(padding: Padding, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:  # fmt: skip
-    """How much is added before and after each spatial dim. `SAME`: so many windows as strides fit into it."""
+    """Return the padding before and after each spatial dim; with `SAME`, ceil(size / stride) windows fit."""
     if isinstance(padding, str):
         if padding.upper() == "VALID":
             return [(0, 0)] * len(sizes)
@@ -41,7 +41,7 @@ def padding_pairs(padding: Padding, sizes: Sequence[int], windows: Sequence[int]
     pairs = [padding] * len(sizes) if isinstance(padding, int) else list(padding)
     if len(pairs) != len(sizes):
         refuse(f"padding {padding}: give a pair for each of the {len(sizes)} spatial dims")
-    return [(each, each) if isinstance(each, int) else (int(each[0]), int(each[1])) for each in pairs]
+    return [(pair, pair) if isinstance(pair, int) else (int(pair[0]), int(pair[1])) for pair in pairs]
 
 
 @traced
@@ -49,62 +49,82 @@ def conv_general_dilated(lhs: Operand, rhs: Operand, window_strides: int | Seque
                          lhs_dilation: int | Sequence[int] | None = None, rhs_dilation: int | Sequence[int] | None = None,
                          dimension_numbers: Sequence[str] | None = None, feature_group_count: int = 1,
                          batch_group_count: int = 1) -> Tensor:  # fmt: skip
-    """A convolution, as `jax.lax.conv_general_dilated`.
+    """Convolve an image with a kernel, as `jax.lax.conv_general_dilated`.
 
-    `dimension_numbers` name the dims of image, kernel and result, as ("NHWC", "HWIO", "NHWC"): N batch, C features, I and O features in
-    and out, others spatial; ("NCHW", "OIHW", "NCHW") unless given. `lhs_dilation` puts zeros between the image's elements.
+    `dimension_numbers` names the dims of image, kernel and result, such as ("NHWC", "HWIO", "NHWC"): N batch, C
+    features, I input features, O output features, others spatial. The default is ("NCHW", "OIHW", "NCHW").
+    `lhs_dilation` inserts zeros between the elements of the image.
     """
     dtype = promote(lhs, rhs)
     image, kernel = tensor(lhs, dtype), tensor(rhs, dtype)
     count = image.ndim - 2
     letters = "DHW"[-count:] if 0 < count <= 3 else ""
-    ins, taps, outs = dimension_numbers or (f"NC{letters}", f"OI{letters}", f"NC{letters}")
-    spatial = [c for c in taps if c not in "OI"]
-    named = [(ins, "NC", image), (taps, "OI", kernel), (outs, "NC", image)]
+    image_dims, kernel_dims, result_dims = dimension_numbers or (f"NC{letters}", f"OI{letters}", f"NC{letters}")
+    spatial = [c for c in kernel_dims if c not in "OI"]
+    named = [(image_dims, "NC", image), (kernel_dims, "OI", kernel), (result_dims, "NC", image)]
     if count < 1 or any(
-        sorted(text) != sorted([*two, *spatial]) or len(text) != each.ndim for text, two, each in named
+        sorted(text) != sorted([*two, *spatial]) or len(text) != operand.ndim for text, two, operand in named
     ):
-        refuse(f"the dims {ins}, {taps}, {outs} do not fit an image {image.type} and a kernel {kernel.type}")
-    strides, apart = _per_dim(window_strides, count, "strides"), _per_dim(rhs_dilation, count, "dilation")
-    between = _per_dim(lhs_dilation, count, "dilation")
-    sizes = [max(0, (image.shape[ins.index(c)] - 1) * d + 1) for c, d in zip(spatial, between, strict=True)]
-    spans = [(kernel.shape[taps.index(c)] - 1) * d + 1 for c, d in zip(spatial, apart, strict=True)]
+        refuse(
+            f"the dims {image_dims}, {kernel_dims}, {result_dims} do not fit an image {image.type} and a kernel {kernel.type}"
+        )
+    strides, kernel_dilation = _per_dim(window_strides, count, "strides"), _per_dim(rhs_dilation, count, "dilation")
+    image_dilation = _per_dim(lhs_dilation, count, "dilation")
+    sizes = [
+        max(0, (image.shape[image_dims.index(c)] - 1) * d + 1) for c, d in zip(spatial, image_dilation, strict=True)
+    ]
+    spans = [(kernel.shape[kernel_dims.index(c)] - 1) * d + 1 for c, d in zip(spatial, kernel_dilation, strict=True)]
     pads = padding_pairs(padding, sizes, spans, strides)
-    features, wanted = image.shape[ins.index("C")], kernel.shape[taps.index("I")] * feature_group_count
-    if features != wanted or kernel.shape[taps.index("O")] % (feature_group_count * batch_group_count):
-        refuse(f"an image of {features} features does not fit a kernel {kernel.type} in {feature_group_count} groups, which takes {wanted}")  # fmt: skip
+    features, kernel_features = (
+        image.shape[image_dims.index("C")],
+        kernel.shape[kernel_dims.index("I")] * feature_group_count,
+    )
+    if features != kernel_features or kernel.shape[kernel_dims.index("O")] % (feature_group_count * batch_group_count):
+        refuse(f"an image of {features} features does not fit a kernel {kernel.type} in {feature_group_count} groups, which takes {kernel_features}")  # fmt: skip
     extent = {c: max(0, (n + a + b - span) // step + 1) for c, n, (a, b), span, step in zip(spatial, sizes, pads, spans, strides, strict=True)}  # fmt: skip
-    extent |= {"N": image.shape[ins.index("N")] // batch_group_count, "C": kernel.shape[taps.index("O")]}
+    extent |= {"N": image.shape[image_dims.index("N")] // batch_group_count, "C": kernel.shape[kernel_dims.index("O")]}
     attrs: dict[str, Any] = {
-        "window_strides": tuple(strides), "lhs_dilation": tuple(between), "rhs_dilation": tuple(apart),
+        "window_strides": tuple(strides), "lhs_dilation": tuple(image_dilation), "rhs_dilation": tuple(kernel_dilation),
         "window_reversal": (0,) * count, "low": tuple(a for a, _ in pads), "high": tuple(b for _, b in pads),
         "feature_group_count": feature_group_count, "batch_group_count": batch_group_count, "precision": ("DEFAULT", "DEFAULT"),
-        "input_batch": ins.index("N"), "input_feature": ins.index("C"), "input_spatial": tuple(ins.index(c) for c in spatial),
-        "kernel_output_feature": taps.index("O"), "kernel_input_feature": taps.index("I"),
-        "kernel_spatial": tuple(taps.index(c) for c in spatial),
-        "output_batch": outs.index("N"), "output_feature": outs.index("C"), "output_spatial": tuple(outs.index(c) for c in spatial),
+        "input_batch": image_dims.index("N"), "input_feature": image_dims.index("C"), "input_spatial": tuple(image_dims.index(c) for c in spatial),
+        "kernel_output_feature": kernel_dims.index("O"), "kernel_input_feature": kernel_dims.index("I"),
+        "kernel_spatial": tuple(kernel_dims.index(c) for c in spatial),
+        "output_batch": result_dims.index("N"), "output_feature": result_dims.index("C"), "output_spatial": tuple(result_dims.index(c) for c in spatial),
     }  # fmt: skip
-    return emit("convolution", [image, kernel], TensorType(tuple(extent[c] for c in outs), image.type.dtype), attrs)
+    return emit(
+        "convolution", [image, kernel], TensorType(tuple(extent[c] for c in result_dims), image.type.dtype), attrs
+    )
 
 
 def conv_transposed(x: Tensor, kernel: Tensor, strides: Sequence[int], cropped: Sequence[tuple[int, int]], added: Sequence[int],
                     dilation: Sequence[int], groups: int, dimension_numbers: Sequence[str] | None = None) -> Tensor:  # fmt: skip
-    """The adjoint of a convolution: zeros between the elements of the image, and the kernel [features in, features out / groups, ...] reversed.
+    """Apply the adjoint of a convolution: dilate the image with zeros, and convolve with the reversed kernel.
 
-    `cropped` rows are cut off before and after each dim of the whole result, and `added` rows are put after it.
+    Args:
+        kernel: [features in, features out / groups, ...].
+        cropped: rows to remove before and after each dim of the full result.
+        added: rows to append to each dim of the result.
     """
-    ins, outs, *taps = kernel.shape
-    parts = flip(kernel, tuple(range(2, kernel.ndim))).reshape(groups, ins // groups, outs, *taps)
-    turned = parts.transpose(0, 2, 1, *range(3, parts.ndim)).reshape(groups * outs, ins // groups, *taps)
-    edges = [(k - 1) * d for k, d in zip(taps, dilation, strict=True)]
-    around = [(edge - a, edge - b + more) for edge, (a, b), more in zip(edges, cropped, added, strict=True)]
-    return conv_general_dilated(x, turned, 1, around, strides, dilation, dimension_numbers, groups)
+    in_features, out_features, *kernel_sizes = kernel.shape
+    grouped = flip(kernel, tuple(range(2, kernel.ndim))).reshape(
+        groups, in_features // groups, out_features, *kernel_sizes
+    )
+    reversed_kernel = grouped.transpose(0, 2, 1, *range(3, grouped.ndim)).reshape(
+        groups * out_features, in_features // groups, *kernel_sizes
+    )
+    edges = [(k - 1) * d for k, d in zip(kernel_sizes, dilation, strict=True)]
+    padding = [(edge - a, edge - b + more) for edge, (a, b), more in zip(edges, cropped, added, strict=True)]
+    return conv_general_dilated(x, reversed_kernel, 1, padding, strides, dilation, dimension_numbers, groups)
 
 
 @traced
 def conv(x: Operand, kernel: Operand, strides: int | Sequence[int] = 1, padding: Padding = "SAME", *,
          dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
-    """A convolution with features last: x [n, ..., features in], kernel [..., features in / groups, features out], as in flax."""
+    """Convolve with features last, as in flax.
+
+    The shapes are x [n, ..., features in] and kernel [..., features in / groups, features out].
+    """
     letters = "DHW"[-(tensor(x).ndim - 2) :]
     dims = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
     return conv_general_dilated(x, kernel, strides, padding, None, dilation, dims, groups)
@@ -123,14 +143,14 @@ def _pooled(kind: str, x: Tensor, window: Sequence[int], strides: int | Sequence
 
 @traced
 def max_pool(x: Operand, window: Sequence[int], strides: int | Sequence[int] | None = None, padding: Padding = "VALID") -> Tensor:  # fmt: skip
-    """The largest element of each window over the middle dims of x [n, ..., features]; windows 1 apart unless `strides` says otherwise."""
+    """Return the maximum of each window over the middle dims of x [n, ..., features]. The default stride is 1."""
     x = tensor(x)
     return _pooled("maximum", x, window, strides, padding, extreme("maximum", x.type.dtype))
 
 
 @traced
 def min_pool(x: Operand, window: Sequence[int], strides: int | Sequence[int] | None = None, padding: Padding = "VALID") -> Tensor:  # fmt: skip
-    """The smallest element of each window over the middle dims of x [n, ..., features]; windows 1 apart unless `strides` says otherwise."""
+    """Return the minimum of each window over the middle dims of x [n, ..., features]. The default stride is 1."""
     x = tensor(x)
     return _pooled("minimum", x, window, strides, padding, extreme("minimum", x.type.dtype))
 
@@ -138,7 +158,7 @@ def min_pool(x: Operand, window: Sequence[int], strides: int | Sequence[int] | N
 @traced
 def avg_pool(x: Operand, window: Sequence[int], strides: int | Sequence[int] | None = None, padding: Padding = "VALID",
              count_include_pad: bool = True) -> Tensor:  # fmt: skip
-    """The mean of each window over the middle dims of x [n, ..., features]; padding counts as 0, or not at all."""
+    """Return the mean of each window over the middle dims of x [n, ..., features]; padding counts as 0, or not at all."""
     x = as_float(x)
     wide = widened(x)
     total = _pooled("add", wide, window, strides, padding, 0)
