@@ -102,7 +102,7 @@ def trend_page(note: str) -> str:
             "## What is counted",
             "",
             "- **Instructions of planning** are those that the processor executes in user mode between the text of the program and its plan, with modules imported and another program",
-            "  planned before. They are counted by valgrind's cachegrind without a simulation of caches. Kernels are not built. Two runs of a commit differ by less than 0.5 %. The",
+            "  planned before. They are counted by valgrind's cachegrind without a simulation of caches. A module that only some programs need counts for each of them. Kernels are not built. Two runs of a commit differ by less than 0.5 %. The",
             "  number depends on the version and build of Python, so compare lines with the same `python` only.",
             "- **Launches** are the kernels that a device launches in a step.",
             "- **Bytes sent** are those that a device sends in a step, in the ring model (`ring_bytes` of [explain.md](explain.md)).",

@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 
-DISTRIBUTION = "meshgen-spmd"
 RUNTIME = ("numpy", "ml_dtypes")  # what running a module without a compiler needs
 
 # requirement -> purpose
@@ -85,16 +84,8 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def report_request(attachment: str) -> str:
-    """Return the hint of a fault of meshgen: where to report it, with what.
-
-    The place is the issue page among the URLs of the installed distribution, if it declares one.
-    """
-    from importlib.metadata import PackageNotFoundError, metadata
-
-    try:
-        urls = metadata(DISTRIBUTION).get_all("Project-URL", [])
-    except PackageNotFoundError:  # run from a folder of sources
-        urls = []
-    pages = [address for label, _, address in (url.partition(", ") for url in urls) if label.lower() == "issues"]
-    place = f"at {pages[0]}" if pages else "as an issue of its repository"
-    return f"this is a fault of meshgen; please report it {place}, with {attachment} and the output of 'meshgen doctor'"
+    """Return the hint of a fault of meshgen: what to report, and where."""
+    return (
+        f"this is a fault of meshgen; please report it as an issue of its repository, with {attachment} and the output "
+        "of 'meshgen doctor'"
+    )

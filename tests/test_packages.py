@@ -7,14 +7,13 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from email.message import Message
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from meshgen.packages import CORE, DISTRIBUTION, EXTRAS, RUNTIME, name_of, report_request
+from meshgen.packages import CORE, EXTRAS, RUNTIME, name_of
 from tests.sources import ROOT, refuse
 from tests.test_pins import pins
 
@@ -103,7 +102,7 @@ def test_packages_are_those_of_pyproject() -> None:
     assert {extra: [*packages] for extra, packages in EXTRAS.items()} == {
         extra: PROJECT["optional-dependencies"][extra] for extra in EXTRAS
     }
-    assert PROJECT["name"] == DISTRIBUTION == "meshgen-spmd"
+    assert PROJECT["name"] == "meshgen-spmd"
     assert set(PROJECT["optional-dependencies"]) - set(EXTRAS) == {"models", "docs", "dev", "release"}
 
 
@@ -120,12 +119,3 @@ def test_docs_name_packages_of_extras() -> None:
         assert f"pip install {shlex.join(EXTRAS[extra])}\n" in page
     for extra in EXTRAS:
         assert f"pip install '.[{extra}]'" in page
-
-
-def test_fault_is_reported_at_the_issue_page_of_the_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
-    declared = Message()
-    monkeypatch.setattr("importlib.metadata.metadata", lambda name: declared)
-    assert "as an issue of its repository, with the log" in report_request("the log")
-    declared["Project-URL"] = "Homepage, https://pages.example"
-    declared["Project-URL"] = "Issues, https://forge.example/issues"
-    assert "please report it at https://forge.example/issues, with the log" in report_request("the log")
