@@ -40,7 +40,7 @@ def _fence(instruction: Instruction) -> Action:
 
 
 def _fence_async(wave: Wave, mask: Mask) -> None:
-    """Make the writes of the warps visible to asynchronous units."""
+    """Record that asynchronous units see the earlier writes of the warps (`fence.proxy.async`)."""
     if wave.shared.races:
         wave.shared.races.fence(wave.warps_of(wave.lanes(mask)))
 

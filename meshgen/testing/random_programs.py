@@ -1,7 +1,7 @@
-"""Checks law 1 on random programs end to end: from annotations to a module that runs on the reference device.
+"""Checks law 1 on random programs: all ranks together compute what the program computes on one device.
 
-A program that is rejected, crashes a pass or gives wrong results is shrunk to a small program with the same failure,
-which is written as text.
+A check goes end to end, from annotations to a module that runs on the reference device. A program that is rejected,
+crashes a pass or gives wrong results is shrunk to a small program with the same failure, which is written as text.
 """
 
 from __future__ import annotations

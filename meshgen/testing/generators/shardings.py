@@ -137,7 +137,7 @@ def open_body(writer: Writer, node: Node) -> None:
 def _annotated_tile(writer: Writer, tile: TensorType, outer: Sharding, free: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
     """Return a random annotation of a tile: its sharding and its open dims.
 
-    Dims that manual axes shard too are only sharded evenly.
+    A dim that manual axes shard already is sharded only if that is even.
     """
     plain = random_sharding(writer, free, tile)
     sizes = [free.group_size(axes) for axes in plain.dims]
