@@ -61,8 +61,8 @@ TIED = (
 )
 # Refusals that are documented limits, by what the message says.
 DOCUMENTED = {
-    "the size of the result is data": r"the size of .* is data|gives as many elements as hold|data-dependent|Could not guard",
-    "a number of Python is made of a tensor": r"makes a number of Python",
+    "the size of the result is data": r"the size of .* is data|data-dependent|Could not guard",
+    "a number of Python is made of a tensor": r"converts a tensor, which is data, to a Python number",
     "random numbers are drawn": r"draws random numbers",
     "torch exports no such program": r"torch\.export",
 }

@@ -111,5 +111,5 @@ def test_groups_must_divide_the_features() -> None:
 def test_results_that_are_not_supported_are_refused() -> None:
     b = Builder()
     names = b("Split", "x", b.ints(1, 1), results=3)
-    with pytest.raises(MeshgenError, match="3 results are read, but the first 2 only"):
+    with pytest.raises(MeshgenError, match="3 results are used, but only the first 2"):
         run(b.model([("x", "f32", [2])], [(name, "f32") for name in names]), f32(2))

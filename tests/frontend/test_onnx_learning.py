@@ -140,6 +140,6 @@ def test_zip_map_is_refused_with_the_remedy() -> None:
     b = Builder()
     y = b("ZipMap", "x", domain="ai.onnx.ml", classlabels_int64s=[0, 1])
     with pytest.raises(
-        mg.MeshgenError, match=r"MG0103: operator ai.onnx.ml.ZipMap .*makes dicts of tensors\n.*zipmap=False"
+        mg.MeshgenError, match=r"MG0103: operator ai.onnx.ml.ZipMap .*creates dicts of tensors\n.*zipmap=False"
     ):
         run(b.model([("x", "f32", [2, 2])], [(y, "f32")]), X)

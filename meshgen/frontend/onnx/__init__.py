@@ -1,1 +1,1 @@
-"""The ONNX frontend: models from files (`files.py`) and from memory become modules (`model.py`)."""
+"""The ONNX frontend: reads models from files (`files.py`) or memory, and imports them as modules (`model.py`)."""

@@ -1,9 +1,9 @@
-"""The bodies that the standard has for composite operators, which are read in place of operators without an entry in the table.
+"""Expansion of composite operators into the function bodies that the ONNX standard defines for them.
 
 CenterCropPad(x, shape)    ->    Shape, Slice, ..., Pad
 
-Composite operators have an entry where that gives a better program or more accurate numbers than their body: `Attention` is one op,
-`Elu` takes `expm1`, and `ReduceLogSumExp` subtracts the maximum.
+Operators in the table are not expanded. Composite operators are in the table if that gives a better program or more
+accurate numbers than the body: `Attention` is one op, `Elu` uses `expm1`, and `ReduceLogSumExp` subtracts the maximum.
 """
 
 from __future__ import annotations
@@ -19,55 +19,58 @@ from meshgen.ir.graph import DTYPES, TensorType
 
 @lru_cache(maxsize=4096)
 def _schema_with_body(domain: str, name: str, version: int) -> tuple[Any, int] | None:
-    """The schema of an operator at an opset, and the opset of its newest body; None where it has none."""
+    """Return the schema of an operator at an opset and the opset of its newest body, or None if it has no body."""
     onnx = onnx_package()
     try:
         schema = onnx.defs.get_schema(name, version, domain)
-    except Exception:  # SchemaError, which is not exported under one name by all versions
+    except Exception:  # SchemaError, whose public name depends on the version of onnx
         return None
     versions = (*schema.function_opset_versions, *schema.context_dependent_function_opset_versions)
-    newest = max((each for each in versions if each <= version), default=None)
+    newest = max((body_version for body_version in versions if body_version <= version), default=None)
     return None if newest is None else (schema, newest)
 
 
 def has_body(domain: str, name: str, version: int) -> bool:
-    """Whether the standard has a body for an operator at an opset."""
+    """Whether the standard defines a body for an operator at an opset."""
     return _schema_with_body(domain, name, version) is not None
 
 
 def body_of(node: Any, domain: str, version: int, types: Sequence[TensorType | Sequence[TensorType] | None]) -> Any:
-    """Return the body of the operator of a node as a `FunctionProto`, whose nodes have the attributes of the node; None where it has none.
+    """Return the body of a node's operator as a `FunctionProto`, with the node's attributes substituted, or None if it
+    has no body.
 
-    `types` are the types of the operands, of the elements of sequences, and None for operands that are left out; some bodies depend on them.
+    Args:
+        types: operand types, on which some bodies depend; a list of element types for a sequence, None for an omitted
+            operand.
     """
-    held = _schema_with_body(domain, node.op_type, version)
-    if held is None:
+    schema_and_opset = _schema_with_body(domain, node.op_type, version)
+    if schema_and_opset is None:
         return None
-    schema, newest = held
-    attributes = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.type}
-    attributes |= {each.name: each for each in node.attribute}
+    schema, newest = schema_and_opset
+    attributes = {name: item.default_value for name, item in schema.attributes.items() if item.default_value.type}
+    attributes |= {item.name: item for item in node.attribute}
     if newest in schema.function_opset_versions:
         text = schema.get_function_with_opset_version(newest)
     else:
-        whole = type(node)(op_type=node.op_type, domain=domain, input=node.input, output=node.output, attribute=attributes.values())  # fmt: skip
-        operands = [_type_proto(each).SerializeToString() for each in types]
-        text = schema.get_context_dependent_function_with_opset_version(newest, whole.SerializeToString(), operands)
+        full_node = type(node)(op_type=node.op_type, domain=domain, input=node.input, output=node.output, attribute=attributes.values())  # fmt: skip
+        operands = [_type_proto(item).SerializeToString() for item in types]
+        text = schema.get_context_dependent_function_with_opset_version(newest, full_node.SerializeToString(), operands)
     body = onnx_package().FunctionProto.FromString(text)
-    for each in nodes_of(body):
-        _bind(each, attributes)
+    for item in nodes_of(body):
+        _bind(item, attributes)
     return body
 
 
 def _bind(node: Any, attributes: Mapping[str, Any]) -> None:
-    """Put attributes in place of references to them; a reference to an attribute without a value goes."""
-    for number in reversed(range(len(node.attribute))):
-        attribute = node.attribute[number]
+    """Replace references to attributes by their values. References to attributes without a value are removed."""
+    for index in reversed(range(len(node.attribute))):
+        attribute = node.attribute[index]
         name, value = attribute.name, attributes.get(attribute.ref_attr_name)
         if value is not None:
             attribute.CopyFrom(value)
             attribute.name = name
         elif attribute.ref_attr_name:
-            del node.attribute[number]
+            del node.attribute[index]
 
 
 def _type_proto(kind: TensorType | Sequence[TensorType] | None) -> Any:

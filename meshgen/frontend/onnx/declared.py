@@ -1,4 +1,4 @@
-"""Types that a model declares for its values, held against the types that are computed."""
+"""Types that a model declares for its values, and their comparison with the inferred types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ HINT = "correct the declared type, or clear graph.value_info and infer it again 
 
 @dataclass(frozen=True)
 class Declared:
-    """A declared tensor type: the element type (empty if open), and the sizes (None: open), or None for an open rank."""
+    """A declared tensor type.
+
+    Attributes:
+        kind: the dtype, or empty if it is undeclared.
+        shape: the sizes (None for an unknown size), or None for an unknown rank.
+    """
 
     kind: str
     shape: tuple[int | None, ...] | None
@@ -29,31 +34,37 @@ class Declared:
 
 
 def declared_types(infos: Iterable[Any]) -> dict[str, Declared]:
-    """The first declared type of each tensor by name. Types of sequences and optional values are left out."""
-    found: dict[str, Declared] = {}
+    """Return the first declared type of each tensor by name. Sequences and optional values are omitted."""
+    types: dict[str, Declared] = {}
     for info in infos:
         if info.type.WhichOneof("value") == "tensor_type":
-            kind = info.type.tensor_type
-            found.setdefault(info.name, Declared(_element_type(kind.elem_type), declared_sizes(kind)))
-    return found
+            tensor_type = info.type.tensor_type
+            types.setdefault(info.name, Declared(_element_type(tensor_type.elem_type), declared_sizes(tensor_type)))
+    return types
 
 
 def declared_sizes(kind: Any) -> tuple[int | None, ...] | None:
-    """The sizes of a declared tensor type; None for a size that is a symbol, or negative, which some exporters write for open ones."""
+    """Return the sizes of a declared tensor type, or None for an unknown rank.
+
+    A symbolic or negative size is None; some exporters write negative sizes for unknown ones.
+    """
     if not kind.HasField("shape"):
         return None
     return tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in kind.shape.dim)
 
 
-def _element_type(number: int) -> str:
+def _element_type(code: int) -> str:
     try:
-        return dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(number))
+        return dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(code))
     except (KeyError, TypeError, ValueError):
-        return ""  # undefined, or one that the reader refuses where it is used
+        return ""  # undefined, or a dtype that the importer refuses where it is used
 
 
 def contradiction(declared: Mapping[str, Declared], name: str, actual: TensorType | None) -> str:
-    """How the type of a value differs from its declared type; empty if it does not, or if one of the two is unknown."""
+    """Describe how a value's type differs from its declared type.
+
+    Returns an empty string if they agree or one of them is unknown.
+    """
     expected = declared.get(name)
     if expected is None or actual is None:
         return ""
@@ -63,11 +74,13 @@ def contradiction(declared: Mapping[str, Declared], name: str, actual: TensorTyp
 
 
 def type_of(value: Any) -> TensorType | None:
-    """The type of a tensor or an array; None for other values."""
+    """Return the type of a tensor or array, or None for other values."""
     return TensorType(value.shape, kind_of(value)) if isinstance(value, (Tensor, np.ndarray)) else None
 
 
 def _fits(shape: Sequence[int | None], declared: Sequence[int | None] | None) -> bool:
     if declared is None:
         return True
-    return len(shape) == len(declared) and all(b in (None, a) for a, b in zip(shape, declared, strict=True))
+    return len(shape) == len(declared) and all(
+        expected in (None, actual) for actual, expected in zip(shape, declared, strict=True)
+    )

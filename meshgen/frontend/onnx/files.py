@@ -1,4 +1,4 @@
-"""Reading ONNX files: the model, and the tensors that it keeps in files beside it."""
+"""Readers for ONNX files: the model, and tensors in external data files."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.packages import install
 
 Array = np.ndarray[Any, Any]
-MOST_BYTES = 1 << 31  # a message of protobuf has no more; larger models have their tensors in other files
+MOST_BYTES = 1 << 31  # bytes; the limit of a protobuf message. Larger models keep tensors in external files.
 
 
 def is_onnx(program: Any) -> bool:
-    """Whether this is an ONNX model in memory, or the path of one."""
+    """Whether `program` is an ONNX model in memory, or the path of an ONNX file."""
     if isinstance(program, (str, Path)):
         return Path(program).suffix == ".onnx" and "\n" not in str(program)
     return type(program).__name__ == "ModelProto" and hasattr(program, "opset_import")
 
 
 def onnx_package() -> Any:
-    """The `onnx` package. Raises MissingError MG0602."""
+    """Import the `onnx` package. Raises MissingError MG0602 if it is not installed."""
     try:
         import_module("onnx.inliner")
         return import_module("onnx")
@@ -36,9 +36,11 @@ def onnx_package() -> Any:
 
 
 def read_model(program: Any) -> tuple[Any, str, Path | None]:
-    """The model, the file's name for messages, and the folder of its external data (None: it was given in memory).
+    """Return the model, its file name for messages, and the folder of its external data, or None for a model in memory.
 
-    Raises UsageError MG0002 where the file cannot be read, ProgramError MG0101 where it is not an ONNX model.
+    Raises:
+        UsageError: MG0002, the file cannot be read.
+        ProgramError: MG0101, the file is not an ONNX model.
     """
     onnx = onnx_package()
     if not isinstance(program, (str, Path)):
@@ -46,15 +48,18 @@ def read_model(program: Any) -> tuple[Any, str, Path | None]:
     path = Path(program)
     try:
         return onnx.load_model_from_string(read_file(path, MOST_BYTES)), str(path), path.parent
-    except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
+    except (OSError, ValueError) as error:  # ValueError: the path contains a null byte
         raise UsageError(Diagnostic("MG0002", f"{path}: {system_reason(error)}", hint="a program is a file")) from error
-    except Exception as error:  # what protobuf raises depends on how it was built
+    except Exception as error:  # the exception type depends on the build of protobuf
         text = f"the file is not an ONNX model: {error}"
         raise ProgramError(Diagnostic("MG0101", text, Location(str(path), 0))) from error
 
 
 def array_of_proto(proto: Any, folder: Path | None, file: str) -> Array:
-    """The elements of a tensor of a model; those beside it are mapped. Raises ProgramError MG0101."""
+    """Return the elements of a tensor; external data is memory-mapped.
+
+    Raises ProgramError MG0101 for a malformed tensor.
+    """
     onnx = onnx_package()
     try:
         if proto.data_location == onnx.TensorProto.EXTERNAL:
@@ -70,38 +75,41 @@ def array_of_proto(proto: Any, folder: Path | None, file: str) -> Array:
 
 
 def _external(proto: Any, folder: Path | None, file: str, onnx: Any) -> Array:
-    """The elements in a file in the model's folder. Raises ProgramError MG0101 for a place outside of it, and a short file."""
+    """Read a tensor from an external file.
+
+    Raises ProgramError MG0101 for a path outside of the model's folder, or a file that is too short.
+    """
     entries = {entry.key: entry.value for entry in proto.external_data}
-    place = entries.get("location", "")
+    location = entries.get("location", "")
     if folder is None:
         raise _tensor_fault(
-            proto, file, f"is in the file '{place}': give the model's path, so that its folder is known"
+            proto, file, f"is in the file '{location}': give the model's path, so that its folder is known"
         )
     root = folder.resolve()
-    path = (root / place).resolve()
-    if not place or not path.is_relative_to(root):
-        raise _tensor_fault(proto, file, f"is said to be in '{place}', which is not in the model's folder")
+    path = (root / location).resolve()
+    if not location or not path.is_relative_to(root):
+        raise _tensor_fault(proto, file, f"is in '{location}', which is outside of the model's folder")
     dtype, shape = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(proto.data_type)), tuple(proto.dims)
     bits = _bits(dtype)
-    wanted = -(-int(np.prod(shape, dtype=object)) * bits // 8)
+    expected_bytes = -(-int(np.prod(shape, dtype=object)) * bits // 8)
     try:
-        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or wanted)
-        held = path.stat().st_size
-        if offset < 0 or length != wanted or offset + wanted > held:
-            text = f"has {wanted} bytes, but {length} from {offset} on are said to be its, of {held} in '{place}'"
+        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or expected_bytes)
+        file_bytes = path.stat().st_size
+        if offset < 0 or length != expected_bytes or offset + expected_bytes > file_bytes:
+            text = f"needs {expected_bytes} bytes, but the model assigns it {length} at offset {offset} of '{location}', which has {file_bytes}"
             raise _tensor_fault(proto, file, text)
-        if wanted and bits >= 8:
+        if expected_bytes and bits >= 8:
             return np.memmap(path, dtype, "r", offset, shape)
         with open(path, "rb") as stream:
             stream.seek(offset)
-            packed = onnx.TensorProto(dims=shape, data_type=proto.data_type, raw_data=stream.read(wanted))
+            packed = onnx.TensorProto(dims=shape, data_type=proto.data_type, raw_data=stream.read(expected_bytes))
         return onnx.numpy_helper.to_array(packed)
     except (OSError, ValueError) as error:
-        raise _tensor_fault(proto, file, f"cannot be read from '{place}': {error}") from error
+        raise _tensor_fault(proto, file, f"cannot be read from '{location}': {error}") from error
 
 
 def _bits(dtype: np.dtype[Any]) -> int:
-    """Bits of an element; several of those of 2 and 4 bits are packed in a byte."""
+    """Return the bits per element. Elements of 2 and 4 bits are packed into bytes."""
     return int(dtype.name[-1]) if dtype.name in ("int4", "uint4", "int2", "uint2") else 8 * dtype.itemsize
 
 
@@ -110,7 +118,7 @@ def _tensor_fault(proto: Any, file: str, text: str) -> ProgramError:
 
 
 class Initializers(Mapping[str, Array]):
-    """The initializers of a model by name, each read when it is asked for."""
+    """The initializers of a model by name. Each is read when it is accessed."""
 
     def __init__(self, protos: Mapping[str, Any], folder: Path | None, file: str) -> None:
         self._protos, self._folder, self._file = protos, folder, file
@@ -128,11 +136,14 @@ class Initializers(Mapping[str, Array]):
         return len(self._protos)
 
     def proto(self, name: str) -> Any:
-        """The tensor as the model has it."""
+        """Return the tensor as stored in the model."""
         return self._protos[name]
 
     def type_of(self, name: str) -> TensorType:
-        """The type of a tensor of numbers, whose elements are not read. Raises ProgramError MG0101."""
+        """Return the type of a tensor without reading its elements.
+
+        Raises ProgramError MG0101 for an unsupported dtype.
+        """
         proto = self._protos[name]
         try:
             return TensorType(
@@ -142,5 +153,5 @@ class Initializers(Mapping[str, Array]):
             raise _tensor_fault(proto, self._file, "has an element type that is not supported") from error
 
     def only(self, names: list[str]) -> Initializers:
-        """Those of these names."""
+        """Return the initializers with these names."""
         return Initializers({name: self._protos[name] for name in names}, self._folder, self._file)

@@ -1,6 +1,6 @@
-"""ONNX models as programs: a path or a `ModelProto` becomes a module, its initializers named weights.
+"""Import of ONNX models: a path or a `ModelProto` becomes a module whose initializers are named weights.
 
-x: f32[8,64]  fc.weight: f32[64,64]     inputs, then the initializers that operators read
+x: f32[8,64]  fc.weight: f32[64,64]     the inputs of the module: model inputs, then the initializers that operators use
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ from meshgen.mesh import Mesh, make_mesh
 
 
 def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, Signature]:
-    """The module of a model, and what its callers pass: its inputs; its initializers have values already.
+    """Import an ONNX model: return its module and the signature for its callers. Initializers are weights with values.
 
     Args:
         program: a path, or an `onnx.ModelProto`.
-        given: the meshes that the user names.
-        args: shapes or types of inputs with symbolic sizes, in order or by name; a symbol itself may have a size: `{"batch": 8}`. Sizes
-            of other symbols stay open. An input of which a number or `mg.constant(...)` is given is a constant of the program.
+        given: the user's meshes.
+        args: shapes or types of inputs with symbolic sizes, in order or by name, or sizes of symbols: `{"batch": 8}`.
+            Other symbols stay open. An input whose argument is a number or `mg.constant(...)` becomes a constant of the
+            program.
     Raises:
         MissingError: MG0602, the `onnx` package is not installed.
-        UsageError: MG0001, args that do not fit; MG0002, the file cannot be read.
-        ProgramError: the model is malformed (MG0101, MG0102, MG0104), has sizes that cannot stay open, or inputs without a shape (MG0208), or operators that are
-            not supported (MG0103): all of them.
+        UsageError: MG0001, `args` do not fit the model; MG0002, the file cannot be read.
+        ProgramError: MG0101, MG0102 or MG0104, the model is malformed; MG0103, unsupported operators, all of them;
+            MG0208, an input without a shape, or a size that cannot stay open.
     """
     model, file, folder = read_model(program)
     with _located(file):
@@ -52,25 +53,27 @@ def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, 
 
 @contextmanager
 def _located(file: str) -> Generator[None]:
-    """Give faults without a place that of the model."""
+    """Add the model's file as location to errors without one."""
     try:
         yield
     except ProgramError as error:
-        if all(each.loc for each in error.diagnostics):
+        if all(diagnostic.loc for diagnostic in error.diagnostics):
             raise
-        raise type(error)(*(replace(each, loc=each.loc or Location(file, 0)) for each in error.diagnostics)) from error
+        raise type(error)(
+            *(replace(diagnostic, loc=diagnostic.loc or Location(file, 0)) for diagnostic in error.diagnostics)
+        ) from error
 
 
 def _read_model(
     model: Any, file: str, folder: Path | None, given: Sequence[Mesh], args: Args
 ) -> tuple[Module, Signature]:
-    """`from_onnx` of a model in memory, whose external data is in a folder."""
+    """Import a model in memory whose external data is in `folder`. Raises the same errors as `from_onnx`."""
     light, protos = prepared(model, file)
     initializers = Initializers(protos, folder, file)
-    versions = {domain_of(each.domain): each.version for each in light.opset_import}
+    versions = {domain_of(item.domain): item.version for item in light.opset_import}
     refuse_unknown(light.graph, versions, file)
-    wanted = [each for each in light.graph.input if each.name not in initializers]
-    inputs = read_inputs(wanted, args, file)
+    data_inputs = [item for item in light.graph.input if item.name not in initializers]
+    inputs = read_inputs(data_inputs, args, file)
 
     def read(sizes: Mapping[str, int], most_folded: int = MOST_FOLDED) -> tuple[Module, Signature]:
         types = inputs.types(sizes)
@@ -82,44 +85,45 @@ def _read_model(
     ranges: dict[str, tuple[int, int | None]] = dict.fromkeys(symbols, (0, None))
     try:
         return opened(ranges, read)
-    except ProgramError:  # what is computed of shapes is left to the program, but for lists of sizes
-        with _told_open(symbols):
+    except ProgramError:
+        # Folded values may have no formula in the open sizes. Retry with only short lists of sizes folded.
+        with _with_open_sizes_hint(symbols):
             return opened(ranges, lambda sizes: read(sizes, LONGEST_SHAPE))
 
 
 @contextmanager
-def _told_open(symbols: Sequence[str]) -> Generator[None]:
-    """Tell in faults of nodes that open sizes were tried as numbers."""
+def _with_open_sizes_hint(symbols: Sequence[str]) -> Generator[None]:
+    """Add a hint to errors of nodes that the importer substituted different numbers for the open sizes."""
     try:
         yield
     except ProgramError as error:
         listed = ", ".join(symbols)
-        hint = f"the open sizes {listed} were tried as numbers that differ; give them, or shapes of inputs, by args= or --shape"
+        hint = f"the importer tried different numbers for the open sizes {listed}; give them, or shapes of inputs, by args= or --shape"
         faults = [
             fault
-            for each in error.diagnostics
-            for fault in ([each] if each.code == "MG0208" else with_hint([each], hint))
+            for diagnostic in error.diagnostics
+            for fault in ([diagnostic] if diagnostic.code == "MG0208" else with_hint([diagnostic], hint))
         ]
         raise type(error)(*faults) from error
 
 
 def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[str, Array], initializers: Initializers, given: Sequence[Mesh],
               walk: Walk) -> tuple[Module, Signature]:  # fmt: skip
-    """The program for inputs of these types, and of these values."""
+    """Import the model for inputs with these types, and constant inputs with these values."""
     name = light.name if light.name.isidentifier() else "main"
     graph = Graph(name, [Value(kind, called) for called, kind in types.items()])
     root = Trace(graph, given[0] if given else None, meshes=tuple(given) if len(given) > 1 else ())
     with recording(root):
         values: dict[str, Any] = {value.name: Tensor(value) for value in graph.inputs}
         values |= constants
-        values |= {each: _initial(each, initializers, root) for each in initializers}
+        values |= {item: _initial(item, initializers, root) for item in initializers}
         declared = declared_types((*light.value_info, *light.input, *light.output))
         _refuse_contradictions(declared, values, walk.file)
         walk.nodes(light.node, values, declared)
         if walk.faults:
             raise ProgramError(*walk.faults)
-        graph.outputs = [_output(each.name, value_named(each.name, values), walk.file) for each in light.output]
-    order = {each: number for number, each in enumerate([*types, *initializers])}
+        graph.outputs = [_output(item.name, value_named(item.name, values), walk.file) for item in light.output]
+    order = {item: index for index, item in enumerate([*types, *initializers])}
     graph.inputs.sort(key=lambda value: order[value.name])
     module = Module(root.mesh or make_mesh({}), graph, name=name, meshes=root.meshes)
     module.in_annotations = [None] * len(graph.inputs)
@@ -128,7 +132,7 @@ def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[st
 
 
 def _refuse_contradictions(declared: Mapping[str, Declared], values: Mapping[str, Any], file: str) -> None:
-    """Raise ProgramError MG0104 for inputs and initializers that have other types than the model declares."""
+    """Raise ProgramError MG0104 for inputs and initializers whose types differ from the declared ones."""
     types = {name: value.type if isinstance(value, Weight) else type_of(value) for name, value in values.items()}
     texts = [text for name, value in types.items() if (text := contradiction(declared, name, value))]
     if texts:
@@ -136,22 +140,26 @@ def _refuse_contradictions(declared: Mapping[str, Declared], values: Mapping[str
 
 
 def _signature(graph: Graph, count: int, initializers: Initializers) -> Signature:
-    """The inputs as parameters, and the initializers as weights."""
-    slots = {value.name: Slot(value.name, number) for number, value in enumerate(graph.inputs)}
+    """Return the signature: inputs are parameters, initializers are weights."""
+    slots = {value.name: Slot(value.name, index) for index, value in enumerate(graph.inputs)}
     weights = initializers.only([value.name for value in graph.inputs[count:]])
     return Signature(slots, tuple(slots), is_typed=True, weights=weights, weight_names=(*weights,))
 
 
 def _initial(name: str, initializers: Initializers, root: Trace) -> Any:
-    """Numbers of a shape, axes and the like are known now; other initializers are weights."""
+    """Return an initializer as an array if it may be a shape, axes or the like, else as a weight.
+
+    Arrays are scalars and integer vectors.
+    """
     proto = initializers.proto(name)
     is_float = proto.data_type not in _WHOLE
-    is_known = len(proto.dims) == 0 or (len(proto.dims) == 1 and not is_float)
-    return initializers[name] if is_known else Weight(name, initializers, root)
+    is_constant = len(proto.dims) == 0 or (len(proto.dims) == 1 and not is_float)
+    return initializers[name] if is_constant else Weight(name, initializers, root)
 
 
-LONGEST_SHAPE = 64  # elements of a list of sizes; programs have 32 dims at most
-_WHOLE = (6, 7, 9, 12, 13)  # int32, int64, bool, uint32, uint64
+# elements of the longest constant-folded list of sizes when sizes are open; chosen: programs have at most 32 dims
+LONGEST_SHAPE = 64
+_WHOLE = (6, 7, 9, 12, 13)  # codes of int32, int64, bool, uint32 and uint64 in TensorProto.DataType
 
 
 def _output(name: str, value: Any, file: str) -> Value:

@@ -1,7 +1,7 @@
-"""Operators of older opsets in the form in which the functions of the table take them.
+"""Conversion of operators from opsets below 7 to the form of opset 7, and of attributes that became operands later.
 
-Add(x[2,3,4], y[3]) {broadcast = 1, axis = 1}    ->    Add(x[2,3,4], y[3,1])                of opset 6, as of opset 7
-Squeeze(x[2,1,4]) {axes = [1]}                   ->    Squeeze(x[2,1,4], axes[1])           of opset 11, as of opset 13
+Add(x[2,3,4], y[3]) {broadcast = 1, axis = 1}    ->    Add(x[2,3,4], y[3,1])                opset 6 to opset 7
+Squeeze(x[2,1,4]) {axes = [1]}                   ->    Squeeze(x[2,1,4], axes[1])           opset 11 to opset 13
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from meshgen.frontend.onnx.schemas import newest_operands, schema_of
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import expand_dims
 
-FIRST = 7  # the oldest opset whose operators are read as they are
+FIRST = 7  # oldest opset whose operators need no conversion
 Form = tuple[Call, list[Any]]
 
-# Versions that differ in element types, in attributes that the functions read as both versions mean them, or in `consumed_inputs`, which
-# is about memory.
+# Operators that need no conversion: their versions differ only in dtypes, in attributes that the importer handles for
+# both versions, or
+# in `consumed_inputs`, which concerns memory.
 _SAME = frozenset((
     "Abs", "AveragePool", "Ceil", "Clip", "Elu", "Exp", "Floor", "GlobalLpPool", "GRU", "HardSigmoid", "InstanceNormalization",
     "LeakyRelu", "Log", "LpPool", "LSTM", "Max", "Mean", "Min", "Neg", "Pad", "Reciprocal", "Relu", "Reshape", "RNN", "Selu", "Sigmoid",
@@ -32,13 +33,13 @@ _SAME = frozenset((
 
 
 def as_of_opset_7(call: Call, operands: list[Any]) -> Form:
-    """Return a call of a standard operator of an opset below 7, and its operands, in the form of opset 7.
+    """Convert a call of a standard operator of an opset below 7, with its operands, to opset 7.
 
     Raises:
-        ProgramError: MG0103, the version of the operator is not supported; MG0104, the operands do not fit it.
+        ProgramError: MG0103, the version of the operator is unsupported; MG0104, the operands do not fit it.
     """
-    held, newer = (schema_of("", call.op, version) for version in (call.version, FIRST))
-    if call.op in _SAME or (held and newer and held.since == newer.since):
+    schema, newer_schema = (schema_of("", call.op, version) for version in (call.version, FIRST))
+    if call.op in _SAME or (schema and newer_schema and schema.since == newer_schema.since):
         return call, operands
     if call.op not in _FORMS:
         hint = "convert the model: onnx.version_converter.convert_version(model, 13)"
@@ -47,14 +48,14 @@ def as_of_opset_7(call: Call, operands: list[Any]) -> Form:
 
 
 def with_newer_operands(call: Call, operands: list[Any]) -> list[Any]:
-    """Return the operands of a standard operator, with those that its version has as attributes: `axes` of Squeeze."""
-    found = [*operands]
-    for number, name in enumerate(newest_operands(call.op)):
-        if number >= len(operands) and (value := call[name.lower()]) is not None:
-            found += [None] * (number - len(found)) + [
+    """Append operands that older versions of a standard operator have as attributes, such as `axes` of Squeeze."""
+    extended = [*operands]
+    for index, name in enumerate(newest_operands(call.op)):
+        if index >= len(operands) and (value := call[name.lower()]) is not None:
+            extended += [None] * (index - len(extended)) + [
                 np.asarray(value, np.float32 if isinstance(value, float) else None)
             ]
-    return found
+    return extended
 
 
 def _with(call: Call, **attributes: Any) -> Call:
@@ -62,31 +63,33 @@ def _with(call: Call, **attributes: Any) -> Call:
 
 
 def _broadcast(call: Call, operands: list[Any]) -> Form:
-    """The second operand has the sizes of a run of dims of the first, which begins at `axis`, or ends with the last dim."""
+    """Reshape the second operand of a broadcast, whose sizes match consecutive dims of the first: from `axis` on, or
+    its last dims.
+    """
     x, y = operands
-    shape, other = x.shape, y.shape
+    shape, y_shape = x.shape, y.shape
     if not call["broadcast"]:
-        _require_equal([shape, other], "set broadcast=1")
+        _require_equal([shape, y_shape], "set broadcast=1")
         return call, operands
     axis = call["axis"]
     if axis is not None and axis != -1:
-        more = len(shape) - dim_of(axis, len(shape)) - len(other)
-        if more < 0:
-            refuse(f"{list(other)} does not fit {list(shape)} from dim {axis} on")
-        y = expand_dims(y, tuple(range(len(other), len(other) + more))) if more else y
+        trailing = len(shape) - dim_of(axis, len(shape)) - len(y_shape)
+        if trailing < 0:
+            refuse(f"{list(y_shape)} does not fit {list(shape)} from dim {axis} on")
+        y = expand_dims(y, tuple(range(len(y_shape), len(y_shape) + trailing))) if trailing else y
     _require_fit(y.shape, shape)
     return call, [x, y]
 
 
-def _require_fit(given: Sequence[int], shape: Sequence[int]) -> None:
-    lead = len(shape) - len(given)
-    if lead < 0 or any(size not in (1, n) for size, n in zip(given, shape[lead:], strict=True)):
-        refuse(f"a tensor of sizes {list(given)} does not broadcast to {list(shape)}")
+def _require_fit(sizes: Sequence[int], shape: Sequence[int]) -> None:
+    leading = len(shape) - len(sizes)
+    if leading < 0 or any(size not in (1, n) for size, n in zip(sizes, shape[leading:], strict=True)):
+        refuse(f"a tensor of sizes {list(sizes)} does not broadcast to {list(shape)}")
 
 
 def _require_equal(shapes: Sequence[Sequence[int]], hint: str) -> None:
-    if any(tuple(each) != tuple(shapes[0]) for each in shapes):
-        refuse(f"operands must have one shape, but have {' and '.join(str(list(each)) for each in shapes)}", hint)
+    if any(tuple(item) != tuple(shapes[0]) for item in shapes):
+        refuse(f"operands must have one shape, but have {' and '.join(str(list(item)) for item in shapes)}", hint)
 
 
 def _gemm(call: Call, operands: list[Any]) -> Form:
@@ -99,7 +102,7 @@ def _gemm(call: Call, operands: list[Any]) -> Form:
 
 
 def _prelu(call: Call, operands: list[Any]) -> Form:
-    """The slope is one number, or one per feature."""
+    """Reshape the slope, which is a single number or one per feature."""
     x, slope = operands
     return call, [x, slope.reshape(() if math.prod(slope.shape) == 1 else (-1, *[1] * (x.ndim - 2)))]
 
@@ -122,7 +125,7 @@ def _concat(call: Call, operands: list[Any]) -> Form:
 
 
 def _tile(call: Call, operands: list[Any]) -> Form:
-    """One dim is repeated; its number is an operand."""
+    """Convert Tile with a repeat count for a single axis to a repeat count for each dim."""
     x, count, axis = operands
     repeats = np.ones(x.ndim, np.int64)
     repeats[dim_of(array_of(axis, "axis").reshape(()), x.ndim)] = count.reshape(())

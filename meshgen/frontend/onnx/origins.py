@@ -1,4 +1,4 @@
-"""Hints that name the inputs of a model whose values would decide what is data now."""
+"""Hints for errors about data-dependent values: they name the model inputs that determine the value."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ from meshgen.ir.matchers import values_behind
 
 
 def inputs_behind(x: Tensor, names: Collection[str]) -> list[str]:
-    """The inputs with these names that a tensor is computed from, in the current trace and those around it."""
+    """Return those of the inputs `names` from which `x` is computed, in the current trace and its enclosing traces."""
     producers: dict[Value, Node] = {}
     trace: Trace | None = current()
     while trace is not None:
         producers |= {result: node for node in trace.graph.nodes for result in node.results}
         trace = trace.around
-    behind = {value.name for value in values_behind([x.value], producers.get) if value not in producers}
-    return [name for name in names if name in behind]
+    ancestors = {value.name for value in values_behind([x.value], producers.get) if value not in producers}
+    return [name for name in names if name in ancestors]
 
 
 def remedy(x: Tensor, names: Collection[str], gain: str) -> str:
-    """The hint to give the inputs behind a tensor a value at compile time; empty if it depends on none."""
+    """Return the hint to make the inputs that determine `x` constants at compile time, or an empty string if there are
+    none.
+    """
     inputs = inputs_behind(x, names)
     if not inputs:
         return ""
     args = ", ".join(f"'{name}': mg.constant(...)" for name in inputs)
-    words = " ".join(f"--constant {name}=VALUE" for name in inputs)
-    return f"{gain} once {' and '.join(f'input {name!r}' for name in inputs)} has a value: args={{{args}}}, on the command line {words}"
+    options = " ".join(f"--constant {name}=VALUE" for name in inputs)
+    return f"{gain} once {' and '.join(f'input {name!r}' for name in inputs)} has a value: args={{{args}}}, on the command line {options}"
 
 
 def with_hint(faults: Sequence[Diagnostic], hint: str) -> list[Diagnostic]:
-    """The faults with a hint beside their own."""
-    return [replace(each, hint="; ".join(filter(None, (hint, each.hint)))) for each in faults] if hint else list(faults)
+    """Prepend a hint to the hints of the diagnostics."""
+    return (
+        [replace(fault, hint="; ".join(filter(None, (hint, fault.hint)))) for fault in faults] if hint else list(faults)
+    )

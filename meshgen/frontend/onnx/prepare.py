@@ -1,4 +1,4 @@
-"""What is done to a model before its nodes are imported: checked, without its weights, calls of functions replaced by their bodies."""
+"""Preparation of a model for import: validity checks, removal of initializers, inlining of functions."""
 
 from __future__ import annotations
 
@@ -15,30 +15,35 @@ _DOMAINS = {"ai.onnx": ""}
 
 
 def domain_of(name: str) -> str:
-    """A domain by the name that nodes use for it."""
+    """Return the canonical name of an operator domain, which nodes use."""
     return _DOMAINS.get(name, name)
 
 
 def nodes_of(graph: Any, *, with_branches: bool = True) -> Iterator[Any]:
-    """All nodes of a graph, also those in attributes; those in branches of `If` only if asked for."""
+    """Yield all nodes of a graph, also those in subgraphs.
+
+    Branches of `If` are only included if `with_branches` is set.
+    """
     for node in graph.node:
         yield node
         if with_branches or node.op_type != "If":
             for attribute in node.attribute:
-                for each in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-                    yield from nodes_of(each, with_branches=with_branches)
+                for subgraph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                    yield from nodes_of(subgraph, with_branches=with_branches)
 
 
 def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
-    """The model with the bodies of its functions in place of their calls, and its initializers by name, which are not in it any more.
+    """Return the model with inlined functions and without initializers, and the initializers by name.
 
-    Raises ProgramError MG0104 for what the onnx package finds malformed, MG0102 for a model without results.
+    Raises:
+        ProgramError: MG0102, the model has no outputs; MG0103, sparse initializers; MG0104, the onnx package finds it
+            malformed.
     """
     onnx = onnx_package()
     if faults := [*_opset_faults(model, onnx)]:
         hint = "convert the model with onnx.version_converter, or install a newer onnx package"
         raise ProgramError(*(Diagnostic("MG0104", text, Location(file, 0), hint=hint) for text in faults))
-    initializers = {each.name: each for each in model.graph.initializer}
+    initializers = {initializer.name: initializer for initializer in model.graph.initializer}
     if model.graph.sparse_initializer:
         raise _model_fault("MG0103", "sparse initializers are not supported", file)
     if not model.graph.output:
@@ -46,7 +51,7 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
     try:
         light = _light(model, onnx)
         onnx.checker.check_model(_typed(light, onnx))
-    except Exception as error:  # ValidationError, and what malformed protobufs raise
+    except Exception as error:  # ValidationError, or any exception that a malformed protobuf raises
         raise _model_fault("MG0104", f"the model is malformed: {_one_line(error)}", file) from error
     try:
         _refuse_many_calls(light, file)
@@ -58,38 +63,40 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _opset_faults(model: Any, onnx: Any) -> Iterator[str]:
-    """Opsets of the standard that do not exist, or that the installed package does not know yet."""
+    """Yield a message for each opset that is missing from the installed package, and for conflicting opsets of a
+    domain.
+    """
     newest = {
         "": max(row[2] for row in onnx.helper.VERSION_TABLE),
         "ai.onnx.ml": max(row[3] for row in onnx.helper.VERSION_TABLE),
     }
-    places = [
+    imports_by_owner = [
         ("the model", model.opset_import),
-        *((f"function {each.name}", each.opset_import) for each in model.functions),
+        *((f"function {item.name}", item.opset_import) for item in model.functions),
     ]
-    for place, imports in places:
+    for owner, imports in imports_by_owner:
         versions: dict[str, int] = {}
-        for each in imports:
-            domain = domain_of(each.domain)
-            if domain in newest and not 1 <= each.version <= newest[domain]:
-                called = domain or "ai.onnx"
-                yield f"{place} is of opset {each.version} of {called}, but onnx {onnx.__version__} knows 1 to {newest[domain]}"
-            if versions.setdefault(domain, each.version) != each.version:
-                yield f"{place} imports opsets {versions[domain]} and {each.version} of {domain or 'ai.onnx'}"
+        for item in imports:
+            domain = domain_of(item.domain)
+            if domain in newest and not 1 <= item.version <= newest[domain]:
+                domain_name = domain or "ai.onnx"
+                yield f"{owner} is of opset {item.version} of {domain_name}, but onnx {onnx.__version__} knows 1 to {newest[domain]}"
+            if versions.setdefault(domain, item.version) != item.version:
+                yield f"{owner} imports opsets {versions[domain]} and {item.version} of {domain or 'ai.onnx'}"
 
 
 def _light(model: Any, onnx: Any) -> Any:
-    """A copy of the model in which initializers are inputs."""
+    """Copy the model with its initializers turned into inputs."""
     without_initializers = onnx.GraphProto(**_fields(model.graph, "initializer"))
     light = onnx.ModelProto(**_fields(model, "graph"), graph=without_initializers)
-    graph, given = light.graph, {each.name for each in model.graph.input}
-    for each in model.graph.initializer:
-        if each.name not in given:
-            graph.input.append(onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
-    for node in nodes_of(graph):  # ONNX Runtime writes some of its own operators into the domain of the standard
+    graph, input_names = light.graph, {item.name for item in model.graph.input}
+    for item in model.graph.initializer:
+        if item.name not in input_names:
+            graph.input.append(onnx.helper.make_tensor_value_info(item.name, item.data_type, list(item.dims)))
+    for node in nodes_of(graph):  # ONNX Runtime writes some of its operators into the standard domain
         if not domain_of(node.domain) and ("", node.op_type) not in TABLE and (MICROSOFT, node.op_type) in TABLE:
             node.domain = MICROSOFT
-    if not any(each.domain == MICROSOFT for each in light.opset_import):
+    if not any(item.domain == MICROSOFT for item in light.opset_import):
         light.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
     return light
 
@@ -99,26 +106,33 @@ def _fields(message: Any, without: str) -> dict[str, Any]:
 
 
 def _typed(model: Any, onnx: Any) -> Any:
-    """The model with types of all inputs and outputs, which the check of the package wants: those that are missing are of no meaning."""
+    """Return the model with placeholder types for untyped inputs and outputs.
+
+    The checker of the onnx package requires types.
+    """
     typed = onnx.ModelProto()
     typed.CopyFrom(model)
-    for each in (*typed.graph.input, *typed.graph.output):
-        has_type, kind = each.type.WhichOneof("value") is not None, each.type.tensor_type
-        if not has_type or (each.type.HasField("tensor_type") and not kind.HasField("shape")):
-            kind.elem_type = kind.elem_type or onnx.TensorProto.FLOAT
-            kind.shape.SetInParent()
+    for value_info in (*typed.graph.input, *typed.graph.output):
+        has_type, tensor_type = value_info.type.WhichOneof("value") is not None, value_info.type.tensor_type
+        if not has_type or (value_info.type.HasField("tensor_type") and not tensor_type.HasField("shape")):
+            tensor_type.elem_type = tensor_type.elem_type or onnx.TensorProto.FLOAT
+            tensor_type.shape.SetInParent()
     return typed
 
 
 def _refuse_many_calls(model: Any, file: str) -> None:
-    """Raise ProgramError MG0108 for a model that has too many nodes once its functions are inlined, MG0104 for recursion."""
-    functions = {(domain_of(each.domain), each.name, each.overload): each for each in model.functions}
-    keys = {key: [_callee(node) for node in nodes_of(each)] for key, each in functions.items()}
-    calls = {key: [callee for callee in called if callee in functions] for key, called in keys.items()}
+    """Raise ProgramError MG0108 if the model has too many nodes after inlining its functions, MG0104 if the functions
+    are recursive.
+    """
+    functions = {
+        (domain_of(function.domain), function.name, function.overload): function for function in model.functions
+    }
+    callees = {key: [_callee(node) for node in nodes_of(function)] for key, function in functions.items()}
+    calls = {key: [callee for callee in callee_keys if callee in functions] for key, callee_keys in callees.items()}
     counts: dict[tuple[str, str, str], int] = {}
     try:
         for key in TopologicalSorter(calls).static_order():
-            counts[key] = sum(counts.get(callee, 1) for callee in keys[key])
+            counts[key] = sum(counts.get(callee, 1) for callee in callees[key])
     except CycleError as error:
         names = " -> ".join(name for _, name, _ in error.args[1])
         raise _model_fault("MG0104", f"functions of the model call themselves: {names}", file) from error

@@ -1,4 +1,4 @@
-"""The schema of an operator at the opset of a model: defaults of its attributes, and the element types that its operands may have."""
+"""Operator schemas at a model's opset: default attributes and allowed dtypes of operands."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from meshgen.frontend.onnx.files import array_of_proto, onnx_package
 from meshgen.frontend.onnx.ops.table import Elements, kind_of
 from meshgen.ir.graph import dtype_name
 
-_TENSOR, _MESSAGES = 4, (5, 10, 11, 13, 14)  # kinds of attributes: tensors; graphs, sparse tensors and types
+# codes in AttributeProto.AttributeType: tensors; then graphs, sparse tensors and types
+_TENSOR, _MESSAGES = 4, (5, 10, 11, 13, 14)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A formal parameter: the element types that it allows, and the type variable that it shares with others; empty if none."""
+    """A formal parameter of an operator.
+
+    Attributes:
+        variable: the type variable that it shares with other parameters, or empty.
+        kinds: the allowed dtypes, or empty if all are allowed.
+    """
 
     variable: str
     kinds: frozenset[str]
@@ -28,8 +34,8 @@ class Schema:
 
     Attributes:
         since: the opset that introduced this version.
-        defaults: the attributes that have a default.
-        parameters: one for each operand.
+        defaults: default values of attributes.
+        parameters: formal parameters, one per operand.
         is_variadic: whether the last parameter stands for all further operands.
     """
 
@@ -39,64 +45,75 @@ class Schema:
     is_variadic: bool
 
     def type_faults(self, operands: Sequence[Any]) -> Iterator[str]:
-        """Operands whose element types the operator does not take, or which differ though they must be equal."""
+        """Yield a message for each operand with a disallowed dtype, or a dtype unequal to that of an operand with the
+        same type variable.
+        """
         bound: dict[str, tuple[int, str]] = {}
         last = len(self.parameters) - 1
-        for number, operand in enumerate(operands):
-            if operand is None or isinstance(operand, Elements) or (number > last and not self.is_variadic):
+        for index, operand in enumerate(operands):
+            if operand is None or isinstance(operand, Elements) or (index > last and not self.is_variadic):
                 continue
-            parameter, kind = self.parameters[min(number, last)], kind_of(operand)
-            first, other = bound.setdefault(parameter.variable or str(number), (number, kind))
+            parameter, kind = self.parameters[min(index, last)], kind_of(operand)
+            first_index, first_kind = bound.setdefault(parameter.variable or str(index), (index, kind))
             if parameter.kinds and kind not in parameter.kinds:
-                yield f"operand {number + 1} is of type {kind}, but may be of {', '.join(sorted(parameter.kinds))} only"
-            elif kind != other:
-                yield f"operands {first + 1} and {number + 1} must have one element type, but have {other} and {kind}"
+                yield f"operand {index + 1} is of type {kind}, but may be of {', '.join(sorted(parameter.kinds))} only"
+            elif kind != first_kind:
+                yield f"operands {first_index + 1} and {index + 1} must have one element type, but have {first_kind} and {kind}"
 
 
 @lru_cache(maxsize=4096)
 def schema_of(domain: str, name: str, version: int) -> Schema | None:
-    """The version of an operator that an opset has; None for an operator that the standard does not have."""
+    """Return the version of an operator that belongs to an opset, or None if the standard does not define the operator."""
     onnx = onnx_package()
     try:
-        held = onnx.defs.get_schema(name, version, domain)
-    except Exception:  # SchemaError, which is not exported under one name by all versions
+        onnx_schema = onnx.defs.get_schema(name, version, domain)
+    except Exception:  # SchemaError, whose public name depends on the version of onnx
         return None
-    pairs = ((key, each.default_value) for key, each in held.attributes.items())
+    pairs = ((key, item.default_value) for key, item in onnx_schema.attributes.items())
     defaults = {key: attribute_value(value, "") for key, value in pairs if value.type}
     variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
-    parameters = [_parameter(each, each.option == variadic) for each in held.inputs]
-    return Schema(held.since_version, defaults, parameters, any(each.option == variadic for each in held.inputs[-1:]))
+    parameters = [_parameter(item, item.option == variadic) for item in onnx_schema.inputs]
+    return Schema(
+        onnx_schema.since_version,
+        defaults,
+        parameters,
+        any(item.option == variadic for item in onnx_schema.inputs[-1:]),
+    )
 
 
 @cache
 def newest_operands(name: str) -> Sequence[str]:
-    """The names of the operands of a standard operator in its newest version."""
+    """Return the operand names of the newest version of a standard operator."""
     onnx = onnx_package()
-    return tuple(each.name for each in onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "").inputs) if onnx.defs.has(name) else ()  # fmt: skip
+    return tuple(parameter.name for parameter in onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "").inputs) if onnx.defs.has(name) else ()  # fmt: skip
 
 
-def _parameter(held: Any, is_variadic: bool) -> Parameter:
-    is_shared = "(" not in held.type_str and (held.is_homogeneous or not is_variadic)
-    has_others = any(not each.startswith("tensor(") for each in held.types)  # sequences and optional values
-    kinds = (kind for each in held.types if (kind := _kinds().get(each)))
-    return Parameter(held.type_str if is_shared else "", frozenset() if has_others else frozenset(kinds))
+def _parameter(formal: Any, is_variadic: bool) -> Parameter:
+    is_shared = "(" not in formal.type_str and (formal.is_homogeneous or not is_variadic)
+    has_non_tensors = any(
+        not type_text.startswith("tensor(") for type_text in formal.types
+    )  # sequences and optional values
+    kinds = (kind for type_text in formal.types if (kind := _kinds().get(type_text)))
+    return Parameter(formal.type_str if is_shared else "", frozenset() if has_non_tensors else frozenset(kinds))
 
 
 @cache
 def _kinds() -> dict[str, str]:
-    """The element types of the IR by the types of tensors as schemas write them: `tensor(float)`."""
+    """Return the dtypes of the IR by the tensor types in schemas, such as `tensor(float)`."""
     onnx = onnx_package()
-    found: dict[str, str] = {}
-    for name, number in onnx.TensorProto.DataType.items():
+    dtypes: dict[str, str] = {}
+    for name, code in onnx.TensorProto.DataType.items():
         try:
-            found[f"tensor({name.lower()})"] = dtype_name(onnx.helper.tensor_dtype_to_np_dtype(number))
+            dtypes[f"tensor({name.lower()})"] = dtype_name(onnx.helper.tensor_dtype_to_np_dtype(code))
         except (KeyError, TypeError, ValueError):
-            continue  # strings, and types that the IR does not have
-    return found
+            continue  # strings, and dtypes that the IR does not have
+    return dtypes
 
 
 def attribute_value(proto: Any, file: str) -> Any:
-    """The value of an attribute: a number, text, a list of such, an array, or a graph."""
+    """Return the value of an attribute: a number, a string, a list of these, an array, or a protobuf message such as a
+    graph.
+    """
     value = onnx_package().helper.get_attribute_value(proto)
     if proto.type in _MESSAGES:
         return value
@@ -106,4 +123,4 @@ def attribute_value(proto: Any, file: str) -> Any:
         return value.decode(errors="replace")
     if isinstance(value, (int, float, str)):
         return value
-    return [each.decode(errors="replace") if isinstance(each, bytes) else each for each in value]
+    return [item.decode(errors="replace") if isinstance(item, bytes) else item for item in value]

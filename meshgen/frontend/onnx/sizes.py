@@ -1,4 +1,4 @@
-"""The types of a model's inputs: symbolic sizes get those that the user gives, or stay open."""
+"""Types of a model's inputs. Symbolic sizes get the user's values or stay open."""
 
 from __future__ import annotations
 
@@ -17,12 +17,19 @@ from meshgen.frontend.tracer.functions import spec
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_inexact
 
 Array = np.ndarray[Any, Any]
-Size = int | str  # a number, or the symbol of one that is not known
+Size = int | str  # a number, or an open symbol
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a model: element types and shapes by name, the known sizes of symbols, and the inputs that have a value."""
+    """The inputs of a model.
+
+    Attributes:
+        dtypes: dtypes by input name.
+        shapes: sizes, symbols or formulas of symbols by input name.
+        known: the user's sizes of symbols.
+        constants: values of constant inputs by name.
+    """
 
     dtypes: Mapping[str, str]
     shapes: Mapping[str, tuple[Size, ...]]
@@ -37,29 +44,35 @@ class Inputs:
         return list(dict.fromkeys(name for name in names if name not in self.known))
 
     def types(self, sizes: Mapping[str, int]) -> dict[str, TensorType]:
-        """The types by name, where these are the sizes of the open symbols. Raises ProgramError MG0208 for negative sizes and fractions."""
-        known = {**self.known, **sizes}
+        """Return the input types by name for the given sizes of open symbols.
+
+        Raises ProgramError MG0208 for negative and fractional sizes.
+        """
+        bindings = {**self.known, **sizes}
         data = {name: shape for name, shape in self.shapes.items() if name not in self.constants}
-        return {name: TensorType(tuple(_size_of_input(name, size, known) for size in shape), self.dtypes[name]) for name, shape in data.items()}  # fmt: skip
+        return {name: TensorType(tuple(_size_of_input(name, size, bindings) for size in shape), self.dtypes[name]) for name, shape in data.items()}  # fmt: skip
 
 
 def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
-    """What is known of the inputs. `inputs` are `ValueInfoProto`s; `args` as `from_onnx` takes them.
+    """Combine the declared inputs of a model (`ValueInfoProto`s) with the user's `args`, as `from_onnx` describes them.
 
-    Raises ProgramError MG0103 for inputs that are not tensors of a supported type, MG0208 for those without a shape, and UsageError
-    MG0001 for args that do not fit.
+    Raises:
+        ProgramError: MG0103, an input is not a tensor of a supported dtype; MG0208, an input has no shape.
+        UsageError: MG0001, `args` do not fit the model.
     """
-    dtypes = {each.name: _input_dtype(each, file) for each in inputs}
-    shapes = {each.name: _shape(each) for each in inputs}
+    dtypes = {info.name: _input_dtype(info, file) for info in inputs}
+    shapes = {info.name: _shape(info) for info in inputs}
     symbols = {name for shape in shapes.values() for size in shape or () if isinstance(size, str) for name in (size, *_symbols(size))}  # fmt: skip
     args = _by_name(args, shapes, symbols)
     values = {name: array for name in shapes if (array := constant_of(args.get(name))) is not None}
     constants = {name: _constant(name, array, dtypes[name], shapes[name]) for name, array in values.items()}
-    given = {name: _given_shape(args[name]) for name in shapes if args.get(name) is not None and name not in values}
-    given |= {name: array.shape for name, array in constants.items()}
+    arg_shapes = {
+        name: _given_shape(args[name]) for name in shapes if args.get(name) is not None and name not in values
+    }
+    arg_shapes |= {name: array.shape for name, array in constants.items()}
     sizes = {name: _size(name, args[name]) for name in args if name not in shapes}
     faults: list[str] = []
-    for name, shape in given.items():
+    for name, shape in arg_shapes.items():
         faults += _bound(name, shapes[name], shape, sizes)
         if shapes[name] is None:
             shapes[name] = tuple(f"{name}.{n}" if size is None else size for n, size in enumerate(shape))
@@ -73,7 +86,7 @@ def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
 
 
 def _symbols(size: str) -> list[str]:
-    """The symbols of a size: `past + 1` is a sum; itself where that is another text."""
+    """Return the symbols in a size such as `past + 1`. Text that is not a formula counts as one symbol."""
     try:
         return symbols_in(size)
     except UnknownFormulaError:
@@ -81,7 +94,10 @@ def _symbols(size: str) -> list[str]:
 
 
 def _solved(size: Size, sizes: Mapping[str, int]) -> Size:
-    """The size of a symbol, or of a formula of symbols (`past + 1`); itself where that is not known."""
+    """Evaluate a size: a number, a symbol, or a formula of symbols (`past + 1`).
+
+    Returns `size` itself if a symbol is unknown.
+    """
     if isinstance(size, int) or size in sizes:
         return size if isinstance(size, int) else sizes[size]
     try:
@@ -93,8 +109,8 @@ def _solved(size: Size, sizes: Mapping[str, int]) -> Size:
 def _size_of_input(name: str, size: Size, known: Mapping[str, int]) -> int:
     number: Any = _solved(size, known)
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        at = ", ".join(f"{symbol} is {known[symbol]}" for symbol in _symbols(str(size)) if symbol in known)
-        text = f"a size of input '{name}' is {size}, which {f'is {number} where {at}, and ' if at else ''}is not a size"
+        bindings_text = ", ".join(f"{symbol} is {known[symbol]}" for symbol in _symbols(str(size)) if symbol in known)
+        text = f"a size of input '{name}' is {size}, which {f'is {number} where {bindings_text}, and ' if bindings_text else ''}is not a size"
         raise ProgramError(Diagnostic("MG0208", text, hint=f"give its shape: args={{'{name}': (8, 64)}}"))
     return number
 
@@ -111,15 +127,18 @@ def _input_dtype(info: Any, file: str) -> str:
 
 
 def _shape(info: Any) -> tuple[Size, ...] | None:
-    """The sizes and symbols of an input; None where its rank is open too."""
-    kind = info.type.tensor_type
-    if not kind.HasField("shape"):
+    """Return the sizes and symbols of an input, or None if its rank is unknown."""
+    tensor_type = info.type.tensor_type
+    if not tensor_type.HasField("shape"):
         return None
-    return tuple(_declared_size(dim, f"{info.name}.{n}") for n, dim in enumerate(kind.shape.dim))
+    return tuple(_declared_size(dim, f"{info.name}.{n}") for n, dim in enumerate(tensor_type.shape.dim))
 
 
 def _declared_size(dim: Any, unnamed: str) -> Size:
-    """A size or a symbol. Negative sizes, and symbols such as `?`, stand for a symbol of their own."""
+    """Return a size or symbol of a declared dim.
+
+    Negative sizes and placeholders such as `?` become the symbol `unnamed`.
+    """
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else unnamed
     text = dim.dim_param.strip()
@@ -128,7 +147,10 @@ def _declared_size(dim: Any, unnamed: str) -> Size:
 
 
 def _by_name(args: Args, shapes: Mapping[str, Any], symbols: set[str]) -> Mapping[str, Any]:
-    """What is given for inputs and symbols by name. Raises UsageError MG0001 for unknown names, and too many."""
+    """Return the arguments for inputs and symbols by name.
+
+    Raises UsageError MG0001 for unknown names, and for too many arguments.
+    """
     if args is None:
         return {}
     if not isinstance(args, Mapping):
@@ -142,7 +164,11 @@ def _by_name(args: Args, shapes: Mapping[str, Any], symbols: set[str]) -> Mappin
 
 
 def _constant(name: str, array: Array, dtype: str, shape: tuple[Size, ...] | None) -> Array:
-    """The value of an input at its element type; a single number also for a tensor of one element. Raises UsageError MG0001."""
+    """Convert the value of an input to its dtype, and a scalar to the shape of a one-element tensor.
+
+    Raises:
+        UsageError: MG0001, the value does not fit the dtype.
+    """
     with np.errstate(all="ignore"):
         typed = array.astype(DTYPES[dtype])
         is_exact = is_inexact(dtype) or np.array_equal(typed.astype(array.dtype), array)
@@ -153,34 +179,36 @@ def _constant(name: str, array: Array, dtype: str, shape: tuple[Size, ...] | Non
     return typed
 
 
-def _size(name: str, given: Any) -> int:
-    size = given[0] if isinstance(given, (tuple, list)) and len(cast("list[Any]", given)) == 1 else given
+def _size(name: str, argument: Any) -> int:
+    size = argument[0] if isinstance(argument, (tuple, list)) and len(cast("list[Any]", argument)) == 1 else argument
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise UsageError(Diagnostic("MG0001", f"the size of '{name}' must be a non-negative integer, got {given!r:.60}"))  # fmt: skip
+        raise UsageError(Diagnostic("MG0001", f"the size of '{name}' must be a non-negative integer, got {argument!r:.60}"))  # fmt: skip
     return size
 
 
-def _given_shape(given: Any) -> tuple[int | None, ...]:
-    is_shape = isinstance(given, (tuple, list)) and all(s is None or isinstance(s, int) for s in cast("list[Any]", given))  # fmt: skip
-    return tuple(cast("list[Any]", given)) if is_shape else spec(given).shape
+def _given_shape(argument: Any) -> tuple[int | None, ...]:
+    is_shape = isinstance(argument, (tuple, list)) and all(s is None or isinstance(s, int) for s in cast("list[Any]", argument))  # fmt: skip
+    return tuple(cast("list[Any]", argument)) if is_shape else spec(argument).shape
 
 
-def _bound(name: str, shape: tuple[Size, ...] | None, given: Sequence[int | None], sizes: dict[str, int]) -> list[str]:
-    """Bind the symbols of an input to the sizes given for it; what does not fit."""
+def _bound(
+    name: str, shape: tuple[Size, ...] | None, actual_shape: Sequence[int | None], sizes: dict[str, int]
+) -> list[str]:
+    """Bind the symbols of an input to the sizes from `actual_shape`, and return messages for sizes that do not fit."""
     if shape is None:
         return []
-    if len(shape) != len(given):
-        return [f"input '{name}' has rank {len(shape)}, but a shape of {len(given)} sizes was given"]
+    if len(shape) != len(actual_shape):
+        return [f"input '{name}' has rank {len(shape)}, but a shape of {len(actual_shape)} sizes was given"]
     faults: list[str] = []
-    for own, size in zip(shape, given, strict=True):
-        known = sizes.get(own, size) if isinstance(own, str) else own
-        if size is not None and known != size:
-            faults.append(f"a size of '{name}' is {known}, but {size} was given for it")
-        elif size is not None and isinstance(own, str):
-            names = _symbols(own)
-            value = solved(own, names[0], size) if len(names) == 1 and names != [own] else size
+    for declared_size, size in zip(shape, actual_shape, strict=True):
+        expected = sizes.get(declared_size, size) if isinstance(declared_size, str) else declared_size
+        if size is not None and expected != size:
+            faults.append(f"a size of '{name}' is {expected}, but {size} was given for it")
+        elif size is not None and isinstance(declared_size, str):
+            names = _symbols(declared_size)
+            value = solved(declared_size, names[0], size) if len(names) == 1 and names != [declared_size] else size
             if value is None:
-                faults.append(f"a size of '{name}' is {own}, which is not {size} for any {names[0]}")
+                faults.append(f"a size of '{name}' is {declared_size}, which is not {size} for any {names[0]}")
             else:
-                sizes[names[0] if len(names) == 1 else own] = value
+                sizes[names[0] if len(names) == 1 else declared_size] = value
     return faults

@@ -1,8 +1,8 @@
-"""Runs the nodes of a model on traced tensors, in order.
+"""Import of a model's nodes, in order, onto traced tensors.
 
-What is known now (shapes, and whatever is computed of constants) is a NumPy array; a node whose operands are all known is evaluated
-at once, with the evaluator of the compiler. Faults of all nodes are raised together; nodes that read the results of a faulty one are
-left out.
+Compile-time values (shapes and anything computed from constants) are NumPy arrays. A node whose operands are all arrays
+is constant-folded with the evaluator of the compiler. Faults of all nodes are reported together; nodes that use results
+of a faulty node are skipped.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ from meshgen.ir.graph import Graph, TensorType, Value, dtype_name
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.evaluate.evaluator import evaluate
 
-MOST_FOLDED = 1 << 16  # elements of a result that is computed now: larger ones are left to the program
-MOST_BETWEEN = 1 << 22  # elements of a value that such a result is computed from
+MOST_FOLDED = 1 << 16  # elements of the largest constant-folded result; chosen: larger results stay in the program
+MOST_BETWEEN = 1 << 22  # elements of the largest intermediate value while folding a node; chosen to bound memory
 _PYTHON_LINE = re.compile(r'File "([^"]+)", line ([0-9]{1,9})')
 
 
 class Weight:
-    """An initializer: an input of the program once an operator reads it, an array where one asks for its numbers."""
+    """An initializer: an array if an operator needs its elements at compile time; otherwise an input of the program
+    once an operator uses it.
+    """
 
     def __init__(self, name: str, initializers: Initializers, root: Trace) -> None:
         self.name, self._initializers, self._root = name, initializers, root
@@ -65,33 +67,33 @@ class Weight:
 
 
 class _Faulty:
-    """The result of a node that was refused."""
+    """Placeholder for the results of a refused node."""
 
 
 class Walk:
-    """The nodes of a model, and the faults found so far."""
+    """The importer's state: opset versions, constant-folding limits, and the faults so far."""
 
     def __init__(
         self, file: str, versions: Mapping[str, int], inputs: Collection[str], most_folded: int = MOST_FOLDED
     ) -> None:
         self.file, self.versions, self.inputs, self.most_folded = file, dict(versions), inputs, most_folded
         self.faults: list[Diagnostic] = []
-        self._executed = 0  # nodes, each as often as it is read
+        self._executed = 0  # executed nodes; a node in a loop counts once per unrolled iteration
 
-    def graph(self, graph: Any, operands: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
-        """The results of a graph inside a node, whose inputs are these operands."""
-        inputs = [each.name for each in graph.input]
-        values = dict(around) | dict(zip(inputs, operands, strict=True))
-        values |= {each.name: array_of_proto(each, None, self.file) for each in graph.initializer}
-        before = len(self.faults)
+    def graph(self, graph: Any, operands: Sequence[Any], outer_values: Mapping[str, Any]) -> list[Any]:
+        """Import a subgraph with these operands as inputs and return its results."""
+        inputs = [item.name for item in graph.input]
+        values = dict(outer_values) | dict(zip(inputs, operands, strict=True))
+        values |= {item.name: array_of_proto(item, None, self.file) for item in graph.initializer}
+        num_faults = len(self.faults)
         self.nodes(graph.node, values, declared_types((*graph.value_info, *graph.output)))
-        if found := self.faults[before:]:
-            del self.faults[before:]
-            raise _Inside(*found)
-        return [as_operand(value_named(each.name, values)) for each in graph.output]
+        if new_faults := self.faults[num_faults:]:
+            del self.faults[num_faults:]
+            raise _NamedFaults(*new_faults)
+        return [as_operand(value_named(item.name, values)) for item in graph.output]
 
     def nodes(self, nodes: Iterable[Any], values: dict[str, Any], declared: Mapping[str, Declared]) -> None:
-        """Run nodes in order: their results, which must have the declared types, are added to the values."""
+        """Import nodes in order and add their results to `values`. Results must have the declared types."""
         for node in nodes:
             for name, result in zip(node.output, self._results(node, values), strict=False):
                 fault = contradiction(declared, name, type_of(result))
@@ -103,20 +105,20 @@ class Walk:
                     values[name] = _Faulty() if fault else result
 
     def _results(self, node: Any, values: dict[str, Any]) -> Sequence[Any]:
-        trace, around = current(), current().at
-        trace.at = place_of(node, self.file, around)
+        trace, outer_location = current(), current().at
+        trace.at = place_of(node, self.file, outer_location)
         operands: list[Any] = []
         try:
             operands = [value_named(name, values) if name else None for name in node.input]
-            if any(isinstance(each, _Faulty) for each in operands):
+            if any(isinstance(item, _Faulty) for item in operands):
                 return [_Faulty()] * len(node.output)
             return self._called(node, operands, values)
-        except _Inside as error:
+        except _NamedFaults as error:
             self.faults += self._with_remedy(error, node, operands)
         except MeshgenError as error:
-            self.faults += [_of_node(each, node) for each in self._with_remedy(error, node, operands)]
+            self.faults += [_of_node(item, node) for item in self._with_remedy(error, node, operands)]
         except (MemoryError, OverflowError) as error:
-            text = f"a number or an array that is computed while the model is read is too large: {error}"
+            text = f"a number or array that the importer computes is too large: {error}"
             self.faults.append(_of_node(Diagnostic("MG0108", text, trace.at), node))
         except (
             ArithmeticError,
@@ -129,11 +131,14 @@ class Walk:
             text = f"malformed, or in a form that is not supported: {type(error).__name__}: {error}"
             self.faults.append(_of_node(Diagnostic("MG0104", text, trace.at), node))
         finally:
-            trace.at = around
+            trace.at = outer_location
         return [_Faulty()] * len(node.output)
 
     def _with_remedy(self, error: MeshgenError, node: Any, operands: Sequence[Any]) -> Sequence[Diagnostic]:
-        """The faults of a node; with the inputs whose values would decide a shape or choose a branch."""
+        """Return the diagnostics of a node's error.
+
+        If constant inputs would avoid a dynamic shape or branch, add that as a hint.
+        """
         if isinstance(error, DataOperandError):
             return with_hint(error.diagnostics, remedy(error.operand, self.inputs, "it is known"))
         if node.op_type == "If" and operands and isinstance(operands[0], Tensor):
@@ -144,53 +149,63 @@ class Walk:
         domain, name = _key(node)
         if (operator := TABLE.get((domain, name))) is None:
             if body := body_of(
-                node, domain, self.versions.get(domain, 1), [_type_with_elements(each) for each in operands]
+                node, domain, self.versions.get(domain, 1), [_type_with_elements(operand) for operand in operands]
             ):
                 return self._inlined(body, node, operands, values)
-            raise _Inside(_unknown(domain, name, [node.name or next(iter(node.output), "")], current().at))
+            raise _NamedFaults(_unknown(domain, name, [node.name or next(iter(node.output), "")], current().at))
         self._executed += 1
-        require_operations(self._executed, "the model, with the trips of its loops,", current().at)
+        require_operations(self._executed, "the model, with its loops unrolled,", current().at)
         call = self._call(node, values)
-        given = [self._operand(operator, n, each) for n, each in enumerate(operands)]
-        if faults := list(schema.type_faults(given)) if (schema := schema_of(domain, call.op, call.version)) else []:
+        converted = [self._operand(operator, n, operand) for n, operand in enumerate(operands)]
+        if (
+            faults := list(schema.type_faults(converted))
+            if (schema := schema_of(domain, call.op, call.version))
+            else []
+        ):
             raise ProgramError(*(Diagnostic("MG0104", text, current().at) for text in faults))
         if not domain and call.version < FIRST:
-            call, given = as_of_opset_7(call, given)
-        given = given if domain else with_newer_operands(call, given)
-        if _is_known(call, given) and (folded := _folded(operator, call, given, self.most_folded)) is not None:
+            call, converted = as_of_opset_7(call, converted)
+        converted = converted if domain else with_newer_operands(call, converted)
+        if _can_fold(call, converted) and (folded := _folded(operator, call, converted, self.most_folded)) is not None:
             return folded
-        results = _results_of(operator, call, given)
+        results = _results_of(operator, call, converted)
         if len(results) < call.results:
-            refuse(f"{call.results} results are read, but the first {len(results)} only are supported", code="MG0103")
+            refuse(f"{call.results} results are used, but only the first {len(results)} are supported", code="MG0103")
         return results
 
-    def _inlined(self, body: Any, node: Any, operands: Sequence[Any], around: Mapping[str, Any]) -> Sequence[Any]:
-        """The results of the body of an operator; graphs of the operator in it may read values around it. Its faults name the operator too."""
-        values = {**around, **dict.fromkeys(body.input), **dict(zip(body.input, operands, strict=False))}
-        outside, before = self.versions, len(self.faults)
-        self.versions = outside | {domain_of(each.domain): each.version for each in body.opset_import}
+    def _inlined(self, body: Any, node: Any, operands: Sequence[Any], outer_values: Mapping[str, Any]) -> Sequence[Any]:
+        """Import the body of an operator in place of a node and return its results.
+
+        Messages of its faults name the operator as well.
+
+        Attributes of the operator can be graphs that use outer values, so the body is imported with the outer values in
+        scope.
+        """
+        values = {**outer_values, **dict.fromkeys(body.input), **dict(zip(body.input, operands, strict=False))}
+        outer_versions, num_faults = self.versions, len(self.faults)
+        self.versions = outer_versions | {domain_of(item.domain): item.version for item in body.opset_import}
         try:
             self.nodes(body.node, values, {})
         finally:
-            self.versions = outside
-            self.faults[before:] = [_of_node(each, node) for each in self.faults[before:]]
-        pairs = zip(body.output, node.output, strict=False)  # results that are not read may have no value
+            self.versions = outer_versions
+            self.faults[num_faults:] = [_of_node(item, node) for item in self.faults[num_faults:]]
+        pairs = zip(body.output, node.output, strict=False)  # unused results may have no value
         return [value_named(name, values) if result else None for name, result in pairs]
 
-    def _operand(self, operator: Operator, number: int, given: Any) -> Any:
-        if isinstance(given, Weight) and (number in operator.known or number in operator.constant):
-            return given.array
-        if number in operator.known and given is not None:
-            return array_of(given, f"operand {number + 1}")
-        return as_operand(given)
+    def _operand(self, operator: Operator, index: int, value: Any) -> Any:
+        if isinstance(value, Weight) and (index in operator.known or index in operator.constant):
+            return value.array
+        if index in operator.known and value is not None:
+            return array_of(value, f"operand {index + 1}")
+        return as_operand(value)
 
     def _call(self, node: Any, values: Mapping[str, Any]) -> Call:
         domain = domain_of(node.domain)
         version = self.versions.get(domain, 1)
         schema = schema_of(domain, node.op_type, version)
         attributes = dict(schema.defaults) if schema else {}
-        for each in node.attribute:
-            attributes[each.name] = attribute_value(each, self.file)
+        for attribute in node.attribute:
+            attributes[attribute.name] = attribute_value(attribute, self.file)
         count = max((n + 1 for n, name in enumerate(node.output) if name), default=0)
 
         def run(graph: Any, operands: Sequence[Any]) -> list[Any]:
@@ -199,91 +214,99 @@ class Walk:
         return Call(node.op_type, node.name, version, attributes, count, run)
 
 
-class _Inside(ProgramError):
-    """Faults that name their nodes already, such as those of a graph inside a node."""
+class _NamedFaults(ProgramError):
+    """Faults that already name their nodes, such as faults of a subgraph."""
 
 
 def value_named(name: str, values: Mapping[str, Any]) -> Any:
-    """Return a value by its name. Raises ProgramError MG0104 for a name that nothing computes, as a function may have."""
+    """Return the value of a name. Raises ProgramError MG0104 for an undefined name, which a model function may contain."""
     if name not in values:
-        raise ProgramError(Diagnostic("MG0104", f"'{name}' is read, but nothing computes it", current().at))
+        raise ProgramError(Diagnostic("MG0104", f"'{name}' is used, but not defined", current().at))
     return values[name]
 
 
 def as_operand(value: Any) -> Any:
-    """A value as operators take it: a weight is an input of the program from here on."""
+    """Return a value as an operand. A weight becomes an input of the program."""
     return value.as_tensor() if isinstance(value, Weight) else value
 
 
 def _type_with_elements(operand: Any) -> TensorType | list[TensorType] | None:
-    """The type of an operand; of a sequence those of its elements."""
+    """Return the type of an operand; for a sequence, the list of its element types."""
     if isinstance(operand, Elements):
-        return [kind for each in operand if (kind := type_of(as_operand(each)))]
+        return [kind for element in operand if (kind := type_of(as_operand(element)))]
     return operand.type if isinstance(operand, Weight) else type_of(operand)
 
 
 def _results_of(operator: Operator, call: Call, operands: Sequence[Any]) -> Sequence[Any]:
-    """The results of a call, without the last ones that nothing reads."""
-    found = operator(call, operands)
-    is_one = isinstance(found, Elements) or not isinstance(found, (tuple, list))
-    return [found] if is_one else cast("Sequence[Any]", found)[: max(call.results, 1)]
+    """Return the results of a call, without trailing unused ones."""
+    output = operator(call, operands)
+    is_one = isinstance(output, Elements) or not isinstance(output, (tuple, list))
+    return [output] if is_one else cast("Sequence[Any]", output)[: max(call.results, 1)]
 
 
-def _is_known(call: Call, operands: Sequence[Any]) -> bool:
-    """Whether all operands are arrays, and the call has no graph, which may read data from around it."""
-    arrays = [each for each in operands if each is not None]
-    has_graph = any(hasattr(each, "node") for each in call.attributes.values())
-    return bool(arrays) and not has_graph and all(isinstance(each, np.ndarray) for each in arrays)
+def _can_fold(call: Call, operands: Sequence[Any]) -> bool:
+    """Whether all operands are arrays and the call has no subgraph, which could use outer tensors."""
+    arrays = [value for value in operands if value is not None]
+    has_graph = any(hasattr(value, "node") for value in call.attributes.values())
+    return bool(arrays) and not has_graph and all(isinstance(value, np.ndarray) for value in arrays)
 
 
-def _folded(operator: Operator, call: Call, operands: Sequence[Any], most: int) -> list[Any] | None:
-    """The results as arrays; None where they are large, or sequences."""
+def _folded(operator: Operator, call: Call, operands: Sequence[Any], max_elements: int) -> list[Any] | None:
+    """Constant-fold a call. Returns None if a result or intermediate value is too large, or a result is a sequence."""
     trace = replace(current(), graph=Graph("folded"), constants={}, around=None)
     with recording(trace):
-        found = _results_of(operator, call, operands)
-        if not all(isinstance(each, (Tensor, np.ndarray)) for each in found):
+        results = _results_of(operator, call, operands)
+        if not all(isinstance(result, (Tensor, np.ndarray)) for result in results):
             return None
-        trace.graph.outputs = [tensor(each).value for each in found if isinstance(each, Tensor)]
-    if any(value.type.size > most for value in trace.graph.outputs):
+        trace.graph.outputs = [tensor(result).value for result in results if isinstance(result, Tensor)]
+    if any(value.type.size > max_elements for value in trace.graph.outputs):
         return None
-    made = (value for node in all_nodes(trace.graph) for value in node.results)
-    if any(value.type.size > MOST_BETWEEN for value in made):
+    intermediates = (value for node in all_nodes(trace.graph) for value in node.results)
+    if any(value.type.size > MOST_BETWEEN for value in intermediates):
         return None
-    computed = iter(evaluate(trace.graph, []))
-    return [next(computed) if isinstance(each, Tensor) else each for each in found]
+    folded = iter(evaluate(trace.graph, []))
+    return [next(folded) if isinstance(result, Tensor) else result for result in results]
 
 
-def place_of(node: Any, file: str, around: Location | None = None) -> Location:
-    """The place of a node: the user's line of Python where the exporter wrote it down, and the name as scope; else that around it."""
-    said = {each.key: each.value for each in node.metadata_props}
+def place_of(node: Any, file: str, outer_location: Location | None = None) -> Location:
+    """Return the location of a node: the user's Python line if the exporter recorded it, else the outer location or the
+    file.
+
+    The scope is the module path of PyTorch's exporter, or else the node's name.
+    """
+    metadata = {entry.key: entry.value for entry in node.metadata_props}
     scope = node.name.strip("/")
-    if scopes := said.get("pkg.torch.onnx.name_scopes"):
+    if scopes := metadata.get("pkg.torch.onnx.name_scopes"):
         scope = _innermost(scopes) or scope
-    lines = _PYTHON_LINE.findall(said.get("pkg.torch.onnx.stack_trace", node.doc_string))
+    lines = _PYTHON_LINE.findall(metadata.get("pkg.torch.onnx.stack_trace", node.doc_string))
     if lines:
         return Location(lines[-1][0], int(lines[-1][1]), scope=scope)
-    return around if around and not scope else Location(file, 0, scope=scope)
+    return outer_location if outer_location and not scope else Location(file, 0, scope=scope)
 
 
 def _innermost(scopes: str) -> str:
-    """The module path of PyTorch's list of scopes, whose last one is the operation: `layers/0/attn`."""
+    """Return the path of the innermost module in PyTorch's list of scopes, `layers/0/attn`.
+
+    The last scope is the operation itself.
+    """
     try:
         names = ast.literal_eval(scopes)
     except (MemoryError, RecursionError, SyntaxError, ValueError):
         return ""
-    held = [each for each in names[:-1] if isinstance(each, str) and each] if isinstance(names, list) else []
-    return held[-1].replace(".", "/") if held else ""
+    paths = [name for name in names[:-1] if isinstance(name, str) and name] if isinstance(names, list) else []
+    return paths[-1].replace(".", "/") if paths else ""
 
 
 def _of_node(fault: Diagnostic, node: Any) -> Diagnostic:
-    called = f"{node.op_type} '{node.name or next(iter(node.output), '')}'"
-    return replace(fault, message=f"{called}: {fault.message}")
+    title = f"{node.op_type} '{node.name or next(iter(node.output), '')}'"
+    return replace(fault, message=f"{title}: {fault.message}")
 
 
 def refuse_unknown(graph: Any, versions: Mapping[str, int], file: str) -> None:
-    """Raise ProgramError MG0103 with every operator that has neither an entry in the table nor a body: how often, and where.
+    """Raise ProgramError MG0103 for all operators that have neither an entry in the table nor a body, with their counts
+    and nodes.
 
-    Operators in branches alone are left to the walk, which may not read the branch.
+    Operators that occur only in branches of `If` are not checked, because the importer may skip the branch.
     """
 
     def is_unknown(node: Any) -> bool:
@@ -292,11 +315,11 @@ def refuse_unknown(graph: Any, versions: Mapping[str, int], file: str) -> None:
         return (domain, name) not in TABLE and not is_read
 
     if any(map(is_unknown, nodes_of(graph, with_branches=False))):
-        found: dict[tuple[str, str], list[str]] = {}
+        node_names: dict[tuple[str, str], list[str]] = {}
         for node in nodes_of(graph):
             if is_unknown(node):
-                found.setdefault(_key(node), []).append(node.name or next(iter(node.output), ""))
-        raise ProgramError(*(_unknown(*key, names, Location(file, 0)) for key, names in sorted(found.items())))
+                node_names.setdefault(_key(node), []).append(node.name or next(iter(node.output), ""))
+        raise ProgramError(*(_unknown(*key, names, Location(file, 0)) for key, names in sorted(node_names.items())))
 
 
 def _key(node: Any) -> tuple[str, str]:
@@ -304,7 +327,9 @@ def _key(node: Any) -> tuple[str, str]:
 
 
 def _unknown(domain: str, name: str, nodes: list[str], loc: Location | None) -> Diagnostic:
-    shown = ", ".join(f"'{each}'" for each in nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
-    text = f"operator {f'{domain}.' if domain else ''}{name} is not supported: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {shown}"
+    listed = ", ".join(f"'{node_name}'" for node_name in nodes[:3]) + (
+        f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+    )
+    text = f"operator {f'{domain}.' if domain else ''}{name} is not supported: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {listed}"
     why, hint = reason(domain, name)
     return Diagnostic("MG0103", text + (f"; {why}" if why else ""), loc, hint=hint)

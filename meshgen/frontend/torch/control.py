@@ -1,4 +1,4 @@
-"""Graphs inside the nodes of an exported program: loops, and regions with types of their own."""
+"""Torch's higher-order operators: control flow, and contexts such as `torch.no_grad()`, whose bodies are subgraphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 @dataclass(frozen=True)
 class Part:
-    """A graph inside a node: a branch, a body of a loop, or the inside of a context such as `torch.no_grad()`."""
+    """A subgraph of a node: a branch, a loop body, or the body of a context such as `torch.no_grad()`.
+
+    Calling it traces the subgraph.
+    """
 
     graph: Json
     run: Callable[..., list[Any]]
@@ -25,35 +28,42 @@ class Part:
 
 
 def in_autocast(device: str, dtype: Any, enabled: bool, cache: Any, part: Part, *operands: Any) -> list[Any]:
-    """The types of a region are those that its operations were exported with, so only the switched-off context has no effect."""
+    """Trace the body of `torch.autocast`. Raises ProgramError MG0103 if autocast is enabled.
+
+    Disabled autocast has no effect: torch exports the operations of the body with the dtypes that they use.
+    """
     if enabled:
-        refuse("a region of torch.autocast chooses types while it runs", "export the model with its parameters in the wanted type", "MG0103")  # fmt: skip
+        refuse("a region of torch.autocast chooses types while it runs", "export the model with parameters of the target type", "MG0103")  # fmt: skip
     return part(*operands)
 
 
 def tensors(values: Sequence[Any]) -> list[Tensor]:
-    return [tensor(each) for each in values]
+    return [tensor(value) for value in values]
 
 
 def while_loop(test: Part, step: Part, carried: Sequence[Any], more: Sequence[Any] = ()) -> list[Any]:
-    """Results are what the loop carries."""
-    found = control_flow.while_loop(lambda held: test(*held, *more)[0], lambda held: tuple(step(*held, *more)), tuple(tensors(carried)))  # fmt: skip
-    return list(found)
+    """Trace a while loop and return the final values of `carried`; `more` are its loop invariants."""
+    final_values = control_flow.while_loop(lambda values: test(*values, *more)[0], lambda values: tuple(step(*values, *more)), tuple(tensors(carried)))  # fmt: skip
+    return list(final_values)
 
 
 def scan(step: Part, carried: Sequence[Any], rows: Sequence[Any], more: Sequence[Any] = ()) -> list[Any]:
-    """Results are what the loop carries, then stacks of what each trip gives."""
-    count = len(carried)
+    """Trace a scan over the first dim of `rows`; `more` are its loop invariants.
 
-    def once(held: Any, row: Any) -> tuple[Any, Any]:
-        found = step(*held, *row, *more)
-        return tuple(found[:count]), tuple(found[count:])
+    Returns:
+        The final values of `carried`, then the per-iteration results of `step`, stacked along a new first dim.
+    """
+    num_carried = len(carried)
 
-    last, stacks = control_flow.scan(once, tuple(tensors(carried)), tuple(tensors(rows)))
+    def body(state: Any, row: Any) -> tuple[Any, Any]:
+        results = step(*state, *row, *more)
+        return tuple(results[:num_carried]), tuple(results[num_carried:])
+
+    last, stacks = control_flow.scan(body, tuple(tensors(carried)), tuple(tensors(rows)))
     return [*last, *stacks]
 
 
-# Control flow, and contexts, whose inside is part of the program.
+# Implementations of torch's higher-order operators, by name.
 HIGHER_ORDER: Mapping[str, Callable[..., Any]] = {
     "cond": lambda flag, yes, no, operands=(): control_flow.cond(flag, lambda *xs: yes(*xs), lambda *xs: no(*xs), *operands),
     "while_loop": while_loop,

@@ -1,8 +1,8 @@
-"""The inputs of an exported program: their origin (an argument of the caller, or state of the model), their names, and tensors with several names.
+"""Inputs of an exported program: their origin (caller or model), their names, and tied tensors with several names.
 
-forward(self, x, w), with a buffer `w`      arguments `x`, `w`; state `self.w`, which weights may call `w`
-head.weight = embed.weight                  one input `embed.weight`, which may also be called `head.weight`
-step({"layers.0.W": w}, x) by make_fx       `arg0.layers.0.W`, which may also be called `arg0_layers_0_w`, as torch's placeholder
+forward(self, x, w), with a buffer `w`      arguments `x`, `w`; state `self.w`, for which weights may use the name `w`
+head.weight = embed.weight                  one input `embed.weight` with the alias `head.weight` step({"layers.0.W":
+w}, x) by make_fx       `arg0.layers.0.W` with the alias `arg0_layers_0_w`, torch's placeholder
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from meshgen.frontend.torch.kinds import unusable
 from meshgen.frontend.torch.trees import Tree
 from meshgen.frontend.tracer.tensor import Tensor
 
-# Names of tensors that tracing with make_fx, or torch.export itself, takes out of the user's code.
+# Names of constant tensors that make_fx or torch.export lifts from the user's code.
 _LIFTED = re.compile(r"(.*\.)?_(tensor_constant|lifted_tensor_constant|lifted_tensor)\d+")
 
 
 @dataclass
 class Entry:
-    """An input of the graph.
+    """An input of the exported graph.
 
     Attributes:
-        kind: `user_input`, `number` (of the caller, which is part of the program), `state`, `constant` or `token`.
-        name: its name in the graph.
-        target: its name in torch's signature: of state and constants, the name in the model.
-        value: a number that is part of the program.
-        called: the name of the module's input.
-        number: the number of the module's input; None where it has none.
-        before: the tensor that the program starts with.
-        tied: the entry whose tensor this is too.
+        kind: `user_input`, `number` (passed by the caller, but constant in the program), `state`, `constant` or
+            `token`.
+        name: name in the exported graph.
+        target: name in torch's signature; for state and constants, the name in the model.
+        value: the value of a number, which is constant in the program.
+        called: name of the module's input.
+        number: index of the module's input, or None if this entry has no input.
+        before: the tensor before the program runs.
+        tied: an earlier entry with the same tensor, or None.
     """
 
     kind: str
@@ -49,8 +50,8 @@ class Entry:
 
 
 def entries_of(specs: Sequence[Json]) -> list[Entry]:
-    """Return the inputs of torch's signature. Raises UsageError MG0001 for an object of another kind."""
-    return [_entry(each) for each in specs]
+    """Return the inputs listed in torch's signature. Raises UsageError MG0001 for an unsupported kind of input."""
+    return [_entry(spec) for spec in specs]
 
 
 def _entry(spec: Json) -> Entry:
@@ -66,55 +67,65 @@ def _entry(spec: Json) -> Entry:
         return Entry("constant", content["arg"]["name"], content["tensor_constant_name"])
     if kind == "constant_input":
         return Entry("number", content["name"], content["name"], only(content["value"])[1])
-    if kind == "token":  # orders operations with effects, which are checks of errors here
+    if kind == "token":  # orders operations with side effects; the supported ones only check for errors
         return Entry(kind, content["arg"]["name"], content["arg"]["name"], 0)
     text = f"the program takes an input of the kind {kind}, which is not supported"
     raise unusable(text, "export a model whose inputs are tensors and numbers")
 
 
 def held_apart(entries: Sequence[Entry], tree: Tree, names: Sequence[str]) -> Tree:
-    """Make the tensors that the first argument holds in a list state of these names, and return the structure of the other arguments."""
+    """Turn the leaves of the first argument into state and return the structure of the remaining arguments.
+
+    The first argument is a list of tensors; `names` are their names in the model.
+    """
     by_position, by_name = tree.children
-    leaves = [each for each in entries if each.kind in ("user_input", "number")]
+    leaves = [item for item in entries if item.kind in ("user_input", "number")]
     for entry, name in zip(leaves, names, strict=False):
         entry.kind, entry.target = "state", name
-    others = by_position.children[1:]
-    return replace(tree, children=(replace(by_position, keys=tuple(range(len(others))), children=others), by_name))
+    remaining = by_position.children[1:]
+    return replace(
+        tree, children=(replace(by_position, keys=tuple(range(len(remaining))), children=remaining), by_name)
+    )
 
 
 def argument_roots(entries: Sequence[Entry], tree: Tree, names: Sequence[str] | None) -> list[tuple[str, Tree]]:
-    """Return the name and the structure of each parameter of the user's function: those by position, then those by name."""
+    """Return the name and the structure of each parameter of the user's function: positional ones first, then keyword
+    ones.
+    """
     by_position, by_name = tree.children
-    leaves = [each.name for each in entries if each.kind in ("user_input", "number")]
+    leaves = [entry.name for entry in entries if entry.kind in ("user_input", "number")]
     roots: list[tuple[str, Tree]] = []
-    at = 0
-    for number, child in enumerate(by_position.children):
-        leaf = next(filter(None, leaves[at : at + child.leaves]), "") if not child.kind else ""
-        roots.append((names[number] if names is not None and number < len(names) else leaf or f"arg{number}", child))
-        at += child.leaves
+    first_leaf = 0
+    for position, child in enumerate(by_position.children):
+        leaf = next(filter(None, leaves[first_leaf : first_leaf + child.leaves]), "") if not child.kind else ""
+        roots.append(
+            (names[position] if names is not None and position < len(names) else leaf or f"arg{position}", child)
+        )
+        first_leaf += child.leaves
     return [*roots, *zip(by_name.texts, by_name.children, strict=True)]
 
 
 def name_inputs(entries: Sequence[Entry], roots: Sequence[tuple[str, Tree]], ties: Mapping[str, str]) -> None:
-    """Set the name of the module's input of each entry, and the entries that are one tensor.
+    """Set the input name of each entry, and link entries that share a tensor.
 
     Args:
-        ties: from names of state to the name under which the same tensor comes first.
+        roots: name and structure of each parameter of the user's function.
+        ties: maps a name of state to the first name of the same tensor.
     """
-    leaves = [each for each in entries if each.kind in ("user_input", "number")]
+    leaves = [item for item in entries if item.kind in ("user_input", "number")]
     paths = [path for root, tree in roots for path in _paths(tree, (root,))]
     taken: set[str] = set()
     for entry, path in zip(leaves, paths, strict=True):
         entry.called = path if path not in taken else entry.name
         taken.add(entry.called)
     taken |= {root for root, _ in roots}
-    first: dict[str, Entry] = {}
-    for entry in (each for each in entries if each.kind == "state"):
+    first_entries: dict[str, Entry] = {}
+    for entry in (item for item in entries if item.kind == "state"):
         entry.called = entry.target
         while entry.called in taken:
             entry.called = f"self.{entry.called}"
-        home = first.setdefault(ties.get(entry.target, entry.target), entry)
-        entry.tied = None if home is entry else home
+        first_entry = first_entries.setdefault(ties.get(entry.target, entry.target), entry)
+        entry.tied = None if first_entry is entry else first_entry
 
 
 def _paths(tree: Tree, path: tuple[str, ...]) -> Iterator[str]:
@@ -125,15 +136,17 @@ def _paths(tree: Tree, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def argument_nodes(entries: Sequence[Entry], roots: Sequence[tuple[str, Tree]]) -> dict[str, Node]:
-    """Return what each parameter of the user's function holds, then each tensor of the model."""
-    leaves: list[Slot | None] = [_slot(each) for each in entries if each.kind in ("user_input", "number")]
+    """Map each parameter of the user's function to its structure of input slots, and each tensor of the model to its
+    slot.
+    """
+    leaves: list[Slot | None] = [_slot(entry) for entry in entries if entry.kind in ("user_input", "number")]
     nodes: dict[str, Node] = {}
-    at = 0
+    first_leaf = 0
     for root, child in roots:
-        nodes[root] = child.node(leaves[at : at + child.leaves])
-        at += child.leaves
-    state = [each for each in entries if each.kind == "state" and each.tied is None]
-    return nodes | {each.called: Slot(each.called, each.number) for each in state}
+        nodes[root] = child.node(leaves[first_leaf : first_leaf + child.leaves])
+        first_leaf += child.leaves
+    state = [entry for entry in entries if entry.kind == "state" and entry.tied is None]
+    return nodes | {entry.called: Slot(entry.called, entry.number) for entry in state}
 
 
 def _slot(entry: Entry) -> Slot | None:
@@ -141,11 +154,13 @@ def _slot(entry: Entry) -> Slot | None:
 
 
 def aliases_of(entries: Sequence[Entry]) -> dict[str, str]:
-    """Return the further names of inputs: of tied tensors, of state with the name of an argument, and torch's placeholders."""
-    inputs = [each for each in entries if each.number is not None]
-    aliases = {each.name: each.called for each in inputs if each.kind == "user_input"}
-    called = {each.called for each in inputs}
+    """Return alternative input names: of tied tensors, of state with the name of an argument, and torch's placeholder
+    names.
+    """
+    inputs = [entry for entry in entries if entry.number is not None]
+    aliases = {entry.name: entry.called for entry in inputs if entry.kind == "user_input"}
+    called = {entry.called for entry in inputs}
     aliases = {name: target for name, target in aliases.items() if name not in called}
-    tied = {each.target: each.tied.called for each in entries if each.tied is not None}
-    renamed = {each.target: each.called for each in inputs if each.kind == "state" and each.called != each.target}
+    tied = {entry.target: entry.tied.called for entry in entries if entry.tied is not None}
+    renamed = {entry.target: entry.called for entry in inputs if entry.kind == "state" and entry.called != entry.target}
     return aliases | tied | renamed

@@ -1,4 +1,4 @@
-"""Which objects are programs of PyTorch, by what they have (torch is not imported), and the error of one that cannot be used."""
+"""Recognition of PyTorch programs without importing torch, and the error for unusable ones."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from meshgen.runtime.sessions.torch_files import is_archive
 
 
 def unusable(text: str, hint: str) -> UsageError:
-    """Return the error of a program or arguments that cannot be used, MG0001."""
+    """Return the UsageError MG0001 for an unusable program or unusable arguments."""
     return UsageError(Diagnostic("MG0001", text, hint=hint))
 
 
 def is_torch(program: Any) -> bool:
-    """Whether this is a `torch.export.ExportedProgram`, a `torch.nn.Module`, or the path of a `.pt2` file."""
+    """Whether `program` is a `torch.export.ExportedProgram`, a `torch.nn.Module`, or the path of a `.pt2` file."""
     if isinstance(program, str | Path):
         return len(str(program)) < 4096 and "\n" not in str(program) and is_archive(Path(program))
     return is_exported(program) or is_module(program)
 
 
 def is_exported(program: Any) -> bool:
-    """Whether this is a `torch.export.ExportedProgram`."""
+    """Whether `program` is a `torch.export.ExportedProgram`."""
     return hasattr(program, "graph_signature") and hasattr(program, "module_call_graph")
 
 
 def is_module(program: Any) -> bool:
-    """Whether this is a `torch.nn.Module`."""
-    return any(each.__module__ == "torch.nn.modules.module" and each.__name__ == "Module" for each in type(program).__mro__)  # fmt: skip
+    """Whether `program` is a `torch.nn.Module`."""
+    return any(cls.__module__ == "torch.nn.modules.module" and cls.__name__ == "Module" for cls in type(program).__mro__)  # fmt: skip
 
 
 def is_training_step(program: Any) -> bool:
-    """Whether this is what `training_step` returns."""
+    """Whether `program` was returned by `training_step`."""
     return (type(program).__module__, type(program).__name__) == ("meshgen.frontend.torch.training", "TrainingStep")

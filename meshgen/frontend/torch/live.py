@@ -1,4 +1,4 @@
-"""Reading programs of PyTorch: files without torch, programs in memory as torch itself serialises them."""
+"""Import of PyTorch programs: archives without torch, programs in memory through torch's own serializer."""
 
 from __future__ import annotations
 
@@ -26,22 +26,27 @@ from meshgen.ir.graph import Module, TensorType
 from meshgen.runtime.sessions.torch_archive import TorchArchive
 
 _GRADIENTS = "take gradients in a function and trace it with make_fx, as in docs/torch.md"
-_CALL = "args are those of a call: in order, or a dict by name; see torch.export's documentation"
-_PARALLELIZED = "compile the model as it is before it is parallelized, with in_specs={name: parameter.placements, ...}"
-_HINTS = {  # for what torch.export's own refusals say; gradients it refuses from torch 2.11 on
+_CALL = "give args as for a call: in order, or a dict by name; see torch.export's documentation"
+_PARALLELIZED = "compile the model before it is parallelized, with in_specs={name: parameter.placements, ...}"
+# Hints for errors of torch.export, by a part of their text. From torch 2.11 on, torch.export rejects gradients.
+_HINTS = {
     "fake tensor in the exported program": _GRADIENTS,
     "ScriptModule": "pass the module itself, as it was before torch.jit.script",
-    "data-dependent expression": "which way to go is data here: write both ways with torch.where, or the branch with torch.cond",
+    "data-dependent expression": "the branch depends on data: compute both sides with torch.where, or use torch.cond",
 }
-# What reading a document raises whose parts are missing or of another kind.
+# Exceptions that a document with missing or unexpected parts can raise while it is read.
 _MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
-    """The module of a program of PyTorch, and what its callers pass.
+    """Import a PyTorch program: return its module and the signature for its callers.
 
-    `args` are those of a module's call, types, arrays or torch's tensors; of other programs the sizes that these leave open. Raises as
-    `read_exported`, and UsageError MG0001 for a module without args or one that torch cannot export.
+    Args:
+        program: a path, an exported program, or a `torch.nn.Module`.
+        args: for a `torch.nn.Module`, its call arguments as types, arrays or torch tensors. For other programs, the
+            sizes that they leave open.
+    Raises:
+        UsageError: MG0001, a module without `args`, or one that torch cannot export; otherwise as `read_exported`.
     """
     if isinstance(program, str | Path):
         return _from_archive(Path(program), args)
@@ -51,7 +56,7 @@ def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
 
 
 def _from_archive(path: Path, args: Args) -> tuple[Module, Signature]:
-    """Raises as `read_exported`, and ProgramError MG0101 for a document that torch would not write."""
+    """Read a `.pt2` file. Raises ProgramError MG0101 if its program is malformed; otherwise as `read_exported`."""
     archive = TorchArchive(path)
     try:
         return read_exported(Exported(archive.program, archive.weights, archive.constants, archive.ties), args)
@@ -61,34 +66,39 @@ def _from_archive(path: Path, args: Args) -> tuple[Module, Signature]:
 
 
 def exported(module: Any, args: Args) -> Any:
-    """What `torch.export.export` makes of a module for arguments of these types. Raises UsageError MG0001."""
+    """Export `module` with `torch.export.export` for arguments of these types. Raises UsageError MG0001 if that fails."""
     torch: Any = import_module("torch")
     if args is None:
         hint = "give args=(x, ...), tensors or types, or pass what torch.export.export returns"
         raise unusable("a torch.nn.Module needs its arguments, or their types", hint)
     for name, each in module.named_parameters():
         if type(each.data).__name__ == "DTensor" or hasattr(each, "placements"):
-            text = f"parameters of the module are DTensors, tiles of one process: {name}, ..."
+            text = f"parameters of the module are DTensors, which hold the shards of one process: {name}, ..."
             raise unusable(text, _PARALLELIZED)
     by_name = isinstance(args, Mapping)
     try:
         module, mode = off_meta(module)
-        like = next(iter(module.parameters()), torch.zeros(()))
-        named = {str(name): each for name, each in args.items()} if by_name else {}
-        leading = _leading(module, named) if by_name else args
+        example = next(iter(module.parameters()), torch.zeros(()))
+        keyword_args = {str(name): each for name, each in args.items()} if by_name else {}
+        leading_args = _leading(module, keyword_args) if by_name else args
         with mode:
-            given = tuple(as_tensors(each, like) for each in leading)
-            return torch.export.export(module, given, {name: as_tensors(each, like) for name, each in named.items()})
+            positional_args = tuple(as_tensors(each, example) for each in leading_args)
+            return torch.export.export(
+                module, positional_args, {name: as_tensors(each, example) for name, each in keyword_args.items()}
+            )
     except MeshgenError:
         raise
-    except Exception as error:  # whatever tracing the module raises
+    except Exception as error:  # tracing the module can raise anything
         text = " ".join(str(error).split())[:300]
         hint = next((each for sign, each in _HINTS.items() if sign in text), _CALL)
         raise unusable(f"torch.export cannot export the module for these args: {text}", hint) from error
 
 
 def _leading(module: Any, named: dict[str, Any]) -> list[Any]:
-    """Take the first parameters of a module's call out of its arguments by name: callers of the program may then pass them by position too."""
+    """Pop the leading parameters of `module.forward` from `named`.
+
+    Callers of the program may then pass them by position too.
+    """
     leading: list[Any] = []
     for name, parameter in inspect.signature(module.forward).parameters.items():
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or name not in named:
@@ -98,36 +108,37 @@ def _leading(module: Any, named: dict[str, Any]) -> list[Any]:
 
 
 def off_meta(module: Any) -> tuple[Any, Any]:
-    """The module with CPU tensors without elements in place of those on the meta device, and the mode to export it in.
+    """Return the module with its meta tensors replaced by fake CPU tensors, and the mode to export it in.
 
-    A model that asks for its device may use what torch does not have for the meta device (`torch.autocast`).
+    A model that branches on its device may need features that torch lacks for the meta device, such as
+    `torch.autocast`.
     """
     torch: Any = import_module("torch")
-    own = (each for part in module.modules() for each in vars(part).values() if isinstance(each, torch.Tensor))
-    tensors = [*module.parameters(), *module.buffers(), *own]
+    attributes = (each for part in module.modules() for each in vars(part).values() if isinstance(each, torch.Tensor))
+    tensors = [*module.parameters(), *module.buffers(), *attributes]
     if not any(each.is_meta for each in tensors):
         return module, nullcontext()
     mode = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
 
-    def on_cpu(each: Any) -> Any:
-        made = torch.empty_like(each, device="cpu")
-        return torch.nn.Parameter(made, each.requires_grad) if isinstance(each, torch.nn.Parameter) else made
+    def to_cpu(each: Any) -> Any:
+        fake = torch.empty_like(each, device="cpu")
+        return torch.nn.Parameter(fake, each.requires_grad) if isinstance(each, torch.nn.Parameter) else fake
 
     with mode:
-        return deepcopy(module, {id(each): on_cpu(each) if each.is_meta else each for each in tensors}), mode
+        return deepcopy(module, {id(each): to_cpu(each) if each.is_meta else each for each in tensors}), mode
 
 
-def as_tensors(given: Any, like: Any) -> Any:
-    """An argument with types such as `f32[8,16]` as tensors of that type; others as they are."""
+def as_tensors(argument: Any, like: Any) -> Any:
+    """Replace each type in an argument, such as `f32[8,16]`, by a zero tensor of that type on the device of `like`."""
     torch: Any = import_module("torch")
 
-    def leaf(each: Any) -> Any:
+    def to_tensor(each: Any) -> Any:
         if isinstance(each, torch.Tensor) or not (isinstance(each, str | TensorType) or hasattr(each, "dtype")):
             return each
-        kind = spec(each)
-        return torch.zeros(kind.sizes, dtype=getattr(torch, _TORCH_NAMES[kind.dtype]), device=like.device)
+        type_spec = spec(each)
+        return torch.zeros(type_spec.sizes, dtype=getattr(torch, _TORCH_NAMES[type_spec.dtype]), device=like.device)
 
-    return torch.utils._pytree.tree_map(leaf, given)
+    return torch.utils._pytree.tree_map(to_tensor, argument)
 
 
 _TORCH_NAMES = {
@@ -137,9 +148,9 @@ _TORCH_NAMES = {
 
 
 def serialized(program: Any) -> Exported:
-    """A program as `torch.export.save` writes it, with its tensors as they are in memory.
+    """Serialize a program as `torch.export.save` does, without copying its tensors.
 
-    The serialiser is torch's own, without the part that copies the tensors: a model may be on the meta device.
+    Torch's own serializer copies the tensors, which fails for a model on the meta device.
     """
     serialize, pytree = (import_module(f"torch.{name}") for name in ("_export.serde.serialize", "utils._pytree"))
     _refuse_lost_gradients(program)
@@ -149,8 +160,8 @@ def serialized(program: Any) -> Exported:
     try:
         module = serialize._dataclass_to_dict(writer.serialize(program.graph_module))
         ranges = serialize._dataclass_to_dict(serialize.serialize_range_constraints(program.range_constraints))
-    except Exception as error:  # whatever torch's serialiser does not know
-        text = f"torch cannot serialise the exported program, as torch.export.save would: {' '.join(str(error).split())[-300:]}"
+    except Exception as error:  # torch's serializer raises various types for unsupported objects
+        text = f"torch cannot serialize the exported program, as torch.export.save would: {' '.join(str(error).split())[-300:]}"
         raise unusable(text, "return tensors, numbers and structures of these") from error
     text = json.dumps({"graph_module": module, "range_constraints": ranges}, cls=serialize.EnumEncoder)
     document = json.loads(text)
@@ -163,14 +174,17 @@ def serialized(program: Any) -> Exported:
 
 
 def _ties(tensors: Mapping[str, Any]) -> dict[str, str]:
-    """Return, for names of tensors that are another one of the same memory and shape, the name under which that comes first."""
+    """Map each name of a tensor to the first name of a tensor with the same memory and shape, if that is another name."""
     first: dict[Any, str] = {}
-    homes = {name: first.setdefault(_memory(each), name) for name, each in tensors.items()}
-    return {name: home for name, home in homes.items() if name != home}
+    first_names = {name: first.setdefault(_memory(tensor), name) for name, tensor in tensors.items()}
+    return {name: first_name for name, first_name in first_names.items() if name != first_name}
 
 
 def _memory(tensor: Any) -> Any:
-    """Return what identifies the elements of a tensor: those of subclasses, such as DTensor, have no memory of their own."""
+    """Return a key that is equal for tensors with the same memory, shape and dtype.
+
+    Tensor subclasses such as DTensor have no memory of their own, so their key is the object's identity.
+    """
     if tensor.numel() == 0 or type(tensor).__name__ not in ("Tensor", "Parameter", "Buffer", "FakeTensor"):
         return id(tensor)
     storage = tensor.untyped_storage()._cdata
@@ -178,64 +192,74 @@ def _memory(tensor: Any) -> Any:
 
 
 def _refuse_lost_gradients(program: Any) -> None:
-    """Refuse a program with gradients that are cut off from it: torch.export notes what their operations kept as constants without elements.
+    """Refuse a program whose gradients torch.export has disconnected: saved forward values became constants without
+    elements.
 
-    A model without elements, on the meta device, may have such constants of its own.
+    A model on the meta device may have such constants of its own, so it is accepted.
     """
-    lost = [name for name, each in program.constants.items() if type(each).__name__ == "FakeTensor"]
-    if lost and any(type(each).__name__ != "FakeTensor" for each in program.state_dict.values()):
+    lost = [name for name, tensor in program.constants.items() if type(tensor).__name__ == "FakeTensor"]
+    if lost and any(type(tensor).__name__ != "FakeTensor" for tensor in program.state_dict.values()):
         text = f"torch.export has put values of the forward pass into the program as constants without elements: {', '.join(lost)}"
         raise ProgramError(Diagnostic("MG0103", text, hint=_GRADIENTS))
 
 
 def written_out(program: Any) -> Any:
-    """Return the program without marks of `torch.vmap`, which torch cannot serialise, and with operations that are not read written out by torch's own rules.
+    """Decompose unsupported operations by torch's own rules, and remove the markers of `torch.vmap`, which torch cannot
+    serialize.
 
-    Operations that have a rule in the default table get it. Those that torch defines as compositions of others without one in the table,
-    such as `ravel`, whose results may be views, are written out by every call of `run_decompositions`.
+    Only unsupported operations with a rule in torch's default table are decomposed by rule. Every call of
+    `run_decompositions` also decomposes the operations that torch defines by others without a rule, such as `ravel`,
+    whose results may be views.
     """
-    done = set[Any]()
+    seen = set[Any]()
     while True:
         modules = (module for module in program.graph_module.modules() if hasattr(module, "graph"))
         targets = {node.target for module in modules for node in module.graph.nodes if node.op == "call_function"}
-        is_marked = any(getattr(each, "__module__", "") == "torch._functorch.predispatch" for each in targets - done)
-        unread = {each for each in targets - done if is_operation(each) and find_op(str(each)) is None}
-        known = _rules() if unread else {}
-        rules = {each: known[each] for each in unread if each in known}
-        if not (is_marked or rules or any(map(_is_composition, unread))):
+        is_marked = any(
+            getattr(target, "__module__", "") == "torch._functorch.predispatch" for target in targets - seen
+        )
+        unsupported = {target for target in targets - seen if is_operation(target) and find_op(str(target)) is None}
+        torch_rules = _rules() if unsupported else {}
+        rules = {target: torch_rules[target] for target in unsupported if target in torch_rules}
+        if not (is_marked or rules or any(map(_is_composition, unsupported))):
             return program
         program = program.run_decompositions(rules)
-        done |= targets  # what is left of these has no rule
+        seen |= targets  # targets that remain after decomposition have no rule
 
 
 def _rules() -> dict[Any, Any]:
-    """Return torch's rules for writing operations out, which take half a second to list."""
+    """Return torch's decomposition rules. Listing them takes half a second."""
     table = import_module("torch._decomp").decomposition_table
     return {**table, **import_module("torch.export").default_decompositions()}
 
 
 def is_operation(target: Any) -> bool:
-    """Whether the target of a node is an operation of a library, such as `aten.add.Tensor`."""
+    """Whether `target` of a node is a library operation such as `aten.add.Tensor`."""
     return type(target).__name__ == "OpOverload"
 
 
 def _is_composition(operation: Any) -> bool:
-    """Whether torch defines an operation by others."""
+    """Whether torch defines `operation` as a composition of other operations."""
     return bool(operation._can_decompose()) if hasattr(operation, "_can_decompose") else False
 
 
 def _plain_call(program: Any, pytree: Any) -> Any:
-    """Return how the program is called with lists in place of structures: torch cannot serialise classes without a name for that."""
-    call = next(each for each in program.module_call_graph if not each.fqn)
+    """Return the call signature of the program with its structures flattened to lists.
+
+    Torch cannot serialize structures of classes without a registered name.
+    """
+    call = next(entry for entry in program.module_call_graph if not entry.fqn)
     plain = [pytree.tree_structure([0] * spec.num_leaves) for spec in (call.signature.in_spec, call.signature.out_spec)]
     return replace(call, signature=replace(call.signature, in_spec=plain[0], out_spec=plain[1]))
 
 
-def _has_no_elements(given: Any) -> bool:
-    """Whether a tensor has a shape only: on the meta device, or in a `FakeTensorMode`."""
-    return given.is_meta or type(given).__name__ == "FakeTensor"
+def _has_no_elements(tensor: Any) -> bool:
+    """Whether a tensor has only a shape: on the meta device, or in a `FakeTensorMode`."""
+    return tensor.is_meta or type(tensor).__name__ == "FakeTensor"
 
 
 def arrays(tensors: Mapping[str, Any]) -> Lazy:
-    """Return tensors of torch as arrays, converted when they are asked for; without those that have no elements."""
-    return Lazy({name: partial(plain_array, each) for name, each in tensors.items() if not _has_no_elements(each)})
+    """Return torch tensors as lazily converted arrays. Tensors without elements are omitted."""
+    return Lazy(
+        {name: partial(plain_array, tensor) for name, tensor in tensors.items() if not _has_no_elements(tensor)}
+    )

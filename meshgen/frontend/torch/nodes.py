@@ -1,6 +1,7 @@
-"""The nodes of an exported program, carried out on traced tensors.
+"""Evaluation of the nodes of an exported program on traced tensors.
 
-What cannot be read is noted with its place, and its results stand in as zeros, so that all of it is reported at once.
+A node that cannot be read is recorded with its location, and its results become zeros, so that one run reports all
+faults.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from meshgen.frontend.tracer.recording import current, refuse
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.packages import report_request
 
-# Arguments by keyword that say where a tensor is, and how it is in memory.
+# Keyword arguments about the device, layout or memory of a tensor, which do not affect its elements.
 WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad")
-# Checks of what the user's code asserts, and marks for tools.
+# Prefixes of operations that check assertions of the user's code, or that mark nodes for tools.
 CHECKS = (
     "aten._assert", "aten._functional_assert", "aten._linalg_check_errors", "aten.sym_constrain", "aten._functional_sym_constrain",
     "aten._print", "aten._debug", "higher_order._export_tracepoint", "aten.record_stream",
@@ -57,7 +58,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     },
     "pow": power,
 }
-# Functions of Python's math that take one number or two; others, such as factorial, have a cost that their operand chooses.
+# Functions of Python's math module with bounded cost. Others, such as factorial, cost more for larger operands.
 MATH: Mapping[str, Callable[..., Any]] = {
     name: bounded(getattr(math, name))
     for name in [
@@ -73,100 +74,116 @@ SYMS: Mapping[str, Callable[..., Any]] = {
 
 @dataclass
 class Faults:
-    """What cannot be read: the places of each text."""
+    """Faults of a program, grouped by code, text and hint, with the locations of each."""
 
     places: dict[tuple[str, str, str], list[Location | None]] = field(default_factory=dict)  # code, text and hint
 
     def note(self, error: MeshgenError) -> None:
-        for each in error.diagnostics:
-            self.places.setdefault((each.code, each.message, each.hint), []).append(each.loc)
+        for diagnostic in error.diagnostics:
+            self.places.setdefault((diagnostic.code, diagnostic.message, diagnostic.hint), []).append(diagnostic.loc)
 
     def refuse(self) -> None:
-        """Raise ProgramError with all of them, the most frequent first."""
-        rows = sorted(self.places.items(), key=lambda row: -len(row[1]))
-        if found := [_counted_fault(*key, at) for key, at in rows]:
-            raise ProgramError(*found)
+        """Raise a ProgramError with all faults, the most frequent first. Does nothing if there are none."""
+        faults = sorted(self.places.items(), key=lambda fault: -len(fault[1]))
+        if diagnostics := [_counted_fault(*key, locations) for key, locations in faults]:
+            raise ProgramError(*diagnostics)
 
 
-def _counted_fault(code: str, text: str, hint: str, places: Sequence[Location | None]) -> Diagnostic:
-    """A fault at its first place, with its count."""
-    times = f" ({len(places)} times)" if len(places) > 1 else ""
-    return Diagnostic(code, text + times, places[0], hint=hint)
+def _counted_fault(code: str, text: str, hint: str, locations: Sequence[Location | None]) -> Diagnostic:
+    """Return a diagnostic at the first location of a fault; its text gives the number of locations."""
+    times = f" ({len(locations)} times)" if len(locations) > 1 else ""
+    return Diagnostic(code, text + times, locations[0], hint=hint)
 
 
 class Reader:
-    """Carries out graphs, which are nested as the program's own."""
+    """Evaluates graphs on traced tensors, including subgraphs of higher-order operators."""
 
     def __init__(self, symbols: Mapping[str, int], faults: Faults) -> None:
         self._symbols, self._faults = symbols, faults
         self._is_after_lstm = False
 
     def run(self, graph: Json, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs of a graph for these inputs."""
+        """Return the outputs of `graph` for these inputs."""
         values = self.carried_out(graph, inputs)
-        return [argument_of(each, values.__getitem__, self._part) for each in graph["outputs"]]
+        return [argument_of(output, values.__getitem__, self._part) for output in graph["outputs"]]
 
     def carried_out(self, graph: Json, inputs: Sequence[Any], ties: Mapping[str, str] | None = None) -> Values:
-        """What the names of a graph hold after its nodes; `ties`: inputs that are the tensor of another one."""
+        """Evaluate all nodes of `graph` and return the values of its names.
+
+        Args:
+            ties: maps an input to the input whose tensor it shares.
+        """
         values = Values()
-        for each, given in zip(graph["inputs"], inputs, strict=True):
-            for name in names_in(each):
-                values[name] = given
+        for graph_input, value in zip(graph["inputs"], inputs, strict=True):
+            for name in names_in(graph_input):
+                values[name] = value
         for name, base in (ties or {}).items():
             values.same(name, base)
         for node in chain.from_iterable(map(without_out, graph["nodes"])):
             trace = current()
-            around, trace.at = trace.at, place_of(node["metadata"]) or trace.at
+            outer_location, trace.at = trace.at, place_of(node["metadata"]) or trace.at
             try:
                 self._carry_out(node, graph, values)
             except ProgramError as error:
                 self._faults.note(error)
                 self._stand_in(node, graph, values)
             finally:
-                trace.at = around
+                trace.at = outer_location
         return values
 
     def _carry_out(self, node: Json, graph: Json, values: Values) -> None:
         target: str = node["target"].removeprefix("torch.ops.")
         if target.startswith(CHECKS):
             return
-        given = [(each, argument_of(each["arg"], values.__getitem__, self._part)) for each in node["inputs"]]
-        args = [value for each, value in given if each.get("kind") != 2]
-        options = {each["name"]: value for each, value in given if each.get("kind") == 2 and each["name"] not in WHERE}
-        if number := next((each for each in (*args, *options.values()) if isinstance(each, NumberOfData)), None):
+        arguments = [
+            (argument, argument_of(argument["arg"], values.__getitem__, self._part)) for argument in node["inputs"]
+        ]
+        args = [value for argument, value in arguments if argument.get("kind") != 2]
+        options = {
+            argument["name"]: value
+            for argument, value in arguments
+            if argument.get("kind") == 2 and argument["name"] not in WHERE
+        }
+        if data_number := next(
+            (argument for argument in (*args, *options.values()) if isinstance(argument, NumberOfData)), None
+        ):
             if target.startswith("_operator."):
-                for name in [name for each in node["outputs"] for name in names_in(each)]:
-                    values[name] = NumberOfData(None, number.text)
+                for name in [name for argument in node["outputs"] for name in names_in(argument)]:
+                    values[name] = NumberOfData(None, data_number.text)
                 return
-            args = row_of_data(target, args, number)
+            args = row_of_data(target, args, data_number)
         if target.startswith("aten.as_strided"):
             options["memory"] = self._memory(names_in(node["inputs"][0]["arg"]), graph)
-        turned = target.removeprefix("aten.").partition(".")[0] if target.startswith("aten.") else ""
-        target = f"aten.{TURNS[turned]}" if turned in TURNS else target
+        in_place_name = target.removeprefix("aten.").partition(".")[0] if target.startswith("aten.") else ""
+        target = f"aten.{TURNS[in_place_name]}" if in_place_name in TURNS else target
         function, mutates = self._function(target)
         try:
-            found = function(*args, **options)
+            raw_results = function(*args, **options)
         except TypeError:
             _refuse_others(target, function, args, options)
             raise
-        results = [*found] if isinstance(found, list | tuple) else [found]
+        results = [*raw_results] if isinstance(raw_results, list | tuple) else [raw_results]
         changed, results = results[len(results) - len(mutates) :], results[: len(results) - len(mutates)]
         self._is_after_lstm |= target == "aten.lstm.input"
         named = {name: self._as_declared(name, value, graph) for name, value in named_results(node["outputs"], results)}
         for name, value in named.items():
             values[name] = value
         names, results = [*named], [*named.values()]
-        sources = [names_in(each["arg"]) for each, _ in given]
-        for place, value in zip(mutates, changed, strict=True):
-            if sources[place] and value is not None:
-                values.change(sources[place][0], value)
+        sources = [names_in(argument["arg"]) for argument, _ in arguments]
+        for position, value in zip(mutates, changed, strict=True):
+            if sources[position] and value is not None:
+                values.change(sources[position][0], value)
         if not self._is_copy(target, node, graph):
             self._note_views(target, names, results, args, options, sources, values, mutates == (0,))
-        if turned in TURNS:
+        if in_place_name in TURNS:
             values.turn(sources[0][0], names[0])
 
     def _function(self, target: str) -> tuple[Callable[..., Any], tuple[int, ...]]:
-        """What a node computes, and the arguments that it changes. Raises ProgramError MG0103 for an unknown operation."""
+        """Return the function that computes a node, and the indices of the arguments that it mutates.
+
+        Raises:
+            ProgramError: MG0103, the operation is unsupported.
+        """
         family, _, name = target.rpartition(".")
         if target.startswith("_operator.") and name in NUMBERS:
             return NUMBERS[name], ()
@@ -179,7 +196,7 @@ class Reader:
         if target.startswith("aten.sym_numel"):
             return lambda x: x.size, ()
         if target.startswith(("aten.item", "aten._local_scalar")):
-            return lambda x: NumberOfData(x, f"{target} makes a number of Python of a tensor, which is data"), ()
+            return lambda x: NumberOfData(x, f"{target} converts a tensor, which is data, to a Python number"), ()
         if target.startswith("higher_order."):
             function = self._with_effects if name == "with_effects" else HIGHER_ORDER.get(name)
             return function or refuse(f"{target} is not supported", UNKNOWN, "MG0103"), ()
@@ -189,26 +206,28 @@ class Reader:
         return op.function, op.mutates
 
     def _memory(self, names: Sequence[str], graph: Json) -> Memory | None:
-        """Return how torch has the first of these tensors in memory."""
+        """Return sizes, strides and offset of the first of these tensors in torch, or None if they are unknown."""
         meta = graph["tensor_values"].get(names[0]) if names else None
         if meta is None:
             return None
-        numbers = (meta["sizes"], meta["strides"], [meta["storage_offset"]])
-        sizes, strides, (offset,) = ([size_of(each, self._symbols) or 0 for each in row] for row in numbers)
+        fields = (meta["sizes"], meta["strides"], [meta["storage_offset"]])
+        sizes, strides, (offset,) = (
+            [size_of(size, self._symbols) or 0 for size in sizes_of_field] for sizes_of_field in fields
+        )
         return Memory(sizes, strides, offset)
 
     def _is_copy(self, target: str, node: Json, graph: Json) -> bool:
-        """Whether a result has memory of its own: of an operation that copies where it must, or that is told to."""
+        """Whether a node's result has its own memory: `copy=True` was passed, or torch had to copy the operand."""
         if not node["inputs"] or not node["outputs"]:
             return False
-        if any(each["name"] == "copy" and each["arg"].get("as_bool") for each in node["inputs"]):
+        if any(argument["name"] == "copy" and argument["arg"].get("as_bool") for argument in node["inputs"]):
             return True
         kind = target.removeprefix("aten.").partition(".")[0]
         x, result = names_in(node["inputs"][0]["arg"]), names_in(node["outputs"][0])
         return is_copied(kind, self._memory(x, graph), self._memory(result, graph))
 
     def _with_effects(self, token: Any, target: str, *args: Any, **options: Any) -> list[Any]:
-        """Return the token, which only orders operations with effects, and the results of the operation."""
+        """Return the token, which only orders operations with side effects, followed by the results of the operation."""
         target = target.removeprefix("torch.ops.")
         if target.startswith(CHECKS):
             return [token]
@@ -216,36 +235,42 @@ class Reader:
         computed = function(*args, **options)
         return [token, *(computed if isinstance(computed, list | tuple) else [computed])]
 
-    def _part(self, given: Json) -> Part:
-        return Part(given["graph"], self.run)
+    def _part(self, argument: Json) -> Part:
+        return Part(argument["graph"], self.run)
 
     def _as_declared(self, name: str, value: Any, graph: Json) -> Any:
-        """Return a result in the type that torch says; refuse it if its size or kind of type is another one.
+        """Return a result with the dtype that torch declares for it.
 
-        Floats that were computed in a wider type are rounded: statistics of norms are bf16 on the CPU and f32 on GPUs.
-        The last states of an LSTM have a dim of size 1 too many in what torch says when it exports (not when it runs; seen in 2.9), and so
-        has what is made of them: after one, the numbers of elements are compared in place of the sizes.
+        Results in f32 are rounded to a declared bf16 or f16: statistics of norms are bf16 on the CPU and f32 on GPUs.
+        The declared last states of an LSTM, and all values computed from them, have one size-1 dim too many (seen in
+        torch 2.9). After an LSTM, element counts are therefore compared instead of sizes.
+
+        Raises:
+            ProgramError: MG0104, the size or dtype differs from the declared one.
         """
         meta = graph["tensor_values"].get(name)
         if meta is None or not isinstance(value, Tensor):
             return value
-        wanted = type_of(meta, self._symbols)
-        pairs = zip(wanted.shape, value.shape, strict=False)
-        fits = wanted.rank == value.ndim and all(size in (None, own) for size, own in pairs)
+        declared = type_of(meta, self._symbols)
+        pairs = zip(declared.shape, value.shape, strict=False)
+        fits = declared.rank == value.ndim and all(size in (None, actual) for size, actual in pairs)
         if not fits and self._is_after_lstm:
-            fits = None in wanted.shape or math.prod(wanted.sizes) == value.size
-        is_wider = value.type.dtype == "f32" and wanted.dtype in ("bf16", "f16")
-        if not fits or (value.type.dtype != wanted.dtype and not is_wider):
+            fits = None in declared.shape or math.prod(declared.sizes) == value.size
+        is_wider = value.type.dtype == "f32" and declared.dtype in ("bf16", "f16")
+        if not fits or (value.type.dtype != declared.dtype and not is_wider):
             refuse(
-                f"'{name}' was read as {value.type}, but torch says that it is {wanted}",
+                f"'{name}' was imported as {value.type}, but torch declares {declared}",
                 report_request("the program"),
                 "MG0104",
             )
-        return convert(value, wanted.dtype) if is_wider else value
+        return convert(value, declared.dtype) if is_wider else value
 
     def _note_views(self, target: str, names: Sequence[str], results: Sequence[Any], args: Sequence[Any], options: Mapping[str, Any],
                     sources: Sequence[Sequence[str]], values: Values, is_change: bool) -> None:  # fmt: skip
-        """Remember which results are views of the first argument, or are it; also of the only operand that an einsum permutes."""
+        """Record which results alias the first argument or are views of it.
+
+        For an einsum that only permutes dims, record a view of its operand.
+        """
         op = find_op(f"torch.ops.{target}")
         if op and target.startswith("aten.einsum.") and is_einsum_view(args, results[0]):
             read = lambda x: op.function(args[0], [x], *args[2:], **options)  # noqa: E731
@@ -257,20 +282,22 @@ class Reader:
         if len(results) == 1 and (is_change or (kind in (*SAME, *READ_ONLY) and results[0] is args[0])):
             values.same(names[0], base)
         elif op and kind in (*VIEWS, *SPLITS, *READ_ONLY):
-            rest, function = args[1:], op.function
-            for number, name in enumerate(names):
+            other_args, function = args[1:], op.function
+            for index, name in enumerate(names):
                 if kind in SPLITS:
-                    dim = split_dim(kind, args[0], rest, options)
-                    read = lambda x, at=number: function(x, *rest, **options)[at]  # noqa: E731
-                    write = written_part(results, number, kind == "unbind", dim)
+                    dim = split_dim(kind, args[0], other_args, options)
+                    read = lambda x, at=index: function(x, *other_args, **options)[at]  # noqa: E731
+                    write = written_part(results, index, kind == "unbind", dim)
                 else:
-                    read = lambda x: function(x, *rest, **options)  # noqa: E731
-                    write = (lambda x, new: VIEWS[kind](x, new, *rest, **options)) if kind in VIEWS else refuse_write
+                    read = lambda x: function(x, *other_args, **options)  # noqa: E731
+                    write = (
+                        (lambda x, new: VIEWS[kind](x, new, *other_args, **options)) if kind in VIEWS else refuse_write
+                    )
                 values.view(name, base, read, write)
 
     def _stand_in(self, node: Json, graph: Json, values: Values) -> None:
-        """Zeros for the results of a node that cannot be read: what follows is read nevertheless."""
-        for name in [name for each in node["outputs"] for name in names_in(each)]:
+        """Set the results of an unsupported node to zeros, so that later nodes can still be checked."""
+        for name in [name for output in node["outputs"] for name in names_in(output)]:
             meta = graph["tensor_values"].get(name)
             try:
                 values[name] = 0 if meta is None else creation.zeros(type_of(meta, self._symbols).sizes, type_of(meta, self._symbols).dtype)  # fmt: skip
@@ -279,7 +306,7 @@ class Reader:
 
 
 def _refuse_others(target: str, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> None:
-    """Refuse arguments that the function of an operation does not take."""
+    """Refuse arguments that do not match the signature of the operation's function."""
     try:
         inspect.signature(function).bind(*args, **options)
     except TypeError as error:
@@ -289,8 +316,8 @@ def _refuse_others(target: str, function: Callable[..., Any], args: Sequence[Any
 def named_results(outputs: Sequence[Json], results: Sequence[Any]) -> list[tuple[str, Any]]:
     """Pair the names in a node's outputs with its results.
 
-    An operation has a result for each output of its schema; one that it does not compute, such as a gradient outside of the output mask, is None and
-    gets no name. A single output that is a list has the results themselves. Trailing results may be missing where nothing uses them.
+    A single list output takes all results. Results that were not computed, such as gradients outside of the output
+    mask, are None and get no name. Trailing results may be missing if they have no users.
     """
     if len(outputs) == 1 and only(outputs[0])[0] == "as_tensors":
         results = [results]

@@ -1,9 +1,8 @@
-"""DTensor's placements, one per mesh axis, and shardings, which have the axes of each tensor dim.
+"""Conversion between DTensor placements (one per mesh axis) and shardings (mesh axes per tensor dim).
 
-[Shard(0), Replicate()] on a mesh (dp, tp)      P("dp", None)
-[Shard(1), Shard(1)]                            P(None, ("dp", "tp")): the first axis is major
-[Partial(), Shard(0)]                           P("tp", partial="dp")
-[_StridedShard(0, split_factor=4), Shard(0)]    P(("tp", "dp")), with tp = 4: FSDP of what tensor parallelism has split
+[Shard(0), Replicate()] on a mesh (dp, tp)      P("dp", None) [Shard(1), Shard(1)]                            P(None,
+("dp", "tp")): the first axis is major [Partial(), Shard(0)]                           P("tp", partial="dp")
+[_StridedShard(0, split_factor=4), Shard(0)]    P(("tp", "dp")), with tp = 4: FSDP over a tensor-parallel dim
 """
 
 from __future__ import annotations
@@ -20,30 +19,33 @@ from meshgen.spec import Sharding
 _KINDS = {"sum": "sum", "max": "max", "min": "min", "product": "product"}  # DTensor's reductions
 
 
-def is_placements(given: Any) -> bool:
-    """Whether this is a list or tuple of DTensor's placements, by what they have."""
-    return isinstance(given, list | tuple) and bool(given) and all(hasattr(each, "is_replicate") and hasattr(each, "is_partial") for each in given)  # fmt: skip
+def is_placements(value: Any) -> bool:
+    """Whether `value` is a list or tuple of DTensor placements, recognized by their methods."""
+    return isinstance(value, list | tuple) and bool(value) and all(hasattr(item, "is_replicate") and hasattr(item, "is_partial") for item in value)  # fmt: skip
 
 
-def from_placements(given: Sequence[Any], rank: int, mesh: Mesh) -> Sharding:
-    """The sharding of a tensor of this rank. Raises ShardingError MG0204 for placements that do not fit mesh and tensor."""
-    if len(given) != len(mesh.axes):
-        text = f"{list(given)} are {len(given)} placements, but {mesh} has {len(mesh.axes)} axes"
+def from_placements(placements: Sequence[Any], rank: int, mesh: Mesh) -> Sharding:
+    """Return the sharding of a tensor of this rank.
+
+    Raises ShardingError MG0204 for placements that do not fit mesh and tensor.
+    """
+    if len(placements) != len(mesh.axes):
+        text = f"{list(placements)} are {len(placements)} placements, but {mesh} has {len(mesh.axes)} axes"
         raise ShardingError(Diagnostic("MG0204", text, hint="give a placement for each mesh axis, in order"))
     dims: list[list[str]] = [[] for _ in range(rank)]
     partial: list[tuple[str, str]] = []
-    for axis, each in reversed(list(zip(mesh.names, given, strict=True))):
-        if each.is_partial():
-            partial.insert(0, (axis, _reduction(each)))
-        elif not each.is_replicate():
-            if type(each).__name__ not in ("Shard", "_StridedShard") or not -rank <= each.dim < rank:
-                raise ShardingError(Diagnostic("MG0204", f"{each} does not fit a tensor of rank {rank}", hint="give Shard(dim) of one of its dims"))  # fmt: skip
-            dims[each.dim].insert(_major_axes(each, dims[each.dim], mesh), axis)
+    for axis, placement in reversed(list(zip(mesh.names, placements, strict=True))):
+        if placement.is_partial():
+            partial.insert(0, (axis, _reduction(placement)))
+        elif not placement.is_replicate():
+            if type(placement).__name__ not in ("Shard", "_StridedShard") or not -rank <= placement.dim < rank:
+                raise ShardingError(Diagnostic("MG0204", f"{placement} does not fit a tensor of rank {rank}", hint="give Shard(dim) of one of its dims"))  # fmt: skip
+            dims[placement.dim].insert(_major_axes(placement, dims[placement.dim], mesh), axis)
     return Sharding(tuple(map(tuple, dims)), tuple(partial))
 
 
 def _reduction(placement: Any) -> str:
-    """Return the kind of a partial placement. Raises ShardingError MG0204 for a reduction that shardings do not have."""
+    """Return the reduction of a partial placement. Raises ShardingError MG0204 for an unsupported one, such as `avg`."""
     kind = _KINDS.get(placement.reduce_op)
     if kind is None:
         hint = f"the reductions are {', '.join(_KINDS)}"
@@ -54,9 +56,11 @@ def _reduction(placement: Any) -> str:
 
 
 def _major_axes(placement: Any, later: Sequence[str], mesh: Mesh) -> int:
-    """Return how many of the later mesh axes that split a dim split it before this placement does: their sizes give its factor.
+    """Return how many of the `later` mesh axes are major to `placement` in its dim: the product of their sizes is the
+    split factor.
 
-    Raises ShardingError MG0204 where no such axes have this factor.
+    Raises:
+        ShardingError: MG0204, no leading axes of `later` have this product.
     """
     factor, product = getattr(placement, "split_factor", 1), 1
     for count, axis in enumerate([*later, ""]):
@@ -68,10 +72,12 @@ def _major_axes(placement: Any, later: Sequence[str], mesh: Mesh) -> int:
 
 
 def to_placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:
-    """DTensor's placements of a sharding, one for each axis of the mesh.
+    """Return the DTensor placements of a sharding, one for each axis of the mesh.
 
-    Raises ShardingError MG0204 for shardings that placements cannot say: parts of axes, a dim that a later mesh axis splits first, halos
-    and unequal tiles; MissingError MG0602 without torch.
+    Raises:
+        ShardingError: MG0204, DTensor cannot express the sharding: sub-axes, a dim that a later mesh axis splits first,
+            halos, unequal tiles.
+        MissingError: MG0602, torch is not installed.
     """
     try:
         kinds: Any = import_module("torch.distributed.tensor")
@@ -81,6 +87,6 @@ def to_placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:
     is_sorted = all([*map(mesh.names.index, axes)] == sorted(map(mesh.names.index, axes)) for axes in sharding.dims if {*axes} <= {*mesh.names})  # fmt: skip
     if -1 in order or not is_sorted or sharding.halo or sharding.offsets:
         raise ShardingError(Diagnostic("MG0204", f"{sharding} on {mesh} has no placements", hint="split dims over whole mesh axes, in the order of the mesh"))  # fmt: skip
-    found: dict[str, Any] = {axis: kinds.Shard(dim) for dim, axes in enumerate(sharding.dims) for axis in axes}
-    found |= {axis: kinds.Partial(kind) for axis, kind in sharding.partial}
-    return tuple(found.get(axis, kinds.Replicate()) for axis in mesh.names)
+    placements: dict[str, Any] = {axis: kinds.Shard(dim) for dim, axes in enumerate(sharding.dims) for axis in axes}
+    placements |= {axis: kinds.Partial(kind) for axis, kind in sharding.partial}
+    return tuple(placements.get(axis, kinds.Replicate()) for axis in mesh.names)

@@ -1,4 +1,6 @@
-"""Where the user wrote an operation of an exported program, and in which module of the model it is."""
+"""Source locations of the operations of an exported program: the user's code line and the enclosing module of the
+model.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +12,30 @@ from pathlib import PurePath
 from meshgen.errors import Location
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in ')
-_LIBRARY = "torch"  # its own folder: lines of it are not the user's
+_LIBRARY = "torch"  # name of the package folder; lines in its files are not the user's
 
 
 def place_of(metadata: Mapping[str, str]) -> Location | None:
-    """The innermost line outside of torch, and the path of the module as a scope, `layers/0/attn`; None for code that torch has made."""
+    """Return the innermost source line outside of torch, with the path of the module as scope, such as `layers/0/attn`.
+
+    Returns None for nodes that torch created without a stack trace and outside of all modules.
+    """
     frames = [(file, int(line)) for file, line in _FRAME.findall(metadata.get("stack_trace", "")) if file[0] != "<"]
-    own = [frame for frame in frames if not _is_library(frame[0])]
+    user_frames = [frame for frame in frames if not _is_library(frame[0])]
     if not frames:
         return Location("<torch>", 0, scope=_scope(metadata)) if _scope(metadata) else None
-    file, line = (own or frames)[-1]
+    file, line = (user_frames or frames)[-1]
     return Location(file, line, scope=_scope(metadata))
 
 
 def _is_library(file: str) -> bool:
-    """Whether a file is one of the installed package torch."""
+    """Whether `file` is in the installed package torch."""
     parts = PurePath(file).parts
     return any(a in ("site-packages", "dist-packages") and b == _LIBRARY for a, b in pairwise(parts))
 
 
 def _scope(metadata: Mapping[str, str]) -> str:
-    """The innermost module of `key,path,type;key,path,type;...`, whose path has dots."""
+    """Return the path of the innermost module in `key,path,type;key,path,type;...`, with slashes instead of dots."""
     for entry in reversed(metadata.get("nn_module_stack", "").split(";")):
         fields = entry.split(",")
         if len(fields) >= 3 and fields[-2]:

@@ -1,10 +1,11 @@
-"""PyTorch programs: what `torch.export.export` returns, a `.pt2` file of it, or a `torch.nn.Module` with example arguments.
+"""Import of PyTorch programs: results of `torch.export.export`, `.pt2` files, and `torch.nn.Module`s with example
+arguments.
 
     mg.compile("model.pt2", mesh, in_specs={"*.wq.weight": P("tp"), "x": P("dp")})
 
-There is one path: a program in memory is serialised as `torch.export.save` does it, and what is read is that document; torch itself is
-needed for programs in memory only. Parameters and persistent buffers are inputs with their names in the model, other tensors constants. A tensor
-that the program changes is among its results, and donated.
+A program in memory is first serialized as `torch.export.save` does, so the importer reads only documents and needs
+torch only for that step. Parameters and persistent buffers become inputs with their names in the model; other tensors
+become constants. A tensor that the program mutates is donated, and its new value is a result.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from meshgen.mesh import make_mesh
 
 @dataclass(frozen=True)
 class Exported:
-    """A serialised program, and its tensors by name.
+    """A serialized program and its tensors by name.
 
     Attributes:
-        ties: from names of weights to the name under which the same tensor comes first.
-        held: names of state that the first argument holds in a list.
-        names: of the arguments, where they are not those of the program.
+        ties: maps a weight's name to the first name of the same tensor.
+        held: names of the state tensors that the first argument holds in a list.
+        names: names of the arguments, if they differ from those in the program.
     """
 
     document: Json
@@ -60,16 +61,19 @@ class Exported:
 
 
 def read_exported(exported: Exported, args: Args) -> tuple[Module, Signature]:
-    """The module of a program, and what its callers pass and get.
+    """Import a serialized program: return its module and the signature for its callers.
 
-    `args` have the sizes that the program leaves open, in order or by name. Raises ProgramError with everything that is not supported, each with its
-    count and first place; UsageError MG0001 for open sizes without args, MG0002 for tensors that cannot be read.
+    Args:
+        args: values for the sizes that the program leaves open, in order or by name.
+    Raises:
+        ProgramError: unsupported parts, each with its count and first location.
+        UsageError: MG0001, open sizes without `args`; MG0002, unreadable tensors.
     """
     entries, _, _ = _inputs_of(exported)
-    inputs = [each.name for each in entries if each.kind == "user_input"]
+    inputs = [entry.name for entry in entries if entry.kind == "user_input"]
     if isinstance(args, Mapping):
-        names = {each.called: each.name for each in entries if each.kind == "user_input"}
-        args = {names.get(str(name), name): given for name, given in args.items()}
+        names = {entry.called: entry.name for entry in entries if entry.kind == "user_input"}
+        args = {names.get(str(name), name): value for name, value in args.items()}
     symbols = symbols_of(exported.document, inputs, args)
     if ranges := open_ranges(exported.document, inputs, symbols):
         guards = [*guards_of(exported.document)]
@@ -81,14 +85,14 @@ Roots = list[tuple[str, Tree]]
 
 
 def _inputs_of(exported: Exported) -> tuple[list[Entry], Roots, Roots]:
-    """Return the inputs with their names, and the parameters of the user's function: those by position, and those by name."""
-    part: Json = exported.document["graph_module"]
-    call = _call_of(part)
-    entries = entries_of(part["signature"]["input_specs"])
+    """Return the inputs with their names, then the positional and the keyword parameters of the user's function."""
+    graph_module: Json = exported.document["graph_module"]
+    call = _call_of(graph_module)
+    entries = entries_of(graph_module["signature"]["input_specs"])
     for entry in entries:
         if entry.kind == "constant" and _home(entry, exported) is None:
-            entry.kind = "state"  # of a model on the meta device, which has no elements
-    tree = tree_of(call["in_spec"], part.get("treespec_namedtuple_fields") or {})
+            entry.kind = "state"  # a constant without elements: the model is on the meta device
+    tree = tree_of(call["in_spec"], graph_module.get("treespec_namedtuple_fields") or {})
     names = call.get("forward_arg_names")
     if exported.held:
         tree, names = held_apart(entries, tree, exported.held), exported.names
@@ -97,42 +101,45 @@ def _inputs_of(exported: Exported) -> tuple[list[Entry], Roots, Roots]:
     return entries, roots[: len(tree.children[0].children)], roots[len(tree.children[0].children) :]
 
 
-def _call_of(part: Json) -> Json:
-    return next(each["signature"] for each in part["module_call_graph"] if not each["fqn"])
+def _call_of(graph_module: Json) -> Json:
+    return next(entry["signature"] for entry in graph_module["module_call_graph"] if not entry["fqn"])
 
 
 def _at_sizes(exported: Exported, symbols: Mapping[str, int], is_open: bool) -> tuple[Module, Signature]:
-    """As `read_exported`, for numbers of all symbols; `is_open`: of a program that is read for several numbers of them."""
-    part: Json = exported.document["graph_module"]
-    graph, call = part["graph"], _call_of(part)
+    """Import the program for the given values of all symbols. Raises the same errors as `read_exported`.
+
+    `is_open` tells whether the program is imported for several values of its symbols.
+    """
+    graph_module: Json = exported.document["graph_module"]
+    graph, call = graph_module["graph"], _call_of(graph_module)
     entries, by_position, by_name = _inputs_of(exported)
-    returned = tree_of(call["out_spec"], part.get("treespec_namedtuple_fields") or {})
-    faults, made = Faults(), Graph("main")
-    with recording(Trace(made)):
-        inputs = [_input(each, graph, made, symbols, exported) for each in entries]
-        ties = {each.name: each.tied.name for each in entries if each.tied is not None}
+    returned = tree_of(call["out_spec"], graph_module.get("treespec_namedtuple_fields") or {})
+    faults, main_graph = Faults(), Graph("main")
+    with recording(Trace(main_graph)):
+        inputs = [_input(entry, graph, main_graph, symbols, exported) for entry in entries]
+        ties = {entry.name: entry.tied.name for entry in entries if entry.tied is not None}
         values = Reader(symbols, faults).carried_out(graph, inputs, ties)
         faults.refuse()
-        results, result = results_of(part["signature"]["output_specs"], entries, values, returned, is_open)
-    made.outputs = results.values
-    module = Module(make_mesh({}), made, donations=results.donations)
-    module.in_annotations = [None] * len(made.inputs)
-    module.out_annotations = [None] * len(made.outputs)
+        results, result = results_of(graph_module["signature"]["output_specs"], entries, values, returned, is_open)
+    main_graph.outputs = results.values
+    module = Module(make_mesh({}), main_graph, donations=results.donations)
+    module.in_annotations = [None] * len(main_graph.inputs)
+    module.out_annotations = [None] * len(main_graph.outputs)
     return module, _signature(entries, by_position, by_name, result, exported.weights)
 
 
 def _signature(entries: Sequence[Entry], by_position: Roots, by_name: Roots, result: Node, weights: Mapping[str, Any]) -> Signature:  # fmt: skip
-    """Return what callers pass and get."""
-    state = [each for each in entries if each.kind == "state" and each.number is not None]
-    readers = {each.called: partial(weights.__getitem__, each.target) for each in state if each.target in weights}
+    """Return the signature: the structures of arguments and results, and the names of the weights."""
+    state = [entry for entry in entries if entry.kind == "state" and entry.number is not None]
+    readers = {entry.called: partial(weights.__getitem__, entry.target) for entry in state if entry.target in weights}
     return Signature(
         argument_nodes(entries, [*by_position, *by_name]), tuple(name for name, _ in by_position), is_typed=True, result=result,
-        weights=Lazy(readers), aliases=aliases_of(entries), weight_names=tuple(each.called for each in state),
+        weights=Lazy(readers), aliases=aliases_of(entries), weight_names=tuple(entry.called for entry in state),
     )  # fmt: skip
 
 
 class Lazy(Mapping[str, Any]):
-    """Tensors by name that are read when they are asked for."""
+    """A mapping that reads each tensor when it is accessed."""
 
     def __init__(self, readers: Mapping[str, Callable[[], Any]]) -> None:
         self._readers = readers
@@ -150,28 +157,28 @@ class Lazy(Mapping[str, Any]):
         return len(self._readers)
 
 
-def _input(entry: Entry, graph: Json, made: Graph, symbols: Mapping[str, int], exported: Exported) -> Any:
-    """Return what an input of the graph holds."""
+def _input(entry: Entry, graph: Json, main_graph: Graph, symbols: Mapping[str, int], exported: Exported) -> Any:
+    """Return the tensor or number of an input, and add a module input if the caller or the weights supply it."""
     if entry.kind in ("number", "token"):
         return entry.value
-    if entry.kind == "constant" and (home := _home(entry, exported)) is not None:
-        entry.before = tensor(home[entry.target])
+    if entry.kind == "constant" and (source := _home(entry, exported)) is not None:
+        entry.before = tensor(source[entry.target])
         return entry.before
     if entry.tied is not None:
         entry.before = entry.tied.before
         return entry.before
     meta = graph["tensor_values"].get(entry.name)
-    if meta is None:  # a number that the caller passes: it is part of the program
+    if meta is None:  # a number from the caller, which is constant in the program
         return symbols.get(entry.name)
-    entry.number = len(made.inputs)
-    made.inputs.append(Value(_closed(entry, type_of(meta, symbols)), entry.called))
-    entry.before = Tensor(made.inputs[-1])
+    entry.number = len(main_graph.inputs)
+    main_graph.inputs.append(Value(_closed(entry, type_of(meta, symbols)), entry.called))
+    entry.before = Tensor(main_graph.inputs[-1])
     return entry.before
 
 
 def _home(entry: Entry, exported: Exported) -> Mapping[str, Any] | None:
-    """Return the tensors that have the elements of a constant; None where the program does not have them."""
-    return next((each for each in (exported.constants, exported.weights) if entry.target in each), None)
+    """Return the mapping with the elements of a constant, or None if the program does not contain them."""
+    return next((tensors for tensors in (exported.constants, exported.weights) if entry.target in tensors), None)
 
 
 def _closed(entry: Entry, kind: TensorType) -> TensorType:

@@ -1,7 +1,8 @@
-"""Element types of results by PyTorch's rules.
+"""PyTorch's type promotion.
 
-The highest category counts (bool, integer, float, complex); tensors with dims decide before those without, and these before numbers, which count
-as i64, f32 or c64. Source: "Type promotion" in the documentation of `torch.tensor_attributes`; c10/core/ScalarType.h.
+The highest category wins (bool, integer, float, complex). Within a category, tensors with dims take precedence over
+zero-dim tensors, and these over Python numbers, which count as i64, f32 or c64. Source: "Type promotion" in the
+documentation of `torch.tensor_attributes`; c10/core/ScalarType.h.
 """
 
 from __future__ import annotations
@@ -23,28 +24,29 @@ _DEFAULT = {bool: "i1", int: "i64", float: "f32", complex: "c64"}
 
 
 def result_type(*operands: Operand) -> str:
-    """The element type of an operation on these tensors and numbers."""
+    """Return the result dtype of an operation on these tensors and numbers."""
     levels: list[list[str]] = [[], [], []]
     for x in operands:
         level = 2 if not isinstance(x, Tensor) else 0 if x.ndim else 1
         levels[level].append(x.type.dtype if isinstance(x, Tensor) else _DEFAULT[type(x)])
-    found = [reduce(_common, dtypes) for dtypes in levels if dtypes]
-    return reduce(_decided, found)
+    level_dtypes = [reduce(_promote_in_level, dtypes) for dtypes in levels if dtypes]
+    return reduce(_promote_levels, level_dtypes)
 
 
 def promoted(*operands: Operand, floats: bool = False) -> list[Tensor]:
-    """The operands at one element type and one shape; with `floats` integers become f32."""
+    """Convert the operands to their common dtype and shape; with `floats`, integers become f32."""
     dtype = result_type(*operands)
     return aligned(*operands, dtype="f32" if floats and not is_inexact(dtype) else dtype)
 
 
 def floats(x: Operand, dtype: str | None = None) -> Tensor:
-    """The tensor as floats, of a type if one is given."""
+    """Convert `x` to `dtype`, or to a float type if `dtype` is None."""
     return as_float(x) if dtype is None else convert(tensor(x), dtype)
 
 
 _Function = Callable[..., Any]
-_WIDEST = {bool: "i1", int: "i64", float: "f64", complex: "c128"}  # tensors that torch makes of numbers
+# dtypes of the tensors that torch creates from Python numbers
+_WIDEST = {bool: "i1", int: "i64", float: "f64", complex: "c128"}
 
 
 def _converting(count: int, convert: Callable[..., list[Tensor]]) -> Callable[[_Function], _Function]:
@@ -54,7 +56,8 @@ def _converting(count: int, convert: Callable[..., list[Tensor]]) -> Callable[[_
     )
 
 
-# Decorators: a function takes a number as a tensor, or integers as floats; it takes two operands at one type and shape, or at one of floats.
+# Operand conversions as decorators. The first two convert one operand, to a tensor or to a float tensor.
+# The other two convert two operands to one shape and a common dtype, or to a common float dtype.
 in_tensors = _converting(1, lambda x: [tensor(x, _WIDEST.get(type(x)))])
 in_floats = _converting(1, lambda x: [as_float(tensor(x, _WIDEST.get(type(x))))])
 in_common_type = _converting(2, promoted)
@@ -62,27 +65,30 @@ in_common_floats = _converting(2, lambda *operands: promoted(*operands, floats=T
 
 
 def rounded_once(function: _Function) -> _Function:
-    """Let a function compute narrow floats in f32, as PyTorch does; its result has the type of its first operand."""
+    """Decorate a function to compute 16-bit floats in f32, as PyTorch does.
+
+    The result has the dtype of the first operand.
+    """
 
     @wraps(function)
     def rounded(x: Operand, *args: Any, **options: Any) -> Tensor:
         widened_x, dtype = wide(x)
-        rest = [wide(each)[0] if isinstance(each, Tensor) else each for each in args]
+        rest = [wide(argument)[0] if isinstance(argument, Tensor) else argument for argument in args]
         return convert(function(widened_x, *rest, **options), dtype)
 
     return rounded
 
 
 def on_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of rows along a dim take tensors without dims as single rows, as PyTorch does."""
+    """Decorate a function on rows to accept zero-dim tensors as rows of length 1, as PyTorch does."""
 
     @wraps(function)
     def lifted(x: Tensor, *args: Any, **options: Any) -> Any:
         if x.ndim:
             return function(x, *args, **options)
-        rest = [_as_row(each) for each in args]
-        results = function(_as_row(x), *rest, **{name: _as_row(each) for name, each in options.items()})
-        return tuple(reshape(each, ()) for each in results) if isinstance(results, tuple) else reshape(results, ())
+        rest = [_as_row(value) for value in args]
+        results = function(_as_row(x), *rest, **{name: _as_row(value) for name, value in options.items()})
+        return tuple(reshape(value, ()) for value in results) if isinstance(results, tuple) else reshape(results, ())
 
     return lifted
 
@@ -92,7 +98,7 @@ def _as_row(x: Any) -> Any:
 
 
 def wide(x: Operand) -> tuple[Tensor, str]:
-    """The tensor with narrow floats as f32, in which PyTorch computes them, and the element type of the result."""
+    """Return `x` as a float tensor with 16-bit floats widened to f32, and the dtype that the result is to have."""
     x = as_float(x)
     return widened(x), x.type.dtype
 
@@ -101,8 +107,8 @@ def _category(dtype: str) -> int:
     return 0 if dtype == "i1" else 3 if is_complex(dtype) else 2 if is_float(dtype) else 1
 
 
-def _decided(higher: str, lower: str) -> str:
-    """The type of two levels: the first one's, unless the second is of a higher category."""
+def _promote_levels(higher: str, lower: str) -> str:
+    """Combine the dtypes of two levels: the higher level's, unless the lower level has a higher category."""
     if _category(lower) <= _category(higher):
         return higher
     if is_complex(lower) and is_float(higher):
@@ -110,11 +116,11 @@ def _decided(higher: str, lower: str) -> str:
     return lower
 
 
-def _common(left: str, right: str) -> str:
-    """The type of two of one level."""
+def _promote_in_level(left: str, right: str) -> str:
+    """Combine two dtypes of one level."""
     if _category(left) != _category(right):
         return left if _category(left) > _category(right) else right
     try:
         return dtype_name(np.promote_types(DTYPES[left], DTYPES[right]))
     except (TypeError, KeyError):
-        return "f32"  # bf16 and f16: neither holds the other
+        return "f32"  # neither of bf16 and f16 contains the other

@@ -1,4 +1,4 @@
-"""The outputs of an exported program: the results of the user's function in their structure, and beside them state that changes, and gradients."""
+"""Outputs of an exported program: the user's results in their structure, mutated state, and gradients."""
 
 from __future__ import annotations
 
@@ -16,18 +16,26 @@ from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Value
 
-# Outputs that are not what the user's function returns: their group in the result, and the name in their entry.
+# Outputs that the user's function does not return: their group in the result, and the key of their name in the
+# document.
 GROUPS = {
     "buffer_mutation": ("buffers", "buffer_name"), "parameter_mutation": ("buffers", "parameter_name"),
     "user_input_mutation": ("inputs", "user_input_name"),
     "gradient_to_parameter": ("gradients", "parameter_name"), "gradient_to_user_input": ("gradients", "user_input_name"),
 }  # fmt: skip
-_OPEN = {bool: "i1", int: "i64", float: "f64"}  # numbers that depend on open sizes, as tensors
+_OPEN = {bool: "i1", int: "i64", float: "f64"}  # dtypes of tensors for numbers that depend on open sizes
 
 
 @dataclass
 class Results:
-    """The outputs: their values, the groups beside the user's results, and the inputs that are donated to them."""
+    """Collected outputs of a program.
+
+    Attributes:
+        is_open: whether the program has open sizes.
+        values: SSA values of the outputs.
+        groups: outputs other than the user's results, by group and name.
+        donations: maps an input's index to the index of the output that may reuse its memory.
+    """
 
     is_open: bool
     values: list[Value] = field(default_factory=list[Value])
@@ -35,9 +43,11 @@ class Results:
     donations: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
 
     def add(self, value: Any, is_of_sizes: bool = False) -> Node:
-        """Return the node of an output: a slot for a tensor; numbers, texts and None are part of the structure.
+        """Add an output and return its node.
 
-        A number that depends on the sizes which are open is a tensor in the program, and a number again for callers.
+        Tensors get a slot; numbers, texts and None become constants of the structure.
+
+        A number that depends on open sizes is a tensor in the program and is converted back to a number for callers.
         """
         if isinstance(value, Tensor):
             self.values.append(value.value)
@@ -48,7 +58,7 @@ class Results:
         return Branch((), form)
 
     def put(self, group: str, entry: Entry | None, name: str, value: Any) -> None:
-        """Add an output besides the user's; the input that it is the next value of is donated to it."""
+        """Add an output to `group`. If it is the next value of an input, donate the input to it."""
         if not isinstance(value, Tensor):
             return
         slot = self.add(value)
@@ -60,22 +70,24 @@ class Results:
 
 
 def results_of(specs: Sequence[Json], entries: Sequence[Entry], values: Values, tree: Tree, is_open: bool) -> tuple[Results, Node]:  # fmt: skip
-    """Return the outputs, and their structure: that of the user's function, beside what it changes and gradients by name."""
+    """Return the outputs and their structure: the user's result, then mutated tensors and gradients by name."""
     results = Results(is_open)
     nodes = [_user_result(kind, content, values, results) for kind, content in map(only, specs) if kind in ("user_output", "loss_output")]  # fmt: skip
-    by_target = {each.target: each.tied or each for each in entries}
+    by_target = {entry.target: entry.tied or entry for entry in entries}
     for kind, content in map(only, specs):
         if kind in GROUPS:
             group, key = GROUPS[kind]
             results.put(group, by_target.get(content[key]), content[key], values[content["arg"]["name"]])
-    for each in entries:
-        if each.before is not None and each.tied is None and (after := values[each.name]) is not each.before:
-            results.put("inputs" if each.kind == "user_input" else "buffers", each, each.target, after)
+    for entry in entries:
+        if entry.before is not None and entry.tied is None and (after := values[entry.name]) is not entry.before:
+            results.put("inputs" if entry.kind == "user_input" else "buffers", entry, entry.target, after)
     if len(results.values) == 1 and not results.groups:
         nodes = [Slot("result", 0) if isinstance(node, Slot) else node for node in nodes]
-    own = tree.node(nodes) if tree.leaves == len(nodes) else Branch((f"{i}", node) for i, node in enumerate(nodes))
-    groups = [(group, Branch(held.items())) for group, held in results.groups.items()]
-    return results, Branch([("result", own), *groups]) if groups else own
+    user_result = (
+        tree.node(nodes) if tree.leaves == len(nodes) else Branch((f"{i}", node) for i, node in enumerate(nodes))
+    )
+    groups = [(group, Branch(nodes_by_name.items())) for group, nodes_by_name in results.groups.items()]
+    return results, Branch([("result", user_result), *groups]) if groups else user_result
 
 
 def _user_result(kind: str, content: Json, values: Values, results: Results) -> Node:

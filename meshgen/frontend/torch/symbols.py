@@ -1,4 +1,6 @@
-"""Sizes that an exported program leaves open: as `args` give them, `s0` of `torch.export.Dim("batch")` is 8; else their ranges and guards."""
+"""Symbolic sizes of an exported program, such as `s0` of `torch.export.Dim("batch")`: their values from `args`, ranges
+and guards.
+"""
 
 from __future__ import annotations
 
@@ -13,61 +15,68 @@ from meshgen.frontend.opening.limits import Limit
 from meshgen.frontend.torch.document import Json, only, size_of
 from meshgen.frontend.tracer import spec
 
-_SIZE = re.compile(r"L\['(\w+)'\]\.size\(\)\[(\d+)\]")  # of an input, in a guard
+_SIZE = re.compile(r"L\['(\w+)'\]\.size\(\)\[(\d+)\]")  # the size of an input's dim in a guard
 
 
 def symbols_of(document: Json, inputs: Sequence[str], args: Args) -> dict[str, int]:
-    """The number of each symbol that args give. Raises UsageError MG0001 for args that do not fit the program, or its ranges."""
-    found: dict[str, int] = {}
+    """Return the values of symbols that `args` determine.
+
+    Raises UsageError MG0001 for `args` that do not fit the program or its ranges.
+    """
+    solutions: dict[str, int] = {}
     if args is None:
-        return found
+        return solutions
     values: Json = document["graph_module"]["graph"]["tensor_values"]
     faults: list[str] = []
-    rows: list[tuple[str, int, Json, int]] = []
-    for name, given in _given_inputs(args, inputs):
+    sized_dims: list[tuple[str, int, Json, int]] = []
+    for name, argument in _given_inputs(args, inputs):
         if name not in values:
             faults.append(f"unknown input '{name}'")
             continue
         sizes = values[name]["sizes"]
-        shape = given if isinstance(given, tuple | list) else spec(given).shape
+        shape = argument if isinstance(argument, tuple | list) else spec(argument).shape
         if len(cast("Sequence[int]", shape)) != len(sizes):
             faults.append(f"'{name}' has {len(sizes)} dims, but its args have {len(shape)}")
             continue
-        for dim, (size, number) in enumerate(zip(sizes, shape, strict=True)):
-            rows += [] if number is None else [(name, dim, size, number)]
-    for _, _, size, number in rows:
+        for dim, (size, actual) in enumerate(zip(sizes, shape, strict=True)):
+            sized_dims += [] if actual is None else [(name, dim, size, actual)]
+    for _, _, size, actual in sized_dims:
         text = _formula(size)
-        if len(names := _names(text)) == 1 and (value := solved(text, names[0], number)) is not None:
-            found.setdefault(names[0], value)
-    for name, dim, size, number in rows:
-        known = size_of(size, found)
-        if known != number:
-            wanted = f"size {known}" if known is not None else f"a size of the form {_formula(size)}"
-            faults.append(f"dim {dim} of '{name}' has {wanted} in the program, but its args have {number}")
+        if len(names := _names(text)) == 1 and (value := solved(text, names[0], actual)) is not None:
+            solutions.setdefault(names[0], value)
+    for name, dim, size, actual in sized_dims:
+        expected = size_of(size, solutions)
+        if expected != actual:
+            expectation = f"size {expected}" if expected is not None else f"a size of the form {_formula(size)}"
+            faults.append(f"dim {dim} of '{name}' has {expectation} in the program, but its args have {actual}")
     for symbol, (low, high) in _ranges(document).items():
-        if symbol in found and not low <= found[symbol] <= (found[symbol] if high is None else high):
-            faults.append(f"{symbol} is {found[symbol]}, but the program is for {low} to {high}")
+        if symbol in solutions and not low <= solutions[symbol] <= (solutions[symbol] if high is None else high):
+            faults.append(f"{symbol} is {solutions[symbol]}, but the program is for {low} to {high}")
     if faults:
         raise UsageError(*(Diagnostic("MG0001", text) for text in faults))
-    return found
+    return solutions
 
 
-def open_ranges(document: Json, inputs: Sequence[str], known: Mapping[str, int]) -> dict[str, tuple[int, int | None]]:
-    """The symbols in sizes of inputs that are not known, with the least and the largest number of each (None: any)."""
+def open_ranges(
+    document: Json, inputs: Sequence[str], values_by_symbol: Mapping[str, int]
+) -> dict[str, tuple[int, int | None]]:
+    """Return the minimum and maximum (None if unbounded) of each symbol in input sizes that is not in
+    `values_by_symbol`.
+    """
     values: Json = document["graph_module"]["graph"]["tensor_values"]
     sizes = [size for name in inputs if name in values for size in values[name]["sizes"]]
-    names = dict.fromkeys(name for size in sizes for name in _names(_formula(size)) if name not in known)
+    names = dict.fromkeys(name for size in sizes for name in _names(_formula(size)) if name not in values_by_symbol)
     ranges = _ranges(document)
     return {name: ranges.get(name, (0, None)) for name in names}
 
 
 def guards_of(document: Json) -> Iterator[Limit]:
-    """The comparisons of sizes of inputs under which torch has exported the program."""
+    """Yield the comparisons of input sizes that torch assumed when it exported the program."""
     for text in document.get("guards_code") or ():
-        places = {f"{name}_{dim}": (name, int(dim)) for name, dim in _SIZE.findall(text)}
+        dims = {f"{name}_{dim}": (name, int(dim)) for name, dim in _SIZE.findall(text)}
         formula = _SIZE.sub(r"\1_\2", text)
-        if _names(formula) and places.keys() == {*_names(formula)}:
-            yield Limit(formula, places)
+        if _names(formula) and dims.keys() == {*_names(formula)}:
+            yield Limit(formula, dims)
 
 
 def _formula(size: Json) -> str:
@@ -76,7 +85,7 @@ def _formula(size: Json) -> str:
 
 
 def _names(text: str) -> list[str]:
-    """The symbols of a formula; none of a text that is not one."""
+    """Return the symbols of a formula, or an empty list if `text` is not a formula."""
     try:
         return symbols_in(text)
     except UnknownFormulaError:
@@ -85,10 +94,12 @@ def _names(text: str) -> list[str]:
 
 def _ranges(document: Json) -> dict[str, tuple[int, int | None]]:
     table = document.get("range_constraints") or {}
-    return {name: (max(each.get("min_val") or 0, 0), each.get("max_val")) for name, each in table.items()}
+    return {
+        name: (max(constraint.get("min_val") or 0, 0), constraint.get("max_val")) for name, constraint in table.items()
+    }
 
 
 def _given_inputs(args: Any, inputs: Sequence[str]) -> list[tuple[str, Any]]:
-    """Inputs and what is given for them, by name or in order; None keeps the program's."""
+    """Pair the names of inputs with `args`, by name or in order. Inputs whose argument is None are omitted."""
     pairs = args.items() if isinstance(args, Mapping) else zip([n for n in inputs if n], args, strict=False)
-    return [(str(name), given) for name, given in cast("Any", pairs) if given is not None]
+    return [(str(name), argument) for name, argument in cast("Any", pairs) if argument is not None]

@@ -1,15 +1,17 @@
-"""Training steps of PyTorch models: forward pass, gradients and the update of an optimizer of torch.optim as one program.
+"""Training steps of PyTorch models: forward pass, gradients and the update of a torch.optim optimizer as one program.
 
-    step = mg.training_step(model, lambda model, x, y: F.cross_entropy(model(x), y), torch.optim.AdamW(model.parameters()))
+    step = mg.training_step(model, lambda model, x, y: F.cross_entropy(model(x), y),
+    torch.optim.AdamW(model.parameters()))
     exe = mg.compile(step, mesh, args=(x, y), in_specs={"*.up.weight": P("tp"), "x": P("dp"), "y": P("dp")})
     loss, state = exe(x, y)
 
-The loss is exported as a module, so that models which ask whether they are exported are written as for that. What `make_fx` records of the
-program, its gradients and the optimizer is exported in turn, with the state as the first inputs. They are named:
+The loss is exported as a module first, so that models which check `torch.compiler.is_exporting()` take that branch.
+Then `make_fx` records the exported loss, its gradients and the optimizer's update, and the recorded step is exported
+again. Its first inputs are the state:
 
     layers.0.up.weight                     parameters and buffers, as in the model
     optimizer.exp_avg.layers.0.up.weight   the optimizer's state of a parameter
-    optimizer.step, optimizer.lr           what all parameters share; the rate of learning is not changed by a step
+    optimizer.step, optimizer.lr           state shared by all parameters; a step does not change the learning rate
 """
 
 from __future__ import annotations
@@ -31,12 +33,14 @@ from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.torch.updates import Tensors, Update
 from meshgen.ir.graph import Module
 
-_LOSS = "give loss=lambda model, x, y: F.cross_entropy(model(x), y), a function of the model and of a batch that returns a number of dim 0"
+_LOSS = "give loss=lambda model, x, y: F.cross_entropy(model(x), y), a function of the model and a batch that returns a zero-dim tensor"
 
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """A model, a function of the model and a batch that returns the loss, and an optimizer of torch.optim of the model's parameters."""
+    """A training step to compile: a model, a loss function of the model and a batch, and a torch.optim optimizer of its
+    parameters.
+    """
 
     model: Any
     loss: Callable[..., Any]
@@ -44,89 +48,104 @@ class TrainingStep:
 
 
 def training_step(model: Any, loss: Callable[..., Any], optimizer: Any) -> TrainingStep:
-    """Return a program for `mg.compile`: a step of training, whose `args` are a batch as `loss` takes it after the model.
+    """Return a training step for `mg.compile`, whose `args` are the batch: the arguments of `loss` after the model.
 
     Args:
         model: a `torch.nn.Module`, in the mode (`train()` or `eval()`) in which it is to run.
         loss: called as `loss(model, *batch)`; returns the loss, or a tuple that begins with it.
-        optimizer: of `torch.optim`, with parameters of the model. Its state is the first one, if it has taken steps.
+        optimizer: a `torch.optim` optimizer of the model's parameters. If it has taken steps, its current state is the
+            initial state.
     Returns:
-        The step. A call of the compiled program returns what `loss` returns, and a dict of the tensors that the step changes: parameters,
-        buffers and the optimizer's state, by name. They are donated, so that a session keeps and updates them.
+        The step. A call of the compiled program returns the result of `loss` and a dict of the tensors that the step
+        changes: parameters, buffers and the optimizer's state, by name. They are donated, so that a session keeps and
+        updates them.
     Raises:
-        UsageError: MG0001, these are not a module, a function and an optimizer.
+        UsageError: MG0001, an argument is not a module, a function or an optimizer.
     """
     kinds = ("torch.nn.modules.module", "Module"), ("torch.optim.optimizer", "Optimizer")
-    for what, (place, title) in zip((model, optimizer), kinds, strict=True):
-        if not any((each.__module__, each.__name__) == (place, title) for each in type(what).__mro__):
-            raise unusable(f"expected a torch {title}, got {what!r:.60}", "training_step(model, loss, optimizer)")
+    for argument, (module_name, title) in zip((model, optimizer), kinds, strict=True):
+        if not any((cls.__module__, cls.__name__) == (module_name, title) for cls in type(argument).__mro__):
+            raise unusable(f"expected a torch {title}, got {argument!r:.60}", "training_step(model, loss, optimizer)")
     if not callable(loss):
         raise unusable(f"expected a function that returns the loss, got {loss!r:.60}", _LOSS)
     return TrainingStep(model, loss, optimizer)
 
 
 def read_step(step: TrainingStep, args: Args) -> tuple[Module, Signature]:
-    """Return the program of a step, and its signature. Raises UsageError MG0001 for args or a model that torch cannot export, else as `read_exported`."""
+    """Import a training step: return its module and signature.
+
+    Raises:
+        UsageError: MG0001, torch cannot export the step for these `args`; otherwise as `read_exported`.
+    """
     if args is None:
         hint = "give args=(x, y), tensors or types, as the loss takes them after the model"
         raise unusable("a training step needs a batch, or its types", hint)
     try:
-        exported, held = _exported(step, args)
+        exported, state_names = _exported(step, args)
     except MeshgenError:
         raise
-    except Exception as error:  # whatever tracing the model raises
+    except Exception as error:  # tracing the model can raise anything
         text = " ".join(str(error).split())[:300]
         raise unusable(f"torch cannot export the training step for these args: {text}", _LOSS) from error
     module, signature = read_exported(exported, None)
-    module, signature = _with_state(module, signature, held)
+    module, signature = _with_state(module, signature, state_names)
     ties = [(name, signature.weight(first)) for name, first in _first_names(step.model).items() if name != first]
-    homes = {name: home.name for name, home in ties if isinstance(home, Slot)}
-    return module, replace(signature, aliases={**signature.aliases, **homes})
+    aliases = {name: slot.name for name, slot in ties if isinstance(slot, Slot)}
+    return module, replace(signature, aliases={**signature.aliases, **aliases})
 
 
 def _first_names(model: Any) -> dict[str, str]:
-    """Return, for each name of a tensor of a model, the first name of the same tensor."""
+    """Map each name of a tensor of `model` to the first name of the same tensor."""
     tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     first: dict[Any, str] = {}
-    return {name: first.setdefault(each, name) for name, each in tensors}
+    return {name: first.setdefault(tensor, name) for name, tensor in tensors}
 
 
-def _with_state(module: Module, signature: Signature, held: Sequence[str]) -> tuple[Module, Signature]:
-    """Name the outputs that are next values of state, and donate the state to them. State that a step leaves as it was has no output."""
+def _with_state(module: Module, signature: Signature, state_names: Sequence[str]) -> tuple[Module, Signature]:
+    """Name the outputs that are next values of state, and donate the state to them.
+
+    Drop outputs for state that the step does not change.
+    """
     assert isinstance(signature.result, Branch)  # of the recorded step
     result, after = signature.result.values()
     outputs, count = module.graph.outputs, len([*slots_of(result)])
     state = Branch()
     donations: dict[int, int | None] = {}
-    kept = outputs[:count]
-    for name, slot in zip(held, slots_of(after), strict=True):
-        home, value = signature.weight(name), outputs[slot.number or 0]
-        if isinstance(home, Slot) and home.number is not None and value is not module.graph.inputs[home.number]:
-            donations[home.number] = len(kept)
-            state[home.name] = Slot(f"result.{len(kept)}", len(kept))
-            kept.append(value)
-    graph = replace(module.graph, outputs=kept)
-    whole = Branch([("0", result), ("1", state)], Form("tuple"))
-    module = replace(module, graph=graph, donations=donations, out_annotations=module.out_annotations[: len(kept)])
-    return module, replace(signature, result=whole)
+    kept_outputs = outputs[:count]
+    for name, slot in zip(state_names, slots_of(after), strict=True):
+        input_slot, value = signature.weight(name), outputs[slot.number or 0]
+        if (
+            isinstance(input_slot, Slot)
+            and input_slot.number is not None
+            and value is not module.graph.inputs[input_slot.number]
+        ):
+            donations[input_slot.number] = len(kept_outputs)
+            state[input_slot.name] = Slot(f"result.{len(kept_outputs)}", len(kept_outputs))
+            kept_outputs.append(value)
+    graph = replace(module.graph, outputs=kept_outputs)
+    structure = Branch([("0", result), ("1", state)], Form("tuple"))
+    module = replace(
+        module, graph=graph, donations=donations, out_annotations=module.out_annotations[: len(kept_outputs)]
+    )
+    return module, replace(signature, result=structure)
 
 
 def _exported(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
-    """Return the serialized step, and the names of its state, whose next values are the last results."""
+    """Return the serialized step and the names of its state. The next values of the state are the last results."""
     torch: Any = import_module("torch")
     model, mode = off_meta(step.model)
-    with mode, torch.backends.mkldnn.flags(enabled=False):  # whose recurrent layers are opaque
+    with mode, torch.backends.mkldnn.flags(enabled=False):  # mkldnn's recurrent layers are opaque to the importer
         batch = _batch(step.loss, args, next(iter(model.parameters()), torch.zeros(())))
         program = torch.export.export(_loss_module(model, step.loss), batch).module()
-        update = Update(step.optimizer, {each: name for name, each in step.model.named_parameters()})
-        held = {name: each.detach() for name, each in [*model.named_parameters(), *model.named_buffers()]}
-        held |= update.begun(held)
-        traced = _traced(Forward(program, model), update, held, batch)
-        exported = torch.export.export(traced, ([*held.values()], *batch))
+        update = Update(step.optimizer, {tensor: name for name, tensor in step.model.named_parameters()})
+        state = {name: tensor.detach() for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
+        state |= update.begun(state)
+        traced = _traced(Forward(program, model), update, state, batch)
+        exported = torch.export.export(traced, ([*state.values()], *batch))
     names = tuple(inspect.signature(step.loss).parameters)[1:]
-    own = serialized(exported)  # its own tensors are constants of the loss
-    constants = {**own.weights, **own.constants}
-    return replace(own, weights=arrays(held), constants=constants, held=tuple(held), names=names), [*held]
+    program_data = serialized(exported)  # the tensors inside of the exported step are constants of the loss
+    constants = {**program_data.weights, **program_data.constants}
+    return replace(program_data, weights=arrays(state), constants=constants, held=tuple(state), names=names), [*state]
 
 
 def _loss_module(model: Any, loss: Callable[..., Any]) -> Any:
@@ -144,55 +163,70 @@ def _loss_module(model: Any, loss: Callable[..., Any]) -> Any:
     return Loss().train(model.training)
 
 
-def _batch(loss: Callable[..., Any], args: Args, like: Any) -> tuple[Any, ...]:
-    """Return the batch as tensors, in the order of the loss's parameters. Raises UsageError MG0001 for unknown names."""
+def _batch(loss: Callable[..., Any], args: Args, example: Any) -> tuple[Any, ...]:
+    """Return the batch as tensors in the order of the loss's parameters. Raises UsageError MG0001 for unknown names."""
     if not isinstance(args, Mapping):
-        return tuple(as_tensors(each, like) for each in args or ())
+        return tuple(as_tensors(argument, example) for argument in args or ())
     try:
         bound = inspect.signature(loss).bind(None, **args)
     except TypeError as error:
         raise unusable(f"args do not fit the loss: {error}", "name its parameters after the model") from error
-    return tuple(as_tensors(each, like) for each in bound.args[1:])
+    return tuple(as_tensors(argument, example) for argument in bound.args[1:])
 
 
 class Forward:
-    """The exported loss of a model: its tensors have names as in the model, tied ones the first of theirs."""
+    """The exported loss of a model as a function of tensors by name.
+
+    A tied tensor has the first of its names in the model.
+    """
 
     def __init__(self, program: Any, model: Any) -> None:
         self._program = program
-        homes = {f"model.{name}": first for name, first in _first_names(model).items()}
-        own = [*program.named_parameters(remove_duplicate=False), *program.named_buffers(remove_duplicate=False)]
-        self._homes = {name: homes[name] for name, _ in own if name in homes}
+        first_names = {f"model.{name}": first for name, first in _first_names(model).items()}
+        program_tensors = [
+            *program.named_parameters(remove_duplicate=False),
+            *program.named_buffers(remove_duplicate=False),
+        ]
+        self._homes = {name: first_names[name] for name, _ in program_tensors if name in first_names}
 
     def __call__(self, tensors: Mapping[str, Any], batch: Sequence[Any]) -> Any:
-        """Return what the loss returns; buffers are changed in place."""
-        own = {name: tensors[home] for name, home in self._homes.items()}
-        return import_module("torch.func").functional_call(self._program, own, tuple(batch), tie_weights=False)
+        """Evaluate the loss function on `batch`. Buffers are updated in place."""
+        program_tensors = {name: tensors[first_name] for name, first_name in self._homes.items()}
+        return import_module("torch.func").functional_call(
+            self._program, program_tensors, tuple(batch), tie_weights=False
+        )
 
 
-def _traced(forward: Forward, update: Update, held: Tensors, batch: Sequence[Any]) -> Any:
-    """Return the recorded step: a function of the held tensors and the batch, whose results are those of the loss and the next values of what is held."""
+def _traced(forward: Forward, update: Update, state: Tensors, batch: Sequence[Any]) -> Any:
+    """Record the step as a graph: a function of the state tensors and the batch.
+
+    Returns:
+        A graph module; its results are the results of the loss, then the next values of the state.
+    """
     torch, proxies = (import_module(name) for name in ("torch", "torch.fx.experimental.proxy_tensor"))
     pytree = torch.utils._pytree
 
     def step(values: Sequence[Any], *batch: Any) -> Any:
-        tensors = {name: each.detach().clone() for name, each in zip(held, values, strict=True)}
+        tensors = {name: tensor.detach().clone() for name, tensor in zip(state, values, strict=True)}
         trained = {name: tensors[name].requires_grad_() for name in update.trained}
-        own_batch = pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), batch)  # which the loss may change
+        own_batch = pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), batch)  # the loss may mutate its batch
         result = forward(tensors, own_batch)
         gradients = torch.autograd.grad(_loss_of(result, torch), [*trained.values()], allow_unused=True)
         with torch.no_grad():
             after = tensors | update(tensors, dict(zip(trained, gradients, strict=True)))
-        return pytree.tree_map_only(torch.Tensor, lambda x: x.detach(), (result, [after[name] for name in held]))
+        return pytree.tree_map_only(torch.Tensor, lambda x: x.detach(), (result, [after[name] for name in state]))
 
-    is_fake = any(type(each).__name__ == "FakeTensor" for each in held.values())
+    is_fake = any(type(tensor).__name__ == "FakeTensor" for tensor in state.values())
     make = proxies.make_fx(step, tracing_mode="real" if is_fake else "fake", _allow_non_fake_inputs=True)
-    with torch.backends.mkldnn.flags(enabled=False):  # whose recurrent layers are operations without rules
-        return make([*held.values()], *batch)
+    with torch.backends.mkldnn.flags(enabled=False):  # mkldnn's recurrent layers have no decomposition
+        return make([*state.values()], *batch)
 
 
 def _loss_of(result: Any, torch: Any) -> Any:
-    """Return the loss: the result, or its first part. Raises UsageError MG0001 for anything but a number."""
+    """Return the loss: `result` or its first leaf.
+
+    Raises UsageError MG0001 unless it is a zero-dim tensor that requires gradients.
+    """
     loss: Any = next(iter(torch.utils._pytree.tree_leaves(result)), None)
     if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
         shape = list(getattr(loss, "shape", ()))

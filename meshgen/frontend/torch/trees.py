@@ -1,7 +1,8 @@
-"""Structures of torch's pytrees: what callers of an exported program pass and get.
+r"""Pytree structures of torch: the arguments and results of an exported program.
 
-A document has them as JSON, `{"type": "builtins.dict", "context": "[\"a\"]", "children_spec": [...]}`. Torch writes only classes that have a name for this;
-`tree_text` writes all of a program in memory: named tuples and the classes that a user has registered without one by module and name.
+Documents store them as JSON, `{"type": "builtins.dict", "context": "[\"a\"]", "children_spec": [...]}`. Torch writes
+only classes that are registered with a serialized name. `tree_text` also writes named tuples and unnamed registered
+classes, by module and class name.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ _KINDS = {"list": "list", "tuple": "tuple", "dict": "dict", "OrderedDict": "orde
 
 @dataclass(frozen=True)
 class Tree:
-    """A structure: `kind` is the name of its class, empty for a leaf; `context` is what torch keeps to make it again, as JSON."""
+    """A pytree structure.
+
+    Attributes:
+        kind: name of the container class, empty for a leaf.
+        keys: names or indices of the children.
+        context: JSON of the data that torch needs to rebuild the container.
+    """
 
     kind: str
     keys: tuple[Any, ...]
@@ -33,28 +40,28 @@ class Tree:
 
     @property
     def leaves(self) -> int:
-        """How many leaves it has."""
-        return sum(each.leaves for each in self.children) if self.kind else 1
+        """The number of leaves."""
+        return sum(child.leaves for child in self.children) if self.kind else 1
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The keys as texts."""
+        """The keys as strings."""
         return tuple(map(str, self.keys))
 
     def node(self, leaves: Sequence[Node | None]) -> Node:
-        """Return the structure with these leaves; those that are None have no array."""
+        """Return the structure as a signature node with these leaves. A leaf that is None becomes the constant None."""
         if not self.kind:
             return Branch((), Form("none")) if leaves[0] is None else leaves[0]
         pairs: list[tuple[str, Node]] = []
-        at = 0
+        first_leaf = 0
         for key, child in zip(self.texts, self.children, strict=True):
-            pairs.append((key, child.node(leaves[at : at + child.leaves])))
-            at += child.leaves
+            pairs.append((key, child.node(leaves[first_leaf : first_leaf + child.leaves])))
+            first_leaf += child.leaves
         return Branch(pairs, _form(self))
 
 
 def _form(tree: Tree) -> Form:
-    """Return what a structure is: an object of its class where the fields have names, else a dict or a tuple."""
+    """Return the form in which callers get a structure: an object if its fields have names, else a dict or a tuple."""
     title = tree.kind.rpartition(".")[2]
     is_dict = tree.texts != tuple(map(str, range(len(tree.children))))
     if title in _KINDS:
@@ -69,19 +76,19 @@ def _form(tree: Tree) -> Form:
 
 
 def tree_of(text: str, fields: Json) -> Tree:
-    """Return the tree of a text of JSON, `[1, {...}]`; `fields` has the names of the fields of named tuples by class."""
+    """Parse a structure from JSON, `[1, {...}]`. `fields` has the field names of named tuples by class."""
     return _tree(json.loads(text)[1], fields)
 
 
 def _tree(spec: Json, fields: Json) -> Tree:
-    children = tuple(_tree(each, fields) for each in spec["children_spec"])
+    children = tuple(_tree(child, fields) for child in spec["children_spec"])
     kind, context = spec["type"] or "", spec["context"] or "null"
     if not kind:
         return Tree("", (), ())
     keys: Any = json.loads(context)
     if is_named_tuple := kind == _NAMED and keys in fields:
         kind, keys = keys, [*fields[keys]["field_names"]]
-    # A defaultdict, and keys with their types, have a list of the keys.
+    # A defaultdict, and keys that are stored with their types, hold the list of keys inside another list.
     while isinstance(keys, list) and keys and isinstance(keys[0], list):
         keys = cast("list[Any]", keys)[0]
     has_keys = isinstance(keys, list) and len(cast("list[Any]", keys)) == len(children)
@@ -94,30 +101,33 @@ def tree_text(spec: Any, fields: dict[str, Any]) -> str:
 
 
 def _written(spec: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    children = spec.children() if hasattr(spec, "children") else spec.children_specs  # 2.9 has no method
-    rows = [_written(each, fields) for each in children]
+    # torch 2.9 has no method `children`
+    children = spec.children() if hasattr(spec, "children") else spec.children_specs
+    children_json = [_written(child, fields) for child in children]
     if spec.type is None:
         return {"type": None, "context": None, "children_spec": []}
-    named = spec.context if hasattr(spec.context, "_fields") else spec.type
-    names = getattr(named, "_fields", ())
-    if named.__module__ == "torch.return_types":
-        names = names or getattr(named, "__match_args__", ())
-    if names and len(names) == len(rows):
-        fields[_full_name(named)] = {"field_names": [*names]}
-        return {"type": _NAMED, "context": json.dumps(_full_name(named)), "children_spec": rows}
-    return {"type": _full_name(spec.type), "context": _context(spec), "children_spec": rows}
+    tuple_class = spec.context if hasattr(spec.context, "_fields") else spec.type
+    field_names = getattr(tuple_class, "_fields", ())
+    if tuple_class.__module__ == "torch.return_types":
+        field_names = field_names or getattr(tuple_class, "__match_args__", ())
+    if field_names and len(field_names) == len(children_json):
+        fields[_full_name(tuple_class)] = {"field_names": [*field_names]}
+        return {"type": _NAMED, "context": json.dumps(_full_name(tuple_class)), "children_spec": children_json}
+    return {"type": _full_name(spec.type), "context": _context(spec), "children_spec": children_json}
 
 
 def _full_name(kind: Any) -> str:
-    """Return the name of a class in torch's table of serialised ones, else its module and name."""
-    known = getattr(import_module("torch.utils._pytree"), "SUPPORTED_SERIALIZED_TYPES", {}).get(kind)
-    name = getattr(known, "serialized_type_name", "")
+    """Return the name under which torch serializes a class, or its module and qualified name if torch has no such name."""
+    registration = getattr(import_module("torch.utils._pytree"), "SUPPORTED_SERIALIZED_TYPES", {}).get(kind)
+    name = getattr(registration, "serialized_type_name", "")
     is_name = isinstance(name, str) and name and "NO_SERIALIZED" not in name
     return name if is_name else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _context(spec: Any) -> str:
-    """Return what torch keeps of a structure as JSON; the keys alone where it has no text."""
+    """Return the JSON of a structure's context: only the keys for a defaultdict, `null` if the context cannot be
+    serialized.
+    """
     if spec.type.__name__ == "defaultdict":
         return json.dumps([*spec.context[1]])
     with suppress(TypeError, ValueError):

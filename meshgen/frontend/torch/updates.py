@@ -1,4 +1,4 @@
-"""Updates of torch.optim's optimizers as functions of tensors: parameters, gradients and the optimizer's state by name."""
+"""Updates of torch.optim optimizers as functions of named tensors: parameters, gradients and optimizer state."""
 
 from __future__ import annotations
 
@@ -15,52 +15,63 @@ Tensors = dict[str, Any]
 
 
 class Update:
-    """The update of an optimizer.
+    """The update step of an optimizer.
 
     Attributes:
-        trained: the names of the parameters that it updates.
+        trained: names of the parameters that it updates.
     """
 
     def __init__(self, optimizer: Any, parameters: Mapping[Any, str]) -> None:
-        """`parameters`: the names of the model's parameters by tensor, which torch compares by identity. Raises UsageError MG0001 for others, and for an unsupported optimizer."""
+        """Wrap an optimizer.
+
+        `parameters` maps the model's parameters, which torch compares by identity, to their names.
+
+        Raises:
+            UsageError: MG0001, an unsupported optimizer, or a parameter that is not in `parameters`.
+        """
         self._optimizer, self._names = optimizer, parameters
-        listed = [each for group in optimizer.param_groups for each in group["params"] if each.requires_grad]
-        unknown = [each for each in listed if each not in parameters]
+        listed = [
+            parameter for group in optimizer.param_groups for parameter in group["params"] if parameter.requires_grad
+        ]
+        unknown = [parameter for parameter in listed if parameter not in parameters]
         if unknown or not listed:
-            text = f"the optimizer has {len(unknown)} parameters that the model does not have, and {len(listed) - len(unknown)} of it"
-            raise unusable(text, "make it of model.parameters(), after the model is on its device")
+            text = f"{len(unknown)} trained parameters of the optimizer are not in the model, and {len(listed) - len(unknown)} are"
+            raise unusable(text, "create it from model.parameters(), after the model is on its device")
         if not hasattr(optimizer, "_init_group"):
-            text = f"the optimizer {type(optimizer).__name__} is not one of torch.optim that begins its state by itself"
-            hint = "take SGD, Adam or AdamW, or write the update in a function for make_fx, as in docs/torch.md"
+            text = f"the optimizer {type(optimizer).__name__} is not a torch.optim optimizer that initializes its state by itself"
+            hint = "use SGD, Adam or AdamW, or write the update in a function for make_fx, as in docs/torch.md"
             raise unusable(text, hint)
-        self.trained = [parameters[each] for each in listed]
-        self._keys: dict[str, bool] = {}  # states of a parameter, and whether all parameters share one number
+        self.trained = [parameters[parameter] for parameter in listed]
+        self._keys: dict[str, bool] = {}  # whether a state is one number for all parameters, by state key
 
     def begun(self, tensors: Mapping[str, Any]) -> Tensors:
-        """Return the state that a step begins with: the optimizer's, or as it begins it for these parameters."""
+        """Return the initial state: the optimizer's current state, or newly initialized state for parameters that have
+        none.
+        """
         torch: Any = import_module("torch")
-        held: Tensors = {}
+        state: Tensors = {}
         for key, values in self._states({name: tensors[name] for name in self.trained}).items():
             self._keys[key] = _is_shared([*values.values()], len(self.trained))
-            for name, each in values.items():
-                held.setdefault(self._full_name(key, name), each)
+            for name, tensor in values.items():
+                state.setdefault(self._full_name(key, name), tensor)
         if self._takes_rate:
             groups = enumerate(self._optimizer.param_groups)
-            held |= {self._rate(number): torch.tensor(float(group["lr"])) for number, group in groups}
-        return held
+            state |= {self._rate(group_index): torch.tensor(float(group["lr"])) for group_index, group in groups}
+        return state
 
     def __call__(self, tensors: Mapping[str, Any], gradients: Mapping[str, Any]) -> Tensors:
-        """Update parameters in place, and return the state after it. Parameters without a gradient stay as they are."""
+        """Update the parameters in place and return the next state. Parameters without a gradient do not change."""
         optimizer = self._copy(tensors)
-        for number, group in enumerate(optimizer.param_groups):
-            if self._takes_rate:  # the update takes a tensor where the rate may have a gradient
-                group["lr"] = tensors[self._rate(number)].detach().requires_grad_()
+        for group_index, group in enumerate(optimizer.param_groups):
+            # a learning rate that may require gradients makes the optimizer use a tensor instead of a number
+            if self._takes_rate:
+                group["lr"] = tensors[self._rate(group_index)].detach().requires_grad_()
         for name in self.trained:
             parameter = tensors[name]
             parameter.grad = gradients[name]
             for key, is_shared in self._keys.items():
-                if (full := self._full_name(key, name)) in tensors:
-                    optimizer.state[parameter][key] = tensors[full].clone() if is_shared else tensors[full]
+                if (full_name := self._full_name(key, name)) in tensors:
+                    optimizer.state[parameter][key] = tensors[full_name].clone() if is_shared else tensors[full_name]
         optimizer.step()
         after: Tensors = {}
         for name in (name for name in self.trained if gradients[name] is not None):
@@ -70,65 +81,79 @@ class Update:
         return after
 
     def _full_name(self, key: str, parameter: str) -> str:
-        """Return the name of a state of a parameter, or of the one that all parameters share."""
+        """Return the full name of the state `key` of a parameter, without the parameter's name if all parameters share
+        the state.
+        """
         return f"optimizer.{key}" if self._keys[key] else f"optimizer.{key}.{parameter}"
 
     @property
     def _takes_rate(self) -> bool:
-        """Whether the update takes the rate of learning as a tensor."""
+        """Whether the learning rate can be a tensor in the update."""
         classes = type(self._optimizer).__mro__
-        return any(each.__name__ in ("SGD", "Adam") and each.__module__.startswith("torch.optim.") for each in classes)
+        return any(cls.__name__ in ("SGD", "Adam") and cls.__module__.startswith("torch.optim.") for cls in classes)
 
-    def _rate(self, number: int) -> str:
-        return "optimizer.lr" if len(self._optimizer.param_groups) == 1 else f"optimizer.lr.{number}"
+    def _rate(self, group_index: int) -> str:
+        return "optimizer.lr" if len(self._optimizer.param_groups) == 1 else f"optimizer.lr.{group_index}"
 
     def _copy(self, tensors: Mapping[str, Any]) -> Any:
-        """Return the optimizer with other tensors as its parameters, without state, and with operations on tensors only."""
-        other: Any = copy(self._optimizer)
-        other.state = defaultdict(dict)
-        other.param_groups = []
+        """Copy the optimizer with `tensors` as its parameters, without state, and with the differentiable
+        implementation of the update.
+        """
+        optimizer: Any = copy(self._optimizer)
+        optimizer.state = defaultdict(dict)
+        optimizer.param_groups = []
         for group in self._optimizer.param_groups:
-            names = [self._names[each] for each in group["params"] if each.requires_grad]
+            names = [self._names[parameter] for parameter in group["params"] if parameter.requires_grad]
             names_of_options = group.keys() & {"foreach", "fused", "capturable", "differentiable"}
             options = {key: key == "differentiable" for key in names_of_options}
-            other.param_groups.append({**group, **options, "params": [tensors[name] for name in names]})
-        return other
+            optimizer.param_groups.append({**group, **options, "params": [tensors[name] for name in names]})
+        return optimizer
 
     def _states(self, tensors: Mapping[str, Any]) -> dict[str, Tensors]:
-        """Return the state of each parameter by the name of the state: as it is, or as the optimizer begins it."""
+        """Return the state by key and parameter name: the optimizer's state if it has taken steps, else its initial
+        state.
+        """
         torch: Any = import_module("torch")
-        held = [(self._names.get(each), state) for each, state in self._optimizer.state.items() if not each.is_meta]
-        known = {name: state for name, state in held if name is not None}
-        fresh = {name: each.detach().clone() for name, each in tensors.items()}
-        begun = self._copy(fresh)
-        for each in fresh.values():
-            each.grad = torch.zeros_like(each)
-        for group in begun.param_groups:
-            lists = len(inspect.signature(begun._init_group).parameters) - 1
-            begun._init_group(group, *([] for _ in range(lists)))
-            if group.get("momentum") and type(begun).__name__ == "SGD":
-                _begin_momentum(begun, group, known)
+        named_states = [
+            (self._names.get(tensor), state) for tensor, state in self._optimizer.state.items() if not tensor.is_meta
+        ]
+        current = {name: state for name, state in named_states if name is not None}
+        fresh = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+        initial = self._copy(fresh)
+        for tensor in fresh.values():
+            tensor.grad = torch.zeros_like(tensor)
+        for group in initial.param_groups:
+            num_lists = len(inspect.signature(initial._init_group).parameters) - 1
+            initial._init_group(group, *([] for _ in range(num_lists)))
+            if group.get("momentum") and type(initial).__name__ == "SGD":
+                _begin_momentum(initial, group, current)
         states: dict[str, Tensors] = {}
-        for name, each in fresh.items():
-            for key, value in (known.get(name) or begun.state[each]).items():
+        for name, tensor in fresh.items():
+            for key, value in (current.get(name) or initial.state[tensor]).items():
                 if isinstance(value, torch.Tensor):
                     states.setdefault(key, {})[name] = value.detach()
         return states
 
 
 def _begin_momentum(optimizer: Any, group: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Begin the momentum with zeros, which SGD makes of the first gradients. Raises UsageError MG0001 where that is not the same."""
+    """Initialize the momentum of SGD to zero.
+
+    SGD itself starts with the first gradients, which gives the same update without dampening.
+
+    Raises:
+        UsageError: MG0001, the optimizer uses dampening and has taken no step.
+    """
     torch: Any = import_module("torch")
     if group.get("dampening") and not known:
-        text = "SGD with dampening begins its momentum with the first gradients as they are"
+        text = "SGD with dampening starts its momentum with the undamped first gradients"
         raise unusable(text, "take the first step in PyTorch, or leave dampening out")
-    for each in group["params"]:
-        optimizer.state[each]["momentum_buffer"] = torch.zeros_like(each)
+    for parameter in group["params"]:
+        optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
 
 def _is_shared(values: list[Any], count: int) -> bool:
-    """Whether a state is one number for all parameters, such as the count of steps."""
-    if len(values) != count or any(each.ndim for each in values):
+    """Whether a state is one number for all parameters, such as the step count."""
+    if len(values) != count or any(value.ndim for value in values):
         return False
-    is_fake = any(type(each).__name__ == "FakeTensor" for each in values)
-    return is_fake or all(bool(each == values[0]) for each in values)
+    is_fake = any(type(value).__name__ == "FakeTensor" for value in values)
+    return is_fake or all(bool(value == values[0]) for value in values)

@@ -1,7 +1,7 @@
-"""What the names of a program hold, where operations change tensors in place.
+"""The values of a program's names when operations mutate tensors in place.
 
-PyTorch's tensors may be views of others: `x[:, 0].add_(1)` changes x. Tensors of a graph are values, so a write to a view becomes a new
-value of what it is a view of, and other views are computed again when they are read next.
+PyTorch tensors may be views of other tensors: `x[:, 0].add_(1)` changes x. Graph values are immutable, so a write to a
+view becomes a new value of the viewed tensor. Other views of this tensor are recomputed at their next use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from meshgen.frontend.tracer.shapes import moveaxis, reshape, swapaxes, transpos
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.packages import report_request
 
-# The new value of a viewed tensor, from its value, the view's new value and the arguments of the view.
+# A function that returns the new value of a viewed tensor. Operands: the tensor, the new value of the view, the view's
+# arguments.
 Written = Callable[..., Tensor]
 
 
@@ -40,7 +41,7 @@ def _split_written(x: Tensor, new: Tensor, dim: int, start: int, size: int) -> T
     return indexing.slice_scatter(x, new, dim, start, start + size)
 
 
-# Operations that give views, and what a write to the view makes of the viewed tensor.
+# Operations that return a view: how the viewed tensor changes when the view is written.
 VIEWS: Mapping[str, Written] = {
     **dict.fromkeys(("view", "reshape", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze", "view_as", "reshape_as", "alias", "detach"), _as_before),
     "select": lambda x, new, dim, index: indexing.select_scatter(x, new, dim, index),
@@ -61,15 +62,16 @@ VIEWS: Mapping[str, Written] = {
     **dict.fromkeys(("movedim", "moveaxis"), lambda _x, new, source, destination: moveaxis(new, destination, source)),
     **dict.fromkeys(("adjoint", "mH", "H", "matrix_H"), lambda _x, new: adjoint(new)),
 }  # fmt: skip
-# Operations that give several views, rows along a dim one after the other, and those whose views cannot be written here.
+# Operations that return several views, consecutive slices along a dim, and operations whose views cannot be written.
 _SPLIT_DIMS = {"hsplit": 1, "vsplit": 0, "dsplit": 2}
 SPLITS = ("unbind", "split", "split_with_sizes", "chunk", "tensor_split", *_SPLIT_DIMS)
 READ_ONLY = ("expand", "unfold", "broadcast_to", "expand_as")  # fmt: skip
 
 
-# Operations that change the shape of a tensor in place: it is another view of its memory from then on.
+# Operations that change the shape of a tensor in place: the tensor becomes a view of its old value.
 TURNS = {"transpose_": "transpose.int", "swapaxes_": "swapaxes", "swapdims_": "swapdims", "t_": "t", "squeeze_": "squeeze", "unsqueeze_": "unsqueeze"}  # fmt: skip
-# Operations whose result is their first argument itself where reading them has given it back, and those that copy it where its memory needs that.
+# Operations that return their first argument itself if its value does not change, and operations that copy it if its
+# strides require that.
 SAME = (
     "alpha_dropout", "contiguous", "dropout", "feature_alpha_dropout", "feature_dropout", "lift", "lift_fresh", "pin_memory",
     "positive", "requires_grad", "resolve_conj", "resolve_neg", "to", "type_as",
@@ -78,13 +80,15 @@ _MAY_COPY = ("contiguous", "flatten", "ravel", "reshape", "reshape_as")
 
 
 def is_copied(kind: str, x: Memory | None, result: Memory | None) -> bool:
-    """Whether an operation that copies its argument where it must has done so: the copy is dense, or in another order, and the argument was not."""
+    """Whether an operation that may return a view has copied `x`, judging by the strides of `x` and `result`."""
     if kind not in _MAY_COPY or x is None or result is None:
         return False
-    own, new = ([(n, step) for n, step in zip(each.sizes, each.strides, strict=True) if n != 1] for each in (x, result))
+    x_dims, result_dims = (
+        [(n, step) for n, step in zip(memory.sizes, memory.strides, strict=True) if n != 1] for memory in (x, result)
+    )
     if x.sizes == result.sizes:
-        return own != new
-    return _is_dense(new) and not _is_dense(own)
+        return x_dims != result_dims
+    return _is_dense(result_dims) and not _is_dense(x_dims)
 
 
 def _is_dense(dims: Sequence[tuple[int, int]]) -> bool:
@@ -93,42 +97,45 @@ def _is_dense(dims: Sequence[tuple[int, int]]) -> bool:
 
 
 def is_einsum_view(args: Sequence[Any], result: Tensor) -> bool:
-    """Whether an einsum sums nothing of its only operand, so that torch returns a view of it: permuted dims, or a diagonal."""
+    """Whether torch returns a view for an einsum: it has one operand and only permutes dims or takes a diagonal."""
     if len(args) < 2 or len(args[1]) != 1:
         return False
-    labels, arrow, kept = args[0].replace(" ", "").partition("->")
-    return result.size == args[1][0].size or (arrow != "" and {*labels} <= {*kept})
+    labels, arrow, output_labels = args[0].replace(" ", "").partition("->")
+    return result.size == args[1][0].size or (arrow != "" and {*labels} <= {*output_labels})
 
 
-def split_dim(kind: str, x: Tensor, rest: Sequence[Any], options: Mapping[str, Any]) -> int:
-    """The dim along which an operation splits a tensor."""
+def split_dim(kind: str, x: Tensor, other_args: Sequence[Any], options: Mapping[str, Any]) -> int:
+    """Return the dim along which an operation splits a tensor."""
     if kind in _SPLIT_DIMS:
         return min(_SPLIT_DIMS[kind], x.ndim - 1)
-    by_position = rest[-1] if (kind == "unbind" and rest) or len(rest) > 1 else 0
+    by_position = other_args[-1] if (kind == "unbind" and other_args) or len(other_args) > 1 else 0
     return options.get("dim", by_position)
 
 
-def written_part(parts: Sequence[Tensor], number: int, is_row: bool, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """What a write to one of several views makes of the viewed tensor: rows, or with `is_row` one row without its dim."""
-    at = dim % (parts[0].ndim + is_row)
+def written_part(parts: Sequence[Tensor], index: int, is_row: bool, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the function that updates a split tensor when its view `index` is written.
+
+    With `is_row`, each view is a single row without the dim `dim`; otherwise, a slice along `dim`.
+    """
+    axis = dim % (parts[0].ndim + is_row)
     if is_row:
-        return lambda x, new: indexing.select_scatter(x, new, at, number)
-    start = sum(each.shape[at] for each in parts[:number])
-    return lambda x, new: indexing.slice_scatter(x, new, at, start, start + new.shape[at])
+        return lambda x, new: indexing.select_scatter(x, new, axis, index)
+    start = sum(part.shape[axis] for part in parts[:index])
+    return lambda x, new: indexing.slice_scatter(x, new, axis, start, start + new.shape[axis])
 
 
 def refuse_write(_x: Tensor, _new: Tensor) -> Tensor:
-    """Refuse a write to a view that is not of consecutive rows or another shape."""
+    """Refuse a write to a view that meshgen cannot update, such as the result of `expand`."""
     refuse("a write to a view of this kind is not supported", "write to a copy, with .clone()", "MG0103")
 
 
 @dataclass(frozen=True)
 class NumberOfData:
-    """A number that a program makes of a tensor: it may select a row, and be compared where that is only checked.
+    """A Python number that the program reads from a tensor. It can only select a row, or be compared in an assertion.
 
     Attributes:
-        tensor: the tensor; None for what is computed of such a number.
-        text: why nothing else may take it.
+        tensor: the tensor, or None for a value computed from such a number.
+        text: why other operations cannot use the number.
     """
 
     tensor: Tensor | None
@@ -136,7 +143,10 @@ class NumberOfData:
 
 
 def row_of_data(target: str, args: list[Any], number: NumberOfData) -> list[Any]:
-    """Return the arguments with a tensor as the number of a row, which comes last. Raises ProgramError MG0103 for an operation on something else."""
+    """Replace the last argument, a data-dependent row index, by its tensor.
+
+    Raises ProgramError MG0103 if the operation does not select a row.
+    """
     is_row = target in ("aten.select.int", "aten.select_scatter.default") and args[-1] is number
     if is_row and number.tensor is not None:
         return [*args[:-1], number.tensor]
@@ -145,7 +155,7 @@ def row_of_data(target: str, args: list[Any], number: NumberOfData) -> list[Any]
 
 @dataclass
 class _View:
-    """A name whose tensor is a view: of which name, how it is computed and written, and its value for a version of what it views."""
+    """A name whose tensor is a view of the tensor of `base`. Its value is up to date for `version` of `base`."""
 
     base: str
     read: Callable[[Tensor], Tensor]
@@ -155,7 +165,7 @@ class _View:
 
 
 class Values:
-    """Tensors and numbers by name."""
+    """Tensors and numbers by name. Writes through views are propagated."""
 
     def __init__(self, around: Mapping[str, Any] | None = None) -> None:
         self._held: dict[str, Any] = dict(around or {})
@@ -181,33 +191,39 @@ class Values:
         return name in self._held
 
     def same(self, name: str, base: str) -> None:
-        """The name is another one of the same tensor."""
+        """Make `name` another name of the tensor of `base`."""
         self._views[name] = _View(base, lambda x: x, lambda _x, new: new, self._version(base), is_same=True)
 
     def view(self, name: str, base: str, read: Callable[[Tensor], Tensor], write: Callable[[Tensor, Tensor], Tensor]) -> None:  # fmt: skip
-        """The name is a view of the tensor of another one."""
+        """Make `name` a view of the tensor of `base`."""
         self._views[name] = _View(base, read, write, self._version(base))
 
     def turn(self, name: str, turned: str) -> None:
-        """The tensor of a name has the shape of a view of it from now on. What it was has a name that no program has, and other views are views of that."""
-        home, before = self._home(name), f"{turned}, before"
-        self._held[before], self._versions[before] = self[home], self._versions.pop(home, 0)
-        others = [each for each, view in self._views.items() if view.is_same and self._home(each) == home]
-        for view in [view for view in self._views.values() if not view.is_same and self._home(view.base) == home]:
-            view.base = before
-        if home in self._views:
-            self._views[before] = self._views.pop(home)
-        self.same(home, turned)
-        for each in (home, *others):
-            self._held[each] = self._held[turned]
+        """Replace the tensor of `name` by its view `turned`, which has another shape.
+
+        The old tensor stays in memory under a name that no program uses, and existing views become views of it.
+        """
+        first_name, old_name = self._home(name), f"{turned}, before"
+        self._held[old_name], self._versions[old_name] = self[first_name], self._versions.pop(first_name, 0)
+        aliases = [alias for alias, view in self._views.items() if view.is_same and self._home(alias) == first_name]
+        for view in [view for view in self._views.values() if not view.is_same and self._home(view.base) == first_name]:
+            view.base = old_name
+        if first_name in self._views:
+            self._views[old_name] = self._views.pop(first_name)
+        self.same(first_name, turned)
+        for alias in (first_name, *aliases):
+            self._held[alias] = self._held[turned]
 
     def _home(self, name: str) -> str:
-        """The first name of the tensor that a name has."""
+        """Return the first name of the tensor that `name` refers to."""
         view = self._views.get(name)
         return self._home(view.base) if view is not None and view.is_same else name
 
     def change(self, name: str, value: Any) -> None:
-        """The tensor of a name has a new value, as what it is a view of has, and what are views of that."""
+        """Assign a new value to the tensor of `name`.
+
+        If it is a view, update the viewed tensor, so that all of its views change too.
+        """
         old = self[name]
         if not isinstance(value, Tensor) or not isinstance(old, Tensor):
             refuse(f"'{name}' is changed in place, but is not a tensor", "", "MG0103")
@@ -220,6 +236,6 @@ class Values:
         self._versions[name] = self._versions.get(name, 0) + 1
 
     def _version(self, name: str) -> int:
-        """A number that grows whenever the tensor of a name, or what it is a view of, changes."""
+        """Return a number that grows whenever the tensor of `name`, or a tensor that it is a view of, changes."""
         view = self._views.get(name)
         return self._versions.get(name, 0) if view is None else self._version(view.base)

@@ -80,5 +80,5 @@ def test_a_result_of_another_type_than_torchs_is_refused() -> None:
     row = json.loads(json.dumps(CASES["linear"]))
     values = row["document"]["graph_module"]["graph"]["tensor_values"]
     values["linear"]["dtype"] = 8
-    with pytest.raises(ProgramError, match="torch says that it is f64"):
+    with pytest.raises(ProgramError, match="torch declares f64"):
         read_exported(exported(row), None)

@@ -1,4 +1,7 @@
-"""The operators of ONNX as functions over traced tensors, a file per family; importing this enters them in the table."""
+"""ONNX operators as functions on traced tensors, one file per family.
+
+Importing the package registers them in the table.
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules

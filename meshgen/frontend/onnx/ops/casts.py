@@ -1,4 +1,4 @@
-"""Changes of element types, and constants."""
+"""Casts and constants."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from meshgen.frontend.tracer.rounding import trunc
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, dtype_name, is_float
 
-MANY = 1 << 16  # elements of a range
+MANY = 1 << 16  # elements of the largest range that is constant-folded; chosen: longer ones become an iota
 
 
-def kind_named(number: int) -> str:
-    """The IR's element type of a number of `TensorProto.DataType`. Raises ProgramError MG0104."""
+def kind_named(code: int) -> str:
+    """Return the IR's dtype for a code of `TensorProto.DataType`. Raises ProgramError MG0104 for an unsupported one."""
     try:
-        return dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(number))
+        return dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(code))
     except (KeyError, TypeError):
-        refuse(f"the element type {onnx_package().TensorProto.DataType.Name(number)} is not supported")
+        refuse(f"the element type {onnx_package().TensorProto.DataType.Name(code)} is not supported")
 
 
 def converted(x: Tensor, kind: str, call: Call) -> Tensor:
-    """The operand at another element type; too large numbers become the largest f8 unless `saturate` is 0."""
+    """Cast `x` to a dtype. In casts to f8, too large numbers become the largest finite one unless `saturate` is 0."""
     if kind.startswith("f8E8"):
         refuse("casts to float8e8m0 are not supported")
     if kind.startswith("f8") and call["saturate"] != 0:
-        most = float(ml_dtypes.finfo(DTYPES[kind]).max)
-        x = clip(x, -most, most) if x.type.dtype in ("f16", "bf16", "f32", "f64") else x
+        max_finite = float(ml_dtypes.finfo(DTYPES[kind]).max)
+        x = clip(x, -max_finite, max_finite) if x.type.dtype in ("f16", "bf16", "f32", "f64") else x
     if is_float(x.type.dtype) and kind[-1] in "24" and kind.lstrip("u").startswith("i") and len(kind) <= 3:
-        x = trunc(x).astype("i32")  # the lowest bits of a whole number
+        x = trunc(x).astype("i32")  # a cast of an integer to a narrow type keeps its lowest bits
     return x.astype(kind)
 
 
@@ -50,12 +50,12 @@ def bit_cast(call: Call, x: Tensor) -> Tensor:
 
 @op("Constant")
 def constant(call: Call) -> Array:
-    """The only attribute that is there."""
+    """Return the value of a constant: the only attribute that is set."""
     if (value := call["value"]) is not None:
         return value
     for name in ("value_float", "value_floats", "value_int", "value_ints"):
-        if (number := call[name]) is not None:
-            return np.asarray(number, np.float32 if "float" in name else np.int64)
+        if (value_ := call[name]) is not None:
+            return np.asarray(value_, np.float32 if "float" in name else np.int64)
     return refuse("constants of strings, and sparse ones, are not supported")
 
 
@@ -74,7 +74,7 @@ def eye_like(call: Call, x: Tensor) -> Tensor:
 
 @op("Range", known=(0, 1, 2))
 def range_(call: Call, start: Array, limit: Array, delta: Array) -> Any:
-    """Known numbers, or for many of them numbers that the program computes."""
+    """Return a short range as an array. A long one is computed in the program."""
     first, last, step = start.item(), limit.item(), delta.item()
     if not step or not all(map(math.isfinite, (first, last, step))):
         refuse(f"a range from {first} to {last} in steps of {step} has no end")
@@ -88,7 +88,7 @@ enter_rows({
     "Cast": lambda call, x: converted(x, kind_named(call["to"]), call),
     "CastLike": lambda call, x, like: converted(x, like.type.dtype, call),
 })  # fmt: skip
-enter_rows({  # known, whatever the operand is
+enter_rows({  # compile-time constants, even if the operand is a tensor
     "Shape": lambda call, x: np.asarray(x.shape[slice(call["start"] or 0, call["end"])], np.int64),
     "Size": lambda call, x: np.asarray(math.prod(x.shape), np.int64),
 }, plain=(0,))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Element-wise operators, with ONNX's broadcasting: operands of one type, as NumPy's. Activations and softmax are here too."""
+"""Element-wise operators with NumPy's broadcasting, activations, and softmax."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ enter_traced(
     "Relu=relu HardSwish=hard_silu Softplus=softplus Softsign=soft_sign Mish=mish"
 )
 enter_rows({
-    "Div": lambda call, x, y: elementwise.divide(x, y) if is_inexact(x.type.dtype) else elementwise.binary("divide", x, y),  # towards zero
+    # truncates towards zero
+    "Div": lambda call, x, y: elementwise.divide(x, y) if is_inexact(x.type.dtype) else elementwise.binary("divide", x, y),
     "Mod": lambda call, x, y: rounding.fmod(x, y) if call["fmod"] else rounding.remainder(x, y),
     "BitShift": lambda call, x, y: logic.left_shift(x, y) if call["direction"] == "LEFT" else logic.right_shift(x, y),
     "Max": lambda call, *operands: _fold(maximum, call, *operands),
@@ -55,19 +56,19 @@ enter_rows({
 
 
 def _fold(function: Callable[[Tensor, Tensor], Tensor], call: Call, *operands: Tensor) -> Tensor:
-    """Combine operands, which broadcast from opset 8 on."""
-    shapes = sorted({each.shape for each in operands})
+    """Combine operands pairwise with `function`. Before opset 8, their shapes must be equal."""
+    shapes = sorted({operand.shape for operand in operands})
     if call.version < 8 and len(shapes) > 1:
-        listed = ", ".join(str(list(each)) for each in shapes)
+        listed = ", ".join(str(list(operand)) for operand in shapes)
         refuse(f"operands must have one shape before opset 8, but have {listed}")
     return reduce(function, operands)
 
 
 @op("Dropout", plain=(1, 2))
 def dropout(call: Call, x: Tensor, ratio: Any = None, is_training: Any = None) -> Any:
-    """That of inference, which keeps everything. Raises ProgramError MG0104 for that of training."""
-    is_kept = isinstance(ratio, np.ndarray) and not float(ratio.reshape(()))
-    if not is_kept and is_training is not None and bool(array_of(is_training, "training_mode", "decides whether elements are dropped")):  # fmt: skip
+    """Import dropout in inference mode, which keeps all elements. Raises ProgramError MG0104 for training mode."""
+    has_zero_ratio = isinstance(ratio, np.ndarray) and not float(ratio.reshape(()))
+    if not has_zero_ratio and is_training is not None and bool(array_of(is_training, "training_mode", "decides whether elements are dropped")):  # fmt: skip
         refuse("dropout in training draws new random numbers in each step, which a module does not", "export the model for inference")  # fmt: skip
     mask = full(x.shape, 1, x.type.dtype if call.version < 10 else "i1")
     return x, mask
@@ -75,7 +76,7 @@ def dropout(call: Call, x: Tensor, ratio: Any = None, is_training: Any = None) -
 
 @op("Pow", plain=(1,))
 def power(call: Call, x: Tensor, y: Any) -> Tensor:
-    """Of the type of the base; the exponent may have another."""
+    """Raise `x` to the power `y`, in the dtype of `x`."""
     if isinstance(y, np.ndarray) and y.size == 1 and not y.ndim and float(y) in (2.0, 3.0, 4.0):
         return elementwise.power(x, int(y))
     exponent, kind = tensor(y), x.type.dtype
@@ -96,7 +97,10 @@ def clip(call: Call, x: Tensor, low: Tensor | None = None, high: Tensor | None =
 
 
 def _over_rows(function: Callable[[Tensor, int], Tensor]) -> Callable[[Call, Tensor], Tensor]:
-    """A function of a dim of a tensor; before opset 13 all dims from the axis on are one."""
+    """Adapt a function of one dim to the operator's axis.
+
+    Before opset 13, all dims from the axis on are flattened into one.
+    """
 
     def over_rows(call: Call, x: Tensor) -> Tensor:
         if call.version >= 13:
@@ -113,7 +117,7 @@ def _hardmax(rows: Tensor, axis: int) -> Tensor:
 
 enter_rows({"Softmax": nn.softmax, "LogSoftmax": nn.log_softmax, "Hardmax": _hardmax}, _over_rows)
 
-# The activations of recurrent operators by name, of x and as many numbers as the list has, which are the defaults.
+# Activations of recurrent operators by name: a function of x and parameters, and the default parameters.
 RECURRENT: dict[str, tuple[Callable[..., Tensor], list[float]]] = {
     "sigmoid": (sigmoid, []),
     "tanh": (tanh, []),

@@ -1,4 +1,4 @@
-"""Reads and writes by number, and what depends on where elements are."""
+"""Gathers and scatters, and operators on positions of elements."""
 
 from __future__ import annotations
 
@@ -23,43 +23,47 @@ def gather(call: Call, x: Tensor, indices: Array | Tensor) -> Tensor:
     rows = np.where(indices < 0, indices + x.shape[axis], indices)
     steps = {*np.diff(rows).tolist()} if rows.ndim == 1 else set[int]()
     if not rows.ndim:
-        chosen: Any = int(rows)
+        selection: Any = int(rows)
     elif rows.ndim == 1 and rows.size and len(steps) <= 1 and min(steps, default=1) > 0:
-        chosen = slice(int(rows[0]), int(rows[-1]) + 1, min(steps, default=1))  # neighbours: no look-up
+        # evenly spaced rows: a slice instead of a gather
+        selection = slice(int(rows[0]), int(rows[-1]) + 1, min(steps, default=1))
     else:
-        chosen = rows
-    return x[*[slice(None)] * axis, chosen]
+        selection = rows
+    return x[*[slice(None)] * axis, selection]
 
 
 @op("GatherElements")
 def gather_elements(call: Call, x: Tensor, indices: Tensor) -> Tensor:
-    """Along one dim by number; of the others as many rows as there are numbers."""
+    """Gather elements along one dim. In other dims, `indices` may be shorter than `x`."""
     axis = dim_of(call["axis"], x.ndim)
-    cut = tuple(slice(None) if d == axis else slice(size) for d, size in enumerate(indices.shape))
-    return take_along_axis(x[cut], indices, axis)
+    block = tuple(slice(None) if d == axis else slice(size) for d, size in enumerate(indices.shape))
+    return take_along_axis(x[block], indices, axis)
 
 
 def _vectors(indices: Tensor, batch: int = 0) -> tuple[Tensor, ...]:
-    """The numbers in the last dim of indices, one tensor for each; before them the numbers of batches."""
+    """Split index vectors in the last dim into one tensor per component, preceded by the indices of `batch` batch dims."""
     shape = indices.shape[:-1]
-    own = tuple(iota(shape, d, indices.type.dtype) for d in range(batch))
-    return (*own, *(indices[..., n] for n in range(indices.shape[-1])))
+    batch_indices = tuple(iota(shape, d, indices.type.dtype) for d in range(batch))
+    return (*batch_indices, *(indices[..., n] for n in range(indices.shape[-1])))
 
 
 @op("OneHot", known=(1,))
 def one_hot(call: Call, indices: Tensor, depth: Array, values: Tensor) -> Tensor:
-    """The second value where a number is that of the row, the first elsewhere; negative numbers count from the end."""
+    """Return the on-value at the index of each element and the off-value elsewhere.
+
+    Negative indices count from the end.
+    """
     count = int(depth.reshape(()))
     axis = call["axis"] % (indices.ndim + 1)
-    places = where(indices < 0, indices + count, indices)
-    rows = iota([count if d == axis else 1 for d in range(indices.ndim + 1)], axis, places.type.dtype)
+    positions = where(indices < 0, indices + count, indices)
+    rows = iota([count if d == axis else 1 for d in range(indices.ndim + 1)], axis, positions.type.dtype)
     off, on = (values[slice(n, n + 1)].reshape(()) for n in range(2))
-    return where(expand_dims(places, axis) == rows, on, off)
+    return where(expand_dims(positions, axis) == rows, on, off)
 
 
 @op("Compress", known=(1,))
-def compress(call: Call, x: Tensor, chosen: Array) -> Tensor:
-    rows = np.flatnonzero(chosen)
+def compress(call: Call, x: Tensor, mask: Array) -> Tensor:
+    rows = np.flatnonzero(mask)
     if call["axis"] is None:
         return take(x.reshape(-1), rows, 0)
     return take(x, rows, dim_of(call["axis"], x.ndim))
@@ -67,19 +71,21 @@ def compress(call: Call, x: Tensor, chosen: Array) -> Tensor:
 
 @op("Unique", known=(0,))
 def unique(call: Call, x: Array) -> Any:
-    """Sorted, or in the order in which elements occur first."""
+    """Return the unique elements, sorted or in the order of their first occurrence, with the index tables of NumPy's
+    `unique`.
+    """
     axis = call["axis"]
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     if not call["sorted"]:
         order = np.argsort(first)
         values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
         inverse = np.argsort(order)[inverse]
-    return values, *(np.asarray(each, np.int64).reshape(-1) for each in (first, inverse, counts))
+    return values, *(np.asarray(table, np.int64).reshape(-1) for table in (first, inverse, counts))
 
 
 @op("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(call: Call, x: Tensor, indices: Tensor) -> Tensor:
-    """Columns by number."""
+    """Select columns by index."""
     rows = take(x, indices.reshape(-1), -1)
     return rows.reshape(1, -1) if x.ndim == 1 else rows
 
@@ -87,8 +93,8 @@ def array_feature_extractor(call: Call, x: Tensor, indices: Tensor) -> Tensor:
 _METHODS = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}
 
 
-def _written(call: Call, x: Tensor, index: Any, updates: Tensor) -> Tensor:
-    """With elements changed as `reduction` says."""
+def _scatter(call: Call, x: Tensor, index: Any, updates: Tensor) -> Tensor:
+    """Update the elements of `x` at `index`, with the operator's attribute `reduction`."""
     reduction = call["reduction"] or "none"
     if reduction not in _METHODS:
         refuse(f"'{reduction}' is not a reduction of updates", f"the reductions are {', '.join(_METHODS)}")
@@ -99,23 +105,26 @@ def _written(call: Call, x: Tensor, index: Any, updates: Tensor) -> Tensor:
 def scatter_elements(call: Call, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     axis, kind = dim_of(call["axis"], x.ndim), indices.type.dtype
     index = tuple(indices if d == axis else iota(indices.shape, d, kind) for d in range(indices.ndim))
-    return _written(call, x, index, updates)
+    return _scatter(call, x, index, updates)
 
 
 @op("TensorScatter")
 def tensor_scatter(call: Call, cache: Tensor, update: Tensor, first: Tensor | None = None) -> Tensor:
-    """Rows of a cache from a number per batch on; `circular` goes on at its beginning."""
+    """Write `update` into consecutive rows of a cache, from a start row per batch on.
+
+    In circular mode, rows wrap around.
+    """
     axis, sizes = dim_of(call["axis"], cache.ndim), update.shape
     start = full(sizes[:1], 0, "i64") if first is None else first
     rows = start.reshape(-1, *[1] * axis) + iota([sizes[d] if d == axis else 1 for d in range(axis + 1)], axis, "i64")
     rows = rows % cache.shape[axis] if call["mode"] == "circular" else rows
-    lead = tuple(iota(sizes[: axis + 1], d, "i64") for d in range(axis))
-    return cache.at[(*lead, rows)].set(update)
+    leading = tuple(iota(sizes[: axis + 1], d, "i64") for d in range(axis))
+    return cache.at[(*leading, rows)].set(update)
 
 
 enter_rows({
     "GatherND": lambda call, x, indices: x[_vectors(indices, call["batch_dims"] or 0)],
-    "ScatterND": lambda call, x, indices, updates: _written(call, x, _vectors(indices), updates),
+    "ScatterND": lambda call, x, indices, updates: _scatter(call, x, _vectors(indices), updates),
 })  # fmt: skip
 enter_rows({"NonZero": lambda call, x: np.asarray(np.nonzero(x), np.int64).reshape(max(x.ndim, 1), -1)}, known=(0,))
 enter_rows({"Binarizer": lambda call, x: (x > call["threshold"]).astype(x.type.dtype)}, domain="ai.onnx.ml")

@@ -1,4 +1,4 @@
-"""Operators that move elements without computing any: shapes, slices, joins, pads."""
+"""Data movement operators: reshapes, slices, concatenations, padding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 @op("Reshape", known=(1,))
 def reshape(call: Call, x: Tensor, shape: Array) -> Tensor:
-    """0 keeps a size unless `allowzero` says otherwise; -1 is what is left."""
+    """Reshape `x`. A size of 0 copies the old size unless `allowzero` is set; -1 is inferred."""
     keeps_zeros = bool(call["allowzero"])
     return x.reshape([size if size or keeps_zeros else x.shape[n] for n, size in enumerate(shape.tolist())])
 
@@ -33,15 +33,17 @@ def flatten(call: Call, x: Tensor) -> Tensor:
 
 @op("Split", known=(1,))
 def split(call: Call, x: Tensor, sizes: Array | None = None) -> list[Tensor]:
-    """Parts of the given sizes; else equal ones, of which the last may be smaller."""
+    """Split `x` into slices of the given sizes, or of equal size except for a smaller last one."""
     axis = dim_of(call["axis"], x.ndim)
-    whole, count = x.shape[axis], call["num_outputs"] or call.results
+    dim_size, count = x.shape[axis], call["num_outputs"] or call.results
     require_few("Split", count)
-    each = -(-whole // count)
-    parts = [max(0, min(each, whole - n * each)) for n in range(count)] if sizes is None else sizes.tolist()
-    if sum(parts) != whole:
-        refuse(f"parts of {parts} do not make up dim {axis} of size {whole}")
-    return joining.split(x, list(accumulate(parts))[:-1], axis)
+    slice_size = -(-dim_size // count)
+    slice_sizes = (
+        [max(0, min(slice_size, dim_size - n * slice_size)) for n in range(count)] if sizes is None else sizes.tolist()
+    )
+    if sum(slice_sizes) != dim_size:
+        refuse(f"sizes {slice_sizes} do not add up to size {dim_size} of dim {axis}")
+    return joining.split(x, list(accumulate(slice_sizes))[:-1], axis)
 
 
 @op("Slice", known=(1, 2, 3, 4))
@@ -49,20 +51,23 @@ def slice_(call: Call, x: Tensor, starts: Array, ends: Array, axes: Array | None
     dims = range(starts.size) if axes is None or not axes.size else dims_of(axes, x.ndim)
     step = np.ones(starts.size, np.int64) if steps is None else steps
     index = [slice(None)] * x.ndim
-    for dim, a, b, by in zip(dims, starts.tolist(), ends.tolist(), step.tolist(), strict=True):
-        index[dim] = slice(*_bounds(a, b, by, x.shape[dim]))
+    for dim, a, b, stride in zip(dims, starts.tolist(), ends.tolist(), step.tolist(), strict=True):
+        index[dim] = slice(*_bounds(a, b, stride, x.shape[dim]))
     return x[tuple(index)]
 
 
 def _bounds(start: int, stop: int, step: int, size: int) -> tuple[int, int | None, int]:
-    """Bounds as Python's, which counts negative ones from the end and clamps those past it: before the first row is None backwards."""
-    start, stop = (each + size if each < 0 else each for each in (start, stop))
+    """Return slice bounds that count negative ones from the end and clamp the others.
+
+    With a negative step, a stop before row 0 is None.
+    """
+    start, stop = (bound + size if bound < 0 else bound for bound in (start, stop))
     return max(start, 0), (None if stop < 0 else stop) if step < 0 else max(stop, 0), step
 
 
 @op("Pad", known=(1, 3), plain=(2,))
 def pad(call: Call, x: Tensor, pads: Any = None, value: Any = None, axes: Any = None) -> Tensor:
-    """Negative pads take rows away."""
+    """Import `Pad`. Negative sizes crop."""
     widths = call["paddings"] if pads is None else pads
     dims = range(x.ndim) if axes is None else dims_of(axes, x.ndim)
     pairs = [(0, 0)] * x.ndim
@@ -72,7 +77,7 @@ def pad(call: Call, x: Tensor, pads: Any = None, value: Any = None, axes: Any = 
 
 
 def padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str = "constant", value: Any = None) -> Tensor:
-    """Rows before and after each dim, or fewer of them."""
+    """Pad each dim of `x` before and after by the sizes in `pairs`. Negative sizes crop."""
     cuts = [slice(max(0, -a), size - max(0, -b)) for (a, b), size in zip(pairs, x.shape, strict=True)]
     added = [(max(0, a), max(0, b)) for a, b in pairs]
     x = x[tuple(cuts)]
@@ -91,10 +96,10 @@ def depth_to_space(call: Call, x: Tensor) -> Tensor:
     n, c, h, w = x.shape
     b = call["blocksize"]
     if (call["mode"] or "DCR") == "DCR":
-        parts = x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+        blocks = x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
-        parts = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return parts.reshape(n, c // b**2, h * b, w * b)
+        blocks = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return blocks.reshape(n, c // b**2, h * b, w * b)
 
 
 @op("SpaceToDepth")
@@ -102,20 +107,20 @@ def space_to_depth(call: Call, x: Tensor) -> Tensor:
     n, c, h, w = x.shape
     b = call["blocksize"]
     order = (0, 1, 3, 5, 2, 4) if call["mode"] == "CRD" else (0, 3, 5, 1, 2, 4)
-    parts = x.reshape(n, c, h // b, b, w // b, b).transpose(order)
-    return parts.reshape(n, c * b**2, h // b, w // b)
+    blocks = x.reshape(n, c, h // b, b, w // b, b).transpose(order)
+    return blocks.reshape(n, c * b**2, h // b, w // b)
 
 
 @op("Trilu", plain=(1,))
 def trilu(call: Call, x: Tensor, k: Array | Tensor | None = None) -> Tensor:
-    """Return the elements on one side of a diagonal, whose number may be data."""
+    """Return the elements on one side of a diagonal. The diagonal offset may be a tensor."""
     diagonal: Any = 0 if k is None else k.reshape(()) if isinstance(k, Tensor) else int(k.reshape(()))
     return triu(x, diagonal) if call["upper"] else tril(x, diagonal)
 
 
 @op("ReverseSequence")
 def reverse_sequence(call: Call, x: Tensor, lengths: Tensor) -> Tensor:
-    """Return the first rows of each batch in reversed order: as many as its length, which may be data."""
+    """Reverse the first `lengths` rows of each batch. The lengths may be tensors."""
     time, batch = (dim_of(call[name], x.ndim) for name in ("time_axis", "batch_axis"))
     if {time, batch} != {0, 1}:
         refuse(f"time_axis {time} and batch_axis {batch} must be 0 and 1")

@@ -1,4 +1,7 @@
-"""Operators of `ai.onnx.ml` that classifiers, regressions and preprocessing of tables are made of; computed in f32, as ONNX Runtime does."""
+"""Operators of `ai.onnx.ml`: classifiers, regressions, and preprocessing of tables.
+
+They compute in f32, as ONNX Runtime does.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Tensor
 
 ML = "ai.onnx.ml"
-_ZERO = 1e-7  # scores as small as this stay 0 in SOFTMAX_ZERO
+_ZERO = 1e-7  # scores up to this magnitude stay 0 in SOFTMAX_ZERO; chosen
 
 
 def _softmax_zero(scores: Tensor) -> Tensor:
     largest = max_(scores, -1, True)
-    parts = where(abs_(scores) > _ZERO, exp(scores - largest), scores * exp(-largest))
-    return parts / sum_(parts, -1, True)
+    exponentials = where(abs_(scores) > _ZERO, exp(scores - largest), scores * exp(-largest))
+    return exponentials / sum_(exponentials, -1, True)
 
 
 _TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -46,7 +49,7 @@ def _transform(call: Call) -> str:
 
 
 def _scores(call: Call, x: Tensor, count: int) -> Tensor:
-    """Return x [n, features] times `coefficients` [count, features], plus `intercepts`: [n, count]."""
+    """Return x @ coefficients.T + intercepts, [n, count], for x [n, features] and coefficients [count, features]."""
     x = x.astype("f32")
     rows = x.reshape(1, -1) if x.ndim == 1 else x
     weights, features = np.asarray(call["coefficients"], np.float32), rows.shape[-1]
@@ -66,7 +69,10 @@ def linear_regressor(call: Call, x: Tensor) -> Tensor:
 
 @op("LinearClassifier", domain=ML)
 def linear_classifier(call: Call, x: Tensor) -> Any:
-    """Return the class of the largest score, and all scores; one row of coefficients decides between two classes."""
+    """Return the class with the largest score, and all scores.
+
+    A single row of coefficients decides between two classes.
+    """
     if call["classlabels_strings"]:
         refuse("classes that are strings are not supported", "train with whole numbers as classes")
     labels, name = np.asarray(call["classlabels_ints"] or [], np.int64), _transform(call)
@@ -75,26 +81,26 @@ def linear_classifier(call: Call, x: Tensor) -> Any:
         refuse(f"{labels.size} classes do not fit {count} intercepts")
     scores = _scores(call, x, count)
     if labels.size > count:
-        chosen = (scores[:, 0] > 0).astype("i64")
-        other = -scores if name == "LOGISTIC" else 1 - scores
-        both = concatenate([other, scores], 1)
-        return take(labels, chosen, 0), sigmoid(both) if name == "LOGISTIC" else both
+        class_index = (scores[:, 0] > 0).astype("i64")
+        opposite = -scores if name == "LOGISTIC" else 1 - scores
+        both_scores = concatenate([opposite, scores], 1)
+        return take(labels, class_index, 0), sigmoid(both_scores) if name == "LOGISTIC" else both_scores
     return take(labels, argmax(scores, -1), 0), _TRANSFORMS[name](scores)
 
 
 @op("Scaler", domain=ML)
 def scaler(call: Call, x: Tensor) -> Tensor:
-    """(x - offset) * scale, of one number or one per feature."""
+    """Return (x - offset) * scale. Offset and scale are single numbers, or one per feature."""
     x = x.astype("f32")
     offset, scale = (np.asarray(call[name] or [neutral], np.float32) for name, neutral in (("offset", 0), ("scale", 1)))
-    if any(each.size not in (1, x.shape[-1]) for each in (offset, scale)):
+    if any(vector.size not in (1, x.shape[-1]) for vector in (offset, scale)):
         refuse(f"{offset.size} offsets and {scale.size} scales do not fit {x.shape[-1]} features")
     return (x - offset) * scale
 
 
 @op("Normalizer", domain=ML)
 def normalizer(call: Call, x: Tensor) -> Tensor:
-    """Rows divided by their largest element, or by their norm; those of norm 0 stay as they are."""
+    """Divide each row by its norm or largest element. Rows with norm 0 do not change."""
     x = x.astype("f32")
     norms: dict[str, Callable[[Tensor], Tensor]] = {
         "MAX": lambda x: max_(x, -1, True),
@@ -107,7 +113,7 @@ def normalizer(call: Call, x: Tensor) -> Tensor:
 
 @op("Imputer", domain=ML)
 def imputer(call: Call, x: Tensor) -> Tensor:
-    """Elements that are missing (NaN, or the number that stands for it) are replaced, by one number or one per feature."""
+    """Replace missing elements (NaN, or the number that marks them) by a single number, or by one per feature."""
     kinds = "floats" if call["imputed_value_floats"] else "int64s"
     missing = call["replaced_value_float" if kinds == "floats" else "replaced_value_int64"]
     values = np.asarray(call[f"imputed_value_{kinds}"] or [], x.dtype)
@@ -119,14 +125,14 @@ def imputer(call: Call, x: Tensor) -> Tensor:
 
 @op("FeatureVectorizer", domain=ML)
 def feature_vectorizer(call: Call, *operands: Tensor) -> Tensor:
-    """Features side by side."""
-    rows = [each.reshape(-1, 1) if each.ndim == 1 else each for each in operands]
+    """Concatenate features as columns."""
+    rows = [operand.reshape(-1, 1) if operand.ndim == 1 else operand for operand in operands]
     return concatenate([row.astype("f32") for row in rows], 1)
 
 
 @op("OneHotEncoder", domain=ML)
 def one_hot_encoder(call: Call, x: Tensor) -> Tensor:
-    """1 where an element is the category of the column, 0 elsewhere; elements of no category have none."""
+    """Return 1 where an element equals the category of the column, else 0. Elements without a category give all zeros."""
     if call["cats_strings"] or not call["cats_int64s"]:
         refuse("categories that are strings are not supported", "encode them as whole numbers")
     return (expand_dims(x, x.ndim) == np.asarray(call["cats_int64s"], np.int64).astype(x.dtype)).astype("f32")
@@ -134,11 +140,11 @@ def one_hot_encoder(call: Call, x: Tensor) -> Tensor:
 
 @op("LabelEncoder", domain=ML)
 def label_encoder(call: Call, x: Tensor) -> Tensor:
-    """The value of the key that an element is equal to, or the default."""
+    """Replace each element that equals a key by the key's value, and other elements by the default."""
     kinds = {"int64s": np.int64, "floats": np.float32}
     keys, values = (
-        [np.asarray(call[f"{what}_{kind}"], kinds[kind]) for kind in kinds if call[f"{what}_{kind}"]]
-        for what in ("keys", "values")
+        [np.asarray(call[f"{list_name}_{kind}"], kinds[kind]) for kind in kinds if call[f"{list_name}_{kind}"]]
+        for list_name in ("keys", "values")
     )
     if not keys or not values or keys[0].size != values[0].size:
         refuse("only keys and values that are lists of numbers of one length are supported", code="MG0103")
@@ -146,5 +152,5 @@ def label_encoder(call: Call, x: Tensor) -> Tensor:
     is_key = expand_dims(x, x.ndim) == keys[0].astype(x.dtype)
     if call["keys_floats"] and np.isnan(keys[0]).any():
         is_key = is_key | (expand_dims(isnan(x), x.ndim) & np.isnan(keys[0]))
-    found = take(values[0], argmax(is_key.astype("i32"), dim_of(-1, x.ndim + 1)), 0)
-    return where(any_(is_key, -1), found, np.asarray(default, values[0].dtype))
+    encoded = take(values[0], argmax(is_key.astype("i32"), dim_of(-1, x.ndim + 1)), 0)
+    return where(any_(is_key, -1), encoded, np.asarray(default, values[0].dtype))

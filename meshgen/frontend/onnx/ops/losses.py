@@ -1,4 +1,4 @@
-"""Losses of classes by number."""
+"""Losses for class indices."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 @op("SoftmaxCrossEntropyLoss")
 def softmax_cross_entropy_loss(call: Call, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> Any:
-    """Of classes along dim 1; the second result are the logarithms of their probabilities."""
+    """Return the cross-entropy loss of classes along dim 1, and the log-probabilities."""
     losses, sums = nn.softmax_cross_entropy(scores, labels, 1)
     ignored, reduction = call["ignore_index"], call["reduction"] or "mean"
     if reduction not in ("none", "mean", "sum"):
         refuse(f"reduction '{reduction}' is not none, mean or sum")
-    kept = labels == labels if ignored is None else labels != ignored
-    shares = convert(kept, losses.type.dtype)
+    is_counted = labels == labels if ignored is None else labels != ignored
+    label_weights = convert(is_counted, losses.type.dtype)
     if weights is not None:
-        shares = where(kept, gathered(convert(weights, losses.type.dtype), {0: where(kept, labels, 0)}, 0), 0.0)
-    losses = where(kept, losses, 0.0) * shares
+        label_weights = where(
+            is_counted, gathered(convert(weights, losses.type.dtype), {0: where(is_counted, labels, 0)}, 0), 0.0
+        )
+    losses = where(is_counted, losses, 0.0) * label_weights
     if reduction != "none":
-        losses = losses.sum() / shares.sum() if reduction == "mean" else losses.sum()
-    logarithms = convert(scores, sums.type.dtype) - expand_dims(sums, 1)
-    return tuple(convert(each, scores.type.dtype) for each in (losses, logarithms))
+        losses = losses.sum() / label_weights.sum() if reduction == "mean" else losses.sum()
+    log_probabilities = convert(scores, sums.type.dtype) - expand_dims(sums, 1)
+    return tuple(convert(result, scores.type.dtype) for result in (losses, log_probabilities))

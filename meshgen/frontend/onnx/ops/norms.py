@@ -1,4 +1,4 @@
-"""Normalisations. Narrow floats are computed in f32 and rounded once."""
+"""Normalizations. 16-bit floats are computed in f32 and rounded once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 
 def layer_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, axis: int, epsilon: float, *, centered: bool = True) -> Normalized:  # fmt: skip
-    """Over all dims from the axis on."""
+    """Normalize over all dims from `axis` on."""
     return normalized(x, range(dim_of(axis, x.ndim), x.ndim), epsilon, scale, bias, centered=centered)
 
 
@@ -22,9 +22,9 @@ def rms_norm(x: Tensor, scale: Tensor | None, axis: int, epsilon: float) -> Tens
     return layer_norm(x, scale, None, axis, epsilon, centered=False).result
 
 
-def _results(found: Normalized) -> tuple[Any, ...]:
-    """The result, the mean, and the factor."""
-    return found.result, found.mean, found.factor
+def _results(norm: Normalized) -> tuple[Any, ...]:
+    """Return the result, the mean, and the reciprocal standard deviation."""
+    return norm.result, norm.mean, norm.factor
 
 
 @op("LayerNormalization")
@@ -41,7 +41,7 @@ def rms_normalization(call: Call, x: Tensor, scale: Tensor) -> Tensor:
 
 @op("SkipLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(call: Call, x: Tensor, skip: Tensor, scale: Tensor, beta: Tensor | None = None, bias: Tensor | None = None) -> Any:  # fmt: skip
-    """The norm of the sum of the operands; the fourth result is that sum."""
+    """Normalize the sum of the operands. The fourth result is the sum."""
     total = x + skip
     total = total if bias is None else total + bias
     return *_results(layer_norm(total, scale, beta, -1, call["epsilon"] or 1e-12)), total
@@ -54,58 +54,63 @@ def skip_rms_normalization(call: Call, x: Tensor, skip: Tensor, scale: Tensor, b
     return rms_norm(total, scale, -1, call["epsilon"] or 1e-5), None, None, total
 
 
-def _per_feature(given: Tensor, rank: int, kind: str) -> Tensor:
-    """A number per feature beside a tensor with features in dim 1."""
-    return given.astype(kind).reshape(-1, *[1] * (rank - 2))
+def _per_feature(vector: Tensor, rank: int, kind: str) -> Tensor:
+    """Reshape a vector to broadcast along dim 1, the features."""
+    return vector.astype(kind).reshape(-1, *[1] * (rank - 2))
 
 
 @op("BatchNormalization")
 def batch_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor, average: Tensor, variance: Tensor) -> Any:  # fmt: skip
-    """Normalize by the running mean and variance; in training by those of the batch, and return the next running ones too.
+    """Normalize by the running mean and variance.
 
-    Training is asked for by an attribute, and from opset 7 to 13 by results beside the first, of which the last two are the batch's.
+    In training, normalize by the batch's and return updated running statistics as well.
+
+    Training mode is an attribute. From opset 7 to 13, further results select it; the last two of these are the batch's
+    statistics.
     """
     is_training = bool(call["training_mode"]) or (call.version < 14 and call.results > 1)
     if call.results > 1 and not is_training:
-        refuse(f"{call.results} results are read, but only training has more than one", "set training_mode=1")
+        refuse(f"{call.results} results are used, but only training has more than one", "set training_mode=1")
     wide, rank = widened(x), x.ndim
     kind, is_spatial = wide.type.dtype, call["spatial"] != 0
-    beside = (lambda given: _per_feature(given, rank, kind)) if is_spatial else lambda given: given.astype(kind)
-    now, spread = average.astype(kind), variance.astype(kind)
+    per_feature = (
+        (lambda vector: _per_feature(vector, rank, kind)) if is_spatial else lambda vector: vector.astype(kind)
+    )
+    current_mean, current_variance = average.astype(kind), variance.astype(kind)
     if is_training:
         dims = tuple(d for d in range(rank) if d != 1) if is_spatial else (0,)
-        now = mean(wide, dims)
-        spread = mean(square(wide - beside(now)), dims)
-    factor = rsqrt(spread + call["epsilon"]) * scale.astype(kind)
-    result = ((wide - beside(now)) * beside(factor) + beside(bias)).astype(x.type.dtype)
+        current_mean = mean(wide, dims)
+        current_variance = mean(square(wide - per_feature(current_mean)), dims)
+    factor = rsqrt(current_variance + call["epsilon"]) * scale.astype(kind)
+    result = ((wide - per_feature(current_mean)) * per_feature(factor) + per_feature(bias)).astype(x.type.dtype)
     momentum = call["momentum"]
-    pairs = (average, now), (variance, spread)
+    pairs = (average, current_mean), (variance, current_variance)
     running = [(old.astype(kind) * momentum + new * (1 - momentum)).astype(old.type.dtype) for old, new in pairs]
     return result, *running, *(new.astype(old.type.dtype) for old, new in pairs)
 
 
 @op("InstanceNormalization")
 def instance_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    beside = [_per_feature(each, x.ndim, each.type.dtype) for each in (scale, bias)]
-    return normalized(x, range(2, x.ndim), call["epsilon"], *beside).result
+    affine = [_per_feature(vector, x.ndim, vector.type.dtype) for vector in (scale, bias)]
+    return normalized(x, range(2, x.ndim), call["epsilon"], *affine).result
 
 
 @op("GroupNormalization")
 def group_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    """Scale and bias are per feature; before opset 21 per group."""
+    """Normalize over groups of features. Scale and bias are per feature; before opset 21, per group."""
     n, c, *sizes = x.shape
     groups = call["num_groups"]
     if groups < 1 or c % groups:
         refuse(f"{groups} groups do not divide {c} features")
-    parts = x.reshape(n, groups, c // groups, *sizes)
-    beside = (groups, 1) if scale.shape[0] == groups != c else (groups, c // groups)
-    affine = [each.reshape(*beside, *[1] * len(sizes)) for each in (scale, bias)]
-    return normalized(parts, range(2, parts.ndim), call["epsilon"], *affine).result.reshape(x.shape)
+    grouped = x.reshape(n, groups, c // groups, *sizes)
+    affine_shape = (groups, 1) if scale.shape[0] == groups != c else (groups, c // groups)
+    affine = [vector.reshape(*affine_shape, *[1] * len(sizes)) for vector in (scale, bias)]
+    return normalized(grouped, range(2, grouped.ndim), call["epsilon"], *affine).result.reshape(x.shape)
 
 
 @op("LpNormalization")
 def lp_normalization(call: Call, x: Tensor) -> Tensor:
-    """A vector of norm 0 stays as it is."""
+    """Divide vectors by their norm. Vectors with norm 0 do not change."""
     wide, axis = widened(x), dim_of(call["axis"], x.ndim)
     total = sum_(abs_(wide), axis, True) if call["p"] == 1 else sqrt(sum_(square(wide), axis, True))
     return (wide / maximum(total, float(2**-126))).astype(x.type.dtype)
@@ -113,9 +118,9 @@ def lp_normalization(call: Call, x: Tensor) -> Tensor:
 
 @op("LRN")
 def lrn(call: Call, x: Tensor) -> Tensor:
-    """Divided by a power of the squares of near features."""
+    """Divide each element by a power of the sum of squares of neighboring features."""
     wide, size = widened(x), call["size"]
     low = (size - 1) // 2
-    dims = lambda number, other: [number if d == 1 else other for d in range(wide.ndim)]  # noqa: E731
+    dims = lambda feature_size, other_size: [feature_size if d == 1 else other_size for d in range(wide.ndim)]  # noqa: E731
     total = windows(lambda a, b: a + b, square(wide), 0, dims(size, 1), [1] * wide.ndim, dims(low, 0), dims(size - 1 - low, 0))  # fmt: skip
     return (wide / power(total * (call["alpha"] / size) + call["bias"], call["beta"])).astype(x.type.dtype)

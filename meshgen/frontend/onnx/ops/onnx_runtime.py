@@ -1,5 +1,6 @@
-"""Operators of ONNX Runtime that exporters, its optimizer and exported language models write: attention, also with a cache in place, and
-products with packed weights."""
+"""Operators of ONNX Runtime in models from exporters and optimizers: attention with and without a cache, and GEMMs with
+packed weights.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from meshgen.ops.factors import notation
 
 @op("RotaryEmbedding", domain=MICROSOFT)
 def rotary_embedding(call: Call, x: Tensor, places: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """`places` are numbers per batch and row, or that of the first row."""
+    """Apply rotary embeddings. `places` has a position per batch and row, or only the position of the first row."""
     if places.ndim == 1:
         places = places.reshape(-1, 1) + iota((1, x.shape[-2]), 1, "i64")
     if x.ndim == 3 and not call["num_heads"]:
@@ -37,12 +38,15 @@ def rotary_embedding(call: Call, x: Tensor, places: Tensor, cos: Tensor, sin: Te
 @op("MultiHeadAttention", domain=MICROSOFT)
 def multi_head_attention(call: Call, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, padding: Tensor | None = None,
                          added: Tensor | None = None, past_key: Tensor | None = None, past_value: Tensor | None = None) -> Any:  # fmt: skip
-    """Query, key and value [b, s, h * d] with one bias for all three; `padding` marks keys [b, s], or pairs [b, q, s]."""
+    """Import attention on [b, s, h * d] with one bias for query, key and value.
+
+    `padding` marks allowed keys [b, s] or pairs [b, q, s].
+    """
     if bias is not None:
-        widths = [each.shape[-1] for each in (q, k, v)]
-        ours, theirs, values = split(bias, [widths[0], widths[0] + widths[1]])
-        q, k, v = q + ours, k + theirs, v + values
-    query, key, value = (heads_of(each, call["num_heads"]) for each in (q, k, v))
+        widths = [x.shape[-1] for x in (q, k, v)]
+        query_bias, key_bias, value_bias = split(bias, [widths[0], widths[0] + widths[1]])
+        q, k, v = q + query_bias, k + key_bias, v + value_bias
+    query, key, value = (heads_of(x, call["num_heads"]) for x in (q, k, v))
     if past_key is not None:
         key, value = concatenate([past_key, key], 2), concatenate([past_value, value], 2)
     return _attended(call, query, key, value, padding, added)
@@ -50,25 +54,25 @@ def multi_head_attention(call: Call, q: Tensor, k: Tensor, v: Tensor, bias: Tens
 
 @op("Attention", domain=MICROSOFT)
 def attention(call: Call, x: Tensor, weights: Tensor, bias: Tensor | None = None, padding: Tensor | None = None) -> Any:
-    """One product for query, key and value."""
+    """Import attention with one matmul for query, key and value."""
     wide = matmul(x, weights)
-    q, k, v = (heads_of(each, call["num_heads"]) for each in split(wide if bias is None else wide + bias, 3, -1))
+    q, k, v = (heads_of(part, call["num_heads"]) for part in split(wide if bias is None else wide + bias, 3, -1))
     return _attended(call, q, k, v, padding, None)
 
 
 def _attended(call: Call, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, added: Tensor | None) -> Any:  # fmt: skip
-    """The result, and the keys and values; query, key and value are by heads."""
+    """Return the result of attention on separate heads, and the keys and values."""
     rows, columns = query.shape[2], key.shape[2]
     allowed = None if padding is None else _allowed(padding, columns)
     if call["unidirectional"]:
         causal = distances(rows, columns, columns - rows) >= 0
         allowed = causal if allowed is None else allowed & causal
-    how = Scores(call["scale"] or query.shape[-1] ** -0.5, 0.0, allowed, added, kind=query.type.dtype)
-    return joined_heads(attend(query, key, value, how).result), key, value
+    score_settings = Scores(call["scale"] or query.shape[-1] ** -0.5, 0.0, allowed, added, kind=query.type.dtype)
+    return joined_heads(attend(query, key, value, score_settings).result), key, value
 
 
 def _allowed(padding: Tensor, columns: int) -> Tensor:
-    """Truth values [b, 1, 1 or q, s] of a mask of keys, or of pairs."""
+    """Convert a mask of keys or of pairs to booleans [b, 1, 1 or q, s]."""
     if padding.ndim not in (2, 3) or padding.shape[-1] != columns:
         refuse(f"a mask {padding.type} is not supported: give one [b, {columns}] or [b, q, {columns}]")
     return not_equal(expand_dims(padding, (1, 2) if padding.ndim == 2 else 1), np.zeros((), padding.dtype))
@@ -77,57 +81,66 @@ def _allowed(padding: Tensor, columns: int) -> Tensor:
 @op("GroupQueryAttention", domain=MICROSOFT, known=(6,))
 def group_query_attention(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None, past_key: Tensor | None, past_value: Tensor | None,
                           lengths: Tensor, total: Array, cos: Tensor | None = None, sin: Tensor | None = None,
-                          places: Tensor | None = None, bias: Tensor | None = None, *more: Tensor | None) -> Any:  # fmt: skip
-    """Causal attention over a cache: `lengths` are the numbers of rows of each sequence, less one; `total` is their largest.
+                          places: Tensor | None = None, bias: Tensor | None = None, *unsupported: Tensor | None) -> Any:  # fmt: skip
+    """Import causal attention over a cache.
 
-    Query [b, s, h * d], or all three side by side; the cache [b, k, t, d]. New rows are put after those of their sequence; the first
-    ones, of a prompt, may be padded behind.
+    Args:
+        q: query [b, s, h * d], or query, key and value concatenated.
+        past_key: key cache [b, k, t, d]; `past_value` has the same shape.
+        lengths: number of valid rows of each sequence, minus one. New rows follow them; rows of a prompt may be padded
+            at the end.
+        total: the largest number of valid rows.
     """
-    if any(each is not None for each in more) or call["smooth_softmax"] or (call["k_quant_type"] or "NONE") != "NONE":
-        refuse("GroupQueryAttention with sinks, smooth softmax or a quantised cache is not supported")
-    query, key, value = _three(call, q, k, v)
+    if any(x is not None for x in unsupported) or call["smooth_softmax"] or (call["k_quant_type"] or "NONE") != "NONE":
+        refuse("GroupQueryAttention with sinks, smooth softmax or a quantized cache is not supported")
+    query, key, value = _split_heads(call, q, k, v)
     b, _, rows, size = query.shape
-    held = int(total.reshape(()))
-    starts = zeros((b, 1), "i64") if rows == held else lengths.astype("i64").reshape(b, 1) + 1 - rows
+    total_rows = int(total.reshape(()))
+    starts = zeros((b, 1), "i64") if rows == total_rows else lengths.astype("i64").reshape(b, 1) + 1 - rows
     if call["do_rotary"]:
-        turn = replace(call, attributes=dict(call.attributes) | {"interleaved": call["rotary_interleaved"]})
-        at = starts + iota((1, rows), 1, "i64") if places is None else places
-        query, key = (rotated(turn, each, cos, sin, at) for each in (query, key))
-    key, value = (_put(past, new, starts, held) for past, new in ((past_key, key), (past_value, value)))
-    apart = distances(rows, key.shape[2], starts.reshape(b, 1, 1, 1))
-    allowed = apart >= 0
+        rotary_call = replace(call, attributes=dict(call.attributes) | {"interleaved": call["rotary_interleaved"]})
+        positions = starts + iota((1, rows), 1, "i64") if places is None else places
+        query, key = (rotated(rotary_call, x, cos, sin, positions) for x in (query, key))
+    key, value = (
+        _update_cache(past, update, starts, total_rows) for past, update in ((past_key, key), (past_value, value))
+    )
+    distance = distances(rows, key.shape[2], starts.reshape(b, 1, 1, 1))
+    allowed = distance >= 0
     if (window := call["local_window_size"]) is not None and window > 0:
-        allowed = allowed & (apart < window)
-    how = Scores(call["scale"] or size**-0.5, call["softcap"] or 0.0, allowed, bias)
-    return joined_heads(attend(query, key, value, how).result), key, value
+        allowed = allowed & (distance < window)
+    score_settings = Scores(call["scale"] or size**-0.5, call["softcap"] or 0.0, allowed, bias)
+    return joined_heads(attend(query, key, value, score_settings).result), key, value
 
 
-def _three(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key and value by heads."""
-    heads, shared = call["num_heads"], call["kv_num_heads"]
+def _split_heads(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return query, key and value with separate heads."""
+    heads, shared_heads = call["num_heads"], call["kv_num_heads"]
     if k is None or v is None:
-        size = q.shape[-1] // (heads + 2 * shared)
-        q, k, v = split(q, [heads * size, (heads + shared) * size], -1)
-    return heads_of(q, heads), heads_of(k, shared), heads_of(v, shared)
+        size = q.shape[-1] // (heads + 2 * shared_heads)
+        q, k, v = split(q, [heads * size, (heads + shared_heads) * size], -1)
+    return heads_of(q, heads), heads_of(k, shared_heads), heads_of(v, shared_heads)
 
 
-def _put(past: Tensor | None, new: Tensor, starts: Tensor, total: int) -> Tensor:
-    """A cache, at least as long as `total`, with new rows from `starts` on."""
-    b, shared, rows, size = new.shape
-    past = zeros((b, shared, 0, size), new.type.dtype) if past is None else past
+def _update_cache(past: Tensor | None, new: Tensor, starts: Tensor, total: int) -> Tensor:
+    """Return a cache of at least `total` rows with new rows written from `starts` on."""
+    b, shared_heads, rows, size = new.shape
+    past = zeros((b, shared_heads, 0, size), new.type.dtype) if past is None else past
     columns = max(past.shape[2], total)
     past = padded(past, [(0, 0), (0, 0), (0, columns - past.shape[2]), (0, 0)])
-    number = iota((1, columns), 1, "i64") - starts
-    is_new = expand_dims((number >= 0) & (number < rows), (1, 3))
+    row_in_update = iota((1, columns), 1, "i64") - starts
+    is_new = expand_dims((row_in_update >= 0) & (row_in_update < rows), (1, 3))
     if rows > 1:
-        new = take_along_axis(new, expand_dims(clip(number, 0, rows - 1), (1, 3)), 2)
+        new = take_along_axis(new, expand_dims(clip(row_in_update, 0, rows - 1), (1, 3)), 2)
     return where(is_new, new, past)
 
 
 @op("MatMulNBits", domain=MICROSOFT)
 def matmul_n_bits(call: Call, x: Tensor, packed: Tensor, scales: Tensor, zeros: Tensor | None = None, order: Tensor | None = None,
                   bias: Tensor | None = None) -> Tensor:  # fmt: skip
-    """x [.., k] with weights [n, k / block, bytes of a block], numbers of 2, 4 or 8 bits of which a block has a scale and a zero point."""
+    """Multiply x [.., k] by packed weights [n, k / block, bytes of a block].
+
+    The weights are integers of 2, 4 or 8 bits. Each block has a scale and a zero point.
+    """
     if order is not None:
         refuse("MatMulNBits with g_idx is not supported")
     n, bits, block = call["N"], call["bits"] or 4, call["block_size"]
@@ -141,17 +154,17 @@ def matmul_n_bits(call: Call, x: Tensor, packed: Tensor, scales: Tensor, zeros: 
     if x.shape[-1] != call["K"]:
         refuse(f"x has {x.shape[-1]} columns, but K is {call['K']}")
     rows = padded(x, [(0, 0)] * (x.ndim - 1) + [(0, blocks * block - x.shape[-1])])
-    place = ("g", "i", "p") if per_byte > 1 else ("g", "i")
-    rows = rows.reshape(*x.shape[:-1], blocks, -1, *[per_byte] * (len(place) - 2))
-    lead = tuple(f"r{d}" for d in range(x.ndim - 1))
-    factors = [(*lead, *place), ("n", "g", "i"), ("n", "g"), ("n", "g") if point.ndim else ()]
-    attrs = {"factors": notation(factors, [(*lead, "n")]), "bits": bits % 8}
+    block_factors = ("g", "i", "p") if per_byte > 1 else ("g", "i")
+    rows = rows.reshape(*x.shape[:-1], blocks, -1, *[per_byte] * (len(block_factors) - 2))
+    leading = tuple(f"r{d}" for d in range(x.ndim - 1))
+    factors = [(*leading, *block_factors), ("n", "g", "i"), ("n", "g"), ("n", "g") if point.ndim else ()]
+    attrs = {"factors": notation(factors, [(*leading, "n")]), "bits": bits % 8}
     operands = [rows, packed.reshape(n, blocks, -1), scales.reshape(n, blocks), point]
-    found = emit("scaled_dot", operands, x.type.with_shape((*x.shape[:-1], n)), attrs)
-    return found if bias is None else found + bias
+    result = emit("scaled_dot", operands, x.type.with_shape((*x.shape[:-1], n)), attrs)
+    return result if bias is None else result + bias
 
 
 def _unpacked(packed: Tensor, bits: int) -> Tensor:
-    """The numbers in bytes, the lowest bits first, along the last dim."""
-    parts = [(packed >> at) & (2**bits - 1) for at in range(0, 8, bits)]
+    """Unpack integers from bytes, lowest bits first, along the last dim."""
+    parts = [(packed >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
     return reshape(stack(parts, -1), (*packed.shape[:-1], -1)) if len(parts) > 1 else packed

@@ -1,4 +1,4 @@
-"""Pooling, with features in dim 1."""
+"""Pooling of images with features in dim 1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from meshgen.frontend.tracer.windowed import padding_pairs
 
 
 def _windows(call: Call, x: Tensor) -> list[Windows]:
-    """The windows of a pool along each spatial dim."""
+    """Return the windows of a pool along each spatial dim."""
     sizes, kernel = x.shape[2:], list(call["kernel_shape"])
     strides, dilations = call["strides"] or [1] * len(sizes), call["dilations"] or [1] * len(sizes)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
@@ -37,9 +37,9 @@ def _windows(call: Call, x: Tensor) -> list[Windows]:
 def average_pool(call: Call, x: Tensor) -> Tensor:
     wide, dims = widened(x), _windows(call, x)
     counts = tensor(1, wide.type.dtype)
-    for d, over in enumerate(dims):
-        require_few("AveragePool", over.count)
-        rows = over.divisors(bool(call["count_include_pad"])).astype(wide.dtype)
+    for d, dim_windows in enumerate(dims):
+        require_few("AveragePool", dim_windows.count)
+        rows = dim_windows.divisors(bool(call["count_include_pad"])).astype(wide.dtype)
         counts = counts * rows.reshape([-1 if n == d else 1 for n in range(len(dims))])
     return (over_windows("add", wide, dims) / counts).astype(x.type.dtype)
 
@@ -47,54 +47,60 @@ def average_pool(call: Call, x: Tensor) -> Tensor:
 @op("MaxPool")
 def max_pool(call: Call, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
     dims = _windows(call, x)
-    return _with_places(call, x, dims) if call.results > 1 else over_windows("maximum", x, dims)
+    return _max_with_indices(call, x, dims) if call.results > 1 else over_windows("maximum", x, dims)
 
 
-def _with_places(call: Call, x: Tensor, dims: Sequence[Windows]) -> tuple[Tensor, Tensor]:
-    """The largest elements, and their places in the flat tensor, compared one place of the windows after the other."""
+def _max_with_indices(call: Call, x: Tensor, dims: Sequence[Windows]) -> tuple[Tensor, Tensor]:
+    """Return the maxima and their indices in the flattened tensor. Window elements are compared one after the other."""
     planes, spatial = x.shape[:2], x.shape[2:]
     require_few("MaxPool with positions", *spatial)
-    require_operations(math.prod(over.size for over in dims), "MaxPool with positions", current().at)
-    number = np.arange(math.prod(spatial)).reshape(spatial, order="F" if call["storage_order"] else "C")
-    plane = iota((math.prod(planes),), 0, "i64").reshape(*planes, *[1] * len(dims))
-    pairs = [(0, 0), (0, 0), *((over.before, over.after) for over in dims)]
-    lowest = np.asarray(extreme("maximum", x.type.dtype), x.dtype)
-    wide, named = padded(x, pairs, value=lowest), padded(plane * math.prod(spatial) + number, pairs)
-    found: tuple[Tensor, Tensor] | None = None
-    for taps in itertools.product(*(range(over.size) for over in dims)):
-        firsts = [(tap * over.apart, over) for tap, over in zip(taps, dims, strict=True)]
-        index = tuple(slice(row, row + (over.count - 1) * over.step + 1, over.step) for row, over in firsts)
-        value, place = (each[:, :, *index] for each in (wide, named))
-        if found is None:
-            found = value, place
+    require_operations(math.prod(dim_windows.size for dim_windows in dims), "MaxPool with positions", current().at)
+    positions = np.arange(math.prod(spatial)).reshape(spatial, order="F" if call["storage_order"] else "C")
+    plane_index = iota((math.prod(planes),), 0, "i64").reshape(*planes, *[1] * len(dims))
+    pairs = [(0, 0), (0, 0), *((dim_windows.before, dim_windows.after) for dim_windows in dims)]
+    padding_value = np.asarray(extreme("maximum", x.type.dtype), x.dtype)
+    wide, indices = padded(x, pairs, value=padding_value), padded(plane_index * math.prod(spatial) + positions, pairs)
+    best: tuple[Tensor, Tensor] | None = None
+    for taps in itertools.product(*(range(dim_windows.size) for dim_windows in dims)):
+        firsts = [(tap * dim_windows.apart, dim_windows) for tap, dim_windows in zip(taps, dims, strict=True)]
+        index = tuple(
+            slice(row, row + (dim_windows.count - 1) * dim_windows.step + 1, dim_windows.step)
+            for row, dim_windows in firsts
+        )
+        value, flat_index = (array[:, :, *index] for array in (wide, indices))
+        if best is None:
+            best = value, flat_index
         else:
-            ahead = value > found[0]
-            found = where(ahead, value, found[0]), where(ahead, place, found[1])
-    assert found is not None, "a window has an element"
-    return found
+            is_larger = value > best[0]
+            best = where(is_larger, value, best[0]), where(is_larger, flat_index, best[1])
+    assert best is not None, "a window has an element"
+    return best
 
 
 @op("MaxUnpool", known=(2,))
 def max_unpool(call: Call, x: Tensor, places: Tensor, shape: Array | None = None) -> Tensor:
-    """Elements at their places in a larger tensor of zeros; places are those of the tensor without an explicit shape."""
+    """Scatter elements to the positions `places` in a larger tensor of zeros.
+
+    The positions refer to the default output shape, even if the operator has an explicit shape.
+    """
     n, c, *sizes = x.shape
-    over = zip(sizes, call["kernel_shape"], call["strides"] or [1] * len(sizes), strict=True)
+    geometry = zip(sizes, call["kernel_shape"], call["strides"] or [1] * len(sizes), strict=True)
     pads = call["pads"] or [0] * (2 * len(sizes))
-    own = [(size - 1) * s + k - pads[d] - pads[d + len(sizes)] for d, (size, k, s) in enumerate(over)]
-    wanted = own if shape is None else shape.tolist()[2:]
+    default_sizes = [(size - 1) * s + k - pads[d] - pads[d + len(sizes)] for d, (size, k, s) in enumerate(geometry)]
+    output_sizes = default_sizes if shape is None else shape.tolist()[2:]
     flat = places.ravel()
-    if wanted != own:  # the same plane and place in a larger one
-        plane, within = flat // math.prod(own), flat % math.prod(own)
-        flat = plane * math.prod(wanted)
-        for d in range(len(own)):
-            place = within // math.prod(own[d + 1 :]) % own[d]
-            flat = flat + place * math.prod(wanted[d + 1 :])
-    empty = zeros(n * c * math.prod(wanted), x.type.dtype)
-    return empty.at[flat].set(x.ravel()).reshape(n, c, *wanted)
+    if output_sizes != default_sizes:  # convert to the same plane and coordinates in the larger tensor
+        plane, position_in_plane = flat // math.prod(default_sizes), flat % math.prod(default_sizes)
+        flat = plane * math.prod(output_sizes)
+        for d in range(len(default_sizes)):
+            coordinate = position_in_plane // math.prod(default_sizes[d + 1 :]) % default_sizes[d]
+            flat = flat + coordinate * math.prod(output_sizes[d + 1 :])
+    empty = zeros(n * c * math.prod(output_sizes), x.type.dtype)
+    return empty.at[flat].set(x.ravel()).reshape(n, c, *output_sizes)
 
 
 def _raised(x: Tensor, p: float) -> Tensor:
-    """A power; `p` may be a fraction before opset 2."""
+    """Raise `x` to the power `p`, which may be a fraction before opset 2."""
     return x if p == 1 else power(x, int(p) if p == int(p) else p)
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices, and convolutions with features in dim 1."""
+"""Matrix multiplication, and convolutions with features in dim 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = {"SAME_UPPER": "SAME", "SAME_LOWER": "SAME_LOWER", "VALID": "VALID"}
 
 
 def _oriented_matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:
-    """alpha * a @ b, each transposed if the call says so."""
+    """Return alpha * a @ b, with each operand transposed if the call's attributes say so."""
     product = matmul(matrix_transpose(a) if call["transA"] else a, matrix_transpose(b) if call["transB"] else b)
     return product if call["alpha"] in (None, 1) else product * call["alpha"]
 
@@ -32,21 +32,23 @@ def gemm(call: Call, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
 
 
 def _dims(count: int) -> tuple[str, str, str]:
-    """Batch and features first; kernels with features out first."""
+    """Return the dim orders of images, kernels and results: batch and features first, output features first in kernels."""
     spatial = "0123456789"[:count]
     return f"NC{spatial}", f"OI{spatial}", f"NC{spatial}"
 
 
 def padding_of(call: Call, count: int) -> str | Pairs:
-    """The padding: by name, or rows before and after each spatial dim."""
-    if (named := call["auto_pad"] or "NOTSET") != "NOTSET":
-        return _NAMED[named]
+    """Return the padding mode, or the padding before and after each spatial dim."""
+    if (mode := call["auto_pad"] or "NOTSET") != "NOTSET":
+        return _NAMED[mode]
     pads = call["pads"] or [0] * (2 * count)
     return list(zip(pads[:count], pads[count:], strict=True))
 
 
 def _require_kernel(call: Call, x: Tensor, w: Tensor) -> None:
-    """Raise ProgramError MG0104 for an image or weights of another rank or kernel than the attributes say."""
+    """Raise ProgramError MG0104 if the image or weights do not fit the attributes: rank, kernel shape, or numbers per
+    spatial dim.
+    """
     taps = list(w.shape[2:])
     if x.ndim != w.ndim or x.ndim < 3:
         refuse(f"an image of rank {x.ndim} does not fit weights of rank {w.ndim}")
@@ -65,7 +67,7 @@ def convolution(call: Call, x: Tensor, w: Tensor) -> Tensor:
 
 
 def with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
-    """Plus a number per feature."""
+    """Add a bias per feature."""
     return x if bias is None else x + bias.reshape(-1, *[1] * (x.ndim - 2))
 
 
@@ -75,25 +77,31 @@ def conv_transpose(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None)
     count = x.ndim - 2
     strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count
     spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
-    pads, more = _transposed_padding(call, x.shape[2:], spans, strides)
-    return with_bias(conv_transposed(x, w, strides, pads, more, dilations, call["group"] or 1, _dims(count)), bias)
+    pads, output_padding = _transposed_padding(call, x.shape[2:], spans, strides)
+    return with_bias(
+        conv_transposed(x, w, strides, pads, output_padding, dilations, call["group"] or 1, _dims(count)), bias
+    )
 
 
 def _transposed_padding(call: Call, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]) -> tuple[Pairs, list[int]]:  # fmt: skip
-    """What is cut off before and after each dim of the whole result, and the rows added to it."""
+    """Return the sizes to crop before and after each dim of the full result, and the sizes of additional output
+    padding.
+    """
     count = len(sizes)
-    more: list[int] = list(call["output_padding"] or [0] * count)
-    named = call["auto_pad"] or "NOTSET"
-    wanted: Any = call["output_shape"] or ([n * s for n, s in zip(sizes, strides, strict=True)] if "SAME" in named else None)  # fmt: skip
-    if wanted is None:
+    output_padding: list[int] = list(call["output_padding"] or [0] * count)
+    mode = call["auto_pad"] or "NOTSET"
+    output_sizes: Any = call["output_shape"] or ([n * s for n, s in zip(sizes, strides, strict=True)] if "SAME" in mode else None)  # fmt: skip
+    if output_sizes is None:
         pads = padding_of(call, count)
-        return ([(0, 0)] * count if isinstance(pads, str) else pads), more
+        return ([(0, 0)] * count if isinstance(pads, str) else pads), output_padding
     pairs: Pairs = []
-    for n, step, span, extra, size in zip(sizes, strides, spans, more, wanted[-count:], strict=True):
-        total = step * (n - 1) + extra + span - size
-        half = total // 2 if named == "SAME_UPPER" else total - total // 2
+    for n, step, span, extra_rows, size in zip(
+        sizes, strides, spans, output_padding, output_sizes[-count:], strict=True
+    ):
+        total = step * (n - 1) + extra_rows + span - size
+        half = total // 2 if mode == "SAME_UPPER" else total - total // 2
         pairs.append((half, total - half))
-    return pairs, more
+    return pairs, output_padding
 
 
 enter_traced("MatMul=matmul Det=linalg.det")

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN, as a scan over the rows of time for each direction. Products with the input are done for all rows at once."""
+"""LSTM, GRU and RNN as a scan over time steps for each direction, after one matmul for the inputs of all steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Activation = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction: weights of the input [g h, i] and of the state [g h, h], biases of both [g h], and activations."""
+    """Weights of one direction: of the input [g h, i] and the state [g h, h], their biases [g h], and activations."""
 
     w: Tensor
     r: Tensor
@@ -35,84 +35,98 @@ class Direction:
     is_reverse: bool
 
 
-# The next states of a step, of which the first is its result: (direction, the input's part [b, g h], states).
+# Function from the direction, the projected input of a step [b, g h], and the states to the next states. The first
+# state is the output.
 Step = Callable[[Direction, Tensor, Sequence[Tensor]], Sequence[Tensor]]
 
 
 def _directions(call: Call, w: Tensor, r: Tensor, bias: Tensor | None, peepholes: Tensor | None, names: Sequence[str]) -> list[Direction]:  # fmt: skip
-    count, wide = w.shape[:2]
+    count, gate_rows = w.shape[:2]
     hidden, expected = r.shape[-1], 2 if call["direction"] == "bidirectional" else 1
     if call["hidden_size"] not in (None, hidden):
         refuse(f"hidden_size is {call['hidden_size']}, but the weights of the state have {hidden} columns")
     if count != expected:
         refuse(f"the weights have {count} directions, but direction is '{call['direction']}'")
-    biases = zeros((count, 2 * wide), w.type.dtype) if bias is None else bias
-    given = [each.lower() for each in call["activations"] or list(names) * count]
-    if unknown := [each for each in given if each not in RECURRENT]:
+    biases = zeros((count, 2 * gate_rows), w.type.dtype) if bias is None else bias
+    names_lower = [item.lower() for item in call["activations"] or list(names) * count]
+    if unknown := [item for item in names_lower if item not in RECURRENT]:
         refuse(f"activation '{unknown[0]}' is not supported")
     alphas, betas = list(call["activation_alpha"] or []), list(call["activation_beta"] or [])
-    functions = [_activation(name, alphas, betas, call["clip"]) for name in given]
-    found: list[Direction] = []
+    functions = [_activation(name, alphas, betas, call["clip"]) for name in names_lower]
+    directions: list[Direction] = []
     for d in range(count):
-        ours, theirs = split(biases[d], 2)
-        held = [] if peepholes is None else split(peepholes[d], 3)
-        own = functions[d * len(names) : (d + 1) * len(names)]
+        w_bias, r_bias = split(biases[d], 2)
+        direction_peepholes = [] if peepholes is None else split(peepholes[d], 3)
+        activations = functions[d * len(names) : (d + 1) * len(names)]
         is_reverse = d == 1 or call["direction"] == "reverse"
-        found.append(Direction(w[d], r[d], ours, theirs, own, held, is_reverse))
-    return found
+        directions.append(Direction(w[d], r[d], w_bias, r_bias, activations, direction_peepholes, is_reverse))
+    return directions
 
 
-def _activation(name: str, alphas: list[float], betas: list[float], most: float | None) -> Activation:
-    """An activation with its own numbers, which are taken from the lists, of a clipped operand."""
+def _activation(name: str, alphas: list[float], betas: list[float], clip_bound: float | None) -> Activation:
+    """Return an activation with parameters popped from `alphas` and `betas`. Its operand is clipped to [-most, most]."""
     function, defaults = RECURRENT[name]
-    numbers = [held.pop(0) if held else default for held, default in zip((alphas, betas), defaults, strict=False)]
-    return lambda x: function(x if most is None else clip(x, -most, most), *numbers)
+    numbers = [
+        parameters.pop(0) if parameters else default
+        for parameters, default in zip((alphas, betas), defaults, strict=False)
+    ]
+    return lambda x: function(x if clip_bound is None else clip(x, -clip_bound, clip_bound), *numbers)
 
 
 def _run(call: Call, x: Tensor, directions: Sequence[Direction], lengths: Tensor | None, initial: Sequence[Tensor | None], hidden: int, step: Step) -> Any:  # fmt: skip
-    """All rows of x [t, b, i], then the last states: [t, d, b, h], and [d, b, h] each; batches are first where `layout` is 1."""
+    """Run all directions over x [t, b, i].
+
+    Returns the outputs [t, d, b, h] and the last states [d, b, h]; if `layout` is 1, batches are first.
+    """
     rows = moveaxis(x, 0, 1) if call["layout"] else x
     batch = rows.shape[1]
     results: list[Tensor] = []
-    lasts: list[Sequence[Tensor]] = []
-    for d, each in enumerate(directions):
-        first = [zeros((batch, hidden), rows.type.dtype) if given is None else
-                 given[(slice(None), d) if call["layout"] else d] for given in initial]  # fmt: skip
-        wide = matmul(rows, each.w.transpose()) + each.w_bias
-        last, stacked = _scanned(each, wide, lengths, first, step)
+    last_states: list[Sequence[Tensor]] = []
+    for d, direction in enumerate(directions):
+        first = [zeros((batch, hidden), rows.type.dtype) if state_ is None else
+                 state_[(slice(None), d) if call["layout"] else d] for state_ in initial]  # fmt: skip
+        projected = matmul(rows, direction.w.transpose()) + direction.w_bias
+        last, stacked = _scanned(direction, projected, lengths, first, step)
         results.append(stacked)
-        lasts.append(last)
-    whole = stack(results, 1)
-    states = [stack(column, 0) for column in zip(*lasts, strict=True)]
+        last_states.append(last)
+    outputs = stack(results, 1)
+    states = [stack(column, 0) for column in zip(*last_states, strict=True)]
     if call["layout"]:
-        whole, states = whole.transpose(2, 0, 1, 3), [moveaxis(state, 0, 1) for state in states]
-    return whole, *states
+        outputs, states = outputs.transpose(2, 0, 1, 3), [moveaxis(state, 0, 1) for state in states]
+    return outputs, *states
 
 
-def _scanned(direction: Direction, wide: Tensor, lengths: Tensor | None, first: Sequence[Tensor], step: Step) -> Any:
-    """The last states, and the results of all rows; rows after a batch's end are zeros and leave its states as they are."""
+def _scanned(
+    direction: Direction, projections: Tensor, lengths: Tensor | None, first: Sequence[Tensor], step: Step
+) -> Any:
+    """Scan one direction. Returns the last states and the outputs of all steps.
+
+    After the end of a batch's sequence, its outputs are zeros and its states do not change.
+    """
 
     def body(states: Any, row: Any) -> Any:
-        part, number = row
-        after = step(direction, part, states)
+        projected, index = row
+        next_states = step(direction, projected, states)
         if lengths is None:
-            return tuple(after), after[0]
-        is_inside = expand_dims(number < lengths.astype("i32"), 1)
-        kept = tuple(where(is_inside, new, old) for new, old in zip(after, states, strict=True))
-        return kept, where(is_inside, after[0], 0)
+            return tuple(next_states), next_states[0]
+        is_inside = expand_dims(index < lengths.astype("i32"), 1)
+        masked_states = tuple(where(is_inside, new, old) for new, old in zip(next_states, states, strict=True))
+        return masked_states, where(is_inside, next_states[0], 0)
 
-    return scan(body, tuple(first), (wide, iota((wide.shape[0],), 0, "i32")), reverse=direction.is_reverse)
+    return scan(
+        body, tuple(first), (projections, iota((projections.shape[0],), 0, "i32")), reverse=direction.is_reverse
+    )
 
 
-def _through(direction: Direction, state: Tensor) -> Tensor:
-    """The state's part of all gates."""
+def _project_state(direction: Direction, state: Tensor) -> Tensor:
+    """Return the contribution of the state to all gates."""
     return matmul(state, direction.r.transpose()) + direction.r_bias
 
 
 @op("RNN")
 def rnn(call: Call, x: Tensor, w: Tensor, r: Tensor, bias: Tensor | None = None, lengths: Tensor | None = None, h: Tensor | None = None) -> Any:  # fmt: skip
     def step(direction: Direction, part: Tensor, states: Sequence[Tensor]) -> Sequence[Tensor]:
-        return [direction.activations[0](part + _through(direction, states[0]))]
+        return [direction.activations[0](part + _project_state(direction, states[0]))]
 
     return _run(call, x, _directions(call, w, r, bias, None, ["Tanh"]), lengths, [h], r.shape[-1], step)
 
@@ -124,18 +138,21 @@ def gru(call: Call, x: Tensor, w: Tensor, r: Tensor, bias: Tensor | None = None,
     return _run(call, x, directions, lengths, [h], r.shape[-1], step)
 
 
-def _gru_step(is_linear: bool, direction: Direction, part: Tensor, states: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Gates: update, reset, hidden. `is_linear`: the reset gate is applied after the product with the state."""
-    (state,), (gate, other) = states, direction.activations
-    ours = split(part, 3, -1)
+def _gru_step(is_linear: bool, direction: Direction, projected: Tensor, states: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Compute a GRU step; the gates are update, reset, hidden.
+
+    With `is_linear`, the reset gate is applied after the matmul with the state.
+    """
+    (state,), (gate, hidden_activation) = states, direction.activations
+    input_parts = split(projected, 3, -1)
     if is_linear:
-        theirs = split(_through(direction, state), 3, -1)
-        update, reset = (gate(a + b) for a, b in zip(ours[:2], theirs[:2], strict=True))
-        hidden = other(ours[2] + reset * theirs[2])
+        state_parts = split(_project_state(direction, state), 3, -1)
+        update, reset = (gate(a + b) for a, b in zip(input_parts[:2], state_parts[:2], strict=True))
+        hidden = hidden_activation(input_parts[2] + reset * state_parts[2])
     else:
         r, b = split(direction.r, 3), split(direction.r_bias, 3)
-        update, reset = (gate(ours[n] + matmul(state, r[n].transpose()) + b[n]) for n in range(2))
-        hidden = other(ours[2] + matmul(reset * state, r[2].transpose()) + b[2])
+        update, reset = (gate(input_parts[n] + matmul(state, r[n].transpose()) + b[n]) for n in range(2))
+        hidden = hidden_activation(input_parts[2] + matmul(reset * state, r[2].transpose()) + b[2])
     return [(1 - update) * hidden + update * state]
 
 
@@ -147,14 +164,20 @@ def lstm(call: Call, x: Tensor, w: Tensor, r: Tensor, bias: Tensor | None = None
     return _run(call, x, directions, lengths, [h, c], r.shape[-1], step)
 
 
-def _lstm_step(is_coupled: bool, direction: Direction, part: Tensor, states: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Gates: input, output, forget, cell. `is_coupled`: what is forgotten is what is not taken in."""
+def _lstm_step(is_coupled: bool, direction: Direction, projected: Tensor, states: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Compute an LSTM step; the gates are input, output, forget, cell.
+
+    With `is_coupled`, the forget gate is 1 minus the input gate.
+    """
     state, cell = states
     gate, inner, outer = direction.activations
-    taken, shown, forgotten, fresh = split(part + _through(direction, state), 4, -1)
+    input_gate, output_gate, forget_gate, candidate = split(projected + _project_state(direction, state), 4, -1)
     if direction.peepholes:
-        taken, forgotten = taken + direction.peepholes[0] * cell, forgotten + direction.peepholes[2] * cell
-    taken = gate(taken)
-    after = (1 - taken if is_coupled else gate(forgotten)) * cell + taken * inner(fresh)
-    shown = shown + direction.peepholes[1] * after if direction.peepholes else shown
-    return [gate(shown) * outer(after), after]
+        input_gate, forget_gate = (
+            input_gate + direction.peepholes[0] * cell,
+            forget_gate + direction.peepholes[2] * cell,
+        )
+    input_gate = gate(input_gate)
+    next_cell = (1 - input_gate if is_coupled else gate(forget_gate)) * cell + input_gate * inner(candidate)
+    output_gate = output_gate + direction.peepholes[1] * next_cell if direction.peepholes else output_gate
+    return [gate(output_gate) * outer(next_cell), next_cell]

@@ -1,4 +1,4 @@
-"""Reductions, running sums, and the largest elements."""
+"""Reductions, cumulative sums, and extremes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _sum(x: Tensor, dims: Any, kept: bool) -> Tensor:
 
 def _reduction(function: Callable[[Tensor, Any, bool], Tensor]) -> Callable[..., Tensor]:
     def reduction(call: Call, x: Tensor, axes: Array | None = None) -> Tensor:
-        """Over the given dims; without any over all, or none where `noop_with_empty_axes` says so."""
+        """Reduce over the axes. Without axes, reduce over all dims, or over none if `noop_with_empty_axes` is set."""
         dims = () if axes is None else dims_of(axes, x.ndim)
         if not dims and not call["noop_with_empty_axes"]:
             dims = range(x.ndim)
@@ -44,45 +44,54 @@ enter_rows({
 
 
 def along(axis: Array | Tensor, rank: int, function: Callable[[int], Tensor]) -> Tensor:
-    """Return a function of a dim of a tensor of this rank; results for all dims, of one shape, are selected from if the dim is data."""
+    """Apply `function` to a dim.
+
+    If the axis is a tensor, compute the results for all dims, of equal shape, and select one of them.
+    """
     if not isinstance(axis, Tensor):
         return function(dim_of(axis.reshape(()), rank))
-    number = axis.reshape(())
-    found = function(0)
+    axis_index = axis.reshape(())
+    selected = function(0)
     for dim in range(1, rank):
-        found = where((number == dim) | (number == dim - rank), function(dim), found)
-    return found
+        selected = where((axis_index == dim) | (axis_index == dim - rank), function(dim), selected)
+    return selected
 
 
 def _arg(call: Call, x: Tensor, function: Callable[..., Tensor]) -> Tensor:
     axis = dim_of(call["axis"], x.ndim)
     if not call["select_last_index"]:
         return function(x, axis, bool(call["keepdims"])).astype("i64")
-    found = function(flip(x, axis), axis, bool(call["keepdims"]))
-    return (x.shape[axis] - 1 - found).astype("i64")
+    last_index = function(flip(x, axis), axis, bool(call["keepdims"]))
+    return (x.shape[axis] - 1 - last_index).astype("i64")
 
 
 @op("TopK", known=(1,))
 def top_k(call: Call, x: Tensor, k: Array) -> tuple[Tensor, Tensor]:
-    """The largest elements, or the smallest; of equal ones the first. They are always sorted."""
+    """Return the largest or smallest elements, sorted, with their indices.
+
+    Of equal elements, the first ones are selected.
+    """
     count, axis = int(k.reshape(())), dim_of(call["axis"], x.ndim)
     if call["largest"] or call["largest"] is None:
-        values, numbers = searching.top_k(x, count, axis)
+        values, indices = searching.top_k(x, count, axis)
     else:
-        rows = searching.sort(x, axis), searching.argsort(x, axis)
-        values, numbers = (split(each, [count], axis)[0] for each in rows)
-    return values, numbers.astype("i64")
+        values_and_indices = searching.sort(x, axis), searching.argsort(x, axis)
+        values, indices = (split(array, [count], axis)[0] for array in values_and_indices)
+    return values, indices.astype("i64")
 
 
-def _running(call: Call, x: Tensor, axis: Array | Tensor, function: Callable[..., Tensor], neutral: int) -> Tensor:
-    """A running sum or product along a dim, whose number may be data; `exclusive` leaves out each element itself."""
+def _cumulative(call: Call, x: Tensor, axis: Array | Tensor, function: Callable[..., Tensor], neutral: int) -> Tensor:
+    """Compute a cumulative sum or product along a dim, which may be a tensor.
+
+    With `exclusive`, each result omits its own element.
+    """
 
     def along_dim(dim: int) -> Tensor:
-        found = function(flip(x, dim) if call["reverse"] else x, dim, x.type.dtype)
+        cumulative = function(flip(x, dim) if call["reverse"] else x, dim, x.type.dtype)
         if call["exclusive"]:
             first = full([1 if d == dim else size for d, size in enumerate(x.shape)], neutral, x.type.dtype)
-            found = concatenate([first, split(found, [x.shape[dim] - 1], dim)[0]], dim)
-        return flip(found, dim) if call["reverse"] else found
+            cumulative = concatenate([first, split(cumulative, [x.shape[dim] - 1], dim)[0]], dim)
+        return flip(cumulative, dim) if call["reverse"] else cumulative
 
     return along(axis, x.ndim, along_dim)
 
@@ -92,6 +101,6 @@ enter_rows({
     "ArgMin": lambda call, x: _arg(call, x, searching.argmin),
 })  # fmt: skip
 enter_rows({
-    "CumSum": lambda call, x, axis: _running(call, x, axis, scans.cumsum, 0),
-    "CumProd": lambda call, x, axis: _running(call, x, axis, scans.cumprod, 1),
+    "CumSum": lambda call, x, axis: _cumulative(call, x, axis, scans.cumsum, 0),
+    "CumProd": lambda call, x, axis: _cumulative(call, x, axis, scans.cumprod, 1),
 }, plain=(1,))  # fmt: skip

@@ -1,10 +1,10 @@
-"""Operators that cannot be supported, and why."""
+"""Operators that cannot be supported, with reasons."""
 
 from __future__ import annotations
 
 _RANDOM = "it draws new random numbers in each run, which a module does not: pass them as an input"
-_STRINGS = "it is about strings, which have no tensors of numbers"
-_COUNTED = "how many elements its result has is data"
+_STRINGS = "it operates on strings, which are not supported"
+_COUNTED = "its result has a data-dependent size"
 _REASONS = {
     **dict.fromkeys(
         ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"), _RANDOM
@@ -17,7 +17,10 @@ _WITHOUT_ZIPMAP = "convert the classifier with zipmap=False (skl2onnx: options={
 
 
 def reason(domain: str, name: str) -> tuple[str, str]:
-    """Why an operator cannot be supported, and the hint what to do; empty texts for operators that have no entry yet."""
+    """Return why an operator cannot be supported, and a hint for the user.
+
+    Both are empty for an operator that is merely missing.
+    """
     if (domain, name) == ("ai.onnx.ml", "ZipMap"):
-        return "it makes dicts of tensors", _WITHOUT_ZIPMAP
+        return "it creates dicts of tensors", _WITHOUT_ZIPMAP
     return (_REASONS.get(name, "") if not domain else ""), ""

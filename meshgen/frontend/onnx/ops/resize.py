@@ -1,4 +1,4 @@
-"""Resize and Upsample: each dim by itself, as a sum of a few rows with known weights."""
+"""Resize and Upsample. Each dim is resized separately: a new row is a weighted sum of a few old rows."""
 
 from __future__ import annotations
 
@@ -31,12 +31,19 @@ from meshgen.frontend.tracer.sampling import cubic_far, cubic_near
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_float
 
-Places: TypeAlias = Any  # positions of rows: an array, or a tensor where they are data
+Places: TypeAlias = Any  # positions of rows: an array, or a tensor if they depend on data
 
 
 @dataclass(frozen=True)
 class Dim:
-    """How one dim is resized: its size and the new one, and the part of it that is taken (`tf_crop_and_resize`)."""
+    """The resize of one dim.
+
+    Attributes:
+        size: the old size.
+        new: the new size.
+        scale: the scale factor.
+        first, last: the cropped range as fractions of the old size (`tf_crop_and_resize`).
+    """
 
     size: int
     new: int
@@ -45,20 +52,23 @@ class Dim:
     last: Any = 1.0
 
     def places(self, mode: str) -> Places:
-        """Where each new row is among the old ones, by the transformation of coordinates; in f32, which decides halves."""
+        """Return the position of each new row among the old rows for a coordinate transformation.
+
+        Ties at half positions are decided in f32.
+        """
         x, n, m = np.arange(self.new, dtype=np.float32), self.size, self.new
-        whole = n * self.scale
-        makers: dict[str, Callable[[], Places]] = {
+        scaled_size = n * self.scale
+        transformations: dict[str, Callable[[], Places]] = {
             "half_pixel": lambda: (x + 0.5) / self.scale - 0.5,
-            "half_pixel_symmetric": lambda: n / 2 * (1 - m / whole) + (x + 0.5) / self.scale - 0.5,
+            "half_pixel_symmetric": lambda: n / 2 * (1 - m / scaled_size) + (x + 0.5) / self.scale - 0.5,
             "pytorch_half_pixel": lambda: (x + 0.5) / self.scale - 0.5 if m > 1 else x * 0,
-            "align_corners": lambda: x * (n - 1) / (whole - 1) if whole != 1 else x * 0,
+            "align_corners": lambda: x * (n - 1) / (scaled_size - 1) if scaled_size != 1 else x * 0,
             "asymmetric": lambda: x / self.scale,
             "tf_crop_and_resize": lambda: self._cropped(x),
         }
-        if mode not in makers:
-            refuse(f"'{mode}' is not a transformation of coordinates", f"these are {', '.join(makers)}")
-        return makers[mode]()
+        if mode not in transformations:
+            refuse(f"'{mode}' is not a coordinate transformation", f"supported are {', '.join(transformations)}")
+        return transformations[mode]()
 
     def _cropped(self, x: Array) -> Places:
         if self.new == 1:
@@ -69,12 +79,17 @@ class Dim:
 
 @op("Resize", constant=(1, 2, 3))
 def resize(call: Call, x: Tensor, roi: Any = None, scales: Any = None, sizes: Any = None) -> Tensor:
-    """The part that is taken, `roi`, may be data; scales and sizes decide the shape."""
+    """Import `Resize`.
+
+    The crop `roi` may be a tensor; scales and sizes must be constants, because they determine the shape.
+    """
     if call.version < 11:
         roi, scales = None, roi  # opset 10: the scales are the second operand
     mode = call["coordinate_transformation_mode"] or "asymmetric"
-    known = [None if each is None else array_of(each, name) for name, each in (("scales", scales), ("sizes", sizes))]
-    dims = _dims_of(call, x.shape, roi if mode == "tf_crop_and_resize" else None, *known)
+    scales_and_sizes = [
+        None if value is None else array_of(value, name) for name, value in (("scales", scales), ("sizes", sizes))
+    ]
+    dims = _dims_of(call, x.shape, roi if mode == "tf_crop_and_resize" else None, *scales_and_sizes)
     return resized(call, x, dims, mode)
 
 
@@ -82,73 +97,73 @@ enter_rows({"Upsample": lambda call, x, scales: resized(call, x, _dims_of(call, 
 
 
 def _dims_of(call: Call, shape: tuple[int, ...], roi: Any, scales: Array | None, sizes: Array | None) -> dict[int, Dim]:  # fmt: skip
-    """The dims that change, or of which a part is taken."""
+    """Return the dims that are resized or cropped."""
     axes = [dim_of(a, len(shape)) for a in call["axes"] or range(len(shape))]
     old = [shape[a] for a in axes]
     if sizes is None or not sizes.size:
         assert scales is not None
-        factors = [float(each) for each in scales]
-        if not all(0 < each < math.inf for each in factors):
+        factors = [float(value) for value in scales]
+        if not all(0 < value < math.inf for value in factors):
             refuse(f"scales {factors} are not positive numbers")
-        wanted = [math.floor(n * s) for n, s in zip(old, factors, strict=True)]
+        new_sizes = [math.floor(n * s) for n, s in zip(old, factors, strict=True)]
     else:
-        wanted = [int(each) for each in sizes]
-        factors = [m / n for m, n in zip(wanted, old, strict=True)]
+        new_sizes = [int(value) for value in sizes]
+        factors = [m / n for m, n in zip(new_sizes, old, strict=True)]
         policy = call["keep_aspect_ratio_policy"] or "stretch"
         if policy != "stretch":
             factors = [min(factors) if policy == "not_larger" else max(factors)] * len(old)
-            wanted = [math.floor(n * s + 0.5) for n, s in zip(old, factors, strict=True)]
-    parts: list[Any] = [0.0] * len(axes) + [1.0] * len(axes)
+            new_sizes = [math.floor(n * s + 0.5) for n, s in zip(old, factors, strict=True)]
+    crop_bounds: list[Any] = [0.0] * len(axes) + [1.0] * len(axes)
     if isinstance(roi, Tensor):
-        parts = [roi[n] for n in range(len(parts))]
+        crop_bounds = [roi[n] for n in range(len(crop_bounds))]
     elif roi is not None and roi.size:
-        parts = roi.tolist()
-    rows = zip(axes, old, wanted, factors, parts[: len(axes)], parts[len(axes) :], strict=True)
-    return {a: Dim(n, m, s, lo, hi) for a, n, m, s, lo, hi in rows if n != m or s != 1 or roi is not None}
+        crop_bounds = roi.tolist()
+    dim_settings = zip(axes, old, new_sizes, factors, crop_bounds[: len(axes)], crop_bounds[len(axes) :], strict=True)
+    return {a: Dim(n, m, s, lo, hi) for a, n, m, s, lo, hi in dim_settings if n != m or s != 1 or roi is not None}
 
 
 def resized(call: Call, x: Tensor, dims: dict[int, Dim], mode: str) -> Tensor:
-    """The tensor with these dims resized; outside of it is `extrapolation_value` where a part is taken."""
+    """Resize the dims of `x`. After cropping, positions outside of `x` get `extrapolation_value`."""
     kind, method = x.type.dtype, call["mode"]
     for dim in dims.values():
         require_few("Resize", dim.new)
-    found = x if method == "nearest" else widened(x)
-    if not is_float(found.type.dtype) and method != "nearest":
-        found = found.astype("f32")
-    places = {axis: dim.places(mode) for axis, dim in dims.items()}
+    result = x if method == "nearest" else widened(x)
+    if not is_float(result.type.dtype) and method != "nearest":
+        result = result.astype("f32")
+    positions = {axis: dim.places(mode) for axis, dim in dims.items()}
     for axis, dim in dims.items():
         if method == "nearest":
-            found = take(found, _nearest(places[axis], dim.size, call["nearest_mode"] or "floor"), axis)
+            result = take(result, _nearest(positions[axis], dim.size, call["nearest_mode"] or "floor"), axis)
         else:
-            rows, weights = _taps(call, places[axis], dim, "cubic" if method == "cubic" else "linear")
-            factors = tensor(weights, found.type.dtype)
+            rows, weights = _taps(call, positions[axis], dim, "cubic" if method == "cubic" else "linear")
+            factors = tensor(weights, result.type.dtype)
             taps = range(rows.shape[1])
-            parts = [take(found, rows[:, n], axis) * _along(factors[:, n], axis, x.ndim) for n in taps]
-            found = reduce(add, parts)
+            weighted_rows = [take(result, rows[:, n], axis) * _along(factors[:, n], axis, x.ndim) for n in taps]
+            result = reduce(add, weighted_rows)
     if mode == "tf_crop_and_resize":
         for axis, dim in dims.items():
-            inside = (places[axis] >= 0) & (places[axis] <= dim.size - 1)
-            found = where(_along(inside, axis, x.ndim), found, float(call["extrapolation_value"]))
-    return found.astype(kind)
+            inside = (positions[axis] >= 0) & (positions[axis] <= dim.size - 1)
+            result = where(_along(inside, axis, x.ndim), result, float(call["extrapolation_value"]))
+    return result.astype(kind)
 
 
 def _along(vector: Any, axis: int, rank: int) -> Any:
-    """A vector along a dim of a tensor of this rank."""
+    """Reshape a vector to broadcast along a dim of a tensor of this rank."""
     return vector.reshape([-1 if d == axis else 1 for d in range(rank)])
 
 
 def _functions(places: Places) -> Any:
-    """NumPy for known numbers, else the functions of the tracer, of the same names."""
+    """Return NumPy for array operands, else the functions of the tracer under the same names."""
     return np if isinstance(places, np.ndarray) else SimpleNamespace(**OPS)
 
 
-def _whole(rows: Places, size: int) -> Any:
-    """Numbers of rows, those outside of a dim as the nearest one of it."""
+def _to_indices(rows: Places, size: int) -> Any:
+    """Clamp row positions to the dim and convert them to i32."""
     inside = _functions(rows).clip(rows, 0, size - 1)
     return inside.astype(np.int32)
 
 
-# The rounding of each mode: what is added before, and the function.
+# Rounding modes: the number to add first, and the rounding function.
 _ROUNDINGS = {
     "round_prefer_floor": (-0.5, "ceil"),
     "round_prefer_ceil": (0.5, "floor"),
@@ -158,15 +173,18 @@ _ROUNDINGS = {
 
 
 def _nearest(places: Places, size: int, mode: str) -> Any:
-    """The number of the nearest row."""
+    """Return the index of the nearest row for each position."""
     if mode not in _ROUNDINGS:
-        refuse(f"'{mode}' is not a mode of rounding", f"these are {', '.join(_ROUNDINGS)}")
+        refuse(f"'{mode}' is not a rounding mode", f"supported are {', '.join(_ROUNDINGS)}")
     shift, function = _ROUNDINGS[mode]
-    return _whole(getattr(_functions(places), function)(places + shift if shift else places), size)
+    return _to_indices(getattr(_functions(places), function)(places + shift if shift else places), size)
 
 
 def _taps(call: Call, places: Places, dim: Dim, kind: str) -> tuple[Any, Any]:
-    """The rows of which each new row is a sum, and their weights: [new, taps] each. Weights of shrunk dims are wider with `antialias`."""
+    """Return the old rows that contribute to each new row, and their weights, [new, taps] each.
+
+    With `antialias`, the kernel of a downscaled dim is stretched.
+    """
     reach = {"linear": 1, "cubic": 2}[kind]
     scale = min(dim.scale, 1.0) if call["antialias"] else 1.0
     half = math.floor(reach / scale) + 1 if scale < 1 else reach
@@ -179,12 +197,12 @@ def _taps(call: Call, places: Places, dim: Dim, kind: str) -> tuple[Any, Any]:
     if call["exclude_outside"]:
         weights = xp.where((rows >= 0) & (rows < dim.size), weights, 0)
     weights = weights / xp.sum(weights, 1, keepdims=True)
-    return _whole(rows, dim.size), weights
+    return _to_indices(rows, dim.size), weights
 
 
-def _weight(apart: Any, kind: str, a: float) -> Any:
-    """Return the weight of a row at a distance."""
-    xp = _functions(apart)
+def _weight(distance: Any, kind: str, a: float) -> Any:
+    """Return the kernel's weight of a row at a distance."""
+    xp = _functions(distance)
     if kind == "linear":
-        return xp.clip(1 - apart, 0, 1)
-    return xp.where(apart <= 1, cubic_near(apart, a), xp.where(apart < 2, cubic_far(apart, a), 0))
+        return xp.clip(1 - distance, 0, 1)
+    return xp.where(distance <= 1, cubic_near(distance, a), xp.where(distance < 2, cubic_far(distance, a), 0))

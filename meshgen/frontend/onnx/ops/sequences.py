@@ -1,4 +1,4 @@
-"""Sequences and optional values: they hold tensors while the model is imported, and are gone afterwards."""
+"""Sequences and optional values. They exist only during import, as containers of tensors."""
 
 from __future__ import annotations
 
@@ -26,50 +26,53 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 
 @op("SequenceAt", plain=(1,))
-def sequence_at(call: Call, held: Elements, position: Array | Tensor) -> Any:
-    """Return an element; tensors of one type may be chosen by data."""
-    if isinstance(position, Tensor) and len({(kind_of(each), each.shape) for each in held}) == 1:
-        return take(stack(held, 0), position.reshape(()), 0)
-    number = int(array_of(position, "position"))
-    if not -len(held) <= number < len(held):
-        refuse(f"position {number} is not one of the {len(held)} elements")
-    return [held[number]]
+def sequence_at(call: Call, sequence: Elements, position: Array | Tensor) -> Any:
+    """Return an element of a sequence. The position may be a tensor if all elements have one type."""
+    if isinstance(position, Tensor) and len({(kind_of(element), element.shape) for element in sequence}) == 1:
+        return take(stack(sequence, 0), position.reshape(()), 0)
+    index = int(array_of(position, "position"))
+    if not -len(sequence) <= index < len(sequence):
+        refuse(f"position {index} is not one of the {len(sequence)} elements")
+    return [sequence[index]]
 
 
 @op("SequenceInsert", known=(2,), plain=(1,))
-def sequence_insert(call: Call, held: Elements, element: Any, place: Array | None = None) -> Elements:
-    at = len(held) if place is None else int(place)
-    return Elements([*held[:at], element, *held[at:]])
+def sequence_insert(call: Call, sequence: Elements, element: Any, position: Array | None = None) -> Elements:
+    index = len(sequence) if position is None else int(position)
+    return Elements([*sequence[:index], element, *sequence[index:]])
 
 
 @op("SequenceErase", known=(1,))
-def sequence_erase(call: Call, held: Elements, place: Array | None = None) -> Elements:
-    at = (len(held) - 1 if place is None else int(place)) % len(held)
-    return Elements(each for n, each in enumerate(held) if n != at)
+def sequence_erase(call: Call, sequence: Elements, position: Array | None = None) -> Elements:
+    index = (len(sequence) - 1 if position is None else int(position)) % len(sequence)
+    return Elements(element for n, element in enumerate(sequence) if n != index)
 
 
 @op("ConcatFromSequence")
-def concat_from_sequence(call: Call, held: Elements) -> Tensor:
-    rank = held[0].ndim
+def concat_from_sequence(call: Call, sequence: Elements) -> Tensor:
+    rank = sequence[0].ndim
     if call["new_axis"]:
-        return stack(held, dim_of(call["axis"], rank + 1))
-    return concatenate(held, dim_of(call["axis"], rank))
+        return stack(sequence, dim_of(call["axis"], rank + 1))
+    return concatenate(sequence, dim_of(call["axis"], rank))
 
 
 @op("SplitToSequence", known=(1,))
 def split_to_sequence(call: Call, x: Tensor, sizes: Array | None = None) -> Elements:
-    """Parts of one size (the last may be smaller), or of given ones; single rows without their dim unless `keepdims` is set."""
+    """Split `x` into slices of one size (the last may be smaller) or of the given sizes.
+
+    Without sizes, the slices are single rows, and their dim is removed unless `keepdims` is set.
+    """
     axis = dim_of(call["axis"], x.ndim)
-    whole = x.shape[axis]
+    dim_size = x.shape[axis]
     if sizes is None or not sizes.ndim:
         if (rows := 1 if sizes is None else int(sizes)) < 1:
-            refuse(f"parts of {rows} rows are not parts of a tensor")
-        require_few("SplitToSequence", -(-whole // rows))
-        cuts = list(range(0, whole, rows))[1:]
+            refuse(f"a tensor cannot be split into slices of {rows} rows")
+        require_few("SplitToSequence", -(-dim_size // rows))
+        cuts = list(range(0, dim_size, rows))[1:]
     else:
         cuts = np.cumsum(sizes)[:-1].tolist()
-    parts = split(x, cuts, axis)
-    return Elements(parts if sizes is not None or call["keepdims"] else [squeeze(part, axis) for part in parts])
+    slices = split(x, cuts, axis)
+    return Elements(slices if sizes is not None or call["keepdims"] else [squeeze(part, axis) for part in slices])
 
 
 enter_rows({

@@ -1,4 +1,4 @@
-"""Fourier transforms, of pairs of real and imaginary parts in the last dim."""
+"""Fourier transforms of complex numbers, stored as pairs of real and imaginary parts in the last dim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 
 def _complex(x: Tensor) -> Tensor:
-    """Numbers of pairs; single ones are real."""
+    """Convert pairs in the last dim to complex numbers. If the last dim has size 1, the numbers are real."""
     x = x if x.type.dtype in ("f32", "f64") else x.astype("f32")
     if x.shape[-1] == 1:
         return x[..., 0]
@@ -34,15 +34,19 @@ def _complex_pairs(x: Tensor, kind: str) -> Tensor:
 
 @op("DFT", known=(1,), plain=(2,))
 def dft(call: Call, x: Tensor, length: Array | None = None, axis: Array | Tensor | None = None) -> Tensor:
-    """Along one dim; `onesided` gives, or takes, the first half of what is symmetric. The dim may be data where it decides no size."""
-    given = np.asarray(-2) if axis is None else axis
+    """Transform along one dim. With `onesided`, return (or accept) only the first half of a symmetric spectrum.
+
+    The dim may be a tensor if no size depends on it.
+    """
+    axis_operand = np.asarray(-2) if axis is None else axis
     size = None if length is None else int(length.reshape(()))
     if size is not None or call["onesided"]:
-        given = array_of(given, "axis")
-    if isinstance(given, Tensor):  # the last dim holds the parts of the numbers
-        given = where(given < 0, given + 1, given)
-        return along(given, x.ndim - 1, lambda dim: _dft_along(call, x, size, dim))
-    return _dft_along(call, x, size, dim_of(given.reshape(()), x.ndim))
+        axis_operand = array_of(axis_operand, "axis")
+    # The last dim stores real and imaginary parts, so negative axes are off by one for the complex tensor.
+    if isinstance(axis_operand, Tensor):
+        axis_operand = where(axis_operand < 0, axis_operand + 1, axis_operand)
+        return along(axis_operand, x.ndim - 1, lambda dim: _dft_along(call, x, size, dim))
+    return _dft_along(call, x, size, dim_of(axis_operand.reshape(()), x.ndim))
 
 
 def _dft_along(call: Call, x: Tensor, size: int | None, dim: int) -> Tensor:
@@ -53,17 +57,17 @@ def _dft_along(call: Call, x: Tensor, size: int | None, dim: int) -> Tensor:
         return _complex_pairs(fft.ifft(numbers, size, dim), kind)
     if call["onesided"] and x.shape[-1] == 1:
         return _complex_pairs(fft.rfft(numbers, size, dim), kind)
-    found = fft.fft(numbers, size, dim)
-    half = found.shape[dim] // 2 + 1 if call["onesided"] else found.shape[dim]
-    return _complex_pairs(found[(slice(None),) * dim + (slice(half),)], kind)
+    spectrum = fft.fft(numbers, size, dim)
+    half = spectrum.shape[dim] // 2 + 1 if call["onesided"] else spectrum.shape[dim]
+    return _complex_pairs(spectrum[(slice(None),) * dim + (slice(half),)], kind)
 
 
 @op("STFT", known=(1, 3))
 def stft(call: Call, x: Tensor, step: Array, window: Any = None, length: Array | None = None) -> Tensor:
-    """Transforms of frames of a signal [b, n, 1 or 2]: [b, frames, frequencies, 2]."""
-    size, apart = len(window) if length is None else int(length.reshape(())), int(step.reshape(()))
-    frames = 1 + (x.shape[1] - size) // apart
+    """Transform overlapping frames of a signal [b, n, 1 or 2] to [b, frames, frequencies, 2]."""
+    size, hop = len(window) if length is None else int(length.reshape(())), int(step.reshape(()))
+    frames = 1 + (x.shape[1] - size) // hop
     require_few("STFT", frames, size)
-    places = np.arange(frames)[:, None] * apart + np.arange(size)
-    parts = take(x, places.astype(np.int32), 1)
-    return _dft_along(call, parts if window is None else parts * expand_dims(window, 1), None, 2)
+    positions = np.arange(frames)[:, None] * hop + np.arange(size)
+    frame_samples = take(x, positions.astype(np.int32), 1)
+    return _dft_along(call, frame_samples if window is None else frame_samples * expand_dims(window, 1), None, 2)

@@ -1,4 +1,4 @@
-"""Samples of images at places that are data, and blocks put together."""
+"""Image samples at data-dependent positions, and reassembly of image blocks."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ def grid_sample(call: Call, x: Tensor, grid: Tensor) -> Tensor:
 
 @op("RoiAlign")
 def roi_align(call: Call, x: Tensor, rois: Tensor, batches: Tensor) -> Tensor:
-    """Averages, or maxima, of samples in bins of boxes [r, 4] of images x [n, c, h, w]: [r, c, bins, bins]."""
+    """Sample ROIs [r, 4] of images [n, c, h, w] in bins; return the mean or maximum per bin, [r, c, bins, bins]."""
     samples = call["sampling_ratio"]
     if not samples:
-        refuse("the number of samples per bin is data where sampling_ratio is 0", "export it with a number of samples")
+        refuse(
+            "with sampling_ratio 0, the number of samples per bin is data", "export it with a positive sampling_ratio"
+        )
     _, _, height, width = x.shape
     offset = 0.5 if (call["coordinate_transformation_mode"] or "half_pixel") == "half_pixel" and call.version >= 16 else 0.0  # fmt: skip
     corners = rois * call["spatial_scale"] - offset
@@ -40,53 +42,59 @@ def roi_align(call: Call, x: Tensor, rois: Tensor, batches: Tensor) -> Tensor:
     )
     count, rows, columns = rois.shape[0], ys.shape[1], xs.shape[1]
     from_image = batches.astype("i32").reshape(-1, 1, 1)
-    parts: list[Tensor] = []
-    for (y, y_weight), (x_, x_weight) in itertools.product(_edges(ys, height), _edges(xs, width)):
+    neighbors: list[Tensor] = []
+    for (y, y_weight), (x_, x_weight) in itertools.product(_neighbor_rows(ys, height), _neighbor_rows(xs, width)):
         index = from_image, slice(None), expand_dims(y, 2), expand_dims(x_, 1)
         value = moveaxis(x[index], -1, 1)
-        parts.append(value * expand_dims(expand_dims(y_weight, 2) * expand_dims(x_weight, 1), 1))
+        neighbors.append(value * expand_dims(expand_dims(y_weight, 2) * expand_dims(x_weight, 1), 1))
     is_max = call["mode"] == "max"
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = where(part > whole, part, whole) if is_max else whole + part
-    binned = whole.reshape(count, x.shape[1], rows // samples, samples, columns // samples, samples)
+    interpolated = neighbors[0]
+    for neighbor in neighbors[1:]:
+        interpolated = where(neighbor > interpolated, neighbor, interpolated) if is_max else interpolated + neighbor
+    binned = interpolated.reshape(count, x.shape[1], rows // samples, samples, columns // samples, samples)
     return max_(binned, (3, 5)) if is_max else mean(binned, (3, 5))
 
 
 def _samples(first: Tensor, last: Tensor, bins: int, samples: int, is_exact: bool) -> Tensor:
-    """Sample coordinates along one dim of the boxes, [r, bins * samples]."""
+    """Return sample coordinates along one dim of the ROIs, [r, bins * samples]."""
     require_few("RoiAlign", bins, samples)
     span = last - first
     span = span if is_exact else where(span > 1, span, 1)
-    apart = (np.arange(bins * samples, dtype=np.float32) + 0.5) / (bins * samples)
-    return expand_dims(first, 1) + expand_dims(span, 1) * apart
+    fractions = (np.arange(bins * samples, dtype=np.float32) + 0.5) / (bins * samples)
+    return expand_dims(first, 1) + expand_dims(span, 1) * fractions
 
 
-def _edges(place: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
-    """The rows below and above a place, with their weights; 0 for places outside of the image."""
-    is_inside = logical_and(place >= -1, place <= size)
-    place = clip(place, 0, size - 1)
-    low = floor(place)
+def _neighbor_rows(position: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
+    """Return the rows below and above a position with their interpolation weights, which are 0 for positions outside of
+    the image.
+    """
+    is_inside = logical_and(position >= -1, position <= size)
+    position = clip(position, 0, size - 1)
+    low = floor(position)
     high = clip(low + 1, 0, size - 1)
-    apart = place - low
-    return [(low.astype("i32"), where(is_inside, 1 - apart, 0)), (high.astype("i32"), where(is_inside, apart, 0))]
+    fraction = position - low
+    return [(low.astype("i32"), where(is_inside, 1 - fraction, 0)), (high.astype("i32"), where(is_inside, fraction, 0))]
 
 
 @op("Col2Im", known=(1, 2))
 def col2im(call: Call, x: Tensor, image: Array, block: Array) -> Tensor:
-    """Blocks [n, c * block, places] added up in images [n, c, ...image]."""
+    """Add blocks [n, c * block, positions] into images [n, c, ...image]."""
     sizes, taps = image.tolist(), block.tolist()
     count = len(sizes)
     strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count
     pads = call["pads"] or [0] * (2 * count)
-    outs = [(n + pads[d] + pads[d + count] - (k - 1) * dilations[d] - 1) // strides[d] + 1 for d, (n, k) in enumerate(zip(sizes, taps, strict=True))]  # fmt: skip
-    require_few("Col2Im", *taps, *outs)
+    block_counts = [(n + pads[d] + pads[d + count] - (k - 1) * dilations[d] - 1) // strides[d] + 1 for d, (n, k) in enumerate(zip(sizes, taps, strict=True))]  # fmt: skip
+    require_few("Col2Im", *taps, *block_counts)
     n, features = x.shape[0], x.shape[1] // math.prod(taps)
-    parts = x.reshape(n, features, *taps, *outs)
-    rows: list[Array] = []  # of the padded image, along each dim for each element of each block
+    blocks = x.reshape(n, features, *taps, *block_counts)
+    rows: list[Array] = []  # row in the padded image of each element of each block, per dim
     for d in range(count):
-        along = np.arange(taps[d])[:, None] * dilations[d] + np.arange(outs[d]) * strides[d]
-        rows.append(along.reshape([taps[d] if i == d else outs[d] if i == d + count else 1 for i in range(2 * count)]))
+        dim_rows = np.arange(taps[d])[:, None] * dilations[d] + np.arange(block_counts[d]) * strides[d]
+        rows.append(
+            dim_rows.reshape(
+                [taps[d] if i == d else block_counts[d] if i == d + count else 1 for i in range(2 * count)]
+            )
+        )
     padded = zeros((n, features, *(size + pads[d] + pads[d + count] for d, size in enumerate(sizes))), x.type.dtype)
-    summed = padded.at[(slice(None), slice(None), *rows)].add(parts)
+    summed = padded.at[(slice(None), slice(None), *rows)].add(blocks)
     return summed[(slice(None), slice(None), *(slice(pads[d], pads[d] + size) for d, size in enumerate(sizes)))]

@@ -1,4 +1,4 @@
-"""The table of ONNX operators, and one call of an operator as its function sees it.
+"""The table of ONNX operators, and the call of an operator as its function receives it.
 
     @op("Reshape", known=(1,))
     def reshape(call, x, shape): ...
@@ -6,9 +6,9 @@
     enter_rows({"Flatten": lambda call, x: flattened(x, call["axis"])})
     enter_traced("Abs=abs Neg=negative")
 
-A function takes the operands as tensors, None where one is left out, and returns the result, or the results, of which the last ones may
-not be read. Where it asks for the numbers of an operand, the operand is an array. It is written for all opsets: what was an attribute
-and has become an operand is one (`older.py`).
+A function takes tensors, or None for an omitted operand, and returns one or several results; trailing results may be
+unused. Operands declared as `known`, `constant` or `plain` may be arrays. One function covers all opsets: `older.py`
+converts attributes that became operands later.
 """
 
 from __future__ import annotations
@@ -27,22 +27,26 @@ from meshgen.frontend.tracer.recording import refuse, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 Array = np.ndarray[Any, Any]
-MOST_NUMBERS = 1 << 25  # of an array that is computed while a model is read, such as the numbers of rows
+# elements; the largest array (such as a table of row indices) that the importer computes. Chosen to bound memory and
+# import time.
+MOST_NUMBERS = 1 << 25
 Function = Callable[..., Any]
 Numbers = Sequence[int]
-ALL: Numbers = range(1 << 16)  # the numbers of all operands
+ALL: Numbers = range(1 << 16)  # the indices of all operands
 MICROSOFT = "com.microsoft"
 
 
 @dataclass(frozen=True)
 class Operator:
-    """How an operator is imported.
+    """The import rule of an operator.
 
     Attributes:
-        function: called with the call and its operands.
-        known: numbers of operands whose elements decide shapes: arrays for the function, refused where they are data.
-        constant: numbers of operands that are arrays for the function where they are initializers, and may be data.
-        plain: numbers of operands that are arrays for the function where they are known; initializers are tensors.
+        function: receives the call and its operands.
+        known: indices of operands that determine shapes. The function gets arrays; tensors are refused.
+        constant: indices of operands that the function gets as arrays if they are initializers; they may also be
+            tensors.
+        plain: indices of operands that the function gets as arrays if they are compile-time values; initializers are
+            tensors.
     """
 
     function: Function
@@ -51,23 +55,23 @@ class Operator:
     plain: Numbers = ()
 
     def __call__(self, call: Call, operands: Sequence[Any]) -> Any:
-        """Return what the function returns for operands that are tensors, sequences, arrays where they are known, and None."""
-        return self.function(call, *(self._taken(number, each) for number, each in enumerate(operands)))
+        """Call the function. Arrays become tensors, except for operands that the function accepts as arrays."""
+        return self.function(call, *(self._taken(index, operand) for index, operand in enumerate(operands)))
 
-    def _taken(self, number: int, operand: Any) -> Any:
-        takes_array = any(number in each for each in (self.known, self.constant, self.plain))
+    def _taken(self, index: int, operand: Any) -> Any:
+        takes_array = any(index in indices for indices in (self.known, self.constant, self.plain))
         return tensor(operand) if isinstance(operand, np.ndarray) and not takes_array else operand
 
 
 class Elements(list[Any]):
-    """A sequence of ONNX: one value that holds several tensors."""
+    """An ONNX sequence: one value that holds several tensors."""
 
 
 TABLE: dict[tuple[str, str], Operator] = {}
 
 
 def op(*names: str, domain: str = "", **operands: Numbers) -> Callable[[Function], Function]:
-    """Enter a function for operators of a domain; `operands` are fields of `Operator`."""
+    """Register a function for operators of a domain; `operands` are fields of `Operator`."""
 
     def enter(function: Function) -> Function:
         TABLE.update({(domain, name): Operator(function, **operands) for name in names})
@@ -78,27 +82,33 @@ def op(*names: str, domain: str = "", **operands: Numbers) -> Callable[[Function
 
 def enter_rows(rows: Mapping[str, Function], how: Callable[[Function], Function] = lambda function: function,
                domain: str = "", **operands: Numbers) -> None:  # fmt: skip
-    """Enter functions by the names of their operators, which spaces separate; `how` makes each a function of the call and its operands."""
+    """Register functions by space-separated operator names; `how` converts each to a function of the call and its
+    operands.
+    """
     for names, function in rows.items():
         op(*names.split(), domain=domain, **operands)(how(function))
 
 
 def enter_traced(names: str) -> None:
-    """Enter the tracer's functions of operands alone: `Neg=negative` is the operator `Neg`, which the function `negative` computes."""
-    pairs = (each.split("=") for each in names.split())
+    """Register functions of the tracer, which do not take the call.
+
+    `Neg=negative` registers the function `negative` for the operator `Neg`.
+    """
+    pairs = (item.split("=") for item in names.split())
     enter_rows({name: OPS[function] for name, function in pairs}, lambda function: lambda call, *operands: function(*operands))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Call:
-    """One node of a model.
+    """A node of a model.
 
     Attributes:
-        op, name: its operator, and its own name; empty where it has none.
-        version: the opset of its domain.
-        attributes: what it says, over the defaults of its schema.
-        results: how many results are read; the last ones may be left out.
-        run: runs a graph of its attributes: `run(graph, operands)` gives the results.
+        op: the operator's name.
+        name: the node's name, or empty.
+        version: the opset of the operator's domain.
+        attributes: the node's attributes, and the schema's defaults of others.
+        results: the number of results up to the last used one.
+        run: imports a subgraph: `run(graph, operands)` returns its results.
     """
 
     op: str
@@ -109,45 +119,47 @@ class Call:
     run: Callable[[Any, Sequence[Any]], list[Any]]
 
     def __getitem__(self, name: str) -> Any:
-        """An attribute; None where it has neither a value nor a default."""
+        """Return an attribute, or None if it has neither a value nor a default."""
         return self.attributes.get(name)
 
 
 class DataOperandError(ProgramError):
-    """An operand whose numbers must be known while the model is read is data."""
+    """Error for a tensor operand whose elements must be known at import."""
 
-    def __init__(self, operand: Tensor, what: str, why: str) -> None:
+    def __init__(self, operand: Tensor, operand_name: str, purpose: str) -> None:
         self.operand = operand
         hint = "make it a constant or an initializer of the model"
-        super().__init__(Diagnostic("MG0104", f"'{what}' {why}, but is data here", user_location(), hint=hint))
+        super().__init__(
+            Diagnostic("MG0104", f"'{operand_name}' {purpose}, but is data here", user_location(), hint=hint)
+        )
 
 
-def array_of(given: Any, what: str, why: str = "decides shapes") -> Array:
-    """The elements of an operand. Raises DataOperandError where they are data; the message says why they must be known."""
-    if isinstance(given, Tensor):
-        raise DataOperandError(given, what, why)
-    return np.asarray(given)
+def array_of(operand: Any, what: str, why: str = "decides shapes") -> Array:
+    """Return the elements of an operand. Raises DataOperandError for a tensor; `why` says what the elements determine."""
+    if isinstance(operand, Tensor):
+        raise DataOperandError(operand, what, why)
+    return np.asarray(operand)
 
 
 def require_few(what: str, *sizes: int) -> None:
-    """Raise ProgramError MG0108 for an array of these sizes that is too large to be computed while the model is read."""
+    """Raise ProgramError MG0108 if an array of these sizes is too large for the importer to compute."""
     if (count := math.prod(map(int, sizes))) > MOST_NUMBERS:
         hint = f"the limit is {MOST_NUMBERS:,}"
-        refuse(f"{what} needs {about(count)} numbers that are computed while the model is read", hint, "MG0108")
+        refuse(f"{what} needs an array of {about(count)} numbers at import", hint, "MG0108")
 
 
 def dim_of(axis: Any, rank: int) -> int:
-    """A dim counted from the front. Raises ProgramError MG0104 if it is out of range."""
+    """Return a dim counted from the front. Raises ProgramError MG0104 if `axis` is out of range."""
     if not -rank <= int(axis) < max(rank, 1):
         refuse(f"axis {int(axis)} is out of range for a tensor of rank {rank}")
     return int(axis) % max(rank, 1)
 
 
 def dims_of(axes: Array, rank: int) -> list[int]:
-    """Dims counted from the front."""
-    return [dim_of(each, rank) for each in np.atleast_1d(axes)]
+    """Return dims counted from the front."""
+    return [dim_of(axis, rank) for axis in np.atleast_1d(axes)]
 
 
 def kind_of(x: Operand) -> str:
-    """The element type of an operand, as the IR names it."""
+    """Return the IR dtype of an operand."""
     return x.type.dtype if isinstance(x, Tensor) else dtype_of(np.asarray(x).dtype)

@@ -1,4 +1,4 @@
-"""PyTorch's convolutions of images [n, features, ...], and their gradients."""
+"""PyTorch convolutions of images [n, features, ...] and their gradients."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from meshgen.frontend.tracer.windowed import conv_general_dilated, conv_transpos
 Sizes = int | Sequence[int]
 
 
-def per_spatial_dim(given: Sizes, count: int) -> list[int]:
-    """Return a number per spatial dim; PyTorch gives one for all, alone or as a list."""
-    found = [given] if isinstance(given, int) else list(given)
-    return found * count if len(found) == 1 else found
+def per_spatial_dim(value: Sizes, count: int) -> list[int]:
+    """Return one value per spatial dim. PyTorch also accepts a single value for all dims, alone or as a list."""
+    values = [value] if isinstance(value, int) else list(value)
+    return values * count if len(values) == 1 else values
 
 
 def _with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
@@ -26,29 +26,33 @@ def _with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
 def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1,
          groups: int = 1) -> Tensor:  # fmt: skip
     count = weight.ndim - 2
-    if x.ndim == count + 1:  # without a batch
-        one = conv(x.reshape(1, *x.shape), weight, bias, stride, padding, dilation, groups)
-        return one.reshape(one.shape[1:])
-    steps, apart = per_spatial_dim(stride, count), per_spatial_dim(dilation, count)
-    if isinstance(padding, str):  # the larger half comes last
-        totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(apart, weight.shape[2:], strict=True)]
-        pads = [(each // 2, each - each // 2) for each in totals]
+    if x.ndim == count + 1:  # no batch dim
+        batched = conv(x.reshape(1, *x.shape), weight, bias, stride, padding, dilation, groups)
+        return batched.reshape(batched.shape[1:])
+    steps, dilations = per_spatial_dim(stride, count), per_spatial_dim(dilation, count)
+    if isinstance(padding, str):  # for an odd total, the second half is larger
+        totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilations, weight.shape[2:], strict=True)]
+        pads = [(size // 2, size - size // 2) for size in totals]
     else:
-        pads = [(each, each) for each in per_spatial_dim(padding, count)]
-    return _with_bias(conv_general_dilated(x, weight, steps, pads, None, apart, None, groups), bias)
+        pads = [(size, size) for size in per_spatial_dim(padding, count)]
+    return _with_bias(conv_general_dilated(x, weight, steps, pads, None, dilations, None, groups), bias)
 
 
 @aten("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
                    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:  # fmt: skip
-    """Return the gradient of a convolution towards its image."""
+    """Return the gradient of a convolution with respect to its image."""
     count = weight.ndim - 2
-    if x.ndim == count + 1:  # without a batch
-        one = conv_transpose(x.reshape(1, *x.shape), weight, bias, stride, padding, output_padding, groups, dilation)
-        return one.reshape(one.shape[1:])
-    steps, apart, pads, more = (per_spatial_dim(each, count) for each in (stride, dilation, padding, output_padding))
-    cropped = [(each, each) for each in pads]
-    return _with_bias(conv_transposed(x, weight, steps, cropped, more, apart, groups), bias)
+    if x.ndim == count + 1:  # no batch dim
+        batched = conv_transpose(
+            x.reshape(1, *x.shape), weight, bias, stride, padding, output_padding, groups, dilation
+        )
+        return batched.reshape(batched.shape[1:])
+    steps, dilations, pads, output_pads = (
+        per_spatial_dim(value, count) for value in (stride, dilation, padding, output_padding)
+    )
+    cropped = [(value, value) for value in pads]
+    return _with_bias(conv_transposed(x, weight, steps, cropped, output_pads, dilations, groups), bias)
 
 
 @aten("convolution", "_convolution")
@@ -61,28 +65,28 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, p
 
 @aten("convolution_backward")
 def convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, bias_sizes: Sequence[int] | None, stride: Sizes, padding: Sizes,
-                         dilation: Sizes, transposed: bool, output_padding: Sizes, groups: int, wanted: Sequence[bool]) -> tuple[Any, ...]:  # fmt: skip
-    """Return the gradients of image, weight and bias, as far as they are wanted.
+                         dilation: Sizes, transposed: bool, output_padding: Sizes, groups: int, output_mask: Sequence[bool]) -> tuple[Any, ...]:  # fmt: skip
+    """Return the gradients of image, weight and bias that `output_mask` selects.
 
-    A transposed convolution is the gradient of a convolution towards its image, so that its own gradient is that convolution.
+    A transposed convolution is the image gradient of a convolution, so its own image gradient is that convolution.
     """
     count = weight.ndim - 2
-    steps, pads, apart = (per_spatial_dim(each, count) for each in (stride, padding, dilation))
+    steps, pads, dilations = (per_spatial_dim(value, count) for value in (stride, padding, dilation))
     image, result = (grad, x) if transposed else (x, grad)
-    spans = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], apart, strict=True)]
-    unread = [n + 2 * p - span - (rows - 1) * s
+    spans = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]
+    unused = [n + 2 * p - span - (rows - 1) * s
               for n, p, span, s, rows in zip(image.shape[2:], pads, spans, steps, result.shape[2:], strict=True)]  # fmt: skip
-    ends = [(p, p - rest) for p, rest in zip(pads, unread, strict=True)]
+    ends = [(p, p - trailing) for p, trailing in zip(pads, unused, strict=True)]
     image_gradient = None
-    if wanted[0] and transposed:
-        image_gradient = conv_general_dilated(grad, weight, steps, ends, None, apart, None, groups)
-    elif wanted[0]:
-        image_gradient = conv_transpose(grad, weight, None, steps, pads, unread, groups, apart)
+    if output_mask[0] and transposed:
+        image_gradient = conv_general_dilated(grad, weight, steps, ends, None, dilations, None, groups)
+    elif output_mask[0]:
+        image_gradient = conv_transpose(grad, weight, None, steps, pads, unused, groups, dilations)
     weight_gradient = None
-    if wanted[1]:
+    if output_mask[1]:
         letters = "DHW"[-count:]
         dims = (f"CN{letters}", f"IO{letters}", f"NC{letters}")
-        weight_gradient = conv_general_dilated(image, result, apart, ends, None, steps, dims, 1, groups)
+        weight_gradient = conv_general_dilated(image, result, dilations, ends, None, steps, dims, 1, groups)
         weight_gradient = weight_gradient.transpose(1, 0, *range(2, weight.ndim))
-    bias = grad.sum([0, *range(2, grad.ndim)]) if wanted[2] else None
+    bias = grad.sum([0, *range(2, grad.ndim)]) if output_mask[2] else None
     return image_gradient, weight_gradient, bias

@@ -1,4 +1,4 @@
-"""PyTorch's operations that make tensors of numbers that are known."""
+"""PyTorch operations that create tensors from constants."""
 
 from __future__ import annotations
 
@@ -37,30 +37,33 @@ enter_rows({
 })  # fmt: skip
 
 
-def _index_pairs(numbers: Any, dtype: str | None) -> Tensor:
-    return tensor(np.asarray(numbers).astype(DTYPES[dtype or "i64"]))
+def _index_pairs(indices: Any, dtype: str | None) -> Tensor:
+    return tensor(np.asarray(indices).astype(DTYPES[dtype or "i64"]))
 
 
 @aten("arange.start", "arange.start_step")
 def arange_between(start: float, end: float, step: float = 1, dtype: str | None = None) -> Tensor:
-    """Counted as an affine function of the index, so that no table of numbers is in the program."""
-    whole = all(isinstance(each, int) for each in (start, end, step))
-    dtype = dtype or ("i64" if whole else "f32")
-    count = len(range(int(start), int(end), int(step))) if whole else max(0, int(np.ceil((end - start) / step)))
+    """Emit a range as an affine function of an iota, so that the program does not contain a table of its elements."""
+    are_integers = all(isinstance(value, int) for value in (start, end, step))
+    dtype = dtype or ("i64" if are_integers else "f32")
+    count = len(range(int(start), int(end), int(step))) if are_integers else max(0, int(np.ceil((end - start) / step)))
     wide = dtype if dtype in ("f32", "f64") or not is_float(dtype) else "f32"
-    index = creation.iota((count,), 0, wide if whole or is_float(wide) else "f64")
+    index = creation.iota((count,), 0, wide if are_integers or is_float(wide) else "f64")
     return convert((index if step == 1 else index * step) + start if start or step != 1 else index, dtype)
 
 
 @aten("linspace")
 def linspace(start: Operand, end: Operand, steps: int, dtype: str | None = None) -> Tensor:
-    """Return numbers evenly apart; those of tensors are counted from the nearer end, as torch does."""
+    """Return evenly spaced numbers.
+
+    If `start` or `end` is a tensor, each number is computed from the nearer end, as torch does.
+    """
     if isinstance(start, Tensor) or isinstance(end, Tensor):
         wide = dtype if dtype in ("f64", "c64", "c128") else "f32"
-        low, high = (tensor(each, wide) for each in (start, end))
-        number = creation.iota((steps,), 0, wide)
+        low, high = (tensor(value, wide) for value in (start, end))
+        index = creation.iota((steps,), 0, wide)
         step = (high - low) / max(steps - 1, 1)
-        rising, falling = low + step * number, high - step * (steps - 1 - number)
+        rising, falling = low + step * index, high - step * (steps - 1 - index)
         return convert(where(creation.iota((steps,), 0) < max(steps // 2, steps == 1), rising, falling), dtype or "f32")
     return tensor(np.linspace(start, end, steps, dtype=np.float64).astype(DTYPES[dtype or "f32"]))
 
@@ -75,4 +78,4 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
       "exponential", "uniform", "log_normal", "geometric", "cauchy", "rrelu_with_noise", "rrelu_with_noise_functional")  # fmt: skip
 def random(*_: Any, **__: Any) -> Tensor:
     hint = "pass the random numbers as an argument of the model"
-    refuse("the model draws random numbers, and PyTorch's are those of its generator", hint, "MG0103")
+    refuse("the model draws random numbers, which would differ from those of PyTorch's generator", hint, "MG0103")

@@ -1,4 +1,4 @@
-"""PyTorch's element-wise operations: arithmetic, comparisons, functions of one number."""
+"""PyTorch element-wise operations: arithmetic, comparisons and unary functions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def div(x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
         return rounding.floor_divide(left, right)
     if is_inexact(left.type.dtype):
         return rounding.trunc(left / right)
-    return elementwise.binary("divide", left, right)  # integers are cut off towards zero
+    return elementwise.binary("divide", left, right)  # integer division truncates towards zero
 
 
 @aten("pow")
@@ -66,22 +66,22 @@ def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
 
 @aten("clamp", "clip", "clamp_min")
 def clamp(x: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    bounds = [each for each in (min, max) if each is not None]
-    found = convert(tensor(x), result_type(x, *bounds))
-    found = found if min is None else elementwise.maximum(*promoted(found, min))
-    return found if max is None else elementwise.minimum(*promoted(found, max))
+    bounds = [bound for bound in (min, max) if bound is not None]
+    clamped = convert(tensor(x), result_type(x, *bounds))
+    clamped = clamped if min is None else elementwise.maximum(*promoted(clamped, min))
+    return clamped if max is None else elementwise.minimum(*promoted(clamped, max))
 
 
 @aten("complex")
 def complex_(re: Tensor, im: Tensor) -> Tensor:
-    """A complex tensor of its parts."""
+    """Return a complex tensor with real part `re` and imaginary part `im`."""
     re, im = promoted(re, im)
     return emit("complex", [re, im], TensorType(re.shape, "c128" if re.type.dtype == "f64" else "c64"))
 
 
 @aten("angle")
 def angle(x: Tensor) -> Tensor:
-    """The angle of complex numbers; 0 or pi of others."""
+    """Return the angle of complex numbers. For real numbers: 0, pi for negative ones, NaN for NaN."""
     if is_complex(x.type.dtype):
         return OPS["atan2"](x.imag, x.real)
     x = elementwise.as_float(x)
@@ -90,7 +90,7 @@ def angle(x: Tensor) -> Tensor:
 
 @aten("copy", "fill", "fill.Scalar", "fill.Tensor")
 def copy(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
-    """The value at the shape and type of x."""
+    """Return `value` with the shape and dtype of `x`."""
     return broadcast(tensor(value, x.type.dtype), x.shape)
 
 
@@ -106,16 +106,18 @@ def view_as_complex(x: Tensor) -> Tensor:
 
 @aten("fake_quantize_per_tensor_affine")
 def fake_quantize(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int) -> Tensor:
-    """x as it is after it is quantized and dequantized."""
+    """Quantize `x` and dequantize the result."""
     scale, zero = convert(tensor(scale), x.type.dtype), convert(tensor(zero_point), x.type.dtype)
     return (elementwise.clip(rounding.round_(x / scale) + zero, quant_min, quant_max) - zero) * scale
 
 
 @aten("fake_quantize_per_tensor_affine_cachemask")
 def fake_quantize_with_mask(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Beside it whether an element is within the range, as its gradient reads it."""
-    number = rounding.round_(x / convert(tensor(scale), x.type.dtype)) + convert(tensor(zero_point), x.type.dtype)
-    is_within = (number >= quant_min) & (number <= quant_max)
+    """Return the quantized and dequantized `x`, and a mask of the elements in the quantized range, which the gradient
+    needs.
+    """
+    quantized = rounding.round_(x / convert(tensor(scale), x.type.dtype)) + convert(tensor(zero_point), x.type.dtype)
+    is_within = (quantized >= quant_min) & (quantized <= quant_max)
     return fake_quantize(x, scale, zero_point, quant_min, quant_max), is_within
 
 
@@ -144,7 +146,7 @@ enter_rows({
 
 
 def _chosen(x: Tensor, y: Tensor, extreme: Tensor) -> Tensor:
-    """Return the operand that is a number where the other one is NaN."""
+    """Return `extreme`, but the other operand if one of `x` and `y` is NaN."""
     return logic.where(logic.isnan(x), y, logic.where(logic.isnan(y), x, extreme))
 
 
@@ -170,9 +172,9 @@ def sinc(x: Tensor) -> Tensor:
 
 
 def _entropy(x: Tensor) -> Tensor:
-    """-x log(x); 0 at 0, and minus infinity below."""
-    found = -x * elementwise.log(logic.where(x > 0, x, 1))
-    return logic.where(x >= 0, found, logic.where(logic.isnan(x), x, -math.inf))
+    """Return -x log(x), with 0 at 0 and minus infinity for negative `x`."""
+    entropy = -x * elementwise.log(logic.where(x > 0, x, 1))
+    return logic.where(x >= 0, entropy, logic.where(logic.isnan(x), x, -math.inf))
 
 
 def _logit(x: Tensor, eps: float | None = None) -> Tensor:
@@ -198,14 +200,18 @@ def polygamma(n: int, x: Tensor) -> Tensor:
 
 @aten("frexp.Tensor")
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mantissa, from 0.5 to 1, and the exponent of 2; of zeros, infinities and NaN themselves and 0."""
+    """Split `x` into a mantissa from 0.5 to 1 and an exponent of 2.
+
+    Zeros, infinities and NaN are their own mantissa with exponent 0.
+    """
     wide_x, dtype = wide(x)
     bits, mantissa_bits, bias = ("i64", 52, 1022) if wide_x.type.dtype == "f64" else ("i32", 23, 126)
-    is_small = elementwise.abs_(wide_x) < 2.0 ** (1 - bias)  # its exponent is in the mantissa
-    pattern = logic.bitcast_convert_type(logic.where(is_small, wide_x * 2.0**mantissa_bits, wide_x), bits)
+    # subnormal: scale it up, because its leading bit is inside the mantissa
+    is_subnormal = elementwise.abs_(wide_x) < 2.0 ** (1 - bias)
+    pattern = logic.bitcast_convert_type(logic.where(is_subnormal, wide_x * 2.0**mantissa_bits, wide_x), bits)
     exponent = logic.bitwise_and(pattern >> mantissa_bits, 2 * bias + 3)
-    rest = pattern - ((exponent - bias) << mantissa_bits)
-    exponent = exponent - bias - logic.where(is_small, mantissa_bits, 0)
-    is_plain = logic.isfinite(wide_x) & (wide_x != 0)
-    mantissa = logic.where(is_plain, logic.bitcast_convert_type(rest, wide_x.type.dtype), wide_x)
-    return convert(mantissa, dtype), convert(logic.where(is_plain, exponent, 0), "i32")
+    mantissa_pattern = pattern - ((exponent - bias) << mantissa_bits)
+    exponent = exponent - bias - logic.where(is_subnormal, mantissa_bits, 0)
+    is_nonzero_finite = logic.isfinite(wide_x) & (wide_x != 0)
+    mantissa = logic.where(is_nonzero_finite, logic.bitcast_convert_type(mantissa_pattern, wide_x.type.dtype), wide_x)
+    return convert(mantissa, dtype), convert(logic.where(is_nonzero_finite, exponent, 0), "i32")

@@ -1,4 +1,6 @@
-"""PyTorch's bags of embeddings: sums, means and maxima of rows of a table, and their gradients; and rows of a limited norm."""
+"""PyTorch embedding bags: sums, means and maxima of table rows per bag; their gradients; and renormalized embedding
+tables.
+"""
 
 from __future__ import annotations
 
@@ -19,56 +21,69 @@ from meshgen.frontend.tracer.tensor import Tensor
 @aten("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
 def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None,
                   include_last_offset: bool = False, padding_idx: int | None = -1) -> tuple[Tensor, ...]:  # fmt: skip
-    """Return sums (mode 0), means (1) or maxima (2) of the rows of each bag: `offsets` are where bags begin among the indices.
+    """Reduce the rows of each bag: sum (mode 0), mean (1) or maximum (2).
 
-    Beside these are the bag of each index (empty where torch sums without it), how many rows each bag has, and the row of each maximum.
+    Bag i contains the indices from `offsets[i]` to `offsets[i + 1]`.
+
+    Returns:
+        The reduced rows, the bag of each index (empty in cases where torch does not compute it), the size of each bag,
+        and the table row of each maximum.
     """
     del scale_grad_by_freq, sparse
-    count = offsets.shape[0] - include_last_offset
-    offsets = offsets[:count]
-    bags = _bag_of_each(indices, offsets)
+    num_bags = offsets.shape[0] - include_last_offset
+    offsets = offsets[:num_bags]
+    index_bags = _bag_of_index(indices, offsets)
     rows, dtype = wide(embedding(weight, indices))
     if per_sample_weights is not None:
         rows = rows * convert(per_sample_weights, rows.type.dtype)[:, None]
-    counted = convert(indices != (-1 if padding_idx is None else padding_idx), "i32")
-    sizes = zeros((count,), "i32").at[bags].add(counted)
-    is_counted, has_rows = (counted != 0)[:, None], (sizes != 0)[:, None]
-    largest = convert(sizes, "i64")
+    counts = convert(indices != (-1 if padding_idx is None else padding_idx), "i32")
+    sizes = zeros((num_bags,), "i32").at[index_bags].add(counts)
+    is_counted, has_rows = (counts != 0)[:, None], (sizes != 0)[:, None]
+    max_rows = convert(sizes, "i64")
     if mode == 2:
         lowest = -math.inf
-        found = full((count, weight.shape[1]), lowest, rows.type.dtype).at[bags].max(where(is_counted, rows, lowest))
-        is_largest = is_counted & (rows == gathered(found, {0: bags}, 0))
-        count_of_rows = indices.shape[0]
-        place = iota(rows.shape, 0, "i32")  # of equal elements torch takes the first of the bag
-        first = full(found.shape, count_of_rows, "i32").at[bags].min(where(is_largest, place, count_of_rows))
-        largest = indices[elementwise.minimum(first, count_of_rows - 1)] if count_of_rows else zeros(found.shape, "i64")
-        largest = where(has_rows, convert(largest, "i64"), -1)
-        found = where(has_rows, found, 0)
+        reduced = (
+            full((num_bags, weight.shape[1]), lowest, rows.type.dtype)
+            .at[index_bags]
+            .max(where(is_counted, rows, lowest))
+        )
+        is_max = is_counted & (rows == gathered(reduced, {0: index_bags}, 0))
+        num_indices = indices.shape[0]
+        position = iota(rows.shape, 0, "i32")  # of equal elements, torch selects the first one in the bag
+        first_max = full(reduced.shape, num_indices, "i32").at[index_bags].min(where(is_max, position, num_indices))
+        max_rows = (
+            indices[elementwise.minimum(first_max, num_indices - 1)] if num_indices else zeros(reduced.shape, "i64")
+        )
+        max_rows = where(has_rows, convert(max_rows, "i64"), -1)
+        reduced = where(has_rows, reduced, 0)
     else:
-        found = zeros((count, weight.shape[1]), rows.type.dtype).at[bags].add(where(is_counted, rows, 0))
-        found = where(has_rows, found / sizes[:, None], 0) if mode == 1 else found
-    has_no_bags = mode == 0 and padding_idx in (None, -1) and dtype in ("f32", "f16")
-    bag_of_each = zeros((0,), "i64") if has_no_bags else convert(bags, "i64")
-    return convert(found, dtype), bag_of_each, convert(sizes, "i64"), largest
+        reduced = zeros((num_bags, weight.shape[1]), rows.type.dtype).at[index_bags].add(where(is_counted, rows, 0))
+        reduced = where(has_rows, reduced / sizes[:, None], 0) if mode == 1 else reduced
+    omits_bags = mode == 0 and padding_idx in (None, -1) and dtype in ("f32", "f16")
+    bag_of_each = zeros((0,), "i64") if omits_bags else convert(index_bags, "i64")
+    return convert(reduced, dtype), bag_of_each, convert(sizes, "i64"), max_rows
 
 
-def _bag_of_each(indices: Tensor, offsets: Tensor) -> Tensor:
-    places = iota(indices.shape, 0, offsets.type.dtype)
-    return convert(searching.searchsorted(offsets, places, "right"), "i32") - 1
+def _bag_of_index(indices: Tensor, offsets: Tensor) -> Tensor:
+    positions = iota(indices.shape, 0, offsets.type.dtype)
+    return convert(searching.searchsorted(offsets, positions, "right"), "i32") - 1
 
 
 @aten("_embedding_bag_backward")
-def embedding_bag_backward(grad: Tensor, indices: Tensor, offsets: Tensor, bags: Tensor, sizes: Tensor, largest: Tensor,
+def embedding_bag_backward(grad: Tensor, indices: Tensor, offsets: Tensor, bags: Tensor, sizes: Tensor, max_rows: Tensor,
                            num_weights: int, scale_grad_by_freq: bool, mode: int, sparse: bool, per_sample_weights: Tensor | None,
                            padding_idx: int = -1) -> Tensor:  # fmt: skip
-    """Return the gradient of the table: each row gets the gradient of its bag, its share of a mean, or that of its maxima."""
+    """Return the gradient of the table.
+
+    Each row receives the gradient of its bags: entire, divided by the bag size, or only for its maxima.
+    """
     del bags, sparse
     table = zeros((num_weights, grad.shape[1]), grad.type.dtype)
     if mode == 2:
-        column = broadcast(iota(largest.shape, 1, largest.type.dtype), largest.shape)
-        return table.at[(where(largest < 0, num_weights, largest), column)].add(grad)
+        columns = broadcast(iota(max_rows.shape, 1, max_rows.type.dtype), max_rows.shape)
+        return table.at[(where(max_rows < 0, num_weights, max_rows), columns)].add(grad)
     share = grad / convert(elementwise.maximum(sizes, 1)[:, None], grad.type.dtype) if mode == 1 else grad
-    rows = gathered(share, {0: _bag_of_each(indices, offsets[: sizes.shape[0]])}, 0)
+    rows = gathered(share, {0: _bag_of_index(indices, offsets[: sizes.shape[0]])}, 0)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[:, None]
     if scale_grad_by_freq:
@@ -80,17 +95,17 @@ def embedding_bag_backward(grad: Tensor, indices: Tensor, offsets: Tensor, bags:
 @aten("_embedding_bag_per_sample_weights_backward")
 def embedding_bag_weights_backward(grad: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, bags: Tensor, mode: int,
                                    padding_idx: int = -1) -> Tensor:  # fmt: skip
-    """Return the gradient of the factor of each row of a sum."""
+    """Return the gradient of `per_sample_weights`, the factor of each row in the sum of its bag."""
     del bags, mode
-    bag_of_each = _bag_of_each(indices, offsets[: grad.shape[0]])
+    bag_of_each = _bag_of_index(indices, offsets[: grad.shape[0]])
     products = (gathered(grad, {0: bag_of_each}, 0) * embedding(weight, indices)).sum(-1)
     return where(indices == padding_idx, 0, products)
 
 
 @aten("embedding_renorm")
 def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Return the table with the rows that are looked up scaled to at most a norm."""
-    size = vector_norm(weight, norm_type, -1, True)
+    """Return the table after scaling looked-up rows whose norm is above `max_norm` down to it."""
+    norms = vector_norm(weight, norm_type, -1, True)
     is_read = zeros((weight.shape[0],), "i1").at[indices.reshape(-1)].set(True)
-    is_large = is_read[:, None] & (size > max_norm)
-    return where(is_large, weight * (max_norm / (size + 1e-7)), weight)
+    is_large = is_read[:, None] & (norms > max_norm)
+    return where(is_large, weight * (max_norm / (norms + 1e-7)), weight)

@@ -1,4 +1,4 @@
-"""PyTorch's Fourier transforms, windows, and transforms of short times."""
+"""PyTorch Fourier transforms, window functions, and short-time Fourier transforms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.frontend.tracer.shapes import moveaxis
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, is_complex
 
-# What torch's number of a normalization scales a forward transform by: 1, 1 / sqrt(n), 1 / n.
+# Indexed by torch's normalization mode, which scales a forward transform by 1, 1 / sqrt(n) or 1 / n.
 _NORMS = ("backward", "ortho", "forward")
 _INVERSE_NORMS = ("forward", "ortho", "backward")
 
@@ -40,12 +40,15 @@ enter_rows({"fft_fft2": fft.fftn, "fft_ifft2": fft.ifftn, "fft_rfft2": fft.rfftn
 
 
 def _raised_cosine(first: float, second: float, third: float = 0.0) -> Callable[..., Tensor]:
-    """A window of cosines: first - second * cos(t) + third * cos(2 t), over a period of n rows, or n - 1 if it is not periodic."""
+    """Return a function for the window first - second * cos(t) + third * cos(2 t).
+
+    Its period is n samples if periodic, else n - 1.
+    """
 
     def window(n: int, periodic: bool = True, dtype: str | None = None) -> Tensor:
-        turn = 2 * math.pi * np.arange(n) / max(1, n if periodic else n - 1)
-        found = first - second * np.cos(turn) + third * np.cos(2 * turn) if n > 1 else np.ones(n)
-        return tensor(found.astype(DTYPES[dtype or "f32"]))
+        angle = 2 * math.pi * np.arange(n) / max(1, n if periodic else n - 1)
+        samples = first - second * np.cos(angle) + third * np.cos(2 * angle) if n > 1 else np.ones(n)
+        return tensor(samples.astype(DTYPES[dtype or "f32"]))
 
     return window
 
@@ -57,66 +60,75 @@ enter_rows({
 })  # fmt: skip
 
 
-def _window(given: Tensor | None, size: int, length: int, dtype: str) -> Tensor:
-    """A window of `size` rows in the middle of `length`: rows of ones unless it is given."""
+def _window(window: Tensor | None, size: int, length: int, dtype: str) -> Tensor:
+    """Center `window` of `size` samples in `length` samples of zeros. Without a window, use ones."""
     before = (length - size) // 2
-    found = tensor(np.ones(size, DTYPES[dtype])) if given is None else given
-    return pad(found, [before, length - size - before])
+    samples = tensor(np.ones(size, DTYPES[dtype])) if window is None else window
+    return pad(samples, [before, length - size - before])
 
 
 @aten("stft.center")
 def centred_stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
-                 *how: Any, **named: Any) -> Tensor:  # fmt: skip
-    """As `stft`, of the signal with half a window before and after it."""
+                 *args: Any, **options: Any) -> Tensor:  # fmt: skip
+    """Compute `stft` of the signal; with `center`, pad it by half a window on both sides first."""
     if center:
         rows = x if x.ndim > 1 else x.reshape(1, -1)
         padded = pad(rows, [n_fft // 2] * 2, pad_mode)
         x = padded if x.ndim > 1 else padded[0]
-    return stft(x, n_fft, hop_length, win_length, window, *how, **named)
+    return stft(x, n_fft, hop_length, win_length, window, *args, **options)
 
 
 @aten("stft")
 def stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, normalized: bool = False, onesided: bool | None = None,
          return_complex: bool | None = None, align_to_window: bool | None = None) -> Tensor:  # fmt: skip
-    """Spectra of windows of a signal: [..., frequencies, frames]."""
+    """Return the spectra of overlapping windows of a signal: [..., frequencies, frames]."""
     del return_complex, align_to_window
     rows, hop = x if x.ndim > 1 else x.reshape(1, -1), hop_length or n_fft // 4
-    begins = np.arange((rows.shape[-1] - n_fft) // hop + 1)[:, None] * hop
-    frames = rows[slice(None), (begins + np.arange(n_fft)).astype(np.int32)]
+    frame_starts = np.arange((rows.shape[-1] - n_fft) // hop + 1)[:, None] * hop
+    frames = rows[slice(None), (frame_starts + np.arange(n_fft)).astype(np.int32)]
     is_real = not is_complex(x.type.dtype)
-    kind = x.type.dtype if is_real else "f64" if x.type.dtype == "c128" else "f32"
-    frames = frames * convert(_window(window, win_length or n_fft, n_fft, kind), x.type.dtype)
+    window_dtype = x.type.dtype if is_real else "f64" if x.type.dtype == "c128" else "f32"
+    frames = frames * convert(_window(window, win_length or n_fft, n_fft, window_dtype), x.type.dtype)
     transform = fft.rfft if is_real and onesided is not False else fft.fft
-    found = transform(frames, norm="ortho" if normalized else None).mT
-    return found if x.ndim > 1 else found[0]
+    spectra = transform(frames, norm="ortho" if normalized else None).mT
+    return spectra if x.ndim > 1 else spectra[0]
 
 
 @aten("istft")
 def istft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
           normalized: bool = False, onesided: bool | None = None, length: int | None = None, return_complex: bool = False) -> Tensor:  # fmt: skip
-    """The signal of spectra [..., frequencies, frames]: windows added up, divided by the sum of the windows' squares."""
+    """Reconstruct a signal from spectra [..., frequencies, frames]: overlap-add the windowed frames, then divide by the
+    added squares of the window.
+    """
     hop, norm = hop_length or n_fft // 4, "ortho" if normalized else None
     spectra = (x if x.ndim > 2 else x.reshape(1, *x.shape)).mT
-    is_half = onesided if onesided is not None else not return_complex
-    frames = fft.irfft(spectra, n_fft, norm=norm) if is_half else fft.ifft(spectra, norm=norm)
-    if not is_half and not return_complex:
+    is_onesided = onesided if onesided is not None else not return_complex
+    frames = fft.irfft(spectra, n_fft, norm=norm) if is_onesided else fft.ifft(spectra, norm=norm)
+    if not is_onesided and not return_complex:
         frames = frames.real
-    kind = "f64" if x.type.dtype == "c128" else "f32"
-    own = _window(window, win_length or n_fft, n_fft, kind)
+    window_dtype = "f64" if x.type.dtype == "c128" else "f32"
+    padded_window = _window(window, win_length or n_fft, n_fft, window_dtype)
     count = frames.shape[-2]
-    whole = n_fft + hop * (count - 1)
+    total_length = n_fft + hop * (count - 1)
     begin = n_fft // 2 if center else 0
-    end = begin + length if length is not None else whole - (n_fft // 2 if center else 0)
-    squares = _added((own * own).reshape(1, 1, n_fft) + zeros((1, count, n_fft), kind), hop, whole)
-    summed = _added(frames * convert(own, frames.type.dtype), hop, whole)
-    found = summed[..., begin : min(end, whole)] / convert(squares[..., begin : min(end, whole)], frames.type.dtype)
-    found = pad(found, [0, end - whole]) if end > whole else found
-    return found if x.ndim > 2 else found[0]
+    end = begin + length if length is not None else total_length - (n_fft // 2 if center else 0)
+    squares = _overlap_add(
+        (padded_window * padded_window).reshape(1, 1, n_fft) + zeros((1, count, n_fft), window_dtype), hop, total_length
+    )
+    added = _overlap_add(frames * convert(padded_window, frames.type.dtype), hop, total_length)
+    signal = added[..., begin : min(end, total_length)] / convert(
+        squares[..., begin : min(end, total_length)], frames.type.dtype
+    )
+    signal = pad(signal, [0, end - total_length]) if end > total_length else signal
+    return signal if x.ndim > 2 else signal[0]
 
 
-def _added(frames: Tensor, hop: int, size: int) -> Tensor:
-    """Frames [rows, frames, n] added up in signals [rows, size], each `hop` after the one before."""
+def _overlap_add(frames: Tensor, hop: int, size: int) -> Tensor:
+    """Overlap-add frames [rows, frames, n] into signals [rows, size].
+
+    Each frame starts `hop` samples after the previous one.
+    """
     rows, count, n = frames.shape
-    places = (np.arange(count)[:, None] * hop + np.arange(n)).reshape(-1).astype(np.int32)
+    positions = (np.arange(count)[:, None] * hop + np.arange(n)).reshape(-1).astype(np.int32)
     flat = moveaxis(frames.reshape(rows, count * n), 0, -1)
-    return moveaxis(zeros((size, rows), frames.type.dtype).at[places].add(flat), -1, 0)
+    return moveaxis(zeros((size, rows), frames.type.dtype).at[positions].add(flat), -1, 0)

@@ -1,4 +1,4 @@
-"""PyTorch's operations that read and write elements by number."""
+"""PyTorch operations that read and write elements by index."""
 
 from __future__ import annotations
 
@@ -27,35 +27,41 @@ def embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
 
 
 def _entries(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
-    """An index as NumPy has it: None of PyTorch stands for all rows."""
-    for each in indices:
-        if each is not None and each.type.dtype == "i1":
-            text = "indexing with truth values gives as many elements as hold, which is data"
+    """Convert indices to a NumPy index: None becomes a full slice.
+
+    Refuses boolean masks, whose result has a data-dependent size.
+    """
+    for index in indices:
+        if index is not None and index.type.dtype == "i1":
+            text = "indexing with a boolean mask selects a data-dependent number of elements"
             refuse(text, "keep all elements and choose with torch.where, or sum them under the mask", "MG0103")
-    return tuple(slice(None) if each is None else each for each in indices)
+    return tuple(slice(None) if index is None else index for index in indices)
 
 
 @aten("index_put", "_unsafe_index_put")
 def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    given = [each for each in indices if each is not None]
-    if len(given) == 1 and given[0].type.dtype == "i1":
-        at = next(dim for dim, each in enumerate(indices) if each is not None)
-        return _put_where(x, at, given[0], values, accumulate)
+    tensor_indices = [index for index in indices if index is not None]
+    if len(tensor_indices) == 1 and tensor_indices[0].type.dtype == "i1":
+        mask_dim = next(dim for dim, index in enumerate(indices) if index is not None)
+        return _put_where(x, mask_dim, tensor_indices[0], values, accumulate)
     entries = x.at[_entries(x, indices)]
     return entries.add(values) if accumulate else entries.set(values)
 
 
 def _put_where(x: Tensor, at: int, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
-    """x[.., mask, ..] = values, for a mask over the dims from `at` on: one value for all, or as many as hold, in their order."""
-    before, after = x.shape[:at], x.shape[at + mask.ndim :]
-    values = values.reshape((1,) * (len(before) + 1 + len(after) - values.ndim) + values.shape)
-    own = values.shape
-    if own[at] == 1:
-        rows = values.reshape(own[:at] + (1,) * mask.ndim + own[at + 1 :])
+    """Assign x[.., mask, ..] = values for a mask over the dims from `at` on.
+
+    `values` has one row for all selected positions, or one row for each of them, in their order.
+    """
+    leading, trailing = x.shape[:at], x.shape[at + mask.ndim :]
+    values = values.reshape((1,) * (len(leading) + 1 + len(trailing) - values.ndim) + values.shape)
+    shape = values.shape
+    if shape[at] == 1:
+        rows = values.reshape(shape[:at] + (1,) * mask.ndim + shape[at + 1 :])
     else:
-        number = elementwise.clip(cumsum(mask.reshape(-1)) - 1, 0, own[at] - 1)
-        rows = indexing.gathered(values, {at: number}, at).reshape(own[:at] + mask.shape + own[at + 1 :])
-    mask = mask.reshape((1,) * at + mask.shape + (1,) * len(after))
+        value_index = elementwise.clip(cumsum(mask.reshape(-1)) - 1, 0, shape[at] - 1)
+        rows = indexing.gathered(values, {at: value_index}, at).reshape(shape[:at] + mask.shape + shape[at + 1 :])
+    mask = mask.reshape((1,) * at + mask.shape + (1,) * len(trailing))
     rows = convert(rows, x.type.dtype)
     return where(mask, x + rows if accumulate else rows, x)
 
@@ -105,10 +111,10 @@ def _size_is_data(name: str, hint: str, *_: Any, **__: Any) -> Any:
     refuse(f"the size of {name}'s result is data", hint, "MG0103")
 
 
-# Operations that give as many elements as their operand's elements say, and what to write instead.
+# Operations whose result size depends on the elements of their operand, with a suggested replacement.
 _SIZED_BY_DATA = {
     "nonzero nonzero_numpy argwhere masked_select": "keep all elements and choose with torch.where, or sum them under the mask",
-    "_unique _unique2 unique_dim unique_consecutive": "sort the elements and compare neighbours",
+    "_unique _unique2 unique_dim unique_consecutive": "sort the elements and compare neighbors",
     "bincount": "sum torch.nn.functional.one_hot over its rows",
 }  # fmt: skip
 enter_rows({name: partial(_size_is_data, name, hint) for names, hint in _SIZED_BY_DATA.items() for name in names.split()})  # fmt: skip
@@ -116,7 +122,7 @@ enter_rows({name: partial(_size_is_data, name, hint) for names, hint in _SIZED_B
 
 @aten("embedding_dense_backward")
 def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale: bool) -> Tensor:
-    """Rows of the gradient added at their places; those of the padding are left out."""
+    """Return the gradient of the table: the rows of `grad` added by index, except for the padding index."""
     width = grad.shape[-1]
     rows, values = indices.reshape(-1), grad.reshape(-1, width)
     if padding_idx >= 0:
@@ -130,14 +136,14 @@ def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, pa
 @aten("diagonal_scatter")
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     matrices = moveaxis(x, (dim1, dim2), (-2, -1))
-    place = np.arange(src.shape[-1], dtype=np.int32)
-    found = matrices.at[..., place + max(0, -offset), place + max(0, offset)].set(src)
-    return moveaxis(found, (-2, -1), (dim1, dim2))
+    diagonal = np.arange(src.shape[-1], dtype=np.int32)
+    updated = matrices.at[..., diagonal + max(0, -offset), diagonal + max(0, offset)].set(src)
+    return moveaxis(updated, (-2, -1), (dim1, dim2))
 
 
 @aten("put")
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """x with elements of its flat form replaced, or added to."""
+    """Return `x` with elements of its flattened form replaced, or added to if `accumulate` is set."""
     entries = x.reshape(-1).at[index.reshape(-1)]
     values = source.reshape(-1)
     return (entries.add(values) if accumulate else entries.set(values)).reshape(x.shape)
@@ -145,7 +151,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
 
 @aten("repeat_interleave.Tensor")
 def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
-    """Return the number of each row as often as it is repeated."""
+    """Return each index of `repeats` as many times as its element says."""
     if output_size is None:
         refuse("the size of repeat_interleave's result is data", "give output_size, the sum of the repeats", "MG0103")
     ends = cumsum(repeats, 0)

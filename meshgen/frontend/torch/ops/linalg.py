@@ -1,4 +1,4 @@
-"""PyTorch's linear algebra."""
+"""PyTorch linear algebra."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def det(x: Tensor) -> Tensor:
 def slogdet(x: Tensor) -> tuple[Tensor, Tensor]:
     if not x.shape[-1]:
         return ones(x.shape[:-2], x.type.dtype), zeros(x.shape[:-2], real_dtype(x.type.dtype))
-    sign, size = linalg.slogdet(x)
-    return sign, size
+    sign, log_abs_det = linalg.slogdet(x)
+    return sign, log_abs_det
 
 
 @aten("linalg_qr")
@@ -52,48 +52,48 @@ def eigh(x: Tensor, uplo: str = "L", compute_v: bool = True) -> tuple[Tensor, Te
 def svd(x: Tensor, full_matrices: bool = True, compute_uv: bool = True, *, driver: str | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     del driver
     if not compute_uv:
-        none = zeros((0,), x.type.dtype)
-        return none, linalg.svdvals(x), none
+        empty = zeros((0,), x.type.dtype)
+        return empty, linalg.svdvals(x), empty
     u, s, vh = linalg.svd(x, full_matrices)
     return u, s, vh
 
 
-def _of_lower_triangle(x: Tensor) -> Tensor:
-    """Return the Hermitian matrix with this lower triangle; of the diagonal the real part is read."""
+def _hermitian_from_lower(x: Tensor) -> Tensor:
+    """Return the Hermitian matrix with the lower triangle of `x`. Imaginary parts of the diagonal are ignored."""
     below = tril(x, -1)
     return below + convert((tril(x) - below).real, x.type.dtype) + below.mT.conj()
 
 
 @aten("linalg_pinv")
 def pinv(x: Tensor, rcond: Operand | None = None, hermitian: bool = False, *, atol: Operand | None = None, rtol: Operand | None = None) -> Tensor:  # fmt: skip
-    """The inverse where singular values are above `atol` and `rtol` times the largest."""
+    """Return the pseudo-inverse. Singular values of at most max(`atol`, `rtol` * largest) count as zero."""
     if hermitian:
-        x = _of_lower_triangle(x)
+        x = _hermitian_from_lower(x)
     relative = rcond if rtol is None else rtol
     if atol is None:
         return linalg.pinv(x, rtol=relative)
-    least = tensor(atol) / linalg.svdvals(x).max(-1)
-    return linalg.pinv(x, rtol=least if relative is None else maximum(least, relative))
+    tolerance = tensor(atol) / linalg.svdvals(x).max(-1)
+    return linalg.pinv(x, rtol=tolerance if relative is None else maximum(tolerance, relative))
 
 
 @aten("linalg_solve")
 def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
-    """a @ x = b, or x @ a = b; a b of one dim less than a is a stack of vectors."""
+    """Solve a @ x = b, or x @ a = b unless `left`. If `b` has one dim less than `a`, it is a stack of vectors."""
     is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     right = b[..., None] if is_vector else b
     if not left:
-        found = linalg.solve(a.mT, right.mT).mT
+        solution = linalg.solve(a.mT, right.mT).mT
     else:
-        found = linalg.solve(a, right)
-    return found[..., 0] if is_vector else found
+        solution = linalg.solve(a, right)
+    return solution[..., 0] if is_vector else solution
 
 
 @aten("linalg_lu_factor_ex")
 def lu_factor(x: Tensor, *, pivot: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """Return both triangular factors in one matrix, the row, from 1, that each row was exchanged with, and that all went well."""
+    """Return the LU factors packed in one matrix, the pivots (1-based row indices), and zeros as success codes."""
     del check_errors
     if not pivot:
-        refuse("LU without exchanges of rows is not supported", "leave pivot=True", "MG0103")
+        refuse("LU without row exchanges is not supported", "leave pivot=True", "MG0103")
     if 0 in x.shape:
         return x, zeros((*x.shape[:-2], min(x.shape[-2:])), "i32"), zeros(x.shape[:-2], "i32")
     return *linalg.lu_factor(x), zeros(x.shape[:-2], "i32")
@@ -102,14 +102,14 @@ def lu_factor(x: Tensor, *, pivot: bool = True, check_errors: bool = False) -> t
 @aten("linalg_solve_triangular")
 def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     if not left:
-        found = solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular)
-        return found.mT
+        transposed = solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular)
+        return transposed.mT
     if unitriangular:
-        one = eye(a.shape[-1], dtype=a.type.dtype)
-        a = a * (1 - one) + one
-    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        identity = eye(a.shape[-1], dtype=a.type.dtype)
+        a = a * (1 - identity) + identity
+    batch_shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return linalg.solve_triangular(
-        broadcast(a, (*lead, *a.shape[-2:])), broadcast(b, (*lead, *b.shape[-2:])), not upper
+        broadcast(a, (*batch_shape, *a.shape[-2:])), broadcast(b, (*batch_shape, *b.shape[-2:])), not upper
     )
 
 
@@ -121,7 +121,7 @@ def triangular_solve(b: Tensor, a: Tensor, upper: bool = True, transpose: bool =
 
 @aten("cholesky_solve")
 def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
-    """x with A @ x = b for the A of a triangular factor."""
+    """Solve A @ x = b, where `factor` is the Cholesky factor of A."""
     lower = factor.mT.conj() if upper else factor
     half = solve_triangular(lower, b, upper=False)
     return solve_triangular(lower.mT.conj(), half, upper=True)
@@ -129,7 +129,7 @@ def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
 
 @aten("diag_embed")
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Matrices in two new dims with the rows of x as diagonals."""
+    """Return matrices in two new dims whose diagonals are the rows of `x`."""
     size = x.shape[-1] + abs(offset)
     matrices = diagonal_scatter(zeros((*x.shape[:-1], size, size), x.type.dtype), x, offset, -2, -1)
     return moveaxis(matrices, (-2, -1), (dim1, dim2))
@@ -137,31 +137,34 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 
 @aten("block_diag")
 def block_diag(tensors: Sequence[Tensor]) -> Tensor:
-    """Matrices along a diagonal, of which numbers and vectors are one row."""
-    parts = [each.reshape((1,) * (2 - each.ndim) + each.shape) for each in of_one_type(tensors)]
-    width, before, rows = sum(each.shape[1] for each in parts), 0, list[Tensor]()
-    for each in parts:
-        rows.append(pad(each, [(0, 0), (before, width - before - each.shape[1])]))
-        before += each.shape[1]
+    """Return a block-diagonal matrix. Zero-dim tensors and vectors are blocks of one row."""
+    parts = [block.reshape((1,) * (2 - block.ndim) + block.shape) for block in of_one_type(tensors)]
+    width, before, rows = sum(block.shape[1] for block in parts), 0, list[Tensor]()
+    for block in parts:
+        rows.append(pad(block, [(0, 0), (before, width - before - block.shape[1])]))
+        before += block.shape[1]
     return concatenate(rows, 0)
 
 
 def of_one_type(tensors: Sequence[Tensor]) -> list[Tensor]:
     dtype = result_type(*tensors)
-    return [convert(each, dtype) for each in tensors]
+    return [convert(operand, dtype) for operand in tensors]
 
 
-def _and_success(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return beside a result that all went well: where it did not, the result has elements that are not numbers."""
+def _with_success_code(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Decorate a function to return zeros as success codes after its result.
+
+    If the function fails, its result contains NaN.
+    """
     return lambda x, *args, check_errors=False, **options: (function(x, *args, **options), zeros(x.shape[:-2], "i32"))
 
 
 enter_rows({
     "linalg_cholesky cholesky": lambda x, upper=False: linalg.cholesky(x, upper=upper),
-    "linalg_cholesky_ex": _and_success(linalg.cholesky),
+    "linalg_cholesky_ex": _with_success_code(linalg.cholesky),
     "linalg_inv inverse": linalg.inv,
-    "linalg_inv_ex": _and_success(linalg.inv),
-    "linalg_solve_ex": _and_success(solve),
+    "linalg_inv_ex": _with_success_code(linalg.inv),
+    "linalg_solve_ex": _with_success_code(solve),
     "_linalg_solve_ex": lambda a, b, *, left=True, check_errors=False: (solve(a, b, left=left), *lu_factor(a)),
     "_linalg_det": lambda x: (det(x), *lu_factor(x)[:2]),
     "_linalg_slogdet": lambda x: (*slogdet(x), *lu_factor(x)[:2]),

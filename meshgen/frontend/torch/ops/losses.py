@@ -1,4 +1,4 @@
-"""PyTorch's losses, and the gradients that are one operation in it."""
+"""PyTorch losses, and gradients that torch defines as single operations."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Tensor
 
-NONE, MEAN, SUM = 0, 1, 2  # torch.nn._reduction
+NONE, MEAN, SUM = 0, 1, 2  # same values as torch.nn._reduction
 
 
 def reduced(x: Tensor, reduction: int) -> Tensor:
-    """The losses of all elements, their mean, or their sum."""
+    """Return all losses, their mean, or their sum, as `reduction` selects."""
     if reduction == NONE:
         return x
     return x.mean() if reduction == MEAN else x.sum()
 
 
 def _huber(x: Tensor, y: Tensor, delta: float = 1.0) -> Tensor:
-    off = elementwise.abs_(x - y)
-    return where(off <= delta, off * off * 0.5, (off - 0.5 * delta) * delta)
+    distance = elementwise.abs_(x - y)
+    return where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
 
 
 def _smooth_l1(x: Tensor, y: Tensor, beta: float = 1.0) -> Tensor:
-    off = elementwise.abs_(x - y)
-    return off if beta == 0 else where(off < beta, off * off * (0.5 / beta), off - 0.5 * beta)
+    distance = elementwise.abs_(x - y)
+    return distance if beta == 0 else where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta)
 
 
 def _divergence(x: Tensor, y: Tensor, log_target: bool = False) -> Tensor:
@@ -42,8 +42,8 @@ def _divergence(x: Tensor, y: Tensor, log_target: bool = False) -> Tensor:
     return where(y == 0, 0.0, y * elementwise.log(where(y == 0, 1.0, y))) - y * x
 
 
-def _of_pairs(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Let a function of two elements give all losses, their mean or their sum."""
+def _as_loss(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Turn an element-wise function of predictions and targets into a loss with a `reduction` argument."""
 
     def loss(x: Tensor, target: Tensor, reduction: int = MEAN, *args: float, **options: float) -> Tensor:
         return reduced(function(x, target, *args, **options), reduction)
@@ -57,41 +57,49 @@ enter_rows({
     "huber_loss": _huber,
     "smooth_l1_loss": _smooth_l1,
     "kl_div": _divergence,
-}, _of_pairs)  # fmt: skip
+}, _as_loss)  # fmt: skip
 
 
 @aten("binary_cross_entropy_with_logits")
 @in_common_floats
 def bce_with_logits(x: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = MEAN) -> Tensor:  # fmt: skip
     positive = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1
-    found = (1 - target) * x + positive * nn.softplus(-x)
-    return reduced(found if weight is None else found * weight, reduction)
+    losses = (1 - target) * x + positive * nn.softplus(-x)
+    return reduced(losses if weight is None else losses * weight, reduction)
 
 
 @aten("binary_cross_entropy")
 def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN) -> Tensor:
-    yes, no = (elementwise.maximum(elementwise.log(each), -100.0) for each in (x, 1 - x))
-    found = -(target * yes + (1 - target) * no)
-    return reduced(found if weight is None else found * weight, reduction)
+    log_yes, log_no = (elementwise.maximum(elementwise.log(probability), -100.0) for probability in (x, 1 - x))
+    losses = -(target * log_yes + (1 - target) * log_no)
+    return reduced(losses if weight is None else losses * weight, reduction)
 
 
 @aten("nll_loss_forward", "nll_loss2d_forward")
 def nll_loss_forward(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return minus the element that the target names along the second dim (of one row: the only one), and the sum of the weights of all targets."""
+    """Return the reduced loss and the sum of the weights of all targets.
+
+    The loss of a row is minus its element at the target index, along the class dim: dim 1, or dim 0 of a vector.
+    """
     dim = min(1, x.ndim - 1)
-    safe = where(target != ignore_index, target, 0)
-    picked = -take_along_axis(x, expand_dims(safe, dim), dim).reshape(target.shape)
-    return _of_labels(picked, target, weight, reduction, ignore_index)
+    safe_target = where(target != ignore_index, target, 0)
+    losses = -take_along_axis(x, expand_dims(safe_target, dim), dim).reshape(target.shape)
+    return _reduce_label_losses(losses, target, weight, reduction, ignore_index)
 
 
-def _of_labels(losses: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the losses of labels that are not ignored, weighted and reduced, and the sum of the weights of all labels."""
-    kept, dtype = target != ignore_index, losses.type.dtype
-    shares = (
-        convert(kept, dtype) if weight is None else where(kept, gathered(weight, {0: where(kept, target, 0)}, 0), 0.0)
+def _reduce_label_losses(losses: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Reduce the weighted losses of all targets other than `ignore_index`.
+
+    Returns the result and the sum of the weights.
+    """
+    is_counted, dtype = target != ignore_index, losses.type.dtype
+    weights = (
+        convert(is_counted, dtype)
+        if weight is None
+        else where(is_counted, gathered(weight, {0: where(is_counted, target, 0)}, 0), 0.0)
     )
-    losses = where(kept, losses, 0.0) * (1.0 if weight is None else shares)
-    total = shares.sum()
+    losses = where(is_counted, losses, 0.0) * (1.0 if weight is None else weights)
+    total = weights.sum()
     return (losses.sum() / total if reduction == MEAN else reduced(losses, reduction)), total
 
 
@@ -101,26 +109,36 @@ enter_rows({"nll_loss nll_loss_nd nll_loss2d": lambda *args: nll_loss_forward(*a
 @aten("cross_entropy_loss")
 def cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100,
                   label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
-    """Of classes by number, or of probabilities in the shape of x."""
+    """Return the cross-entropy loss for targets that are class indices, or class probabilities in the shape of `x`."""
     dim = min(1, x.ndim - 1)
     logits, dtype = wide(x)
     if target.shape == x.shape:
         scores = nn.log_softmax(logits, dim)
-        share = convert(target, logits.type.dtype) * (1 - label_smoothing) + label_smoothing / x.shape[dim]
-        share = share if weight is None else share * weight.reshape((-1,) + (1,) * (x.ndim - dim - 1))
-        losses = -(share * scores).sum(dim)
+        target_probabilities = (
+            convert(target, logits.type.dtype) * (1 - label_smoothing) + label_smoothing / x.shape[dim]
+        )
+        target_probabilities = (
+            target_probabilities
+            if weight is None
+            else target_probabilities * weight.reshape((-1,) + (1,) * (x.ndim - dim - 1))
+        )
+        losses = -(target_probabilities * scores).sum(dim)
         rows = x.size // x.shape[dim]
         return convert(losses.sum() / rows if reduction == MEAN else reduced(losses, reduction), dtype)
-    losses, whole = nn.softmax_cross_entropy(logits, target, dim)
-    found, _ = _of_labels(losses, target, weight, reduction, ignore_index)
+    losses, log_sums = nn.softmax_cross_entropy(logits, target, dim)
+    loss, _ = _reduce_label_losses(losses, target, weight, reduction, ignore_index)
     if label_smoothing:
         if weight is not None:
             refuse("cross_entropy with both class weights and label_smoothing is not supported", "", "MG0103")
-        kept = target != ignore_index
-        even = where(kept, whole - logits.mean(dim), 0.0)
-        even = even.sum() / convert(kept, logits.type.dtype).sum() if reduction == MEAN else reduced(even, reduction)
-        found = found * (1 - label_smoothing) + even * label_smoothing
-    return convert(found, dtype)
+        is_counted = target != ignore_index
+        uniform_loss = where(is_counted, log_sums - logits.mean(dim), 0.0)
+        uniform_loss = (
+            uniform_loss.sum() / convert(is_counted, logits.type.dtype).sum()
+            if reduction == MEAN
+            else reduced(uniform_loss, reduction)
+        )
+        loss = loss * (1 - label_smoothing) + uniform_loss * label_smoothing
+    return convert(loss, dtype)
 
 
 def _mish_slope(x: Tensor) -> Tensor:
@@ -157,8 +175,10 @@ enter_rows({
 }, rounded_once)  # fmt: skip
 
 
-def _of_losses(grad: Tensor, slope: Tensor, reduction: int) -> Tensor:
-    """Return the gradient of losses [rows, classes] whose rows are summed: of one number, of its share in the mean, or of each row."""
+def _gradient_of_losses(grad: Tensor, slope: Tensor, reduction: int) -> Tensor:
+    """Return the gradient of losses whose derivative is `slope`, [rows, classes], given the gradient of their
+    reduction.
+    """
     if reduction == NONE:
         return slope * grad.reshape(-1, 1)
     return slope * (grad / slope.shape[0] if reduction == MEAN else grad)
@@ -169,52 +189,54 @@ def multi_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, p: float
                                reduction: int = MEAN) -> Tensor:  # fmt: skip
     rows = x.reshape(-1, x.shape[-1] if x.ndim else 1)
     target = target.reshape(-1, 1)
-    over = margin - take_along_axis(rows, target, 1) + rows
-    slope = convert(over > 0, x.type.dtype) if p == 1 else 2 * elementwise.maximum(over, 0)
+    violation = margin - take_along_axis(rows, target, 1) + rows
+    slope = convert(violation > 0, x.type.dtype) if p == 1 else 2 * elementwise.maximum(violation, 0)
     slope = slope if weight is None else slope * gathered(weight, {0: target[:, 0]}, 0)[:, None]
     slope = slope / rows.shape[1]
     is_target = iota(rows.shape, 1, target.type.dtype) == target
     slope = where(is_target, 0.0, slope)
     slope = where(is_target, -slope.sum(1, True), slope)
-    return _of_losses(grad, slope, reduction).reshape(x.shape)
+    return _gradient_of_losses(grad, slope, reduction).reshape(x.shape)
 
 
 def _margins_of_labels(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return by how much classes come too near to labels, [rows, labels, classes], which label each is, and which classes are labels.
+    """Compare the score of each label with the scores of all classes. The labels of a row end at its first -1.
 
-    The labels of a row end at the first -1.
+    Returns:
+        Margin violations, [rows, labels, classes]; which class each label is, in the same shape; and which classes are
+        labels.
     """
     width = x.shape[-1] if x.ndim else 1
     rows, labels = x.reshape(-1, width), target.reshape(-1, width)
-    place = iota(labels.shape, 1, "i32")
-    is_counted = place < where(labels == -1, place, labels.shape[1]).min(1, True)
-    safe = where(is_counted, labels, 0)
-    is_label = (safe[:, :, None] == place[:, None]) & is_counted[:, :, None]
+    position = iota(labels.shape, 1, "i32")
+    is_counted = position < where(labels == -1, position, labels.shape[1]).min(1, True)
+    safe_labels = where(is_counted, labels, 0)
+    is_label = (safe_labels[:, :, None] == position[:, None]) & is_counted[:, :, None]
     has_label = is_label.any(1)
-    over = 1 - take_along_axis(rows, safe, 1)[:, :, None] + rows[:, None]
+    violation = 1 - take_along_axis(rows, safe_labels, 1)[:, :, None] + rows[:, None]
     is_compared = is_counted[:, :, None] & ~has_label[:, None]
-    return where(is_compared & (over > 0), over, 0.0), is_label, has_label
+    return where(is_compared & (violation > 0), violation, 0.0), is_label, has_label
 
 
 @aten("multilabel_margin_loss_forward")
 def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
-    """Return the loss, and which classes are labels."""
-    over, _, has_label = _margins_of_labels(x, target)
-    losses = over.sum((1, 2)) / over.shape[-1]
+    """Return the reduced loss, and flags for the classes that are labels."""
+    violation, _, has_label = _margins_of_labels(x, target)
+    losses = violation.sum((1, 2)) / violation.shape[-1]
     flags = convert(has_label, x.type.dtype).reshape(x.shape)
     return reduced(losses if x.ndim > 1 else losses[0], reduction), flags
 
 
 @aten("multilabel_margin_loss_backward")
 def multilabel_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, _: Tensor) -> Tensor:
-    over, is_label, _ = _margins_of_labels(x, target)
-    slope = convert(over > 0, x.type.dtype) / over.shape[-1]
-    of_labels = convert(is_label, x.type.dtype) * slope.sum(2, True)
-    return _of_losses(grad, (slope - of_labels).sum(1), reduction).reshape(x.shape)
+    violation, is_label, _ = _margins_of_labels(x, target)
+    slope = convert(violation > 0, x.type.dtype) / violation.shape[-1]
+    label_slopes = convert(is_label, x.type.dtype) * slope.sum(2, True)
+    return _gradient_of_losses(grad, (slope - label_slopes).sum(1), reduction).reshape(x.shape)
 
 
 @aten("torch_nn._linear_cross_entropy_batch_chunked_no_reduction")
 def linear_cross_entropy_of_rows(x: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, class_weight: Tensor | None,
                                  ignore_index: int, *_: object) -> Tensor:  # fmt: skip
-    """Return the cross-entropy of the rows of a linear layer, which torch computes in chunks."""
+    """Return the cross-entropy of each row after a linear layer. Torch computes it in chunks of rows."""
     return cross_entropy(linear_(x, weight, bias), target, class_weight, NONE, ignore_index)

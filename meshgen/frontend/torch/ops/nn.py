@@ -1,4 +1,7 @@
-"""PyTorch's activations, softmax, normalisations, dropout and losses. Those of bf16 and f16 are computed in f32 and rounded once, as PyTorch does."""
+"""PyTorch activations, softmax, normalizations and dropout.
+
+As in PyTorch, bf16 and f16 operands are computed in f32 and rounded once.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,8 @@ def log_softmax(x: Tensor, dim: int, dtype: str | bool | None = None) -> Tensor:
 
 enter_rows({
     "threshold": lambda x, threshold, value: where(x > threshold, x, value),
-    "_safe_softmax": lambda x, dim, dtype=None: where(x.max(dim, True) == -math.inf, 0.0, softmax(x, dim, dtype)),  # 0 for rows of -inf
+    # rows that are all -inf become 0
+    "_safe_softmax": lambda x, dim, dtype=None: where(x.max(dim, True) == -math.inf, 0.0, softmax(x, dim, dtype)),
 })  # fmt: skip
 
 
@@ -68,14 +72,14 @@ def dropout(x: Tensor, p: float, train: bool) -> Any:
 
 
 def _normalized(x: Tensor, dims: Sequence[int], eps: float, weight: Tensor | None, bias: Tensor | None, *, centered: bool = True) -> Normalized:  # fmt: skip
-    """Normalize over dims; weight and bias broadcast with x."""
+    """Normalize `x` over `dims`. `weight` and `bias` must broadcast with `x`."""
     return normalized(as_float(x), dims, eps, weight, bias, centered=centered)
 
 
 @aten("native_layer_norm")
 def native_layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Any, ...]:  # fmt: skip
-    found = _normalized(x, range(x.ndim - len(shape), x.ndim), eps, weight, bias)
-    return found.result, found.mean, found.factor
+    norm = _normalized(x, range(x.ndim - len(shape), x.ndim), eps, weight, bias)
+    return norm.result, norm.mean, norm.factor
 
 
 enter_rows({"layer_norm": lambda x, shape, weight=None, bias=None, eps=1e-5, *_: native_layer_norm(x, shape, weight, bias, eps)[0]})  # fmt: skip
@@ -84,24 +88,23 @@ enter_rows({"layer_norm": lambda x, shape, weight=None, bias=None, eps=1e-5, *_:
 @aten("_fused_rms_norm")
 def fused_rms_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     epsilon = {"f64": 2.0**-52, "f16": 2.0**-10, "bf16": 2.0**-7}.get(x.type.dtype, 2.0**-23) if eps is None else eps
-    found = _normalized(x, range(x.ndim - len(shape), x.ndim), epsilon, weight, None, centered=False)
-    return found.result, found.factor
+    norm = _normalized(x, range(x.ndim - len(shape), x.ndim), epsilon, weight, None, centered=False)
+    return norm.result, norm.factor
 
 
 enter_rows({"rms_norm": lambda x, shape, weight=None, eps=None: fused_rms_norm(x, shape, weight, eps)[0]})
 
 
 def _per_feature(each: Tensor | None, *shape: int) -> Tensor | None:
-    """A vector along the dims of a feature."""
     return None if each is None else each.reshape(shape)
 
 
 def _group_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Normalized:
-    """Normalize [rows, groups, features of a group, places]."""
-    apart = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
-    beside = groups, x.shape[1] // groups, *[1] * (x.ndim - 2)
-    affine = (_per_feature(each, *beside) for each in (weight, bias))
-    return _normalized(apart, range(2, apart.ndim), eps, *affine)
+    """Normalize over each feature group, after a reshape to [rows, groups, features of a group, ...]."""
+    grouped = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+    affine_shape = groups, x.shape[1] // groups, *[1] * (x.ndim - 2)
+    affine = (_per_feature(vector, *affine_shape) for vector in (weight, bias))
+    return _normalized(grouped, range(2, grouped.ndim), eps, *affine)
 
 
 @aten("group_norm")
@@ -110,77 +113,86 @@ def group_norm(x: Tensor, groups: int, weight: Tensor | None = None, bias: Tenso
 
 
 @aten("native_group_norm")
-def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, features: int, places: int, groups: int, eps: float) -> tuple[Any, ...]:  # fmt: skip
-    found = _group_norm(x, groups, weight, bias, eps)
-    mean, factor = (None if each is None else each.reshape(rows, groups) for each in (found.mean, found.factor))
-    return found.result.reshape(x.shape), mean, factor
+def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, features: int, num_positions: int, groups: int, eps: float) -> tuple[Any, ...]:  # fmt: skip
+    norm = _group_norm(x, groups, weight, bias, eps)
+    mean, factor = (
+        None if statistic is None else statistic.reshape(rows, groups) for statistic in (norm.mean, norm.factor)
+    )
+    return norm.result.reshape(x.shape), mean, factor
 
 
 @aten("instance_norm", mutates=(3, 4))
 def instance_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
                   use_input_stats: bool, momentum: float, eps: float, *_: Any) -> tuple[Any, ...]:  # fmt: skip
-    """Return the result, and the running statistics after it."""
+    """Return the result and the updated running statistics."""
     if not use_input_stats:
         return batch_norm_inference(x, weight, bias, running_mean, running_var, eps), running_mean, running_var
-    found = _group_norm(x, x.shape[1], weight, bias, eps)
-    normal = found.result.reshape(x.shape)
-    if running_mean is None or running_var is None or found.mean is None:
-        return normal, running_mean, running_var
-    means, variances = (each.reshape(x.shape[:2]).mean(0) for each in (found.mean, found.variance))
+    norm = _group_norm(x, x.shape[1], weight, bias, eps)
+    result = norm.result.reshape(x.shape)
+    if running_mean is None or running_var is None or norm.mean is None:
+        return result, running_mean, running_var
+    means, variances = (statistic.reshape(x.shape[:2]).mean(0) for statistic in (norm.mean, norm.variance))
     unbiased = _unbiased(variances, math.prod(x.shape[2:]))
-    return normal, *(_updated(old, new, momentum) for old, new in ((running_mean, means), (running_var, unbiased)))
+    return result, *(
+        _moving_average(old, new, momentum) for old, new in ((running_mean, means), (running_var, unbiased))
+    )
 
 
 def _unbiased(variance: Tensor, count: int) -> Tensor:
     return variance * (count / max(count - 1, 1))
 
 
-def _updated(old: Tensor, new: Tensor, momentum: float) -> Tensor:
-    """Return a running statistic after a batch, in the type of the batch's own."""
+def _moving_average(old: Tensor, new: Tensor, momentum: float) -> Tensor:
+    """Return the moving average of a statistic, in the dtype of the new value."""
     return convert(old, new.type.dtype) * (1 - momentum) + new * momentum
 
 
-def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Times a weight plus a bias, in the type of x."""
+def _apply_affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Multiply by `weight` and add `bias`, in the dtype of `x`."""
     x = x if weight is None else x * convert(weight, x.type.dtype)
     return x if bias is None else x + convert(bias, x.type.dtype)
 
 
 def batch_norm_inference(x: Tensor, weight: Tensor | None, bias: Tensor | None, means: Tensor | None, variances: Tensor | None, eps: float) -> Tensor:  # fmt: skip
-    """Normalised by given statistics."""
+    """Normalize `x` by constant statistics per feature, then apply `weight` and `bias`."""
     widened, dtype = wide(x)
-    centre, spread = (convert(each.reshape((1, -1) + (1,) * (x.ndim - 2)), widened.type.dtype) for each in (means, variances) if each is not None)  # fmt: skip
-    normal = (widened - centre) * elementwise.rsqrt(spread + eps)
-    return convert(_scaled(normal, *(_per_feature(each, 1, -1, *[1] * (x.ndim - 2)) for each in (weight, bias))), dtype)
+    mean, variance = (convert(vector.reshape((1, -1) + (1,) * (x.ndim - 2)), widened.type.dtype) for vector in (means, variances) if vector is not None)  # fmt: skip
+    centered = (widened - mean) * elementwise.rsqrt(variance + eps)
+    return convert(
+        _apply_affine(centered, *(_per_feature(vector, 1, -1, *[1] * (x.ndim - 2)) for vector in (weight, bias))), dtype
+    )
 
 
 @aten("_native_batch_norm_legit", "native_batch_norm", mutates=(3, 4))
 @aten("_native_batch_norm_legit_functional")
 def native_batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
                       training: bool, momentum: float, eps: float) -> tuple[Any, ...]:  # fmt: skip
-    """Return the result, the batch's means and factors, and the running statistics after it."""
+    """Return the result, the batch's means and reciprocal standard deviations, and the updated running statistics."""
     if not training:
         empty = broadcast(tensor(0.0, "f32"), (0,))
         return batch_norm_inference(x, weight, bias, running_mean, running_var, eps), empty, empty, running_mean, running_var  # fmt: skip
     per_feature = -1, *[1] * (x.ndim - 2)
-    affine = (_per_feature(each, *per_feature) for each in (weight, bias))
-    found = _normalized(x, [d for d in range(x.ndim) if d != 1], eps, *affine)
-    assert found.mean is not None, "a batch norm subtracts the mean"
-    means, factors = (each.reshape(-1) for each in (found.mean, found.factor))
+    affine = (_per_feature(vector, *per_feature) for vector in (weight, bias))
+    norm = _normalized(x, [d for d in range(x.ndim) if d != 1], eps, *affine)
+    assert norm.mean is not None, "a batch norm subtracts the mean"
+    means, factors = (vector.reshape(-1) for vector in (norm.mean, norm.factor))
     if running_mean is not None and running_var is not None:
-        unbiased = _unbiased(found.variance.reshape(-1), x.size // x.shape[1])
-        running_mean, running_var = _updated(running_mean, means, momentum), _updated(running_var, unbiased, momentum)
-    return found.result, means, factors, running_mean, running_var
+        unbiased = _unbiased(norm.variance.reshape(-1), x.size // x.shape[1])
+        running_mean, running_var = (
+            _moving_average(running_mean, means, momentum),
+            _moving_average(running_var, unbiased, momentum),
+        )
+    return norm.result, means, factors, running_mean, running_var
 
 
 @aten("batch_norm", mutates=(3, 4))
-def batch_norm(*how: Any) -> tuple[Any, ...]:
-    """Return the result, and the running statistics after it."""
-    result, _, _, *running = native_batch_norm(*how[:8])
+def batch_norm(*args: Any) -> tuple[Any, ...]:
+    """Return the result and the updated running statistics."""
+    result, _, _, *running = native_batch_norm(*args[:8])
     return result, *running
 
 
-# Batch norms without running statistics, which use those of the batch in any mode, and with given ones.
+# Batch norms that always use the batch's statistics, and batch norms by constant statistics.
 enter_rows({
     "_native_batch_norm_legit.no_stats": lambda x, weight, bias, training, *how: native_batch_norm(x, weight, bias, None, None, True, *how)[:3],
     "_native_batch_norm_legit_no_training": lambda x, weight, bias, means, variances, *how: native_batch_norm(x, weight, bias, means, variances, False, *how)[:3],
@@ -189,5 +201,5 @@ enter_rows({
 
 @aten("cosine_similarity")
 def cosine_similarity(x: Tensor, y: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    left, right = (each / elementwise.maximum(vector_norm(each, 2, [dim], True), eps) for each in (x, y))
+    left, right = (vector / elementwise.maximum(vector_norm(vector, 2, [dim], True), eps) for vector in (x, y))
     return (left * right).sum(dim)

@@ -1,4 +1,4 @@
-"""Gradients of PyTorch's norms. Those outside of the output mask are None."""
+"""Gradients of PyTorch norms. Gradients that the output mask excludes are None."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ def _gradients(grad: Tensor, x: Tensor, statistics: Sequence[Optional], scale: O
     """Return the gradients of the normalized tensor, the weight and the bias.
 
     Args:
-        statistics: the means, or None if they are not subtracted, and the factors; they broadcast with x.
-        scale: the weight, so that it broadcasts with x.
-        dims: those that are normalized over.
-        affine: the weight and the bias, whose gradients have their types; `x` has the type of the gradient of a missing one.
-        summed: the dims over which the gradients of weight and bias are sums; `shape` is their shape.
-        is_constant: the statistics do not depend on x, as in eval mode.
+        statistics: means (None if the norm does not subtract them) and reciprocal standard deviations; they broadcast
+            with `x`.
+        scale: the weight, reshaped to broadcast with `x`.
+        dims: dims that the norm reduces.
+        affine: weight and bias, whose dtypes their gradients get. The gradient of a missing one gets the dtype of `x`.
+        summed: dims that the gradients of weight and bias reduce.
+        shape: shape of the gradients of weight and bias.
+        is_constant: the statistics do not depend on `x`, as in eval mode.
     """
-    (widened, dtype), back = wide(x), wide(grad)[0]
-    means, factor = (None if each is None else convert(each, widened.type.dtype) for each in statistics)
+    (widened, dtype), wide_grad = wide(x), wide(grad)[0]
+    means, factor = (None if statistic is None else convert(statistic, widened.type.dtype) for statistic in statistics)
     assert factor is not None
-    terms = back * ((widened if means is None else widened - means) * factor), back
-    found = None
+    terms = wide_grad * ((widened if means is None else widened - means) * factor), wide_grad
+    input_gradient = None
     if output_mask[0] and is_constant:
-        found = convert((back if scale is None else back * scale) * factor, dtype)
+        input_gradient = convert((wide_grad if scale is None else wide_grad * scale) * factor, dtype)
     elif output_mask[0]:
-        found = normalized_gradient(grad, x, dims, means, factor, scale)
+        input_gradient = normalized_gradient(grad, x, dims, means, factor, scale)
     sums = [
         convert((term.sum(list(summed)) if summed else term).reshape(tuple(shape)), (x if like is None else like).type.dtype) if is_needed else None
         for term, like, is_needed in zip(terms, affine, output_mask[1:], strict=True)
     ]  # fmt: skip
-    return found, *sums
+    return input_gradient, *sums
 
 
 @aten("native_layer_norm_backward")
@@ -57,11 +59,11 @@ def fused_rms_norm_backward(grad: Tensor, x: Tensor, shape: Sequence[int], facto
 @aten("native_group_norm_backward")
 def native_group_norm_backward(grad: Tensor, x: Tensor, means: Tensor, factor: Tensor, weight: Optional, rows: int, channels: int, _size: int,
                                groups: int, output_mask: Sequence[bool]) -> tuple[Optional, ...]:  # fmt: skip
-    apart = rows, groups, channels // groups, -1
-    statistics = [each.reshape(rows, groups, 1, 1) for each in (means, factor)]
+    grouped = rows, groups, channels // groups, -1
+    statistics = [statistic.reshape(rows, groups, 1, 1) for statistic in (means, factor)]
     scale = None if weight is None else weight.reshape(1, groups, channels // groups, 1)
-    found, *sums = _gradients(grad.reshape(apart), x.reshape(apart), statistics, scale, [2, 3], (weight, weight), [0, 3], (channels,), output_mask)  # fmt: skip
-    return None if found is None else found.reshape(x.shape), *sums
+    input_gradient, *sums = _gradients(grad.reshape(grouped), x.reshape(grouped), statistics, scale, [2, 3], (weight, weight), [0, 3], (channels,), output_mask)  # fmt: skip
+    return None if input_gradient is None else input_gradient.reshape(x.shape), *sums
 
 
 @aten("native_batch_norm_backward")
@@ -70,7 +72,7 @@ def native_batch_norm_backward(grad: Tensor, x: Tensor, weight: Optional, runnin
     if not training and running_mean is not None and running_var is not None:
         means, factor = running_mean, elementwise.rsqrt(convert(running_var, wide(x)[0].type.dtype) + eps)
     per_feature = (1, -1) + (1,) * (x.ndim - 2)
-    statistics = [each.reshape(per_feature) for each in (means, factor) if each is not None]
+    statistics = [statistic.reshape(per_feature) for statistic in (means, factor) if statistic is not None]
     scale = None if weight is None else weight.reshape(per_feature)
     dims = [d for d in range(x.ndim) if d != 1]
     return _gradients(grad, x, statistics, scale, dims, (weight, weight), dims, x.shape[1:2], output_mask, is_constant=not training)  # fmt: skip

@@ -1,4 +1,4 @@
-"""PyTorch's pads, and their gradients. A pad is given for the last dims, from the last one on; a negative one crops."""
+"""PyTorch padding and its gradients. Pad sizes are listed from the last dim backwards; negative sizes crop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Pair = tuple[int, int]
 
 
 def _pairs(x: Tensor, pad: Sequence[int]) -> list[Pair]:
-    """Return what is added before and after each dim."""
+    """Return the pad sizes before and after each dim."""
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
 
@@ -25,32 +25,35 @@ def _cropped(x: Tensor, pairs: Sequence[Pair]) -> Tensor:
     return x
 
 
-def _only_added(pairs: Sequence[Pair]) -> list[Pair]:
+def _positive_pads(pairs: Sequence[Pair]) -> list[Pair]:
     return [(max(0, before), max(0, after)) for before, after in pairs]
 
 
-def _mirrored(mode: str, x: Tensor, pad: Sequence[int]) -> Tensor:
-    """Return x with rows added that repeat its own, in the modes of NumPy; rows are added first, so that cropped ones are repeated too."""
+def _pad_repeated(mode: str, x: Tensor, pad: Sequence[int]) -> Tensor:
+    """Pad `x` with repeated rows in one of NumPy's modes.
+
+    Padding precedes cropping, so that cropped rows are repeated too.
+    """
     pairs = _pairs(x, pad)
-    if mode == "wrap":  # rows that are cropped are not repeated
-        return joining.pad(_cropped(x, pairs), _only_added(pairs), mode)
-    return _cropped(joining.pad(x, _only_added(pairs), mode), pairs)
+    if mode == "wrap":  # with circular padding, torch does not repeat cropped rows
+        return joining.pad(_cropped(x, pairs), _positive_pads(pairs), mode)
+    return _cropped(joining.pad(x, _positive_pads(pairs), mode), pairs)
 
 
 @aten("constant_pad_nd", "pad")
 def pad(x: Tensor, pad: Sequence[int], mode: str | Operand = "constant", value: float | None = None) -> Tensor:
-    if not isinstance(mode, str):  # of constant_pad_nd, which has the value there
+    if not isinstance(mode, str):  # constant_pad_nd passes the value in this position
         mode, value = "constant", mode
     if mode != "constant":
-        return _mirrored({"replicate": "edge", "circular": "wrap"}.get(mode, mode), x, pad)
+        return _pad_repeated({"replicate": "edge", "circular": "wrap"}.get(mode, mode), x, pad)
     pairs = _pairs(x, pad)
-    return joining.pad(_cropped(x, pairs), _only_added(pairs), constant_values=value or 0)
+    return joining.pad(_cropped(x, pairs), _positive_pads(pairs), constant_values=value or 0)
 
 
-def _folded(grad: Tensor, dim: int, size: int, pair: Pair, mode: str) -> Tensor:
-    """Add the gradients of rows that were added along a dim to those of the rows that they repeat."""
+def _add_pad_gradient(grad: Tensor, dim: int, size: int, pair: Pair, mode: str) -> Tensor:
+    """Add the gradients of the padding along a dim to the gradients of the rows that the padding repeats."""
     before = max(0, pair[0])
-    cropped = [max(0, -each) for each in pair]
+    cropped = [max(0, -size_added) for size_added in pair]
     grad = joining.pad(grad, [(*cropped,) if d == dim else (0, 0) for d in range(grad.ndim)]) if any(cropped) else grad
     total = slice_(grad, dim, before, before + size)
     edges = ((slice_(grad, dim, 0, before), True), (slice_(grad, dim, before + size), False))
@@ -59,20 +62,20 @@ def _folded(grad: Tensor, dim: int, size: int, pair: Pair, mode: str) -> Tensor:
         if not rows:
             continue
         if mode == "edge":
-            edge, room = edge.sum(dim, keepdims=True), (0, size - 1)
-        else:  # reflected at the border row, which is not repeated
-            edge, room = joining.flip(edge, [dim]), (1, size - 1 - rows)
-        room = room if is_first else room[::-1]
-        total = total + joining.pad(edge, [room if d == dim else (0, 0) for d in range(grad.ndim)])
+            edge, edge_pad = edge.sum(dim, keepdims=True), (0, size - 1)
+        else:  # reflection does not repeat the border row
+            edge, edge_pad = joining.flip(edge, [dim]), (1, size - 1 - rows)
+        edge_pad = edge_pad if is_first else edge_pad[::-1]
+        total = total + joining.pad(edge, [edge_pad if d == dim else (0, 0) for d in range(grad.ndim)])
     return total
 
 
 def _gradient(mode: str, grad: Tensor, x: Tensor, pad: Sequence[int]) -> Tensor:
     for d, pair in enumerate(_pairs(x, pad)):
-        grad = _folded(grad, d, x.shape[d], pair, mode) if any(pair) else grad
+        grad = _add_pad_gradient(grad, d, x.shape[d], pair, mode) if any(pair) else grad
     return grad
 
 
 for _name, _mode in (("reflection_pad", "reflect"), ("replication_pad", "edge")):
-    enter_rows({f"{_name}{count}d": partial(_mirrored, _mode) for count in (1, 2, 3)})
+    enter_rows({f"{_name}{count}d": partial(_pad_repeated, _mode) for count in (1, 2, 3)})
     enter_rows({f"{_name}{count}d_backward": partial(_gradient, _mode) for count in (1, 2, 3)})

@@ -1,4 +1,7 @@
-"""PyTorch's pools of images [..., features, rows, ...], and their gradients. The leading dims may be a batch and features, or features only."""
+"""PyTorch pooling of images and its gradients.
+
+Images are [batch, features, rows, ...], or [features, rows, ...] without a batch dim.
+"""
 
 from __future__ import annotations
 
@@ -28,45 +31,48 @@ Array = np.ndarray[Any, Any]
 
 
 def _windows(x: Tensor, count: int, size: Sizes, stride: Sizes | None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> list[Windows]:  # fmt: skip
-    sizes, pads, apart = (per_spatial_dim(each, count) for each in (size, padding, dilation))
+    sizes, pads, apart = (per_spatial_dim(value, count) for value in (size, padding, dilation))
     steps = per_spatial_dim(stride, count) if stride else sizes
-    given = zip(x.shape[x.ndim - count :], sizes, steps, pads, pads, apart, strict=True)
-    return [Windows(*each, is_ceil=ceil_mode) for each in given]
+    geometry = zip(x.shape[x.ndim - count :], sizes, steps, pads, pads, apart, strict=True)
+    return [Windows(*value, is_ceil=ceil_mode) for value in geometry]
 
 
 def _outer(vectors: Sequence[Array], combine: Callable[[Array, Array], Array] = np.multiply) -> Array:
-    """Combine a vector for each dim to a tensor over all of them."""
+    """Combine one vector per dim into an array over all dims, as an outer product does with the default `combine`."""
     return reduce(lambda left, right: combine(left[..., None], right), vectors)
 
 
 # Maxima --------------------------------------------------------------------------------------------------------------
 
 
-def _largest_of(x: Tensor, places: Sequence[Array]) -> tuple[Tensor, Tensor]:
-    """Return the largest element of each window, and its place in the flat image; of equal elements the first.
+def _max_with_index(x: Tensor, window_rows: Sequence[Array]) -> tuple[Tensor, Tensor]:
+    """Return the maximum of each window and its index in the flattened image; of equal elements, the first one.
 
-    `places` has for each spatial dim the row of each element of each window, [windows, size]; rows outside of the image are not read.
+    `window_rows` has for each spatial dim the rows that each window covers, [windows, size]. Rows outside of the image
+    are ignored.
     """
-    count, sizes = len(places), [each.shape[1] for each in places]
-    lead, old = x.shape[: x.ndim - count], x.shape[x.ndim - count :]
-    shape = [*(each.shape[0] for each in places), *sizes]
+    count, sizes = len(window_rows), [row_table.shape[1] for row_table in window_rows]
+    leading, image_sizes = x.shape[: x.ndim - count], x.shape[x.ndim - count :]
+    shape = [*(row_table.shape[0] for row_table in window_rows), *sizes]
     flat, is_inside = np.zeros(shape, np.int64), np.ones(shape, bool)
-    for d, (rows, size) in enumerate(zip(places, old, strict=True)):
-        own = rows.reshape([rows.shape[i // count] if i % count == d else 1 for i in range(2 * count)])
-        flat, is_inside = flat * size + own, is_inside & (own >= 0) & (own < size)
+    for d, (rows, size) in enumerate(zip(window_rows, image_sizes, strict=True)):
+        coordinate = rows.reshape([rows.shape[i // count] if i % count == d else 1 for i in range(2 * count)])
+        flat, is_inside = flat * size + coordinate, is_inside & (coordinate >= 0) & (coordinate < size)
     merged = (*shape[:count], math.prod(sizes))
     flat, is_inside = np.where(is_inside, flat, 0).reshape(merged).astype(np.int32), is_inside.reshape(merged)
-    seen = x.reshape(*lead, math.prod(old))[..., tensor(flat)]
-    seen = seen if is_inside.all() else where(tensor(is_inside), seen, extreme("maximum", x.type.dtype))
-    number = searching.argmax(seen, -1)
-    at = tensor(np.zeros((), np.int32))
-    for d, (rows, size) in enumerate(zip(places, old, strict=True)):
-        begins = rows[:, :1].reshape([-1 if i == d else 1 for i in range(count)]).astype(np.int32)
-        # of a window with two rows inside
+    candidates = x.reshape(*leading, math.prod(image_sizes))[..., tensor(flat)]
+    candidates = (
+        candidates if is_inside.all() else where(tensor(is_inside), candidates, extreme("maximum", x.type.dtype))
+    )
+    argmax = searching.argmax(candidates, -1)
+    flat_index = tensor(np.zeros((), np.int32))
+    for d, (rows, size) in enumerate(zip(window_rows, image_sizes, strict=True)):
+        first_rows = rows[:, :1].reshape([-1 if i == d else 1 for i in range(count)]).astype(np.int32)
+        # The distance of rows in a window. The minimum skips windows whose second row is outside of the image.
         apart = int((rows[:, 1] - rows[:, 0]).min()) if rows.size and rows.shape[1] > 1 else 1
-        own = number // math.prod(sizes[d + 1 :]) % sizes[d]
-        at = at * size + (own * apart + tensor(begins))
-    return seen.max(-1), convert(broadcast(at, number.shape), "i64")
+        coordinate = argmax // math.prod(sizes[d + 1 :]) % sizes[d]
+        flat_index = flat_index * size + (coordinate * apart + tensor(first_rows))
+    return candidates.max(-1), convert(broadcast(flat_index, argmax.shape), "i64")
 
 
 def _max_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> Tensor:  # fmt: skip
@@ -75,40 +81,48 @@ def _max_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: S
 
 def _max_pool_with_indices(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     dims = _windows(x, count, size, stride, padding, dilation, ceil_mode)
-    return over_windows("maximum", x, dims), _largest_of(x, [each.places() for each in dims])[1]
+    return over_windows("maximum", x, dims), _max_with_index(x, [dim_windows.places() for dim_windows in dims])[1]
 
 
-def _adaptive_places(rows: int, count: int) -> Array:
-    """Return the rows of each window of an adaptive pool, [windows, size]; windows that have fewer end outside of the image."""
+def _adaptive_rows(rows: int, count: int) -> Array:
+    """Return the rows of each window of an adaptive pool, [windows, size].
+
+    Windows with fewer rows are filled up with rows outside of the image.
+    """
     begins, ends = np.arange(count) * rows // count, -(-(np.arange(count) + 1) * rows // count)
-    own = begins[:, None] + np.arange((ends - begins).max(initial=1))
-    return np.where(own < ends[:, None], own, rows + own)
+    window_rows = begins[:, None] + np.arange((ends - begins).max(initial=1))
+    return np.where(window_rows < ends[:, None], window_rows, rows + window_rows)
 
 
 def _adaptive_max_pool(count: int, x: Tensor, size: Sizes) -> tuple[Tensor, Tensor]:
     rows = zip(x.shape[x.ndim - count :], per_spatial_dim(size, count), strict=True)
-    return _largest_of(x, [_adaptive_places(old, new) for old, new in rows])
+    return _max_with_index(x, [_adaptive_rows(old, new) for old, new in rows])
 
 
-def _scattered_maxima(count: int, grad: Tensor, x: Tensor, *how: Any, **named: Any) -> Tensor:
-    """Add the gradient of each window at the place of its largest element, which is the last argument."""
-    indices = named["indices"] if "indices" in named else how[-1]
-    lead = x.shape[: x.ndim - count]
-    flat = zeros((*lead, math.prod(x.shape[len(lead) :])), grad.type.dtype)
-    return scatter(flat, -1, indices.reshape(*lead, -1), grad.reshape(*lead, -1), reduce="add").reshape(x.shape)
+def _scattered_maxima(count: int, grad: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Add the gradient of each window to the element that was its maximum.
+
+    The indices of the maxima are the last argument.
+    """
+    indices = options["indices"] if "indices" in options else args[-1]
+    leading = x.shape[: x.ndim - count]
+    flat = zeros((*leading, math.prod(x.shape[len(leading) :])), grad.type.dtype)
+    return scatter(flat, -1, indices.reshape(*leading, -1), grad.reshape(*leading, -1), reduce="add").reshape(x.shape)
 
 
 # Means ---------------------------------------------------------------------------------------------------------------
 
 
 def _divisor(dims: Sequence[Windows], counts_padding: bool, override: int | None) -> Array:
-    """Return how many elements each window counts, or one number where all windows count as many."""
-    found = np.asarray(override) if override else _outer([each.divisors(counts_padding) for each in dims])
-    return found.flat[:1].reshape(()) if found.size and (found == found.flat[0]).all() else found
+    """Return the divisor of each window, or one number if all divisors are equal."""
+    divisors = (
+        np.asarray(override) if override else _outer([dim_windows.divisors(counts_padding) for dim_windows in dims])
+    )
+    return divisors.flat[:1].reshape(()) if divisors.size and (divisors == divisors.flat[0]).all() else divisors
 
 
 def _divided(total: Tensor, divisor: Array, dtype: str) -> Tensor:
-    if not is_inexact(total.type.dtype):  # integers are cut off towards zero
+    if not is_inexact(total.type.dtype):  # integer division truncates towards zero
         return elementwise.binary("divide", total, tensor(divisor.astype(np.int64), total.type.dtype))
     return convert(total / tensor(divisor.astype(np.float32), total.type.dtype), dtype)
 
@@ -122,20 +136,24 @@ def _avg_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: S
 
 def _avg_pool_backward(count: int, grad: Tensor, x: Tensor, size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
                        divisor_override: int | None) -> Tensor:  # fmt: skip
-    """Sum the shares of the windows that have an element: windows of as many rows over the shares, which are the steps apart."""
+    """Distribute the gradient of each window to its elements: a sum over sliding windows of the gradients, dilated by
+    the stride.
+    """
     dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
     lead = x.ndim - count
-    ones, none = [1] * lead, [0] * lead
+    ones, no_padding = [1] * lead, [0] * lead
     widened, dtype = wide(grad)
     share = _divided(widened, _divisor(dims, count_include_pad, divisor_override), widened.type.dtype)
-    after = [each.rows + each.before - ((each.count - 1) * each.step + 1) for each in dims]
+    trailing = [
+        dim_windows.rows + dim_windows.before - ((dim_windows.count - 1) * dim_windows.step + 1) for dim_windows in dims
+    ]
     total = windows(elementwise.add, share, 0, ones + [d.size for d in dims], ones + [1] * count,
-                    none + [d.size - 1 - d.before for d in dims], none + after, None, ones + [d.step for d in dims])  # fmt: skip
+                    no_padding + [d.size - 1 - d.before for d in dims], no_padding + trailing, None, ones + [d.step for d in dims])  # fmt: skip
     return convert(total, dtype)
 
 
 def _bins(old: int, new: int) -> Array:
-    """Return the share of each row in each window of an adaptive pool, [new, old]."""
+    """Return the weight of each row in each window of an adaptive pool, [new, old]."""
     rows = np.arange(old)
     begins, ends = np.arange(new) * old // new, -(-(np.arange(new) + 1) * old // new)
     is_member = (begins[:, None] <= rows) & (rows < ends[:, None])
@@ -145,7 +163,7 @@ def _bins(old: int, new: int) -> Array:
 def _adaptive_avg_pool(count: int, x: Tensor, size: Sizes) -> Tensor:
     old = x.shape[x.ndim - count :]
     new = per_spatial_dim(size, count)
-    if all(each == 1 for each in new):
+    if all(size_ == 1 for size_ in new):
         return x.mean(list(range(-count, 0)), True)
     if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
         return _avg_pool(count, x, [n // s for s, n in zip(new, old, strict=True)])
@@ -161,13 +179,13 @@ def _adaptive_avg_pool_backward(count: int, grad: Tensor, x: Tensor) -> Tensor:
 
 
 def _unpooled(count: int, x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
-    """Set the elements at their places in images of zeros."""
-    lead = x.shape[: x.ndim - count]
-    number = np.arange(math.prod(lead), dtype=np.int32).reshape(*lead, *[1] * count)
-    image = math.prod(output_size)
-    flat = zeros((math.prod(lead) * image,), x.type.dtype)
-    places = (convert(indices, "i32") + tensor(number * image)).reshape(-1)
-    return flat.at[places].set(x.reshape(-1)).reshape(*lead, *output_size)
+    """Scatter the elements of `x` into images of zeros at the given flat indices."""
+    leading = x.shape[: x.ndim - count]
+    image_index = np.arange(math.prod(leading), dtype=np.int32).reshape(*leading, *[1] * count)
+    image_size = math.prod(output_size)
+    flat = zeros((math.prod(leading) * image_size,), x.type.dtype)
+    positions = (convert(indices, "i32") + tensor(image_index * image_size)).reshape(-1)
+    return flat.at[positions].set(x.reshape(-1)).reshape(*leading, *output_size)
 
 
 for _count in (1, 2, 3):

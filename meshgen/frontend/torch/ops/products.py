@@ -1,4 +1,4 @@
-"""PyTorch's products of matrices, and attention."""
+"""PyTorch matrix multiplication and attention."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from meshgen.ir.graph import is_inexact
 
 @aten("linear")
 def linear_(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x @ weight.T + bias, contracted as it is: the weight needs no transpose."""
+    """Return x @ weight.T + bias as one contraction, without transposing the weight."""
     return _with_bias(dot_general(x, weight, (), (), (x.ndim - 1,), (weight.ndim - 1,)), bias)
 
 
 def _scaled_sum(x: Tensor, product: Tensor, beta: complex, alpha: complex) -> Tensor:
-    """Return beta * x + alpha * product in the type of the product: of integers the factors are cut off."""
+    """Return beta * x + alpha * product in the dtype of the product. For integers, the factors are truncated."""
     if not is_inexact(product.type.dtype):
         beta, alpha = int(beta.real), int(alpha.real)
     product = product if alpha == 1 else product * alpha
@@ -59,37 +59,38 @@ enter_rows({"linalg_vecdot": lambda x, y, *, dim=-1: (x.conj() * y).sum(dim)}, i
 
 
 @aten("tensordot")
-def tensordot(x: Tensor, y: Tensor, ours: Sequence[int], theirs: Sequence[int]) -> Tensor:
-    """Sum products over pairs of dims; a dim of size 1 is repeated to the size of the other one."""
-    for d, e in zip(ours, theirs, strict=True):
+def tensordot(x: Tensor, y: Tensor, x_dims: Sequence[int], y_dims: Sequence[int]) -> Tensor:
+    """Contract pairs of dims. A dim of size 1 broadcasts to the size of its counterpart."""
+    for d, e in zip(x_dims, y_dims, strict=True):
         x = x.sum(d, keepdims=True) if y.shape[e] == 1 else x
         y = y.sum(e, keepdims=True) if x.shape[d] == 1 else y
-    return traced.tensordot(x, y, (list(ours), list(theirs)))
+    return traced.tensordot(x, y, (list(x_dims), list(y_dims)))
 
 
 @aten("_trilinear")
 def trilinear(x: Tensor, y: Tensor, z: Tensor, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int],
               sumdim: Sequence[int], unroll_dim: int = 1) -> Tensor:  # fmt: skip
-    """Sum products of three tensors over dims; each gets new dims first, in which it is repeated."""
+    """Multiply three tensors and sum over `sumdim`. First, each tensor is broadcast along its new `expand` dims."""
     del unroll_dim
     rank = x.ndim + len(expand1)
     letters = "abcdefghijklmnop"[:rank]
     terms = ["".join(c for d, c in enumerate(letters) if d not in new) for new in (expand1, expand2, expand3)]
-    kept = "".join(c for d, c in enumerate(letters) if d not in sumdim)
-    return traced_einsum(f"{','.join(terms)}->{kept}", x, y, z)
+    output_letters = "".join(c for d, c in enumerate(letters) if d not in sumdim)
+    return traced_einsum(f"{','.join(terms)}->{output_letters}", x, y, z)
 
 
 @aten("_grouped_mm", "transformers.grouped_mm_fallback")
 def grouped_mm(x: Tensor, weight: Tensor, ends: Tensor | None = None, bias: Tensor | None = None, out_dtype: str | None = None) -> Tensor:  # fmt: skip
-    """Products of groups along a dim that ends in each group before the row that `ends` says.
+    """Multiply groups of rows or columns by separate matrices; `ends` has the end offset of each group.
 
-    That dim are the rows of x where the weight has a matrix per group, the columns of the weight where x has one, and the contracted dim
-    where none of them has: [rows, k] x [groups, k, n], [groups, m, k] x [k, columns], [m, rows] x [rows, n] -> [groups, m, n].
+    The grouped dim depends on which operand has a dim of groups: [rows, k] x [groups, k, n]        the rows of `x`
+    [groups, m, k] x [k, columns]     the columns of `weight` [m, rows] x [rows, n]             the contracted dim; the
+    result is [groups, m, n]
     """
     if ends is None:
         return traced.matmul(x, weight)
     if bias is not None or not 2 <= x.ndim <= 3 or not 2 <= weight.ndim <= 3 or x.ndim + weight.ndim == 6:
-        refuse(f"a grouped product of {x.type} and {weight.type} is not supported", "give rows [rows, k] and matrices [groups, k, n]", "MG0103")  # fmt: skip
+        refuse(f"a grouped matmul of {x.type} and {weight.type} is not supported", "give rows [rows, k] and matrices [groups, k, n]", "MG0103")  # fmt: skip
     dtype = out_dtype or x.type.dtype
     if x.ndim == 3:
         return _ragged_dot(weight.T, x.swapaxes(1, 2), ends, dtype=dtype).T
@@ -99,13 +100,13 @@ def grouped_mm(x: Tensor, weight: Tensor, ends: Tensor | None = None, bias: Tens
 
 
 def _ragged_dot(x: Tensor, y: Tensor, ends: Tensor, *, contracts: bool = False, dtype: str) -> Tensor:
-    """A product of groups of rows that begin where the group before ends."""
+    """Emit a ragged dot whose groups are consecutive: each group starts at the end of the previous one."""
     return traced.ragged_dot(x, y, joining.pad(ends[:-1], (1, 0)), ends, contracts=contracts, dtype=dtype)
 
 
 @aten("transformers.grouped_mm_fallback_backward")
 def grouped_mm_backward(x: Tensor, weight: Tensor, ends: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of rows and matrices."""
+    """Return the gradients of the rows and of the group matrices."""
     gradient = _ragged_dot(x, grad, ends, contracts=True, dtype=weight.type.dtype)
     return _ragged_dot(grad, weight.swapaxes(1, 2), ends, dtype=x.type.dtype), gradient
 
@@ -113,38 +114,41 @@ def grouped_mm_backward(x: Tensor, weight: Tensor, ends: Tensor, grad: Tensor) -
 @aten("scaled_dot_product_attention")
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout_p: float = 0.0,
               is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Tensor:  # fmt: skip
-    """softmax(query @ key.T * scale + mask) @ value over [..., heads, rows, size], with f32 scores.
+    """Return softmax(query @ key.T * scale + mask) @ value over [..., heads, rows, size], with f32 scores.
 
-    With `enable_gqa` groups of heads of the query share a head of the others. Of rows without any allowed key the result is 0.
+    With `enable_gqa`, groups of query heads share a key and value head. Rows without an allowed key have the result 0.
     """
     if dropout_p:
         refuse("attention with dropout draws random numbers", "export the model in eval mode, or with dropout 0", "MG0103")  # fmt: skip
-    *lead, rows, size = query.shape
+    *leading, rows, size = query.shape
     dtype = query.type.dtype
-    groups = lead[-1] // key.shape[-3] if enable_gqa and len(lead) else 1
+    groups = leading[-1] // key.shape[-3] if enable_gqa and len(leading) else 1
     if groups > 1:
-        query = query.reshape(*lead[:-1], key.shape[-3], groups, rows, size)
+        query = query.reshape(*leading[:-1], key.shape[-3], groups, rows, size)
     else:
-        lead = [*broadcast_shapes(*(each.shape[:-2] for each in (query, key, value)))]
-        query, key, value = (broadcast(each, [*lead, *each.shape[-2:]]) for each in (query, key, value))
+        leading = [*broadcast_shapes(*(operand.shape[:-2] for operand in (query, key, value)))]
+        query, key, value = (broadcast(operand, [*leading, *operand.shape[-2:]]) for operand in (query, key, value))
     batch = range(key.ndim - 2)
-    scores = _scores(query, key, scale).reshape(*lead, rows, key.shape[-2])
+    scores = _scores(query, key, scale).reshape(*leading, rows, key.shape[-2])
     weights = softmax(_masked(scores, mask, is_causal))
     if mask is not None and mask.type.dtype == "i1" and not is_causal:
         weights = where(mask, weights, 0.0)
     weights = convert(weights, dtype).reshape(*query.shape[:-1], key.shape[-2])
-    mixed = dot_general(weights, value, batch, batch, [query.ndim - 1], [len(batch)])
-    result = mixed.reshape(*lead, rows, value.shape[-1])
+    weighted = dot_general(weights, value, batch, batch, [query.ndim - 1], [len(batch)])
+    result = weighted.reshape(*leading, rows, value.shape[-1])
     return result if mask is None or mask.type.dtype == "i1" else where(_has_key(mask), result, 0)
 
 
 def _has_key(mask: Tensor) -> Tensor:
-    """Whether a row of an additive mask allows a key, [..., rows, 1]: softmax is NaN for a row of -inf, where torch has 0."""
+    """Whether each row of an additive mask allows a key, [..., rows, 1].
+
+    Softmax of a row of -inf is NaN, but torch returns 0 for it.
+    """
     return (mask > -math.inf).any(-1, True)
 
 
 def _scores(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
-    """query @ key.T * scale, as f32 where the operands are narrow."""
+    """Return query @ key.T * scale, in f32 if the operands are 16-bit floats."""
     batch, last = range(key.ndim - 2), [query.ndim - 1]
     wide = "f32" if query.type.dtype in ("bf16", "f16") else query.type.dtype
     return dot_general(query, key, batch, batch, last, [key.ndim - 1], dtype=wide) * _factor(query, scale)
@@ -155,7 +159,7 @@ def _factor(query: Tensor, scale: float | None) -> float:
 
 
 def _masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-    """The scores that a mask allows: one of truth values, or one that is added."""
+    """Apply a causal, boolean or additive mask to the scores."""
     if is_causal:
         rows, columns = scores.shape[-2:]
         return where(iota((rows, columns), 0) >= iota((rows, columns), 1), scores, MASKED)
@@ -165,36 +169,36 @@ def _masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention")
-def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *more: Any,
+def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *_options: Any,
                     attn_mask: Tensor | None = None, scale: float | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return attention, and per row the logarithm of the sum of exponentials, which `flash_attention_backward` takes."""
+    """Return attention and the log-sum-exp of each row's scores, an operand of `flash_attention_backward`."""
     is_grouped = query.shape[-3] != key.shape[-3]
     result = attention(query, key, value, attn_mask, dropout_p, is_causal, scale, is_grouped)
     return result, logsumexp(_masked(_scores(query, _per_head(key, query), scale), attn_mask, is_causal), -1)
 
 
 def _per_head(x: Tensor, query: Tensor) -> Tensor:
-    """Repeat the heads of keys or values so that each head of the query has its own."""
+    """Repeat the key or value heads so that each query head has its own."""
     return joining.repeat(x, query.shape[-3] // x.shape[-3], x.ndim - 3)
 
 
 def _summed_heads(gradient: Tensor, x: Tensor) -> Tensor:
-    """Sum the gradients of all heads of the query that share a head of x."""
+    """Sum the gradients of the query heads that share a head of `x`."""
     if gradient.shape == x.shape:
         return gradient
-    *lead, heads, rows, size = x.shape
-    return gradient.reshape(*lead, heads, gradient.shape[-3] // heads, rows, size).sum(-3)
+    *leading, heads, rows, size = x.shape
+    return gradient.reshape(*leading, heads, gradient.shape[-3] // heads, rows, size).sum(-3)
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu_backward")
 def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor,
                              dropout_p: float, is_causal: bool, *, attn_mask: Tensor | None = None,
                              scale: float | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Return the gradients of query, key and value; the weights are computed again.
+    """Return the gradients of query, key and value. The attention weights are recomputed.
 
-    `logsumexp` is not read: where torch decomposes the forward pass, it hands over the weights in its place.
+    `logsumexp` is unused: if torch has decomposed the forward pass, this argument holds the attention weights instead.
     """
-    whole_key, whole_value = key, value
+    shared_key, shared_value = key, value
     key, value = _per_head(key, query), _per_head(value, query)
     if attn_mask is not None and attn_mask.type.dtype != "i1":
         grad = where(_has_key(attn_mask), grad, 0)
@@ -202,10 +206,10 @@ def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Te
     batch, rows, last = range(query.ndim - 2), query.ndim - 2, query.ndim - 1
     weights = softmax(_masked(_scores(query, key, scale), attn_mask, is_causal))
     wide = weights.type.dtype
-    upper = dot_general(grad, value, batch, batch, [last], [last], dtype=wide)
-    inner = (tensor(grad, wide) * tensor(out, wide)).sum(-1)
-    scores = convert(weights * (upper - inner[..., None]) * _factor(query, scale), query.type.dtype)
-    of_query = dot_general(scores, key, batch, batch, [last], [rows])
-    of_key = dot_general(scores, query, batch, batch, [rows], [rows])
-    of_value = dot_general(convert(weights, grad.type.dtype), grad, batch, batch, [rows], [rows])
-    return of_query, _summed_heads(of_key, whole_key), _summed_heads(of_value, whole_value)
+    weight_gradient = dot_general(grad, value, batch, batch, [last], [last], dtype=wide)
+    row_sums = (tensor(grad, wide) * tensor(out, wide)).sum(-1)
+    scores = convert(weights * (weight_gradient - row_sums[..., None]) * _factor(query, scale), query.type.dtype)
+    query_gradient = dot_general(scores, key, batch, batch, [last], [rows])
+    key_gradient = dot_general(scores, query, batch, batch, [rows], [rows])
+    value_gradient = dot_general(convert(weights, grad.type.dtype), grad, batch, batch, [rows], [rows])
+    return query_gradient, _summed_heads(key_gradient, shared_key), _summed_heads(value_gradient, shared_value)

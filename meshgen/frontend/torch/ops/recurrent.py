@@ -1,6 +1,8 @@
-"""PyTorch's recurrent layers: a loop over the steps per layer and direction, after one product of the inputs of all steps.
+"""PyTorch recurrent layers: one matmul for the inputs of all steps, then a loop over the steps, per layer and
+direction.
 
-Rows of the weights are those of the gates one after the other: `weight_ih` [gates * hidden, inputs], `weight_hh` [gates * hidden, hidden].
+The weights of the gates are stacked along the first dim: `weight_ih` [gates * hidden, inputs], `weight_hh` [gates *
+hidden, hidden].
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class _Weights:
     projection: Tensor | None = None
 
 
-# The next state of a cell from the product of its inputs, its state and its weights; the first of a state is what the cell gives.
+# Function from the projected inputs, the state and the weights of a cell to its next state, whose first tensor is the
+# cell's output.
 Cell = Callable[[Tensor, State, _Weights], State]
 
 
@@ -42,56 +45,66 @@ def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Cell:
 
 
 def _lstm(x: Tensor, state: State, weights: _Weights) -> State:
-    before, cell = state
-    taken, kept, new, shown = split(x + linear_(before, weights.hidden, weights.hidden_bias), 4, -1)
-    cell = nn.sigmoid(kept) * cell + nn.sigmoid(taken) * elementwise.tanh(new)
-    hidden = nn.sigmoid(shown) * elementwise.tanh(cell)
+    hidden_before, cell = state
+    input_gate, forget_gate, candidate, output_gate = split(
+        x + linear_(hidden_before, weights.hidden, weights.hidden_bias), 4, -1
+    )
+    cell = nn.sigmoid(forget_gate) * cell + nn.sigmoid(input_gate) * elementwise.tanh(candidate)
+    hidden = nn.sigmoid(output_gate) * elementwise.tanh(cell)
     return (hidden if weights.projection is None else linear_(hidden, weights.projection)), cell
 
 
 def _gru(x: Tensor, state: State, weights: _Weights) -> State:
-    (before,) = state
-    reset, kept, new = split(x, 3, -1)
-    reset_h, kept_h, new_h = split(linear_(before, weights.hidden, weights.hidden_bias), 3, -1)
-    kept = nn.sigmoid(kept + kept_h)
-    new = elementwise.tanh(new + nn.sigmoid(reset + reset_h) * new_h)
-    return ((1 - kept) * new + kept * before,)
+    (hidden_before,) = state
+    reset, update_gate, candidate = split(x, 3, -1)
+    reset_h, update_h, candidate_h = split(linear_(hidden_before, weights.hidden, weights.hidden_bias), 3, -1)
+    update_gate = nn.sigmoid(update_gate + update_h)
+    candidate = elementwise.tanh(candidate + nn.sigmoid(reset + reset_h) * candidate_h)
+    return ((1 - update_gate) * candidate + update_gate * hidden_before,)
 
 
 def _direction(cell: Cell, x: Tensor, state: State, weights: _Weights, reverse: bool) -> tuple[Tensor, State]:
-    """What a layer gives in one direction, x[steps, ..., inputs] -> [steps, ..., hidden], and its last state."""
-    product = linear_(x, weights.inputs, weights.input_bias)
+    """Run a layer in one direction: x[steps, ..., inputs] -> [steps, ..., hidden].
 
-    def step(held: State, row: Tensor) -> tuple[State, Tensor]:
-        held = cell(row, held, weights)
-        return held, held[0]
+    Returns the outputs and the last state.
+    """
+    projected = linear_(x, weights.inputs, weights.input_bias)
 
-    last, rows = control_flow.scan(step, state, flip(product, 0) if reverse else product)
-    return flip(rows, 0) if reverse else rows, last
+    def step(state_now: State, row: Tensor) -> tuple[State, Tensor]:
+        state_now = cell(row, state_now, weights)
+        return state_now, state_now[0]
+
+    last, outputs = control_flow.scan(step, state, flip(projected, 0) if reverse else projected)
+    return flip(outputs, 0) if reverse else outputs, last
 
 
 def _layers(cell: Cell, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int,
             dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> tuple[Tensor, ...]:  # fmt: skip
-    """What the last layer gives, and the last states of all layers and directions as stacks."""
+    """Run a stack of layers.
+
+    Returns the outputs of the last layer and the stacked last states of all layers and directions.
+    """
     if dropout and train:
         refuse("dropout draws random numbers between layers", "export the model in eval mode", "MG0103")
     directions = 2 if bidirectional else 1
-    size = len(params) // (num_layers * directions)
-    lasts: list[State] = []
+    params_per_direction = len(params) // (num_layers * directions)
+    last_states: list[State] = []
     x = x.swapaxes(0, 1) if batch_first else x
     for layer in range(num_layers):
-        found: list[Tensor] = []
-        for number in range(layer * directions, (layer + 1) * directions):
-            weights = _weights(params[number * size : (number + 1) * size], has_biases)
-            rows, last = _direction(cell, x, tuple(each[number] for each in states), weights, number % directions == 1)
-            found.append(rows)
-            lasts.append(last)
-        x = concatenate(found, -1) if bidirectional else found[0]
-    return x.swapaxes(0, 1) if batch_first else x, *(stack(each) for each in zip(*lasts, strict=True))
+        outputs: list[Tensor] = []
+        for index in range(layer * directions, (layer + 1) * directions):
+            weights = _weights(params[index * params_per_direction : (index + 1) * params_per_direction], has_biases)
+            rows, last = _direction(
+                cell, x, tuple(tensors[index] for tensors in states), weights, index % directions == 1
+            )
+            outputs.append(rows)
+            last_states.append(last)
+        x = concatenate(outputs, -1) if bidirectional else outputs[0]
+    return x.swapaxes(0, 1) if batch_first else x, *(stack(tensors) for tensors in zip(*last_states, strict=True))
 
 
 def _weights(params: Sequence[Tensor], has_biases: bool) -> _Weights:
-    """Those of one layer in one direction, in the order in which torch has them."""
+    """Group the parameters of one layer and direction, which are in torch's order."""
     inputs, hidden, *rest = params
     input_bias, hidden_bias = (rest.pop(0), rest.pop(0)) if has_biases else (None, None)
     return _Weights(inputs, hidden, input_bias, hidden_bias, rest[0] if rest else None)
@@ -109,13 +122,13 @@ def lstm_cell(x: Tensor, states: Sequence[Tensor], inputs: Tensor, hidden: Tenso
 
 
 def _enter(layer: str, name: str, cell: Cell) -> None:
-    """Register the layer and the cell of a kind with one tensor as its state."""
+    """Register a layer and its cell, whose state is a single tensor."""
 
-    def once(x: Tensor, state: Tensor, inputs: Tensor, hidden: Tensor, *biases: Tensor | None) -> Tensor:
+    def run_cell(x: Tensor, state: Tensor, inputs: Tensor, hidden: Tensor, *biases: Tensor | None) -> Tensor:
         weights = _Weights(inputs, hidden, *biases)
         return cell(linear_(x, inputs, weights.input_bias), (state,), weights)[0]
 
-    enter_rows({layer: lambda x, state, *rest: _layers(cell, x, [state], *rest), name: once})
+    enter_rows({layer: lambda x, state, *rest: _layers(cell, x, [state], *rest), name: run_cell})
 
 
 _enter("gru.input", "gru_cell", _gru)

@@ -1,4 +1,4 @@
-"""PyTorch's reductions and running sums."""
+"""PyTorch reductions and cumulative sums."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _Result = TypeVar("_Result")
 
 
 def dims_of(x: Tensor, dim: Dims) -> int | tuple[int, ...] | None:
-    """Return dims as the tracer takes them: an empty list means all dims, and a tensor without dims has a dim 0."""
+    """Convert torch's dims to the tracer's: an empty list means all dims, and a zero-dim tensor accepts dim 0."""
     if not x.ndim or dim is None:
         return None
     return dim if isinstance(dim, int) else tuple(dim) or None
 
 
 def sum_dtype(dtype: str) -> str:
-    """Return the element type of sums: i64 for all integers, unsigned ones too."""
+    """Return the dtype of a sum: i64 for all integers, also unsigned ones."""
     return dtype if is_inexact(dtype) else "i64"
 
 
 def _over_dims(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Let a reduction of the tracer take dims as PyTorch has them."""
+    """Adapt a reduction of the tracer to torch's `dim` and `keepdim` arguments."""
     return lambda x, dim=None, keepdim=False: function(x, dims_of(x, dim), keepdim)
 
 
 def _of_sums(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """As `_over_dims`, for a sum or product, whose element type may be given."""
+    """Adapt a sum or product of the tracer like `_over_dims`, with the additional argument `dtype`."""
     return lambda x, dim=None, keepdim=False, dtype=None: function(x, dims_of(x, dim), keepdim, dtype=dtype or sum_dtype(x.type.dtype))  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None =
 
 
 def _of_elements(function: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool, **options: float) -> Tensor:
-    """Return a mean or a variance over dims: NaN of no elements."""
+    """Apply a mean or a variance over dims. Returns NaN for reductions over no elements."""
     dims = dims_of(x, dim)
     if math.prod(x.shape[d] for d in axes_of(dims, x.ndim)):
         return function(x, dims, keepdim, **options)
@@ -88,7 +88,7 @@ def std(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim
 
 
 def _unbiased(function: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Let a spread be told whether it is corrected by one, as the second argument or after the dims."""
+    """Adapt a variance or deviation to overloads with a flag `unbiased`, which may come second or after the dims."""
 
     def spread(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> _Result:
         if isinstance(dim, bool):
@@ -98,32 +98,32 @@ def _unbiased(function: Callable[..., _Result]) -> Callable[..., _Result]:
     return spread
 
 
-def _and_mean(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return the mean beside a spread."""
+def _with_mean(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Adapt a variance or deviation to return the mean as well."""
     return lambda x, dim=None, *, correction=None, keepdim=False: (
         function(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
     )  # fmt: skip
 
 
-enter_rows({"var_mean.correction": _and_mean(var), "std_mean.correction": _and_mean(std)})
-enter_rows({"var var.dim": var, "std std.dim": std, "var_mean var_mean.dim": _and_mean(var), "std_mean std_mean.dim": _and_mean(std)}, _unbiased)  # fmt: skip
+enter_rows({"var_mean.correction": _with_mean(var), "std_mean.correction": _with_mean(std)})
+enter_rows({"var var.dim": var, "std std.dim": std, "var_mean var_mean.dim": _with_mean(var), "std_mean std_mean.dim": _with_mean(std)}, _unbiased)  # fmt: skip
 
 
 @aten("linalg_vector_norm")
 def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
     x, result = wide(floats(x, dtype))
-    size, over = elementwise.abs_(x), (dims_of(x, dim), keepdim)
+    magnitudes, reduction_args = elementwise.abs_(x), (dims_of(x, dim), keepdim)
     if math.isinf(ord):
-        found = size.max(*over) if ord > 0 else size.min(*over)
+        norm = magnitudes.max(*reduction_args) if ord > 0 else magnitudes.min(*reduction_args)
     elif ord == 0:
-        found = convert(size != 0, size.type.dtype).sum(*over)
+        norm = convert(magnitudes != 0, magnitudes.type.dtype).sum(*reduction_args)
     elif ord == 1:
-        found = size.sum(*over)
+        norm = magnitudes.sum(*reduction_args)
     elif ord == 2:
-        found = elementwise.sqrt((size * size).sum(*over))
+        norm = elementwise.sqrt((magnitudes * magnitudes).sum(*reduction_args))
     else:
-        found = elementwise.power(elementwise.power(size, float(ord)).sum(*over), 1 / ord)
-    return convert(found, real_dtype(result))
+        norm = elementwise.power(elementwise.power(magnitudes, float(ord)).sum(*reduction_args), 1 / ord)
+    return convert(norm, real_dtype(result))
 
 
 enter_rows({

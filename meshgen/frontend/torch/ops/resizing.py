@@ -1,7 +1,7 @@
-"""PyTorch's resizing of images [n, features, rows, ...], and its gradients.
+"""PyTorch resizing of images [n, features, rows, ...], and its gradients.
 
-Each spatial dim is resized for itself: a table [new rows, old rows] has the weight of each old row in each new one, and its transpose
-is the gradient.
+The spatial dims are resized one after the other. A table [new rows, old rows] holds the weight of each old row in each
+new row; the gradient uses its transpose.
 """
 
 from __future__ import annotations
@@ -25,40 +25,41 @@ from meshgen.ir.graph import DTYPES
 
 Array = np.ndarray[Any, Any]
 Scales = Sequence[float | None] | None
-Table = Callable[[int, int, float | None, bool], Array]  # of old and new sizes, the user's scale, and align_corners
+# function from the old size, the new size, the user's scale and `align_corners` to a table of weights
+Table = Callable[[int, int, float | None, bool], Array]
 
 
 def _mixed(x: Tensor, dim: int, table: Array) -> Tensor:
-    """Return x with the rows of a dim mixed by a table [new rows, old rows]."""
+    """Multiply a dim of `x` by a table [new rows, old rows]."""
     return moveaxis(tensordot(x, tensor(table.astype(DTYPES[x.type.dtype])), ([dim], [1])), -1, dim)
 
 
 def mixed_by_tables(x: Tensor, tables: Sequence[Array]) -> Tensor:
-    """Return x with the rows of its last dims mixed by tables [new rows, old rows], one for each dim."""
-    found, dtype = wide(x)
+    """Multiply each of the last dims of `x` by a table [new rows, old rows], in f32 for 16-bit floats."""
+    result, dtype = wide(x)
     for dim, table in enumerate(tables, start=x.ndim - len(tables)):
-        found = _mixed(found, dim, table)
-    return convert(found, dtype)
+        result = _mixed(result, dim, table)
+    return convert(result, dtype)
 
 
-def _places(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
-    """Return where the new rows are among the old ones."""
+def _old_positions(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
+    """Return the fractional position of each new row among the old rows."""
     if align_corners:
         return np.arange(new) * ((old - 1) / max(new - 1, 1))
     return (np.arange(new) + 0.5) * (1 / scale if scale else old / new) - 0.5
 
 
 def nearest_rows(old: int, new: int, scale: float | None, is_exact: bool) -> Array:
-    """Return the old row of each new one; torch computes it in f32 for all types."""
+    """Return the nearest old row of each new row. The arithmetic is f32 for all dtypes, as in torch."""
     step = np.float32(1 / scale) if scale else np.float32(old) / np.float32(new)
     rows = np.arange(new, dtype=np.float32) + np.float32(0.5 if is_exact else 0)
     return np.minimum((rows * step).astype(np.int32), old - 1)
 
 
 def _linear(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
-    places = np.maximum(_places(old, new, scale, align_corners), 0)
-    low = np.minimum(places.astype(int), old - 1)
-    share, rows = np.minimum(places - low, 1)[:, None], np.eye(old)
+    positions = np.maximum(_old_positions(old, new, scale, align_corners), 0)
+    low = np.minimum(positions.astype(int), old - 1)
+    share, rows = np.minimum(positions - low, 1)[:, None], np.eye(old)
     return rows[low] * (1 - share) + rows[np.minimum(low + 1, old - 1)] * share
 
 
@@ -68,9 +69,9 @@ def _keys(distance: Array, a: float) -> Array:
 
 
 def _cubic(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
-    places = _places(old, new, scale, align_corners)
-    low, rows = np.floor(places).astype(int), np.eye(old)
-    taps = [(rows[np.clip(low + n, 0, old - 1)], _keys(places - low - n, -0.75)[:, None]) for n in (-1, 0, 1, 2)]
+    positions = _old_positions(old, new, scale, align_corners)
+    low, rows = np.floor(positions).astype(int), np.eye(old)
+    taps = [(rows[np.clip(low + n, 0, old - 1)], _keys(positions - low - n, -0.75)[:, None]) for n in (-1, 0, 1, 2)]
     return sum((row * weight for row, weight in taps), np.zeros((new, old)))
 
 
@@ -83,25 +84,28 @@ def _lanczos(distance: Array) -> Array:
 
 
 def _antialiased(kernel: Callable[[Array], Array], reach: int) -> Table:
-    """Return the table of a kernel that is widened where the image becomes smaller, and cut at the border."""
+    """Return a table function for a kernel. The kernel is stretched for downscaling and clipped at the border."""
 
     def table(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
         step = (old - 1) / max(new - 1, 1) if align_corners else 1 / scale if scale else old / new
         width = max(step, 1.0)
-        centres = step * (np.arange(new) + 0.5)
-        first = np.maximum((centres - reach * width + 0.5).astype(int), 0)
-        last = np.minimum((centres + reach * width + 0.5).astype(int), old)
+        centers = step * (np.arange(new) + 0.5)
+        first = np.maximum((centers - reach * width + 0.5).astype(int), 0)
+        last = np.minimum((centers + reach * width + 0.5).astype(int), old)
         rows = np.arange(old)
-        is_seen = (rows >= first[:, None]) & (rows < last[:, None])
-        weights = np.where(is_seen, kernel((rows - centres[:, None] + 0.5) / width), 0)
+        is_covered = (rows >= first[:, None]) & (rows < last[:, None])
+        weights = np.where(is_covered, kernel((rows - centers[:, None] + 0.5) / width), 0)
         return weights / weights.sum(1, keepdims=True)
 
     return table
 
 
 def _scales(args: Sequence[Any], count: int) -> Sequence[float | None]:
-    """Return the scale of each dim: a list of the overload `vec`, else a number or None for each."""
-    if not args or all(each is None for each in args):
+    """Return the scale of each dim, or None for unspecified ones.
+
+    The overload `vec` passes a list, other overloads one argument per dim.
+    """
+    if not args or all(scale is None for scale in args):
         return [None] * count
     return args[0] if isinstance(args[0], list | tuple) else list(args)
 
@@ -115,16 +119,18 @@ def _output_sizes(old: Sequence[int], output_size: Sequence[int] | None, scales:
 def _resized_by_tables(table: Table, x: Tensor, output_size: Sequence[int] | None = None, align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
     factors = _scales(scales, x.ndim - 2)
     new = _output_sizes(x.shape[2:], output_size, factors)
-    return mixed_by_tables(x, [table(*each, align_corners) for each in zip(x.shape[2:], new, factors, strict=True)])
+    return mixed_by_tables(
+        x, [table(*dim_sizes, align_corners) for dim_sizes in zip(x.shape[2:], new, factors, strict=True)]
+    )
 
 
 def _gradient_by_tables(table: Table, grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
     sizes = zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True)
-    return mixed_by_tables(grad, [table(*each, align_corners).T for each in sizes])
+    return mixed_by_tables(grad, [table(*dim_sizes, align_corners).T for dim_sizes in sizes])
 
 
 def _nearest(is_exact: bool, x: Tensor, output_size: Sequence[int] | None = None, *scales: Any) -> Tensor:
-    """Repeat rows, or leave rows out."""
+    """Resize by selecting the nearest rows; repeat all rows if each is selected equally often."""
     factors = _scales(scales, x.ndim - 2)
     new = _output_sizes(x.shape[2:], output_size, factors)
     for d, (old, size, scale) in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
@@ -134,18 +140,18 @@ def _nearest(is_exact: bool, x: Tensor, output_size: Sequence[int] | None = None
 
 
 def _nearest_gradient(is_exact: bool, grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], *scales: Any) -> Tensor:  # fmt: skip
-    found, dtype = wide(grad)
+    gradient, dtype = wide(grad)
     for d, (old, size, scale) in enumerate(zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True), start=2):  # fmt: skip
         rows = nearest_rows(old, size, scale, is_exact)
         if _is_repeated(rows, old):
-            found = found.reshape(*found.shape[:d], old, size // old, *found.shape[d + 1 :]).sum(d + 1)
+            gradient = gradient.reshape(*gradient.shape[:d], old, size // old, *gradient.shape[d + 1 :]).sum(d + 1)
         else:
-            found = _mixed(found, d, np.eye(old)[rows].T)
-    return convert(found, dtype)
+            gradient = _mixed(gradient, d, np.eye(old)[rows].T)
+    return convert(gradient, dtype)
 
 
 def _is_repeated(rows: Array, old: int) -> bool:
-    """Whether each old row is repeated as often as each other one."""
+    """Whether `rows` repeats each old row equally often, in order."""
     return len(rows) % old == 0 and np.array_equal(rows, np.repeat(np.arange(old), len(rows) // old))
 
 

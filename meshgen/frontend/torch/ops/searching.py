@@ -1,4 +1,4 @@
-"""PyTorch's orders and searches: extremes and their places, sorting, medians, tables of bounds and histograms."""
+"""PyTorch sorting and searching: extremes and their indices, medians, binary search and histograms."""
 
 from __future__ import annotations
 
@@ -30,22 +30,25 @@ def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 @on_rows
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     if largest:
-        values, places = searching.top_k(x, k, dim)
-        return values, convert(places, "i64")
-    values, places = sort(x, dim)
+        values, indices = searching.top_k(x, k, dim)
+        return values, convert(indices, "i64")
+    values, indices = sort(x, dim)
     rows = along(x, dim, slice(k))
-    return values[rows], places[rows]
+    return values[rows], indices[rows]
 
 
 @aten("sort")
 @on_rows
 def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    places = searching.argsort(x, dim, descending=descending)
-    return take_along_axis(x, places, dim), convert(places, "i64")
+    indices = searching.argsort(x, dim, descending=descending)
+    return take_along_axis(x, indices, dim), convert(indices, "i64")
 
 
 def _count_below(table: Tensor, values: Tensor, is_right: bool) -> Tensor:
-    """Return how many elements of sorted rows come before each value of the row; a table of one row serves all values."""
+    """Return the insertion index of each value in its sorted row of `table`.
+
+    A table with one dim applies to all values.
+    """
     table = table if table.ndim == 1 else table[..., None, :]
     values = values[..., None]
     return (table <= values if is_right else table < values).sum(-1)
@@ -55,67 +58,71 @@ def _count_below(table: Tensor, values: Tensor, is_right: bool) -> Tensor:
 def searchsorted(table: Tensor, values: Operand, *, out_int32: bool = False, right: bool = False, side: str | None = None,
                  sorter: Tensor | None = None) -> Tensor:  # fmt: skip
     table = table if sorter is None else take_along_axis(table, sorter, -1)
-    number = tensor(values, None if isinstance(values, Tensor) else table.type.dtype)
-    return convert(_count_below(table, number, right or side == "right"), "i32" if out_int32 else "i64")
+    operand = tensor(values, None if isinstance(values, Tensor) else table.type.dtype)
+    return convert(_count_below(table, operand, right or side == "right"), "i32" if out_int32 else "i64")
 
 
 @aten("kthvalue")
 @on_rows
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The k-th smallest element, and its place."""
-    at = along(x, dim, slice(k - 1, k) if keepdim else k - 1)
-    values, places = sort(x, dim)
-    return values[at], places[at]
+    """Return the k-th smallest element and its index."""
+    selection = along(x, dim, slice(k - 1, k) if keepdim else k - 1)
+    values, indices = sort(x, dim)
+    return values[selection], indices[selection]
 
 
 @aten("median.dim")
 @on_rows
 def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The lower one of the two in the middle, and its place; NaN where there is one."""
-    value, place = kthvalue(x, (x.shape[dim] + 1) // 2, dim, keepdim)
+    """Return the lower median and its index; NaN and its index if the row contains NaN."""
+    value, index = kthvalue(x, (x.shape[dim] + 1) // 2, dim, keepdim)
     if not is_inexact(x.type.dtype):
-        return value, place
-    bad = logic.isnan(x)
-    has_bad = bad.any(dim, keepdim)
-    return logic.where(has_bad, math.nan, value), logic.where(has_bad, argmax(convert(bad, "i32"), dim, keepdim), place)
+        return value, index
+    is_nan = logic.isnan(x)
+    has_nan = is_nan.any(dim, keepdim)
+    return logic.where(has_nan, math.nan, value), logic.where(
+        has_nan, argmax(convert(is_nan, "i32"), dim, keepdim), index
+    )
 
 
 @aten("nanmedian.dim")
 @on_rows
 def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the lower one of the two in the middle of the numbers, and its place; NaN of a row of NaN."""
+    """Return the lower median of the elements that are not NaN, and its index. A row of NaN has the median NaN."""
     if not is_inexact(x.type.dtype):
         return median_dim(x, dim, keepdim)
-    values, places = sort(x, dim)
+    values, indices = sort(x, dim)
     count = (~logic.isnan(x)).sum(dim, True, dtype="i32")
     middle = elementwise.maximum(count - 1, 0) // 2
-    return _kept(keepdim, dim, *(take_along_axis(each, middle, dim) for each in (values, places)))
+    return _drop_reduced_dim(keepdim, dim, *(take_along_axis(array, middle, dim) for array in (values, indices)))
 
 
-def _kept(keepdim: bool, dim: int, value: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Return results with the dim of size 1 that was searched, or without it."""
-    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+def _drop_reduced_dim(keepdim: bool, dim: int, value: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Remove the reduced dim of size 1 from both results unless `keepdim`."""
+    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
 
 
 @aten("mode")
 @on_rows
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the most frequent element, of several the smallest, and its last place: the end of the longest run of the sorted row."""
-    values, places = sort(x, dim)
-    rows, number = moveaxis(values, dim, -1), iota((*moveaxis(values, dim, -1).shape,), x.ndim - 1, "i32")
+    """Return the most frequent element (the smallest of several) and its last index: the end of the longest run in the
+    sorted row.
+    """
+    values, indices = sort(x, dim)
+    rows, position = moveaxis(values, dim, -1), iota((*moveaxis(values, dim, -1).shape,), x.ndim - 1, "i32")
     begins = concatenate([ones((*rows.shape[:-1], 1), "i1"), rows[..., 1:] != rows[..., :-1]], -1)
-    length = number - scans.cummax(logic.where(begins, number, 0), -1)
+    length = position - scans.cummax(logic.where(begins, position, 0), -1)
     end = searching.argmax(length, -1)[..., None]
-    return _kept(keepdim, dim, *(moveaxis(take_along_axis(moveaxis(each, dim, -1), end, -1), -1, dim) for each in (values, places)))  # fmt: skip
+    return _drop_reduced_dim(keepdim, dim, *(moveaxis(take_along_axis(moveaxis(array, dim, -1), end, -1), -1, dim) for array in (values, indices)))  # fmt: skip
 
 
 def _running_extreme(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     @on_rows
     def running(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        """Return the extreme so far, and the last place of it."""
-        found = function(x, dim)
-        places = iota(x.shape, axis_of(dim, x.ndim), "i32")
-        return found, convert(scans.cummax(logic.where(x == found, places, 0), dim), "i64")
+        """Return the cumulative extreme and the last index at which it occurs."""
+        extremes = function(x, dim)
+        indices = iota(x.shape, axis_of(dim, x.ndim), "i32")
+        return extremes, convert(scans.cummax(logic.where(x == extremes, indices, 0), dim), "i64")
 
     return running
 
@@ -125,45 +132,55 @@ enter_rows({"cummax": scans.cummax, "cummin": scans.cummin}, _running_extreme)
 
 @aten("nonzero_static")
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Return the places of elements that are not 0, [size, dims]; the last rows are filled up."""
+    """Return the indices of nonzero elements, [size, dims]. Missing rows are `fill_value`."""
     if not x.ndim or not size:
         return zeros((size, x.ndim), "i64")
     return convert(stack(searching.nonzero(x, size=size, fill_value=fill_value), 1), "i64")
 
 
 def _histogram_bounds(x: Tensor, low: float, high: float, apart: float) -> tuple[Operand, Operand]:
-    """Return the outer bounds of a histogram: those of the user, or of the elements, moved apart where they are equal."""
+    """Return the user's bounds of a histogram, or the extremes of its elements.
+
+    Equal extremes are moved apart by `apart` on both sides.
+    """
     if low != high or not x.size:
         return (low, high) if low != high else (0, 1)
-    least, most = x.min(), x.max()
-    is_one = convert(least == most, x.type.dtype) * apart
-    return least - is_one, most + is_one
+    minimum, maximum = x.min(), x.max()
+    margin = convert(minimum == maximum, x.type.dtype) * apart
+    return minimum - margin, maximum + margin
 
 
 @aten("histc")
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     low, high = _histogram_bounds(x, min, max, 1)
-    place = elementwise.clip((x - low) * (bins / (tensor(high, x.type.dtype) - low)), 0, bins - 1)
+    position = elementwise.clip((x - low) * (bins / (tensor(high, x.type.dtype) - low)), 0, bins - 1)
     inside = (x >= low) & (x <= high)
-    number = logic.where(inside, convert(place, "i32"), bins).reshape(-1)
-    counts = zeros((bins,), "f32" if x.type.dtype in reduce.NARROW else x.type.dtype).at[number].add(1)
+    bin_index = logic.where(inside, convert(position, "i32"), bins).reshape(-1)
+    counts = zeros((bins,), "f32" if x.type.dtype in reduce.NARROW else x.type.dtype).at[bin_index].add(1)
     return convert(counts, x.type.dtype)
 
 
-def _counted(numbers: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor | None, density: bool) -> Tensor:
-    """Return the sums of weights of points [points] in bins between edges; the last edge of each dim belongs to its last bin."""
-    sizes = [each.shape[0] - 1 for each in edges]
+def _bin_weights(
+    coordinates: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor | None, density: bool
+) -> Tensor:
+    """Return the sums of the weights of points per bin. The last edge of each dim belongs to its last bin.
+
+    `coordinates` has the coordinates [points] of each dim.
+    """
+    sizes = [bounds_.shape[0] - 1 for bounds_ in edges]
     flat, is_inside = tensor(np.zeros((), np.int32)), tensor(np.ones((), bool))
-    for x, bounds, size in zip(numbers, edges, sizes, strict=True):
-        place = convert(_count_below(bounds, x, True), "i32") - 1
-        place = logic.where(x == bounds[-1], size - 1, place)
-        flat, is_inside = flat * size + place, (is_inside & ((place >= 0) & (place < size)))
-    share = ones(numbers[0].shape, numbers[0].type.dtype) if weight is None else weight.reshape(-1)
-    total = zeros((math.prod(sizes),), share.type.dtype).at[logic.where(is_inside, flat, math.prod(sizes))].add(share)
+    for x, bounds, size in zip(coordinates, edges, sizes, strict=True):
+        bin_index = convert(_count_below(bounds, x, True), "i32") - 1
+        bin_index = logic.where(x == bounds[-1], size - 1, bin_index)
+        flat, is_inside = flat * size + bin_index, (is_inside & ((bin_index >= 0) & (bin_index < size)))
+    weights = ones(coordinates[0].shape, coordinates[0].type.dtype) if weight is None else weight.reshape(-1)
+    total = (
+        zeros((math.prod(sizes),), weights.type.dtype).at[logic.where(is_inside, flat, math.prod(sizes))].add(weights)
+    )
     counts = total.reshape(sizes)
     if not density:
         return counts
-    volume = tensor(np.ones((), np.float32), share.type.dtype)
+    volume = tensor(np.ones((), np.float32), weights.type.dtype)
     for bounds in edges:
         volume = volume[..., None] * (bounds[1:] - bounds[:-1])
     return counts / (counts.sum() * volume)
@@ -178,7 +195,7 @@ def _edges(x: Tensor, count: int, bounds: tuple[float, float] | None) -> Tensor:
 def histogram(x: Tensor, bins: int = 100, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     points = x.reshape(-1)
     edges = _edges(points, bins, (range[0], range[1]) if range else None)
-    return _counted([points], [edges], weight, density), edges
+    return _bin_weights([points], [edges], weight, density), edges
 
 
 def _columns(x: Tensor) -> list[Tensor]:
@@ -189,7 +206,7 @@ def _columns(x: Tensor) -> list[Tensor]:
 @aten("_histogramdd_bin_edges")
 def histogramdd_edges(x: Tensor, bins: Sequence[int], *, range: Sequence[float] | None = None, **_: object) -> list[Tensor]:  # fmt: skip
     pairs = [*zip(range[::2], range[1::2], strict=True)] if range else [None] * len(bins)
-    return [_edges(*each) for each in zip(_columns(x), bins, pairs, strict=True)]
+    return [_edges(*edge_args) for edge_args in zip(_columns(x), bins, pairs, strict=True)]
 
 
 enter_rows({
@@ -205,7 +222,7 @@ enter_rows({
     "nanmedian": lambda x: nanmedian_dim(x.reshape(-1), 0)[0],
     "bucketize.Tensor": lambda values, table, **options: searchsorted(table, values, **options),
     "isin": lambda x, values, **options: searching.isin(x, tensor(values), **options),
-    "histogram.bins_tensor": lambda x, bins, *, weight=None, density=False: (_counted([x.reshape(-1)], [bins], weight, density), bins),
-    "_histogramdd_from_bin_cts": lambda x, bins, *, range=None, weight=None, density=False: _counted(_columns(x), histogramdd_edges(x, bins, range=range), weight, density),
-    "_histogramdd_from_bin_tensors": lambda x, bins, *, weight=None, density=False: _counted(_columns(x), bins, weight, density),
+    "histogram.bins_tensor": lambda x, bins, *, weight=None, density=False: (_bin_weights([x.reshape(-1)], [bins], weight, density), bins),
+    "_histogramdd_from_bin_cts": lambda x, bins, *, range=None, weight=None, density=False: _bin_weights(_columns(x), histogramdd_edges(x, bins, range=range), weight, density),
+    "_histogramdd_from_bin_tensors": lambda x, bins, *, weight=None, density=False: _bin_weights(_columns(x), bins, weight, density),
 })  # fmt: skip

@@ -1,4 +1,7 @@
-"""PyTorch's operations on shapes: views, permutations, slices, concatenations, conversions. Views are values here: `values.py` keeps track of writes."""
+"""PyTorch shape operations: views, permutations, slices, concatenations and conversions.
+
+Views are values here; `values.py` propagates writes to them.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,8 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @aten("unflatten.int")
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     dim = axis_of(dim, x.ndim)
-    known = math.prod(size for size in sizes if size != -1)
-    return x.reshape(*x.shape[:dim], *(x.shape[dim] // known if s == -1 else s for s in sizes), *x.shape[dim + 1 :])  # fmt: skip
+    known_size = math.prod(size for size in sizes if size != -1)
+    return x.reshape(*x.shape[:dim], *(x.shape[dim] // known_size if s == -1 else s for s in sizes), *x.shape[dim + 1 :])  # fmt: skip
 
 
 @aten("adjoint", "mH", "H", "matrix_H")
@@ -46,33 +49,40 @@ def adjoint(x: Tensor) -> Tensor:
 @aten("squeeze", "squeeze_copy")
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-    ones = {axis_of(each, x.ndim) for each in dims if x.ndim}
+    ones = {axis_of(axis, x.ndim) for axis in dims if x.ndim}
     return x.reshape([size for d, size in enumerate(x.shape) if d not in ones or size != 1])
 
 
 @aten("expand", "expand_copy", "broadcast_to")
 def expand(x: Tensor, sizes: Sequence[int], implicit: bool = False) -> Tensor:
-    own = (1,) * (len(sizes) - x.ndim) + x.shape
-    return broadcast(x, [mine if size == -1 else size for mine, size in zip(own, sizes, strict=True)])
+    padded_shape = (1,) * (len(sizes) - x.ndim) + x.shape
+    return broadcast(x, [old_size if size == -1 else size for old_size, size in zip(padded_shape, sizes, strict=True)])
 
 
 @aten("to", "_to_copy", "type_as", "to.prim_Device")
-def to(x: Tensor, *how: Any, dtype: str | None = None, **_: Any) -> Tensor:
-    """The element type is the argument that is one, or that of another tensor; devices mean nothing here."""
-    others = [each.type.dtype if isinstance(each, Tensor) else each for each in how if isinstance(each, (str, Tensor))]
-    return convert(x, dtype or (others[0] if others else x.type.dtype))
+def to(x: Tensor, *args: Any, dtype: str | None = None, **_: Any) -> Tensor:
+    """Convert `x` to a dtype: the keyword, a positional dtype, or the dtype of another tensor. Devices have no effect."""
+    dtypes = [
+        argument.type.dtype if isinstance(argument, Tensor) else argument
+        for argument in args
+        if isinstance(argument, (str, Tensor))
+    ]
+    return convert(x, dtype or (dtypes[0] if dtypes else x.type.dtype))
 
 
 @aten("cat", "concat", "concatenate")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     dtype = result_type(*tensors)
-    parts = [convert(each, dtype) for each in tensors if each.shape != (0,)]  # an empty vector joins anything
+    # an empty vector concatenates with any shape
+    parts = [convert(operand, dtype) for operand in tensors if operand.shape != (0,)]
     return joining.concatenate(parts, dim) if parts else convert(tensors[0], dtype)
 
 
 @aten("stack")
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    return joining.concatenate([shapes.expand_dims(convert(each, result_type(*tensors)), dim) for each in tensors], dim)
+    return joining.concatenate(
+        [shapes.expand_dims(convert(operand, result_type(*tensors)), dim) for operand in tensors], dim
+    )
 
 
 def _sections(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
@@ -81,29 +91,31 @@ def _sections(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
 
 @aten("split.Tensor", "split_copy.Tensor", "split.default")
 def split(x: Tensor, size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
-    whole = x.shape[axis_of(dim, x.ndim)]
-    sizes = [min(size, whole - at) for at in range(0, whole, size)] if isinstance(size, int) else size
+    dim_size = x.shape[axis_of(dim, x.ndim)]
+    sizes = [min(size, dim_size - start) for start in range(0, dim_size, size)] if isinstance(size, int) else size
     return _sections(x, sizes, dim)
 
 
 @aten("tensor_split.sections", "tensor_split.indices")
 def tensor_split(x: Tensor, at: int | Sequence[int], dim: int = 0) -> list[Tensor]:
-    """Split a dim into a number of parts whose sizes differ by one at most, or before rows."""
+    """Split a dim into `at` slices whose sizes differ by at most one; if `at` is a list, split before each of these
+    rows.
+    """
     if isinstance(at, int):
-        size, rest = divmod(x.shape[axis_of(dim, x.ndim)], at)
-        at = [i * size + min(i, rest) for i in range(1, at)]
-    return [slice_(x, dim, begin, end) for begin, end in zip([0, *at], [*at, None], strict=True)]
+        size, remainder = divmod(x.shape[axis_of(dim, x.ndim)], at)
+        at = [i * size + min(i, remainder) for i in range(1, at)]
+    return [slice_(x, dim, start, end) for start, end in zip([0, *at], [*at, None], strict=True)]
 
 
 def along(x: Tensor, dim: int, entry: Any) -> tuple[Any, ...]:
-    """Return the index of x with an entry for one dim: `x[along(x, 1, 3)]` is `x[:, 3]`."""
+    """Return an index into `x` that selects `entry` in one dim: `x[along(x, 1, 3)]` is `x[:, 3]`."""
     return (slice(None),) * axis_of(dim, x.ndim) + (entry,)
 
 
 @aten("slice", "slice_copy")
 def slice_(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    rows, whole = slice(start, end, step), range(x.shape[axis_of(dim, x.ndim)])
-    return x if whole[rows] == whole else x[along(x, dim, rows)]
+    rows, all_rows = slice(start, end, step), range(x.shape[axis_of(dim, x.ndim)])
+    return x if all_rows[rows] == all_rows else x[along(x, dim, rows)]
 
 
 @aten("narrow")
@@ -114,7 +126,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 @aten("unfold", "unfold_copy")
 def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
-    """Windows of `size` along a dim, their elements in a new last dim."""
+    """Return sliding windows of length `size` along a dim; the elements of a window are in a new last dim."""
     if not x.ndim:
         return slice_(x.reshape(1), 0, 0, size)
     dim = axis_of(dim, x.ndim)
@@ -129,28 +141,30 @@ def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
 def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
     *lead, c, h, w = x.shape
     n = len(lead)
-    apart = x.reshape(*lead, c // factor**2, factor, factor, h, w)
+    grouped = x.reshape(*lead, c // factor**2, factor, factor, h, w)
     order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    return apart.transpose(order).reshape(*lead, c // factor**2, h * factor, w * factor)
+    return grouped.transpose(order).reshape(*lead, c // factor**2, h * factor, w * factor)
 
 
 @aten("pixel_unshuffle")
 def pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
     *lead, c, h, w = x.shape
     n = len(lead)
-    apart = x.reshape(*lead, c, h // factor, factor, w // factor, factor)
+    grouped = x.reshape(*lead, c, h // factor, factor, w // factor, factor)
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
-    return apart.transpose(order).reshape(*lead, c * factor**2, h // factor, w // factor)
+    return grouped.transpose(order).reshape(*lead, c * factor**2, h // factor, w // factor)
 
 
 @aten("atleast_1d")
 def atleast_1d(x: Operand | Sequence[Tensor]) -> Tensor | list[Tensor]:
-    return [shapes.atleast_1d(each) for each in x] if isinstance(x, list | tuple) else shapes.atleast_1d(tensor(x))
+    return (
+        [shapes.atleast_1d(operand) for operand in x] if isinstance(x, list | tuple) else shapes.atleast_1d(tensor(x))
+    )
 
 
 @aten("resize")
 def resize(x: Tensor, size: Sequence[int], **_: Any) -> Tensor:
-    """Return the first elements in another shape; torch leaves elements beyond them uninitialized."""
+    """Return the leading elements of `x` in another shape. Missing elements are zeros; torch leaves them uninitialized."""
     flat, count = x.reshape(-1), math.prod(size)
     flat = joining.pad(flat, (0, count - x.size)) if count > x.size else slice_(flat, 0, 0, count)
     return flat.reshape(size)

@@ -1,6 +1,8 @@
-"""PyTorch's special functions: Bessel's, of the normal distribution, and orthogonal polynomials.
+"""PyTorch special functions: Bessel functions, quantiles of the normal distribution, orthogonal polynomials, incomplete
+gamma functions.
 
-Each is a few polynomials, chosen by `where`; `special_fits.py` has what they approximate, where, and how well.
+Bessel and normal functions select between a few polynomials; `special_fits.py` has their coefficients, ranges and
+errors.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ _Function = Callable[[Tensor], Tensor]
 
 
 def _polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    found = x * coefficients[0] + coefficients[1]
-    for each in coefficients[2:]:
-        found = found * x + each
-    return found
+    value = x * coefficients[0] + coefficients[1]
+    for coefficient in coefficients[2:]:
+        value = value * x + coefficient
+    return value
 
 
 def _rational(x: Tensor, sides: tuple[Sequence[float], Sequence[float]]) -> Tensor:
@@ -32,7 +34,7 @@ def _rational(x: Tensor, sides: tuple[Sequence[float], Sequence[float]]) -> Tens
 
 
 def bessel_i0e(x: Tensor) -> Tensor:
-    """exp(-|x|) I0(x)."""
+    """Return exp(-|x|) I0(x)."""
     x = elementwise.abs_(x)
     near, far = elementwise.minimum(x, 8.0), elementwise.maximum(x, 8.0)
     tail = _polynomial(16 / far - 1, fits.I0_FAR) * elementwise.rsqrt(far)
@@ -44,12 +46,12 @@ def bessel_i0(x: Tensor) -> Tensor:
 
 
 def _bessel_k(x: Tensor, near: _Function, far: Sequence[float], is_scaled: bool) -> Tensor:
-    """K of 0 or 1, or exp(x) K; NaN below 0."""
+    """Return K of order 0 or 1, or exp(x) K if `is_scaled`. The result is NaN for negative `x`."""
     small, large = logic.where(x > 0, elementwise.minimum(x, 2.0), 2.0), elementwise.maximum(x, 2.0)
     first, tail = near(small), _polynomial(4 / large - 1, far) * elementwise.rsqrt(large)
     first, tail = (first * elementwise.exp(small), tail) if is_scaled else (first, tail * elementwise.exp(-large))
-    found = logic.where(x > 2, tail, first)
-    return logic.where(x > 0, found, logic.where(x == 0, math.inf, math.nan))
+    value = logic.where(x > 2, tail, first)
+    return logic.where(x > 0, value, logic.where(x == 0, math.inf, math.nan))
 
 
 def _k0(x: Tensor) -> Tensor:
@@ -61,12 +63,12 @@ def _k1(x: Tensor) -> Tensor:
 
 
 def _waves(x: Tensor, order: int) -> tuple[Tensor, Tensor]:
-    """J and Y of order 0 or 1 for x from 8 on."""
+    """Return J and Y of order 0 or 1 for x >= 8."""
     x = elementwise.maximum(x, 8.0)
     square = 128 / (x * x) - 1
     even, odd = ((fits.P0, fits.Q0), (fits.P1, fits.Q1))[order]
     first, second = _polynomial(square, even), _polynomial(square, odd) * 8 / x
-    # x - pi / 4 loses digits of a large x; cos and sin of it are of those of x.
+    # x - pi / 4 would lose digits of a large x, so cos and sin of the difference are computed from cos(x) and sin(x).
     cos, sin, sign = OPS["cos"](x), OPS["sin"](x), 1 - 2 * order
     near, far = sign * cos + sin, sign * sin - cos
     shift = elementwise.rsqrt(x * math.pi)
@@ -74,38 +76,38 @@ def _waves(x: Tensor, order: int) -> tuple[Tensor, Tensor]:
 
 
 def _bessel_j(x: Tensor, order: int) -> Tensor:
-    size = elementwise.abs_(x)
-    small = elementwise.minimum(size, 8.0)
+    magnitude = elementwise.abs_(x)
+    small = elementwise.minimum(magnitude, 8.0)
     near = _polynomial(small * small / 32 - 1, (fits.J0_NEAR, fits.J1_NEAR)[order])
-    found = logic.where(size > 8, _waves(size, order)[0], near * small if order else near)
-    return logic.where(x < 0, -found, found) if order else found
+    value = logic.where(magnitude > 8, _waves(magnitude, order)[0], near * small if order else near)
+    return logic.where(x < 0, -value, value) if order else value
 
 
 def _bessel_y(x: Tensor, order: int) -> Tensor:
-    """Minus infinity at 0, NaN below."""
+    """Return Y of order 0 or 1: minus infinity at 0, NaN for negative `x`."""
     small = logic.where(x > 0, elementwise.minimum(x, 8.0), 8.0)
     rest, log = _polynomial(small * small / 32 - 1, (fits.Y0_NEAR, fits.Y1_NEAR)[order]), elementwise.log(small)
     product = log * _bessel_j(small, order)
     near = (product - 1 / small) * (2 / math.pi) + rest * small if order else product * (2 / math.pi) + rest
-    found = logic.where(x > 8, _waves(x, order)[1], near)
-    return logic.where(x > 0, found, logic.where(x == 0, -math.inf, math.nan))
+    value = logic.where(x > 8, _waves(x, order)[1], near)
+    return logic.where(x > 0, value, logic.where(x == 0, -math.inf, math.nan))
 
 
 def erfcx(x: Tensor) -> Tensor:
-    """exp(x^2) erfc(x)."""
+    """Return exp(x^2) erfc(x)."""
     large, small = elementwise.maximum(x, 0.5), elementwise.minimum(x, 0.5)
     far = _polynomial((7 * (large - 3) / (large + 3) - 1) / 6, fits.ERFCX) / (1 + 2 * large)
     return logic.where(x > 0.5, far, elementwise.exp(small * small) * OPS["erfc"](small))
 
 
 def ndtri(p: Tensor) -> Tensor:
-    """The quantile of the normal distribution."""
+    """Return the quantile of the standard normal distribution."""
     middle = p - 0.5
-    centre = middle * _rational(0.180625 - middle * middle, fits.CENTRE)
+    center = middle * _rational(0.180625 - middle * middle, fits.CENTER)
     root = elementwise.sqrt(-elementwise.log(elementwise.minimum(p, 1 - p)))
     tail = logic.where(root > 5, _rational(root - 5, fits.FAR_TAIL), _rational(root - 1.6, fits.TAIL))
     tail = logic.where(root == math.inf, math.inf, tail)
-    return logic.where(elementwise.abs_(middle) <= 0.425, centre, logic.where(middle < 0, -tail, tail))
+    return logic.where(elementwise.abs_(middle) <= 0.425, center, logic.where(middle < 0, -tail, tail))
 
 
 enter_rows({
@@ -126,9 +128,10 @@ enter_rows({
 }, rounded_once)  # fmt: skip
 
 
-_Step = Callable[[Operand, Tensor, Tensor, Tensor], Tensor]  # of p[k + 1] from k, x, p[k] and p[k - 1]
-_CHEBYSHEV: _Step = lambda k, x, now, before: 2 * x * now - before  # noqa: E731  # a table of formulas
-_POLYNOMIALS: dict[str, tuple[_Function, _Step]] = {
+_Recurrence = Callable[[Operand, Tensor, Tensor, Tensor], Tensor]  # function from k, x, p[k] and p[k - 1] to p[k + 1]
+# a table of formulas
+_CHEBYSHEV: _Recurrence = lambda k, x, now, before: 2 * x * now - before  # noqa: E731  # a table of formulas
+_POLYNOMIALS: dict[str, tuple[_Function, _Recurrence]] = {
     "chebyshev_polynomial_t": (lambda x: x, _CHEBYSHEV),
     "chebyshev_polynomial_u": (lambda x: 2 * x, _CHEBYSHEV),
     "chebyshev_polynomial_v": (lambda x: 2 * x - 1, _CHEBYSHEV),
@@ -140,47 +143,50 @@ _POLYNOMIALS: dict[str, tuple[_Function, _Step]] = {
 }  # fmt: skip
 
 
-def _by_recurrence(first: _Function, step: _Step, is_shifted: bool) -> Callable[[Operand, Operand], Tensor]:
-    """Return the polynomial of a degree, a number or data; shifted ones are on [0, 1]."""
+def _by_recurrence(first: _Function, step: _Recurrence, is_shifted: bool) -> Callable[[Operand, Operand], Tensor]:
+    """Return the function for a family of polynomials, whose degree is a number or a tensor.
+
+    Shifted polynomials are defined on [0, 1].
+    """
 
     def polynomial(x: Operand, n: Operand) -> Tensor:
         if isinstance(n, Tensor):
-            return _of_each_degree(first, step, is_shifted, *promoted(x, n, floats=True))
+            return _by_degree_tensor(first, step, is_shifted, *promoted(x, n, floats=True))
         x = floats(x)
         x = 2 * x - 1 if is_shifted else x
         one = x * 0 + 1
         if n < 1:
             return one if n >= 0 else one * 0
-        before, now = one, first(x)
+        previous, current = one, first(x)
         for k in range(1, int(n)):
-            before, now = now, step(k, x, now, before)
-        return now
+            previous, current = current, step(k, x, current, previous)
+        return current
 
     return polynomial
 
 
-_MOST_DEGREE = 2.0**31  # of a polynomial whose degree is data: a step for each would take minutes
+_MAX_DEGREE = 2.0**31  # largest supported degree in a tensor; chosen: a loop with more iterations would take minutes
 
 
-def _of_each_degree(first: _Function, step: _Step, is_shifted: bool, x: Tensor, n: Tensor) -> Tensor:
-    """Return the polynomial of the degree that each element has, by as many steps as the largest degree needs.
+def _by_degree_tensor(first: _Function, step: _Recurrence, is_shifted: bool, x: Tensor, n: Tensor) -> Tensor:
+    """Return the polynomial with a separate degree for each element. The loop runs until the largest degree is reached.
 
-    It is NaN where a degree is not a number below 2^31.
+    The result is NaN where the degree is 2^31 or more, or NaN.
     """
     x = 2 * x - 1 if is_shifted else x
-    is_degree = elementwise.abs_(n) < _MOST_DEGREE
+    is_degree = elementwise.abs_(n) < _MAX_DEGREE
     degrees = convert(rounding.trunc(logic.where(is_degree, n, 0.0)), "i64")  # f32 cannot count beyond 2^24
-    one = x * 0 + 1
+    ones_ = x * 0 + 1
 
-    def stepped(held: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        k, now, before = held
+    def iterate(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        k, current, previous = state
         is_below = k < degrees
-        following = step(convert(k, x.type.dtype), x, now, before)
-        return k + 1, logic.where(is_below, following, now), logic.where(is_below, now, before)
+        following = step(convert(k, x.type.dtype), x, current, previous)
+        return k + 1, logic.where(is_below, following, current), logic.where(is_below, current, previous)
 
-    start = (tensor(1, "i64"), broadcast(first(x), x.shape), one)
-    _, top, _ = control_flow.while_loop(lambda held: held[0] < degrees.max(), stepped, start)
-    return logic.where(is_degree, logic.where(n < 0, 0.0, logic.where(degrees == 0, one, top)), math.nan)
+    start = (tensor(1, "i64"), broadcast(first(x), x.shape), ones_)
+    _, top, _ = control_flow.while_loop(lambda state: state[0] < degrees.max(), iterate, start)
+    return logic.where(is_degree, logic.where(n < 0, 0.0, logic.where(degrees == 0, ones_, top)), math.nan)
 
 
 for _name, (_first, _step) in _POLYNOMIALS.items():
@@ -189,88 +195,94 @@ for _name, (_first, _step) in _POLYNOMIALS.items():
         enter_rows({f"special_shifted_{_name}": _by_recurrence(_first, _step, is_shifted=True)})
 
 
-_LEAST_STEP = 2.0**-53  # of a sum or product in f64: less changes nothing
+_F64_EPSILON = 2.0**-53  # Relative size of the smallest term that changes a sum or product in f64.
 _LARGE_SHAPE = (
-    1e7  # the series takes 30,000 terms there, and the approximation beyond is off by 1e-8 at most (against SciPy)
+    1e7  # chosen: the series needs 30,000 terms there; beyond it, the approximation differs from SciPy by at most 1e-8
 )
 
 
 def _gamma_series(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
-    """Return P(a, x) by its power series, which ends soon where x is below a + 1."""
+    """Return P(a, x) by its power series, which converges quickly for x < a + 1."""
 
-    def more(held: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        return (held[1] > held[2] * _LEAST_STEP).any()
+    def has_converging_term(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        return (state[1] > state[2] * _F64_EPSILON).any()
 
-    def added(held: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        n, term, total = held
+    def add_term(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        n, term, total = state
         term = term * x / n
         return n + 1, term, total + term
 
-    one = x * 0 + 1
-    return scale / a * control_flow.while_loop(more, added, (a + 1, one, one))[2]
+    ones_ = x * 0 + 1
+    return scale / a * control_flow.while_loop(has_converging_term, add_term, (a + 1, ones_, ones_))[2]
 
 
 def _gamma_fraction(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
-    """Return Q(a, x) by its continued fraction (modified Lentz), which ends soon where x is above a + 1."""
+    """Return Q(a, x) by its continued fraction (modified Lentz method), which converges quickly for x > a + 1."""
     tiny = 1e-30
 
-    def away(value: Tensor) -> Tensor:
+    def avoid_zero(value: Tensor) -> Tensor:
         return logic.where(elementwise.abs_(value) < tiny, tiny, value)
 
-    def more(held: tuple[Tensor, ...]) -> Tensor:
-        return (held[0] < 500) & (elementwise.abs_(held[4] - 1) > _LEAST_STEP).any()
+    def is_unconverged(state: tuple[Tensor, ...]) -> Tensor:
+        return (state[0] < 500) & (elementwise.abs_(state[4] - 1) > _F64_EPSILON).any()
 
-    def refined(held: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        i, b, c, d, _, h = held
+    def refine(state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        i, b, c, d, _, h = state
         factor = -i * (i - a)
         b = b + 2
-        d = 1 / away(factor * d + b)
-        c = away(b + factor / c)
+        d = 1 / avoid_zero(factor * d + b)
+        c = avoid_zero(b + factor / c)
         return i + 1, b, c, d, c * d, h * (c * d)
 
     b = x + 1 - a
-    d = 1 / away(b)
+    d = 1 / avoid_zero(b)
     start = (tensor(1.0, x.type.dtype), b, x * 0 + 1 / tiny, d, x * 0 + 2, d)
-    return scale * control_flow.while_loop(more, refined, start)[5]
+    return scale * control_flow.while_loop(is_unconverged, refine, start)[5]
 
 
 def _gamma_of_large_shape(a: Tensor, x: Tensor, is_upper: bool) -> Tensor:
-    """Return P(a, x) or Q(a, x) of a large a: the cube root of x / a is nearly normal (Wilson and Hilferty, PNAS 17, 1931)."""
+    """Return P(a, x), or Q(a, x) with `is_upper`, for a large `a`: the cube root of x / a is nearly normal.
+
+    Source: Wilson and Hilferty, PNAS 17, 1931.
+    """
     root = elementwise.expm1(elementwise.log1p((x - a) / a) / 3)
     z = 3 * elementwise.sqrt(a) * (root + 1 / (9 * a))
     return 0.5 * OPS["erfc"]((z if is_upper else -z) * math.sqrt(0.5))
 
 
-def _regularised_gamma(is_upper: bool) -> Callable[[Operand, Operand], Tensor]:
-    """Return P(a, x), or with `is_upper` Q(a, x) = 1 - P(a, x); in f64, because x^a e^-x / gamma(a) cancels terms of the size of a."""
+def _regularized_gamma(is_upper: bool) -> Callable[[Operand, Operand], Tensor]:
+    """Return the function P(a, x), or with `is_upper` Q(a, x) = 1 - P(a, x).
+
+    It is computed in f64, because the terms in the exponent of x^a e^-x / gamma(a) are of the size of a and cancel.
+    """
 
     def function(a: Operand, x: Operand) -> Tensor:
         narrow_a, narrow_x = promoted(a, x, floats=True)
         dtype, a, x = narrow_a.type.dtype, convert(narrow_a, "f64"), convert(narrow_x, "f64")
         is_ordinary = ((a > 0) & (x > 0)) & ((a < math.inf) & (x < math.inf))
         is_large = is_ordinary & (a > _LARGE_SHAPE)
-        is_plain = is_ordinary & (a <= _LARGE_SHAPE)
+        has_moderate_shape = is_ordinary & (a <= _LARGE_SHAPE)
         is_low = x < a + 1
-        base, low = logic.where(is_plain, a, 1.0), logic.where(is_plain & is_low, x, 1.0)
-        high = logic.where(is_plain & ~is_low, x, base + 2)
+        base, low = logic.where(has_moderate_shape, a, 1.0), logic.where(has_moderate_shape & is_low, x, 1.0)
+        high = logic.where(has_moderate_shape & ~is_low, x, base + 2)
         point = logic.where(is_low, low, high)
         scale = elementwise.exp(base * elementwise.log(point) - point - OPS["lgamma"](base))
         lower, upper = _gamma_series(base, low, scale), _gamma_fraction(base, high, scale)
-        found = logic.where(is_low, 1 - lower, upper) if is_upper else logic.where(is_low, lower, 1 - upper)
-        none, whole = (1.0, 0.0) if is_upper else (0.0, 1.0)
-        edge = logic.where((a == 0) & (x > 0), whole, logic.where(x == 0, none, math.nan))
-        edge = logic.where((x == math.inf) & (a < math.inf), whole, edge)
-        edge = logic.where((a == math.inf) & (x < math.inf), none, edge)
+        value = logic.where(is_low, 1 - lower, upper) if is_upper else logic.where(is_low, lower, 1 - upper)
+        at_zero, at_infinity = (1.0, 0.0) if is_upper else (0.0, 1.0)
+        edge = logic.where((a == 0) & (x > 0), at_infinity, logic.where(x == 0, at_zero, math.nan))
+        edge = logic.where((x == math.inf) & (a < math.inf), at_infinity, edge)
+        edge = logic.where((a == math.inf) & (x < math.inf), at_zero, edge)
         is_valid = (a >= 0) & (x >= 0)
         is_valid = is_valid & ~((a == x) & ((a == 0) | (a == math.inf)))
         large = _gamma_of_large_shape(logic.where(is_large, a, 1.0), logic.where(is_large, x, 1.0), is_upper)
         edge = logic.where(is_valid, edge, math.nan)
-        return convert(logic.where(is_plain, found, logic.where(is_large, large, edge)), dtype)
+        return convert(logic.where(has_moderate_shape, value, logic.where(is_large, large, edge)), dtype)
 
     return function
 
 
 enter_rows({
-    "igamma special_gammainc": _regularised_gamma(is_upper=False),
-    "igammac special_gammaincc": _regularised_gamma(is_upper=True),
+    "igamma special_gammainc": _regularized_gamma(is_upper=False),
+    "igammac special_gammaincc": _regularized_gamma(is_upper=True),
 })  # fmt: skip

@@ -1,4 +1,4 @@
-"""The table of PyTorch's operations: a function on traced tensors for each, which takes what the operation's schema says.
+"""The table of PyTorch operations: for each operation, a function on traced tensors with the arguments of its schema.
 
     @aten("glu")
     def glu(x, dim=-1): ...
@@ -6,10 +6,10 @@
     enter_rows({"leaky_relu": lambda x, negative_slope=0.01: nn.leaky_relu(x, negative_slope)})
     enter_traced("exp log special_psi=digamma", in_floats)
 
-Arguments come by position and by keyword as in the program, without those that say where a tensor is (device, layout, ...); element
-types are those of the IR (`f32`). A name without an overload stands for all of them. Those of other libraries have
-their namespace in the name (`transformers.grouped_mm_fallback`). `mutates` are the positions of arguments
-that the operation changes: the function gives their new values after its results.
+Arguments are passed by position or keyword as in the program, except for device, layout and the like. Dtypes are those
+of the IR (`f32`). A name without an overload covers all overloads. Operations of other libraries have their namespace
+in the name, as in `transformers.grouped_mm_fallback`. `mutates` lists the positions of mutated arguments: the function
+returns their new values after its results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class TorchOp:
-    """What an operation computes, and the arguments that it changes."""
+    """An entry of the table: the function that computes an operation, and the positions of the arguments that it
+    mutates.
+    """
 
     function: Callable[..., Any]
     mutates: tuple[int, ...] = ()
@@ -35,7 +37,7 @@ TORCH_OPS: dict[str, TorchOp] = {}
 
 
 def aten(*names: str, mutates: tuple[int, ...] = ()) -> Callable[[_Function], _Function]:
-    """Register a function for operations of the namespace `aten`: `max`, or an overload of it, `max.dim`."""
+    """Register a function for operations of the namespace `aten`: for all overloads (`max`) or for one (`max.dim`)."""
 
     def register(function: _Function) -> _Function:
         TORCH_OPS.update(dict.fromkeys(names, TorchOp(function, mutates)))
@@ -44,31 +46,33 @@ def aten(*names: str, mutates: tuple[int, ...] = ()) -> Callable[[_Function], _F
     return register
 
 
-def _as_given(function: _Function) -> _Function:
+def _identity(function: _Function) -> _Function:
     return function
 
 
-def enter_rows(rows: Mapping[str, Callable[..., Any]], how: Callable[..., Any] = _as_given) -> None:
-    """Register functions by the names of their operations, which spaces separate; `how` converts the operands of each."""
+def enter_rows(rows: Mapping[str, Callable[..., Any]], how: Callable[..., Any] = _identity) -> None:
+    """Register functions by space-separated names of operations; `how` adapts each function, for example by converting
+    its operands.
+    """
     for names, function in rows.items():
         aten(*names.split())(how(function))
 
 
-def enter_traced(names: str, how: Callable[..., Any] = _as_given) -> None:
-    """Register the tracer's functions of these names; `sgn=sign` is the operation `sgn`, which the function `sign` computes."""
-    for name, _, function in (each.partition("=") for each in names.split()):
+def enter_traced(names: str, how: Callable[..., Any] = _identity) -> None:
+    """Register functions of the tracer by name. `sgn=sign` registers the function `sign` for the operation `sgn`."""
+    for name, _, function in (item.partition("=") for item in names.split()):
         aten(name)(how(OPS[function or name]))
 
 
 def find_op(target: str) -> TorchOp | None:
-    """The operation that a node of a program calls (`torch.ops.aten.add.Tensor`); None for an unknown one.
+    """Return the entry for a node's target (`torch.ops.aten.add.Tensor`), or None if the operation is unknown.
 
-    One that works in place (`add_`) is the operation without the underscore, whose result its first argument becomes.
+    An in-place operation (`add_`) uses the entry without the underscore and mutates its first argument to the result.
     """
     family, name, overload = (*target.removeprefix("torch.ops.").split("."), "", "")[:3]
     name = name if family == "aten" else f"{family}.{name}"
-    if found := TORCH_OPS.get(f"{name}.{overload}") or TORCH_OPS.get(name):
-        return found
+    if op := TORCH_OPS.get(f"{name}.{overload}") or TORCH_OPS.get(name):
+        return op
     if not name.endswith("_") or name.endswith("__"):
         return None
     plain = TORCH_OPS.get(f"{name[:-1]}.{overload}") or TORCH_OPS.get(name[:-1])
