@@ -186,3 +186,28 @@ def test_joint_reduction_over_no_elements_is_its_start() -> None:
         }""",
     )
     assert int(computed(module, np.zeros(0, np.float32), np.zeros(0, np.int32), np.float32(1), np.int32(7))) == 7
+
+
+@pytest.mark.parametrize("attributes, op", [("{any_order} ", "reduce_region"), ("", "while")])
+def test_reduction_by_a_region_in_any_order_is_no_loop(attributes: str, op: str) -> None:
+    module = program(
+        "%x: tensor<4xf32>, %n: tensor<4xi32>",
+        "tensor<i32>",
+        f"""
+      %z = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<f32>
+      %s = linalg.fill ins(%z : f32) outs(%e : tensor<f32>) -> tensor<f32>
+      %o = arith.constant 0 : i32
+      %f = tensor.empty() : tensor<i32>
+      %i = linalg.fill ins(%o : i32) outs(%f : tensor<i32>) -> tensor<i32>
+      %m, %r = linalg.reduce ins(%x, %n : tensor<4xf32>, tensor<4xi32>) outs(%s, %i : tensor<f32>, tensor<i32>) dimensions = [0] {attributes}
+        (%a: f32, %b: i32, %c: f32, %d: i32) {{
+          %t = arith.addf %a, %c : f32
+          %k = arith.maxsi %b, %d : i32
+          %j = arith.xori %k, %k : i32
+          %l = arith.addi %k, %j : i32
+          linalg.yield %t, %l : f32, i32
+        }}""",
+    )
+    assert op in [each.op for each in module.graph.nodes]
+    assert int(computed(module, np.float32([1, 2, 3, 4]), np.int32([5, 9, 2, 7]))) == 9

@@ -77,8 +77,29 @@ func.func @main(%x: tensor<4x6xf32>, %i: tensor<i32>) -> (tensor<4x6xf32>, tenso
   }) : (tensor<i32>) -> (tensor<4x6xf32>, tensor<i32>)
   return %r, %s : tensor<4x6xf32>, tensor<i32>
 }"""
+ARGMAX = """shard.grid @mesh(shape = 2x2) {axis_names = ["dp", "tp"]}
+func.func @main(%x: tensor<8x16xf32> {meshgen.sharding = #meshgen.split<@mesh, [["dp"], ["tp"]]>}) -> tensor<8xi32> {
+  %n = stablehlo.iota dim = 1 : tensor<8x16xi32>
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.reduce(%x init: %low), (%n init: %zero) across dimensions = [1] : (tensor<8x16xf32>, tensor<8x16xi32>, tensor<f32>, tensor<i32>)
+      -> (tensor<8xf32>, tensor<8xi32>)
+    reducer(%a: tensor<f32>, %c: tensor<f32>) (%b: tensor<i32>, %d: tensor<i32>) {
+    %greater = stablehlo.compare GT, %a, %c, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %nan = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %first = stablehlo.or %greater, %nan : tensor<i1>
+    %equal = stablehlo.compare EQ, %a, %c, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %before = stablehlo.compare LT, %b, %d, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %tie = stablehlo.and %equal, %before : tensor<i1>
+    %taken = stablehlo.or %first, %tie : tensor<i1>
+    %value = stablehlo.select %first, %a, %c : tensor<i1>, tensor<f32>
+    %index = stablehlo.select %taken, %b, %d : tensor<i1>, tensor<i32>
+    stablehlo.return %value, %index : tensor<f32>, tensor<i32>
+  }
+  return %r#1 : tensor<8xi32>
+}"""
 PROGRAMS = {path.stem: path.read_text() for path in sorted(FILES)} | {
-    "loop": LOOP, "branches": BRANCHES, "images": IMAGES, "embedding": EMBEDDING,
+    "loop": LOOP, "branches": BRANCHES, "images": IMAGES, "embedding": EMBEDDING, "argmax": ARGMAX,
 }  # fmt: skip
 # What upstream's partition of LLVM 22 makes of the plan, where it can: not of uneven tiles, of axes that swap, of smaller halos.
 PARTITIONED = [

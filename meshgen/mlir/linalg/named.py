@@ -15,6 +15,7 @@ from meshgen.mlir.arith.payload import Builder, all_computed
 from meshgen.mlir.attributes import integers, string_of, strings
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.linalg.any_order import import_any_order
 from meshgen.mlir.linalg.named_forms import (
     SCALAR_OPERATIONS,
     Write,
@@ -113,6 +114,8 @@ def import_body(importer: Importer, op: Operation) -> None:
     output_map = AffineMap(rank, 0, tuple(x for d, x in enumerate(identity_map.results) if d not in folded))
     maps = [identity_map if n < count else output_map for n in range(len(op.operands))]
     if op.regions and op.regions[0].blocks:
+        if op.name == "linalg.reduce" and import_any_order(importer, op, count):
+            return
         structured(importer, op, op.regions[0].block, maps, count)
         return
     word = string_of(op.properties.get("combiner"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_complex
+from meshgen.mlir.linalg.any_order import ANY_ORDER
 from meshgen.mlir.literals import quoted
 from meshgen.mlir.printer import tensor_text
 from meshgen.mlir.upstream.element_types import element, fill_text, signless
@@ -130,7 +131,7 @@ def write_reduce_region(printer: UpstreamPrinter, node: Node) -> None:
     order = [*region.inputs[count:], *region.inputs[:count]]
     arguments = ", ".join(f"{names[value]}: {element(value.type.dtype)}" for value in order)
     body = printer.scope(lambda: write_scalars(printer, region, names))
-    text = f"linalg.reduce {ins} {outs} dimensions = {sorted(node.attrs.dims)} ({arguments}) {body}"
+    text = f"linalg.reduce {ins} {outs} dimensions = {sorted(node.attrs.dims)} {{{ANY_ORDER}}} ({arguments}) {body}"
     printer.assign(node, text)
 
 
