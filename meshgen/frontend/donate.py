@@ -94,5 +94,5 @@ def _slot_name(word: str | int, before: str) -> str:
 
 
 def _slots(word: str, signature: Signature, name: str) -> list[Slot]:
-    """Return the leaves of the arguments or results whose name is, or matches, `name`, in order."""
+    """Return the leaves of the arguments or results whose names match `name`, in order."""
     return [slot for slot, _ in matched(word, signature, {name: True})]

@@ -59,7 +59,7 @@ def jax_signature(module: Module, program: Any) -> Signature | None:
 
 
 def x64_enabled() -> bool:
-    """Whether JAX keeps 64-bit numbers."""
+    """Whether the option `jax_enable_x64` is set, so that JAX keeps 64-bit dtypes."""
     return bool(jax.config.read("jax_enable_x64"))
 
 

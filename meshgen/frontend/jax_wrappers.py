@@ -31,7 +31,7 @@ class _PassedError(Exception):
 
 @dataclass(frozen=True)
 class Wrapper:
-    """A function around a jitted one.
+    """A function that calls a jitted function.
 
     Attributes:
         base: the framework's function, without arguments that `functools.partial` binds.

@@ -104,7 +104,7 @@ def _from_function(graph: Callable[..., Any], meshes: tuple[Mesh, ...], args: Ar
         traced = trace(graph, args, meshes[0] if meshes else None, meshes if len(meshes) > 1 else ())
     except MeshgenError as error:
         if _CALLS_TORCH.search(str(error)):
-            text = f"the function {getattr(graph, '__name__', 'given')} calls operations of PyTorch, which take PyTorch's tensors only"
+            text = f"the function {getattr(graph, '__name__', 'given')} calls operations of PyTorch, which only accept PyTorch's tensors"
             hint = "pass a torch.nn.Module with it as forward, or what make_fx or torch.export.export returns"
             raise UsageError(Diagnostic("MG0001", text, hint=hint)) from error
         return from_function(graph, args, error)

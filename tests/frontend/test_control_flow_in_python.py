@@ -72,7 +72,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "another type": (lambda x: mg.fori_loop(0, 3, lambda i, h: h > 0, x), r"f32\[4\] at first, but i1\[4\]"),
     "another structure": (lambda x: mg.while_loop(lambda c: c[0].sum() > 0, lambda c: c[0], (x, 0)), "another structure"),
     "branches": (lambda x: mg.cond(x[0] > 0, lambda: x, lambda: x[:2]), r"f32\[2\] and f32\[4\]"),
-    "not one flag": (lambda x: mg.cond(x > 0, lambda: x, lambda: x), "chooses by one truth value"),
+    "not one flag": (lambda x: mg.cond(x > 0, lambda: x, lambda: x), "predicate of cond must be a scalar"),
     "no length": (lambda x: mg.scan(lambda h, _: (h, h), x), "needs stacks of one length"),
     "lengths": (lambda x: mg.scan(lambda h, _: (h, h), x, x, length=3), r"not \[3, 4\]"),
     "no branches": (lambda x: mg.switch(0, [], x), "at least one branch"),

@@ -172,7 +172,7 @@ def test_f64_arrays_widen_with_a_warning_at_the_line() -> None:
 
     line = widened.__code__.co_firstlineno + 1
     with pytest.warns(
-        UserWarning, match=r"MG0607: an array of f64 makes f64 of bf16\[4\]; .*astype\(x\.dtype\)"
+        UserWarning, match=r"MG0607: an array of f64 promotes bf16\[4\] to f64; .*astype\(x\.dtype\)"
     ) as caught:
         executable = mg.compile(widened, {"x": 2}, args=["bf16[4]"], target="cpu")
     assert [(each.filename, each.lineno) for each in caught] == [(__file__, line)]

@@ -60,7 +60,7 @@ def _assert_limit(limit: Limit, inputs: Mapping[str, Value], amounts: Amounts) -
     try:
         holds: Any = computed(limit.formula, leaf)
     except UnknownFormulaError:
-        return  # The formula is not about tensor sizes only; the program was read without it.
+        return  # The limit is not about tensor sizes only, so the reader did not assume the limit.
     sizes = [leaf(word) for word in limit.places]
     if isinstance(holds, Tensor):
         sizes_text = ", ".join(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 Point = Mapping[str, int]  # a number for each symbol
 Ranges = Mapping[str, tuple[int, int | None]]  # the minimum and the maximum of each symbol (None: unbounded)
-COUNT = 5  # points; a formula has at most four coefficients, so at least one point is left to check it
+COUNT = 5  # points; a formula has at most four coefficients, so at least one more point checks the formula
 LARGEST_DIVISOR = 16  # the largest recognized divisor of a quotient: strides of convolutions and pools of a few levels
 _MORE = 17  # points for fitting quotients, and the distance of their numbers; a prime above `LARGEST_DIVISOR`
 # The smallest and largest usual size, and a far one. Chosen: `_FIRST` exceeds ranks and most lists of sizes in a model,

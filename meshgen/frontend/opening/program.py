@@ -61,7 +61,7 @@ def opened(ranges: Ranges, read: Read, limits: Sequence[Limit] = ()) -> tuple[Mo
     """
     points = points_of(ranges)
     if points is None:
-        text = f"sizes of the program cannot stay open: {', '.join(ranges)} may have too few numbers to tell how the program depends on them"
+        text = f"sizes of the program cannot stay open: {', '.join(ranges)} may have too few sizes to show how the program depends on them"
         raise ProgramError(Diagnostic("MG0208", text, hint=HINT))
     programs = [read(point) for point in points]
     with suppress(ProgramError):  # the model may not support sizes this large
@@ -111,7 +111,7 @@ class _Writer:
             amounts = Amounts(sources_of(zip(new.inputs, shapes, strict=True)))
             if begin:
                 if missing := [name for name in self.formulas.points[0] if name not in amounts.sources]:
-                    _refuse(f"no size of an input tells {missing[0]}", first.inputs[0].loc if first.inputs else None)
+                    _refuse(f"no input size determines {missing[0]}", first.inputs[0].loc if first.inputs else None)
                 begin(new.inputs, shapes, amounts)
             for nodes in zip(*(graph_at_point.nodes for graph_at_point in graphs), strict=True):
                 trace.at = nodes[0].loc
@@ -127,7 +127,7 @@ class _Writer:
 
     def _formula(self, numbers: Sequence[int], subject: str, loc: Location | None) -> Expr:
         formula = self.formulas.of(numbers)
-        return _refuse(f"{subject} has a size that is not a known formula of them: {_numbers_text(numbers, self.formulas.points)}", loc) if formula is None else formula  # fmt: skip
+        return _refuse(f"{subject} has a size that is not a supported formula of them: {_numbers_text(numbers, self.formulas.points)}", loc) if formula is None else formula  # fmt: skip
 
     def _node(self, new: Graph, nodes: Sequence[Node], operands: list[Value], amounts: Amounts) -> Sequence[Value]:
         """Record the operation that equals `nodes[i]` at point `i`, and return its results."""
@@ -177,7 +177,7 @@ class _Writer:
             for attribute_value in attribute_values
         ):
             _refuse(
-                f"'{first.op}' has another {name} for each: {_numbers_text(attribute_values, self.formulas.points)}",
+                f"attribute {name} of '{first.op}' differs: {_numbers_text(attribute_values, self.formulas.points)}",
                 first.loc,
             )
         return [self._formula(column, f"'{first.op}'", first.loc) for column in zip(*attribute_values, strict=True)]
@@ -188,7 +188,7 @@ class _Writer:
         """Return the attributes that stay attributes of the op that takes sizes as operands."""
         operand_names = {*names} | ({"low", "high"} if "padding" in names else set[str]())
         if still_varying := [name for name in attribute_formulas if name not in operand_names]:
-            _refuse(f"'{first.op}' has another {still_varying[0]} for each", first.loc)
+            _refuse(f"attribute {still_varying[0]} of '{first.op}' differs", first.loc)
         kind = KINDS.get(op, NoAttributes)
         return {name: attribute for name, attribute in first.attrs.given.items() if name in kind.field_types}
 
@@ -260,4 +260,4 @@ def _refuse_unlike(rows: Sequence[Graph]) -> None:
                 or len(one.regions) != len(two.regions)
             ):
                 node = one or two
-                _refuse(f"other operations are made for other sizes, from '{node.op if node else ''}' on", node.loc if node else None)  # fmt: skip
+                _refuse(f"the operations differ between sizes, from '{node.op if node else ''}' on", node.loc if node else None)  # fmt: skip

@@ -70,7 +70,7 @@ class _Body:
 def _body(loop_name: str, init: Tree, run: Callable[..., tuple[Tree, Tree]], *lead: TensorType) -> _Body:
     """Trace `run(*lead, carry)`, which returns the next carry and per-iteration results.
 
-    Traces again if a Python number in the initial carry needs the dtype that it has after the body.
+    Traces again if a Python number in the initial carry must take the dtype of the carry after the body.
 
     Raises:
         ProgramError: the carry changes its structure or types.
@@ -82,7 +82,7 @@ def _body(loop_name: str, init: Tree, run: Callable[..., tuple[Tree, Tree]], *le
             after, rest = run(*inputs[: len(lead)], _rebuilt(init, inputs[len(lead) :]))
             if [path for path, _ in flatten(after)] != [path for path, _ in flatten(init)]:
                 refuse(
-                    f"the body of {loop_name} gives another structure than it takes",
+                    f"the body of {loop_name} returns another structure than the carry has",
                     "carry the same dicts, lists and tuples",
                 )
             next_leaves = [_like(leaf, pair.type) for leaf, pair in zip(_leaves(after), first, strict=True)]
@@ -187,7 +187,7 @@ def cond(pred: Operand, true_fun: Callable[..., Tree], false_fun: Callable[..., 
     """Run `true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`; only that branch executes."""
     flag = truth(pred)
     if flag.shape:
-        refuse(f"cond chooses by one truth value, not by {flag.type}", "use where to choose element by element")
+        refuse(f"the predicate of cond must be a scalar, not {flag.type}", "use where to select element by element")
     return _branched(convert(flag, "i32"), (false_fun, true_fun), operands)
 
 
@@ -206,7 +206,7 @@ def _branched(number: Tensor, branches: Sequence[Callable[..., Tree]], operands:
     trees = [_traced_branch(trace, branch, operands) for trace, branch in zip(traces, branches, strict=True)]
     columns = list(zip(*(_leaves(tree) for tree in trees), strict=False))
     if any([path for path, _ in flatten(tree)] != [path for path, _ in flatten(trees[0])] for tree in trees):
-        refuse("the branches give different structures", "return the same dicts, lists and tuples from each")
+        refuse("the branches return different structures", "return the same dicts, lists and tuples from each")
     dtypes = [next((tensor_type(leaf).dtype for leaf in leaves if not is_weak(leaf)), None) for leaves in columns]
     for trace, tree in zip(traces, trees, strict=True):
         with recording(trace):
@@ -215,7 +215,7 @@ def _branched(number: Tensor, branches: Sequence[Callable[..., Tree]], operands:
     types = [[value.type for value in trace.graph.outputs] for trace in traces]
     if other_types := next((branch_types for branch_types in types if branch_types != types[0]), None):
         type_texts = (", ".join(map(str, branch_types)) for branch_types in (types[0], other_types))
-        refuse(f"the branches give different types: {' and '.join(type_texts)}", "convert one with astype")
+        refuse(f"the branches return different types: {' and '.join(type_texts)}", "convert one with astype")
     graphs, captures = closed("case", [trace.graph for trace in traces])
     return _rebuilt(trees[0], emit_regions("case", [number, *captures], types[0], graphs))
 

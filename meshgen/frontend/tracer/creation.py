@@ -29,7 +29,7 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any 
     start, stop = (0, start) if stop is None else (start, stop)
     bounds: Any = (start, stop, step)
     if any(isinstance(bound, Tensor) for bound in bounds) or step == 0:
-        refuse(f"arange({start}, {stop}, {step}): the bounds are numbers known while the function is traced, the step is not 0")  # fmt: skip
+        refuse(f"arange({start}, {stop}, {step}): the bounds must be constants while the function is traced, and the step must not be 0")  # fmt: skip
     is_whole = all(float(bound).is_integer() and not isinstance(bound, float) for bound in bounds)
     kind = dtype_of(dtype) if dtype is not None else "i32" if is_whole else "f32"
     if not is_whole or is_inexact(kind):

@@ -36,7 +36,7 @@ def binary(op: str, x: Operand, y: Operand) -> Tensor:
 
 @traced
 def add(x: Operand, y: Operand) -> Tensor:
-    """Return x + y; for booleans, x or y."""
+    """Return x + y, or `x | y` for booleans."""
     return binary("or" if promote(x, y) == "i1" else "add", x, y)
 
 
@@ -49,7 +49,7 @@ def subtract(x: Operand, y: Operand) -> Tensor:
 
 @traced
 def multiply(x: Operand, y: Operand) -> Tensor:
-    """Return x * y; for booleans, x and y."""
+    """Return x * y, or `x & y` for booleans."""
     return binary("and" if promote(x, y) == "i1" else "multiply", x, y)
 
 
@@ -115,7 +115,7 @@ def negative(x: Operand) -> Tensor:
 
 @named("abs", "absolute")
 def abs_(x: Operand) -> Tensor:
-    """Return the absolute values; for complex numbers they are real."""
+    """Return the absolute values, which are real for complex numbers."""
     x = tensor(x)
     return x if x.type.dtype == "i1" else emit("abs", [x], TensorType(x.shape, real_dtype(x.type.dtype)))
 

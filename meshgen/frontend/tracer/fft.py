@@ -25,7 +25,7 @@ def _transformed(kind: str, x: Operand, n: int | None, axis: int, norm: str | No
     x = convert(x, "f32") if x.type.dtype in ("bf16", "f16") else x
     dim = axis_of(axis, x.ndim)
     if kind == "RFFT" and is_complex(x.type.dtype):
-        refuse(f"the transform of real numbers of {x.type}", "use fft for complex ones")
+        refuse(f"rfft transforms real numbers, not {x.type}", "use fft for complex ones")
     if kind != "RFFT" and not is_complex(x.type.dtype):
         x = convert(x, _COMPLEX[x.type.dtype])
     size = x.shape[dim]

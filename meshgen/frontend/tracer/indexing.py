@@ -102,7 +102,7 @@ def _index_entry(entry: Any) -> Any:
     if isinstance(entry, Tensor):
         if entry.type.dtype == "i1":
             refuse(
-                "an index of type bool is not supported: how many elements it takes is data",
+                "an index of type bool is not supported: the number of selected elements depends on data",
                 "choose elements with where",
             )
         if is_inexact(entry.type.dtype):

@@ -122,7 +122,7 @@ def repeat(x: Operand, repeats: int | Sequence[int], axis: int | None = None) ->
     x = ravel(x) if axis is None else tensor(x)
     dim = axis_of(0 if axis is None else axis, x.ndim)
     if isinstance(repeats, Tensor):
-        refuse("the numbers of repeats must be known while the function is traced", "they decide the shape")
+        refuse("the repeats must be constants while the function is traced", "they decide the shape")
     if not isinstance(repeats, Integral):
         counts = np.broadcast_to(np.asarray(repeats), (x.shape[dim],))
         return take(x, np.repeat(np.arange(x.shape[dim], dtype=np.int32), counts), dim)

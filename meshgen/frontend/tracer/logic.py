@@ -200,9 +200,7 @@ def nan_to_num(x: Operand, copy: bool = True, nan: float = 0.0, posinf: float | 
 def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tensor:
     """Select x where `condition` holds, else y; all three broadcast."""
     if x is None or y is None:
-        refuse(
-            "where needs both values: places of elements have no size while it is traced", "use nonzero(x, size=...)"
-        )
+        refuse("where needs both values: the number of selected elements depends on data", "use nonzero(x, size=...)")
     dtype = promote(x, y)
     operands = [truth(condition), tensor(x, dtype), tensor(y, dtype)]
     shape = common_shape(*operands)

@@ -70,7 +70,7 @@ def _axes(option: Option, words: Words) -> dict[str, tuple[str, ...]]:
 def _annotated(
     tensors: Sequence[Tensor], words: Words, axes: Mapping[str, tuple[str, ...]] | None, as_result: bool
 ) -> list[Tensor]:
-    """Annotate the tensors with the mesh axes of their loops. A wrong rank is left for the rule to report."""
+    """Annotate the tensors with the mesh axes of their loops. Leaves a wrong rank to the rule's own check."""
     if axes is None or [x.ndim for x in tensors] != [len(dims) for dims in words]:
         return list(tensors)
     pairs = zip(tensors, words, strict=True)

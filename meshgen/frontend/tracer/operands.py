@@ -163,7 +163,7 @@ def _warn_of_wide_arrays(operands: Sequence[Operand], result: str) -> None:
     wide_tensors = [x for x in operands if isinstance(x, Tensor) and x.type.dtype in ("f64", "c128")]
     if narrow_types and wide_arrays and not wide_tensors:
         dtype = narrow_types[0].dtype
-        text = f"an array of {_strong_dtype(wide_arrays[0])} makes {result} of {narrow_types[0]}"
+        text = f"an array of {_strong_dtype(wide_arrays[0])} promotes {narrow_types[0]} to {result}"
         hint = f"convert the array with .astype(x.dtype), where x is the tensor, to stay in {dtype}"
         current().warn(Diagnostic("MG0607", text, user_location(), hint=hint))
 

@@ -41,14 +41,14 @@ def named(*names: str) -> Callable[[_Function], _Function]:
 
 @dataclass
 class Trace:
-    """The graph under construction, and its mesh or meshes if they are known.
+    """The graph under construction, and the known mesh or meshes of the program.
 
     Attributes:
         constants: the scalar constants of the graph, by dtype, value and signs.
         manual: the axes over which the graph is per-device code, in a function passed to `mg.manual`.
         around: the enclosing trace, which contains the region or the call of `mg.manual`.
         warnings: diagnostics for the author of the program.
-        at: the location of recorded nodes if a file provides it, instead of the running Python line.
+        at: the location of recorded nodes if a file provides locations; else nodes are at the running Python line.
     """
 
     graph: Graph

@@ -23,7 +23,7 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 @dataclass(frozen=True)
 class _Tap:
-    """One row that a sample reads along a dim, each tensor of shape [n, ...out].
+    """A row that a sample reads along a dim; each tensor has shape [n, ...out].
 
     Attributes:
         row: the index of the row, clamped to the image.

@@ -112,7 +112,7 @@ def top_k(x: Operand, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
     """Return the k largest elements along a dim, descending, and their indices as i32. Ties keep their order."""
     x, dim = _along(x, axis)
     if not 0 <= k <= x.shape[dim]:
-        refuse(f"dim {dim} of {x.type} has {x.shape[dim]} elements, of which the first {k} cannot be taken")
+        refuse(f"top_k needs 0 <= k <= {x.shape[dim]}, the size of dim {dim} of {x.type}, not {k}")
     rows = moveaxis(x, dim, -1)
     shape = (*rows.shape[:-1], k)
     types = [TensorType(shape, x.type.dtype), TensorType(shape, "i32")]
@@ -146,7 +146,7 @@ def isin(x: Operand, values: Operand, *, assume_unique: bool = False, invert: bo
 
 def _sized(name: str, size: int | None) -> int:
     if size is None:
-        refuse(f"how many elements '{name}' has is data, but shapes are fixed", f"say how many there is room for: {name}(x, size=...)")  # fmt: skip
+        refuse(f"the number of elements of '{name}' depends on data, but shapes are static", f"give the most elements to return: {name}(x, size=...)")  # fmt: skip
     return size
 
 

@@ -38,7 +38,7 @@ def ravel(x: Operand) -> Tensor:
 
 @named("transpose", "permute_dims")
 def transpose(x: Operand, axes: Sequence[Any] | None = None) -> Tensor:
-    """Permute the dims; None reverses them."""
+    """Permute the dims, or reverse the dims if `axes` is None."""
     x = tensor(x)
     if axes and not isinstance(axes[0], Integral):
         axes = axes[0]
@@ -73,7 +73,7 @@ def moveaxis(x: Operand, source: int | Sequence[int], destination: int | Sequenc
     x = tensor(x)
     moved, positions = ([axis_of(a, x.ndim) for a in np.atleast_1d(axis)] for axis in (source, destination))
     if len(moved) != len(positions) or len({*moved}) < len(moved) or len({*positions}) < len(positions):
-        refuse(f"the axes {source} cannot move to {destination}", "give a place for each, all different")
+        refuse(f"the axes {source} cannot move to {destination}", "give distinct positions, one for each axis")
     other_dims = iter(d for d in range(x.ndim) if d not in moved)
     dim_at = dict(zip(positions, moved, strict=True))
     return transpose(x, [dim_at[d] if d in dim_at else next(other_dims) for d in range(x.ndim)])

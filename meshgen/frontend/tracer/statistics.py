@@ -152,7 +152,8 @@ def bincount(x: Operand, weights: Operand | None = None, *, length: int | None =
     x = ravel(x)
     if length is None:
         refuse(
-            "how many numbers 'bincount' counts is data, but shapes are fixed", "say how many: bincount(x, length=...)"
+            "the number of bins of 'bincount' depends on data, but shapes are static",
+            "give the number: bincount(x, length=...)",
         )
     counts = zeros((length,), "i32") if weights is None else zeros((length,), tensor(weights).type.dtype)
     bins = where(x < 0, length, x)

@@ -18,7 +18,7 @@ from meshgen.frontend.tracer.shapes import reshape, transpose
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType
 
-# The function that combines an element with its update, in the region of a scatter.
+# The region of a scatter: combines an element with an update.
 _COMBINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "set": lambda old, new: new,
     "add": lambda old, new: old + new,
@@ -121,9 +121,9 @@ def at(x: Tensor) -> At:
 def _where(x: Tensor, mask: Tensor, values: Tensor, kind: str) -> Tensor:
     """Update the elements for which a mask over the first dims holds."""
     if mask.shape != x.shape[: mask.ndim]:
-        refuse(f"flags {mask.type} do not fit the first dims of {x.type}")
+        refuse(f"a mask {mask.type} does not fit the first dims of {x.type}")
     if values.ndim:
-        refuse("elements chosen by flags are changed by one number", "use where(flags, values, x) for others")
+        refuse("an update with a mask must be a scalar", "use where(mask, values, x) for other values")
     mask_at_rank = reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
     return where(mask_at_rank, _COMBINED[kind](x, values), x)
 

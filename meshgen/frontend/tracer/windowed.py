@@ -20,7 +20,10 @@ Padding = str | int | Sequence[Any]
 
 
 def _per_dim(value: int | Sequence[int] | None, count: int, what: str) -> list[int]:
-    """Return a number per spatial dim, 1 by default. Raises ProgramError for a wrong count or a number below 1."""
+    """Expand a number (default 1) to all spatial dims, or check the length of a list.
+
+    Raises ProgramError for a wrong length or a number below 1.
+    """
     numbers = [1 if value is None else value] * count if value is None or isinstance(value, int) else list(value)
     if len(numbers) != count or any(number < 1 for number in numbers):
         refuse(f"{what} {value}: give a positive number, or one for each of the {count} spatial dims")

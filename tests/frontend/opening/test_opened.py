@@ -115,7 +115,7 @@ def tabled(x: Any, w: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("function", "said"),
-    [(unrolled, "other operations are made for other sizes"), (filled, "not a known formula of them: 256 where b is 67 and t is 71, "),
+    [(unrolled, "the operations differ between sizes"), (filled, "not a supported formula of them: 256 where b is 67 and t is 71, "),
      (scaled, r"a constant of type f32\[\]"), (tabled, r"a constant of type f32\[71,1\]")],
 )  # fmt: skip
 def test_other_dependence_on_sizes_is_refused_at_its_place(function: Function, said: str) -> None:
@@ -150,5 +150,5 @@ def test_sizes_of_two_inputs_agree() -> None:
 
 
 def test_few_numbers_are_refused() -> None:
-    with pytest.raises(ProgramError, match="too few numbers"):
+    with pytest.raises(ProgramError, match="too few sizes"):
         opened({"b": (1, 4), "t": (0, None)}, reader(means))
