@@ -1,4 +1,4 @@
-"""Structures of arguments and results that are nested too deeply, or contain themselves, are refused with a number."""
+"""Arguments and results with structures that are too deep or contain themselves are rejected with a diagnostic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_structure_within_the_limit_is_compiled_and_loaded(tmp_path: Any) -> Non
 
 
 def test_structure_nested_too_deeply_is_refused() -> None:
-    pytest.importorskip("jax")  # which would flatten the structures, if it was asked
+    pytest.importorskip("jax")  # JAX would flatten the structures, so it must not be asked first.
     with pytest.raises(UsageError, match=rf"MG0006: .*more than {MAX_NESTING} deep"):
         mg.compile(innermost, {"a": 2}, args=[nested(200, "f32[4]")], target="cpu")
     with pytest.raises(UsageError, match="MG0006"):
@@ -48,6 +48,6 @@ def test_call_with_structure_nested_too_deeply_is_refused() -> None:
         executable(nested(2000, 1.0))
 
 
-def test_name_with_many_parts_is_no_structure() -> None:
+def test_name_with_many_dots_is_one_leaf() -> None:
     signature = signature_of([".".join("x" * 3000)])
     assert [*signature.nodes] == [".".join("x" * 3000)]

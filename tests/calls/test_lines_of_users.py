@@ -1,4 +1,6 @@
-"""Places of the user's code: file, line and column of the innermost frame that is not meshgen's, NumPy's or a library's."""
+"""Source locations in the user's code: file, line and column of the innermost frame outside meshgen, NumPy and other
+libraries.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ def failure(code: CodeType) -> Location | None:
     raise AssertionError("nothing failed")
 
 
-def test_the_column_of_a_failing_expression_counts_from_one() -> None:
+def test_failing_expression_has_one_based_column() -> None:
     assert failure(compile("x = 0\ny = 1 + 2 // x", FILE, "exec")) == Location(FILE, 2, 9)
 
 
-def test_what_a_library_raises_is_the_users_line() -> None:
+def test_library_error_is_located_at_user_call() -> None:
     assert failure(compile("x = loads('{')", FILE, "exec")) == Location(FILE, 1, 5)
 
 
-def test_the_place_of_a_frame_has_a_column() -> None:
+def test_location_of_frame_has_column() -> None:
     here = location_of(sys._getframe())
     assert here.file == __file__ and here.column == 1 + len("    here = ")

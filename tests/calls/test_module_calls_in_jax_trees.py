@@ -1,4 +1,7 @@
-"""A saved module is called as the JAX function: its structures, unused arguments, keys and numbers; also where JAX is missing."""
+"""Saved modules are called like the JAX function they were compiled from, with and without JAX installed.
+
+The tests cover structures, unused arguments, PRNG keys and Python scalars.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class Moments(NamedTuple):
 
 
 class Nothing(NamedTuple):
-    """As optax's `EmptyState`."""
+    """A state without fields, like optax's `EmptyState`."""
 
 
 @dataclass
@@ -57,10 +60,10 @@ def saved(path: Path, function: Any, *args: Any, weights: Any = None, **kwargs: 
     return mg.load(path / "m.mgx")
 
 
-def refused(call: Any, *texts: str) -> None:
+def assert_argument_error(call: Any, *texts: str) -> None:
     with pytest.raises(ArgumentError, match=re.compile(".*".join(map(re.escape, texts)), re.DOTALL)) as caught:
         call()
-    assert {each.code for each in caught.value.diagnostics} == {"MG0601"}
+    assert {diagnostic.code for diagnostic in caught.value.diagnostics} == {"MG0601"}
 
 
 def update(params: Any, moments: Moments, layer: Layer, x: Any, unused: Any, *, rate: Any) -> Any:
@@ -71,7 +74,7 @@ def update(params: Any, moments: Moments, layer: Layer, x: Any, unused: Any, *, 
 ARGS = ({"w": X, "b": Y}, Moments(X, Z), Layer(Y, Z), Z, {"none": X})
 
 
-def test_arguments_and_results_have_the_structures_of_the_function(tmp_path: Path) -> None:
+def test_module_call_keeps_structures_of_jax_function(tmp_path: Path) -> None:
     module = saved(tmp_path, update, *ARGS, rate=0.5)
     reordered = {"b": Y, "w": X}
     for got in (
@@ -84,23 +87,27 @@ def test_arguments_and_results_have_the_structures_of_the_function(tmp_path: Pat
         jax.tree.map(np.testing.assert_array_equal, got, want)
 
 
-def test_what_does_not_fit_is_named_by_its_path(tmp_path: Path) -> None:
+def test_mismatched_leaf_is_reported_by_tree_path(tmp_path: Path) -> None:
     module = saved(tmp_path, update, *ARGS, rate=0.5)
     params, moments, layer, x, unused = ARGS
-    refused(lambda: module({"w": X}, *ARGS[1:], rate=0.5), "'params.b' is missing")
-    refused(lambda: module({"w": X, "b": Y, "c": Y}, *ARGS[1:], rate=0.5), "unknown argument 'params.c'")
-    refused(lambda: module({"w": X[:2], "b": Y}, *ARGS[1:], rate=0.5), "'params.w' has type f32[2]", "f32[4]")
-    refused(lambda: module({"w": X, "b": Y.astype(np.int32)}, *ARGS[1:], rate=0.5), "'params.b' has type i32[4]")
-    refused(
+    assert_argument_error(lambda: module({"w": X}, *ARGS[1:], rate=0.5), "'params.b' is missing")
+    assert_argument_error(lambda: module({"w": X, "b": Y, "c": Y}, *ARGS[1:], rate=0.5), "unknown argument 'params.c'")
+    assert_argument_error(
+        lambda: module({"w": X[:2], "b": Y}, *ARGS[1:], rate=0.5), "'params.w' has type f32[2]", "f32[4]"
+    )
+    assert_argument_error(
+        lambda: module({"w": X, "b": Y.astype(np.int32)}, *ARGS[1:], rate=0.5), "'params.b' has type i32[4]"
+    )
+    assert_argument_error(
         lambda: module(params, moments, Layer(Y, Z, 3), x, unused, rate=0.5), "'layer' is a Layer", "(3,), not (2,)"
     )
-    refused(lambda: module(params, moments, State(Y, max), x, unused, rate=0.5), "'layer.w' is missing")
-    refused(lambda: module(params, moments, layer, rate=0.5), "'x' is missing")
-    refused(lambda: module(*ARGS), "'rate' is missing")
-    refused(lambda: module(*ARGS, rate="0.5"), "'rate' is a str with elements")
+    assert_argument_error(lambda: module(params, moments, State(Y, max), x, unused, rate=0.5), "'layer.w' is missing")
+    assert_argument_error(lambda: module(params, moments, layer, rate=0.5), "'x' is missing")
+    assert_argument_error(lambda: module(*ARGS), "'rate' is missing")
+    assert_argument_error(lambda: module(*ARGS, rate="0.5"), "'rate' is a str with elements")
 
 
-def test_static_fields_that_are_functions_are_known_by_name(tmp_path: Path) -> None:
+def test_static_function_fields_are_compared_by_name(tmp_path: Path) -> None:
     def step(state: State) -> State:
         return State(state.apply(state.params), state.apply)
 
@@ -108,30 +115,34 @@ def test_static_fields_that_are_functions_are_known_by_name(tmp_path: Path) -> N
     got = module(State(-X, abs))
     assert isinstance(got, State) and got.apply is abs
     np.testing.assert_array_equal(got.params, X)
-    refused(lambda: module(State(X, max)), "'state' is a State", "function max", "function abs")
+    assert_argument_error(lambda: module(State(X, max)), "'state' is a State", "function max", "function abs")
 
 
-def test_classes_without_fields_are_those_of_the_arguments(tmp_path: Path) -> None:
-    given = (Moments(X, Y), Nothing(), (Nothing(),))
-    module = saved(tmp_path, lambda state: (Moments(state[0].m + 1, state[0].v), Nothing(), (Nothing(),)), given)
-    assert jax.tree.structure(module(given)) == jax.tree.structure(given)
+def test_result_reuses_fieldless_classes_of_arguments(tmp_path: Path) -> None:
+    state_argument = (Moments(X, Y), Nothing(), (Nothing(),))
+    module = saved(
+        tmp_path, lambda state: (Moments(state[0].m + 1, state[0].v), Nothing(), (Nothing(),)), state_argument
+    )
+    assert jax.tree.structure(module(state_argument)) == jax.tree.structure(state_argument)
 
 
-def test_state_with_parts_that_have_no_arrays_is_left_out_of_what_a_step_returns(tmp_path: Path) -> None:
+def test_session_keeps_donated_state_with_empty_parts(tmp_path: Path) -> None:
     def step(state: Any, x: Any) -> Any:
         return (Moments(state[0].m + x, state[0].v), Nothing(), {"none": None}), {"loss": x.sum()}
 
-    given = (Moments(X, Y), Nothing(), {"none": None})
-    mg.compile(jax.jit(step, donate_argnums=0), {"d": 2}, args=(given, X), target="cpu").save(tmp_path / "m.mgx")
+    initial_state = (Moments(X, Y), Nothing(), {"none": None})
+    mg.compile(jax.jit(step, donate_argnums=0), {"d": 2}, args=(initial_state, X), target="cpu").save(
+        tmp_path / "m.mgx"
+    )
     with mg.load(tmp_path / "m.mgx").session() as session:
-        session["state"] = given
+        session["state"] = initial_state
         got = session(Z)
         assert [*got] == ["loss"] and np.asarray(got["loss"]) == Z.sum()
-        assert jax.tree.structure(session["state"]) == jax.tree.structure(given)
+        assert jax.tree.structure(session["state"]) == jax.tree.structure(initial_state)
         np.testing.assert_array_equal(session["state"][0].m, X + Z)
 
 
-def test_keys_of_dicts_are_what_they_were(tmp_path: Path) -> None:
+def test_result_dicts_keep_key_types_and_order(tmp_path: Path) -> None:
     def f(layers: Any) -> Any:
         return {7: layers[3] + layers[10], 20: {"a.b": layers[3]}, 1: OrderedDict(z=layers[3], a=layers[10])}
 
@@ -140,25 +151,27 @@ def test_keys_of_dicts_are_what_they_were(tmp_path: Path) -> None:
     np.testing.assert_array_equal(got[7], X + Y)
 
 
-def test_numbers_of_python_take_the_type_of_the_argument(tmp_path: Path) -> None:
+def test_python_scalars_are_converted_to_argument_dtype(tmp_path: Path) -> None:
     module = saved(tmp_path, lambda x, scale, n, is_on: (x * scale, n + 1, is_on), X, 2.0, 3, True)
     for scale in (2.0, 2, np.float32(2), np.float64(2)):
         np.testing.assert_array_equal(module(X, scale, 4, False)[0], 2 * X)
-    refused(lambda: module(X, 2.0, 4.5, True), "'n' is the float 4.5, but the program takes i32[]")
-    refused(lambda: module(X, 2j, 4, True), "'scale' is the complex 2j")
-    refused(lambda: module(X, 2.0, 1 << 40, True), "'n' is 1099511627776, which i32[] cannot hold")
-    refused(lambda: module(X, 2.0, np.int64(1 << 40), True), "'n' is int64 with numbers that i32[] cannot hold")
-    refused(lambda: module(X, 2.0, 4, 1), "'is_on' is the int 1")
+    assert_argument_error(lambda: module(X, 2.0, 4.5, True), "'n' is the float 4.5, but the program takes i32[]")
+    assert_argument_error(lambda: module(X, 2j, 4, True), "'scale' is the complex 2j")
+    assert_argument_error(lambda: module(X, 2.0, 1 << 40, True), "'n' is 1099511627776, which i32[] cannot hold")
+    assert_argument_error(
+        lambda: module(X, 2.0, np.int64(1 << 40), True), "'n' is int64 with numbers that i32[] cannot hold"
+    )
+    assert_argument_error(lambda: module(X, 2.0, 4, 1), "'is_on' is the int 1")
 
 
-def test_arrays_of_64_bits_become_those_of_32_as_in_jax(tmp_path: Path) -> None:
+def test_64_bit_arrays_are_narrowed_as_in_jax(tmp_path: Path) -> None:
     module = saved(tmp_path, lambda x, rows: x[rows], X, np.array([2, 0], np.int32))
     np.testing.assert_array_equal(module(X.astype(np.float64), np.array([2, 0])), X[[2, 0]])
     traced = mg.compile(lambda x: x + 1.0, {"d": 2}, args=["f32[4]"], target="cpu")
-    refused(lambda: traced(X.astype(np.float64)), "float64")
+    assert_argument_error(lambda: traced(X.astype(np.float64)), "float64")
 
 
-def test_typed_keys_go_in_and_out(tmp_path: Path) -> None:
+def test_typed_prng_keys_are_arguments_and_results(tmp_path: Path) -> None:
     def f(key: Any, x: Any) -> Any:
         first, second = jax.random.split(key)
         return second, x + jax.random.uniform(first, x.shape)
@@ -168,15 +181,17 @@ def test_typed_keys_go_in_and_out(tmp_path: Path) -> None:
     executable.save(tmp_path / "m.mgx")
     want = jax.jit(f)(key, X)
     for call in (executable, mg.load(tmp_path / "m.mgx")):
-        for given in (key, jax.random.key_data(key)):
-            second, got = call(given, X)
+        for key_argument in (key, jax.random.key_data(key)):
+            second, got = call(key_argument, X)
             np.testing.assert_allclose(got, want[1], rtol=1e-6)
             assert second.dtype == key.dtype and (jax.random.key_data(second) == jax.random.key_data(want[0])).all()
-    refused(lambda: executable(jax.random.key(3, impl="rbg"), X), "'key' is a PRNG key of kind rbg", "threefry2x32")
-    refused(lambda: executable(key, jax.random.split(key, 4)), "'x' is a PRNG key of kind threefry2x32")
+    assert_argument_error(
+        lambda: executable(jax.random.key(3, impl="rbg"), X), "'key' is a PRNG key of kind rbg", "threefry2x32"
+    )
+    assert_argument_error(lambda: executable(key, jax.random.split(key, 4)), "'x' is a PRNG key of kind threefry2x32")
 
 
-def test_weights_in_the_module_are_not_passed(tmp_path: Path) -> None:
+def test_saved_weights_are_not_call_arguments(tmp_path: Path) -> None:
     def f(params: Any, unused: Any, x: Any) -> Any:
         return {"y": x * params["w"] + params["b"]}
 
@@ -188,7 +203,7 @@ def test_weights_in_the_module_are_not_passed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(module({"b": Z}, None, X)["y"], X * Y + Z)
 
 
-def test_open_sizes_and_several_meshes_are_called_alike(tmp_path: Path) -> None:
+def test_structures_work_with_open_sizes_and_several_meshes(tmp_path: Path) -> None:
     (n,) = jax.export.symbolic_shape("n")
     shapes = ({"w": jax.ShapeDtypeStruct((4,), "float32")}, jax.ShapeDtypeStruct((n, 4), "float32"))
     exported = jax.export.export(jax.jit(lambda p, x: {"y": x * p["w"]}))(*shapes)
@@ -234,7 +249,7 @@ assert sys.modules["jax"] is None
 """
 
 
-def test_it_runs_where_jax_is_missing(tmp_path: Path) -> None:
+def test_module_call_works_without_jax(tmp_path: Path) -> None:
     saved(tmp_path, update, *ARGS, rate=0.5)
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(Path.cwd())!r})\n{WITHOUT_JAX}"]
     subprocess.run(command, cwd=tmp_path, check=True)
@@ -265,7 +280,7 @@ def nested(node: Any, depth: int) -> Any:
 
 
 def forged(path: Path, forge: Callable[[Any], None]) -> Path:
-    """The module with another call in its manifest, and digests that are right."""
+    """Change the call record in the manifest of the module at `path` with `forge`, and store matching digests."""
     members = dict(Original.of("", path).members)
     manifest = json.loads(members["manifest.json"])
     forge(manifest["call"])
@@ -274,14 +289,13 @@ def forged(path: Path, forge: Callable[[Any], None]) -> Path:
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_forged_structures_are_refused(name: str, tmp_path: Path) -> None:
+def test_forged_call_structures_are_rejected(name: str, tmp_path: Path) -> None:
     saved(tmp_path, update, *ARGS, rate=0.5)
     with pytest.raises(ModuleError, match="MG0502"):
         mg.load(forged(tmp_path / "m.mgx", FORGED[name]))
 
 
-def test_a_class_that_a_file_names_is_not_looked_up(tmp_path: Path) -> None:
-    """Its objects are records with its fields; names that are no fields make a dict."""
+def test_class_named_in_module_file_is_never_imported(tmp_path: Path) -> None:
     saved(tmp_path, lambda x: Layer(x, x), X)
     for title, kind in (("Popen", "Popen"), ("os.system", "dict"), ("class", "dict")):
         path = forged(tmp_path / "m.mgx", lambda call, title=title: call["result"].update(title=title))
@@ -289,7 +303,7 @@ def test_a_class_that_a_file_names_is_not_looked_up(tmp_path: Path) -> None:
         assert type(got).__name__ == kind and (isinstance(got, dict) or type(got).__module__ != "subprocess")
 
 
-def test_modules_of_a_text_have_its_order_and_names(tmp_path: Path) -> None:
+def test_module_from_text_has_argument_order_and_names_of_text(tmp_path: Path) -> None:
     text = jax.jit(lambda p, x: p["a"] - x).lower({"a": X}, Y).as_text(debug_info=True)
     mg.compile(text, {"d": 2}, target="cpu").save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx")

@@ -1,4 +1,4 @@
-"""Names of tensors in files, and the inputs that they are for."""
+"""Matching of tensor names in weight files with the inputs of a program."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ INPUTS = ["params.h.0.w", "params.h.1.w", "optimizer.h.1.w", "optimizer.step", "
         ("params.h.0.w", "params.h.0.w"),
         ("params/h/0/w", "params.h.0.w"),
         ("params['h'][0]['w']", "params.h.0.w"),
-        ("h.0.w", "params.h.0.w"),  # one parameter has it
-        ("h.1.w", None),  # two have it
+        ("h.0.w", "params.h.0.w"),  # only one parameter ends with this name
+        ("h.1.w", None),  # two parameters end with this name
         ("step", "optimizer.step"),
-        ("scale", None),  # `arg0` is no name that a user gave
+        ("scale", None),  # `arg0` is a generated name, which the user did not choose
         ("w", None),
         ("x", "x"),
     ],
 )
-def test_tensor_is_for_the_only_input_of_its_name(name: str, found: str | None) -> None:
-    assert input_named(name, INPUTS) == found
+def test_tensor_name_matches_only_unambiguous_input(name: str, input_name: str | None) -> None:
+    assert input_named(name, INPUTS) == input_name

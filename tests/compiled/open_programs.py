@@ -1,4 +1,4 @@
-"""A program with an open mesh axis and an open dim, and modules of it."""
+"""Programs with an open mesh axis and an open dim, and modules compiled from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import meshgen as mg
 
 Array = np.ndarray[Any, Any]
-# Rows are split along axis 1, columns along axis 0: uneven, and empty on more than five devices.
+# Rows are split along axis 1, columns along axis 0: unevenly, and with empty shards on more than five devices.
 PROGRAM = """
 shard.grid @g(shape = ?x2)
 func.func @f(%x: tensor<?x12xf32>, %w: tensor<12x8xf32>) -> (tensor<?x8xf32>, tensor<?x12xf32>) {
@@ -57,6 +57,6 @@ def written(path: Path, sizes: Sequence[Mapping[str, Any]] = SIZES, **options: A
 def is_right(module: Any, count: int) -> None:
     x = rows(count)
     b, c = module(x, W)
-    # 12 products and their sum, each rounded: at most 13 eps of the sum of magnitudes; tanh shrinks differences.
+    # A sum of 12 rounded products: its error is at most 13 eps times the sum of magnitudes. tanh shrinks differences.
     np.testing.assert_allclose(b, np.tanh(x.astype(np.float64) @ W), rtol=0, atol=13 * 2.0**-23 * 12 * 4 * 0.5)
     np.testing.assert_array_equal(c, -x)

@@ -1,4 +1,4 @@
-"""Several entry functions in one module: from MLIR text and from Python, what they share, and how one is chosen."""
+"""Modules with several entry functions, from MLIR text or Python: shared members and selection of an entry."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ func.func private @both(%w: {W}, %x: {X}) -> tensor<8x6xf32> {{
 }}
 """
 ARGS = {"w": normal(8, 4), "x": normal(4, 6, seed=1), "s": normal(8, 6, seed=2)}
-WANTED = {"prefill": ARGS["w"] @ ARGS["x"], "decode": ARGS["w"] @ ARGS["x"] + ARGS["s"]}
+EXPECTED = {"prefill": ARGS["w"] @ ARGS["x"], "decode": ARGS["w"] @ ARGS["x"] + ARGS["s"]}
 
 
 @pytest.fixture
@@ -49,17 +49,17 @@ def path(tmp_path: Path) -> Path:
 
 def run(path: Path, name: str) -> Any:
     module = mg.load(path, entry=name)
-    (found,) = module.run({b.name: ARGS[b.name] for b in module.inputs})
-    return found
+    (result,) = module.run({b.name: ARGS[b.name] for b in module.inputs})
+    return result
 
 
-def test_all_public_functions_of_a_text_are_in_one_module(path: Path) -> None:
-    for name, wanted in WANTED.items():
-        assert np.allclose(run(path, name), wanted, rtol=1e-5, atol=1e-5)
+def test_public_functions_of_text_become_entries(path: Path) -> None:
+    for name, expected in EXPECTED.items():
+        assert np.allclose(run(path, name), expected, rtol=1e-5, atol=1e-5)
     assert [*mg.load(path, entry="decode").entries] == ["prefill", "decode"]
 
 
-def test_which_one_is_meant_must_be_said(path: Path) -> None:
+def test_missing_or_unknown_entry_is_usage_error(path: Path) -> None:
     module = mg.load(path)
     with pytest.raises(UsageError, match=r"MG0001.*2 entry functions: prefill, decode"):
         module.run({"w": ARGS["w"], "x": ARGS["x"]})
@@ -72,43 +72,45 @@ def test_which_one_is_meant_must_be_said(path: Path) -> None:
     assert isinstance(plan(TWO, target="cpu", entry="decode"), mg.Executable)
 
 
-def test_main_is_meant_where_none_is_named(tmp_path: Path) -> None:
+def test_main_is_default_entry(tmp_path: Path) -> None:
     text = TWO.replace("@decode", "@main")
     assert not isinstance(plan(text, target="cpu"), EntriesExecutable)
     plan(text, target="cpu", entry=["prefill", "main"]).save(tmp_path / "two.mgx")
     module = mg.load(tmp_path / "two.mgx")
-    assert len(module.inputs) == 3 and np.allclose(module(**ARGS), WANTED["decode"], rtol=1e-5, atol=1e-5)
+    assert len(module.inputs) == 3 and np.allclose(module(**ARGS), EXPECTED["decode"], rtol=1e-5, atol=1e-5)
 
 
-def test_functions_of_python_have_arguments_and_wishes_of_their_own(tmp_path: Path) -> None:
+def test_python_entries_have_separate_arguments_and_donation(tmp_path: Path) -> None:
     programs = {"prefill": lambda w, x: w @ x, "decode": lambda w, x, s: w @ x + s}
-    kinds = {name: [mg.spec("f32[8,4]"), mg.spec("f32[4,6]"), mg.spec("f32[8,6]")][: 2 + (name == "decode")] for name in programs}  # fmt: skip
+    argument_specs = {name: [mg.spec("f32[8,4]"), mg.spec("f32[4,6]"), mg.spec("f32[8,6]")][: 2 + (name == "decode")] for name in programs}  # fmt: skip
     executable = plan(
-        programs, {"x": 2}, args=kinds, in_specs={"w": mg.P("x", None)}, donate={"decode": "s"}, target="cpu"
+        programs, {"x": 2}, args=argument_specs, in_specs={"w": mg.P("x", None)}, donate={"decode": "s"}, target="cpu"
     )
     assert executable["decode"].plan.donated and not executable["prefill"].plan.donated  # type: ignore[index]
     executable.save(tmp_path / "two.mgx", weights={"w": ARGS["w"]})
-    for name, wanted in WANTED.items():
-        assert np.allclose(run(tmp_path / "two.mgx", name), wanted, rtol=1e-5, atol=1e-5)
-    held = [name for name in Container(tmp_path / "two.mgx") if name.endswith("weights.safetensors")]
-    assert held == ["entries/00/weights.safetensors"], "both have the same weights: they are in the file once"
+    for name, expected in EXPECTED.items():
+        assert np.allclose(run(tmp_path / "two.mgx", name), expected, rtol=1e-5, atol=1e-5)
+    weight_members = [name for name in Container(tmp_path / "two.mgx") if name.endswith("weights.safetensors")]
+    assert weight_members == ["entries/00/weights.safetensors"], "both have the same weights: they are in the file once"
     with pytest.raises(ArgumentError, match=r"MG0601.*weight for an unknown input 'v'"):
         executable.save(tmp_path / "two.mgx", weights={"v": ARGS["w"]})
 
 
-def test_equal_kernels_are_stored_once(tmp_path: Path) -> None:
+def test_equal_kernels_of_entries_are_stored_once(tmp_path: Path) -> None:
     mg.compile({"one": TWO, "other": TWO}, entry="prefill", target="cuda:sm_80").save(tmp_path / "two.mgx")
-    held = list(Container(tmp_path / "two.mgx"))
-    assert sum(name.endswith(".cubin") for name in held) == sum(name.endswith(".py") for name in held) == 1
+    member_names = list(Container(tmp_path / "two.mgx"))
+    assert (
+        sum(name.endswith(".cubin") for name in member_names) == sum(name.endswith(".py") for name in member_names) == 1
+    )
 
 
 @pytest.mark.parametrize("wrong", [{}, {"": TWO}, {3: TWO}])
-def test_what_names_no_functions_is_refused(wrong: Any) -> None:
+def test_invalid_entry_names_are_rejected(programs: Any) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*names of entry functions must be identifiers"):
-        plan(wrong, target="cpu")
+        plan(programs, target="cpu")
 
 
-def test_the_command_line_chooses(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_selects_entry(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "two.mlir"
     source.write_text(TWO)
     assert main(["compile", str(source), "--target", "cpu", "-o", str(path), "--json"]) == 0
@@ -126,7 +128,7 @@ def drop_entry(manifest: Any) -> None:
     manifest["entries"].pop()
 
 
-def twice(manifest: Any) -> None:
+def duplicate_entry_name(manifest: Any) -> None:
     manifest["entries"][1]["name"] = "prefill"
 
 
@@ -139,13 +141,15 @@ def other_member(manifest: Any) -> None:
     first["members"]["constants.safetensors"] = second["members"]["manifest.json"]
 
 
-@pytest.mark.parametrize("change", [drop_entry, twice, missing_member, other_member, lambda m: m.update(entries=[])])
-def test_forged_entries_are_refused(path: Path, change: Any) -> None:
+@pytest.mark.parametrize(
+    "change", [drop_entry, duplicate_entry_name, missing_member, other_member, lambda m: m.update(entries=[])]
+)
+def test_forged_entries_are_rejected(path: Path, change: Any) -> None:
     with pytest.raises(ModuleError, match="MG0502"):
         mg.load(forged(path, change))
 
 
-def test_more_entries_than_a_module_holds_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_beyond_limit_are_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from meshgen.runtime.module_file.limits import LIMITS
 
     monkeypatch.setitem(LIMITS, "entries", 1)
@@ -153,7 +157,7 @@ def test_more_entries_than_a_module_holds_are_refused(path: Path, monkeypatch: p
         mg.load(path)
 
 
-def test_the_c_loader_takes_one_function(path: Path) -> None:
+def test_native_export_requires_one_entry(path: Path) -> None:
     from meshgen.runtime.native.export import write_native
 
     before = path.read_bytes()

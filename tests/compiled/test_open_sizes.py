@@ -1,4 +1,4 @@
-"""Modules whose sizes stay open until load: specialisations ahead of time, others made when the module loads."""
+"""Modules with sizes that are open until load: specializations compiled ahead of time or at load."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ Array = np.ndarray[Any, Any]
 
 @pytest.fixture(scope="module")
 def executable() -> OpenExecutable:
-    """With specialisations for `SIZES`. Tests change nothing of it, nor of its module."""
-    made = mg.compile(PROGRAM, target="cpu", sizes=SIZES)
-    assert isinstance(made, OpenExecutable)
-    return made
+    """The open program compiled with specializations for `SIZES`. Tests must not change it or its module."""
+    compiled = mg.compile(PROGRAM, target="cpu", sizes=SIZES)
+    assert isinstance(compiled, OpenExecutable)
+    return compiled
 
 
 @pytest.fixture(scope="module")
 def path(executable: OpenExecutable, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("open") / "m.mgx"
-    executable.save(place)
-    return place
+    module_path = tmp_path_factory.mktemp("open") / "m.mgx"
+    executable.save(module_path)
+    return module_path
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_a_module_runs_for_every_size_and_says_how_it_was_made(size: int, path: Path) -> None:
+def test_open_module_runs_and_records_specialization_origin(size: int, path: Path) -> None:
     module = mg.load(path, mesh={"0": size})
     for count in (0, 1, 5, 6, 7):
         is_right(module, count)
-        held = (size, count) in ((2, 6), (3, 5))
-        found = module.at(args={"x": (count, 12)})
-        said = {"mesh": {"0": size}, "args": {"x": [count, 12]}, "made": AHEAD if held else AT_LOAD}
-        assert found.record()["specialised"] == said
-        assert found.mesh.shape == (size, 2) and found.inputs[0].type.shape == (count, 12)
+        is_ahead_of_time = (size, count) in ((2, 6), (3, 5))
+        specialization = module.at(args={"x": (count, 12)})
+        expected = {"mesh": {"0": size}, "args": {"x": [count, 12]}, "made": AHEAD if is_ahead_of_time else AT_LOAD}
+        assert specialization.record()["specialised"] == expected
+        assert specialization.mesh.shape == (size, 2) and specialization.inputs[0].type.shape == (count, 12)
 
 
-def test_a_specialisation_is_made_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_specialization_is_compiled_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = mg.load(path, mesh={"0": 4})
     first = module.at(args={"x": (4, None)})
     monkeypatch.setattr(OpenModule, "_compiled_now", None)
@@ -59,7 +59,7 @@ def test_a_specialisation_is_made_once(path: Path, monkeypatch: pytest.MonkeyPat
     is_right(module, 4)
 
 
-def test_without_open_dims_load_gives_an_ordinary_module(tmp_path: Path) -> None:
+def test_load_without_open_dims_returns_ordinary_module(tmp_path: Path) -> None:
     text, path = PROGRAM.replace("?x12", "7x12").replace("?x8xf32", "7x8xf32"), tmp_path / "m.mgx"
     mg.compile(text, target="cpu", sizes=[{"mesh": {"0": 3}}]).save(path)
     for size in (3, 4):
@@ -71,7 +71,7 @@ def test_without_open_dims_load_gives_an_ordinary_module(tmp_path: Path) -> None
         mg.load(path)(rows(7), W)
 
 
-def test_without_a_compiler_the_sizes_of_the_module_are_listed(path: Path) -> None:
+def test_runtime_loader_lists_available_specializations(path: Path) -> None:
     module = loading.load(path, {"0": 3})
     is_right(module, 5)
     with pytest.raises(
@@ -105,7 +105,7 @@ def test_without_a_compiler_the_sizes_of_the_module_are_listed(path: Path) -> No
         ({"0": 2}, {"x": (5, 12), "w": (1, 1)}, ArgumentError, "MG0601.*'w'"),
     ],
 )
-def test_sizes_that_contradict_the_module(
+def test_invalid_sizes_are_rejected_by_load_and_at(
     mesh: Any, args: Any, kind: type[MeshgenError], text: str, executable: OpenExecutable, path: Path
 ) -> None:
     with pytest.raises(kind, match=text):
@@ -114,37 +114,38 @@ def test_sizes_that_contradict_the_module(
         executable.at(mesh, args)
 
 
-def test_what_needs_sizes_says_which(tmp_path: Path) -> None:
+def test_size_dependent_properties_report_missing_sizes(tmp_path: Path) -> None:
     exe, module = mg.compile(PROGRAM, target="cpu"), mg.load(written(tmp_path / "m.mgx", []), {"0": 2})
-    for ask in (lambda: exe.comms, lambda: exe.plan, lambda: exe.fused, lambda: exe.explain("w")):
+    for read_property in (lambda: exe.comms, lambda: exe.plan, lambda: exe.fused, lambda: exe.explain("w")):
         with pytest.raises(ShardingError, match="MG0201"):
-            ask()
-    for ask in (lambda: module.schedule, lambda: module.inputs, lambda: module.kernel_names):
+            read_property()
+    for read_property in (lambda: module.schedule, lambda: module.inputs, lambda: module.kernel_names):
         with pytest.raises(ArgumentError, match=r"MG0601.*'x' is missing"):
-            ask()
+            read_property()
     assert "compiled for no sizes" in repr(exe) and list(module.stages) == ["import"]
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)
-def test_the_one_open_axis_follows_from_the_processes(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_axis_is_derived_from_process_count(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for other in LAUNCHERS:
         monkeypatch.delenv(other, raising=False)
     assert mg.load(path).mesh.shape == (None, 2)
     monkeypatch.setenv(name, "6")
     assert mg.load(path).mesh.shape == (3, 2)
-    assert mg.load(path, {"0": 5}).mesh.shape == (5, 2)  # what is given is not overruled
+    # An explicit size takes precedence over the number of processes.
+    assert mg.load(path, {"0": 5}).mesh.shape == (5, 2)
     assert mg.load(path, devices=4).mesh.shape == (2, 2)
     monkeypatch.setenv(name, "5")
     with pytest.raises(MissingError, match=r"MG0603.*5 devices do not fill.*5 % 2 = 1"):
         mg.load(path)
 
 
-def test_equal_members_are_stored_once(tmp_path: Path) -> None:
+def test_equal_members_of_specializations_are_stored_once(tmp_path: Path) -> None:
     path = written(tmp_path / "m.mgx", [*SIZES, {"mesh": {"0": 4}, "args": {"x": (6, 12)}}], weights={"w": W})
-    found = container.Container(path)
-    contents = [bytes(found[name]) for name in found]
+    container_members = container.Container(path)
+    contents = [bytes(container_members[name]) for name in container_members]
     assert len({*contents}) == len(contents)
-    assert [name for name in found if name.endswith("weights.safetensors")] == ["weights.safetensors"]
+    assert [name for name in container_members if name.endswith("weights.safetensors")] == ["weights.safetensors"]
     module = mg.load(path)
     assert isinstance(module, OpenModule)
     counts = [len(members) for members in module.program.held.values()]
@@ -154,11 +155,11 @@ def test_equal_members_are_stored_once(tmp_path: Path) -> None:
         np.testing.assert_array_equal(module.at({"0": size}, {"x": (6, 12)})(x)[1], -x)
 
 
-def test_the_same_program_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
+def test_saved_module_bytes_are_deterministic(path: Path, tmp_path: Path) -> None:
     assert written(tmp_path / "again.mgx").read_bytes() == path.read_bytes()
 
 
-def test_weights_say_their_sizes(tmp_path: Path) -> None:
+def test_saved_weights_determine_open_sizes(tmp_path: Path) -> None:
     text = PROGRAM.replace("%w: tensor<12x8xf32>", "%w: tensor<?x?xf32>").replace("tensor<12x8xf32>) ->", "tensor<?x?xf32>) ->")  # fmt: skip
     exe, path = mg.compile(text, target="cpu"), tmp_path / "m.mgx"
     assert isinstance(exe, OpenExecutable)
@@ -168,9 +169,9 @@ def test_weights_say_their_sizes(tmp_path: Path) -> None:
     assert isinstance(module, OpenModule) and module.program.shapes == ("x",)
     assert [module.at(args={"x": (n, 12)}).record()["specialised"]["made"] for n in (6, 7)] == [AHEAD, AT_LOAD]
     np.testing.assert_array_equal(module(rows(7))[1], -rows(7))
-    for bad in ({"q": W}, {"w": W[:, 0]}, {"w": W.astype(np.float64)}, {"w": W[:, :7]}):
+    for invalid_weights in ({"q": W}, {"w": W[:, 0]}, {"w": W.astype(np.float64)}, {"w": W[:, :7]}):
         with pytest.raises(ArgumentError, match="MG0601"):
-            exe.save(path, weights=bad)
+            exe.save(path, weights=invalid_weights)
     closed = mg.compile(PROGRAM, {"0": 2, "1": 2}, target="cpu")
     closed.save(path, weights={"x": rows(3)})
     assert not isinstance(mg.load(path), OpenModule)
@@ -199,7 +200,7 @@ except mg.MeshgenError as error:
 """
 
 
-def test_a_deployment_machine_runs_what_was_made_ahead_of_time(path: Path) -> None:
+def test_specialization_runs_without_compiler_dependencies(path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
     command = [sys.executable, "-c", DEPLOYED, str(path)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -208,19 +209,19 @@ def test_a_deployment_machine_runs_what_was_made_ahead_of_time(path: Path) -> No
     )
 
 
-def test_a_traced_function_keeps_its_structure() -> None:
+def test_open_executable_keeps_result_structure() -> None:
     def step(x: Any) -> Any:
         return {"a": mg.tanh(x), "b": [x + 1]}
 
     exe = mg.compile(step, {"dp": None}, args=["f32[7,3]"], in_specs={"x": mg.P("dp")}, target="cpu", sizes=[{"mesh": {"dp": 2}}])  # fmt: skip
     x = np.arange(21, dtype=np.float32).reshape(7, 3)
-    found = exe.at({"dp": 5})(x)
-    np.testing.assert_array_equal(found["b"][0], x + 1)
+    results = exe.at({"dp": 5})(x)
+    np.testing.assert_array_equal(results["b"][0], x + 1)
     with pytest.raises(ShardingError, match="MG0201"):
         exe(x)
 
 
-def test_dims_may_be_open_where_the_mesh_is_known(tmp_path: Path) -> None:
+def test_dims_can_be_open_on_known_mesh(tmp_path: Path) -> None:
     exe = mg.compile(PROGRAM, {"0": 3, "1": 2}, target="cpu", args={"w": (12, 8)}, sizes=[{"args": [(6, 12)]}])
     exe.save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx")
@@ -230,7 +231,7 @@ def test_dims_may_be_open_where_the_mesh_is_known(tmp_path: Path) -> None:
     is_right(exe, 4)
 
 
-def test_some_shapes_given_others_open(tmp_path: Path) -> None:
+def test_partly_open_shapes_are_checked_at_call(tmp_path: Path) -> None:
     text = PROGRAM.replace("%w: tensor<12x8xf32>", "%w: tensor<?x?xf32>").replace("tensor<12x8xf32>) ->", "tensor<?x?xf32>) ->")  # fmt: skip
     exe = mg.compile(text, target="cpu", args={"w": (None, 8)}, sizes=[{"mesh": {"0": 2}, "args": {"x": (6, 12), "w": (12, None)}}])  # fmt: skip
     exe.save(tmp_path / "m.mgx")
@@ -242,7 +243,7 @@ def test_some_shapes_given_others_open(tmp_path: Path) -> None:
         module(rows(6), W[:11])
 
 
-def test_programs_on_several_meshes(tmp_path: Path) -> None:
+def test_open_sizes_on_several_meshes_are_specialized(tmp_path: Path) -> None:
     def stages(x: Any, w: Any) -> Any:
         return mg.annotate(mg.tanh(x), mg.P("dp", mesh="b")) @ w
 
@@ -260,7 +261,7 @@ def test_programs_on_several_meshes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("devices", [0, 3])
-def test_devices_that_do_not_fill_the_mesh_are_refused(devices: int) -> None:
+def test_device_count_that_does_not_fill_mesh_is_rejected(devices: int) -> None:
     mesh = mg.make_mesh({"x": 2, "y": None})
     with pytest.raises(MissingError, match=rf"MG0603.*{devices} devices do not fill"):
         bound([mesh], None, devices)

@@ -1,4 +1,4 @@
-"""Modules keep the decisions of their programs: `explain` reads them, and plans nothing again."""
+"""Saved modules keep the decisions of their programs, so `explain` reads them without planning again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PROGRAMS: dict[str, Callable[[], mg.Executable]] = {
 }
 
 
-def _refuse(*_: object, **__: object) -> Any:
+def _fail_on_planning(*_: object, **__: object) -> Any:
     raise AssertionError("the program is planned again")
 
 
@@ -55,75 +55,77 @@ def _refuse(*_: object, **__: object) -> Any:
 def no_planning(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forbid() -> None:
         for name in ("api.plan_module", "api.run_stages", "sharding.propagate.propagate", "codegen.planner.planned"):
-            monkeypatch.setattr(f"meshgen.{name}", _refuse)
+            monkeypatch.setattr(f"meshgen.{name}", _fail_on_planning)
 
     return forbid
 
 
-def _said(program: Any) -> list[Any]:
+def _report_outputs(program: Any) -> list[Any]:
     record = {name: value for name, value in program.record().items() if name != "seconds"}
     texts = [program.explain(), program.explain(verbose=True), program.tree(), program.show()]
-    return [*texts, record, _in_any_folder(explanations(program)), list(map(str, program.gathers()))]
+    return [*texts, record, _without_folders(explanations(program)), list(map(str, program.gathers()))]
 
 
-def _in_any_folder(value: Any) -> Any:
-    """Records with base names of files: modules keep no folders."""
+def _without_folders(value: Any) -> Any:
+    """Replace the file paths in records by base names, because modules do not keep folders."""
     if isinstance(value, dict):
-        return {key: Path(each).name if key == "file" else _in_any_folder(each) for key, each in value.items()}
-    return list(map(_in_any_folder, value)) if isinstance(value, list) else value
+        return {key: Path(item).name if key == "file" else _without_folders(item) for key, item in value.items()}
+    return list(map(_without_folders, value)) if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_explanations_of_a_module_are_read_from_it(name: str, tmp_path: Path, no_planning: Callable[[], None]) -> None:
+def test_module_explanations_are_read_without_planning(
+    name: str, tmp_path: Path, no_planning: Callable[[], None]
+) -> None:
     executable = PROGRAMS[name]()
     executable.save(tmp_path / "m.mgx")
     no_planning()
     program = mg.replan(mg.load(tmp_path / "m.mgx"))
-    assert _said(program) == _said(executable)
+    assert _report_outputs(program) == _report_outputs(executable)
 
 
-OTHERS = (  # what a plan may have: each kind of loop, collective and rewrite has records of its own
+PLAN_KINDS = (  # Programs whose plans differ in kind: each kind of loop, collective and rewrite has its own records.
     "chunks", "collective-combine", "expand-attention", "expand-linalg", "fft-to-pencils", "loop-to-recurrence", "masked-dot-to-ragged",
     "scan-prefetch", "slice-to-halo", "softmax-in-one-read",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_decisions_of_all_programs_are_saved(name: str) -> None:
-    """A record that is not saved would only show as a program that is planned again."""
+@pytest.mark.parametrize("name", PLAN_KINDS)
+def test_decisions_of_every_plan_kind_are_serializable(name: str) -> None:
+    """Serialize the decisions. Without this test, an unsaved record would only show as a program that is planned again."""
     program = Path(__file__).parents[1] / "passes" / "gains" / f"{name}.mlir"
     assert saved_member(api.plan(program), Resources())
 
 
 @pytest.mark.parametrize("asked", [[], ["-v"], ["--tree"], ["--memory"], ["--collective", "0"], ["w2"], ["--json"]])
-def test_explain_says_of_a_module_what_it_says_of_its_program(
-    asked: list[str], tmp_path: Path, no_planning: Callable[[], None], monkeypatch: pytest.MonkeyPatch,
+def test_explain_of_module_equals_explain_of_program(
+    options: list[str], tmp_path: Path, no_planning: Callable[[], None], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     Path("m.mlir").write_text(mlp(y=("x", "y")))
     assert main(["compile", "m.mlir", "-o", "m.mgx", "--target", "cpu"]) == 0
     capsys.readouterr()
-    assert main(["explain", "m.mlir", "--target", "cpu", *asked]) == 0
-    of_program = capsys.readouterr().out
+    assert main(["explain", "m.mlir", "--target", "cpu", *options]) == 0
+    program_output = capsys.readouterr().out
     no_planning()
-    assert main(["explain", "m.mgx", *asked]) == 0
-    of_module = capsys.readouterr().out
-    if asked == ["--json"]:
-        documents = [json.loads(text) for text in (of_program, of_module)]
+    assert main(["explain", "m.mgx", *options]) == 0
+    module_output = capsys.readouterr().out
+    if options == ["--json"]:
+        documents = [json.loads(text) for text in (program_output, module_output)]
         assert all(document.pop("seconds") is not None for document in documents)
         assert documents[0] == documents[1]
     else:
-        assert of_program == of_module
+        assert program_output == module_output
 
 
-def test_modules_of_another_version_are_planned_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_of_another_version_is_planned_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     PROGRAMS["layers"]().save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx")
     first = module.explain()
     monkeypatch.setattr(saved_objects, "VERSION", saved_objects.VERSION + 1)
-    again = mg.load(tmp_path / "m.mgx")
-    assert saved_program(again) is None and again.explain() == first
+    reloaded = mg.load(tmp_path / "m.mgx")
+    assert saved_program(reloaded) is None and reloaded.explain() == first
 
 
 def _document() -> dict[str, Any]:
@@ -131,15 +133,15 @@ def _document() -> dict[str, Any]:
     return json.loads(gzip.decompress(content))
 
 
-def test_other_classes_are_those_of_another_version() -> None:
+def test_unknown_class_fields_raise_other_version_error() -> None:
     document = _document()
     document["classes"][3][1].append("new_field")
     with pytest.raises(OtherVersionError):
         from_document(document, {}.__getitem__)
 
 
-def test_forged_decisions_are_refused_or_read() -> None:
-    """Rows are changed at random: each document is refused as malformed, or gives a program."""
+def test_forged_decisions_are_rejected_or_decoded() -> None:
+    """Change rows at random: each document must raise a malformed error or still decode to a program."""
     document, rng = _document(), random.Random(0)
     refused = 0
     for _ in range(60):
@@ -153,13 +155,13 @@ def test_forged_decisions_are_refused_or_read() -> None:
     assert refused > 20
 
 
-def test_classes_outside_of_records_are_refused() -> None:
+def test_non_record_classes_are_rejected() -> None:
     for name in ("os:system", "meshgen.cli:main", "builtins:dict", "meshgen.api:compile"):
         with pytest.raises(ValueError, match="has no records"):
             from_document({"version": saved_objects.VERSION, "classes": [[name, []]], "rows": []}, {}.__getitem__)
 
 
-def test_a_damaged_member_is_named(tmp_path: Path) -> None:
+def test_damaged_decisions_member_is_module_error(tmp_path: Path) -> None:
     PROGRAMS["layers"]().save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx")
     members = {name: bytes(module.members[name]) for name in module.members}
@@ -169,7 +171,7 @@ def test_a_damaged_member_is_named(tmp_path: Path) -> None:
         module.explain()
 
 
-def test_objects_that_are_shared_stay_shared() -> None:
+def test_shared_objects_stay_shared_after_round_trip() -> None:
     axis = mg.make_mesh({"x": 2})
     first, second = from_document(json.loads(json.dumps(to_document([axis, axis], Resources()))), {}.__getitem__)
     assert first is second and first == axis

@@ -1,4 +1,4 @@
-"""Compiling with a table of measured tiles."""
+"""Compilation with a tuning table of measured tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.compiled.executable import Executable
 from meshgen.errors import UsageError
 from meshgen.runtime.loading import load
 
-PRODUCT = """func.func @main(%a: tensor<ROWSx512xbf16>, %b: tensor<512x512xbf16>, %bias: tensor<512xbf16>) -> tensor<ROWSx512xbf16> {
+MATMUL = """func.func @main(%a: tensor<ROWSx512xbf16>, %b: tensor<512x512xbf16>, %bias: tensor<512xbf16>) -> tensor<ROWSx512xbf16> {
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<ROWSx512xbf16>, tensor<512x512xbf16>) -> tensor<ROWSx512xbf16>
   %1 = stablehlo.tanh %0 : tensor<ROWSx512xbf16>
   return %1 : tensor<ROWSx512xbf16>
@@ -25,13 +25,13 @@ PRODUCT = """func.func @main(%a: tensor<ROWSx512xbf16>, %b: tensor<512x512xbf16>
 
 
 def compiled(rows: int = 512, **options: Any) -> Executable:
-    return mg.compile(PRODUCT.replace("ROWS", str(rows)), {"x": 1}, target="cuda:sm_90", **options)
+    return mg.compile(MATMUL.replace("ROWS", str(rows)), {"x": 1}, target="cuda:sm_90", **options)
 
 
-def row_of(executable: Executable, number: int) -> Row:
-    """A row with the candidate of this number."""
+def row_of(executable: Executable, candidate_index: int) -> Row:
+    """Return a tuning row that selects the candidate with index `candidate_index`."""
     ((name, body),) = executable.plan.kernels.items()
-    tile = [*kernel_sources(name, body, executable.mesh)][number].tile
+    tile = [*kernel_sources(name, body, executable.mesh)][candidate_index].tile
     return Row(kernel_digest(body), shape_class(body), "GPU 1", "sm_90", "dot", tile, 1e-3, 1e-3, 2e-3, 15)
 
 
@@ -40,10 +40,10 @@ def predicted() -> Executable:
     return compiled()
 
 
-def test_a_measured_tile_is_taken_in_place_of_the_predicted_one(predicted: Executable, tmp_path: Path) -> None:
+def test_measured_tile_replaces_predicted_tile(predicted: Executable, tmp_path: Path) -> None:
     row = row_of(predicted, 3)
     TuningTable([row]).write(tmp_path / "t.json")
-    for rows in (512, 480):  # of one class
+    for rows in (512, 480):  # Both row counts are in the same shape class.
         for tuning in (tmp_path / "t.json", str(tmp_path / "t.json"), TuningTable([row])):
             executable = compiled(rows, tuning=tuning)
             ((name, source),) = executable.sources.items()
@@ -55,13 +55,13 @@ def test_a_measured_tile_is_taken_in_place_of_the_predicted_one(predicted: Execu
 
 
 @pytest.mark.parametrize("change", [{"tile": {"m": 3}}, {"arch": "sm_80"}, {"shapes": "f32[]"}, {"kernel": "ab"}])
-def test_a_row_that_does_not_fit_changes_nothing(change: dict[str, Any], predicted: Executable) -> None:
+def test_unmatched_tuning_row_is_ignored(change: dict[str, Any], predicted: Executable) -> None:
     executable = compiled(tuning=TuningTable([replace(row_of(predicted, 3), **change)]))
     assert executable.members() == predicted.members() and executable.measured == {}
 
 
-def test_a_measured_tile_may_spill(predicted: Executable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it costs is in its time. Another candidate is built only where it cannot be launched."""
+def test_measured_tile_with_spills_is_kept(predicted: Executable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spills are included in a measured time, so only a failed launch makes meshgen compile another candidate."""
     from meshgen.codegen.building import build
 
     compile_each = build.compile_each
@@ -76,7 +76,7 @@ def test_a_measured_tile_may_spill(predicted: Executable, monkeypatch: pytest.Mo
     assert source.tile == row.tile
 
 
-def test_inspect_says_which_tiles_were_measured(
+def test_inspect_lists_measured_tiles(
     predicted: Executable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from meshgen.cli import main
@@ -90,7 +90,7 @@ def test_inspect_says_which_tiles_were_measured(
     assert "tile measured on" not in capsys.readouterr().out
 
 
-def test_bad_tables_are_refused(tmp_path: Path) -> None:
+def test_invalid_tuning_tables_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text("{}")
     for tuning, code in ((tmp_path / "t.json", "MG0007"), (tmp_path / "none", "MG0002"), (3, "MG0001")):
         with pytest.raises(UsageError, match=code):

@@ -1,4 +1,4 @@
-"""Loaded modules say of themselves what the compiled program says that they were saved from."""
+"""Loaded modules offer the same views (collectives, memory, cost, explanations) as the programs they were saved from."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _pair(path: Path) -> tuple[Executable, LoadedModule]:
     return executable, mg.load(path / "mlp.mgx")
 
 
-def test_a_loaded_module_says_what_the_program_says(tmp_path: Path) -> None:
+def test_loaded_module_views_equal_program_views(tmp_path: Path) -> None:
     executable, module = _pair(tmp_path)
     assert module.comms.rows == executable.comms.rows and module.comms.counts == {"all_reduce": 1}
     assert (module.memory, module.cost, module.warnings) == (executable.memory, executable.cost, executable.warnings)
-    for what in (None, "w1"):
-        assert module.explain(what) == executable.explain(what) and module.show(what) == executable.show(what)
+    for value in (None, "w1"):
+        assert module.explain(value) == executable.explain(value) and module.show(value) == executable.show(value)
     assert module.explain(verbose=True) == executable.explain(verbose=True)
     assert module.gathers() == executable.gathers() and module.tree() == executable.tree()
     assert getattr(module, "_repr_html_")() == getattr(executable, "_repr_html_")()  # noqa: B009  # as notebooks ask
@@ -43,14 +43,13 @@ def test_a_loaded_module_says_what_the_program_says(tmp_path: Path) -> None:
     assert module.record()["ring_bytes"] == executable.comms.ring_bytes and "planned" not in module.record()
 
 
-def test_collectives_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are read off the schedule: nothing is planned for them."""
+def test_collectives_are_read_from_schedule_without_planning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, module = _pair(tmp_path)
     monkeypatch.setattr("meshgen.compiled.views.ModuleViews.program", None)
     assert [row.kind for row in module.comms] == ["all_reduce"] and module.memory.peak_bytes > 0
 
 
-def test_a_module_on_several_meshes_lists_the_collectives_of_each(tmp_path: Path) -> None:
+def test_module_on_several_meshes_lists_all_collectives(tmp_path: Path) -> None:
     executable = mg.compile(two_stages, MESHES, args=TYPES, in_specs={"x": mg.P("dp", mesh="a")}, target="cpu")
     executable.save(tmp_path / "two.mgx")
     module = mg.load(tmp_path / "two.mgx")
@@ -58,20 +57,20 @@ def test_a_module_on_several_meshes_lists_the_collectives_of_each(tmp_path: Path
     assert module.explain() == executable.explain()
 
 
-def test_open_sizes_are_asked_for(tmp_path: Path) -> None:
+def test_views_of_open_module_require_sizes(tmp_path: Path) -> None:
     module = mg.load(written(tmp_path / "open.mgx"))
     with pytest.raises(MeshgenError, match=r"MG0201|MG0601"):
         module.comms  # noqa: B018
-    found = module.at({"0": 2}, {"x": (6, 12)})
-    assert found.comms.counts == mg.replan(found).comms.counts
+    specialization = module.at({"0": 2}, {"x": (6, 12)})
+    assert specialization.comms.counts == mg.replan(specialization).comms.counts
 
 
-def test_a_pickled_module_still_says_it(tmp_path: Path) -> None:
+def test_pickled_module_keeps_views(tmp_path: Path) -> None:
     _, module = _pair(tmp_path)
     assert pickle.loads(pickle.dumps(module)).comms.rows == module.comms.rows
 
 
-def test_what_the_runtime_loads_has_no_reports(tmp_path: Path) -> None:
+def test_runtime_module_has_no_reports(tmp_path: Path) -> None:
     _pair(tmp_path)
     with pytest.raises(UsageError, match=r"MG0001(.|\n)*load it with meshgen\.load"):
         load(tmp_path / "mlp.mgx").comms  # noqa: B018

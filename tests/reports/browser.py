@@ -1,4 +1,4 @@
-"""Opens a page in headless Chromium and runs a script in it; tests that need this are skipped where it is not installed."""
+"""Runs scripts on a page in headless Chromium. Tests that need it are skipped if Chromium is not installed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
 _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
 
 
-def evaluated(page: Path, script: str) -> dict[str, Any]:
-    """What a script returns, run when the page is loaded; `errors` of the page's own scripts and its `seconds` to load are added."""
+def evaluate_on_page(page: Path, script: str) -> dict[str, Any]:
+    """Return the result of `script`, which runs after the page has loaded.
+
+    The result also has the `errors` of the page's own scripts and its load time in `seconds`.
+    """
     before = "<script>window.faults = []; addEventListener('error', (e) => faults.push(String(e.message)));</script>"
     after = (
         "<script>addEventListener('load', () => { const ms = performance.now(); let found; "
@@ -37,11 +40,11 @@ def evaluated(page: Path, script: str) -> dict[str, Any]:
 
 
 def screenshot(page: Path, to: Path, *, height: int = 2400) -> None:
-    """A picture of the page, 1400 pixels wide."""
+    """Write a screenshot of the page, 1400 pixels wide, to `to`."""
     _run(page.parent, f"--window-size=1400,{height}", f"--screenshot={to}", page.as_uri())
 
 
-def _run(place: Path, *words: str) -> str:
-    profile = f"--user-data-dir={place / 'chromium'}"
-    done = subprocess.run([CHROMIUM, *_FLAGS, profile, *words], capture_output=True, text=True, timeout=300, check=True)
+def _run(folder: Path, *flags: str) -> str:
+    profile = f"--user-data-dir={folder / 'chromium'}"
+    done = subprocess.run([CHROMIUM, *_FLAGS, profile, *flags], capture_output=True, text=True, timeout=300, check=True)
     return done.stdout

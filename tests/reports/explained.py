@@ -1,4 +1,4 @@
-"""Programs that are asked about, and the question as a document."""
+"""Programs to explain, and a helper that runs a command and returns its JSON document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Programs with layers, as text: each layer is a column and a row split matrix product, with Python places and JAX's names of scopes."""
+"""Generates layered programs as MLIR text: two tensor-parallel matmuls per layer, with Python locations and JAX name
+scopes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ _WEIGHTS = ('{"tp"}, {}', '{}, {"tp"}')
 
 
 def layers(count: int, width: int = 64) -> str:
-    """A stack on 2 x 4 devices whose weights are named and annotated; every layer sums once over tp."""
+    """Return a stack of layers on a 2 x 4 mesh with named and annotated weights. Each layer needs one all_reduce over
+    tp.
+    """
     hidden, rows = 4 * width, 16
     kinds = {"x": f"{rows}x{width}xf32"}
     args = [f'%arg0: tensor<{rows}x{width}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"dp"}}, {{}}]>}} loc("x")']

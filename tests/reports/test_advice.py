@@ -1,4 +1,4 @@
-"""Advice: annotations that are worth dropping or adding, and figures that hold."""
+"""Advice about annotations to drop or add, and whether compiling with it gives the predicted figures."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from tests.reports.test_repeated import planned as repeating
 from tests.trials import trials
 
 
-def test_advice_tells_which_annotation_costs_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = tmp_path / "p.mlir"
-    place.write_text(GATHERED)
-    advice = {each.value: each for each in mg.advise(planned(GATHERED))}
+def test_advice_names_expensive_annotation_and_replacement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.mlir"
+    path.write_text(GATHERED)
+    advice = {advice_item.value: advice_item for advice_item in mg.advise(planned(GATHERED))}
     assert advice["w"].instead == "[{}, {}]" and advice["w"].after["ring_bytes"] == 0
     assert advice["w"].after["peak_memory_bytes"] > 0
-    assert main(["explain", str(place), "--target", "cpu", "--collective", "0", "--advise", "--json"]) == 0
+    assert main(["explain", str(path), "--target", "cpu", "--collective", "0", "--advise", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert {each["value"] for each in document["advice"]} == set(advice)
-    assert main(["explain", str(place), "--target", "cpu", "--advise"]) == 0
+    assert {advice_item["value"] for advice_item in document["advice"]} == set(advice)
+    assert main(["explain", str(path), "--target", "cpu", "--advise"]) == 0
     assert "required annotation [{x}, {}] of input %w" in capsys.readouterr().out
 
 
-FIRST = 8  # seeds from this one on have programs with gathers that no annotation asks for
+FIRST_SEED = 8  # First seed for which random programs have gathers without an annotation that requires them.
 CASES = ["mlp_train_zero3", "attn_fused_qkv_tp", "xent_vocab_onehot", "block_dp_tp_sp"]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if small(name).exists()])
-def test_advice_is_what_compiling_so_gives(name: str) -> None:
-    """Annotated as advised, instead of left out, the program moves as much as was promised."""
+def test_advised_annotation_moves_at_most_predicted_bytes(name: str) -> None:
+    """Compile with the advised annotation: the program moves at most as many bytes as predicted."""
     executable = plan_of(small(name))
-    advised = [each for each in mg.advise(executable) if " more alike " not in each.change]
+    advised = [advice_item for advice_item in mg.advise(executable) if " more alike " not in advice_item.change]
     assert advised
     for advice in advised:
         changed = annotated_with(executable.stages["import"], {advice.value: parse_sharding(advice.spec)})
@@ -54,10 +54,10 @@ def test_advice_is_what_compiling_so_gives(name: str) -> None:
         assert advice.kind == "annotate" or advice.after["ring_bytes"] < executable.comms.ring_bytes
 
 
-def test_random_programs_get_advice_that_holds() -> None:
+def test_advice_for_random_programs_improves_figures() -> None:
     gathers, advised = 0, 0
     for seed in trials(4):
-        executable = api.plan_module(random_program(FIRST + seed), Options("cpu"), Timing())
+        executable = api.plan_module(random_program(FIRST_SEED + seed), Options("cpu"), Timing())
         for gather in executable.gathers():
             gathers += 1
             assert gather.ring_bytes >= 0 and gather.axes and gather.numbers, seed
@@ -69,7 +69,7 @@ def test_random_programs_get_advice_that_holds() -> None:
     assert gathers > 1 and advised > 2
 
 
-def test_a_refusal_names_the_change_that_saves_the_most() -> None:
+def test_strict_error_suggests_most_profitable_change() -> None:
     with pytest.raises(ShardingError) as caught:
         api.plan(GATHERED, target="cpu", strict=True)
     (best, *_) = mg.advise(planned(GATHERED))
@@ -77,7 +77,7 @@ def test_a_refusal_names_the_change_that_saves_the_most() -> None:
     assert f"it saves the most to {best.change}: %{best.value} then has sharding {best.instead}" in fault.hint
 
 
-def test_advice_about_several_meshes_keeps_values_where_they_are() -> None:
+def test_advice_on_several_meshes_keeps_mesh_assignment() -> None:
     def stages(x: mg.Tensor, w0: mg.Tensor, w1: mg.Tensor) -> mg.Tensor:
         h = mg.gelu(x @ w0)
         return mg.annotate(h, mg.P("dp", mesh="b")) @ w1
@@ -88,13 +88,13 @@ def test_advice_about_several_meshes_keeps_values_where_they_are() -> None:
     )  # fmt: skip
     (advice, *_) = mg.advise(executable)
     assert advice.value == "x" and "input %x" in advice.change
-    wishes = {"x": replace(parse_sharding(advice.spec), mesh="a")}
-    after = api.plan_module(annotated_with(executable.stages["import"], wishes), executable.options, Timing())
+    annotations = {"x": replace(parse_sharding(advice.spec), mesh="a")}
+    after = api.plan_module(annotated_with(executable.stages["import"], annotations), executable.options, Timing())
     assert after.record()["ring_bytes"] <= advice.after["ring_bytes"] < executable.record()["ring_bytes"]
     assert [part.mesh.name for part in after.parts] == ["a", "b"]
 
 
-def test_a_split_of_what_every_device_computes_is_found_and_holds() -> None:
+def test_advice_splits_replicated_work_with_exact_figures() -> None:
     executable = repeating()
     (best, *_) = mg.advise(executable)
     assert best.kind == "annotate" and best.change in ("annotate %c as dp,tp", "annotate %d as dp,tp")
@@ -106,20 +106,22 @@ def test_a_split_of_what_every_device_computes_is_found_and_holds() -> None:
     assert best.after["peak_memory_bytes"] < best.before["peak_memory_bytes"]
 
 
-def test_ops_of_repeated_layers_are_annotated_together() -> None:
+def test_advice_annotates_ops_of_repeated_layers_together() -> None:
     def layers(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
         for _ in range(3):
             x = mg.tanh(x @ w)
         return x
 
-    whole = {"x": mg.P(None, None), "w": mg.P(None, None)}
-    executable = api.plan(layers, mg.make_mesh({"tp": 4}), args=["f32[4096,4096]"] * 2, in_specs=whole, target="cpu")
+    replicated_specs = {"x": mg.P(None, None), "w": mg.P(None, None)}
+    executable = api.plan(
+        layers, mg.make_mesh({"tp": 4}), args=["f32[4096,4096]"] * 2, in_specs=replicated_specs, target="cpu"
+    )
     (best, *_) = mg.advise(executable)
     assert "and 2 more alike as" in best.change and best.after["step_seconds"] < best.before["step_seconds"] / 2
 
 
-def test_a_gather_for_repeated_work_is_met_by_splitting_that() -> None:
-    """The result is whole for callers and larger than the operand, so this is gathered: annotating the dot keeps it split."""
+def test_advice_splits_replicated_dot_instead_of_gathering() -> None:
+    """Gather the operand of a replicated dot (smaller than its result): annotating the dot keeps the operand sharded."""
 
     def wide(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
         return mg.tanh(x @ w)
@@ -130,6 +132,6 @@ def test_a_gather_for_repeated_work_is_met_by_splitting_that() -> None:
     )  # fmt: skip
     (gather,) = executable.gathers()
     assert gather.value == "x"
-    found = [*splits(executable, gather.numbers)]
-    assert found and found[0].then(executable) == ("[{tp}, {}]", "tp,_")
-    assert found[0].seconds > gather.seconds and [*splits(executable, [])] == []
+    candidate_splits = [*splits(executable, gather.numbers)]
+    assert candidate_splits and candidate_splits[0].then(executable) == ("[{tp}, {}]", "tp,_")
+    assert candidate_splits[0].seconds > gather.seconds and [*splits(executable, [])] == []

@@ -1,4 +1,4 @@
-"""Advice to store a fused weight's columns in another order, where fetches of rows are all that it is cut by."""
+"""Advice to reorder the columns of a fused weight if only fetch_rows collectives are needed to slice it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ SPECS = {"x": mg.P("dp"), "w": mg.P(None, "tp"), "b": mg.P("tp")}
 
 
 def attention(x: mg.Tensor, w: mg.Tensor, b: mg.Tensor) -> mg.Tensor:
-    """Scores of 8 heads of 4 from a fused weight of q, k and v."""
+    """Return scores of 8 heads of size 4, computed from a fused weight for q, k and v."""
     h = x @ w + b
     q, k, v = h[:, :32], h[:, 32:64], h[:, 64:]
     return mg.tanh(q) * k + v
 
 
-def shifted(x: mg.Tensor, w: mg.Tensor, b: mg.Tensor) -> mg.Tensor:
-    """Parts that do not begin where others end."""
+def overlapping_slices(x: mg.Tensor, w: mg.Tensor, b: mg.Tensor) -> mg.Tensor:
+    """Multiply overlapping slices: the second begins before the first ends."""
     h = x @ w + b
     return h[:, :32] * h[:, 31:63]
 
 
-def kept(x: mg.Tensor, w: mg.Tensor, b: mg.Tensor) -> tuple[mg.Tensor, mg.Tensor]:
-    """The uncut value has another use, to which the order of its columns matters."""
+def order_dependent_use(x: mg.Tensor, w: mg.Tensor, b: mg.Tensor) -> tuple[mg.Tensor, mg.Tensor]:
+    """Use the unsliced value a second time, which depends on its column order."""
     h = x @ w + b
     return mg.tanh(h[:, :32]) * h[:, 32:64] + h[:, 64:], mg.reshape(h, (16, 24, 4))
 
@@ -38,17 +38,17 @@ def planned(function: object) -> Executable:
     return api.plan(function, MESH, args=["f32[16,8]", "f32[8,96]", "f32[96]"], in_specs=SPECS, target="cpu")
 
 
-def test_a_fused_weight_is_told_by_name_and_order() -> None:
+def test_advice_names_fused_weight_and_new_order() -> None:
     executable = planned(attention)
     assert executable.comms.count("fetch_rows") == 1
     (change,) = orders(executable, None)
     assert "store dim 1 of %w and dim 0 of %b as [4, 3, 8] instead of [3, 4, 8]" in change.text
     assert change.seconds == pytest.approx(executable.comms[0].seconds)
-    (advice,) = [each for each in mg.advise(executable) if each.kind == "reorder"]
+    (advice,) = [advice_item for advice_item in mg.advise(executable) if advice_item.kind == "reorder"]
     assert advice.after["ring_bytes"] == 0 < advice.before["ring_bytes"]
 
 
-def test_the_program_with_the_other_order_means_the_same() -> None:
+def test_program_with_reordered_weight_computes_same_result() -> None:
     executable = planned(attention)
     (change,) = orders(executable, None)
     module = change.program()
@@ -64,8 +64,8 @@ def test_the_program_with_the_other_order_means_the_same() -> None:
     np.testing.assert_array_equal(other(x, stored(w), stored(b)), executable(x, w, b))
 
 
-@pytest.mark.parametrize("function", [shifted, kept], ids=lambda function: function.__name__)
-def test_nothing_is_told_where_another_order_does_not_help(function: object) -> None:
+@pytest.mark.parametrize("function", [overlapping_slices, order_dependent_use], ids=lambda function: function.__name__)
+def test_no_reorder_advice_for_order_dependent_uses(function: object) -> None:
     executable = planned(function)
     assert executable.comms.count("fetch_rows") > 0
     assert [*orders(executable, None)] == []

@@ -1,4 +1,4 @@
-"""Advice to split what reads a sum: found where it pays, with the figures that compiling so gives."""
+"""Advice to shard the user of a partial sum if this is profitable, with the figures of the compiled program."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ func.func @main(%x: tensor<16384x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, 
 """
 
 
-def test_a_sum_whose_reader_may_be_split_is_advised() -> None:
+def test_advice_turns_all_reduce_into_reduce_scatter() -> None:
     executable = api.plan(SUMMED, target="cuda:sm_90")
     assert {*executable.comms.counts} == {"all_reduce"}
-    best = next(each for each in mg.advise(executable) if each.value == "h")
+    best = next(advice_item for advice_item in mg.advise(executable) if advice_item.value == "h")
     assert best.change == "annotate %h as tp,_" and best.after["step_seconds"] < executable.cost.step_seconds
     after = api.plan(annotated_with(executable.stages["import"], {"h": parse_sharding(best.spec)}), target="cuda:sm_90")
     assert after.cost.step_seconds == best.after["step_seconds"] and "reduce_scatter" in after.comms.counts
 
 
-def test_dims_that_do_not_come_out_even_are_not_tried() -> None:
+def test_uneven_dims_are_not_advised_for_scatter() -> None:
     executable = api.plan(SUMMED.replace("16384x", "16383x"), target="cuda:sm_90")
     assert [change.text for change in scatters(executable, None)] == ["annotate %h as _,tp"]
     assert list(scatters(executable, [])) == []

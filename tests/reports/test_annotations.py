@@ -1,4 +1,4 @@
-"""Annotations inside a program: what is required is there when the program runs, or what became of it is told by name."""
+"""Annotations inside a program: each required one has a value with that sharding at run time, or the report names it."""
 
 from __future__ import annotations
 
@@ -33,79 +33,84 @@ def of_seed(seed: int) -> Executable:
     return planned(random_program(seed))
 
 
-def noted(executable: Executable) -> list[tuple[int, Node]]:
-    """Annotations of the program itself, not of its loops, by number."""
+def indexed_annotations(executable: Executable) -> list[tuple[int, Node]]:
+    """Return the annotations at the top level of the program with their indices. Annotations inside loops are left out."""
     graph = executable.stages["propagate"].graph
     return [(number, node) for number, node in enumerate(annotations_of(graph)) if node in graph.nodes]
 
 
-def made(executable: Executable) -> dict[int, Value]:
+def computed_annotated_values(executable: Executable) -> dict[int, Value]:
     return {number: value for value in executable.stages["partition"].graph.values() for number in value.granted}
 
 
 def with_outputs(module: Module, values: list[Value], nodes: list[Node]) -> Module:
-    """The partitioned program that gives local values instead, which lie as annotations were granted."""
+    """Return the partitioned program with local `values` as results, sharded as the annotation `nodes` state."""
     graph = Graph(module.graph.name, module.graph.inputs, module.graph.nodes, values)
-    lies = [node.sharding.results[0] for node in nodes if node.sharding]
-    return replace(module, graph=graph, out_types=[node.result.type for node in nodes], out_shardings=lies)
+    shardings = [node.sharding.results[0] for node in nodes if node.sharding]
+    return replace(module, graph=graph, out_types=[node.result.type for node in nodes], out_shardings=shardings)
 
 
 def expected(executable: Executable, nodes: list[Node], args: list[Array]) -> tuple[list[Array], list[Array]]:
     graph = executable.stages["propagate"].graph
-    whole = Graph(graph.name, graph.inputs, graph.nodes, [node.result for node in nodes])
-    return meaning(whole, args, executable.mesh)
+    annotated_graph = Graph(graph.name, graph.inputs, graph.nodes, [node.result for node in nodes])
+    return meaning(annotated_graph, args, executable.mesh)
 
 
-def test_annotated_values_lie_as_they_are_said_to() -> None:
-    """Each annotation either is named as not made, or a value of the partitioned program is that value, laid out so."""
-    assert sum(map(lie_as_said, trials(20))) > 10
+def test_annotated_values_have_annotated_sharding_and_contents() -> None:
+    """Check that each annotation is reported as not computed, or that a local value has its contents and sharding."""
+    assert sum(map(check_annotated_values, trials(20))) > 10
 
 
-def lie_as_said(seed: int) -> int:
-    """The number of annotated values that are there."""
+def check_annotated_values(seed: int) -> int:
+    """Return the number of annotated values that the partitioned program computes."""
     executable = of_seed(seed)
-    there, missing = made(executable), unmade_values(executable, executable.stages["propagate"].graph)
-    pairs = [(there[number], node) for number, node in noted(executable) if number in there]
-    for number, node in noted(executable):
-        assert number in there or node.result in missing or not node.attrs.required, f"seed {seed}"
+    computed_values, missing = (
+        computed_annotated_values(executable),
+        unmade_values(executable, executable.stages["propagate"].graph),
+    )
+    pairs = [
+        (computed_values[number], node) for number, node in indexed_annotations(executable) if number in computed_values
+    ]
+    for number, node in indexed_annotations(executable):
+        assert number in computed_values or node.result in missing or not node.attrs.required, f"seed {seed}"
     args = random_arguments(executable.stages["import"], seed)
     values, nodes = [value for value, _ in pairs], [node for _, node in pairs]
-    wanted, bounds = expected(executable, nodes, args)
-    found = simulate(with_outputs(executable.stages["partition"], values, nodes), args, tolerance=bounds)
-    for node, *each in zip(nodes, wanted, found, bounds, strict=True):
-        assert compare(node.result.type, *each).ok, f"seed {seed}"
+    expected_values, bounds = expected(executable, nodes, args)
+    results = simulate(with_outputs(executable.stages["partition"], values, nodes), args, tolerance=bounds)
+    for node, *arrays in zip(nodes, expected_values, results, bounds, strict=True):
+        assert compare(node.result.type, *arrays).ok, f"seed {seed}"
     return len(pairs)
 
 
-def test_what_is_told_not_to_be_made_is_not_there() -> None:
-    assert sum(map(are_not_there, trials(20))) > 5
+def test_values_reported_as_not_computed_are_absent() -> None:
+    assert sum(map(check_missing_values, trials(20))) > 5
 
 
-def are_not_there(seed: int) -> int:
-    """The number of values that are not made."""
+def check_missing_values(seed: int) -> int:
+    """Return the number of values that are reported as not computed."""
     executable = of_seed(seed)
     missing = unmade_values(executable, executable.stages["propagate"].graph)
-    lost = [node for _, node in noted(executable) if "no device needs" in missing.get(node.result, "")]
+    lost = [node for _, node in indexed_annotations(executable) if "no device needs" in missing.get(node.result, "")]
     local, args = executable.stages["partition"], random_arguments(executable.stages["import"], seed)
-    for node, whole in zip(lost, expected(executable, lost, args)[0], strict=True):
+    for node, global_value in zip(lost, expected(executable, lost, args)[0], strict=True):
         assert node.sharding is not None
-        tiles = shard_all(whole, node.sharding.results[0], executable.mesh)
+        tiles = shard_all(global_value, node.sharding.results[0], executable.mesh)
         if node.sharding.results[0].partial and all(np.array_equal(tiles[0], tile) for tile in tiles):
-            continue  # the neutral number on all devices, as any value that is this number there
-        alike = [
+            continue  # All devices hold the neutral element, which any other value may equal by chance.
+        same_type_values = [
             value
             for value in local.graph.values()
             if value.type.shape == tiles[0].shape and value.type.dtype == node.result.type.dtype
         ]
-        given = simulate_shards(with_outputs(local, alike, [node] * len(alike)), args)
-        for value, shards in zip(alike, given, strict=True):
+        results = simulate_shards(with_outputs(local, same_type_values, [node] * len(same_type_values)), args)
+        for value, shards in zip(same_type_values, results, strict=True):
             same = all(np.array_equal(s, t, equal_nan=True) for s, t in zip(shards, tiles, strict=True))
             assert not same, (seed, node.loc, node.sharding.results[0], value)
     return len(lost)
 
 
-def between(strength: str) -> str:
-    """A value that is asked to be whole between two that are split."""
+def replicated_between_sharded(strength: str) -> str:
+    """Return a program that annotates a value as replicated between two sharded values."""
     return f"""shard.grid @mesh(shape = 4) {{axis_names = ["x"]}}
 func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {{
   %rows = shard.sharding @mesh split_axes = [[0]] : !shard.sharding
@@ -119,8 +124,8 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {{
 }}"""
 
 
-def test_what_is_required_for_users_is_read_so() -> None:
-    executable = api.plan(between("annotate_for_users"), target="cpu")
+def test_users_read_sharding_required_by_for_users_annotation() -> None:
+    executable = api.plan(replicated_between_sharded("annotate_for_users"), target="cpu")
     (exponential,) = [node for node in executable.stages["partition"].graph.nodes if node.op == "exponential"]
     assert exponential.operands[0].type.sizes == (8, 8)
     assert executable.comms.count("all_gather") == 1
@@ -131,9 +136,9 @@ def test_what_is_required_for_users_is_read_so() -> None:
     ("strength", "title"),
     [("", "Required annotations that no value follows"), ("{required = false}", "Hints that lost")],
 )
-def test_a_round_trip_that_is_left_out_is_told_by_name(strength: str, title: str, tmp_path: Path) -> None:
-    """What reads the value takes its own rows: the bytes are saved, and the annotation is named where people look."""
-    executable = api.plan(between(strength), target="cpu")
+def test_skipped_round_trip_annotation_is_reported(strength: str, title: str, tmp_path: Path) -> None:
+    """Use local rows instead of a gather and a slice; the report and `explain` name the skipped annotation."""
+    executable = api.plan(replicated_between_sharded(strength), target="cpu")
     assert not executable.comms
     text = executable.explain(verbose=True)
     assert title in text and "[{}, {}] of %b (" in text.split(title)[1]
@@ -142,7 +147,7 @@ def test_a_round_trip_that_is_left_out_is_told_by_name(strength: str, title: str
     assert "no device needs the value with this sharding" in (tmp_path / "report.html").read_text()
 
 
-def test_uses_that_contradict_a_requirement_are_named() -> None:
+def test_user_with_contradicting_requirements_is_reported() -> None:
     text = """shard.grid @mesh(shape = 4) {axis_names = ["x"]}
 func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %rows = shard.sharding @mesh split_axes = [[0]] : !shard.sharding

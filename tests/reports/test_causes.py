@@ -1,4 +1,4 @@
-"""Collectives by cause: what layers repeat is one group, and filters choose among them."""
+"""Collectives grouped by cause: repeated layers form one group, and filters select groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def stack() -> Executable:
     return api.plan(layers(12), target="cpu")
 
 
-def test_layers_are_one_group_with_sums(stack: Executable) -> None:
+def test_repeated_layers_form_one_group_with_totals(stack: Executable) -> None:
     (group,) = groups_of(stack)
     assert group.times == len(stack.comms) == 12 and group.scope == "layer_*/mlp"
     assert group.ring_bytes == stack.comms.ring_bytes
@@ -23,7 +23,7 @@ def test_layers_are_one_group_with_sums(stack: Executable) -> None:
     assert group.title == "12 x all_reduce sum over tp, layer_*/mlp"
 
 
-def test_the_sentence_names_annotation_operation_and_use(stack: Executable) -> None:
+def test_cause_sentence_names_annotation_op_and_user(stack: Executable) -> None:
     (group,) = groups_of(stack)
     assert group.sentence == (
         "you split dim 0 of `layers.*.down` over tp and dot_general (model.py:5) sums over it, so each device has a partial sum; "
@@ -31,8 +31,8 @@ def test_the_sentence_names_annotation_operation_and_use(stack: Executable) -> N
     )
 
 
-def test_filters_choose_by_layer_kind_and_axis(stack: Executable) -> None:
+def test_filters_select_by_layer_kind_and_axis(stack: Executable) -> None:
     (group,) = groups_of(stack, Filter(layer="layer_1"))
-    assert group.scope == "layer_1/mlp" and group.times == 1  # not layer_10 and layer_11
+    assert group.scope == "layer_1/mlp" and group.times == 1  # The filter does not match layer_10 and layer_11.
     assert len(groups_of(stack, Filter(layer="layer_*/mlp", kind="all-reduce", axis="tp"))[0].numbers) == 12
     assert groups_of(stack, Filter(axis="dp")) == groups_of(stack, Filter(kind="all_gather")) == []

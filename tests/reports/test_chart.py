@@ -1,4 +1,4 @@
-"""The timeline as text: as wide as asked, busy where launches are."""
+"""The timeline as text: it has the requested width, and rows are shaded where launches run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from meshgen.reports.chart import timeline_text
 from tests.reports.models import layers
 
 
-def test_each_stream_is_a_row_that_is_busy_as_long_as_its_launches() -> None:
+def test_stream_rows_are_shaded_in_proportion_to_busy_time() -> None:
     executable = api.plan(layers(2), target="cpu")
     axis, computes, communicates, *_ = timeline_text(executable, 100).splitlines()
     assert len(axis) == 100 and axis.endswith(f"{executable.cost.step_seconds * 1e6:.3g} us") and len(computes) <= 100
@@ -16,10 +16,10 @@ def test_each_stream_is_a_row_that_is_busy_as_long_as_its_launches() -> None:
         share = (
             sum(item.seconds for item in executable.plan.items if item.stream == stream) / executable.cost.step_seconds
         )
-        shades = sum(" ░▒▓█".index(each) for each in row[len("communicates  ") :]) / 4
+        shades = sum(" ░▒▓█".index(character) for character in row[len("communicates  ") :]) / 4
         assert abs(shades / columns - share) < 0.05
 
 
-def test_the_longest_launches_are_named_first() -> None:
+def test_timeline_lists_longest_launches_first() -> None:
     text = timeline_text(api.plan(layers(2), target="cpu"), 100).split("longest\n")[1]
     assert "all_reduce over tp (model.py:6 in layer_0/mlp)" in text.splitlines()[0] and len(text.splitlines()) == 5

@@ -1,4 +1,4 @@
-"""The predicted step and what it would take without overlap."""
+"""The predicted step time, and the step time without overlap."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ EXCHANGED = f"""func.func @main(%x: {T}, %y: {T}, %w: {T}, %n: tensor<i32>) -> (
 
 
 @pytest.mark.parametrize("limit", ["%n", "%forty"])
-def test_one_device_overlaps_nothing(limit: str) -> None:
-    """Loops copy what they exchange between trips: that is part of both."""
+def test_serial_time_equals_step_time_on_one_device(limit: str) -> None:
+    """Compare both times for a loop that copies exchanged carried values between iterations; both include the copies."""
     text = EXCHANGED.replace("LIMIT", limit).replace(
         "  %one =", "  %forty = stablehlo.constant dense<40> : tensor<i32>\n  %one ="
     )

@@ -1,4 +1,4 @@
-"""Figures against runs: what `--json` counts is what every simulated rank executes."""
+"""The figures of `--json` equal the work that each simulated rank executes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from meshgen.testing.random_programs import program_of
 from tests.cost_models import use
 from tests.trials import trials
 
-WITH_LOOPS = (37, 57, 75, 76)  # random programs whose schedules have loops of known length, and of unknown length
+# seeds of random programs whose schedules have loops with known trip counts, with unknown ones, and with branches
+WITH_LOOPS = (37, 57, 75, 76)
 OF_UNKNOWN_LENGTH = (19, 79, 295)
 WITH_BRANCHES = (28, 37, 76, 85, 112, 144, 181)
 
 
 def items_of(plan: Schedule) -> Iterator[tuple[Item, Schedule]]:
-    """The items of a step and of its regions, each with its schedule."""
+    """Yield the items of a step and of its regions, each with its schedule."""
     for item in plan.items:
         yield item, plan
         for region in item.regions:
@@ -39,30 +40,36 @@ def items_of(plan: Schedule) -> Iterator[tuple[Item, Schedule]]:
 
 
 def executed(module: mg.LoadedModule, args: Any) -> dict[int, Counter[int]]:
-    """Per rank how often each item ran, by its identity."""
+    """Return per rank how often each item ran, keyed by the item's id."""
     with measured() as spans:
         module.run(args)
-    found: dict[int, Counter[int]] = {rank: Counter() for rank in range(module.mesh.size)}
+    runs_by_rank: dict[int, Counter[int]] = {rank: Counter() for rank in range(module.mesh.size)}
     for span in spans:
-        found[span.rank][id(span.item)] += 1
-    return found
+        runs_by_rank[span.rank][id(span.item)] += 1
+    return runs_by_rank
 
 
 def figures_of(plan: Schedule, mesh: Mesh, runs: Counter[int]) -> dict[str, Any]:
-    """What a rank executed, by the names of `--json`."""
+    """Return the work of one rank under the names that `--json` uses."""
     counts, flops, ring, traffic, kernels = Counter[str](), 0.0, 0, 0, 0
-    for item, inside in items_of(plan):
-        times = runs[id(item)]
+    for item, schedule in items_of(plan):
+        run_count = runs[id(item)]
         if item.is_collective:
-            (row,) = comms_of(Schedule((item,), inside.buffers, 0, (), ()), mesh)
-            counts[row.kind] += times
-            ring += inside.collective(item, mesh).ring_bytes * times
+            (row,) = comms_of(Schedule((item,), schedule.buffers, 0, (), ()), mesh)
+            counts[row.kind] += run_count
+            ring += schedule.collective(item, mesh).ring_bytes * run_count
         elif item.kernel:
-            flops += graph_flops(inside.kernels[item.kernel]) * times
-            traffic += launch_bytes(item, inside) * times
-            kernels += times
-    found = {kind: count for kind, count in sorted(counts.items()) if count}
-    return {"counts": found, "ring_bytes": ring, "flops_per_device": flops, "kernels": kernels, "device_bytes": traffic}
+            flops += graph_flops(schedule.kernels[item.kernel]) * run_count
+            traffic += launch_bytes(item, schedule) * run_count
+            kernels += run_count
+    executed_counts = {kind: count for kind, count in sorted(counts.items()) if count}
+    return {
+        "counts": executed_counts,
+        "ring_bytes": ring,
+        "flops_per_device": flops,
+        "kernels": kernels,
+        "device_bytes": traffic,
+    }
 
 
 def compiled(seed: int, folder: Path) -> tuple[mg.Executable, mg.LoadedModule]:
@@ -72,16 +79,16 @@ def compiled(seed: int, folder: Path) -> tuple[mg.Executable, mg.LoadedModule]:
 
 
 def agrees(executable: mg.Executable, loaded: mg.LoadedModule, draw: int) -> bool:
-    """Whether a run with random arguments, which choose the branches, is what the figures count on every rank."""
-    ran = executed(loaded, random_arguments(next(iter(executable.stages.values())), draw))
-    found = [figures_of(loaded.schedule, loaded.mesh, runs) for runs in ran.values()]
+    """Whether the figures equal the work of every rank in a run whose random arguments choose the branches."""
+    runs_by_rank = executed(loaded, random_arguments(next(iter(executable.stages.values())), draw))
+    rank_figures = [figures_of(loaded.schedule, loaded.mesh, runs) for runs in runs_by_rank.values()]
     record = executable.record()
-    return all(figures == {name: record[name] for name in figures} for figures in found)
+    return all(figures == {name: record[name] for name in figures} for figures in rank_figures)
 
 
 @pytest.mark.parametrize("seed", [seed for seed in trials(30) if seed % 11 != 7])
-def test_figures_are_what_every_rank_executes(seed: int, tmp_path: Path) -> None:
-    """Some arguments take the longest branches, which the figures count; loops of unknown length count one trip."""
+def test_figures_equal_work_executed_by_every_rank(seed: int, tmp_path: Path) -> None:
+    """Try several arguments: the figures count the longest branch, and loops with unknown trip counts as one iteration."""
     executable, loaded = compiled(seed, tmp_path)
     ops = {item.op for item, _ in items_of(loaded.schedule)}
     if "while" in ops:
@@ -91,7 +98,9 @@ def test_figures_are_what_every_rank_executes(seed: int, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("seed", WITH_LOOPS)
-def test_loops_that_stay_loops_count_every_trip(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_count_every_iteration_of_rolled_loops(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     use(monkeypatch, {"fusion.unrolled_messages": 0, "fusion.unrolled_nodes": 0}, loop_unroll)
     executable, loaded = compiled(seed, tmp_path)
     assert [item for item, _ in items_of(loaded.schedule) if item.op in REPEATED]
@@ -99,17 +108,17 @@ def test_loops_that_stay_loops_count_every_trip(seed: int, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("seed", OF_UNKNOWN_LENGTH)
-def test_condition_of_a_loop_runs_once_more_than_its_body(seed: int, tmp_path: Path) -> None:
+def test_loop_condition_runs_once_more_than_body(seed: int, tmp_path: Path) -> None:
     executable, loaded = compiled(seed, tmp_path)
-    ran = executed(loaded, random_arguments(executable.stages["import"], seed))[0]
+    runs = executed(loaded, random_arguments(executable.stages["import"], seed))[0]
     (loop,) = (item for item, _ in items_of(loaded.schedule) if item.op == "while")
-    condition, body = (ran[id(region.items[0])] for region in loop.regions)
+    condition, body = (runs[id(region.items[0])] for region in loop.regions)
     assert condition == body + 1
     assert [times for _, times in loop.runs] == [2, 1], "one trip is counted"
 
 
 @pytest.mark.parametrize("seed", WITH_BRANCHES)
-def test_exactly_one_branch_runs_and_the_longest_counts(seed: int, tmp_path: Path) -> None:
+def test_figures_count_longest_branch(seed: int, tmp_path: Path) -> None:
     executable, loaded = compiled(seed, tmp_path)
     branches = [item for item, _ in items_of(loaded.schedule) if item.op in BRANCHES]
     assert branches
@@ -119,16 +128,16 @@ def test_exactly_one_branch_runs_and_the_longest_counts(seed: int, tmp_path: Pat
     assert any(agrees(executable, loaded, draw) for draw in range(12))
 
 
-def test_a_branch_counts_the_work_of_one_way() -> None:
-    """The figures of a program with a branch lie between those of its ways, and are not their sum."""
-    way = "%y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>"
+def test_branch_flops_are_those_of_longest_branch() -> None:
+    """Count the work of the longest branch, not the sum over all branches."""
+    branch_dot = "%y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>"
     text = f"""sdy.mesh @mesh = <["x"=2]>
     func.func @main(%x: tensor<64x64xf32>, %which: tensor<i32>) -> tensor<64x64xf32> {{
       %r = "stablehlo.case"(%which) ({{
-        {way}
+        {branch_dot}
         stablehlo.return %y : tensor<64x64xf32>
       }}, {{
-        {way}
+        {branch_dot}
         %z = stablehlo.dot_general %y, %x, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
         stablehlo.return %z : tensor<64x64xf32>
       }}) : (tensor<i32>) -> tensor<64x64xf32>
@@ -143,7 +152,7 @@ def test_a_branch_counts_the_work_of_one_way() -> None:
     ("specs", "flops_share", "redundant_share"),
     [({}, 1, 7 / 8), ({"x": mg.P("dp")}, 1 / 8, 0), ({"w": mg.P(None, None, "dp")}, 1 / 8, 0)],
 )
-def test_redundant_work_of_ragged_products_counts_each_row_once(
+def test_redundant_flops_of_ragged_dot_count_each_row_once(
     specs: dict[str, Any], flops_share: float, redundant_share: float
 ) -> None:
     jax = pytest.importorskip("jax")
@@ -151,15 +160,15 @@ def test_redundant_work_of_ragged_products_counts_each_row_once(
     args = [mg.spec(f"bf16[{rows},{k}]"), mg.spec(f"bf16[{groups},{k},{n}]"), mg.spec(f"i32[{groups}]")]
     ragged = jax.jit(lambda x, w, sizes: jax.lax.ragged_dot(x, w, sizes))
     cost = plan(ragged, {"dp": 8}, args=args, in_specs=specs, target="cpu").cost
-    whole = 2.0 * rows * k * n
-    assert cost.flops == pytest.approx(whole * flops_share, rel=0.01)
+    total_flops = 2.0 * rows * k * n
+    assert cost.flops == pytest.approx(total_flops * flops_share, rel=0.01)
     assert cost.redundant_flops == pytest.approx(
-        whole * redundant_share, rel=0.01, abs=8 * groups
-    )  # running sums of `sizes`
+        total_flops * redundant_share, rel=0.01, abs=8 * groups
+    )  # tolerance: the running sums of `sizes`
 
 
-def test_redundant_work_is_part_of_the_work() -> None:
-    """The kernels of these programs leave out elements that nothing reads, and with them most of the repeated work."""
+def test_redundant_flops_do_not_exceed_flops() -> None:
+    """Compare both figures for programs whose kernels skip unused elements, and with them most of the redundant work."""
     for seed in (202, 210, 241):
         cost = plan_module(program_of(seed), Options("cpu"), Timing()).cost
         assert cost.redundant_flops is not None and cost.redundant_flops <= cost.flops

@@ -22,12 +22,12 @@ from tests.reports.explained import CHAIN, LOOP, document
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    place = tmp_path / "p.mlir"
-    place.write_text(CHAIN)
-    return place
+    path = tmp_path / "p.mlir"
+    path.write_text(CHAIN)
+    return path
 
 
-def test_a_chain_leads_over_the_rules_to_the_annotation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chain_follows_rules_to_annotation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (record,) = document(capsys, "explain", file, "%d")["explanations"]
     (chain,) = record["chains"]
     assert (chain["axis"], chain["state"]) == ("x", "splits dim 1")
@@ -41,18 +41,18 @@ def test_a_chain_leads_over_the_rules_to_the_annotation(file: Path, capsys: pyte
     assert chain["annotation"].startswith("required annotation [{x}, {}] of input %a")
 
 
-def test_an_input_needs_no_tie(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_annotated_input_has_chain_without_ties(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (record,) = document(capsys, "explain", file, "a")["explanations"]
     assert record["chains"][0]["ties"] == [] and "input %a" in record["chains"][0]["annotation"]
 
 
-def test_text_shows_the_chain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_text_shows_chain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(file), "4", "--target", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "%c = transpose" in out and "as %b splits dim 0, by transpose 'a b -> b a'" in out and "%d" not in out
 
 
-def test_every_split_of_every_value_has_a_chain_to_an_annotation() -> None:
+def test_every_sharded_axis_has_chain_to_annotation() -> None:
     module = parse_text(mlp())
     executable = api.plan(module, target="cpu")
     for record in explanations(executable):
@@ -61,18 +61,18 @@ def test_every_split_of_every_value_has_a_chain_to_an_annotation() -> None:
         assert all("annotation [" in chain["annotation"] for chain in record["chains"])
 
 
-def test_explaining_solves_the_program_as_compiling_did() -> None:
+def test_explain_solves_to_same_shardings_as_compile() -> None:
     module = parse_text(mlp(w1=("x", "y")))
     first, second = propagate(module), annotated(solve(module))
     assert first.in_shardings == second.in_shardings
     assert [n.sharding for n in first.graph.nodes] == [n.sharding for n in second.graph.nodes]
 
 
-def test_collectives_are_found_by_value_and_line() -> None:
+def test_collectives_are_looked_up_by_value_and_line() -> None:
     executable = api.plan(mlp(), target="cpu")
-    (each,) = served(executable)
-    assert each.is_about("%y") and each.is_about(6) and each.row.kind == "all_reduce"
-    assert not each.is_about("h")
+    (collective,) = served(executable)
+    assert collective.is_about("%y") and collective.is_about(6) and collective.row.kind == "all_reduce"
+    assert not collective.is_about("h")
     assert "all_reduce" in executable.explain("y") and "all_reduce" not in executable.explain("h")
 
 
@@ -99,62 +99,62 @@ def test_values_in_loops_are_explained() -> None:
     assert record["chains"][0]["ties"][-1]["op"] == "tanh" and "input %a" in record["chains"][0]["annotation"]
 
 
-def test_a_collective_is_explained_by_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = tmp_path / "mlp.mlir"
-    place.write_text(mlp())
-    (record,) = document(capsys, "explain", place, "--collective", 0)["explained"]
+def test_collective_is_explained_by_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mlp.mlir"
+    path.write_text(mlp())
+    (record,) = document(capsys, "explain", path, "--collective", 0)["explained"]
     assert record["number"] == 0 and record["source"] == "mlp.mlir:6" and record["edges"][0]["alternatives"]
-    assert main(["explain", str(place), "--collective", "0", "--target", "cpu"]) == 0
+    assert main(["explain", str(path), "--collective", "0", "--target", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "#0 all_reduce sum over y" in out and "instead: reduce_scatter, all_gather" in out
-    assert main(["explain", str(place), "--collective", "1", "--target", "cpu"]) == 2
+    assert main(["explain", str(path), "--collective", "1", "--target", "cpu"]) == 2
     assert "no collective 1" in capsys.readouterr().err
 
 
-def test_a_program_written_with_collectives_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = tmp_path / "local.mlir"
-    place.write_text("""shard.grid @g(shape = 2x4)
+def test_program_with_explicit_collectives_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "local.mlir"
+    path.write_text("""shard.grid @g(shape = 2x4)
 func.func @f(%a: tensor<3x4xf32>) -> tensor<3x4xf32> {
   %b = shard.all_reduce %a on @g grid_axes = [1] : tensor<3x4xf32> -> tensor<3x4xf32>
   return %b : tensor<3x4xf32>
 }""")
-    found = document(capsys, "explain", place, "--all")
-    assert found["counts"] == {"all_reduce": 1} and found["explanations"] == []
-    (record,) = document(capsys, "explain", place, "--collective", 0)["explained"]
+    figures = document(capsys, "explain", path, "--all")
+    assert figures["counts"] == {"all_reduce": 1} and figures["explanations"] == []
+    (record,) = document(capsys, "explain", path, "--collective", 0)["explained"]
     assert (
         record["why"] == "the program has an explicit all_reduce here (local.mlir:3)"
         and record["source"] == "local.mlir:3"
     )
-    assert main(["explain", str(place), "%b", "--target", "cpu"]) == 2
+    assert main(["explain", str(path), "%b", "--target", "cpu"]) == 2
     assert "after its shardings were chosen" in capsys.readouterr().err
 
 
-def test_options_may_stand_before_and_between_what_has_no_name(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_can_mix_with_positional_arguments(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("explain", str(file), "%c")
-    for order in (
+    for arguments in (
         [*words, "--target", "cpu"],
         [*words[:2], "--target", "cpu", "%c"],
         ["explain", "--target", "cpu", *words[1:]],
     ):
-        assert main(order) == 0
+        assert main(arguments) == 0
         assert "%c = transpose" in capsys.readouterr().out
     assert main(["explain", str(file), "%c", "%d", "--target", "cpu"]) == 2
     assert "unrecognized arguments: %d" in capsys.readouterr().err
 
 
-def test_what_a_loop_carries_is_explained_and_can_be_annotated() -> None:
+def test_loop_carried_value_is_explained_and_can_be_annotated() -> None:
     executable = api.plan(LOOP, target="cpu")
     (record,) = explanations(executable, "u")
     assert record["op"] == "argument of while" and record["spec"] == "_,_"
     assert "is estimated to take longer" in record["whole"]["x"] and "%a" in record["whole"]["x"]
     after = api.plan_module(annotated_with(parse_text(LOOP), {"u": P("x", None)}), executable.options, Timing())
-    (*_, record) = explanations(after, "u")  # its annotation has the same name
+    (*_, record) = explanations(after, "u")  # The annotation node has the same name, so it is the last record.
     assert record["sharding"] == "[{x}, {}]" and record["chains"][0]["annotation"].startswith(
         "required annotation [{x}"
     )
 
 
-def test_what_is_computed_once_for_two_names_is_explained_by_both() -> None:
+def test_merged_equal_values_are_explained_under_both_names() -> None:
     executable = api.plan(LOOP, target="cpu")
     (kept,), (merged,) = (explanations(executable, name) for name in ("s", "t"))
     assert "it equals %s" in merged["note"] and kept["note"] == ""
@@ -165,8 +165,8 @@ def test_what_is_computed_once_for_two_names_is_explained_by_both() -> None:
     assert "it equals %s" in executable.explain("t")
 
 
-def test_a_value_that_is_not_computed_says_so() -> None:
-    """Cutting the weights instead of the product needs no product."""
+def test_explanation_states_that_value_is_not_computed() -> None:
+    """Explain a dot result that is never computed, because slicing the weights makes two smaller dots."""
     text = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<4096x64xf32>, %w: tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<4096x128xf32> {
   %e = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<4096x64xf32>, tensor<64x256xf32>) -> tensor<4096x256xf32>
@@ -181,9 +181,7 @@ func.func @main(%a: tensor<4096x64xf32>, %w: tensor<64x256xf32> {sdy.sharding = 
     assert "it is not computed" in executable.explain(3)
 
 
-def test_a_number_that_is_a_value_and_no_line_is_told_how_to_ask(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_number_of_value_instead_of_line_gets_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "p.mlir"
     path.write_text(CHAIN.replace("%d", "%70"))
     assert main(["explain", str(path), "70", "--target", "cpu"]) == 2
@@ -199,13 +197,13 @@ func.func @main(%a: tensor<8x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{},
 """
 
 
-def test_collectives_that_become_one_serve_the_edges_of_both() -> None:
+def test_combined_collective_serves_edges_of_both_values() -> None:
     executable = api.plan(TWO_SUMS, target="cpu")
     (row,) = executable.comms
     (record,) = explain_collective(executable, 0)
     assert len(row.edges) == 2 and [edge["value"] for edge in record["edges"]] == ["s", "t"]
-    (each,) = served(executable)
-    assert all(map(each.is_about, ("s", "t", 3, 4))) and not each.is_about("a")
+    (collective,) = served(executable)
+    assert all(map(collective.is_about, ("s", "t", 3, 4))) and not collective.is_about("a")
     assert [
         node.notes.edges for node in parse_text(executable.as_text("partition")).graph.nodes if node.op == "all_reduce"
     ] == [row.edges]

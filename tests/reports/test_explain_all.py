@@ -1,4 +1,6 @@
-"""Law 5 on many programs: every axis of every value leads to an annotation, every collective has a reason and a place."""
+"""Completeness of explanations over many programs: every axis of every value leads to an annotation, every collective
+has a reason and a source line.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ FILES = [
 def assert_axes_have_chains(records: list[dict[str, Any]], known: Known) -> None:
     assert known.solved is not None
     for record in records:
-        if record["note"]:  # in a manual computation that the program says for each device, or a splat
+        if record["note"]:  # The value is inside a manual computation, or is a splat.
             reasons = ("the program says", "one number everywhere")
             assert any(reason in record["note"] for reason in reasons) and not record["chains"]
             continue
@@ -56,7 +58,7 @@ def all_nodes(graph: Graph) -> list[Node]:
 
 
 def assert_used_axes_are_explained(known: Known) -> None:
-    """The shardings that propagation wrote name no axis that the chains do not, but for splats, which are split as their uses read them."""
+    """Check that a chain names each axis in the shardings. Splats are excepted: their users determine the sharding."""
     reasons, solved = known.reasons, known.solved
     assert reasons is not None and solved is not None
     for node in all_nodes(known.module.graph):
@@ -70,7 +72,7 @@ def assert_used_axes_are_explained(known: Known) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_axis_has_a_chain_and_every_collective_a_reason(path: Path) -> None:
+def test_every_axis_has_chain_and_every_collective_has_reason(path: Path) -> None:
     executable = plan_of(path)
     for part in executable.parts:
         if "import" not in part.stages:
@@ -88,7 +90,7 @@ def assert_collectives_have_reasons(executable: Executable) -> None:
 
 
 @pytest.mark.parametrize("seed", trials(15))
-def test_random_programs_are_explained_to_the_last_axis(seed: int) -> None:
+def test_every_axis_of_random_programs_is_explained(seed: int) -> None:
     module = random_program(seed)
     solved = solve(module)
     known = Known(annotated(solved), module, solved, Reasons(solved), {})
@@ -102,15 +104,15 @@ HEAD = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n'
 ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
 
 
-def test_what_nothing_asks_for_says_so() -> None:
+def test_unsharded_axis_is_explained_as_unreached() -> None:
     module = parse_text(f"{HEAD}func.func @main(%a: tensor<8x4xf32> {ROWS}) -> tensor<8x4xf32> {{\n  %b = stablehlo.tanh %a : tensor<8x4xf32>\n  return %b : tensor<8x4xf32>\n}}")  # fmt: skip
     a, b = known_of(api.plan(module, target="cpu")).values()
     assert a["whole"]["y"].startswith("required annotation [{x}, {}] of %a") and "leaves y out" in a["whole"]["y"]
     assert b["whole"] == {"y": "no annotation reaches this value along y"}
 
 
-def test_a_dim_that_cannot_be_split_says_so() -> None:
-    """Of 3 rows of a reshape's minor dim no even halves can be made."""
+def test_indivisible_reshape_dim_is_explained() -> None:
+    """Reshape to a minor dim of size 3, which cannot be split into even halves."""
     text = f"""{HEAD}func.func @main(%a: tensor<6x4xf32> {ROWS}) -> tensor<2x3x4xf32> {{
   %b = stablehlo.reshape %a : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
   %c = stablehlo.reverse %b, dims = [0] : tensor<2x3x4xf32>
@@ -121,7 +123,7 @@ def test_a_dim_that_cannot_be_split_says_so() -> None:
     assert set(c["whole"]) | {chain["axis"] for chain in c["chains"]} == {"x", "y"}
 
 
-def test_a_lost_hint_is_reported_with_its_price() -> None:
+def test_overridden_hint_is_reported_with_its_cost() -> None:
     text = mlp(x=("x", ""), w1=("", "y"), w2=("y", ""), y=("x", ""))
     text = text.replace("  %t = stablehlo.tanh %h", '  %s = sdy.sharding_constraint %h <@mesh, [{"y"}, {"x"}]> : tensor<8x16xf32>\n  %t = stablehlo.tanh %s')  # fmt: skip
     for small_size, large in (("8x12", "4096x1024"), ("12x16", "1024x4096"), ("16x12", "4096x1024"), ("8x16", "4096x4096")):  # fmt: skip
@@ -138,7 +140,7 @@ def test_a_lost_hint_is_reported_with_its_price() -> None:
     assert "Hints that lost" in api.plan(module, target="cpu").explain()
 
 
-def test_a_collective_names_its_edge_its_chain_and_what_else_would_do() -> None:
+def test_collective_explanation_has_edge_chain_and_alternatives() -> None:
     (record,) = explain_collective(api.plan(mlp(), target="cpu"), 0)
     (edge,) = record["edges"]
     assert (edge["value"], edge["source"]) == ("y", "[{x}, {}] partial sum(y)")

@@ -1,4 +1,4 @@
-"""Why values pass from operation to operation in one kernel, or from kernel to kernel in memory."""
+"""Reasons why a value stays inside one kernel or is stored in memory between kernels."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def reasons(edges: list[FusionEdge], value: str) -> dict[str, bool]:
     return {edge.why: edge.is_fused for edge in edges if edge.value == value}
 
 
-def test_every_value_between_launches_has_a_reason(edges: list[FusionEdge]) -> None:
+def test_every_value_between_kernels_has_reason(edges: list[FusionEdge]) -> None:
     between = [edge for edge in edges if not edge.kernel]
     assert between
     assert all(edge.why and not edge.is_fused for edge in between)
     assert "each tile that needs it would compute it again" in "".join(reasons(edges, "t"))
 
 
-def test_a_product_gives_rows_in_tiles(edges: list[FusionEdge]) -> None:
+def test_row_sum_of_matmul_result_is_not_fused(edges: list[FusionEdge]) -> None:
     assert reasons(edges, "q") == {"a program has a tile of the product, and the reader sums over whole rows": False}
 
 
-def test_a_sum_over_devices_is_between_kernels(edges: list[FusionEdge]) -> None:
+def test_all_reduce_is_reason_between_kernels(edges: list[FusionEdge]) -> None:
     assert any(why.endswith("is a collective") for edge in edges if not edge.is_fused for why in [edge.why])
 
 
-def test_operations_of_a_kernel_say_what_stays_in_registers(edges: list[FusionEdge]) -> None:
+def test_fused_reduction_operand_has_register_reason(edges: list[FusionEdge]) -> None:
     assert reasons(edges, "m") == {"each element is computed where it is summed": True}
 
 
-def test_explain_says_it_of_every_edge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_lists_fusion_edges_by_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "program.mlir"
     path.write_text(PROGRAM)
     records = document(capsys, "explain", path)["fusion"]

@@ -1,4 +1,4 @@
-"""Gathers that no annotation asks for: found, refused where the user is strict, and what to change instead."""
+"""Gathers that no annotation requires: they are reported, and in strict mode rejected with a suggested change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def planned(text: str, strict: bool | list[str | int] = False) -> Executable:
     return api.plan(text, target="cpu", strict=strict)
 
 
-def test_a_value_that_is_needed_whole_though_nobody_says_so_is_found() -> None:
+def test_gather_without_annotation_is_reported() -> None:
     executable = planned(GATHERED)
     (gather,) = executable.gathers()
     assert (gather.value, gather.user, gather.axes) == ("w", "b", ("x",))
@@ -49,13 +49,13 @@ def test_a_value_that_is_needed_whole_though_nobody_says_so_is_found() -> None:
 
 
 @pytest.mark.parametrize("text", [MEANT, EXCHANGED], ids=["meant", "exchanged"])
-def test_what_is_asked_for_and_what_stays_split_are_no_faults(text: str) -> None:
+def test_required_gathers_and_exchanges_are_not_reported(text: str) -> None:
     executable = planned(text, strict=True)
     assert executable.gathers() == [] and executable.comms.ring_bytes > 0
     assert "Gathered" not in executable.explain(verbose=True)
 
 
-def test_strict_refuses_with_both_annotations_and_a_way_out() -> None:
+def test_strict_error_names_both_annotations_and_fix() -> None:
     with pytest.raises(ShardingError) as error:
         planned(GATHERED, strict=True)
     (fault,) = error.value.diagnostics
@@ -67,38 +67,38 @@ def test_strict_refuses_with_both_annotations_and_a_way_out() -> None:
 
 
 @pytest.mark.parametrize("what, refused", [(["w"], True), (["%b"], True), ([3], True), (["a"], False)])
-def test_strictness_may_be_about_values_and_lines(what: list[str | int], refused: bool) -> None:
-    if refused:
+def test_strict_can_be_limited_to_values_and_lines(strict_at: list[str | int], is_rejected: bool) -> None:
+    if is_rejected:
         with pytest.raises(ShardingError, match="MG0210"):
-            planned(GATHERED, strict=what)
+            planned(GATHERED, strict=strict_at)
     else:
-        assert planned(GATHERED, strict=what).gathers()
+        assert planned(GATHERED, strict=strict_at).gathers()
 
 
-def test_one_name_by_itself_is_that_value_not_its_letters() -> None:
+def test_strict_string_is_one_value_name() -> None:
     with pytest.raises(ShardingError):
         api.plan(GATHERED, target="cpu", strict="w")
 
 
 @pytest.mark.parametrize("what", ["aw", 9, ["w", "q"], [""]], ids=str)
-def test_strictness_about_what_there_is_not_is_a_typo(what: str | int | list[str]) -> None:
+def test_strict_with_unknown_value_or_line_is_usage_error(strict_at: str | int | list[str]) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*(unknown value|no value on line)"):
-        api.plan(GATHERED, target="cpu", strict=what)  # pyright: ignore[reportArgumentType]
+        api.plan(GATHERED, target="cpu", strict=strict_at)  # pyright: ignore[reportArgumentType]
 
 
-def test_strict_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place, out = tmp_path / "p.mlir", tmp_path / "p.mgx"
-    place.write_text(GATHERED)
-    words = ["compile", str(place), "--target", "cpu", "-o", str(out)]
+def test_strict_options_on_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "p.mlir", tmp_path / "p.mgx"
+    path.write_text(GATHERED)
+    words = ["compile", str(path), "--target", "cpu", "-o", str(out)]
     assert main([*words, "--strict"]) == 1 and not out.exists()
     assert "MG0210" in capsys.readouterr().err
     assert main([*words, "--strict-at", "a"]) == 0 and out.exists()
     assert "1 gather that no annotation requires, 1.02 kB per device" in capsys.readouterr().err
-    assert main(["explain", str(place), "--target", "cpu", "--json"]) == 0
+    assert main(["explain", str(path), "--target", "cpu", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["gathers"][0]["value"] == "w"
 
 
-def test_each_mesh_of_several_is_looked_at() -> None:
+def test_gathers_on_each_of_several_meshes_are_reported() -> None:
     def stages(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
         return mg.annotate(mg.tanh(x), mg.P("b", mesh="second")) @ w
 
@@ -108,7 +108,7 @@ def test_each_mesh_of_several_is_looked_at() -> None:
     assert [gather.value for gather in executable.gathers()] == ["w"]
 
 
-def test_programs_written_with_collectives_have_neither() -> None:
+def test_explicit_gathers_are_not_reported() -> None:
     text = """shard.grid @g(shape = 2)
 func.func @f(%a: tensor<3x4xf32>) -> tensor<6x4xf32> {
   %b = shard.all_gather %a on @g grid_axes = [0] gather_axis = 0 : tensor<3x4xf32> -> tensor<6x4xf32>

@@ -1,4 +1,4 @@
-"""Limits of `diff --fail-on`: shares, amounts, sums of kinds, meshes each for itself."""
+"""Limits of `diff --fail-on`: relative and absolute growth, totals over collective kinds, and separate limits per mesh."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ OLD = {"ring bytes": 1000, "collectives: all_reduce": 2, "collectives: all_gathe
         ("kernels:+0", {"distinct kernels": 9}, False),
     ],
 )
-def test_a_figure_may_grow_as_far_as_its_limit(text: str, new: dict[str, float], fails: bool) -> None:
+def test_figure_beyond_growth_limit_fails(text: str, new: dict[str, float], fails: bool) -> None:
     assert bool(list(limit_of(text).exceeded(OLD, OLD | new))) == fails
 
 
-def test_each_mesh_is_compared_for_itself() -> None:
+def test_growth_limit_is_checked_per_mesh() -> None:
     old, new = {"@a ring bytes": 10, "@b ring bytes": 10}, {"@a ring bytes": 5, "@b ring bytes": 11}
     assert list(limit_of("bytes:+0").exceeded(old, new)) == ["@b ring bytes: 10 B -> 11 B, at most 10 B is allowed"]
 
 
 @pytest.mark.parametrize("text", ["bytes", "bytes:5%", "speed:+5%", "bytes:+5 apples"])
-def test_what_is_not_a_limit_is_refused(text: str) -> None:
+def test_malformed_growth_limit_is_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="does not limit a figure"):
         limit_of(text)

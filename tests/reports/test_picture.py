@@ -1,4 +1,4 @@
-"""Pictures of shardings: what they draw is what `Sharding.ranges` says, for any rank, without data."""
+"""Pictures of shardings show the same ranges as `Sharding.ranges` on every rank, without data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_device_stands_once_and_where_its_rows_are(name: str) -> None:
+def test_picture_shows_each_device_once_in_its_ranges(name: str) -> None:
     sharding, shape = CASES[name]
     drawn: Picture = mg.show(sharding, shape, MESH)
     seen: list[int] = []
@@ -48,41 +48,41 @@ def sharding_ranges(sharding: mg.Sharding, shape: tuple[int, ...], device: int) 
     return sharding.ranges(shape, MESH, device)
 
 
-def test_the_text_of_three_dims_is_a_grid_per_slice() -> None:
+def test_three_dim_picture_has_grid_per_slice() -> None:
     lines = str(mg.show(P("y", None, "x"), (4, 6, 2), MESH)).splitlines()
     assert lines[0] == "[4@y, 6, 2@x] on Mesh(x=2, y=4): the devices that hold each tile"
     assert lines[1:9] == ["", "[0:1, :, :]", "     0:1  1:2", "0:6  0    4", "", "[1:2, :, :]", "     0:1  1:2", "0:6  1    5"]  # fmt: skip
 
 
-def test_partial_values_uneven_and_empty_tiles_say_so() -> None:
+def test_picture_marks_partial_padded_and_empty_tiles() -> None:
     assert "{sum:y}" in str(mg.show(P("x", partial="y"), (4,), MESH))
     assert "nothing on 3,7" in str(mg.show(P("y"), (6,), MESH))
     assert "padded" in str(mg.show(P("y"), (6,), MESH)) and "padded" not in str(mg.show(P("y"), (8,), MESH))
 
 
-def test_the_svg_is_well_formed_and_holds_every_tile() -> None:
+def test_svg_picture_is_well_formed_and_has_every_tile() -> None:
     drawn = mg.show(P("x", "y"), (8, 12), MESH)
     root = ElementTree.fromstring(drawn._repr_svg_())  # pyright: ignore[reportPrivateUsage]  # what notebooks call
     texts = [node.text for node in root.iter() if node.tag.endswith("text")]
     assert {str(device) for device in range(8)} <= set(texts) and "9:12" in texts
 
 
-def test_many_slices_are_counted() -> None:
+def test_picture_counts_omitted_slices() -> None:
     drawn = mg.show(P("x"), (64, 2, 2), mg.make_mesh({"x": 64}))
     assert len(drawn.grids) == MOST_GRIDS and str(drawn).endswith("... 48 more slices")
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_picture_rejects_unknown_axis() -> None:
     with pytest.raises(ShardingError, match="MG0202"):
         mg.show(P("z"), (8,), MESH)
 
 
-def test_values_of_a_program_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_of_program_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     executable = api.plan(mlp(), target="cpu")
     assert executable.show("h").startswith("[8@x, 16@y] on Mesh(x=2, y=2)")
-    place = tmp_path / "mlp.mlir"
-    place.write_text(mlp())
-    assert main(["explain", str(place), "h", "--show", "--target", "cpu"]) == 0
+    path = tmp_path / "mlp.mlir"
+    path.write_text(mlp())
+    assert main(["explain", str(path), "h", "--show", "--target", "cpu"]) == 0
     assert "[8@x, 16@y] on Mesh(x=2, y=2)" in capsys.readouterr().out
     arrays = np.zeros((8, 12)), np.zeros((12, 16)), np.zeros((16, 12))
     assert executable(*(array.astype(np.float32) for array in arrays)).shape == (8, 12)

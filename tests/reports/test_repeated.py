@@ -1,4 +1,4 @@
-"""The warning about work that several devices do alike."""
+"""The warning about work that several devices duplicate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def repetition(executable: api.Executable) -> list[Diagnostic]:
     return [warning for warning in executable.warnings if warning.code == "MG0404"]
 
 
-def test_the_op_that_repeats_most_is_named_with_its_place_and_axis() -> None:
+def test_warning_names_most_duplicated_op_with_line_and_axis() -> None:
     executable = planned()
     (warning,) = repetition(executable)
     assert "75 % of the work" in warning.message and "dot_general %c" in warning.message
@@ -35,12 +35,14 @@ def test_the_op_that_repeats_most_is_named_with_its_place_and_axis() -> None:
 
 
 @pytest.mark.parametrize(("n", "axis"), [(64, ""), (4096, '"tp"')], ids=["too small to matter", "split"])
-def test_nothing_is_said_where_nothing_is_lost(n: int, axis: str) -> None:
+def test_no_warning_for_small_or_sharded_work(n: int, axis: str) -> None:
     assert repetition(planned(n, axis)) == []
 
 
-def test_ops_of_repeated_layers_are_told_as_one() -> None:
+def test_duplicated_ops_of_layers_are_merged() -> None:
     text = PROGRAM.format(n=4096, axis="").replace("tanh %c", "dot_general %c, %b, contracting_dims = [1] x [0]")
     text = text.replace("[0] : tensor<4096x4096xf32>", "[0] : (tensor<4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<4096x4096xf32>")  # fmt: skip
-    (found,) = repeated_work(api.plan(text, target="cpu"))
-    assert [node.results[0].name for node in found.nodes] == ["c", "d"] and str(found).startswith("2 x dot_general %c")
+    (duplicated,) = repeated_work(api.plan(text, target="cpu"))
+    assert [node.results[0].name for node in duplicated.nodes] == ["c", "d"] and str(duplicated).startswith(
+        "2 x dot_general %c"
+    )

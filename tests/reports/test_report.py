@@ -1,4 +1,4 @@
-"""The HTML page, and what notebooks show."""
+"""The HTML report page, and the representations that notebooks show."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def compiled(layers: int) -> mg.Executable:
 
 
 class Reader(HTMLParser):
-    """Reads a page: what is open at its end, ids, what is fetched, and texts of elements by name and id."""
+    """Parser of a page that collects unclosed tags, ids, fetched resources, and the text of elements by tag and id or
+    class.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -42,12 +44,12 @@ class Reader(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.ids += [str(given["id"])] if "id" in given else []
-        self.fetched += [f"{tag} {name}" for name in given if name in ("src", "href", "action")]
+        attributes = dict(attrs)
+        self.ids += [str(attributes["id"])] if "id" in attributes else []
+        self.fetched += [f"{tag} {name}" for name in attributes if name in ("src", "href", "action")]
         if tag not in ("meta", "input", "br", "rect", "circle"):
             self.open.append(tag)
-        self._key = f"{tag} {given.get('id', given.get('class', ''))}".strip()
+        self._key = f"{tag} {attributes.get('id', attributes.get('class', ''))}".strip()
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -57,55 +59,55 @@ class Reader(HTMLParser):
 
 
 def read(path: Path) -> tuple[Reader, dict[str, Any]]:
-    found = Reader(path.read_text())
-    return found, json.loads(found.texts["script data-0"])
+    reader = Reader(path.read_text())
+    return reader, json.loads(reader.texts["script data-0"])
 
 
-def test_the_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
+def test_page_is_well_formed_and_fetches_nothing(tmp_path: Path) -> None:
     compiled(3).report(tmp_path / "r.html")
-    found, _ = read(tmp_path / "r.html")
-    assert not found.open and not found.fetched and len(found.ids) == len({*found.ids})
-    assert found.texts["title"] == "model from test_report.py"
-    assert not re.search(r"https?:|@import|url\(|fetch\(", found.texts["style"] + found.texts["script"])
+    reader, _ = read(tmp_path / "r.html")
+    assert not reader.open and not reader.fetched and len(reader.ids) == len({*reader.ids})
+    assert reader.texts["title"] == "model from test_report.py"
+    assert not re.search(r"https?:|@import|url\(|fetch\(", reader.texts["style"] + reader.texts["script"])
 
 
-def test_figures_of_the_page_are_those_of_the_records(tmp_path: Path) -> None:
+def test_page_figures_equal_record(tmp_path: Path) -> None:
     executable = compiled(3)
     executable.report(tmp_path / "r.html")
-    found, data = read(tmp_path / "r.html")
+    reader, data = read(tmp_path / "r.html")
     record = executable.record()
     assert data["step"] == pytest.approx(record["step_seconds"] * 1e6)
-    assert sum(each["ring_bytes"] * each["times"] for each in data["collectives"]) == record["ring_bytes"]
-    assert sum(each["launches"] for each in data["kernels"]) == record["kernels"]
+    assert sum(row["ring_bytes"] * row["times"] for row in data["collectives"]) == record["ring_bytes"]
+    assert sum(row["launches"] for row in data["kernels"]) == record["kernels"]
     assert max(total for _, total in data["memory"][0]["curve"]) == record["live_peak_bytes"]
     assert sum(len(lane["spans"]) for lane in data["lanes"]) == len(executable.plan.items)
-    assert f"{record['step_seconds'] * 1e6:.3g} us" in found.texts["p figure"]
+    assert f"{record['step_seconds'] * 1e6:.3g} us" in reader.texts["p figure"]
 
 
-def test_collectives_of_layers_are_one_cause_of_the_page(tmp_path: Path) -> None:
+def test_page_groups_collectives_of_layers_into_one_cause(tmp_path: Path) -> None:
     executable = compiled(5)
     executable.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert len(executable.comms) == 5 and page.count('class="cause"') == 1 and 'data-numbers="0 1 2 3 4"' in page
 
 
-def test_names_in_the_data_do_not_end_the_script(tmp_path: Path) -> None:
+def test_script_end_tag_in_names_is_escaped(tmp_path: Path) -> None:
     text = layers(2).replace('"model.py"', '"</script><b>.py"')
     api.plan(text, target="cpu").report(tmp_path / "r.html")
-    found, data = read(tmp_path / "r.html")
-    assert not found.open and any(
-        "</script>" in each["source"] or "script><b>" in each["source"] for each in data["collectives"]
+    reader, data = read(tmp_path / "r.html")
+    assert not reader.open and any(
+        "</script>" in row["source"] or "script><b>" in row["source"] for row in data["collectives"]
     )
 
 
-def test_deep_programs_stay_small(tmp_path: Path) -> None:
+def test_page_of_deep_program_stays_small(tmp_path: Path) -> None:
     api.plan(layers(32), target="cuda:sm_90").report(tmp_path / "r.html")
     _, data = read(tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size < 500_000 and len(data["collectives"]) == 32
     assert data["code"]["triton"] and not data["code"]["left_out"]
 
 
-def test_notebooks_show_the_step_and_its_collectives() -> None:
+def test_notebook_shows_summary_of_executables() -> None:
     html = shown(mg.compile(mlp(w1=("x", "y")), target="cpu"))
     assert html.startswith("<pre>") and "by cause" in html and "What matters most" in html and "communicates" in html
     args = {name: ["f32[4,8]", ["f32[8,8]", "f32[8,8]"]] for name in "fg"}
@@ -114,7 +116,7 @@ def test_notebooks_show_the_step_and_its_collectives() -> None:
     assert "OpenExecutable" in shown(mg.compile(open_size, {"tp": 2}, target="cpu"))
 
 
-def test_meshes_shardings_and_figures_are_shown_too() -> None:
+def test_notebook_shows_mesh_sharding_cost_and_memory() -> None:
     executable = mg.compile(mlp(), target="cpu")
     assert (
         shown(executable.mesh) == "<code>Mesh(x=2, y=2)</code>" and shown(mg.P("x", None)) == "<code>[{x}, {}]</code>"

@@ -1,4 +1,4 @@
-"""Reasons in plain sentences, one per form of collective."""
+"""The cause of a collective as a plain sentence, one form per kind of collective."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ SCATTERED = (
     ],
     ids=["all_gather", "all_to_all", "maximum", "reduce_scatter"],
 )  # fmt: skip
-def test_each_form_has_its_words(program: str, parts: list[str]) -> None:
+def test_cause_sentence_for_each_collective_kind(program: str, parts: list[str]) -> None:
     (group,) = groups_of(api.plan(program, target="cpu"))
     assert all(part in group.sentence for part in parts), group.sentence
 
 
-def test_what_a_program_has_itself_is_told_as_noted() -> None:
+def test_cause_of_explicit_collective_is_its_recorded_reason() -> None:
     text = api.plan(layers(1), target="cpu").as_text("optimize")
     (group,) = groups_of(api.plan(text, target="cpu"))
     assert group.kind == "all_reduce" and group.sentence and "you split" not in group.sentence

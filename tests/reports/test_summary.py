@@ -1,4 +1,4 @@
-"""What `explain` prints first: short for deep programs, the verdict before all else, filters, notation behind -v."""
+"""The summary that `explain` prints first: length, verdict, filters, and sharding notation only with -v."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_length_does_not_depend_on_layers() -> None:
+def test_summary_length_does_not_depend_on_layers() -> None:
     few, many = (str(api.plan(layers(count), target="cpu").explain()).splitlines() for count in (2, 32))
     assert len(few) == len(many) < 20 and "32 collectives by cause" in "\n".join(many)
 
 
-def test_the_verdict_comes_first_and_has_the_figures_of_the_reports(file: Path) -> None:
+def test_summary_starts_with_verdict_and_record_figures(file: Path) -> None:
     executable = api.plan(file, target="cpu")
     summary = summary_of(executable)
     first, step, memory, work, links = summary.verdict.lines
@@ -41,7 +41,7 @@ def test_the_verdict_comes_first_and_has_the_figures_of_the_reports(file: Path) 
     assert waits.seconds == pytest.approx(record["exposed_seconds"]) and waits.command == "--collective 0"
 
 
-def test_options_choose_and_notation_is_behind_v(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_filters_causes_and_shows_notation_with_v(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(file), "--target", "cpu", "--layer", "layer_2"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("1 collective by cause") and "layers.2.down" in out and "[{dp}" not in out
@@ -54,15 +54,15 @@ def test_options_choose_and_notation_is_behind_v(file: Path, capsys: pytest.Capt
     assert "--axis chooses among the causes of collectives" in capsys.readouterr().err
 
 
-def test_groups_and_verdict_are_in_the_document(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, "explain", file)
-    (group,) = found["groups"]
-    assert group["numbers"] == [0, 1, 2] and group["ring_bytes"] == found["ring_bytes"]
-    assert found["verdict"]["points"] and found["verdict"]["lines"][0].startswith("main on")
+def test_explain_json_has_groups_and_verdict(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    explained = document(capsys, "explain", file)
+    (group,) = explained["groups"]
+    assert group["numbers"] == [0, 1, 2] and group["ring_bytes"] == explained["ring_bytes"]
+    assert explained["verdict"]["points"] and explained["verdict"]["lines"][0].startswith("main on")
 
 
-def test_number_of_collectives_is_the_sum_of_the_causes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop's collectives run once per trip, here five times; the schedule has each once."""
+def test_collective_count_includes_loop_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count each collective of a loop once per iteration, here five times; the schedule has it once."""
     use(monkeypatch, {"fusion.unrolled_messages": 0}, loop_unroll)
     executable = api.plan(LAYERS, target="cpu", skip=("scan-prefetch",))
     summary = summary_of(executable)

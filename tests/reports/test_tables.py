@@ -1,4 +1,4 @@
-"""Tables: aligned columns, and the reasons in the last one folded to the width of the terminal."""
+"""Report tables: aligned columns, with the reasons in the last column wrapped to the terminal width."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from meshgen import api
 from meshgen.reports.tables import Table, render, table_of, work_table
 
 
-def test_columns_are_aligned() -> None:
+def test_table_columns_are_aligned() -> None:
     table = table_of("Title", ("name", "bytes", "why"), [("a", 5, "so"), ("long name", 12345, "<b>")], left=("why",))
     assert render(table).splitlines() == [
         "Title",
@@ -18,7 +18,7 @@ def test_columns_are_aligned() -> None:
     assert render(table, "", html=True).endswith("&lt;b&gt;\n</pre>")
 
 
-def test_reasons_are_folded_between_words() -> None:
+def test_table_reasons_wrap_between_words() -> None:
     table = Table("T", ["name", "why", "n"], [["x", "one two three four five six", "10"], ["y", "seven", "2"]], ["why"])
     assert render(table, width=30).splitlines() == [
         "T",
@@ -29,25 +29,25 @@ def test_reasons_are_folded_between_words() -> None:
     ]
 
 
-def test_a_word_longer_than_its_column_is_broken_and_no_column_is_narrower_than_a_word_of_twenty() -> None:
+def test_long_word_is_broken_at_minimum_column_width() -> None:
     lines = render(Table("T", ["why"], [["x" * 45]]), width=5).splitlines()
     assert lines == ["T", "why", "x" * 20, "x" * 20, "x" * 5]
 
 
-def test_no_other_column_is_folded() -> None:
+def test_table_wraps_only_reason_column() -> None:
     assert render(Table("T", ["name"], [["x" * 45]]), width=5).splitlines()[-1] == "x" * 45
 
 
-def test_wide_letters_take_two_columns_and_accents_none() -> None:
+def test_table_width_counts_wide_and_combining_characters() -> None:
     table = Table("T", ["name", "n"], [["漢字", "1"], ["abcde", "2"], ["e\u0301", "3"]])
     assert render(table).splitlines()[2:] == ["漢字   1", "abcde  2", "e\u0301      3"]
 
 
-def test_a_table_without_rows_has_its_head() -> None:
+def test_empty_table_shows_header() -> None:
     assert render(Table("T", ["a", "why"], [])) == "T\na  why"
 
 
-def test_work_that_is_hardly_repeated_is_told_by_size_and_layers_in_one_row() -> None:
+def test_work_table_merges_layers_and_shows_duplicated_flops() -> None:
     def model(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
         for _ in range(3):
             x = mg.tanh(x @ w)

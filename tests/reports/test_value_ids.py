@@ -1,4 +1,4 @@
-"""Values are found again at other stages by their ids, whatever they are called and wherever they stand."""
+"""A value keeps its id across stages, independent of its name and location."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.programs import mlp
 from tests.reports.explained import LOOP
 
 
-def test_what_a_value_becomes_has_its_id() -> None:
+def test_materialized_values_keep_ids() -> None:
     stages = api.plan(parse_text(LOOP), target="cpu").stages
     planned = [value for node in all_nodes(stages["propagate"].graph) for value in node.results]
-    made = {value.id: value for node in all_nodes(stages["materialize"].graph) for value in node.results}
-    kept = [(value, made[value.id]) for value in planned if value.id in made]
-    assert len(kept) >= len(planned) / 2 and len({value.id for value in planned}) == len(planned)
-    assert all((new.name, new.type, new.loc) == (old.name, old.type, old.loc) for old, new in kept)
+    materialized = {value.id: value for node in all_nodes(stages["materialize"].graph) for value in node.results}
+    matched_values = [(value, materialized[value.id]) for value in planned if value.id in materialized]
+    assert len(matched_values) >= len(planned) / 2 and len({value.id for value in planned}) == len(planned)
+    assert all((new.name, new.type, new.loc) == (old.name, old.type, old.loc) for old, new in matched_values)
     assert {value.id for value in stages["partition"].graph.inputs} <= {v.id for v in stages["propagate"].graph.inputs}
 
 
@@ -31,17 +31,19 @@ func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"},
 """
 
 
-def test_values_of_one_name_and_place_are_told_apart() -> None:
-    """The chains of a collective are those of the value that it moves, not of the first that looks like it."""
+def test_values_with_same_name_and_location_are_distinguished() -> None:
+    """Check the chains of a collective if all values share a name and a location: they belong to the value that it
+    moves.
+    """
     named, same = parse_text(SUM), parse_text(SUM)
     for node in all_nodes(same.graph):
         for value in node.results:
             value.name, value.loc = "", named.graph.nodes[0].result.loc
-    records = [explain_collective(api.plan(each, target="cpu"), 0)[0] for each in (named, same)]
+    records = [explain_collective(api.plan(module, target="cpu"), 0)[0] for module in (named, same)]
     chains = [[(chain["axis"], chain["state"]) for chain in record["chains"]] for record in records]
     assert chains[0] == chains[1] and ("y", "is partial (sum)") in chains[0]
 
 
-def test_each_value_has_an_id_of_its_own() -> None:
+def test_value_ids_are_unique() -> None:
     kind = parse_text(mlp()).graph.inputs[0].type
     assert len({Value(kind).id for _ in range(10)}) == 10

@@ -1,4 +1,4 @@
-"""Programs at stage materialize, written by hand: every value gets its sharding where it is made."""
+"""Builder of programs at stage materialize: every value gets its sharding where it is defined."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from meshgen.spec import P, Sharding, fit
 
 
 def tensor(text: str) -> TensorType:
-    """A type from `f32[10,3]`."""
+    """Return the type for text such as `f32[10,3]`."""
     dtype, _, sizes = text.rstrip("]").partition("[")
     return TensorType(tuple(int(n) for n in sizes.split(",") if n), dtype)
 
 
 class Program:
-    """A module under construction; `spec` gives the sharding of each value."""
+    """A module under construction; `spec` is the sharding of each new value."""
 
     def __init__(self, **axes: int) -> None:
         self.mesh: Mesh = make_mesh(axes)
@@ -37,7 +37,7 @@ class Program:
         return value
 
     def add(self, op: str, operands: Sequence[Value], text: str, spec: Sharding | None = None, **attrs: Any) -> Value:
-        """A node's result; `why` becomes its reason."""
+        """Append a node and return its result; `why` becomes the node's reason."""
         kind, notes = tensor(text), Notes(attrs.pop("why", ""))
         value = self.graph.add(op, operands, [kind], attrs, notes=notes).result
         value.sharding = fit(spec or P(), kind.rank)
@@ -56,10 +56,10 @@ class Program:
 
 
 def matches(p: Program, args: list[Any], *outputs: Value) -> None:
-    """Assert that all ranks together make what the program makes on one device."""
+    """Assert that all ranks together compute the same results as one device."""
     p.graph.outputs = list(outputs)
-    for found, wanted in zip(p.run(args, *outputs), evaluate(p.graph, args), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for result, expected in zip(p.run(args, *outputs), evaluate(p.graph, args), strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 def ops(module: Module) -> list[str]:
@@ -71,7 +71,7 @@ def node_of(module: Module, op: str) -> Node:
 
 
 def whole_numbers(text: str, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Small whole numbers without zero in the type's dtype: float sums and products of a few are exact."""
+    """Return small nonzero integers in the dtype of the type: float sums and products of a few of them are exact."""
     kind = tensor(text)
     signs = np.where(np.random.default_rng([seed, 1]).integers(0, 2, kind.sizes), 1, -1)
     return np.asarray(np.random.default_rng(seed).integers(1, 5, kind.sizes) * signs).astype(DTYPES[kind.dtype])

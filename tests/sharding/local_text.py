@@ -1,4 +1,4 @@
-"""Programs of one device's view, as lines of text, and what a local pass makes of them."""
+"""Per-device programs as lines of text, and checks of passes on them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.spec import P, fit
 
 Pass = Callable[[Module], Module]
-GIVEN = {"p": "8x12", "q": "8x12", "w": "12x4", "c": "8x12"}  # local types of the arguments; the last two are whole
+# Local types of the arguments. `w` and `c` are replicated.
+ARGUMENT_SIZES = {"p": "8x12", "q": "8x12", "w": "12x4", "c": "8x12"}
 
 
 LOCAL = ("all_slice",)
 
 
 def program(body: str, result: str, **given: str) -> Module:
-    """A program per device; its result is what each device has, one behind the other."""
-    kinds = {name: f"tensor<{size}xf32>" for name, size in (GIVEN | given).items()}
+    """Return a per-device program. Its global result is the concatenation of the results of all devices."""
+    kinds = {name: f"tensor<{size}xf32>" for name, size in (ARGUMENT_SIZES | given).items()}
     arguments = ", ".join(f"%{name}: {kind}" for name, kind in kinds.items())
     lines = body.strip().splitlines()
     text = "\n".join(["shard.grid @g(shape = 4x2) {axis_names = [\"x\", \"y\"]}", f"func.func @f({arguments}) -> tensor<{result}> {{", *lines,
                       f"  return %r : tensor<{result}>", "}"])  # fmt: skip
     module = parse_text(text)
-    ends = [(("x", "y"),) if name in ("p", "q") else ((),) for name in kinds]
-    shardings = [fit(P(*end), value.type.rank) for end, value in zip(ends, module.graph.inputs, strict=True)]
+    specs = [(("x", "y"),) if name in ("p", "q") else ((),) for name in kinds]
+    shardings = [fit(P(*end), value.type.rank) for end, value in zip(specs, module.graph.inputs, strict=True)]
     types = [
         value.type.with_shape(size * module.mesh.group_size(axes) for size, axes in zip(value.type.sizes, sharding.dims, strict=True))
         for value, sharding in zip(module.graph.inputs, shardings, strict=True)
@@ -41,13 +42,13 @@ def program(body: str, result: str, **given: str) -> Module:
 
 
 def counts(graph: Graph) -> Counter[str]:
-    """Collectives, and local slices, those of loops once."""
-    found = Counter(node.op for node in graph.nodes if node.op in (*COMMUNICATING, *LOCAL))
-    return sum((counts(region) for node in graph.nodes for region in node.regions), found)
+    """Count collectives and local slices; nodes in loop bodies count once."""
+    op_counts = Counter(node.op for node in graph.nodes if node.op in (*COMMUNICATING, *LOCAL))
+    return sum((counts(region) for node in graph.nodes for region in node.regions), op_counts)
 
 
 def run(module: Module, pass_: Pass, rtol: float = 0.0) -> Module:
-    """After a pass: well-formed, on every rank the same numbers, no more bytes."""
+    """Run a pass and check its result: valid nodes, equal results on every rank, no additional bytes."""
     after = pass_(module)
     assert not [fault for node in after.graph.nodes for fault in verify_node(node, after.mesh)]
     assert total_bytes(after.graph, after.mesh) <= total_bytes(module.graph, module.mesh)
@@ -107,7 +108,7 @@ HALVES = "  %h = stablehlo.constant dense<0.5> : tensor<8x12xf32>\n"
 
 
 def lines(*texts: str) -> str:
-    """`%a = ...`, `%b = ...`, ..., the last one is the result."""
+    """Define `%a`, `%b`, ... as the texts; the last one is the result."""
     names = ["a", "b", "d", "e", "f"][: len(texts) - 1] + ["r"]
     return "\n".join(f"  %{name} = {text}" for name, text in zip(names, texts, strict=True))
 

@@ -1,4 +1,4 @@
-"""Modules as materialize leaves them, made op by op, and what holds of every pass on them."""
+"""Modules at stage materialize that are built op by op, and the properties that every pass keeps on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUM_X, SUM_XY = P(None, None, partial="x"), P(None, None, partial=("x", "y"))
 
 
 def module(program: Program, *outputs: Value) -> Module:
-    for node in program.graph.nodes:  # as materialize leaves it
+    for node in program.graph.nodes:  # Materialize gives every value a sharding.
         for value in (*node.operands, *node.results):
             assert value.sharding is not None
     return Module(program.mesh, replace(program.graph, outputs=list(outputs)), "materialize")
@@ -41,11 +41,13 @@ def cut(p: Program, value: Value, spec: Sharding, axes: tuple[str, ...] = ("x",)
     return p.add("all_slice", [value], str(value.type), spec, axes=axes, dim=dim)
 
 
-def check(before: Module, rule: Callable[[Module], Module], wanted: Sequence[str]) -> Module:
-    """The ops after a pass; bytes do not grow, all ranks compute the same as before, the input is left alone."""
+def check(before: Module, rule: Callable[[Module], Module], expected_ops: Sequence[str]) -> Module:
+    """Check the ops after a pass. Bytes must not grow, results on all ranks must be equal, and the input must be
+    unchanged.
+    """
     old = [(n.op, tuple(n.operands)) for n in before.graph.nodes]
     after = rule(before)
-    assert [n.op for n in after.graph.nodes] == list(wanted)
+    assert [n.op for n in after.graph.nodes] == list(expected_ops)
     assert [(n.op, tuple(n.operands)) for n in before.graph.nodes] == old
     assert total_bytes(after.graph, after.mesh) <= total_bytes(before.graph, before.mesh)
     args = [whole_numbers(str(v.type), seed) for seed, v in enumerate(before.graph.inputs)]

@@ -1,4 +1,4 @@
-"""Random programs written per device, with explicit collectives: what passes on local values are tried on."""
+"""Random per-device programs with explicit collectives, on which passes over local values are tested."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.spec import P, fit
 
-MOST = 4096  # elements of a value
+MOST = 4096  # largest number of elements of a value; chosen: a run on all simulated ranks takes milliseconds
 ATTEMPTS = 60
 BINARY = ("add", "subtract", "maximum", "minimum")
 
 
 class RandomSpmd:
-    """A graph that grows by random operations; arguments are split, whole or different on every device."""
+    """A graph that grows by random ops. Arguments are sharded, replicated, or different on every device."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng([seed, 7])
@@ -30,11 +30,11 @@ class RandomSpmd:
             shape = tuple(int(n) for n in self.rng.choice([2, 4, 6, 12], self.rng.integers(1, 3)))
             spec = fit(P(*([[(), "x", "y", ("x", "y")][self.rng.integers(4)]] if shape else [])), len(shape))
             local = TensorType(shape, "f32")
-            whole = [size * self.mesh.group_size(axes) for size, axes in zip(shape, spec.dims, strict=True)]
+            global_shape = [size * self.mesh.group_size(axes) for size, axes in zip(shape, spec.dims, strict=True)]
             value = Value(local, f"arg{len(self.graph.inputs)}")
             self.graph.inputs.append(value)
             self.values.append(value)
-            kinds.append(local.with_shape(whole))
+            kinds.append(local.with_shape(global_shape))
             specs.append(spec)
         for _ in range(int(self.rng.integers(4, ATTEMPTS))):
             self.step()
@@ -45,7 +45,7 @@ class RandomSpmd:
                       out_types=[v.type for v in self.graph.outputs], out_shardings=replicated)  # fmt: skip
 
     def whole(self, value: Value) -> Value:
-        """The value on all devices, one behind the other: an output that is the same everywhere."""
+        """Gather the values of all devices into one value, so that every device returns the same output."""
         one = self.emit("reshape", [value], (1, *value.type.sizes))
         axes = ("x", "y")
         return self.emit("all_gather", [one], (self.mesh.group_size(axes), *value.type.sizes), axes=axes, dim=0)
@@ -55,7 +55,7 @@ class RandomSpmd:
 
     def step(self) -> None:
         value = self.values[int(self.rng.integers(max(0, len(self.values) - 4), len(self.values)))]
-        makers = [
+        emitters = [
             self.reduce,
             self.gather,
             self.cut,
@@ -66,9 +66,9 @@ class RandomSpmd:
             self.sums,
             self.dot,
         ]
-        made = makers[int(self.rng.integers(len(makers)))](value)
-        if made is not None and made.type.size <= MOST:
-            self.values.append(made)
+        new_value = emitters[int(self.rng.integers(len(emitters)))](value)
+        if new_value is not None and new_value.type.size <= MOST:
+            self.values.append(new_value)
 
     def axes(self) -> tuple[str, ...]:
         return (("x",), ("y",), ("x", "y"))[int(self.rng.integers(3))]
@@ -95,18 +95,18 @@ class RandomSpmd:
         return axes, dim, [s // count if d == dim else s for d, s in enumerate(value.type.sizes)]
 
     def cut(self, value: Value) -> Value | None:
-        found = self._split(value)
-        return self.emit("all_slice", [value], found[2], axes=found[0], dim=found[1]) if found else None
+        split = self._split(value)
+        return self.emit("all_slice", [value], split[2], axes=split[0], dim=split[1]) if split else None
 
     def scatter(self, value: Value) -> Value | None:
-        found = self._split(value)
+        split = self._split(value)
         return (
-            self.emit("reduce_scatter", [value], found[2], axes=found[0], dim=found[1], kind="sum") if found else None
+            self.emit("reduce_scatter", [value], split[2], axes=split[0], dim=split[1], kind="sum") if split else None
         )
 
     def elementwise(self, value: Value) -> Value:
-        alike = [v for v in self.values if v.type == value.type]
-        other = alike[int(self.rng.integers(len(alike)))]
+        same_type_values = [v for v in self.values if v.type == value.type]
+        other = same_type_values[int(self.rng.integers(len(same_type_values)))]
         op = str(self.rng.choice([*BINARY, "negate"]))
         operands = [value] if op == "negate" else [value, other][:: int(self.rng.choice([-1, 1]))]
         return self.emit(op, operands, value.type.sizes)
@@ -147,13 +147,13 @@ class RandomSpmd:
         return self.emit("reduce", [value, zero], rest, dims=(dim,), kind=kind)
 
     def dot(self, value: Value) -> Value | None:
-        others = [
+        candidates = [
             v
             for v in self.values
             if v.type.rank == 2 and value.type.rank == 2 and v.type.sizes[0] == value.type.sizes[1]
         ]
-        if not others:
+        if not candidates:
             return None
-        other = others[int(self.rng.integers(len(others)))]
+        other = candidates[int(self.rng.integers(len(candidates)))]
         attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
         return self.emit("dot_general", [value, other], (value.type.sizes[0], other.type.sizes[1]), **attrs)

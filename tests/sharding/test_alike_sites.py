@@ -1,4 +1,4 @@
-"""What sites that are alike share is what each would come to by itself."""
+"""Tables shared by equal sites lead to the same shardings as tables computed for each site."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "transformer_block.mlir"
 
 
 def decided(module: Module) -> str:
-    """The text at stage propagate: every sharding, with its reasons."""
+    """Return the text at stage propagate, with every sharding and its reasons."""
     return print_text(run_stages(module, Options("cpu"), Timing(), "propagate")["propagate"])
 
 
 def without_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every site is like no other from now on."""
+    """Patch `Kinds` so that no two sites count as equal."""
     numbers, of = itertools.count(), sites.Kinds.of
 
     def alone(kinds: sites.Kinds, node: Node, *, is_plain: bool) -> tuple[Rule, int]:
@@ -35,22 +35,22 @@ def without_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", [EXAMPLE.read_text(), stack(2)], ids=["block", "stack"])
-def test_layers_are_decided_as_one_by_one(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharing_between_layers_keeps_shardings(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = decided(parse_text(text))
     without_sharing(monkeypatch)
     assert decided(parse_text(text)) == shared
 
 
 @pytest.mark.parametrize("seed", [seed for seed in range(60) if seed % 10 != 3])
-def test_random_programs_are_decided_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharing_between_sites_keeps_shardings_of_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = print_text(program_of(seed))
     shared = decided(parse_text(text))
     without_sharing(monkeypatch)
     assert decided(parse_text(text)) == shared
 
 
-def test_sites_of_equal_layers_are_alike() -> None:
+def test_sites_of_equal_layers_share_kind() -> None:
     module = parse_text(stack(2))
     parts = sites.AxisParts.of(module.mesh, module.mesh.names)
-    found = sites.sites_of(module, parts)
-    assert len({site.like for site in found}) < len(found) / 2
+    layer_sites = sites.sites_of(module, parts)
+    assert len({site.like for site in layer_sites}) < len(layer_sites) / 2

@@ -1,4 +1,4 @@
-"""Mean square minus squared mean reduced in one message, and where its reductions must stay as they are."""
+"""The pass `all-reduce-untie`: mean square minus squared mean takes one message, and cases that must stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def _counts(module: Module) -> list[str]:
 
 
 def _mean_square(p: Program, x: Value, *, order: int = 0, op: str = "subtract") -> list[Value]:
-    """Mean and mean square minus squared mean as propagation leaves it: `partial mean * mean` is reduced again."""
+    """Return a mean, and the mean square minus the squared mean, as propagation leaves them.
+
+    `partial mean * mean` is reduced a second time.
+    """
     partial = P(partial="x")
     zero, rows = p.constant(0, "f32"), p.constant(np.full(3, 8), "f32")
 
@@ -31,14 +34,17 @@ def _mean_square(p: Program, x: Value, *, order: int = 0, op: str = "subtract") 
     mean = p.add("all_reduce", [part], "f32[3]", axes=("x",), kind="sum", why="a mean")
     square = average(p.add("multiply", [x, x], "f32[3,8]", x.sharding))
     product = p.add("multiply", [part, mean] if order == 0 else [mean, part], "f32[3]", partial)
-    ends = [square, product] if order == 0 else [product, square]
-    return [mean, p.add("all_reduce", [p.add(op, ends, "f32[3]", partial)], "f32[3]", axes=("x",), kind="sum", why="b")]
+    terms = [square, product] if order == 0 else [product, square]
+    return [
+        mean,
+        p.add("all_reduce", [p.add(op, terms, "f32[3]", partial)], "f32[3]", axes=("x",), kind="sum", why="b"),
+    ]
 
 
 @pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("op", ["add", "subtract"])
-def test_mean_square_minus_squared_mean_is_one_message(devices: int, order: int, op: str) -> None:
+def test_variance_reductions_are_combined_into_one_message(devices: int, order: int, op: str) -> None:
     p = Program(x=devices)
     before = p.local(*_mean_square(p, p.input("f32[3,8]", P(None, "x")), order=order, op=op))
     after = optimize_local(before)
@@ -47,11 +53,11 @@ def test_mean_square_minus_squared_mean_is_one_message(devices: int, order: int,
     assert total_bytes(after.graph, p.mesh) <= total_bytes(before.graph, p.mesh)
     x = np.random.default_rng(0).integers(-4, 5, (3, 8)).astype(np.float32)
     for left, right in zip(simulate(before, [x]), simulate(after, [x]), strict=True):
-        np.testing.assert_array_equal(left, right)  # eighths of small whole numbers are exact
+        np.testing.assert_array_equal(left, right)  # eighths of small integers are exact
 
 
-def test_a_product_with_something_else_is_reduced_as_it_was() -> None:
-    """The other factor differs from device to device, so it cannot be taken out of the sum."""
+def test_all_reduce_with_nonuniform_factor_is_unchanged() -> None:
+    """Multiply by a factor that differs between devices, which cannot be moved out of the sum."""
     p = Program(x=2)
     part, other = p.input("f32[4]", P(partial="x")), p.input("f32[8]", P("x"))
     mine = p.add("retile", [other], "f32[8]", P("x"), source=P("x"), target=P("x"), shape=(8,))

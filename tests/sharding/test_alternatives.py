@@ -1,4 +1,4 @@
-"""Slices of a fused projection move to its weight when that is cheaper, and only then."""
+"""Alternative programs: slices of a fused projection move to its weight if this is cheaper, and similar rewrites."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (
 
 
 def alternatives(module: Module) -> list[Module]:
-    """What the rewrites make of a module, each by itself."""
-    return [found for each in ALTERNATIVES if (found := each(module)) is not module]
+    """Return the modules that each rewrite makes of `module` on its own."""
+    return [rewritten for rewrite in ALTERNATIVES if (rewritten := rewrite(module)) is not module]
 
 
 def fused(rows: int, spec: tuple[str | None, str | None]) -> Module:
-    """Two halves of x @ w, multiplied."""
+    """Return a program that multiplies the two halves of x @ w."""
     graph = Graph("main", [Value(TensorType((rows, 16), "f32"), "x"), Value(TensorType((16, 64), "f32"), "w")])
     both = graph.add("dot_general", graph.inputs, [TensorType((rows, 64), "f32")], DOT).result
     half = TensorType((rows, 32), "f32")
@@ -45,7 +45,7 @@ def partitioned(module: Module) -> Module:
     return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
 
 
-def test_a_slice_of_everything_is_a_use_of_the_whole() -> None:
+def test_slice_of_entire_dot_prevents_rewrite() -> None:
     module = fused(8, (None, "x"))
     graph = module.graph
     (dot,) = (node for node in graph.nodes if node.op == "dot_general")
@@ -54,7 +54,7 @@ def test_a_slice_of_everything_is_a_use_of_the_whole() -> None:
     assert alternatives(module) == []
 
 
-def test_the_moved_program_computes_the_same() -> None:
+def test_rewritten_program_computes_same_result() -> None:
     module = fused(8, (None, "x"))
     (other,) = alternatives(module)
     rng = np.random.default_rng(0)
@@ -63,17 +63,17 @@ def test_the_moved_program_computes_the_same() -> None:
         np.testing.assert_allclose(left, right, rtol=0, atol=16 * 2.0**-23 * float(np.abs(left).max()))
 
 
-def test_slices_move_to_a_small_weight() -> None:
+def test_slices_move_to_small_weight() -> None:
     assert [n.op for n in propagate(fused(4096, (None, "x"))).graph.nodes].count("dot_general") == 2
 
 
-def test_slices_stay_where_nothing_is_saved() -> None:
+def test_slices_stay_after_dot_if_not_cheaper() -> None:
     module = fused(4096, (None, None))
     module.in_annotations[0] = module.out_annotations[0] = Annotation(P("x", None))
     assert [n.op for n in propagate(module).graph.nodes].count("dot_general") == 1
 
 
-def test_a_dot_with_another_user_stays() -> None:
+def test_dot_with_other_user_is_not_sliced() -> None:
     module = fused(8, (None, "x"))
     module.graph.outputs.append(module.graph.nodes[0].result)
     module.out_annotations.append(None)
@@ -100,7 +100,7 @@ module {
 """
 
 
-def test_a_dot_that_a_branch_uses_stays() -> None:
+def test_dot_used_in_branch_is_not_sliced() -> None:
     module = parse_text(CAPTURED)
     assert alternatives(module) == []
     assert check(module, pipeline=partitioned).ok
@@ -132,13 +132,13 @@ module {
 """
 
 
-def test_inner_products_of_flattened_tensors_gather_nothing() -> None:
+def test_inner_product_of_flattened_tensors_is_not_gathered() -> None:
     module = parse_text(INNER_PRODUCT)
     assert check(module, pipeline=partitioned).ok
-    found = analyze(partitioned(module))
-    number = 2 * 7 * 4 / 8  # an all_reduce of one f32 among 8 devices
-    assert {record.kind for record in found.collectives} == {"all_reduce"}
-    assert found.ring_bytes == 3 * number
+    analysis = analyze(partitioned(module))
+    all_reduce_bytes = 2 * 7 * 4 / 8  # bytes of an all_reduce of one f32 over 8 devices
+    assert {record.kind for record in analysis.collectives} == {"all_reduce"}
+    assert analysis.ring_bytes == 3 * all_reduce_bytes
 
 
 SUM_OF_PADS = """
@@ -158,16 +158,16 @@ module {
 
 
 @pytest.mark.parametrize("fill, low, joined", [("0.0", 3, True), ("0.0", 2, False), ("1.0", 3, False)])
-def test_tensors_padded_with_zeros_to_lie_beside_each_other_are_joined(fill: str, low: int, joined: bool) -> None:
-    """Not where rows lie on each other, nor where something else is added."""
+def test_sum_of_disjoint_zero_pads_becomes_concatenation(fill: str, low: int, is_concatenated: bool) -> None:
+    """Sum padded tensors: they are not concatenated if rows overlap or if the padding is not zero."""
     text = SUM_OF_PADS.replace("FILL", fill).replace("LOW", str(low)).replace("HIGH", str(3 - low))
     module = parse_text(text)
-    assert [node.op for node in propagate(module).graph.nodes].count("concatenate") == joined
+    assert [node.op for node in propagate(module).graph.nodes].count("concatenate") == is_concatenated
     assert check(module, pipeline=partitioned).ok
 
 
 @pytest.mark.parametrize(("start", "limit"), [(0, 3), (5, 8)], ids=["before", "behind"])
-def test_a_slice_of_padding_alone_reads_nothing_of_the_tensor_and_stays(start: int, limit: int) -> None:
+def test_slice_of_only_padding_is_not_rewritten(start: int, limit: int) -> None:
     graph = Graph("main", [Value(TensorType((2,), "f32"), "x"), Value(TensorType((), "f32"), "zero")])
     attrs = {"low": (3,), "high": (3,), "interior": (0,)}
     padded = graph.add("pad", graph.inputs, [TensorType((8,), "f32")], attrs).result

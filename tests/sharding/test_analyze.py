@@ -1,4 +1,4 @@
-"""The analysis: records of collectives, arithmetic and peak memory counted by hand."""
+"""The analysis of a sharded program: collectives, flops and peak memory against numbers counted by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MATMUL = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract"
 
 
 def sum_of_dot() -> Module:
-    """x{_, y} @ w{y, _} with a partial sum over y=4, then all_reduce and tanh."""
+    """Return x{_, y} @ w{y, _} with a partial sum over y = 4, followed by all_reduce and tanh."""
     p = Program(x=2, y=4)
     x, w = p.input("f32[8,16]", P(None, "y")), p.input("f32[16,32]", P("y"))
     dot = p.add("dot_general", [x, w], "f32[8,32]", P(None, None, partial="y"), **MATMUL)
@@ -37,9 +37,9 @@ def sum_of_dot() -> Module:
     return Module(p.mesh, p.graph, "materialize")
 
 
-def test_a_record_holds_what_the_command_line_promises() -> None:
-    (found,) = analyze(sum_of_dot()).collectives
-    record = found._asdict() | {"formula": str(found.formula)}
+def test_collective_record_has_documented_fields() -> None:
+    (collective,) = analyze(sum_of_dot()).collectives
+    record = collective._asdict() | {"formula": str(collective.formula)}
     assert record.pop("seconds") == pytest.approx(8e-6 + 1536 / 370e9)
     assert record == {
         "kind": "all_reduce", "axes": ("y",), "group_size": 4, "dtype": "f32", "local_bytes": 1024,
@@ -47,16 +47,16 @@ def test_a_record_holds_what_the_command_line_promises() -> None:
     }  # fmt: skip
 
 
-def test_totals() -> None:
-    found = analyze(sum_of_dot())
-    assert found.counts == {"all_reduce": 1}
-    assert found.ring_bytes == 1536
-    assert found.flops_per_device == 2 * 8 * 32 * 4 + 8 * 32
-    # inputs 8x4 and 4x32, two values of 8x32 at a time
-    assert found.peak_memory_bytes == 4 * (8 * 4 + 4 * 32 + 2 * 8 * 32)
+def test_analysis_totals_of_dot_and_all_reduce() -> None:
+    analysis = analyze(sum_of_dot())
+    assert analysis.counts == {"all_reduce": 1}
+    assert analysis.ring_bytes == 1536
+    assert analysis.flops_per_device == 2 * 8 * 32 * 4 + 8 * 32
+    # inputs of 8x4 and 4x32, and two values of 8x32 at the same time
+    assert analysis.peak_memory_bytes == 4 * (8 * 4 + 4 * 32 + 2 * 8 * 32)
 
 
-def test_the_local_program_is_analysed_alike() -> None:
+def test_local_program_has_same_analysis() -> None:
     module = sum_of_dot()
     local = partition(module)
     assert all(value.sharding is None for value in local.graph.values())
@@ -65,7 +65,7 @@ def test_the_local_program_is_analysed_alike() -> None:
     assert (first.ring_bytes, first.flops_per_device) == (second.ring_bytes, second.flops_per_device)
 
 
-def test_transfers_have_the_axes_along_which_they_move() -> None:
+def test_retile_record_has_axes_it_moves_along() -> None:
     p = Program(x=2, y=4)
     source, target = P("x", "y"), P("y", "x")
     v = p.input("f32[64,64]", source)
@@ -74,29 +74,29 @@ def test_transfers_have_the_axes_along_which_they_move() -> None:
     assert (record.axes, record.group_size, record.ring_bytes) == (("x", "y"), 8, 64 * 64 * 4 // 8)
 
 
-def test_collectives_in_a_loop_count_once_per_trip() -> None:
-    kind, number = TensorType((8,), "f32"), TensorType((), "i32")
+def test_collectives_in_loop_count_once_per_iteration() -> None:
+    kind, scalar = TensorType((8,), "f32"), TensorType((), "i32")
     p = Program(x=2)
     zero = p.constant(0, "i32")
-    condition = Graph("condition", [Value(number, "i"), Value(kind, "v")])
-    bound = condition.add("constant", [], [number], {"value": np.array(5, np.int32)}).result
+    condition = Graph("condition", [Value(scalar, "i"), Value(kind, "v")])
+    bound = condition.add("constant", [], [scalar], {"value": np.array(5, np.int32)}).result
     compare = {"direction": "LT", "compare_type": "SIGNED"}
     condition.outputs = [condition.add("compare", [condition.inputs[0], bound], [TensorType((), "i1")], compare).result]
-    body = Graph("body", [Value(number, "i"), Value(kind, "v")])
-    one = body.add("constant", [], [number], {"value": np.array(1, np.int32)}).result
-    step = body.add("add", [body.inputs[0], one], [number]).result
+    body = Graph("body", [Value(scalar, "i"), Value(kind, "v")])
+    one = body.add("constant", [], [scalar], {"value": np.array(1, np.int32)}).result
+    step = body.add("add", [body.inputs[0], one], [scalar]).result
     total = body.add("all_reduce", [body.inputs[1]], [kind], {"axes": ("x",), "kind": "max"}).result
     body.outputs = [step, total]
-    loop = p.graph.add("while", [zero, p.input("f32[8]")], [number, kind])
+    loop = p.graph.add("while", [zero, p.input("f32[8]")], [scalar, kind])
     loop.regions = (condition, body)
     p.graph.outputs = [loop.results[1]]
-    found = analyze(Module(p.mesh, p.graph, "optimize"))
-    assert found.counts == {"all_reduce": 5}
-    assert found.ring_bytes == 5 * 32
-    assert found.communication_seconds == pytest.approx(5 * (8e-6 + 32 / 370e9))
+    analysis = analyze(Module(p.mesh, p.graph, "optimize"))
+    assert analysis.counts == {"all_reduce": 5}
+    assert analysis.ring_bytes == 5 * 32
+    assert analysis.communication_seconds == pytest.approx(5 * (8e-6 + 32 / 370e9))
 
 
-def test_memory_of_a_chain_does_not_grow_with_its_length() -> None:
+def test_peak_memory_of_chain_does_not_grow_with_length() -> None:
     def chain(length: int) -> Module:
         p = Program(x=2)
         value = p.input("f32[8]", P("x"))
@@ -118,32 +118,32 @@ def test_views_and_splats_take_no_memory() -> None:
     assert analyze(Module(p.mesh, p.graph, "materialize")).peak_memory_bytes == 64
 
 
-def test_uneven_tiles_count_as_they_are_stored() -> None:
+def test_uneven_tiles_count_with_padding() -> None:
     p = Program(x=4)
     p.graph.outputs = [p.add("all_gather", [p.input("f32[10,3]", P("x"))], "f32[10,3]", axes=("x",), dim=0)]
     (record,) = analyze(Module(p.mesh, p.graph, "materialize")).collectives
     assert (record.local_bytes, record.ring_bytes) == (36, 108)
 
 
-def test_local_slices_are_no_collectives() -> None:
+def test_local_slice_is_not_counted_as_collective() -> None:
     p = Program(x=4)
     p.graph.outputs = [p.add("all_slice", [p.input("f32[8]")], "f32[8]", P("x"), axes=("x",), dim=0)]
     assert analyze(Module(p.mesh, p.graph, "materialize")).collectives == ()
 
 
-def test_a_program_without_collectives_yet_is_refused() -> None:
+def test_analysis_before_materialize_is_rejected() -> None:
     module = replace(sum_of_dot(), stage="propagate")
     with pytest.raises(UsageError, match="stage 'propagate'"):
         analyze(module)
 
 
-def test_what_is_alive_at_the_peak_is_listed_with_its_lines() -> None:
-    found = analyze(sum_of_dot())
-    assert found.peak.bytes == sum(live.bytes for live in found.peak.live) == found.peak_memory_bytes
-    assert [(live.op, live.bytes) for live in found.peak.live] == [
+def test_live_values_at_peak_are_listed() -> None:
+    analysis = analyze(sum_of_dot())
+    assert analysis.peak.bytes == sum(live.bytes for live in analysis.peak.live) == analysis.peak_memory_bytes
+    assert [(live.op, live.bytes) for live in analysis.peak.live] == [
         ("dot_general", 1024), ("all_reduce", 1024), ("input", 512), ("input", 128),
     ]  # fmt: skip
-    assert found.peak.at == "all_reduce (model.py:7)"
+    assert analysis.peak.at == "all_reduce (model.py:7)"
 
 
 PLANNED = [
@@ -155,53 +155,54 @@ PLANNED = [
 
 
 @pytest.mark.parametrize("program", PLANNED, ids=range(len(PLANNED)))
-def test_the_static_plan_holds_what_the_analysis_counts(program: str | Path) -> None:
-    """In the order of issue the analysis finds the bytes that the buffers of the plan have alive at once.
+def test_planned_live_bytes_equal_analyzed_peak(program: str | Path) -> None:
+    """Compare the live bytes of the plan's buffers with the analysis in issue order.
 
-    What is the plan's alone: scratch of collectives and control flow, and sums that are written over their summands. What regions
-    of control flow need lies in an arena of their own, in which buffers are aligned: it may hold a little more.
+    Only the plan has scratch buffers of collectives and control flow, and reductions in place. Regions of control flow
+    have separate arenas with aligned buffers, which may be a little larger.
     """
     executable = plan_of(program) if isinstance(program, Path) else api.plan(program, target="cpu")
     plan, memory = executable.plan, executable.memory
-    found = analyze(scheduled(executable.fused, plan)).peak
+    peak = analyze(scheduled(executable.fused, plan)).peak
     assert memory.live_bytes <= memory.peak_bytes
     scratch = max((plan.buffers[i.scratch].type.nbytes for i in plan.items if i.scratch is not None), default=0)
     replaced = max((plan.buffers[n].type.nbytes for n in plan.replaced), default=0)
     if scratch or replaced:
-        assert found.bytes - replaced <= memory.live_bytes <= 1.1 * found.bytes + scratch
+        assert peak.bytes - replaced <= memory.live_bytes <= 1.1 * peak.bytes + scratch
         return
-    assert memory.live_bytes == found.bytes
-    assert sorted(b.bytes for b in memory.live_at_peak if b.bytes) == sorted(v.bytes for v in found.live if v.bytes)
+    assert memory.live_bytes == peak.bytes
+    assert sorted(b.bytes for b in memory.live_at_peak if b.bytes) == sorted(v.bytes for v in peak.live if v.bytes)
     assert all(b.source for b in memory.live_at_peak if b.bytes >= 1024)
 
 
-def test_work_that_other_devices_do_too_is_redundant() -> None:
+def test_replicated_and_padded_work_is_redundant() -> None:
     p = Program(x=2, y=4)
-    whole = p.add("tanh", [p.input("f32[8,16]", P("x"))], "f32[8,16]", P("x"))
-    p.graph.outputs = [p.add("abs", [p.input("f32[9,16]", P("y"))], "f32[9,16]", P("y")), whole]
+    replicated = p.add("tanh", [p.input("f32[8,16]", P("x"))], "f32[8,16]", P("x"))
+    p.graph.outputs = [p.add("abs", [p.input("f32[9,16]", P("y"))], "f32[9,16]", P("y")), replicated]
     tanh, absolute = analyze(Module(p.mesh, p.graph, "materialize")).work
-    assert (tanh.op, tanh.flops, tanh.redundant) == ("tanh", 4 * 16, 4 * 16 * 3 / 4)  # on all of y
-    assert (absolute.flops, absolute.redundant) == (3 * 16, 3 * 16 - 9 * 16 / 8)  # tiles of 3 rows, on all of x
+    assert (tanh.op, tanh.flops, tanh.redundant) == ("tanh", 4 * 16, 4 * 16 * 3 / 4)  # replicated along y
+    assert (absolute.flops, absolute.redundant) == (3 * 16, 3 * 16 - 9 * 16 / 8)  # tiles of 3 rows, replicated along x
 
 
-def test_a_program_split_over_all_devices_repeats_nothing() -> None:
+def test_fully_sharded_program_has_no_redundant_flops() -> None:
     executable = api.plan(mlp(x=("x", ""), w1=("", "y"), w2=("y", "")), target="cpu")
     assert executable.cost.redundant_flops == 0
     record = executable.record()
     assert record["flops_per_device"] == 2 * (4 * 12 * 8) * 2 + 4 * 8
-    assert record["communication_seconds"] == pytest.approx(record["exposed_seconds"])  # each layer waits for it
+    # each layer waits for its collective
+    assert record["communication_seconds"] == pytest.approx(record["exposed_seconds"])
     assert record["overlap_gain_seconds"] == pytest.approx(0, abs=1e-12)
 
 
-def test_a_convolution_counts_its_multiplications() -> None:
-    """2 images of 3 channels, 5 filters of 3x3, 4x4 places."""
+def test_convolution_flops_count_multiplications() -> None:
+    """Convolve 2 images of 3 channels with 5 filters of 3x3 at 4x4 positions."""
     kinds = [TensorType(shape, "f32") for shape in ((2, 3, 6, 6), (5, 3, 3, 3), (2, 5, 4, 4))]
     x, w, y = map(Value, kinds)
     node = Node("convolution", [x, w], [y], {"kernel_output_feature": 0})
     assert node_flops(node) == 2 * (2 * 5 * 4 * 4) * (3 * 3 * 3)
 
 
-def test_collectives_compute_nothing_of_their_own() -> None:
+def test_collectives_have_no_flops() -> None:
     kind = TensorType((4,), "f32")
     assert all(node_flops(Node(op, [Value(kind)], [Value(kind)])) == 0 for op in COMMUNICATING)
     graph = Graph("g", [Value(kind)])
@@ -209,19 +210,19 @@ def test_collectives_compute_nothing_of_their_own() -> None:
     assert graph_flops(graph) == 4
 
 
-def test_the_branch_that_needs_most_counts() -> None:
+def test_peak_memory_counts_largest_branch() -> None:
     p = Program(x=2)
     flag, x = p.input("i1[]"), p.input("f32[8]")
-    ways: list[Graph] = []
+    branches: list[Graph] = []
     for size in (2, 64, 4):
-        way = Graph("way")
-        wide = way.add("broadcast_in_dim", [x], [TensorType((size, 8), "f32")], {"dims": (1,)}).result
-        zero = way.add("constant", [], [TensorType((), "f32")], {"value": np.zeros((), np.float32)}).result
-        way.outputs = [way.add("reduce", [wide, zero], [x.type], {"dims": (0,), "kind": "add"}).result]
-        ways.append(way)
-    node = Node("case", [flag], [Value(x.type)], regions=tuple(ways))
+        branch = Graph("way")
+        wide = branch.add("broadcast_in_dim", [x], [TensorType((size, 8), "f32")], {"dims": (1,)}).result
+        zero = branch.add("constant", [], [TensorType((), "f32")], {"value": np.zeros((), np.float32)}).result
+        branch.outputs = [branch.add("reduce", [wide, zero], [x.type], {"dims": (0,), "kind": "add"}).result]
+        branches.append(branch)
+    node = Node("case", [flag], [Value(x.type)], regions=tuple(branches))
     p.graph.nodes.append(node)
     p.graph.outputs = [node.result]
-    found = analyze(Module(p.mesh, p.graph, "materialize")).peak
-    assert max(live.bytes for live in found.live) == 64 * 8 * 4
-    assert found.bytes == sum(live.bytes for live in found.live)
+    peak = analyze(Module(p.mesh, p.graph, "materialize")).peak
+    assert max(live.bytes for live in peak.live) == 64 * 8 * 4
+    assert peak.bytes == sum(live.bytes for live in peak.live)

@@ -1,4 +1,4 @@
-"""From where the axes are decided: other starts are looked at, and never move more."""
+"""Start points for the axis-by-axis search: alternatives are tried, and the chosen one never moves more bytes."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def partitioned(text: str) -> Module:
     return run_stages(parse_text(text), Options(), Timing(), "partition")["partition"]
 
 
-def test_an_argument_is_laid_out_anew_where_that_moves_less_than_gathering_it() -> None:
-    found = analyze(partitioned(SORTED))
-    assert found.counts == {"all_to_all": 1} and found.ring_bytes == 16 * 32 // 4 * 4 * 3 // 4
+def test_sorted_argument_is_resharded_with_all_to_all() -> None:
+    analysis = analyze(partitioned(SORTED))
+    assert analysis.counts == {"all_to_all": 1} and analysis.ring_bytes == 16 * 32 // 4 * 4 * 3 // 4
 
 
 BETTER = [
@@ -65,7 +65,7 @@ BETTER = [
 
 
 @pytest.mark.parametrize("name, specs, most", BETTER)
-def test_starts_move_less_than_the_usual_one(
+def test_alternative_start_moves_fewer_bytes_than_default(
     name: str, specs: tuple[str, str, str, str], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, starts, usual = mlp(*specs), Axes.starts, getattr(USUAL, name)
@@ -74,19 +74,19 @@ def test_starts_move_less_than_the_usual_one(
     assert analyze(partitioned(text)).ring_bytes > most
 
 
-def test_another_order_is_not_tried_where_no_axis_depends_on_the_others() -> None:
-    """Rows over one axis and columns over the other, as of data and tensor parallelism: the other order finds the same."""
-    taken = solve(parse_text(mlp('[{"a"}, {}]', '[{}, {"b"}]', '[{"b"}, {}]', '[{"a"}, {}]')))
-    assert not any(start.is_last_first for start in taken.axes.starts(USUAL, taken.decisions))
-    last = taken.axes.decide(Start(is_last_first=True))
-    assert {axis: each.solution.labels for axis, each in last.items()} == taken.labels
+def test_axis_order_is_not_varied_for_independent_axes() -> None:
+    """Shard rows over one axis and columns over the other (data and tensor parallel): the axis order does not matter."""
+    solved = solve(parse_text(mlp('[{"a"}, {}]', '[{}, {"b"}]', '[{"b"}, {}]', '[{"a"}, {}]')))
+    assert not any(start.is_last_first for start in solved.axes.starts(USUAL, solved.decisions))
+    last = solved.axes.decide(Start(is_last_first=True))
+    assert {axis: decision.solution.labels for axis, decision in last.items()} == solved.labels
 
 
-def test_no_start_moves_less_with_a_shorter_step_than_what_is_taken() -> None:
+def test_no_start_is_better_than_chosen_one() -> None:
     for seed in range(8):
-        taken = solve(random_program(seed))
-        known = planned_seconds(taken, annotated(taken), Compilation())
+        solved = solve(random_program(seed))
+        chosen_seconds = planned_seconds(solved, annotated(solved), Compilation())
         for start in (Start(last, pins) for last in (False, True) for pins in (False, True)):
-            other = replace(taken, decisions=taken.axes.decide(start), start=start)
-            found = planned_seconds(other, annotated(other), Compilation())
-            assert not (found < known and found.links <= known.links)
+            other = replace(solved, decisions=solved.axes.decide(start), start=start)
+            other_seconds = planned_seconds(other, annotated(other), Compilation())
+            assert not (other_seconds < chosen_seconds and other_seconds.links <= chosen_seconds.links)

@@ -1,4 +1,4 @@
-"""Shardings of optimization barriers: each result has that of its operand, over the same axes or others; on several meshes each has its own."""
+"""Shardings of optimization barriers: each result has the sharding of its operand; each mesh has separate barriers."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def stages(text: str) -> dict[str, Any]:
     return run_stages(parse_text(text), Options("cpu"), Timing(), "fuse")
 
 
-def test_each_pair_is_split_for_itself() -> None:
-    """One axis splits the rows of one operand and the columns of another."""
+def test_barrier_operands_are_sharded_independently() -> None:
+    """Shard the rows of one operand and the columns of another along the same axis."""
     text = 'sdy.mesh @mesh = <["x"=2]>' + PAIR
-    found = stages(text)
-    (node,) = [n for n in found["propagate"].graph.nodes if n.op == "optimization_barrier"]
+    staged = stages(text)
+    (node,) = [n for n in staged["propagate"].graph.nodes if n.op == "optimization_barrier"]
     assert node.sharding.operands == node.sharding.results
     assert [str(s) for s in node.sharding.results] == ["[{x}, {}]", "[{}, {x}]", "[]"]
     assert all("x splits" in line for line in node.sharding.why)
-    assert not {n.op for n in found["partition"].graph.nodes} & {"all_gather", "all_to_all", "all_slice"}
-    (local,) = [n for n in found["partition"].graph.nodes if n.op == "optimization_barrier"]
+    assert not {n.op for n in staged["partition"].graph.nodes} & {"all_gather", "all_to_all", "all_slice"}
+    (local,) = [n for n in staged["partition"].graph.nodes if n.op == "optimization_barrier"]
     assert [v.type.shape for v in local.results] == [(4, 4), (8, 2), ()]
-    assert check(parse_text(text), pipeline=lambda _: found["fuse"]).ok
+    assert check(parse_text(text), pipeline=lambda _: staged["fuse"]).ok
 
 
-def test_partial_sums_pass() -> None:
+def test_partial_sum_passes_through_barrier() -> None:
     text = f"""sdy.mesh @mesh = <["x"=2]>
 func.func @main(%x: {T} {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) -> tensor<4xf32> {{
   %c = stablehlo.constant dense<0.0> : tensor<f32>
@@ -54,13 +54,13 @@ func.func @main(%x: {T} {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}
   return %r : tensor<4xf32>
 }}
 """
-    found = stages(text)
-    assert [n.op for n in found["partition"].graph.nodes].count("all_reduce") == 1
-    assert check(parse_text(text), pipeline=lambda _: found["fuse"]).ok
+    staged = stages(text)
+    assert [n.op for n in staged["partition"].graph.nodes].count("all_reduce") == 1
+    assert check(parse_text(text), pipeline=lambda _: staged["fuse"]).ok
 
 
-def test_operands_and_results_of_other_shardings_are_refused() -> None:
-    """Such a program can only be written by hand."""
+def test_barrier_with_different_result_sharding_is_rejected() -> None:
+    """Swap the result shardings, which only a handwritten program can have."""
     module = stages('sdy.mesh @mesh = <["x"=2]>' + PAIR)["materialize"]
     (node,) = [n for n in module.graph.nodes if n.op == "optimization_barrier"]
     node.results[0].sharding, node.results[1].sharding = node.results[1].sharding, node.results[0].sharding
@@ -70,7 +70,7 @@ def test_operands_and_results_of_other_shardings_are_refused() -> None:
         partition(module)
 
 
-def test_meshes_have_barriers_of_their_own() -> None:
+def test_barrier_is_split_by_mesh() -> None:
     text = f"""shard.grid @a(shape = 2) {{axis_names = ["x"]}}
 shard.grid @b(shape = 2) {{axis_names = ["y"]}}
 func.func @main(%x: {T} {{sdy.sharding = #sdy.sharding<@a, [{{"x"}}, {{}}]>}}, %y: {T} {{sdy.sharding = #sdy.sharding<@b, [{{"y"}}, {{}}]>}}) -> ({T}, {T}) {{
@@ -84,32 +84,33 @@ func.func @main(%x: {T} {{sdy.sharding = #sdy.sharding<@a, [{{"x"}}, {{}}]>}}, %
   return %2, %3 : {T}, {T}
 }}
 """
-    found = stages(text)
-    for part in found["propagate"].parts:
+    staged = stages(text)
+    for part in staged["propagate"].parts:
         assert "transfer_send" not in {node.op for node in part.graph.nodes}
-    barriers = [n for part in found["propagate"].parts for n in part.graph.nodes if n.op == "optimization_barrier"]
-    assert [len(node.operands) for node in barriers] == [2, 1]  # of %x and %s, and of %t; before %c nothing is computed
-    assert check(parse_text(text), pipeline=lambda _: found["fuse"]).ok
+    barriers = [n for part in staged["propagate"].parts for n in part.graph.nodes if n.op == "optimization_barrier"]
+    # %x and %s share a barrier and %t has another; no value before %c is computed
+    assert [len(node.operands) for node in barriers] == [2, 1]
+    assert check(parse_text(text), pipeline=lambda _: staged["fuse"]).ok
 
 
-def test_a_barrier_reads_no_copy_that_others_gathered() -> None:
+def test_barrier_does_not_share_gathered_copies() -> None:
     price = {(s, t): float(s != t) * (s is not None) for s in (None, 0, "sum") for t in (None, 0, "sum")}
-    for made, shared in ((0, 2.0), ("sum", 1.0)):
+    for produced, shared in ((0, 2.0), ("sum", 1.0)):
         for is_barrier, seconds in ((False, 1.0), (True, shared)):
-            found = edge_tables(
-                [3, 5, 6], [made], [[made, None], [made, None]], [price] * 2, [1.0] * 2, [False, is_barrier]
+            edge = edge_tables(
+                [3, 5, 6], [produced], [[produced, None], [produced, None]], [price] * 2, [1.0] * 2, [False, is_barrier]
             )
-            assert found.at([0, 1, 1]) == seconds
+            assert edge.at([0, 1, 1]) == seconds
 
 
-def test_each_result_varies_as_its_operand_does() -> None:
+def test_barrier_result_is_uniform_if_operand_is() -> None:
     module = stages('sdy.mesh @mesh = <["x"=2]>' + PAIR)["partition"]
     (node,) = [n for n in module.graph.nodes if n.op == "optimization_barrier"]
     varying = Varying(module)
     assert [varying.is_uniform(value, ("x",)) for value in node.results] == [False, False, True]
 
 
-def test_text_reads_back_in_both_forms() -> None:
+def test_barrier_round_trips_in_pretty_and_generic_form() -> None:
     pretty = f"""func.func @main(%x: {T}, %n: tensor<i32>) -> ({T}, tensor<i32>) {{
   %0:2 = stablehlo.optimization_barrier %x, %n : {T}, tensor<i32>
   return %0#0, %0#1 : {T}, tensor<i32>

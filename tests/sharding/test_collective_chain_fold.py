@@ -1,4 +1,4 @@
-"""Moves that follow each other: which become one, and which must not."""
+"""The pass `collective-chain-fold`: pairs of collectives that are merged into one, and pairs that are not."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ GATHERS = (
     "all_gather %a on @g grid_axes = [0] gather_axis = 0",
     "8x4",
 )
-JOINED = [
+MERGED_PAIRS = [
     (*GATHERS, "all_gather", ("0", "1")),
     ("all_slice %x on @g grid_axes = [0] slice_axis = 1", "2x2", "all_slice %a on @g grid_axes = [1] slice_axis = 1", "2x1", "all_slice", ("0", "1")),
     ("reduce_scatter %x on @g grid_axes = [1] scatter_axis = 1", "2x2", "reduce_scatter %a on @g grid_axes = [0] scatter_axis = 1", "2x1", "reduce_scatter", ("1", "0")),
     ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 2 rotate", "2x4", "shift", ("0",)),
     ("all_gather %x on @g grid_axes = [0, 1] gather_axis = 0", "8x4", "all_slice %a on @g grid_axes = [1, 0] slice_axis = 0", "2x4", "permute_pairs", ("0", "1")),
 ]  # fmt: skip
-APART = [  # and why
+SEPARATE_PAIRS = [  # Each pair, and the reason why it stays.
     ("all_gather %x on @g grid_axes = [1] gather_axis = 0", "4x4", "all_gather %a on @g grid_axes = [0] gather_axis = 1", "4x8", "other dims"),
     ("reduce_scatter %x on @g grid_axes = [1] scatter_axis = 1", "2x2", "reduce_scatter %a on @g grid_axes = [0] reduction = max scatter_axis = 1", "2x1", "kinds do not commute"),
     ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "an end has no source"),
@@ -31,9 +31,9 @@ APART = [  # and why
 ]  # fmt: skip
 
 
-def program(first: str, middle: str, second: str, end: str, *, kept: bool = False) -> str:
+def program(first: str, middle: str, second: str, end: str, *, returns_first: bool = False) -> str:
     m, e = f"tensor<{middle}xf32>", f"tensor<{end}xf32>"
-    results, values = (f"({e}, {m})", f"%r, %a : {e}, {m}") if kept else (e, f"%r : {e}")
+    results, values = (f"({e}, {m})", f"%r, %a : {e}, {m}") if returns_first else (e, f"%r : {e}")
     return f"""shard.grid @g(shape = 2x2)
 func.func @f(%x: tensor<2x4xf32>) -> {results} {{
   %a = shard.{first} : tensor<2x4xf32> -> {m}
@@ -42,46 +42,50 @@ func.func @f(%x: tensor<2x4xf32>) -> {results} {{
 }}"""
 
 
-@pytest.mark.parametrize(("first", "middle", "second", "end", "op", "axes"), JOINED)
-def test_joined(first: str, middle: str, second: str, end: str, op: str, axes: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("first", "middle", "second", "end", "op", "axes"), MERGED_PAIRS)
+def test_chained_collectives_are_merged(
+    first: str, middle: str, second: str, end: str, op: str, axes: tuple[str, ...]
+) -> None:
     (node,) = collective_chain_fold(parse_text(program(first, middle, second, end))).graph.nodes
     assert (node.op, node.attrs.axes) == (op, axes)
 
 
-@pytest.mark.parametrize(("first", "middle", "second", "end", "why"), APART)
-def test_kept_apart(first: str, middle: str, second: str, end: str, why: str) -> None:
+@pytest.mark.parametrize(("first", "middle", "second", "end", "why"), SEPARATE_PAIRS)
+def test_incompatible_chained_collectives_are_not_merged(
+    first: str, middle: str, second: str, end: str, why: str
+) -> None:
     assert len(collective_chain_fold(parse_text(program(first, middle, second, end))).graph.nodes) == 2, why
 
 
-def test_kept_apart_where_the_first_one_is_used_too() -> None:
-    assert len(collective_chain_fold(parse_text(program(*GATHERS, kept=True))).graph.nodes) == 2
+def test_chained_collectives_with_other_user_are_not_merged() -> None:
+    assert len(collective_chain_fold(parse_text(program(*GATHERS, returns_first=True))).graph.nodes) == 2
 
 
-def test_tiles_change_places_where_all_of_them_are_gathered(tmp_path: Path) -> None:
-    """Of six tiles of two rows, eight rows are four tiles: the last two devices have rows that are none of the tensor's."""
-    (tmp_path / "p.mlir").write_text(program(*JOINED[-1][:4]).replace("shape = 2x2", "shape = 2x?"))
+def test_gather_and_slice_in_other_order_become_permute(tmp_path: Path) -> None:
+    """Gather and slice eight rows on six devices: four devices have a tile, and the tiles of the last two are padding."""
+    (tmp_path / "p.mlir").write_text(program(*MERGED_PAIRS[-1][:4]).replace("shape = 2x2", "shape = 2x?"))
     assert main(["check", str(tmp_path / "p.mlir")]) == 0
 
 
 @pytest.mark.parametrize(("size", "tiles", "left"), [(10, (5, 3), 2), (12, (6, 3), 1)])
-def test_slices_are_joined_where_tiles_nest(size: int, tiles: tuple[int, int], left: int) -> None:
-    """Ten rows are five and five, each three and two: not the tiles of three that four devices would have of ten."""
-    ends = [
+def test_chained_slices_are_merged_if_tiles_nest(size: int, tiles: tuple[int, int], remaining: int) -> None:
+    """Slice ten rows twice: the tiles of 5, then 3 and 2 rows differ from the tiles of 3 on four devices."""
+    boundary_types = [
         f'tensor<{rows}xf32> {{meshgen.layout = #meshgen.split<@g, [["0", "1"]]>, meshgen.global = tensor<{4 * rows}xf32>}}'
         for rows in (size, tiles[1])
     ]
     first, second, third = (f"tensor<{rows}xf32>" for rows in (size, *tiles))
     text = f"""builtin.module attributes {{meshgen.stage = "partition"}} {{
   shard.grid @g(shape = 2x2)
-  func.func public @f(%x: {ends[0]}) -> ({ends[1]}) {{
+  func.func public @f(%x: {boundary_types[0]}) -> ({boundary_types[1]}) {{
     %a = shard.all_slice %x on @g grid_axes = [0] slice_axis = 0 : {first} -> {second}
     %r = shard.all_slice %a on @g grid_axes = [1] slice_axis = 0 : {second} -> {third}
     func.return %r : {third}
   }}
 }}"""  # fmt: skip
-    assert len(collective_chain_fold(parse_text(text)).graph.nodes) == left
+    assert len(collective_chain_fold(parse_text(text)).graph.nodes) == remaining
 
 
-def test_shifts_around_are_nothing() -> None:
-    turns = ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4")  # fmt: skip
-    assert collective_chain_fold(parse_text(program(*turns))).graph.nodes == []
+def test_chained_shifts_around_ring_are_removed() -> None:
+    shifts = ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4")  # fmt: skip
+    assert collective_chain_fold(parse_text(program(*shifts))).graph.nodes == []

@@ -1,4 +1,4 @@
-"""Small collectives in one message: the numbers, the bytes, who may join, and that no cycle arises."""
+"""Small collectives combined into one message: results, bytes, conditions, and absence of dependence cycles."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ def _collectives(module: Module) -> list[str]:
     return [node.op for node in module.graph.nodes if node.op in COLLECTIVES]
 
 
-def _check(p: Program, outputs: Sequence[Value], wanted: Sequence[str]) -> Module:
-    """The collectives after the pass; values on all ranks and bytes stay; every use follows what makes it."""
+def _check(p: Program, outputs: Sequence[Value], expected: Sequence[str]) -> Module:
+    """Check the collectives after the pass: results and bytes do not change, and definitions precede their uses."""
     before = p.local(*outputs)
     old = [(node.op, tuple(node.operands), tuple(node.results)) for node in before.graph.nodes]
     after = collective_combine(before)
     assert [(node.op, tuple(node.operands), tuple(node.results)) for node in before.graph.nodes] == old
-    assert _collectives(after) == list(wanted)
+    assert _collectives(after) == list(expected)
     assert total_bytes(after.graph, p.mesh) <= total_bytes(before.graph, p.mesh)
-    _is_well_formed(after.graph)
+    _assert_well_formed(after.graph)
     args = [whole_numbers(str(v.type), seed) for seed, v in enumerate(p.graph.inputs)]
     for left, right in zip(simulate(before, args), simulate(after, args), strict=True):
         assert_array_equal(left, right)
     return after
 
 
-def _is_well_formed(graph: Graph) -> None:
-    known = set(graph.inputs)
+def _assert_well_formed(graph: Graph) -> None:
+    defined = set(graph.inputs)
     for node in graph.nodes:
-        assert known.issuperset(node.operands)
+        assert defined.issuperset(node.operands)
         assert not verify_node(node)
-        known.update(node.results)
+        defined.update(node.results)
 
 
 def _reduced(p: Program, text: str, axis: str = "x", kind: str = "sum") -> Value:
@@ -62,7 +62,7 @@ def _reduced(p: Program, text: str, axis: str = "x", kind: str = "sum") -> Value
     return p.add("all_reduce", [value], text, axes=(axis,), kind=kind, why=f"reduce {value.name}")
 
 
-def test_reductions_of_all_shapes_are_one_message_and_say_why() -> None:
+def test_reductions_of_any_shape_are_combined_with_reasons() -> None:
     p = Program(x=3)
     after = _check(p, [_reduced(p, t) for t in ("f32[]", "f32[3,5]", "f32[1]", "f32[2,1,7]")], ["all_reduce"])
     (message,) = [node for node in after.graph.nodes if node.op == "all_reduce"]
@@ -71,13 +71,13 @@ def test_reductions_of_all_shapes_are_one_message_and_say_why() -> None:
     assert "4 small all_reduces in one message" in message.notes.why
 
 
-def test_other_kinds_types_and_axes_are_other_messages() -> None:
+def test_collectives_combine_only_with_same_kind_dtype_and_axes() -> None:
     p = Program(x=2, y=2)
     kinds = [("f32[4]", "x", "sum"), ("f32[4]", "x", "max"), ("i32[4]", "x", "sum"), ("f32[4]", "y", "sum")]
-    _check(p, [_reduced(p, *each) for each in kinds * 2], ["all_reduce"] * 4)
+    _check(p, [_reduced(p, *kind) for kind in kinds * 2], ["all_reduce"] * 4)
 
 
-def test_the_order_of_axes_does_not_matter_to_a_sum() -> None:
+def test_reductions_combine_independent_of_axis_order() -> None:
     p = Program(x=2, y=3)
     values = [p.input("i32[4]", P(partial=("x", "y"))) for _ in range(2)]
     sums = [
@@ -88,18 +88,18 @@ def test_the_order_of_axes_does_not_matter_to_a_sum() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(4, 6), (5, 7), (1, 9)])
-def test_gathers_along_any_dim_and_of_types_of_one_width(sizes: tuple[int, int]) -> None:
-    """Uneven: the joined tiles are longer than the result. A lone type of another width stays."""
+def test_gathers_of_any_dim_and_same_element_width_are_combined(sizes: tuple[int, int]) -> None:
+    """Combine uneven gathers, whose packed tiles are longer than the results. A gather of another width stays separate."""
     p = Program(x=3)
     rows, columns = sizes
-    found: list[Value] = []
+    gathered: list[Value] = []
     for text, spec, dim in ((f"f32[{rows},2]", P("x"), 0), (f"i32[2,{columns}]", P(None, "x"), 1),
                             (f"bf16[{rows}]", P("x"), 0), (f"ui32[2,{rows},2]", P(None, "x"), 1)):  # fmt: skip
-        found.append(p.add("all_gather", [p.input(text, spec)], text, axes=("x",), dim=dim))
-    _check(p, found, ["all_gather", "all_gather"])
+        gathered.append(p.add("all_gather", [p.input(text, spec)], text, axes=("x",), dim=dim))
+    _check(p, gathered, ["all_gather", "all_gather"])
 
 
-def test_booleans_are_gathered_with_booleans() -> None:
+def test_boolean_gathers_combine_only_with_booleans() -> None:
     p = Program(x=2)
     kinds = ["i1[5]", "i8[4]", "i1[3]"]
     values = [p.add("all_gather", [p.input(t, P("x"))], t, axes=("x",), dim=0) for t in kinds]
@@ -107,21 +107,21 @@ def test_booleans_are_gathered_with_booleans() -> None:
     after = collective_combine(before)
     assert len(_collectives(after)) == 2
     args = [np.array([1, 0, 1, 1, 0], bool), np.arange(4, dtype=np.int8), np.array([0, 1, 1], bool)]
-    for found, wanted in zip(simulate(after, args), args, strict=True):
-        assert_array_equal(found, wanted)
+    for result, expected in zip(simulate(after, args), args, strict=True):
+        assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("devices", [2, 3])
-def test_reduce_scatters_along_any_dim_with_uneven_tiles(devices: int) -> None:
+def test_uneven_reduce_scatters_of_any_dim_are_combined(devices: int) -> None:
     p = Program(x=devices)
-    found: list[Value] = []
+    scattered: list[Value] = []
     for text, spec, dim in (("f32[5,2]", P("x"), 0), ("f32[3,4]", P(None, "x"), 1), ("f32[1]", P("x"), 0)):
         value = p.input(text, P(partial="x"))
-        found.append(p.add("reduce_scatter", [value], text, spec, axes=("x",), dim=dim, kind="sum"))
-    _check(p, found, ["reduce_scatter"])
+        scattered.append(p.add("reduce_scatter", [value], text, spec, axes=("x",), dim=dim, kind="sum"))
+    _check(p, scattered, ["reduce_scatter"])
 
 
-def test_a_sum_that_needs_another_is_not_joined_with_it() -> None:
+def test_dependent_reductions_are_not_combined() -> None:
     p = Program(x=2)
     x, y = p.input("f32[4,6]", P(None, "x")), p.input("f32[4]", P(partial="x"))
     mean = p.add("all_reduce", [_row_sums(p, x)], "f32[4]", axes=("x",), kind="sum")
@@ -136,8 +136,8 @@ def _row_sums(p: Program, x: Value) -> Value:
     return p.add("reduce", [x, p.constant(0, "f32")], "f32[4]", P(partial="x"), dims=(1,), kind="add")
 
 
-def test_crossing_dependences_make_no_cycle() -> None:
-    """a1 -> b1 and b2 -> a2: joining both a and both b would wait in a circle."""
+def test_combining_creates_no_dependence_cycle() -> None:
+    """Compute a1 -> b1 and b2 -> a2: combining both a and both b would be a cycle."""
     p = Program(x=2)
     a1, b2 = _reduced(p, "f32[4]"), _reduced(p, "f32[4]", kind="max")
     c, d = p.input("f32[4]", P(partial={"x": "max"})), p.input("f32[4]", P(partial="x"))
@@ -149,13 +149,13 @@ def test_crossing_dependences_make_no_cycle() -> None:
     a2 = p.add("all_reduce", [a2_in], "f32[4]", axes=("x",), kind="sum")
     before = p.local(a1, b2, b1, a2)
     after = collective_combine(before)
-    _is_well_formed(after.graph)
+    _assert_well_formed(after.graph)
     args = [whole_numbers("f32[4]", seed) for seed in range(4)]
     for left, right in zip(simulate(before, args), simulate(after, args), strict=True):
         assert_array_equal(left, right)
 
 
-def test_a_dot_does_not_wait_but_light_users_do() -> None:
+def test_combining_delays_elementwise_users_but_not_dots() -> None:
     p = Program(x=2)
     first = _reduced(p, "f32[4,4]")
     scaled = p.add("negate", [first], "f32[4,4]")
@@ -166,16 +166,16 @@ def test_a_dot_does_not_wait_but_light_users_do() -> None:
         "rhs_contract": (0,),
         "precision": (),
     }
-    used = p.add("dot_general", [scaled, scaled], "f32[4,4]", **dims)
+    product = p.add("dot_general", [scaled, scaled], "f32[4,4]", **dims)
     late = _reduced(p, "f32[4]")
-    _check(p, [used, late], ["all_reduce", "all_reduce"])
+    _check(p, [product, late], ["all_reduce", "all_reduce"])
 
     p = Program(x=2)
     first = _reduced(p, "f32[4,4]")
     scaled = p.add("negate", [first], "f32[4,4]")
     late = _reduced(p, "f32[4]")
-    used = p.add("dot_general", [scaled, scaled], "f32[4,4]", **dims)
-    after = _check(p, [used, late], ["all_reduce"])
+    product = p.add("dot_general", [scaled, scaled], "f32[4,4]", **dims)
+    after = _check(p, [product, late], ["all_reduce"])
     order = [node.op for node in after.graph.nodes]
     assert order.index("all_reduce") < order.index("negate") < order.index("dot_general")
 
@@ -187,42 +187,45 @@ def _local(mesh: Mesh, *shapes: str) -> Module:
     return p.local(*values)
 
 
-def test_large_buffers_are_not_copied_and_full_messages_are_closed() -> None:
+def test_combined_message_size_is_limited() -> None:
     mesh = Program(x=2).mesh
-    large, some, small = "f32[512,1024]", "f32[128,1024]", "f32[8]"
-    one = 128 * 1024
+    large, medium, small = "f32[512,1024]", "f32[128,1024]", "f32[8]"
+    medium_elements = 128 * 1024
     assert len(_collectives(collective_combine(_local(mesh, large, large, small)))) == 3
-    for count, wanted in ((22, [22 * one + 8]), (26, [22 * one, 4 * one + 8])):  # 4 latencies are 11.8 MB
+    for count, expected_sizes in (
+        (22, [22 * medium_elements + 8]),
+        (26, [22 * medium_elements, 4 * medium_elements + 8]),
+    ):  # four latencies correspond to 11.8 MB
         sizes = [
             node.result.type.size
-            for node in collective_combine(_local(mesh, *[some] * count, small)).graph.nodes
+            for node in collective_combine(_local(mesh, *[medium] * count, small)).graph.nodes
             if node.op == "all_reduce"
         ]
-        assert sizes == wanted
+        assert sizes == expected_sizes
     slow = replace(mesh, axes=tuple(replace(axis, latency=80e-6) for axis in mesh.axes))
-    assert len(_collectives(collective_combine(_local(slow, *[some] * 26, small)))) == 1
+    assert len(_collectives(collective_combine(_local(slow, *[medium] * 26, small)))) == 1
 
 
-def test_groups_of_one_device_send_nothing() -> None:
+def test_reductions_over_one_device_are_removed() -> None:
     p = Program(x=1)
     assert _collectives(collective_combine(p.local(_reduced(p, "f32[2]"), _reduced(p, "f32[2]")))) == []
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_programs_keep_their_values(seed: int) -> None:
+def test_combining_keeps_results_of_random_programs(seed: int) -> None:
     before = _random_local(seed)
     after = optimize_local(before)
-    _is_well_formed(after.graph)
+    _assert_well_formed(after.graph)
     assert total_bytes(after.graph, after.mesh) <= total_bytes(before.graph, before.mesh)
-    again = optimize(after)
+    optimized_twice = optimize(after)
     args = [whole_numbers(str(kind), i) for i, kind in enumerate(before.in_types)]
-    for module in (after, again):
+    for module in (after, optimized_twice):
         for left, right in zip(simulate(before, args), simulate(module, args), strict=True):
             np.testing.assert_allclose(left, right, rtol=1e-6)
 
 
 def _random_local(seed: int) -> Module:
-    """Chains of sums and element-wise ops on integers that use each other at random."""
+    """Return a random program of sums and element-wise ops on integers."""
     rng = np.random.default_rng(seed)
     p = Program(x=2, y=int(rng.integers(1, 4)))
     values: list[Value] = [p.input("i32[3,4]"), p.input("i32[3,4]")]
@@ -240,7 +243,7 @@ def _random_local(seed: int) -> Module:
     return p.local(*values[-3:])
 
 
-def test_messages_inside_a_loop_stay_there() -> None:
+def test_collectives_are_combined_within_loop_body() -> None:
     p = Program(x=2)
     scalar, row = TensorType((), "i32"), TensorType((4,), "i32")
     condition, body = (Graph(name, [Value(scalar), Value(row), Value(row)]) for name in ("condition", "body"))
@@ -255,8 +258,8 @@ def test_messages_inside_a_loop_stay_there() -> None:
         partial.sharding = Sharding(((),), (("x", "sum"),))
         sums.append(body.add("all_reduce", [partial], [row], {"axes": ("x",), "kind": "sum"}).result)
     body.outputs = [count, sums[1], sums[0]]
-    given = [p.input("i32[]"), p.input("i32[4]"), p.input("i32[4]")]
-    loop = p.graph.add("while", given, [scalar, row, row])
+    initial_values = [p.input("i32[]"), p.input("i32[4]"), p.input("i32[4]")]
+    loop = p.graph.add("while", initial_values, [scalar, row, row])
     loop.regions = (condition, body)
     for value in loop.results:
         value.sharding = Sharding(((),) * value.type.rank)
@@ -283,8 +286,8 @@ def _spmd(*lines: str) -> str:
     ])  # fmt: skip
 
 
-def test_large_messages_are_joined_where_the_step_is_shorter() -> None:
-    """Four sums one after the other wait for the links four times; two that hide behind dots do not wait."""
+def test_large_messages_are_combined_if_step_is_shorter() -> None:
+    """Compare four consecutive sums, which wait for the links four times, with two that overlap with dots."""
     tail = _spmd(*[f"%s{name} = {SUM.format(name)}" for name in "abcd"])
     executable = api.plan(tail, target="cpu")
     assert [row.kind for row in executable.comms] == ["all_reduce"]
@@ -292,19 +295,20 @@ def test_large_messages_are_joined_where_the_step_is_shorter() -> None:
     hidden = _spmd(f"%sa = {SUM.format('a')}", *dots, f"%sb = {SUM.format('d59')}")
     executable = api.plan(hidden, target="cpu")
     assert len(executable.comms) == 2 and executable.comms[0].exposed_seconds < 1e-12
-    assert not executable.passes["collective-combine-large"].fired  # one latency of so long a step: not even planned
+    # The gain of one latency is below the threshold of this long step, so the pass does not even plan it.
+    assert not executable.passes["collective-combine-large"].fired
     larger = combined(executable.stages["partition"], DEFAULT.messages.larger_share)
     assert _collectives(larger) == ["all_reduce"]
 
 
-def test_what_is_joined_already_is_not_joined_anew() -> None:
-    joined = collective_combine(_local(Program(x=2).mesh, "f32[8]", "f32[9]"))
-    assert collective_combine_large(joined) is joined
+def test_combined_module_is_unchanged_by_second_pass() -> None:
+    combined_module = collective_combine(_local(Program(x=2).mesh, "f32[8]", "f32[9]"))
+    assert collective_combine_large(combined_module) is combined_module
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
-def test_what_kernels_cannot_hold_goes_alone(dtype: str) -> None:
-    """A message is packed and cut apart by kernels; the program without it has none."""
+def test_gathers_of_dtypes_without_kernels_are_not_combined(dtype: str) -> None:
+    """Skip dtypes without kernels, because kernels pack and unpack a message."""
     p = Program(x=2)
     values = [p.input(f"{dtype}[8]", P("x")) for _ in range(3)]
     gathered = [p.add("all_gather", [value], f"{dtype}[8]", axes=("x",), dim=0) for value in values]
@@ -313,12 +317,12 @@ def test_what_kernels_cannot_hold_goes_alone(dtype: str) -> None:
     assert _collectives(fused) == ["all_gather"] * (1 if dtype in TRITON_TYPES else 3)
 
 
-def test_small_gathers_of_complex_and_four_bit_numbers_compile_for_gpus(tmp_path: Path) -> None:
+def test_small_complex_and_int4_gathers_compile_for_gpus(tmp_path: Path) -> None:
     sharded = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}'
-    whole = "{sdy.sharding = #sdy.sharding<@mesh, [{}]>}"
+    replicated = "{sdy.sharding = #sdy.sharding<@mesh, [{}]>}"
     types = ["tensor<8xcomplex<f32>>", "tensor<16xcomplex<f32>>", "tensor<8xi4>", "tensor<16xi4>"]
     inputs = ", ".join(f"%a{n}: {kind} {sharded}" for n, kind in enumerate(types))
-    results = ", ".join(f"{kind} {whole}" for kind in types)
+    results = ", ".join(f"{kind} {replicated}" for kind in types)
     text = f'sdy.mesh @mesh = <["x"=4]>\nfunc.func @main({inputs}) -> ({results}) {{\n  return %a0, %a1, %a2, %a3 : {", ".join(types)}\n}}\n'
     executable = api.compile(text, target="cuda:sm_90")
     assert [row.kind for row in executable.comms] == ["all_gather"] * 4

@@ -1,4 +1,4 @@
-"""What is computed twice is computed once: by the same op on the same values, however its constants are written."""
+"""Common subexpression elimination: equal ops on equal values are computed once, including constants in any form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ F = "tensor<4x6xf32>"
 SUM = "stablehlo.reduce(%x init: {}) applies stablehlo.add across dimensions = [{}] : (tensor<4x6xf32>, tensor<f32>) -> tensor<{}xf32>"
 
 
-def test_a_second_op_on_the_same_values_is_the_first() -> None:
+def test_equal_ops_on_same_operands_are_merged() -> None:
     module = program(
         f"%a = stablehlo.tanh %x : {F}",
         f"%b = stablehlo.tanh %x : {F}",
@@ -39,7 +39,7 @@ def test_a_second_op_on_the_same_values_is_the_first() -> None:
     assert {late.name: first.name for late, first in common_values(module.graph).items()} == {"b": "a", "d": "c"}
 
 
-def test_equal_windows_are_reduced_once() -> None:
+def test_equal_reduce_windows_are_merged() -> None:
     window = """"stablehlo.reduce_window"(%x, %p) <{window_dimensions = array<i64: 2, 1>, window_strides = array<i64: 2, 1>}> ({
       ^bb0(%l: tensor<f32>, %r: tensor<f32>):
         %s = stablehlo.add %l, %r : tensor<f32>
@@ -55,7 +55,7 @@ def test_equal_windows_are_reduced_once() -> None:
     assert [node.op for node in cse(module).graph.nodes] == ["constant", "reduce_window"]
 
 
-def test_pads_of_scalars_stay() -> None:
+def test_scalar_pads_are_not_concatenated() -> None:
     module = program(
         "%p = stablehlo.constant dense<0.0> : tensor<f32>",
         "%q = stablehlo.constant dense<1.0> : tensor<f32>",
@@ -67,7 +67,7 @@ def test_pads_of_scalars_stay() -> None:
     assert pad_sum_to_concatenate.rewrite(module.graph) is None
 
 
-def test_equal_constants_are_one_value() -> None:
+def test_equal_constants_are_merged() -> None:
     module = program(
         "%p = stablehlo.constant dense<0.0> : tensor<f32>",
         "%q = stablehlo.constant dense<0.0> : tensor<f32>",
@@ -91,7 +91,7 @@ def test_equal_constants_are_one_value() -> None:
     ],
     ids=["dims", "-0 is not 0", "types", "ops"],
 )  # fmt: skip
-def test_what_differs_stays(first: str, second: str, result: tuple[str, str]) -> None:
+def test_different_ops_are_not_merged(first: str, second: str, result: tuple[str, str]) -> None:
     types = ", ".join(f"tensor<{kind}>" for kind in result)
     module = program(
         "%z = stablehlo.constant dense<0.0> : tensor<f32>",
@@ -104,7 +104,7 @@ def test_what_differs_stays(first: str, second: str, result: tuple[str, str]) ->
     assert cse(module) is module
 
 
-def test_regions_use_what_was_computed_around_them() -> None:
+def test_regions_use_merged_values_of_outer_scope() -> None:
     module = program(
         f"%a = stablehlo.tanh %x : {F}",
         f"%b = stablehlo.tanh %x : {F}",
@@ -122,13 +122,13 @@ def test_regions_use_what_was_computed_around_them() -> None:
     assert graph.nodes[1].operands[1:] == [graph.nodes[0].result]
 
 
-def test_constants_that_each_take_two_of_the_one_before() -> None:
-    """They are compared as what they are, not as all that they are made of: 2^60 numbers."""
+def test_doubling_chains_of_constants_are_merged_quickly() -> None:
+    """Compare two chains of doubled constants by value: expanding them would compare 2^60 terms."""
     halves = [f"%c{n + 1} = stablehlo.add %c{n}, %c{n} : {F}" for n in range(60)]
-    again = [line.replace("%c", "%d") for line in halves]
+    second_chain = [line.replace("%c", "%d") for line in halves]
     module = program(
         f"%c0 = stablehlo.constant dense<1.0> : {F}", *halves,
-        f"%d0 = stablehlo.constant dense<1.0> : {F}", *again,
+        f"%d0 = stablehlo.constant dense<1.0> : {F}", *second_chain,
         f"%a = stablehlo.multiply %x, %c60 : {F}", f"%b = stablehlo.multiply %x, %d60 : {F}",
         f"return %a, %b : {F}, {F}", result=f"{F}, {F}",
     )  # fmt: skip

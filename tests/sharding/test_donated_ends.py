@@ -1,4 +1,4 @@
-"""Donated arguments have one sharding from step to step, chosen with the cost of both ends."""
+"""Donated arguments keep one sharding from step to step, chosen by the cost at both ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARGS = [f"f32[{SIZE},{SIZE}]", f"f32[{SIZE},{SIZE}]", f"f32[{SIZE},{SIZE}]"]
 
 
 def step(w: Any, m: Any, x: Any) -> Any:
-    """The gradient x.T @ x is a partial sum over dp, which is cheapest to scatter."""
+    """Return a step whose gradient x.T @ x is a partial sum over dp, which is cheapest to reduce-scatter."""
     m = 0.9 * m + x.T @ x
     return (x @ w).sum(), w - 0.1 * m, m
 
@@ -28,36 +28,37 @@ def propagated(**options: Any) -> Module:
 @pytest.mark.parametrize(
     "in_specs", [{"x": mg.P("dp")}, {"x": mg.P("dp"), "w": mg.P(None, "tp")}, {"x": mg.P("dp"), "m": mg.P(None, None)}]
 )
-def test_a_next_value_has_the_sharding_of_its_argument(in_specs: Any) -> None:
+def test_donated_result_has_sharding_of_argument(in_specs: Any) -> None:
     module = propagated(in_specs=in_specs)
     assert module.donations == {0: 1, 1: 2}
-    for given, result in module.donations.items():
-        assert module.out_shardings[result or 0] == module.in_shardings[given]
-    for number, name in enumerate(("w", "m")):
+    for argument, result in module.donations.items():
+        assert module.out_shardings[result or 0] == module.in_shardings[argument]
+    for index, name in enumerate(("w", "m")):
         if name in in_specs:
-            assert module.in_shardings[number] == in_specs[name]
+            assert module.in_shardings[index] == in_specs[name]
 
 
-def test_an_annotated_next_value_decides_for_its_argument() -> None:
+def test_annotation_of_donated_result_determines_argument() -> None:
     module = propagated(in_specs={"x": mg.P("dp")}, out_specs={"result.1": mg.P("tp", None)})
     assert module.in_shardings[0] == module.out_shardings[1] == mg.P("tp", None)
 
 
-def test_required_annotations_of_both_ends_are_kept() -> None:
+def test_required_annotations_of_donated_pair_are_kept() -> None:
     specs: Any = {"in_specs": {"w": mg.P("dp", None)}, "out_specs": {"result.1": mg.P(None, "dp")}}
     module = propagated(**specs)
     assert (module.in_shardings[0], module.out_shardings[1]) == (mg.P("dp", None), mg.P(None, "dp"))
 
 
-def test_the_step_counts_the_reshard_of_a_next_value() -> None:
-    """An argument that is whole on each device gets its gradient from all devices in the step itself."""
+def test_step_includes_reshard_of_donated_result() -> None:
+    """Replicate an argument: the step itself then all-reduces its gradient."""
     specs = {"x": mg.P("dp"), "w": mg.P(None, None), "m": mg.P(None, None)}
     executable = plan(step, MESH, args=ARGS, in_specs=specs, donate=["w", "m"], target="cpu")
-    assert not [each for each in executable.warnings if each.code == "MG0111"]
-    assert executable.comms.ring_bytes >= 4 * SIZE * SIZE / 2  # a half is received from the other device at least
+    assert not [warning for warning in executable.warnings if warning.code == "MG0111"]
+    # Each device receives at least half of the gradient from the other device.
+    assert executable.comms.ring_bytes >= 4 * SIZE * SIZE / 2
 
 
-def test_a_constant_next_value_is_in_the_layout_of_its_argument() -> None:
+def test_constant_donated_result_has_sharding_of_argument() -> None:
     reset = lambda w, x: (mg.zeros((8, 8)), (w * x).sum())  # noqa: E731
     executable = plan(reset, MESH, args=["f32[8,8]"] * 2, in_specs={"w": mg.P("dp", "tp")}, donate={"w": 0}, target="cpu")  # fmt: skip
     assert executable.fused.out_shardings[0] == mg.P("dp", "tp")

@@ -1,4 +1,4 @@
-"""The tables of an edge add up to the least of all ways to read a value: each use for itself, or from a copy that some share."""
+"""Cost tables of an edge: their sum is the least cost for all uses of a value, each direct or from a shared copy."""
 
 from __future__ import annotations
 
@@ -17,60 +17,64 @@ STATES: tuple[State, ...] = (None, 0, 1, "sum")
 
 
 def prices(rng: random.Random) -> dict[tuple[State, State], float]:
-    """Whole numbers, so that sums are exact in any order."""
+    """Return random integer costs, so that sums are exact in any order."""
     return {(s, t): float(s != t) * rng.randint(0, 9) for s in STATES for t in STATES}
 
 
-def least(made: State, read: Sequence[State], priced: Sequence[Prices], weights: Sequence[float]) -> float:
-    """Seconds for one label of each site: with no copy, or with one in any state."""
-    alone = [price[made, state] * weight for state, price, weight in zip(read, priced, weights, strict=True)]
-    found = [sum(alone)]
+def least(produced: State, read: Sequence[State], priced: Sequence[Prices], weights: Sequence[float]) -> float:
+    """Return the least seconds for one label per site, with no copy or with one copy in any state."""
+    alone = [price[produced, state] * weight for state, price, weight in zip(read, priced, weights, strict=True)]
+    totals = [sum(alone)]
     for copy in STATES:
         shared = [price[copy, state] * weight for state, price, weight in zip(read, priced, weights, strict=True)]
-        price = max(table[made, copy] for table in priced) * max(weights)
-        found.append(price + sum(map(min, alone, shared)))
-    return min(found)
+        price = max(table[produced, copy] for table in priced) * max(weights)
+        totals.append(price + sum(map(min, alone, shared)))
+    return min(totals)
 
 
 @pytest.mark.parametrize("cells", [0, 1 << 12], ids=["a copy is a variable", "a copy is chosen in the table"])
 @pytest.mark.parametrize("seed", range(30))
-def test_uses_read_a_value_in_the_cheapest_way(cells: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edge_tables_sum_to_cheapest_reads(cells: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, {"search.copy_cells": cells}, module)
     rng = random.Random(seed)
-    made = rng.sample(STATES[1:], rng.randint(1, 3))
-    wanted = [rng.sample(STATES, rng.randint(1, 4)) for _ in range(rng.randint(1, 4))]
-    # A copy is made in a state that at least two users can read, so that all may need it.
-    wanted = [[*states, *(s for s in STATES if s not in states)] if rng.random() < 0.7 else states for states in wanted]
-    priced = [prices(rng) for _ in wanted]
-    weights = [float(rng.randint(1, 2)) for _ in wanted]
-    scope = [3, *range(5, 5 + len(wanted))]
-    found = edge_tables(scope, made, wanted, priced, weights, [False] * len(wanted))
-    is_shared = sum(len(states) == len(STATES) for states in wanted) > 1
-    for numbers in itertools.product(*map(range, map(len, [made, *wanted]))):
-        read = [states[n] for states, n in zip(wanted, numbers[1:], strict=True)]
-        alone = sum(p[made[numbers[0]], s] * w for s, p, w in zip(read, priced, weights, strict=True))
-        best = least(made[numbers[0]], read, priced, weights)
-        assert best <= found.at(numbers) <= alone
+    produced_states = rng.sample(STATES[1:], rng.randint(1, 3))
+    user_states = [rng.sample(STATES, rng.randint(1, 4)) for _ in range(rng.randint(1, 4))]
+    # Copies are considered in states that at least two users can read, so most users offer all states.
+    user_states = [
+        [*states, *(s for s in STATES if s not in states)] if rng.random() < 0.7 else states for states in user_states
+    ]
+    priced = [prices(rng) for _ in user_states]
+    weights = [float(rng.randint(1, 2)) for _ in user_states]
+    scope = [3, *range(5, 5 + len(user_states))]
+    edge = edge_tables(scope, produced_states, user_states, priced, weights, [False] * len(user_states))
+    is_shared = sum(len(states) == len(STATES) for states in user_states) > 1
+    for labels in itertools.product(*map(range, map(len, [produced_states, *user_states]))):
+        read = [states[n] for states, n in zip(user_states, labels[1:], strict=True)]
+        alone = sum(p[produced_states[labels[0]], s] * w for s, p, w in zip(read, priced, weights, strict=True))
+        best = least(produced_states[labels[0]], read, priced, weights)
+        assert best <= edge.at(labels) <= alone
         if is_shared:
-            assert found.at(numbers) == best
+            assert edge.at(labels) == best
     if cells:
-        assert not found.copies
+        assert not edge.copies
 
 
 @pytest.mark.parametrize("cells", [0, 1 << 12])
-def test_a_site_that_reads_a_value_twice_has_one_place(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_site_that_reads_value_twice_has_one_variable(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, {"search.copy_cells": cells}, module)
     price = {(s, t): float(s != t) for s in STATES for t in STATES}
-    made, wanted = [0, 1], [[None, 0], [None, 0]]
-    twice = edge_tables([3, 5, 5], made, wanted, [price] * 2, [1.0] * 2, [False] * 2)
-    apart = edge_tables([3, 5, 6], made, wanted, [price] * 2, [1.0] * 2, [False] * 2)
-    for maker, user in itertools.product(range(2), range(2)):
-        assert twice.at([maker, user, user]) == apart.at([maker, user, user])
-    assert not any({1, 2} <= {*places} for places, _ in twice.tables)
+    produced_states, user_states = [0, 1], [[None, 0], [None, 0]]
+    same_site = edge_tables([3, 5, 5], produced_states, user_states, [price] * 2, [1.0] * 2, [False] * 2)
+    two_sites = edge_tables([3, 5, 6], produced_states, user_states, [price] * 2, [1.0] * 2, [False] * 2)
+    for producer, user in itertools.product(range(2), range(2)):
+        assert same_site.at([producer, user, user]) == two_sites.at([producer, user, user])
+    assert not any({1, 2} <= {*positions} for positions, _ in same_site.tables)
 
 
-def test_a_copy_that_never_pays_is_left_out() -> None:
-    """To slice a whole value is free for each user, and to gather the rows costs as much for one as for both: only that is shared."""
+def test_unprofitable_copy_has_no_table() -> None:
+    """Slice a replicated value for free: no copy is needed. A gather costs the same for one user as for both: it is
+    shared.
+    """
     free = {(s, t): 0.0 if s is None else float(s != t) for s in STATES for t in STATES}
     alone = edge_tables([3, 5, 6], [None], [[0, None], [0, None]], [free] * 2, [1.0] * 2, [False] * 2)
     assert not alone.tables and not alone.copies and not alone.seconds

@@ -1,4 +1,4 @@
-"""Variable elimination against trying all labellings."""
+"""Variable elimination compared with an exhaustive search over all labelings."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def cost(labels: tuple[int, ...], tables: list[Table]) -> float:
     return sum(float(t.costs[tuple(labels[v] for v in t.variables)]) for t in tables)
 
 
-def test_finds_the_cheapest_labelling() -> None:
+def test_elimination_finds_cheapest_labeling() -> None:
     rng = np.random.default_rng(1)
     for _ in range(300):
         sizes, tables = random_problem(rng)
-        found = cheapest(sizes, tables)
+        solution = cheapest(sizes, tables)
         best = min(cost(labels, tables) for labels in itertools.product(*map(range, sizes)))
-        assert found.is_exact
-        assert cost(found.labels, tables) == found.cost == best
+        assert solution.is_exact
+        assert cost(solution.labels, tables) == solution.cost == best
 
 
-def test_a_wide_graph_is_still_labelled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elimination_labels_wide_graph_approximately(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     tables = [Table((i, j), rng.random((3, 3))) for i in range(9) for j in range(i + 1, 9)]
     exact = cheapest([3] * 9, tables)
@@ -48,8 +48,8 @@ def test_a_wide_graph_is_still_labelled(monkeypatch: pytest.MonkeyPatch) -> None
     assert exact.cost <= rough.cost + 1e-9
 
 
-def test_what_was_guessed_in_a_wide_graph_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On 12 random graphs: never dearer than the first guess, and the cheapest one more often."""
+def test_elimination_refines_guesses_in_wide_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refine 12 random graphs: the cost never exceeds that of the first guess, and is more often optimal."""
     rng = np.random.default_rng(3)
     guessed, refined = 0, 0
     for _ in range(12):
@@ -67,8 +67,8 @@ def test_what_was_guessed_in_a_wide_graph_is_looked_at_again(monkeypatch: pytest
     assert refined > guessed + 2
 
 
-def test_the_bound_is_below_every_labelling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On random graphs that are too wide: never above the cheapest labelling, and often above what each table costs at least."""
+def test_least_cost_bounds_cheapest_labeling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bound random wide graphs: never above the optimum, and often above the sum of table minima."""
     rng, tight = np.random.default_rng(4), 0
     for _ in range(12):
         tables = [Table((i, j), rng.random((3, 3))) for i in range(9) for j in range(i + 1, 9)]
@@ -81,8 +81,8 @@ def test_the_bound_is_below_every_labelling(monkeypatch: pytest.MonkeyPatch) -> 
     assert tight > 6
 
 
-def test_parts_that_are_alike_are_joined_once() -> None:
-    """Ten equal graphs side by side take as many joins as one."""
+def test_elimination_joins_equal_components_once() -> None:
+    """Eliminate ten equal disjoint graphs with as many joins as one."""
     rng = np.random.default_rng(5)
     one = {(i, j): rng.random((3, 3)) for i in range(6) for j in range(i + 1, 6)}
 
@@ -98,8 +98,8 @@ def test_parts_that_are_alike_are_joined_once() -> None:
     assert copies(10).constant == pytest.approx(10 * copies(1).constant)
 
 
-def test_forbidden_labels_are_dropped() -> None:
+def test_elimination_drops_forbidden_labels() -> None:
     inf = np.inf
     tables = [Table((0, 1), np.array([[inf, inf], [0.0, 1.0]])), Table((0,), np.array([0.0, 5.0]))]
-    found = cheapest([2, 2], tables)
-    assert (found.labels, found.cost, found.is_exact) == ((1, 0), 5.0, True)
+    solution = cheapest([2, 2], tables)
+    assert (solution.labels, solution.cost, solution.is_exact) == ((1, 0), 5.0, True)

@@ -1,4 +1,4 @@
-"""Transforms over several dims, split along a dim at a time."""
+"""The pass `fft-to-pencils`: multi-dim transforms are computed one dim at a time, with sharded dims."""
 
 from __future__ import annotations
 
@@ -45,26 +45,28 @@ def numbers(kind: TensorType) -> np.ndarray:
 
 @pytest.mark.parametrize("dims", [2, 3])
 @pytest.mark.parametrize("kind", SHAPES)
-def test_transforms_along_one_dim_at_a_time_compute_the_same(kind: str, dims: int) -> None:
+def test_fft_by_dims_computes_same_result(kind: str, dims: int) -> None:
     graph = transformed(kind, dims)
     other = fft_to_pencils.rewrite(graph)
     assert other and all(len(node.attrs.length) == 1 for node in other.nodes if node.op == "fft")
     args = [numbers(graph.inputs[0].type)]
-    (expected,), (found,) = evaluate(graph, args), evaluate(other, args)
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    (expected,), (result,) = evaluate(graph, args), evaluate(other, args)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_devices_compute_the_same_of_their_tiles(kind: str) -> None:
-    found = fft_to_pencils.rewrite(transformed(kind, 3))
-    assert found
+def test_sharded_fft_by_dims_computes_same_result(kind: str) -> None:
+    pencils_graph = fft_to_pencils.rewrite(transformed(kind, 3))
+    assert pencils_graph
     spec = Annotation(P("x", "y", None))
-    module = Module(make_mesh(MESH), found, in_annotations=[spec], out_annotations=[spec])
-    assert check(module, pipeline=lambda each: run_stages(each, Options("cpu"), Timing(), "partition")["partition"]).ok
+    module = Module(make_mesh(MESH), pencils_graph, in_annotations=[spec], out_annotations=[spec])
+    assert check(
+        module, pipeline=lambda fft_module: run_stages(fft_module, Options("cpu"), Timing(), "partition")["partition"]
+    ).ok
 
 
-def test_one_dim_and_an_option_stay() -> None:
+def test_one_dim_fft_and_fft_with_option_are_unchanged() -> None:
     assert fft_to_pencils.rewrite(transformed("FFT", 1)) is None
     graph = transformed("FFT", 2)
     graph.nodes[0].option = ((), (), (), (), ())
@@ -72,7 +74,7 @@ def test_one_dim_and_an_option_stay() -> None:
 
 
 def grid(sizes: tuple[int, ...], axes: tuple[str | None, ...]) -> str:
-    """A transform there and back of a grid, split over axes of the mesh."""
+    """Return a forward and inverse transform of a grid sharded over axes of the mesh."""
     half = (*sizes[:-1], sizes[-1] // 2 + 1)
     kinds = [
         f"tensor<{'x'.join(map(str, shape))}x{dtype}>" for shape, dtype in ((sizes, "f32"), (half, "complex<f32>"))
@@ -92,24 +94,25 @@ def grid(sizes: tuple[int, ...], axes: tuple[str | None, ...]) -> str:
 @pytest.mark.parametrize(
     ("sizes", "axes"), [((8192, 8192), ("x", "y")), ((512, 512, 512), ("x", "y", None))], ids=["2d", "3d"]
 )
-def test_a_large_grid_is_transformed_in_parts(sizes: tuple[int, ...], axes: tuple[str | None, ...]) -> None:
-    found = api.plan(grid(sizes, axes))
-    cost = found.cost
-    assert {kind for kind, count in found.comms.counts.items() if count} == {"all_to_all"}
+def test_large_grid_fft_uses_all_to_all(sizes: tuple[int, ...], axes: tuple[str | None, ...]) -> None:
+    executable = api.plan(grid(sizes, axes))
+    cost = executable.cost
+    assert {kind for kind, count in executable.comms.counts.items() if count} == {"all_to_all"}
     assert cost.redundant_flops is not None and cost.redundant_flops < 0.01 * cost.flops
 
 
-def test_a_small_grid_is_transformed_as_it_is() -> None:
-    """An exchange takes longer than to transform all of it."""
-    found = api.plan(grid((64, 64), ("x", "y")))
-    (transform, *_) = [node for node in found.stages["propagate"].graph.nodes if node.op == "fft"]
+def test_small_grid_fft_is_unchanged() -> None:
+    """Transform a small grid entirely on each device, because an exchange takes longer."""
+    executable = api.plan(grid((64, 64), ("x", "y")))
+    (transform, *_) = [node for node in executable.stages["propagate"].graph.nodes if node.op == "fft"]
     assert len(transform.attrs.length) == 2
 
 
-def test_clock_of_the_pass_stops_before_its_candidate_is_compared() -> None:
-    """The comparison is timed as well, so its seconds would count twice."""
+def test_pass_timer_stops_before_candidate_is_compared() -> None:
+    """Stop the pass timer before the comparison, which has a separate timer; otherwise its seconds would count twice."""
     search = Search(Compilation(), ())
     solved = solve_as_written(parse_text(grid((512, 512, 512), ("x", "y", None))))
-    candidates = pencils(search, solved)  # a generator that is dropped leaves its blocks, which stops clocks too
+    # Keep a reference: a dropped generator leaves its `with` blocks, which would stop the timer as well.
+    candidates = pencils(search, solved)
     assert next(candidates).passes == (fft_to_pencils,)
     assert search.context.record(fft_to_pencils.name).seconds > 0

@@ -1,4 +1,4 @@
-"""Rows that slices cut out of split dims are seen in the frame of the whole: equal programs that move a halo only."""
+"""Frames: slices of sharded rows are computed in the index space of the full tensor, so that only a halo moves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.testing.random_graphs import random_arguments, random_program
 from tests.cost_models import use
 
 F32 = 4  # bytes
-N, WIDE = 32, 8  # rows of a tensor on 4 devices, and columns
+N, WIDE = 32, 8  # rows of a tensor on 4 devices, and its columns
 ROW = WIDE * F32
 X = 'tensor<32x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
 
@@ -95,13 +95,14 @@ PADDED_VOCABULARY = program("""
     %a = stablehlo.add %log, %most : tensor<8xf32>
     %y = stablehlo.subtract %a, %hit : tensor<8xf32>
     return %y : tensor<8xf32>""", f"%x: {LOGITS}, %t: tensor<8xi32>", "tensor<8xf32>")  # fmt: skip
-ALL_REDUCE = 2 * 3 * 8 * F32 // 4  # of one number per row, among 4 devices
+ALL_REDUCE = 2 * 3 * 8 * F32 // 4  # bytes of an all-reduce of one number per row over 4 devices
 
 JOINED = program("""
     %cut = stablehlo.slice %b [0:28, 0:8] : (tensor<32x8xf32>) -> tensor<28x8xf32>
     %y = stablehlo.concatenate %a, %cut, dim = 0 : (tensor<64x8xf32>, tensor<28x8xf32>) -> tensor<92x8xf32>
     return %y : tensor<92x8xf32>""", f"%a: {X.replace('32x8', '64x8')}, %b: {X}", X.replace("32x8", "92x8"))  # fmt: skip
-# Device 2 has rows [32, 48) of the first tensor and gives 14 to device 1, and [16, 24) of the other and gives all to device 3.
+# Device 2 has rows [32, 48) of the first tensor and sends 14 of them to device 1.
+# It has rows [16, 24) of the other tensor and sends all of them to device 3.
 BUSIEST = 14 + 8
 
 MERGED = program("""
@@ -121,7 +122,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_cut_rows_move_a_halo_only(name: str) -> None:
+def test_sliced_rows_move_only_halo(name: str) -> None:
     text, moved = PROGRAMS[name]
     module = parse_text(text)
     result = check(module, pipeline=lambda m: run_stages(m, Options("cpu"), Timing(), "partition")["partition"])
@@ -153,8 +154,8 @@ COLUMN = f"""%u = stablehlo.slice %c [0:316, 1:2] : (tensor<316x4xT>) -> tensor<
     [(COUNTED, "bf16", "i32"), (READ, "f32", "i8"), (READ, "f32", "ui8"), (WRITTEN, "f32", "i8"), (WRITTEN, "f32", "ui8"), (COLUMN, "f32", "i32")],
     ids=["counted in a narrow type", "looked up", "looked up, unsigned", "written to", "written to, unsigned", "written a whole column"],
 )  # fmt: skip
-def test_places_in_a_frame_are_those_of_the_rows(use: str, element: str, index: str) -> None:
-    """Row r is two rows further in the frame: neither 127 of an i8 nor 257 of a bf16 can be moved by that in its own type."""
+def test_row_indices_are_shifted_into_frame(use: str, element: str, index: str) -> None:
+    """Shift indices: row r is row r + 2 of the frame, and r + 2 overflows i8 at 127 and is inexact in bf16 at 257."""
     text = program(f"""
     %z = stablehlo.constant dense<0.0> : tensor<T>
     %a = stablehlo.slice %x [4:320, 0:4] : (tensor<320x4xT>) -> tensor<316x4xT>
@@ -168,15 +169,15 @@ def test_places_in_a_frame_are_those_of_the_rows(use: str, element: str, index: 
     x, i, j = (value.type for value in module.graph.inputs)
     rows = np.random.default_rng(0).normal(size=x.sizes).astype(x.numpy_dtype)
     last = np.iinfo(i.numpy_dtype).max if index != "i32" else 315
-    given = [rows, np.array([[last], [3]], i.numpy_dtype), np.array([0, 2], j.numpy_dtype)]
+    arguments = [rows, np.array([[last], [3]], i.numpy_dtype), np.array([0, 2], j.numpy_dtype)]
     assert in_frames(module.graph, lambda *_: 4) is not None
     assert check(
-        module, pipeline=lambda m: run_stages(m, Options("cpu"), Timing(), "partition")["partition"], args=given
+        module, pipeline=lambda m: run_stages(m, Options("cpu"), Timing(), "partition")["partition"], args=arguments
     ).ok
 
 
-def _is_whole(value: Value, dim: int) -> int:
-    """As if every dim were split into its rows, so that everything that can be framed is."""
+def _split_into_rows(value: Value, dim: int) -> int:
+    """Pretend that every dim is split into single rows, so that every possible frame is used."""
     return value.type.sizes[dim]
 
 
@@ -186,15 +187,15 @@ def _close(left: Graph, right: Graph, arguments: list[np.ndarray]) -> bool:
     return all(np.allclose(a, b, rtol=1e-2, atol=1e-3, equal_nan=True) for a, b in pairs)
 
 
-def test_rewritten_programs_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_framed_programs_compute_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, {"rewriting.near": 1}, frames, row_views)
     count = 0
     graphs = [(parse_text(text), 0) for text in (MERGED, *(text for text, _ in PROGRAMS.values()))]
     for module, seed in [*graphs, *((random_program(seed), seed) for seed in range(300))]:
         if module.parts or any(node.op == "manual" for node in module.graph.nodes):
             continue
-        if (found := in_frames(module.graph, _is_whole)) is not None:
-            assert not verify_graph(found), seed
-            assert _close(module.graph, found, random_arguments(module, seed)), seed
+        if (framed := in_frames(module.graph, _split_into_rows)) is not None:
+            assert not verify_graph(framed), seed
+            assert _close(module.graph, framed, random_arguments(module, seed)), seed
             count += 1
     assert count > 10

@@ -1,4 +1,7 @@
-"""Look-ups and writes that index each row by its own number stay in the row; rows that a reshape merges are laid by the first of them."""
+"""The pass `iota-gather-to-batch`: gathers and scatters that index each row by its own number stay within the row.
+
+Rows that a reshape merges are sharded by the first merged dim.
+"""
 
 from __future__ import annotations
 
@@ -91,12 +94,12 @@ PROGRAMS = {"looked up": LOOKED_UP, "counted": COUNTED, "turned": TURNED, "a win
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_own_rows_move_nothing(name: str) -> None:
+def test_indexing_own_row_moves_no_bytes(name: str) -> None:
     assert moved(PROGRAMS[name]) == 0
 
 
 def moved(text: str) -> int:
-    """The bytes that a program moves, which computes what it should."""
+    """Check the results of a program and return the bytes that it moves."""
     module = parse_text(text)
     assert check(module, pipeline=partitioned).ok
     return analyze(partitioned(module)).ring_bytes
@@ -107,12 +110,12 @@ def partitioned(module: Module) -> Module:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_same_is_looked_up_and_written(name: str) -> None:
-    """Places outside too: a look-up stays inside, a write is dropped."""
+def test_batched_gather_and_scatter_compute_same_result(name: str) -> None:
+    """Include indices out of bounds: gathers clamp them, scatters drop their updates."""
     graph = parse_text(PROGRAMS[name]).graph
-    found = iota_gather_to_batch.rewrite(graph)
-    assert found is not None
-    assert not verify_graph(found)
+    rewritten = iota_gather_to_batch.rewrite(graph)
+    assert rewritten is not None
+    assert not verify_graph(rewritten)
     rng = np.random.default_rng(0)
     for ids in (rng.integers(0, 12, 24), rng.integers(-30, 30, 24)):
         args = [
@@ -121,7 +124,7 @@ def test_the_same_is_looked_up_and_written(name: str) -> None:
             else rng.standard_normal(v.type.sizes).astype(np.float32)
             for v in graph.inputs
         ]
-        for left, right in zip(evaluate(graph, args), evaluate(found, args), strict=True):
+        for left, right in zip(evaluate(graph, args), evaluate(rewritten, args), strict=True):
             np.testing.assert_array_equal(left, right)
 
 
@@ -134,7 +137,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_indices_stay(name: str) -> None:
+def test_gather_with_other_indices_is_unchanged(name: str) -> None:
     old, new = OTHERS[name]
     text = LOOKED_UP.replace(old, new)
     if "%i3" in new:
@@ -145,16 +148,18 @@ def test_other_indices_stay(name: str) -> None:
     assert iota_gather_to_batch.rewrite(parse_text(text).graph) is None
 
 
-def test_what_counts_its_own_dim() -> None:
+def test_iota_dim_of_index_values() -> None:
     graph = parse_text(LOOKED_UP).graph
     producers = graph.index.producers
-    named: dict[str, Value] = {value.name: value for value in graph.values() if value.name}
-    found = {name: own_dim(named[name], producers) for name in ("i", "col", "safe", "row", "up", "below", "place")}
-    assert found == {"i": 0, "col": 0, "safe": 0, "row": 0, "up": None, "below": None, "place": None}
+    values_by_name: dict[str, Value] = {value.name: value for value in graph.values() if value.name}
+    iota_dims = {
+        name: own_dim(values_by_name[name], producers) for name in ("i", "col", "safe", "row", "up", "below", "place")
+    }
+    assert iota_dims == {"i": 0, "col": 0, "safe": 0, "row": 0, "up": None, "below": None, "place": None}
 
 
 def merged(batch: int) -> str:
-    """Rows of every image are split, and flattened behind the images."""
+    """Return a program that shards the rows of each image, and flattens images and rows."""
     flat = f"tensor<{batch * 16}x8xf32>"
     return f"""
 module {{
@@ -176,7 +181,7 @@ module {{
 @pytest.mark.parametrize(
     "batch, sent", [(16, 7 / 8), (8, 7 / 8), (2, 1)], ids=["evenly", "one each", "the axis is cut"]
 )
-def test_rows_that_are_merged_behind_others_are_exchanged(batch: int, sent: float) -> None:
-    """A part of each tile goes to others and another comes back; gathering would move seven tiles."""
+def test_merged_minor_rows_are_exchanged(batch: int, sent: float) -> None:
+    """Exchange a part of each tile in both directions; a gather would move seven tiles."""
     tile = batch * 2 * 8 * 4
     assert 0 < moved(merged(batch)) <= 2 * tile * sent

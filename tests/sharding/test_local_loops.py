@@ -1,4 +1,4 @@
-"""Collectives in loops: those that are the same in every trip, and sums that a loop adds up."""
+"""Collectives in loops: loop-invariant collectives, and sums that a loop accumulates."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ INVARIANT = {
 
 @pytest.mark.parametrize("body", [INVARIANT["of what stands around"], INVARIANT["with what leads to it"],
                                   (f"%v = {ar('%u')}", "%o = OLD")], ids=["around", "with what leads to it", "carried unchanged"])  # fmt: skip
-def test_a_collective_that_is_the_same_in_every_trip_runs_before_the_loop(body: tuple[str, ...]) -> None:
+def test_loop_invariant_collective_is_hoisted(body: tuple[str, ...]) -> None:
     if body[-1] == "%o = OLD":
         text = (
             LOOP.replace("TRIPS", "3")
@@ -80,14 +80,14 @@ def test_a_collective_that_is_the_same_in_every_trip_runs_before_the_loop(body: 
     assert counts(after.graph) == {"all_reduce": 1} and not in_loops(after)
 
 
-def test_what_goes_out_of_a_loop_is_handed_in_as_it_stood_there() -> None:
-    """In the order of the program, whatever the values' addresses in memory are."""
+def test_hoisted_collectives_become_loop_operands_in_program_order() -> None:
+    """Append hoisted values to the loop operands in program order, independent of the values' addresses in memory."""
     sums = [f"%a{n} = {ar('%q')}" for n in range(12)]
     added = [f"%b{n} = {op('add', f'%a{n}', f'%b{n - 1}' if n else '%s')}" for n in range(12)]
     after = collective_licm(loop(*sums, *added, f"%v = {op('add', '%b11', '%u')}", f"%o = {GROW}"))
-    moved = [node.result for node in after.graph.nodes if node.op == "all_reduce"]
-    (found,) = (node for node in after.graph.nodes if node.op == "while")
-    assert len(moved) == 12 and found.operands[-12:] == moved
+    hoisted = [node.result for node in after.graph.nodes if node.op == "all_reduce"]
+    (loop_node,) = (node for node in after.graph.nodes if node.op == "while")
+    assert len(hoisted) == 12 and loop_node.operands[-12:] == hoisted
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_what_goes_out_of_a_loop_is_handed_in_as_it_stood_there() -> None:
     [((f"%v = {ar('%u')}", f"%o = {GROW}"), 3), ((f"%v = {ar('%q')}", f"%o = {GROW}"), 1), ((f"%a = {op('add', '%q', '%s')}", f"%v = {ar('%a')}", f"%o = {GROW}"), 3)],
     ids=["of what changes", "of a loop that runs once", "of a sum with what changes"],
 )  # fmt: skip
-def test_a_collective_stays_in_the_loop(body: tuple[str, ...], trips: int) -> None:
+def test_loop_variant_collective_is_not_hoisted(body: tuple[str, ...], trips: int) -> None:
     after = run(loop(*body, trips=trips), collective_licm)
     assert in_loops(after) == {"all_reduce": 1}
 
 
-SUMS = {
+ACCUMULATED = {
     "a sum": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {GROW}"),
     "the other way round": (f"%a = {ar('%u')}", f"%v = {op('add', '%a', '%s')}", f"%o = {GROW}"),
     "a difference": (f"%a = {ar('%u')}", f"%v = {op('subtract', '%s', '%a')}", f"%o = {GROW}"),
@@ -109,14 +109,14 @@ SUMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SUMS)
-def test_what_a_loop_adds_up_is_reduced_behind_it(name: str) -> None:
-    before = loop(*SUMS[name])
+@pytest.mark.parametrize("name", ACCUMULATED)
+def test_accumulated_sum_is_reduced_after_loop(name: str) -> None:
+    before = loop(*ACCUMULATED[name])
     after = run(before, loop_reduce_hoist)
     assert not in_loops(after) and counts(after.graph) == {"all_reduce": 1}
 
 
-NO_SUMS = {
+NOT_ACCUMULATED = {
     "the sum so far is used": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {op('add', '%u', '%s')}"),
     "the sum is used": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {op('add', '%u', '%v')}"),
     "the term is used": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {op('add', '%u', '%a')}"),
@@ -126,17 +126,17 @@ NO_SUMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NO_SUMS)
-def test_what_is_no_plain_sum_is_reduced_in_every_trip(name: str) -> None:
-    before = loop(*NO_SUMS[name])
+@pytest.mark.parametrize("name", NOT_ACCUMULATED)
+def test_all_reduce_of_used_or_mixed_sum_stays_in_loop(name: str) -> None:
+    before = loop(*NOT_ACCUMULATED[name])
     assert counts(run(before, loop_reduce_hoist).graph) == in_loops(before) == {"all_reduce": 1}
 
 
-def test_a_loop_that_runs_once_adds_nothing_up() -> None:
-    assert in_loops(run(loop(*SUMS["a sum"], trips=1), loop_reduce_hoist)) == {"all_reduce": 1}
+def test_all_reduce_stays_in_loop_with_one_iteration() -> None:
+    assert in_loops(run(loop(*ACCUMULATED["a sum"], trips=1), loop_reduce_hoist)) == {"all_reduce": 1}
 
 
-def test_a_sum_in_nested_loops_leaves_both() -> None:
+def test_accumulated_sum_is_reduced_after_nested_loops() -> None:
     inner = """%y:2 = stablehlo.while(%m = %i0, %b = %s) : tensor<i32>, tensor<8x12xf32>
         cond {
           %c0 = stablehlo.compare LT, %m, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
@@ -154,7 +154,7 @@ def test_a_sum_in_nested_loops_leaves_both() -> None:
 
 
 def scatter_loop(*body: str) -> Module:
-    """A loop that adds tiles up."""
+    """Return a loop that accumulates tiles."""
     text = (
         LOOP.replace("TRIPS", "3").replace("START", "%b0").replace("BODY", "\n".join(f"      {line}" for line in body))
     )
@@ -172,13 +172,13 @@ TILES = {
 
 
 @pytest.mark.parametrize("tiles", TILES)
-def test_tiles_that_a_loop_adds_up_are_reduced_and_cut_behind_it(tiles: str) -> None:
+def test_accumulated_tiles_are_reduce_scattered_after_loop(tiles: str) -> None:
     before = scatter_loop(*TILES[tiles], f"%v = {op('add', '%s', '%a', size='2x12')}", f"%o = {GROW}")
     after = run(before, loop_reduce_hoist)
     assert in_loops(before) == counts(after.graph) == {"reduce_scatter": 1} and not in_loops(after)
 
 
-def test_a_sum_that_needs_much_more_memory_stays_in_tiles() -> None:
+def test_reduce_scatter_stays_in_loop_to_save_memory() -> None:
     wide = "stablehlo.broadcast_in_dim %u, dims = [0, 1] : (tensor<8x12xf32>) -> tensor<8x12x99xf32>"
     sums = "stablehlo.reduce(%e init: %z0) applies stablehlo.add across dimensions = [2] : (tensor<2x12x99xf32>, tensor<f32>) -> tensor<2x12xf32>"
     body = [
@@ -201,7 +201,7 @@ def test_a_sum_that_needs_much_more_memory_stays_in_tiles() -> None:
 
 
 def test_tied_gradients_are_reduced_once() -> None:
-    """Of an embedding that is looked up and, transposed, multiplied: one gradient by rows, the other by columns."""
+    """Sum two gradients of an embedding used for lookup and, transposed, in a matmul: one by rows, one by columns."""
     by_rows = "stablehlo.dot_general %p, %q, contracting_dims = [0] x [0] : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<12x12xf32>"
     by_columns = by_rows.replace("%p, %q", "%q, %c")
     body = lines(by_rows, ar("%a", "12x12"), by_columns, ar("%d", "12x12"), turn("%e", "12x12", "12x12")).replace(

@@ -1,7 +1,7 @@
-"""Passes on programs written per device: where exactly one fires, with counts before and after, and where it must not.
+"""Local passes on per-device programs: cases in which exactly one pass fires, and cases in which none does.
 
-Every program is run on all ranks before and after. `x` is a group of four devices, `y` of two; `%p`, `%q` are whatever a
-device has, `%w` and `%c` are given whole to all of them.
+Every program runs on all ranks before and after the pass. `x` is a group of four devices, `y` of two; `%p` and `%q`
+differ between devices, `%w` and `%c` are replicated.
 """
 
 from __future__ import annotations
@@ -102,20 +102,20 @@ FEWER_BYTES = (
 
 
 @pytest.mark.parametrize("name", FIRES)
-def test_the_pass_fires(name: str) -> None:
-    pass_, body, result, wanted = FIRES[name]
+def test_local_pass_rewrites_matching_program(name: str) -> None:
+    pass_, body, result, expected_counts = FIRES[name]
     before = program(body, result, **SIZES.get(name, {}))
     after = run(before, pass_, rtol=2**-8 if "bf16" in result else 0.0)
-    assert counts(after.graph) == wanted
+    assert counts(after.graph) == expected_counts
     if name.startswith(FEWER_BYTES) and name != "gather below an element-wise op":
         assert total_bytes(after.graph, after.mesh) < total_bytes(before.graph, before.mesh)
-    others = [
-        each
-        for each in LOCAL_PASSES
-        if each is not pass_ and counts(each(before).graph) == wanted != counts(before.graph)
+    other_firing_passes = [
+        other_pass
+        for other_pass in LOCAL_PASSES
+        if other_pass is not pass_ and counts(other_pass(before).graph) == expected_counts != counts(before.graph)
     ]
-    join_as_well = ("collective-combine", "all-gather-sink", "all-reduce-sink")
-    assert all(each.name in join_as_well for each in others), others
+    overlapping_passes = ("collective-combine", "all-gather-sink", "all-reduce-sink")
+    assert all(other_pass.name in overlapping_passes for other_pass in other_firing_passes), other_firing_passes
 
 
 KEPT: dict[str, tuple[Pass, str, str]] = {
@@ -158,30 +158,30 @@ KEPT: dict[str, tuple[Pass, str, str]] = {
     "gathered, sliced elsewhere and used": (gather_slice_to_all_to_all, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x3", 1), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x3xf32>) -> tensor<32x15xf32>"), "32x15xf32"),
     "sliced from devices' own values and gathered": (cancel_inverse_collectives, lines(cut("%p", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32"),
 }  # fmt: skip
-KEPT_SIZES = {"gather below devices' own values": {"q": "32x12"}, "gather below a dot that makes more": {"w": "12x24"}, "gather below a dot of the value with itself": {"p": "2x12"},
+UNCHANGED_SIZES = {"gather below devices' own values": {"q": "32x12"}, "gather below a dot that makes more": {"w": "12x24"}, "gather below a dot of the value with itself": {"p": "2x12"},
               "reassociate: a transpose that is used too": {"p": "8x8", "q": "8x8"}}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_the_pass_does_not_fire(name: str) -> None:
+def test_local_pass_leaves_other_program_unchanged(name: str) -> None:
     pass_, body, result = KEPT[name]
-    before = program(body, result, **KEPT_SIZES.get(name, {}))
+    before = program(body, result, **UNCHANGED_SIZES.get(name, {}))
     after = run(before, pass_)
     assert [node.op for node in after.graph.nodes] == [node.op for node in before.graph.nodes]
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_each_pass_keeps_random_programs_to_the_last_bit(seed: int) -> None:
+def test_local_passes_keep_exact_results_of_random_programs(seed: int) -> None:
     module = RandomSpmd(seed).module()
     rng = np.random.default_rng(seed)
     args = [rng.integers(-1, 2, kind.sizes).astype(np.float32) for kind in module.in_types]
-    wanted = simulate(module, args)
-    if max(float(np.abs(w, where=np.isfinite(w), out=np.zeros_like(w)).max(initial=0)) for w in wanted) > 2**22:
+    expected = simulate(module, args)
+    if max(float(np.abs(w, where=np.isfinite(w), out=np.zeros_like(w)).max(initial=0)) for w in expected) > 2**22:
         return  # not exact in f32
-    for each in LOCAL_PASSES:
-        before, module = module, each(module)
+    for local_pass in LOCAL_PASSES:
+        before, module = module, local_pass(module)
         if module is before:
             continue
         assert not [fault for node in module.graph.nodes for fault in verify_node(node, module.mesh)]
-        for got, want in zip(simulate(module, args), wanted, strict=True):
-            np.testing.assert_array_equal(got, want, err_msg=each.name)
+        for got, want in zip(simulate(module, args), expected, strict=True):
+            np.testing.assert_array_equal(got, want, err_msg=local_pass.name)

@@ -1,4 +1,4 @@
-"""Communication volume of programs as formulas: equal to what the schedule moves, whatever the numbers of devices."""
+"""Communication volume as formulas in the mesh sizes: equal to the bytes that the schedule moves."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 2), (3, 4), (4, 1), (5, 8)])
-def test_formulas_are_the_ring_bytes_of_every_mesh(name: str, sizes: tuple[int, int]) -> None:
+def test_formulas_equal_ring_bytes_on_other_meshes(name: str, sizes: tuple[int, int]) -> None:
     module = planned(PROGRAMS[name])
     mesh = make_mesh({"x": sizes[0], "y": sizes[1]})
-    here = analyze(module)
-    there = analyze(replace(module, mesh=mesh))  # the same program, as another mesh would run it
-    assert len(here.collectives) == len(there.collectives) > 0
-    for record, other in zip(here.collectives, there.collectives, strict=True):
+    analysis = analyze(module)
+    other_analysis = analyze(replace(module, mesh=mesh))  # the same program on another mesh
+    assert len(analysis.collectives) == len(other_analysis.collectives) > 0
+    for record, other in zip(analysis.collectives, other_analysis.collectives, strict=True):
         assert record.formula.at(mesh) == other.ring_bytes == math.ceil(valued(str(record.formula), mesh))
-    assert here.formula.at(mesh) == there.ring_bytes
-    assert sum(f.at(mesh) for f in here.formulas_by_kind().values()) == there.ring_bytes
+    assert analysis.formula.at(mesh) == other_analysis.ring_bytes
+    assert sum(f.at(mesh) for f in analysis.formulas_by_kind().values()) == other_analysis.ring_bytes
 
 
-# To turn the weights over once would move more than to reduce the state in every trip.
+# Resharding the weights once would move more bytes than reducing the state in every iteration.
 LOOP = """
 sdy.mesh @mesh = <["x"=4]>
 func.func @main(%x: tensor<2x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %n: tensor<i32>) -> tensor<2x64xf32> {
@@ -90,13 +90,13 @@ func.func @main(%x: tensor<2x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {
 """
 
 
-def test_loops_multiply() -> None:
+def test_formula_multiplies_by_trip_count() -> None:
     analysis = analyze(planned(LOOP.replace("%LAST", "%three")))
     assert analysis.formula.at(analysis.mesh) == analysis.ring_bytes > 0
     assert any(record.times == 3 for record in analysis.collectives)
 
 
-def test_an_axis_of_unknown_size_has_a_formula() -> None:
+def test_formula_with_axis_of_unknown_size() -> None:
     text = GRID
     analysis = analyze(planned(text))
     assert str(analysis.formula) == "2*(n_0-1)/n_0 * ceil(8/n_1) * 64"
@@ -137,27 +137,33 @@ def open_plan(shapes: dict[str, tuple[int, ...]], text: str = TWO_OPEN) -> Modul
     return optimize(materialize(propagate(with_shapes(parse_text(text), shapes))))
 
 
-def test_open_sizes_are_names_in_formulas() -> None:
-    """Planned for one size, the formula says what plans for others move; sums and products of sizes included."""
-    here = analyze(open_plan({"a": (64, 32), "b": (32, 8)}))
-    assert here.sizes == {"a_0": 64, "a_1": 32, "b_0": 32}
-    assert here.formula.at(here.mesh) == here.formula.at(here.mesh, here.sizes) == here.ring_bytes
-    assert [str(record.formula) for record in here.collectives] == [
+def test_formula_with_open_sizes_predicts_other_plans() -> None:
+    """Plan for one size: the formula predicts the bytes of plans for other sizes, including sums and products of sizes."""
+    analysis = analyze(open_plan({"a": (64, 32), "b": (32, 8)}))
+    assert analysis.sizes == {"a_0": 64, "a_1": 32, "b_0": 32}
+    assert (
+        analysis.formula.at(analysis.mesh) == analysis.formula.at(analysis.mesh, analysis.sizes) == analysis.ring_bytes
+    )
+    assert [str(record.formula) for record in analysis.collectives] == [
         "(n_x-1) * a_1 * ceil(a_0/n_x) * 8", "(n_x-1) * ceil(a_0*a_1/n_x) * 4", "2*(n_y-1)/n_y * 256",
     ]  # fmt: skip
     for rows, columns in ((48, 32), (62, 30), (128, 44)):
-        there = analyze(open_plan({"a": (rows, columns), "b": (columns, 8)}))
+        other_analysis = analyze(open_plan({"a": (rows, columns), "b": (columns, 8)}))
         sizes = {"a_0": rows, "a_1": columns, "b_0": columns}
-        assert [r.kind for r in there.collectives] == [r.kind for r in here.collectives]
-        assert [r.formula.at(here.mesh, sizes) for r in here.collectives] == [r.ring_bytes for r in there.collectives]
+        assert [r.kind for r in other_analysis.collectives] == [r.kind for r in analysis.collectives]
+        assert [r.formula.at(analysis.mesh, sizes) for r in analysis.collectives] == [
+            r.ring_bytes for r in other_analysis.collectives
+        ]
 
 
-def test_trips_that_are_not_known_are_a_name() -> None:
-    found = analyze(planned(LOOP.replace("%LAST", "%n")))
-    inner = [record for record in found.collectives if isinstance(record.times, Dim)]
-    assert inner and found.sizes == {"trips_7": 1} and "trips_7 * " in str(found.formula)
-    once = found.formula.at(found.mesh, {"trips_7": 1})
-    assert found.formula.at(found.mesh, {"trips_7": 5}) - once == 4 * sum(record.ring_bytes for record in inner) > 0
+def test_formula_names_unknown_trip_count() -> None:
+    analysis = analyze(planned(LOOP.replace("%LAST", "%n")))
+    inner = [record for record in analysis.collectives if isinstance(record.times, Dim)]
+    assert inner and analysis.sizes == {"trips_7": 1} and "trips_7 * " in str(analysis.formula)
+    once = analysis.formula.at(analysis.mesh, {"trips_7": 1})
+    assert (
+        analysis.formula.at(analysis.mesh, {"trips_7": 5}) - once == 4 * sum(record.ring_bytes for record in inner) > 0
+    )
 
 
 def test_explain_prints_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,20 +181,20 @@ GENERATED = range(40)
 
 
 def volumes() -> Iterator[tuple[str, Executable]]:
-    """Programs, those of each mesh by themselves: files, random ones, and random ones on two meshes."""
+    """Yield programs by mesh: from files, random ones, and random ones on two meshes."""
     files = [*sorted((ROOT / "examples").glob("*.mlir")), *(p for p in map(small, PLANS) if p.exists())]
     for path in files:
         yield from ((path.name, part) for part in plan_of(path).parts)
     for seed in GENERATED:
-        make = random_program_on_two_meshes if seed % 4 == 3 else random_program
-        yield from ((str(seed), part) for part in api.plan_module(make(seed), Options("cpu"), Timing()).parts)
+        random_module = random_program_on_two_meshes if seed % 4 == 3 else random_program
+        yield from ((str(seed), part) for part in api.plan_module(random_module(seed), Options("cpu"), Timing()).parts)
 
 
-def test_formulas_are_what_the_schedule_moves_here_and_what_the_plan_moves_on_other_meshes() -> None:
-    """Partition adds rows, candidates and halos that depend on the mesh: the formula counts them on every mesh.
+def test_formulas_equal_bytes_of_schedule_and_of_other_meshes() -> None:
+    """Compare formulas with bytes, including rows, candidates and halos that partition adds depending on the mesh.
 
-    On another mesh partition may write another program (an axis of one device splits nothing): then the formula is
-    another one, and there is nothing to compare.
+    Partition may produce a different program on another mesh (an axis with one device shards nothing). The formula then
+    differs, and the comparison is skipped.
     """
     programs = compared = 0
     for name, part in volumes():
@@ -198,16 +204,17 @@ def test_formulas_are_what_the_schedule_moves_here_and_what_the_plan_moves_on_ot
         assert volume.formula.at(part.mesh) == volume.ring_bytes == part.comms.ring_bytes, name
         programs += bool(volume.ring_bytes)
         entered = part.stages.get("optimize")
-        is_written = entered is None or any(node.op == "manual" for node in entered.graph.nodes)  # for one mesh
-        for mesh in () if is_written or not volume.collectives else other_meshes(part.mesh):
+        # Programs with manual computations are written for one mesh.
+        is_for_one_mesh = entered is None or any(node.op == "manual" for node in entered.graph.nodes)
+        for mesh in () if is_for_one_mesh or not volume.collectives else other_meshes(part.mesh):
             stages = {"optimize": replace(entered, mesh=mesh)} if entered else {}
             try:
                 stages["partition"] = optimize_local(partition(stages["optimize"]))
-            except ShardingError:  # the shardings of the plan do not fit this mesh
+            except ShardingError:  # The shardings of the plan are invalid on this mesh.
                 continue
-            there = local_volume(stages)
-            assert there is not None
-            if [r.formula for r in there.collectives] == [r.formula for r in volume.collectives]:
+            other_volume = local_volume(stages)
+            assert other_volume is not None
+            if [r.formula for r in other_volume.collectives] == [r.formula for r in volume.collectives]:
                 compared += 1
                 assert volume.formula.at(mesh) == volume_of(simplified(stages["partition"])).ring_bytes, (name, mesh)
     assert programs >= 25 and compared >= 40, (programs, compared)

@@ -1,4 +1,4 @@
-"""Partly manual computations whose free axes are resharded inside: every collective, at every stage, in text and in lock-step."""
+"""Partly manual computations with reshards of free axes in their bodies: collectives, all stages, text, and execution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.trials import trials
 
 def computation(body: str, shape: str, ends: tuple[str, str], *, mesh: str = '"x"=2, "y"=2, "z"=2', axes: str = '"x"',
                 tile: str = "") -> str:  # fmt: skip
-    """A program of one manual computation of %b to %r, of one shape."""
+    """Return a program with one manual computation from %b to %r, both of one shape."""
     tile = tile or shape
     return f"""sdy.mesh @mesh = <[{mesh}]>
 func.func @main(%a: tensor<{shape}>) -> tensor<{shape}> {{
@@ -34,10 +34,10 @@ func.func @main(%a: tensor<{shape}>) -> tensor<{shape}> {{
 
 
 def constrained(shape: str, *dims: str) -> str:
-    """%b, constrained again and again with a step between."""
+    """Return lines that constrain %b to each of `dims` in turn, with a tanh after each."""
     lines, value = list[str](), "%b"
-    for number, each in enumerate(dims):
-        lines.append(f"%c{number} = sdy.sharding_constraint {value} <@mesh, [{each}]> : tensor<{shape}>")
+    for number, spec in enumerate(dims):
+        lines.append(f"%c{number} = sdy.sharding_constraint {value} <@mesh, [{spec}]> : tensor<{shape}>")
         lines.append(f"%v{number} = stablehlo.tanh %c{number} : tensor<{shape}>")
         value = f"%v{number}"
     return "\n    ".join([*lines, f"%r = stablehlo.abs {value} : tensor<{shape}>"])
@@ -45,7 +45,7 @@ def constrained(shape: str, *dims: str) -> str:
 
 ABS = "%r = stablehlo.abs %b : tensor<{}>"
 PLAIN = ('{"x"}', '{"x"}')
-PROGRAMS = {  # a program, and what it must have in a body
+PROGRAMS = {  # Each program, and the ops that its body must contain.
     "a constraint over y, then z": (computation(constrained("8xf32", '{"y"}', '{"z"}'), "16xf32", PLAIN, tile="8xf32"), "retile"),
     "parts of a tile in another order": (
         computation(constrained("8xf32", '{"y", "z"}', '{"z", "y"}'), "16xf32", PLAIN, tile="8xf32"), "permute"),
@@ -99,8 +99,10 @@ func.func @main(%a: tensor<16x4xf32>) -> tensor<16x4xf32> {
 }"""
 
 
-def holds_everywhere(module: Module) -> dict[str, Module]:
-    """The stages of a program, each checked: its text reads back, and what it means is what comes out behind it."""
+def checked_stages(module: Module) -> dict[str, Module]:
+    """Return the stages of a program after checking each: its text parses back, and later stages compute the same
+    results.
+    """
     stages = run_stages(module, Options("cpu"), Timing(), "fuse")
     for name, stage in stages.items():
         text = print_text(stage)
@@ -116,16 +118,16 @@ def _to_partition(module: Module) -> Module:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_collective_over_free_axes_stands_in_a_body(name: str) -> None:
+def test_manual_body_contains_collective_over_free_axes(name: str) -> None:
     text, op = PROGRAMS[name]
     module = parse_text(text)
-    stages = holds_everywhere(module)
+    stages = checked_stages(module)
     assert set(op.split(", ")) <= {node.op for node in all_nodes(stages["materialize"].graph)}
-    assert find_fault(module, Options("cpu")) is None  # the whole way: schedule, file, reference device
+    assert find_fault(module, Options("cpu")) is None  # all remaining stages: schedule, file, and reference device
 
 
-def test_a_computation_in_another_keeps_the_devices_of_both_apart() -> None:
-    stages = holds_everywhere(parse_text(MIXED))
+def test_nested_manual_computations_keep_axes_separate() -> None:
+    stages = checked_stages(parse_text(MIXED))
     moved = [node for node in all_nodes(stages["partition"].graph) if node.op in ("permute", "retile")]
     partial = [{axis for axis, _ in node.attrs.source.partial} for node in moved]
     assert moved and all("x" in axes for axes in partial)
@@ -150,7 +152,7 @@ INSIDE = (
     .replace("SHAPE", "4x4xf32")
 )
 ROWS = ('{"x"}, {}', '{"x"}, {?}')
-PLACES = {  # where a partly manual computation may stand, and what else may be around it
+PLACES = {  # programs around a partly manual computation, and other features combined with it
     "a loop in a body": computation(f"{INSIDE}\n    %r = stablehlo.tanh %w#1 : tensor<4x4xf32>", "8x4xf32", ROWS, tile="4x4xf32"),
     "uneven tiles in a loop": computation(
         f"{INSIDE}\n    %r = stablehlo.tanh %w#1 : tensor<4x4xf32>", "8x4xf32", ROWS, tile="4x4xf32", mesh='"x"=2, "y"=3'),
@@ -170,13 +172,13 @@ func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {{
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_partly_manual_computation_stands_anywhere(name: str) -> None:
+def test_partly_manual_computation_is_supported_in_context(name: str) -> None:
     module = parse_text(PLACES[name])
-    holds_everywhere(module)
+    checked_stages(module)
     assert find_fault(module, Options("cpu")) is None
 
 
-def test_members_of_a_group_in_a_body_are_brought_together() -> None:
+def test_sharding_group_in_manual_body_is_supported() -> None:
     text = """sdy.mesh @mesh = <["a"=2, "b"=2]>
 func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %0 = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{"a"}, {}]>, <@mesh, [{"b"}, {}]>] out_shardings=[<@mesh, [{"b"}, {}]>] manual_axes={} (%p: tensor<8x8xf32>, %q: tensor<8x8xf32>) {
@@ -186,11 +188,11 @@ func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   } : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
 }"""
-    holds_everywhere(parse_text(text))
+    checked_stages(parse_text(text))
 
 
-def test_what_a_user_may_not_write_in_an_open_body_is_refused() -> None:
-    """Before free axes are written out a transfer of the whole program has no meaning in a body."""
+def test_explicit_permute_in_partly_manual_body_is_rejected() -> None:
+    """Write a whole-program reshard into a body: it has no meaning there before free axes are lowered."""
     body = """%p = meshgen.permute %b on @mesh {source = #meshgen.split<@mesh, [["y"]]>, target = #meshgen.split<@mesh, [["z"]]>, shape = array<i64: 16>} : tensor<8xf32> -> tensor<8xf32>
     %r = stablehlo.abs %p : tensor<8xf32>"""
     with pytest.raises(ProgramError, match="'permute' is not allowed in its body"):
@@ -199,8 +201,8 @@ def test_what_a_user_may_not_write_in_an_open_body_is_refused() -> None:
 
 @pytest.mark.parametrize("sizes", [(1, 2, 2), (2, 1, 2), (1, 1, 2), (1, 2, 1), (2, 1, 1), (1, 1, 1)])
 @pytest.mark.parametrize("axes", ['"x"', '"x", "y"', '"z"'])
-def test_axes_of_one_device_are_as_others(sizes: tuple[int, int, int], axes: str) -> None:
-    """Manual or free, at the ends, in the body, and both beside an argument that is split over others."""
+def test_manual_and_free_axes_of_one_device_are_supported(sizes: tuple[int, int, int], axes: str) -> None:
+    """Use axes of one device as manual or free, in end shardings and the body, with an argument sharded over others."""
     mesh = ", ".join(f'"{name}"={size}' for name, size in zip("xyz", sizes, strict=True))
     by_name = dict(zip("xyz", sizes, strict=True))
     manual = [name for name in "xyz" if f'"{name}"' in axes]
@@ -210,11 +212,11 @@ def test_axes_of_one_device_are_as_others(sizes: tuple[int, int, int], axes: str
     body = constrained(tile, f'{{"{free[0]}"}}, {{}}', f'{{}}, {{"{free[-1]}"}}')
     text = computation(body, "8x6xf32", (end, end), mesh=mesh, axes=axes, tile=tile)
     text = text.replace("%a: tensor<8x6xf32>", f'%a: tensor<8x6xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{{axes}}}, {{"{free[0]}"}}]>}}')  # fmt: skip
-    holds_everywhere(parse_text(text))
+    checked_stages(parse_text(text))
 
 
 def random_partly_manual(seed: int) -> Module | None:
-    """A program of computations that leave axes free, with constraints over these inside; None where none came about."""
+    """Return a program of computations with constraints over their free axes, or None if none has free axes."""
     rng = np.random.default_rng([seed, 77])
     writer = Writer(rng, random_mesh(rng), OPS)
     for _ in range(writer.integer(1, 3)):
@@ -222,24 +224,24 @@ def random_partly_manual(seed: int) -> Module | None:
     for _ in range(3):
         collectives.manual(writer)
     graph, mesh = writer.graph, writer.mesh
-    opened = [node for node in graph.nodes if "in_free" in node.attrs.given]
-    if not opened:
+    partly_manual = [node for node in graph.nodes if "in_free" in node.attrs.given]
+    if not partly_manual:
         return None
-    for node in opened:
+    for node in partly_manual:
         open_body(Writer(rng, mesh, OPS, node.regions[0]), node)
     graph.outputs = [graph.nodes[-1].results[-1]]
     annotations = [random_annotation(writer, mesh, value) if writer.chance(0.6) else None for value in graph.inputs]
     return Module(mesh, graph, in_annotations=annotations, out_annotations=[None])
 
 
-def test_random_bodies_keep_law_one() -> None:
-    """The collectives that they have are counted, so that this keeps testing what it should."""
-    seen = Counter[str]()
+def test_random_partly_manual_programs_are_correct() -> None:
+    """Count the collectives in the bodies, to ensure that the random programs still cover them."""
+    op_counts = Counter[str]()
     for seed in trials(24):
         if module := random_partly_manual(seed):
             assert (fault := find_fault(module, Options("cpu"), seed)) is None, (seed, fault)
             stages = run_stages(module, Options("cpu"), Timing(), "materialize")
-            seen.update(node.op for node in all_nodes(stages["materialize"].graph))
+            op_counts.update(node.op for node in all_nodes(stages["materialize"].graph))
             back = parse_text(print_text(stages["materialize"]))
             assert check(back, pipeline=_to_partition, seed=seed).ok, seed
-    assert {"retile", "all_to_all", "all_gather", "all_slice", "all_reduce"} <= set(seen), seen
+    assert {"retile", "all_to_all", "all_gather", "all_slice", "all_reduce"} <= set(op_counts), op_counts

@@ -1,4 +1,4 @@
-"""Branches with collectives in parts that are written per device: each device has the results of its own, whatever others choose."""
+"""Branches with collectives in per-device code: each device gets the results of the branch that it chooses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.runtime.simulate import simulate
 from meshgen.testing.oracle import check
 
-# On devices 0, 1 (row 0) and 2, 3 (row 1): sums over the row's devices in row WAY, twice the tile in the other.
+# In row WAY, devices sum over the row (0, 1 or 2, 3); in the other row, they double their tile.
 TEXT = """
 shard.grid @g(shape = 2x2) {axis_names = ["x", "y"]}
 func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
@@ -41,7 +41,7 @@ func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 
 @pytest.mark.parametrize("way", [0, 1])
-def test_each_group_takes_its_own_branch(way: int) -> None:
+def test_device_groups_can_take_different_branches(way: int) -> None:
     text = TEXT.replace("WAY", str(way))
     x = np.arange(8, dtype=np.float32)
     rows = x.reshape(2, 2, 2)
@@ -54,8 +54,8 @@ def test_each_group_takes_its_own_branch(way: int) -> None:
 
 @pytest.mark.parametrize("stage", ["partition", "fuse"])
 @pytest.mark.parametrize("number", ["%p", "%row"])
-def test_devices_of_one_group_may_choose_differently(stage: str, number: str) -> None:
-    """The choice is each device's number, or its row: what a device takes is what all would have in its branch."""
+def test_devices_of_one_group_can_take_different_branches(stage: str, number: str) -> None:
+    """Choose by device or by row: a device gets the result that all devices would have in that branch."""
     text = TEXT.replace("EQ, %row", f"EQ, {number}").replace("WAY", "1")
     x = np.arange(8, dtype=np.float32)
     tiles = x.reshape(2, 2, 2)
@@ -65,14 +65,14 @@ def test_devices_of_one_group_may_choose_differently(stage: str, number: str) ->
     local = run_stages(module, Options("cpu"), Timing(), stage)[stage]
     assert check(module, pipeline=lambda _: local).ok
     np.testing.assert_array_equal(simulate(local, [x])[0], expected)
-    if stage == "partition":  # entered there it means the same
+    if stage == "partition":  # A program entered at this stage computes the same results.
         entered = parse_text(print_text(local))
         fused = run_stages(entered, Options("cpu"), Timing(), "fuse")["fuse"]
         assert check(entered, pipeline=lambda _: fused, args=[x]).ok
 
 
-def test_a_loop_goes_on_as_often_as_each_device_says() -> None:
-    """Row r adds up the row's sums r + 1 times; the sum is the same in every trip, so it is made before the loop."""
+def test_loop_trip_count_can_differ_between_devices() -> None:
+    """Add the row sum r + 1 times in row r; the sum is loop-invariant, so it is hoisted."""
     start, end = TEXT.index("    %way ="), TEXT.index("    sdy.return %r")
     reduction = TEXT[TEXT.index('"stablehlo.all_reduce"') : TEXT.index("      stablehlo.return %s")]
     loop = f"""    %zero = stablehlo.constant dense<0> : tensor<ui32>
@@ -97,8 +97,8 @@ def test_a_loop_goes_on_as_often_as_each_device_says() -> None:
     np.testing.assert_array_equal(simulate(fused, [x])[0], expected.reshape(8))
 
 
-def test_a_loop_that_might_not_end_keeps_branches_apart() -> None:
-    """What a device did not choose is computed only where that must end."""
+def test_branch_with_unbounded_loop_is_not_speculated() -> None:
+    """Speculate a branch only if it must terminate: this one contains an unbounded loop."""
     body = "%w = stablehlo.add %u, %v : tensor<f32>"
     text = TEXT.replace("EQ, %row", "EQ, %p").replace("WAY", "1").replace("%t = stablehlo.add %a, %a : tensor<2xf32>", """%one = stablehlo.constant dense<1.0> : tensor<2xf32>
       %t = stablehlo.while(%i = %a) : tensor<2xf32> cond {
@@ -117,7 +117,7 @@ def test_a_loop_that_might_not_end_keeps_branches_apart() -> None:
         simulate(local, [np.arange(8, dtype=np.float32)])
 
 
-def test_branches_that_are_all_computed_are_told() -> None:
+def test_speculated_branches_are_reported_as_warning() -> None:
     (warning,) = mg.compile(TEXT.replace("WAY", "1"), target="cpu").warnings
     assert warning.code == "MG0403" and warning.loc and "each device takes the results of its own" in warning.message
     assert (

@@ -1,4 +1,4 @@
-"""What propagation takes into account: arithmetic that devices repeat, and latencies where they are most of the step."""
+"""The cost function of propagation: redundant arithmetic, and latencies that dominate short steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOTS = "contracting_dims = [{}] x [0]"
 
 
 def head(rows: int, columns: int) -> str:
-    """A layer whose weights `tp` splits, and a large product after it that no annotation reaches along `tp`."""
+    """Return a layer with weights sharded over tp, and a large matmul after it that no annotation reaches along tp."""
     x, w, v, h = f"{rows}x512xf32", "512x1024xf32", "1024x512xf32", f"512x{columns}xf32"
     return f"""sdy.mesh @m = <["dp"=2, "tp"=4]>
 func.func @main(%x: tensor<{x}> {{sdy.sharding = #sdy.sharding<@m, [{{"dp"}}, {{}}]>}},
@@ -38,7 +38,7 @@ func.func @main(%x: tensor<{x}> {{sdy.sharding = #sdy.sharding<@m, [{{"dp"}}, {{
 
 
 def loop(columns: int, trips: int) -> str:
-    """A loop that sums the rows of a split tensor in every trip."""
+    """Return a loop that sums the rows of a sharded tensor in every iteration."""
     x = f"16x{columns}xf32"
     split = '{sdy.sharding = #sdy.sharding<@m, [{"a"}, {}]>}'
     return f"""sdy.mesh @m = <["a"=4]>
@@ -66,8 +66,8 @@ func.func @main(%x: tensor<{x}> {split}) -> (tensor<{x}> {split}) {{
 
 def propagation(text: str) -> Propagation | None:
     context = Compilation()
-    found = run_stages(parse_text(text), Options(), Timing(), "propagate", context=context)
-    return decisions_of(found["propagate"], context.decisions)
+    stages_by_name = run_stages(parse_text(text), Options(), Timing(), "propagate", context=context)
+    return decisions_of(stages_by_name["propagate"], context.decisions)
 
 
 def stages(text: str) -> dict[str, Module]:
@@ -79,21 +79,21 @@ def partitioned(module: Module) -> Module:
 
 
 def redundant_share(text: str) -> float:
-    """The share of a device's arithmetic that other devices do as well."""
+    """Return the fraction of a device's arithmetic that other devices duplicate."""
     module = stages(text)["optimize"]
     work = work_of(module.graph, module.mesh, {})
-    return sum(each.redundant for each in work) / sum(each.flops for each in work)
+    return sum(item.redundant for item in work) / sum(item.flops for item in work)
 
 
 def volume(text: str) -> Volume:
     return analyze(stages(text)["partition"])
 
 
-def test_a_large_product_is_split_though_no_annotation_reaches_it() -> None:
+def test_large_matmul_is_sharded_without_annotation() -> None:
     assert redundant_share(head(4096, 32768)) < 0.01
 
 
-def test_such_a_split_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matmul_sharded_without_annotation_is_correct(monkeypatch: pytest.MonkeyPatch) -> None:
     text = head(64, 2048)
     assert redundant_share(text) > 0.1
     use(monkeypatch, {"search.repeated_seconds": 0.0}, axes)
@@ -102,7 +102,7 @@ def test_such_a_split_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def summed(updates: int) -> str:
-    """Rows summed at nodes along split edges; the rows could be split by columns instead, with all edges on every device."""
+    """Return a scatter-add of sharded edges into nodes. Sharding the columns instead would replicate all edges."""
     x, e, i = "1024x128xf32", f"{updates}x128xf32", f"{updates}x1xi32"
     return f"""sdy.mesh @m = <["a"=8]>
 func.func @main(%x: tensor<{x}>, %i: tensor<{i}> {{sdy.sharding = #sdy.sharding<@m, [{{"a"}}, {{}}]>}},
@@ -119,29 +119,29 @@ func.func @main(%x: tensor<{x}>, %i: tensor<{i}> {{sdy.sharding = #sdy.sharding<
 
 
 @pytest.mark.parametrize(("updates", "kinds"), [(4096, {"all_gather"}), (131072, {"all_to_all", "reduce_scatter"})])
-def test_many_updates_are_ranked_on_the_device_that_has_them(updates: int, kinds: set[str]) -> None:
-    """Columns leave all of the ranking to every device: n^2 comparisons."""
-    assert {each.kind for each in volume(summed(updates)).collectives if each.ring_bytes} == kinds
+def test_scatter_of_many_updates_is_not_sharded_by_columns(updates: int, kinds: set[str]) -> None:
+    """Avoid sharding by columns for many updates: every device would rank all of them with n^2 comparisons."""
+    assert {collective.kind for collective in volume(summed(updates)).collectives if collective.ring_bytes} == kinds
 
 
-def test_an_axis_that_no_annotation_names_is_left_alone() -> None:
+def test_axis_without_annotation_is_not_used() -> None:
     text = head(4096, 32768).replace('"tp"}', "}")
     solved = propagation(text)
     assert solved is not None
     assert all(label.factor is None for label in solved.solved.labels["tp"])
 
 
-def test_the_reason_of_such_a_split_is_the_work() -> None:
-    found = propagation(head(4096, 32768))
-    assert found is not None
-    last = found.solved.module.graph.outputs[0]
-    assert [chain.annotation for chain in Reasons(found.solved).chains(last) if chain.axis == "tp"] == [
+def test_reason_of_sharded_matmul_is_its_work() -> None:
+    decisions = propagation(head(4096, 32768))
+    assert decisions is not None
+    last = decisions.solved.module.graph.outputs[0]
+    assert [chain.annotation for chain in Reasons(decisions.solved).chains(last) if chain.axis == "tp"] == [
         "the work of 'dot_general' (-:9)"
     ]
 
 
 @pytest.mark.parametrize("seed", [2, 12])
-def test_what_is_too_wide_to_prove_has_a_bound(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unproven_solution_reports_optimality_gap(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(solve(random_program(seed)).gaps())
     use(monkeypatch, {"search.narrow_cells": 1, "search.table_cells": 2}, eliminate)
     gaps = list(solve(random_program(seed)).gaps())
@@ -149,11 +149,11 @@ def test_what_is_too_wide_to_prove_has_a_bound(seed: int, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("trips, kind", [(4, "all_reduce"), (64, "all_gather")])
-def test_latencies_count_where_they_are_most_of_a_step(trips: int, kind: str) -> None:
-    """A sum in every trip, or all rows once before the loop."""
+def test_latency_determines_collective_of_small_loop(trips: int, kind: str) -> None:
+    """Compare a sum in every iteration with gathering all rows once before the loop."""
     assert set(volume(loop(64, trips)).counts) == {kind}
     assert check(parse_text(loop(64, trips)), pipeline=partitioned).ok
 
 
-def test_bytes_count_more_in_a_large_loop() -> None:
+def test_bytes_determine_collective_of_large_loop() -> None:
     assert set(volume(loop(1 << 22, 64)).counts) == {"all_reduce"}

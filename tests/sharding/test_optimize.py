@@ -1,4 +1,4 @@
-"""Optimisations: each rewrite, each refusal, and law 1 on random programs."""
+"""Optimizations of collectives: each rewrite, each case that stays unchanged, and correct results of random programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.sharding.materialized import SUM_X, SUM_XY, T, check, cut, gather, mo
 from tests.sharding.test_materialize import exact_numbers, random_program
 
 
-def test_groups_of_one_device_do_nothing() -> None:
+def test_collectives_over_one_device_are_removed() -> None:
     p = Program(one=1, x=2)
     v = p.input(T, P("one", None, partial="x"))
     moved = p.add(
@@ -47,12 +47,12 @@ def test_groups_of_one_device_do_nothing() -> None:
     check(module(p, reduce_(p, gather(p, moved, SUM_X, ("one",)))), canonicalize_collectives, ["all_reduce"])
 
 
-def test_a_group_of_two_stays() -> None:
+def test_gather_over_two_devices_is_kept() -> None:
     p = Program(x=2)
     check(module(p, gather(p, p.input(T, P("x")))), canonicalize_collectives, ["all_gather"])
 
 
-def test_the_same_collective_is_made_once() -> None:
+def test_equal_collectives_are_merged() -> None:
     p = Program(x=2)
     v = p.input(T, P("x"))
     one, two = gather(p, v), gather(p, v)
@@ -60,7 +60,7 @@ def test_the_same_collective_is_made_once() -> None:
 
 
 def _mean_and_variance(p: Program, x: Value) -> list[Value]:
-    """The mean and the variance of rows of 8, of which each device has a part."""
+    """Return the mean and the variance of rows of 8 elements that are sharded over the devices."""
     partial = P(partial="x")
 
     def average(value: Value) -> Value:
@@ -74,37 +74,37 @@ def _mean_and_variance(p: Program, x: Value) -> list[Value]:
     return [mean, average(p.add("multiply", [centered, centered], "f32[6,8]", x.sharding))]
 
 
-def test_the_same_mean_written_twice_is_one() -> None:
-    """As `x.mean()` and `x.var()` make it: the sum, its number of rows and the division occur twice."""
+def test_equal_means_of_mean_and_variance_are_merged() -> None:
+    """Merge the mean of `x.mean()` with the one inside `x.var()`: the sum, the row count and the division occur twice."""
     p = Program(x=4)
     x = p.input("f32[6,8]", P(None, "x"))
     outputs = [*_mean_and_variance(p, x), *_mean_and_variance(p, x)]
     merged = collective_cse(Module(p.mesh, replace(p.graph, outputs=outputs), "materialize"))
     assert [node.op for node in merged.graph.nodes].count("all_reduce") == 2
     data = whole_numbers("f32[6,8]")
-    mean, variance, *again = simulate(partition(merged, "local"), [data])
+    mean, variance, *repeated = simulate(partition(merged, "local"), [data])
     np.testing.assert_allclose(mean, data.mean(1))
     np.testing.assert_allclose(variance, data.var(1), rtol=1e-6)
-    np.testing.assert_array_equal(again, [mean, variance])
+    np.testing.assert_array_equal(repeated, [mean, variance])
 
 
-def test_a_region_that_several_nodes_have_keeps_what_it_computes() -> None:
+def test_cse_keeps_region_shared_by_several_nodes() -> None:
     kind = TensorType((4,), "f32")
-    given, flag, branch = Value(kind), Value(TensorType((), "i1")), Graph("branch")
-    branch.outputs = branch.add("tanh", [given], [kind]).results
+    captured, flag, branch = Value(kind), Value(TensorType((), "i1")), Graph("branch")
+    branch.outputs = branch.add("tanh", [captured], [kind]).results
     nodes = [Node("if", [flag], [Value(kind)], regions=(branch, branch)) for _ in range(2)]
-    graph = Graph("main", [flag, given], nodes, [node.result for node in nodes])
+    graph = Graph("main", [flag, captured], nodes, [node.result for node in nodes])
     assert not definition_faults(collective_cse(Module(Mesh((Axis("x", 2),)), graph, "partition")).graph)
 
 
-def test_different_groups_are_no_duplicates() -> None:
+def test_reductions_over_different_axes_are_not_merged() -> None:
     p = Program(x=2, y=2)
     v = p.input(T, SUM_XY)
     one, two = reduce_(p, v, P(None, None, partial="y")), reduce_(p, v, P(None, None, partial="x"), ("y",))
     check(module(p, reduce_(p, one, axes=("y",)), reduce_(p, two)), collective_cse, ["all_reduce"] * 4)
 
 
-def test_two_all_reduces_are_folded_with_both_reasons() -> None:
+def test_consecutive_all_reduces_are_folded_with_both_reasons() -> None:
     p = Program(x=2, y=2)
     v = p.input(T, SUM_XY)
     done = check(
@@ -116,40 +116,40 @@ def test_two_all_reduces_are_folded_with_both_reasons() -> None:
 
 
 def local(*axes: tuple[str, ...], kind: str = "sum") -> Module:
-    """all_reduces one after the other on local values, of which nothing is known."""
+    """Return consecutive all_reduces of local values with unknown shardings."""
     p = Program(x=2, y=2)
     value = p.input("f32[4]")
     for names in axes:
         value = reduce_(p, value, None, names, kind)
-    for each in p.graph.values():
-        each.sharding = None
+    for graph_value in p.graph.values():
+        graph_value.sharding = None
     return Module(p.mesh, replace(p.graph, outputs=[value]), "partition")
 
 
-def test_a_sum_over_one_axis_twice_is_not_folded_but_a_maximum_is() -> None:
-    twice = all_reduce_fold(local(("x",), ("x",)))
-    assert [n.op for n in twice.graph.nodes] == [
+def test_repeated_sum_becomes_multiplication_and_maximum_is_folded() -> None:
+    folded_sum = all_reduce_fold(local(("x",), ("x",)))
+    assert [n.op for n in folded_sum.graph.nodes] == [
         "all_reduce",
         "constant",
         "multiply",
-    ]  # all have it alike: twice as much
+    ]  # all devices hold the same value, so the second sum doubles it
     assert len(all_reduce_fold(local(("x", "y"), ("x",), kind="max")).graph.nodes) == 1
     assert len(all_reduce_fold(local(("x",), ("y",))).graph.nodes) == 1
 
 
-def test_an_all_reduce_that_is_used_elsewhere_stays() -> None:
+def test_all_reduce_with_other_user_is_not_folded() -> None:
     p = Program(x=2, y=2)
     first = reduce_(p, p.input(T, SUM_XY), P(None, None, partial="x"), ("y",))
     both = module(p, reduce_(p, first), first)
     check(both, all_reduce_fold, ["all_reduce", "all_reduce"])
 
 
-def test_all_reduce_and_slice_join() -> None:
+def test_all_reduce_and_slice_become_reduce_scatter() -> None:
     p = Program(x=2)
     check(module(p, cut(p, reduce_(p, p.input(T, SUM_X)), P(None, "x"), dim=1)), all_reduce_fold, ["reduce_scatter"])
 
 
-def test_a_slice_on_other_axes_does_not_join() -> None:
+def test_all_reduce_and_slice_over_other_axes_are_not_folded() -> None:
     p = Program(x=2, y=2)
     check(
         module(p, cut(p, reduce_(p, p.input(T, SUM_X)), P("y"), ("y",))), all_reduce_fold, ["all_reduce", "all_slice"]
@@ -163,15 +163,15 @@ def test_gather_and_slice_cancel() -> None:
 
 def test_slice_and_gather_cancel_only_for_a_replicated_value() -> None:
     p = Program(x=2)
-    known = module(p, gather(p, cut(p, p.input(T), P("x"))))
-    check(known, cancel_inverse_collectives, [])
-    for value in known.graph.values():
+    with_shardings = module(p, gather(p, cut(p, p.input(T), P("x"))))
+    check(with_shardings, cancel_inverse_collectives, [])
+    for value in with_shardings.graph.values():
         value.sharding = None
-    unknown = replace(known, stage="partition")
-    assert [n.op for n in cancel_inverse_collectives(unknown).graph.nodes] == ["all_slice", "all_gather"]
+    without_shardings = replace(with_shardings, stage="partition")
+    assert [n.op for n in cancel_inverse_collectives(without_shardings).graph.nodes] == ["all_slice", "all_gather"]
 
 
-def test_gather_and_slice_elsewhere_is_an_exchange() -> None:
+def test_gather_and_slice_of_other_dim_become_all_to_all() -> None:
     p = Program(x=2)
     check(
         module(p, cut(p, gather(p, p.input(T, P("x"))), P(None, "x"), dim=1)),
@@ -180,7 +180,7 @@ def test_gather_and_slice_elsewhere_is_an_exchange() -> None:
     )
 
 
-def test_two_opposite_exchanges_cancel() -> None:
+def test_opposite_all_to_alls_cancel() -> None:
     p = Program(x=2)
     v = p.add("all_to_all", [p.input(T, P("x"))], T, P(None, "x"), axes=("x",), split_dim=1, concat_dim=0)
     check(
@@ -190,16 +190,16 @@ def test_two_opposite_exchanges_cancel() -> None:
     )
 
 
-def test_gathers_move_below_what_joins_them() -> None:
+def test_gathers_sink_below_elementwise_ops() -> None:
     p = Program(x=2)
     both = [gather(p, p.input(T, P("x"))) for _ in range(2)]
     done = check(module(p, p.add("tanh", [p.add("add", both, T)], T)), all_gather_sink, ["add", "tanh", "all_gather"])
-    lies = done.graph.nodes[0].sharding
-    assert lies and lies.option == (("x",), ()) and lies.results == (P("x", None),)
+    sharding = done.graph.nodes[0].sharding
+    assert sharding and sharding.option == (("x",), ()) and sharding.results == (P("x", None),)
 
 
-def test_an_axis_of_one_device_is_not_named_twice_below_an_op() -> None:
-    """The rows are split over it as the user wrote, the result is a partial value over it: either means nothing."""
+def test_sinking_gather_does_not_repeat_axis_of_one_device() -> None:
+    """Shard the rows over an axis of one device that the result names as partial: neither has an effect."""
     p = Program(x=2, one=1)
     rows = gather(p, p.input(T, P(("one", "x"))), P("one"))
     before = module(p, p.add("negate", [rows], T, P(None, partial={"one": "sum"})))
@@ -207,19 +207,19 @@ def test_an_axis_of_one_device_is_not_named_twice_below_an_op() -> None:
     assert all(not v.sharding.faults(v.type.shape, after.mesh) for v in after.graph.values() if v.sharding)
 
 
-def test_a_gather_moves_below_a_narrowing_cast_and_not_below_a_widening_one() -> None:
-    for text, wanted in (("bf16[8,12]", ["convert", "all_gather"]), ("f64[8,12]", ["all_gather", "convert"])):
+def test_gather_sinks_below_narrowing_but_not_widening_cast() -> None:
+    for text, expected_ops in (("bf16[8,12]", ["convert", "all_gather"]), ("f64[8,12]", ["all_gather", "convert"])):
         p = Program(x=2)
-        check(module(p, p.add("convert", [gather(p, p.input(T, P("x")))], text)), all_gather_sink, wanted)
+        check(module(p, p.add("convert", [gather(p, p.input(T, P("x")))], text)), all_gather_sink, expected_ops)
 
 
-def test_an_operand_that_all_devices_hold_is_sliced() -> None:
+def test_sinking_gather_slices_replicated_operand() -> None:
     p = Program(x=2)
     v = p.add("add", [gather(p, p.input("f32[7,3]", P("x"))), p.input("f32[7,3]")], "f32[7,3]")
     check(module(p, v), all_gather_sink, ["all_slice", "add", "all_gather"])
 
 
-def test_a_gather_with_another_use_or_another_layout_stays() -> None:
+def test_gather_with_other_user_or_layout_does_not_sink() -> None:
     p = Program(x=2)
     rows, columns = gather(p, p.input(T, P("x"))), gather(p, p.input(T, P(None, "x")), dim=1)
     check(module(p, p.add("add", [rows, columns], T)), all_gather_sink, ["all_gather", "all_gather", "add"])
@@ -228,22 +228,24 @@ def test_a_gather_with_another_use_or_another_layout_stays() -> None:
     check(module(p, p.add("tanh", [rows], T), rows), all_gather_sink, ["all_gather", "tanh"])
 
 
-def test_a_widening_cast_waits_until_the_data_has_moved() -> None:
+def test_widening_cast_sinks_below_gather() -> None:
     p = Program(x=2)
     wide = p.add("convert", [p.input("bf16[8,12]", P("x"))], T, P("x"))
     check(module(p, gather(p, wide)), convert_sink, ["all_gather", "convert"])
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("sum", ["convert", "all_reduce"]), ("max", ["all_reduce", "convert"])])
-def test_a_sum_is_made_in_the_wide_type(kind: str, wanted: list[str]) -> None:
+def test_widening_cast_sinks_below_maximum_but_not_sum(kind: str, expected_ops: list[str]) -> None:
     p = Program(x=2)
     spec = P(None, None, partial={"x": kind})
     check(
-        module(p, reduce_(p, p.add("convert", [p.input("bf16[8,12]", spec)], T, spec), kind=kind)), convert_sink, wanted
+        module(p, reduce_(p, p.add("convert", [p.input("bf16[8,12]", spec)], T, spec), kind=kind)),
+        convert_sink,
+        expected_ops,
     )
 
 
-def test_slices_rise_to_where_they_can_join() -> None:
+def test_slice_is_hoisted_to_all_reduce() -> None:
     p = Program(x=2)
     total = p.add("add", [reduce_(p, p.input(T, SUM_X)), p.input(T)], T)
     risen = check(
@@ -254,20 +256,20 @@ def test_slices_rise_to_where_they_can_join() -> None:
     check(risen, all_reduce_fold, ["reduce_scatter", "all_slice", "add", "tanh"])
 
 
-def test_a_slice_does_not_rise_past_an_op_with_another_use() -> None:
+def test_slice_is_not_hoisted_above_op_with_other_user() -> None:
     p = Program(x=2)
     v = p.add("tanh", [p.input(T)], T)
     check(module(p, cut(p, v, P("x")), v), slice_hoist, ["tanh", "all_slice"])
 
 
-def test_a_chain_of_reshards_is_planned_anew() -> None:
+def test_reshard_chain_is_replanned() -> None:
     p = Program(x=2, y=2)
-    whole = gather(p, p.input(T, P("x", "y")), P(None, "y"))
-    done = check(module(p, cut(p, gather(p, whole, None, ("y",), 1), P("x"))), reshard_replan, ["all_gather"])
+    half_gathered = gather(p, p.input(T, P("x", "y")), P(None, "y"))
+    done = check(module(p, cut(p, gather(p, half_gathered, None, ("y",), 1), P("x"))), reshard_replan, ["all_gather"])
     assert done.graph.nodes[0].attrs.axes == ("y",)
 
 
-def test_values_in_loops_are_not_moved_in() -> None:
+def test_cancelled_collectives_in_loop_use_captured_value() -> None:
     p = Program(x=2)
     v = reduce_(p, p.input(T, SUM_X))
     body = Graph("body", [Value(v.type, "c", P(None, None))])
@@ -286,7 +288,7 @@ def test_values_in_loops_are_not_moved_in() -> None:
     assert done.graph.nodes[2].regions[1].nodes == []
 
 
-def test_passes_that_would_move_more_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pass_that_moves_more_bytes_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     p = Program(x=2)
     before = module(p, p.input(T, P("x")))
 
@@ -306,13 +308,13 @@ def test_passes_that_would_move_more_are_dropped(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("size", [12, 7, 2])
 @pytest.mark.parametrize("seed", range(15))
-def test_random_programs_compute_the_same_and_move_no_more(seed: int, size: int) -> None:
+def test_optimized_random_programs_are_correct_without_more_bytes(seed: int, size: int) -> None:
     rng = np.random.default_rng([seed, size, 1])
     program = random_program(rng, size)
-    args, wanted = exact_numbers(rng, program.graph, size)
+    args, expected = exact_numbers(rng, program.graph, size)
     done = materialize(propagate(program))
     better = optimize(done)
     assert better.stage == "optimize"
     assert total_bytes(better.graph, better.mesh) <= total_bytes(done.graph, done.mesh)
-    for got, want in zip(simulate(partition(better), args), wanted, strict=True):
+    for got, want in zip(simulate(partition(better), args), expected, strict=True):
         np.testing.assert_array_equal(got, want)

@@ -1,4 +1,4 @@
-"""Convolutions of tensors that are padded with their own rows (wrapped, repeated, mirrored) move a halo."""
+"""Convolutions of tensors padded with their own rows (modes wrap, edge, reflect) move only a halo."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def _slice(graph: Graph, x: Value, dim: int, start: int, limit: int) -> Value:
     return graph.add("slice", [x], [kind], {"start": starts, "limit": limits, "stride": (1,) * len(sizes)}).result
 
 
-def _join(graph: Graph, parts: list[Value], dim: int) -> Value:
+def _concatenate(graph: Graph, parts: list[Value], dim: int) -> Value:
     rows = sum(part.type.sizes[dim] for part in parts)
     kind = parts[0].type.with_shape(rows if d == dim else n for d, n in enumerate(parts[0].type.sizes))
     return graph.add("concatenate", parts, [kind], {"dim": dim}).result
 
 
 def _end(graph: Graph, x: Value, dim: int, mode: str, width: int, *, is_low: bool) -> Value:
-    """The rows that are joined to one end, as `jnp.pad` makes them."""
+    """Return the rows that `jnp.pad` concatenates to one end."""
     size = x.type.sizes[dim]
     if mode == "wrap":
         return _slice(graph, x, dim, *((size - width, size) if is_low else (0, width)))
@@ -57,7 +57,7 @@ def _end(graph: Graph, x: Value, dim: int, mode: str, width: int, *, is_low: boo
 def padded(graph: Graph, x: Value, mode: str, width: int) -> Value:
     for dim in (1, 2):
         low, high = (_end(graph, x, dim, mode, width, is_low=is_low) for is_low in (True, False))
-        x = _join(graph, [low, x, high], dim)
+        x = _concatenate(graph, [low, x, high], dim)
     return x
 
 
@@ -66,24 +66,24 @@ def program(mode: str, rows: int, width: int, stride: int, mesh: dict[str, int])
     kinds = TensorType((2, rows, 8, 3), "f32"), TensorType((side, side, 3, 4), "f32")
     graph = Graph("main", [Value(kind, name) for kind, name in zip(kinds, "xw", strict=True)])
     image = padded(graph, graph.inputs[0], mode, width) if mode else graph.inputs[0]
-    ends = (0, 0) if mode else (width, width)
+    padding = (0, 0) if mode else (width, width)
     attrs = {
         "input_batch": 0, "input_feature": 3, "input_spatial": (1, 2),
         "kernel_input_feature": 2, "kernel_output_feature": 3, "kernel_spatial": (0, 1),
         "output_batch": 0, "output_feature": 3, "output_spatial": (1, 2),
-        "window_strides": (stride, stride), "low": ends, "high": ends, "lhs_dilation": (1, 1),
+        "window_strides": (stride, stride), "low": padding, "high": padding, "lhs_dilation": (1, 1),
         "rhs_dilation": (1, 1), "window_reversal": (False, False), "feature_group_count": 1,
         "batch_group_count": 1, "precision": (),
     }  # fmt: skip
     kind = TensorType((2, -(-rows // stride), -(-8 // stride), 4), "f32")
     graph.outputs = [graph.add("convolution", [image, graph.inputs[1]], [kind], attrs).result]
     assert not verify_graph(graph)
-    lies = P(None, *mesh, *[None] * (3 - len(mesh)))
+    spec = P(None, *mesh, *[None] * (3 - len(mesh)))
     return Module(
         make_mesh(mesh),
         graph,
-        in_annotations=[Annotation(lies), Annotation(P())],
-        out_annotations=[Annotation(lies)],
+        in_annotations=[Annotation(spec), Annotation(P())],
+        out_annotations=[Annotation(spec)],
     )
 
 
@@ -92,7 +92,7 @@ def partitioned(module: Module) -> Module:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_halo_is_all_that_moves(mode: str) -> None:
+def test_padded_convolution_moves_only_halo(mode: str) -> None:
     module = program(mode, 32, 1, 1, {"x": 4})
     row = 2 * (8 + 2) * 3 * 4
     assert check(module, pipeline=partitioned).ok
@@ -106,12 +106,14 @@ CASES = [
 
 
 @pytest.mark.parametrize("mode, rows, width, stride, mesh", CASES, ids=str)
-def test_every_width_stride_and_tile(mode: str, rows: int, width: int, stride: int, mesh: dict[str, int]) -> None:
+def test_padded_convolution_of_any_width_stride_and_tile_is_correct(
+    mode: str, rows: int, width: int, stride: int, mesh: dict[str, int]
+) -> None:
     assert check(program(mode, rows, width, stride, mesh), pipeline=partitioned).ok
 
 
-def test_an_image_is_laid_out_anew_rather_than_gathered() -> None:
-    """It comes by batches and is wanted by rows: half of a tile is exchanged, and a row of each of both images."""
+def test_convolution_image_is_resharded_instead_of_gathered() -> None:
+    """Reshard from batches to rows: half of a tile is exchanged, and one halo row of each of the two images."""
     module = program("", 32, 1, 1, {"x": 2})
     module.in_annotations[0] = Annotation(P("x"))
     row = 8 * 3 * 4
@@ -119,17 +121,19 @@ def test_an_image_is_laid_out_anew_rather_than_gathered() -> None:
     assert 0 < analyze(partitioned(module)).ring_bytes <= 16 * row + 2 * row
 
 
-def test_ends_of_no_rows_leave_nothing_behind() -> None:
-    """`jnp.pad` writes them for dims that it does not pad: a slice of the first image would be wanted on all devices."""
+def test_empty_concatenation_operands_are_removed() -> None:
+    """Fold empty ends, which `jnp.pad` adds for unpadded dims: their slice of the first image would be needed
+    everywhere.
+    """
     graph = Graph("main", [Value(TensorType((8, 4), "f32"), "x")])
     (x,) = graph.inputs
     end = _slice(graph, _slice(graph, x, 0, 0, 1), 0, 0, 0)
-    graph.outputs = [graph.add("tanh", [_join(graph, [end, x, end], 0)], [x.type]).result]
-    found = fold_identities.rewrite(graph)
-    assert found is not None and [node.op for node in found.nodes] == ["tanh"]
+    graph.outputs = [graph.add("tanh", [_concatenate(graph, [end, x, end], 0)], [x.type]).result]
+    folded = fold_identities.rewrite(graph)
+    assert folded is not None and [node.op for node in folded.nodes] == ["tanh"]
 
 
-def test_moved_joins_and_idle_moves_compute_the_same() -> None:
+def test_concatenate_sink_and_identity_folding_keep_results() -> None:
     modules = [(program(mode, 9, width, 1, {"x": 2}), 0) for mode in MODES for width in (1, 2)]
     count = {concatenate_sink: 0, fold_identities: 0}
     for module, seed in [*modules, *((random_program(seed), seed) for seed in range(200))]:
@@ -137,42 +141,42 @@ def test_moved_joins_and_idle_moves_compute_the_same() -> None:
             continue
         arguments = random_arguments(module, seed)
         for rewrite in count:
-            found = rewrite.rewrite(module.graph)
-            if found is None:
+            rewritten = rewrite.rewrite(module.graph)
+            if rewritten is None:
                 continue
             count[rewrite] += 1
-            assert not verify_graph(found), seed
-            for left, right in zip(evaluate(module.graph, arguments), evaluate(found, arguments), strict=True):
+            assert not verify_graph(rewritten), seed
+            for left, right in zip(evaluate(module.graph, arguments), evaluate(rewritten, arguments), strict=True):
                 np.testing.assert_allclose(
                     np.asarray(left).astype(complex), np.asarray(right).astype(complex), rtol=1e-5, atol=1e-5
                 )
     assert min(count.values()) >= 5
 
 
-def test_a_join_that_several_read_stays_one_value() -> None:
-    """Rows of both parts, and of the joined tensor as a whole."""
+def test_concatenation_with_several_users_is_kept() -> None:
+    """Slice rows from both parts of a concatenation that is also an output."""
     graph = Graph("main", [Value(TensorType((4, 6), "f32"), name) for name in "ab"])
-    joined = _join(graph, list(graph.inputs), 0)
-    inner, both = _slice(graph, joined, 0, 5, 7), _slice(graph, joined, 0, 3, 6)
-    graph.outputs = [both, inner, joined]
-    found = concatenate_sink.rewrite(graph)
-    assert found is not None
-    assert [node.op for node in found.nodes] == ["slice", "concatenate", "slice"]
-    assert found.nodes[0].operands == [graph.inputs[1]]
+    concatenated = _concatenate(graph, list(graph.inputs), 0)
+    inner, both = _slice(graph, concatenated, 0, 5, 7), _slice(graph, concatenated, 0, 3, 6)
+    graph.outputs = [both, inner, concatenated]
+    rewritten = concatenate_sink.rewrite(graph)
+    assert rewritten is not None
+    assert [node.op for node in rewritten.nodes] == ["slice", "concatenate", "slice"]
+    assert rewritten.nodes[0].operands == [graph.inputs[1]]
     args = [np.arange(24, dtype=np.float32).reshape(4, 6) + n for n in (0, 100)]
-    for left, right in zip(evaluate(graph, args), evaluate(found, args), strict=True):
+    for left, right in zip(evaluate(graph, args), evaluate(rewritten, args), strict=True):
         np.testing.assert_array_equal(left, right)
 
 
 @pytest.mark.parametrize("mode, rows, width", [*itertools.product(MODES, (9, 33), (1, 3))])
-def test_rows_are_not_fetched_from_parts_where_that_moves_more(
+def test_fetch_from_operands_does_not_increase_bytes(
     mode: str, rows: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is padded is a result as well, so its rows are there."""
+    """Return the padded tensor as well, so that its rows are already available."""
     module = program(mode, rows, width, 1, {"x": 4})
     (image, _) = module.graph.nodes[-1].operands
     module.graph.outputs.append(module.graph.add("tanh", [image], [image.type], {}).result)
     module.out_annotations *= 2
-    found = analyze(partitioned(module)).ring_bytes
+    moved_bytes = analyze(partitioned(module)).ring_bytes
     monkeypatch.setattr(windowed, "fetch_from_operands", lambda *_: None)
-    assert found <= analyze(partitioned(module)).ring_bytes
+    assert moved_bytes <= analyze(partitioned(module)).ring_bytes

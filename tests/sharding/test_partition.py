@@ -1,4 +1,4 @@
-"""Partition: local shapes, masks for uneven tiles, what counts once. Numbers are whole, so results are exact."""
+"""Partition: local shapes, masks for uneven tiles, and initial values that count once. Integers make results exact."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from meshgen.ir.graph import DTYPES
 from meshgen.spec import P, Sharding
 from tests.sharding.local_programs import Program, node_of, ops, whole_numbers
 
-SIZES = [1, 2, 10, 13]  # over 4 devices: one row, empty tiles, a short tile, a tile of one
+SIZES = [1, 2, 10, 13]  # On 4 devices: a single row, empty tiles, a short tile, and a tile of one row.
 
 
 @pytest.mark.parametrize("rows", SIZES)
-def test_elementwise_works_on_tiles(rows: int) -> None:
+def test_elementwise_op_runs_on_local_tiles(rows: int) -> None:
     p = Program(x=4)
     a = p.input(f"f32[{rows},3]", P("x"))
     double = p.add("add", [a, a], f"f32[{rows},3]", P("x"))
@@ -28,7 +28,7 @@ def test_elementwise_works_on_tiles(rows: int) -> None:
 
 
 @pytest.mark.parametrize("rows", SIZES)
-def test_a_contraction_masks_both_operands(rows: int) -> None:
+def test_uneven_contraction_masks_both_operands(rows: int) -> None:
     p = Program(x=4, y=1)
     a, b = p.input(f"f32[3,{rows}]", P(None, "x")), p.input(f"f32[{rows},2]", P("x", "y"))
     attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
@@ -39,7 +39,7 @@ def test_a_contraction_masks_both_operands(rows: int) -> None:
     assert_array_equal(p.run([x, y], dot)[0], x @ y)
 
 
-def test_an_evenly_split_contraction_has_no_masks() -> None:
+def test_even_contraction_has_no_masks() -> None:
     p = Program(x=4)
     a, b = p.input("f32[8]", P("x")), p.input("f32[8]", P("x"))
     attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (0,), "rhs_contract": (0,), "precision": ()}
@@ -59,7 +59,7 @@ _KINDS = {
 
 @pytest.mark.parametrize("rows", SIZES)
 @pytest.mark.parametrize("kind, dtype", [(k, d) for k, row in _KINDS.items() for d in row[2].split()])
-def test_a_reduction_ignores_padding_and_counts_its_initial_value_once(kind: str, dtype: str, rows: int) -> None:
+def test_reduction_masks_padding_and_counts_initial_value_once(kind: str, dtype: str, rows: int) -> None:
     partial, ufunc, _ = _KINDS[kind]
     p = Program(x=2, y=2)
     a, init = p.input(f"{dtype}[{rows},2]", P(("x", "y"))), p.input(f"{dtype}[]")
@@ -72,7 +72,7 @@ def test_a_reduction_ignores_padding_and_counts_its_initial_value_once(kind: str
     assert_array_equal(p.run([x, begin], total)[0].astype(wide), want)
 
 
-def test_a_boolean_all_over_empty_tiles() -> None:
+def test_boolean_and_reduction_ignores_empty_tiles() -> None:
     p = Program(x=4)
     a, init = p.input("i1[2]", P("x")), p.constant(True, "i1")
     every = p.add("reduce", [a, init], "i1[]", P(partial={"x": "and"}), dims=(0,), kind="and")
@@ -80,14 +80,14 @@ def test_a_boolean_all_over_empty_tiles() -> None:
     assert not bool(p.run([np.array([True, False])], every)[0])
 
 
-def test_a_neutral_initial_value_is_not_masked() -> None:
+def test_neutral_initial_value_is_not_masked() -> None:
     p = Program(x=2)
     a = p.input("f32[8]", P("x"))
     total = p.add("reduce", [a, p.constant(0, "f32")], "f32[]", P(partial="x"), dims=(0,), kind="add")
     assert ops(p.local(total)) == ["constant", "reduce"]
 
 
-def test_a_reduction_of_partial_values_keeps_both_sums() -> None:
+def test_reduction_of_partial_value_is_partial_over_both_axes() -> None:
     p = Program(x=2, y=3)
     a, init = p.input("f32[5]", P("y", partial="x")), p.input("f32[]", P(partial="x"))
     total = p.add("reduce", [a, init], "f32[]", P(partial=["x", "y"]), dims=(0,), kind="add")
@@ -95,7 +95,7 @@ def test_a_reduction_of_partial_values_keeps_both_sums() -> None:
     assert_array_equal(p.run([x, np.float32(7)], total)[0], x.sum() + 7)
 
 
-def test_constants_are_local_splats_or_cut() -> None:
+def test_constants_become_local_splats_or_are_sliced() -> None:
     p = Program(x=4)
     splat, table = p.constant(np.full((10, 2), 3), "f32", P("x")), p.constant(np.arange(10), "i32", P("x"))
     module = p.local(splat, table)
@@ -106,7 +106,7 @@ def test_constants_are_local_splats_or_cut() -> None:
     assert_array_equal(results[1], np.arange(10))
 
 
-def test_zeros_of_both_signs_are_no_splat() -> None:
+def test_zeros_of_both_signs_are_not_splat() -> None:
     p = Program(x=2)
     zeros = p.constant([0.0, -0.0], "f32", P("x"))
     assert_array_equal(np.signbit(p.run([], zeros)[0]), [False, True])
@@ -114,21 +114,22 @@ def test_zeros_of_both_signs_are_no_splat() -> None:
 
 @pytest.mark.parametrize("dtype", ["i32", "f32", "bf16", "ui8"])
 @pytest.mark.parametrize("dim", [0, 1])
-def test_iota_counts_globally_in_every_type(dtype: str, dim: int) -> None:
-    shape = (200, 2) if dtype == "ui8" else (1003, 2)  # beyond 256, where bf16 skips numbers
+def test_iota_has_global_indices_in_every_dtype(dtype: str, dim: int) -> None:
+    # more than 256 rows, beyond which bf16 cannot represent every integer
+    shape = (200, 2) if dtype == "ui8" else (1003, 2)
     p = Program(x=4)
     counted = p.add("iota", [], f"{dtype}[{shape[0]},2]", P("x"), dim=dim)
     want = np.broadcast_to(np.arange(shape[dim]).reshape((-1, 1) if dim == 0 else (1, -1)), shape)
     assert_array_equal(p.run([], counted)[0], want.astype(DTYPES[dtype]))
 
 
-def test_process_indices_are_computed_once() -> None:
+def test_process_index_is_computed_once() -> None:
     p = Program(x=4)
     first, second = (p.add("iota", [], f"i32[{n}]", P("x"), dim=0) for n in (8, 12))
     assert ops(p.local(first, second)).count("process_index") == 1
 
 
-def test_reshape_keeps_tiles_together() -> None:
+def test_reshape_merges_sharded_dims_locally() -> None:
     p = Program(x=2, y=3)
     a = p.input("f32[6,4,5]", P("x", None, "y"))
     merged = p.add("reshape", [a], "f32[24,5]", P("x", "y"))
@@ -137,7 +138,7 @@ def test_reshape_keeps_tiles_together() -> None:
     assert_array_equal(p.run([x], merged)[0], x.reshape(24, 5))
 
 
-def test_an_axis_may_cover_one_factor_and_go_on_in_the_next() -> None:
+def test_reshape_axis_can_span_two_factors() -> None:
     p = Program(x=4)
     a = p.input("f32[2,6]", P("x:(1)2", "x:(2)2"))
     merged = p.add("reshape", [a], "f32[12]", P("x"))
@@ -145,14 +146,14 @@ def test_an_axis_may_cover_one_factor_and_go_on_in_the_next() -> None:
     assert_array_equal(p.run([x], merged)[0], x.reshape(12))
 
 
-def test_an_uneven_dim_may_gain_dims_of_one_row() -> None:
+def test_reshape_of_uneven_dim_can_add_unit_dims() -> None:
     p = Program(x=4)
     column = p.add("reshape", [p.input("f32[10]", P("x"))], "f32[10,1]", P("x"))
     x = whole_numbers("f32[10]")
     assert_array_equal(p.run([x], column)[0], x[:, None])
 
 
-def test_slice_pad_concatenate_and_reverse_along_whole_dims() -> None:
+def test_slice_pad_concatenate_and_reverse_of_unsharded_dims() -> None:
     p = Program(x=4)
     a, fill = p.input("f32[10,6]", P("x")), p.input("f32[]")
     cut = p.add("slice", [a], "f32[10,2]", P("x"), start=(0, 1), limit=(10, 5), stride=(1, 2))
@@ -166,7 +167,7 @@ def test_slice_pad_concatenate_and_reverse_along_whole_dims() -> None:
     assert_array_equal(p.run([x, np.float32(9)], back)[0], np.concatenate([padded, x], 1)[:, ::-1])
 
 
-def test_broadcast_makes_tiles_of_new_dims() -> None:
+def test_broadcast_of_new_dim_is_local() -> None:
     p = Program(x=3)
     a = p.input("f32[1,4]", P())
     wide = p.add("broadcast_in_dim", [a], "f32[7,4]", P("x"), dims=(0, 1))
@@ -174,7 +175,7 @@ def test_broadcast_makes_tiles_of_new_dims() -> None:
     assert_array_equal(p.run([x], wide)[0], np.broadcast_to(x, (7, 4)))
 
 
-def test_a_convolution_over_split_channels_masks_both_sides() -> None:
+def test_convolution_over_uneven_channels_is_masked() -> None:
     p = Program(x=4)
     image, kernel = p.input("f32[2,5,6]", P(None, "x")), p.input("f32[3,5,2]", P(None, "x"))
     attrs = {
@@ -190,7 +191,7 @@ def test_a_convolution_over_split_channels_masks_both_sides() -> None:
     assert_array_equal(p.run([x, w], result)[0], want)
 
 
-def test_a_window_at_a_run_time_place_is_cut_from_every_tile() -> None:
+def test_dynamic_slice_of_unsharded_dim_is_local() -> None:
     p = Program(x=4)
     a, row, column = p.input("f32[10,6]", P("x")), p.input("i32[]"), p.input("i32[]")
     cut = p.add("dynamic_slice", [a, row, column], "f32[10,2]", P("x"), slice_sizes=(10, 2))
@@ -198,7 +199,7 @@ def test_a_window_at_a_run_time_place_is_cut_from_every_tile() -> None:
     assert_array_equal(p.run([x, np.int32(3), np.int32(9)], cut)[0], x[:, 4:6])
 
 
-def test_global_arguments_are_cut_by_the_program() -> None:
+def test_global_arguments_are_sliced_in_program() -> None:
     p = Program(x=4, y=2)
     a, b = p.input("f32[10,3]", P("x", "y")), p.input("f32[10,3]", P(("y", "x"), partial={}))
     c = p.input("f32[5]", P(partial="y"))
@@ -211,7 +212,7 @@ def test_global_arguments_are_cut_by_the_program() -> None:
         assert_array_equal(got, -x)
 
 
-def test_global_arguments_with_offsets_and_halos() -> None:
+def test_global_arguments_with_offsets_and_halos_are_sliced() -> None:
     from dataclasses import replace
 
     p = Program(x=2)
@@ -224,8 +225,8 @@ def test_global_arguments_with_offsets_and_halos() -> None:
     assert p.local(*outputs).graph.inputs[0].type.shape == (4,)
 
 
-def test_halos_of_no_rows_are_none() -> None:
-    """A value whose halo is written out as zeros gets its rows from where it lies, on axes of one device too."""
+def test_halo_of_zero_rows_is_equal_to_no_halo() -> None:
+    """Update a halo of zero rows: the rows come from the value's own layout, even on axes of one device."""
     p = Program(y=2, z=1, w=1)
     a = p.input("f32[2,6]", Sharding((("z",), ()), (), ((0, 0), (0, 0))))
     wide = Sharding(((), ("w",)), (), ((0, 0), (2, 2)))

@@ -1,4 +1,4 @@
-"""Attention under partition: rows, heads and batch are split, unevenly too, and positions are those of the whole."""
+"""Partition of attention ops: sharded rows, heads and batch (also uneven), with global positions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXT = """module @attention {
 
 
 def program(*dims: str) -> str:
-    """The program with the dims of the queries split along these axes."""
+    """Return the program with the dims of the queries sharded over these axes."""
     listed = ", ".join("{" + ", ".join(f'"{axis}"' for axis in axes) + "}" for axes in dims)
     return TEXT.replace("{SPLIT}", f"{{sdy.sharding = #sdy.sharding<@mesh, [{listed}]>}}")
 
@@ -40,7 +40,7 @@ SPLITS = (("", "x", "y", ""), ("x", "y", "", ""), ("", "xy", "", ""), ("", "", "
 
 
 @pytest.mark.parametrize("dims", SPLITS)
-def test_split_rows_and_heads_compute_the_same(dims: tuple[str, ...]) -> None:
+def test_attention_with_sharded_rows_and_heads_is_correct(dims: tuple[str, ...]) -> None:
     module = parse_text(program(*dims))
     stages = run_stages(module, Options("cpu"), Timing(), "fuse")
     result = check(module, pipeline=lambda _: stages["fuse"])
@@ -53,7 +53,7 @@ def test_split_rows_and_heads_compute_the_same(dims: tuple[str, ...]) -> None:
         assert "sched.attention" in text and print_text(parse_text(text)) == text
 
 
-def test_a_kernel_has_the_composite() -> None:
+def test_attention_composite_is_compiled_into_one_kernel() -> None:
     executable = api.plan(program("", "x", "y", ""))
     assert not executable.passes["expand-composites"].kept
     assert [node.op for body in executable.plan.kernels.values() for node in body.nodes if node.regions] == [

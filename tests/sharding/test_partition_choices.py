@@ -1,4 +1,4 @@
-"""Reductions of several values at once, along split dims: where the greatest element of each row is."""
+"""Reductions of several values at once along sharded dims: argmax of each row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F32, I32, TRUTH = (TensorType((), dtype) for dtype in ("f32", "i32", "i1"))
 
 
 def _first_greatest() -> Graph:
-    """Of two elements with their places the greater one; of equal ones the first."""
+    """Return a reduction body that selects the greater of two elements with its position, or the first of equal ones."""
     body = Graph("body", [Value(F32), Value(I32), Value(F32), Value(I32)])
     a, i, b, j = body.inputs
     greater = body.add("compare", [a, b], [TRUTH], {"direction": "GT", "compare_type": "FLOAT"}).result
@@ -30,33 +30,35 @@ def _first_greatest() -> Graph:
 
 
 def _argmax(p: Program, x: Value, dims: tuple[int, ...], spec: Sharding) -> list[Value]:
-    places = p.input(f"i32[{','.join(map(str, x.type.sizes))}]", x.sharding)
+    positions = p.input(f"i32[{','.join(map(str, x.type.sizes))}]", x.sharding)
     inits = [p.constant(-np.inf, "f32"), p.constant(2**31 - 1, "i32")]
-    kept = tuple(n for d, n in enumerate(x.type.sizes) if d not in dims)
-    results = [Value(TensorType(kept, dtype), sharding=spec) for dtype in ("f32", "i32")]
+    result_shape = tuple(n for d, n in enumerate(x.type.sizes) if d not in dims)
+    results = [Value(TensorType(result_shape, dtype), sharding=spec) for dtype in ("f32", "i32")]
     p.graph.nodes.append(
-        Node("reduce_region", [x, places, *inits], results, {"dims": dims}, regions=(_first_greatest(),))
+        Node("reduce_region", [x, positions, *inits], results, {"dims": dims}, regions=(_first_greatest(),))
     )
     return results
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 8])
-def test_the_place_of_the_greatest_element_of_split_rows(devices: int) -> None:
-    """Thirteen rows: never even, 8 devices leave one empty; every greatest element occurs more than once."""
+def test_argmax_over_sharded_rows_returns_first_maximum(devices: int) -> None:
+    """Use thirteen rows, which are uneven on any device count; 8 devices have an empty tile. Every maximum occurs twice
+    or more.
+    """
     p = Program(x=devices)
     x = p.input("f32[13,5]", P("x"))
     outputs = _argmax(p, x, (0,), Sharding(((),)))
     rows = np.random.default_rng(devices).integers(-3, 0, (13, 5)).astype(np.float32)
-    places = np.broadcast_to(np.arange(13, dtype=np.int32)[:, None], (13, 5))
-    greatest, place = p.run([rows, places], *outputs)
+    positions = np.broadcast_to(np.arange(13, dtype=np.int32)[:, None], (13, 5))
+    greatest, position = p.run([rows, positions], *outputs)
     assert_array_equal(greatest, rows.max(0))
-    assert_array_equal(place, rows.argmax(0))
+    assert_array_equal(position, rows.argmax(0))
 
 
-def test_two_split_dims_are_reduced_one_after_the_other() -> None:
+def test_argmax_over_two_sharded_dims_reduces_each() -> None:
     p = Program(x=2, y=3)
     outputs = _argmax(p, p.input("f32[5,7]", P("x", "y")), (0, 1), Sharding(()))
     rows = np.random.default_rng(0).integers(-3, 0, (5, 7)).astype(np.float32)
-    greatest, place = p.run([rows, np.arange(35, dtype=np.int32).reshape(5, 7)], *outputs)
-    assert (greatest, place) == (rows.max(), rows.argmax())
+    greatest, position = p.run([rows, np.arange(35, dtype=np.int32).reshape(5, 7)], *outputs)
+    assert (greatest, position) == (rows.max(), rows.argmax())
     assert ops(p.local(*outputs)).count("all_gather") >= 2

@@ -1,4 +1,4 @@
-"""Composites under partition: each factor is split, unevenly too, and devices exchange what they have of a row at once."""
+"""Partition of composite ops: each factor sharded (also unevenly), with few messages per row."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ NORMALIZE = """module @normalize {
 
 
 def with_split(text: str, *dims: str) -> Module:
-    """The program with the dims of its values split along these axes."""
+    """Return the program with the dims of its values sharded over these axes."""
     listed = ", ".join("{" + ", ".join(f'"{axis}"' for axis in axes) + "}" for axes in dims)
     return parse_text(text.replace("SPLIT", f"{{sdy.sharding = #sdy.sharding<@mesh, [{listed}]>}}"))
 
 
 def partitioned(module: Module) -> Module:
-    """The program of each device, which computes the same; texts of all stages are read as they are printed."""
+    """Return the local program, after checking its results and that the text of every stage parses back."""
     stages = run_stages(module, Options("cpu"), Timing(), "fuse")
     result = check(module, pipeline=lambda _: stages["fuse"])
     assert result.ok, result.faults
@@ -49,13 +49,13 @@ def collectives(module: Module) -> Counter[str]:
     "dims", [("", "", "x"), ("", "", "y"), ("x", "", "y"), ("", "", "xy"), ("", "y", "x"), ("y", "x", "")]
 )
 @pytest.mark.parametrize(("rows", "sizes"), [("b t", "4x5x"), ("b", "4x"), ("t", "5x"), ("()", "")])
-def test_normalized_factors_are_split(rows: str, sizes: str, dims: tuple[str, ...]) -> None:
+def test_normalize_over_any_sharded_factor_is_correct(rows: str, sizes: str, dims: tuple[str, ...]) -> None:
     local = partitioned(with_split(NORMALIZE.replace("ROWS", rows).replace("SIZES", sizes), *dims))
     is_split = any(axes and name not in rows for name, axes in zip("btd", dims, strict=True))
     assert collectives(local) == ({"all_gather": 1, "all_reduce": 1} if is_split else {})
 
 
-def test_variance_of_split_rows_keeps_its_digits_beside_a_large_mean() -> None:
+def test_normalize_of_sharded_rows_is_accurate_for_large_mean() -> None:
     module = with_split(NORMALIZE.replace("ROWS", "b t").replace("SIZES", "4x5x"), "", "", "xy")
     local = run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
     x = np.random.default_rng(0).normal(5000, 1, (4, 5, 7)).astype(np.float32)
@@ -77,7 +77,7 @@ SCALED = """module @scaled {
 
 
 @pytest.mark.parametrize("dims", [("", "", ""), ("x", "", ""), ("", "x", ""), ("", "", "y"), ("x", "y", ""), ("y", "", "x"), ("", "xy", "")])  # fmt: skip
-def test_scaled_numbers_are_split_where_they_are(dims: tuple[str, ...]) -> None:
+def test_scaled_dot_does_not_move_packed_weights(dims: tuple[str, ...]) -> None:
     local = partitioned(with_split(SCALED, *dims))
     (packed,) = (value for value in local.graph.inputs if value.type.dtype == "ui8")
     moved = [node for node in local.graph.nodes if node.op.startswith("all_") and node.operands[0] is packed]
@@ -97,12 +97,13 @@ CROSS_ENTROPY = """module @loss {
 
 
 @pytest.mark.parametrize("dims", [("", "x", ""), ("", "y", ""), ("", "xy", ""), ("x", "y", ""), ("", "x", "y"), ("y", "", "x")])  # fmt: skip
-def test_classes_are_split_and_sums_share_a_message(dims: tuple[str, ...]) -> None:
+def test_cross_entropy_over_sharded_classes_uses_two_all_reduces(dims: tuple[str, ...]) -> None:
     module = with_split(CROSS_ENTROPY, *dims)
     local = partitioned(module)
     assert local.graph.inputs[0].type.sizes == tuple(-(-size // {"": 1, "x": 2, "y": 3, "xy": 6}[axes]) for size, axes in zip((4, 7, 5), dims, strict=True))  # fmt: skip
     logits = np.random.default_rng(0).normal(0, 3, (4, 7, 5)).astype(np.float32)
-    labels = np.random.default_rng(1).integers(-1, 8, (4, 5))  # of some rows none of the classes, of some in padding
+    # Some rows have a label outside all classes, and some have one in the padding.
+    labels = np.random.default_rng(1).integers(-1, 8, (4, 5))
     assert check(module, pipeline=lambda _: local, args=[logits, labels]).ok
     reductions = [node for node in local.graph.nodes if node.op == "all_reduce"]
     assert len(reductions) == (2 if dims[1] else 0)

@@ -1,4 +1,4 @@
-"""Manual computations through all stages: the numbers, the bytes, the text; and JAX's own programs."""
+"""Manual computations at all stages: results, bytes, and text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ARRAY = np.arange(96, dtype=np.float32).reshape(8, 12) - 40
 def program(
     body: str, ins: str, outs: str, local: str, axes: str = '"x", "y"', before: str = "", after: str = ""
 ) -> str:
-    """x, perhaps changed to %b by `before`, through a manual computation to %0, perhaps changed to %1 by `after`."""
+    """Return a manual computation from %x (or %b, if `before` is given) to %0 (or %1, if `after` is given)."""
     source = "%b" if before else "%x"
     return f"""{HEAD}{before}
   %0 = sdy.manual_computation({source}) in_shardings=[<@mesh, [{ins}]>] out_shardings=[<@mesh, [{outs}]>] manual_axes={{{axes}}} (%t: tensor<{local}xf32>) {{
@@ -41,8 +41,8 @@ def program(
 }}"""
 
 
-def pairs(*found: tuple[int, int]) -> str:
-    rows = [list(pair) for pair in found]
+def pairs(*source_target_pairs: tuple[int, int]) -> str:
+    rows = [list(pair) for pair in source_target_pairs]
     return f'%r = "stablehlo.collective_permute"(%t) <{{source_target_pairs = dense<{rows}> : tensor<{len(rows)}x2xi64>}}> : (tensor<4x3xf32>) -> tensor<4x3xf32>'
 
 
@@ -50,7 +50,7 @@ SCALED = """%p = stablehlo.partition_id : tensor<ui32>
     %f = stablehlo.convert %p : (tensor<ui32>) -> tensor<f32>
     %s = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<4x3xf32>
     %r = stablehlo.add %t, %s : tensor<4x3xf32>"""
-SWAPPED = pairs(*((d, (d + 4) % 8) for d in range(8)))  # the two halves of the rows
+SWAPPED = pairs(*((d, (d + 4) % 8) for d in range(8)))  # swaps the two halves of the rows
 TO_ONE = pairs((0, 5))
 SUMMED = """%q = "stablehlo.all_reduce"(%t) <{replica_groups = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>}> ({
       ^bb0(%a: tensor<f32>, %b2: tensor<f32>):
@@ -71,7 +71,7 @@ LOOP = """%n = stablehlo.constant dense<3> : tensor<i32>
     }
     %r = stablehlo.negate %w#1 : tensor<4x3xf32>"""
 TILES = '{"x"}, {"y"}'
-NUMBERS = np.kron(np.arange(8).reshape(2, 4), np.ones((4, 3)))  # of the device that has each element
+NUMBERS = np.kron(np.arange(8).reshape(2, 4), np.ones((4, 3)))  # the index of the device that has each element
 PROGRAMS = {
     "index": (program(SCALED, TILES, TILES, "4x3"), ARRAY + NUMBERS),
     "swapped": (program(SWAPPED, TILES, TILES, "4x3"), np.roll(ARRAY, 4, 0)),
@@ -87,33 +87,34 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_numbers_and_text_at_all_stages(name: str) -> None:
+def test_manual_computation_is_correct_and_round_trips_at_all_stages(name: str) -> None:
     text, expected = PROGRAMS[name]
     module = parse_text(text)
     stages = run_stages(module, Options("cpu"), Timing(), "fuse")
     for stage in stages.values():
         assert print_text(parse_text(print_text(stage))) == print_text(stage)
-    (meant,) = evaluate(on_one_device(module.graph, module.mesh), [ARRAY])
-    np.testing.assert_allclose(meant, expected, rtol=0, atol=8 * float(np.finfo(np.float32).eps))  # tanh: 4 ulp below 1
+    (reference,) = evaluate(on_one_device(module.graph, module.mesh), [ARRAY])
+    # tanh has an error of 4 ulp below 1
+    np.testing.assert_allclose(reference, expected, rtol=0, atol=8 * float(np.finfo(np.float32).eps))
     result = check(module, pipeline=lambda _: stages["fuse"], args=[ARRAY])
     assert result.ok, result.faults
     assert result.outputs[0].unbounded == 0
 
 
-def test_the_oracle_sees_a_wrong_body() -> None:
-    """The reference does not come from the code under test: other pairs in the partitioned program are seen."""
+def test_check_detects_wrong_manual_body() -> None:
+    """Change the pairs in the partitioned program: the check must fail, because its reference does not use this code."""
 
-    def wrong(given: Module) -> Module:
-        local = run_stages(given, Options("cpu"), Timing(), "partition")["partition"]
+    def wrong_pipeline(entered: Module) -> Module:
+        local = run_stages(entered, Options("cpu"), Timing(), "partition")["partition"]
         sent = next(node for node in local.graph.nodes if node.op == "permute_pairs")
         sent.attrs = replace(sent.attrs, pairs=((0, 4),))
         return local
 
-    assert not check(parse_text(PROGRAMS["to one"][0]), pipeline=wrong, args=[ARRAY]).ok
+    assert not check(parse_text(PROGRAMS["to one"][0]), pipeline=wrong_pipeline, args=[ARRAY]).ok
 
 
-def test_operands_are_brought_to_the_declared_shardings() -> None:
-    """An argument that lies otherwise is resharded before the computation; the reason names the axis."""
+def test_manual_operands_are_resharded_to_declared_shardings() -> None:
+    """Reshard an argument with another sharding before the computation; the reason names the manual op."""
     text = program(SWAPPED, TILES, TILES, "4x3").replace(
         "%x: tensor<8x12xf32>", '%x: tensor<8x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}'
     )
@@ -125,14 +126,14 @@ def test_operands_are_brought_to_the_declared_shardings() -> None:
     assert check(parse_text(text), pipeline=lambda _: stages["partition"], args=[ARRAY]).ok
 
 
-def test_collectives_of_a_body_are_counted() -> None:
+def test_collectives_in_manual_body_are_counted() -> None:
     stages = run_stages(parse_text(PROGRAMS["to one"][0]), Options("cpu"), Timing(), "partition")
     for stage in ("materialize", "optimize", "partition"):
-        found = analyze(stages[stage])
-        assert (found.counts, found.ring_bytes) == ({"permute_pairs": 1}, 4 * 3 * 4)
+        analysis = analyze(stages[stage])
+        assert (analysis.counts, analysis.ring_bytes) == ({"permute_pairs": 1}, 4 * 3 * 4)
 
 
-def test_pairs_move_tiles_and_leave_zeros() -> None:
+def test_permute_pairs_moves_tiles_and_zeroes_others() -> None:
     mesh, kind = make_mesh({"x": 3}), TensorType((2,), "f32")
     attrs = {"axes": ("x",), "pairs": ((0, 2), (1, 1))}
     node = Node("permute_pairs", [Value(kind)], [Value(kind)], attrs)
@@ -142,12 +143,12 @@ def test_pairs_move_tiles_and_leave_zeros() -> None:
     assert ring_bytes("permute_pairs", {"axes": (), "pairs": ((1, 1),)}, kind, kind, mesh) == 0
 
 
-def test_a_scheduled_program_runs_them() -> None:
+def test_collectives_of_manual_body_are_scheduled() -> None:
     executable = plan(PROGRAMS["to one"][0], target="cpu")
     assert [record["kind"] for record in executable.record()["collectives"]] == ["permute_pairs"]
 
 
-def test_encodings_that_differ_from_the_declared_shardings_are_refused() -> None:
+def test_manual_operand_with_other_sharding_is_rejected() -> None:
     stages = run_stages(parse_text(PROGRAMS["swapped"][0]), Options("cpu"), Timing(), "optimize")
     node = stages["optimize"].graph.nodes[-1]
     node.operands[0].sharding = P(None, None)
@@ -155,13 +156,13 @@ def test_encodings_that_differ_from_the_declared_shardings_are_refused() -> None
         partition(stages["optimize"])
 
 
-def test_padding_of_uneven_tiles_in_a_body_is_poison() -> None:
-    """The second device has one row of three; what it would read behind them is seen."""
+def test_padding_in_manual_body_is_nan_in_reference() -> None:
+    """Slice three rows for two devices: the padding row of the second device is NaN in the reference."""
     mesh, kind = make_mesh({"x": 2}), TensorType((3,), "f32")
     body, graph = Graph("", [Value(kind)]), Graph("main", [Value(kind)])
     body.outputs = body.add("all_slice", body.inputs, [TensorType((2,), "f32")], {"axes": ("x",), "dim": 0}).results
     attrs = {"in_shardings": (P(None),), "out_shardings": (P("x"),), "axes": ("x",)}
     node = Node("manual", list(graph.inputs), [Value(TensorType((4,), "f32"))], attrs, regions=(body,))
     graph.nodes, graph.outputs = [node], node.results
-    (found,) = evaluate(on_one_device(graph, mesh), [np.arange(3, dtype=np.float32)])
-    np.testing.assert_array_equal(found, [0, 1, 2, np.nan])
+    (result,) = evaluate(on_one_device(graph, mesh), [np.arange(3, dtype=np.float32)])
+    np.testing.assert_array_equal(result, [0, 1, 2, np.nan])

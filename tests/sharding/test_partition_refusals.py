@@ -1,4 +1,4 @@
-"""What partition refuses, and that it says why: a wrong sharding is never made into a wrong program."""
+"""Invalid shardings that partition rejects with a reason, instead of producing a wrong program."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ def _message(p: Program, *outputs: Value) -> str:
     return str(caught.value)
 
 
-def test_dims_that_are_tied_must_lie_alike() -> None:
+def test_tied_dims_with_different_shardings_are_rejected() -> None:
     p = Program(x=2)
     a, b = p.input("f32[8]", P("x")), p.input("f32[8]")
     assert "MG0206" in _message(p, p.add("add", [a, b], "f32[8]", P("x")))
 
 
-def test_the_order_of_axes_is_part_of_how_a_dim_lies() -> None:
+def test_tied_dims_with_different_axis_order_are_rejected() -> None:
     p = Program(x=2, y=2)
     a, b = p.input("f32[8]", P(("x", "y"))), p.input("f32[8]", P(("y", "x")))
     assert "['y', 'x']" in _message(p, p.add("add", [a, b], "f32[8]", P(("x", "y"))))
 
 
-def test_an_axis_cannot_split_two_loops() -> None:
+def test_axis_that_shards_two_factors_is_rejected() -> None:
     p = Program(x=2)
-    table, places = p.input("f32[6,3]", P("x")), p.input("i32[4,1]", P("x"))
+    table, indices = p.input("f32[6,3]", P("x")), p.input("i32[4,1]", P("x"))
     attrs = {
         "offset_dims": (1,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "slice_sizes": (1, 3),
         "start_indices_batching_dims": (), "start_index_map": (0,), "index_vector_dim": 1, "indices_are_sorted": False,
     }  # fmt: skip
-    assert "splits both" in _message(p, p.add("gather", [table, places], "f32[4,3]", P("x"), **attrs))
+    assert "splits both" in _message(p, p.add("gather", [table, indices], "f32[4,3]", P("x"), **attrs))
 
 
-def test_a_split_sum_must_be_partial() -> None:
+def test_complete_result_of_sharded_sum_is_rejected() -> None:
     p = Program(x=2)
     a, init = p.input("f32[8]", P("x")), p.constant(0, "f32")
     text = _message(p, p.add("reduce", [a, init], "f32[]", P(), dims=(0,), kind="add"))
@@ -51,47 +51,47 @@ def test_a_split_sum_must_be_partial() -> None:
 
 
 @pytest.mark.parametrize("op", ["tanh", "abs", "exponential"])
-def test_a_nonlinear_op_needs_the_whole_value(op: str) -> None:
+def test_nonlinear_op_on_partial_value_is_rejected(op: str) -> None:
     p = Program(x=2)
     a = p.input("f32[8]", P(partial="x"))
     assert "not linear" in _message(p, p.add(op, [a], "f32[8]", P(partial="x")))
 
 
-def test_a_sum_of_a_partial_and_a_whole_value_would_count_the_whole_one_twice() -> None:
+def test_add_of_partial_and_replicated_value_is_rejected() -> None:
     p = Program(x=2)
     a, b = p.input("f32[8]", P(partial="x")), p.input("f32[8]")
     assert "not linear" in _message(p, p.add("add", [a, b], "f32[8]", P(partial="x")))
 
 
-def test_a_partial_value_does_not_become_whole_by_itself() -> None:
+def test_partial_operand_with_complete_result_is_rejected() -> None:
     p = Program(x=2)
     a = p.input("f32[8]", P(partial="x"))
     assert "result is complete" in _message(p, p.add("negate", [a], "f32[8]", P()))
 
 
-def test_nothing_becomes_partial_by_itself() -> None:
+def test_partial_result_of_complete_operand_is_rejected() -> None:
     p = Program(x=2)
     assert "no operand or factor makes" in _message(p, p.add("negate", [p.input("f32[8]")], "f32[8]", P(partial="x")))
 
 
-def test_a_dim_that_is_sorted_must_be_whole() -> None:
+def test_sharded_sort_dim_is_rejected() -> None:
     p = Program(x=2)
-    found = p.add("sort", [p.input("f32[9]", P("x"))], "f32[9]", P("x"), dim=0, is_stable=True)
-    assert "must not be split" in _message(p, found)
+    sorted_rows = p.add("sort", [p.input("f32[9]", P("x"))], "f32[9]", P("x"), dim=0, is_stable=True)
+    assert "must not be split" in _message(p, sorted_rows)
 
 
-def test_a_reshape_of_uneven_tiles_is_refused() -> None:
+def test_reshape_of_uneven_tiles_is_rejected() -> None:
     p = Program(x=4)
     text = _message(p, p.add("reshape", [p.input("f32[10,8]", P("x"))], "f32[80]", P("x")))
     assert "80 = 10 x 8 rows" in text
 
 
-def test_a_reshape_cannot_split_a_minor_factor_first() -> None:
+def test_reshape_with_sharded_minor_factor_is_rejected() -> None:
     p = Program(x=3)
     assert "cuts across" in _message(p, p.add("reshape", [p.input("f32[4,3]", P(None, "x"))], "f32[12]", P("x")))
 
 
-def test_unequal_tiles_serve_elementwise_ops_only() -> None:
+def test_unequal_tiles_are_rejected_by_reductions() -> None:
     spec = replace(P("x"), offsets=((0, 4, 5),))
     p = Program(x=2)
     a, init = p.input("f32[5]", spec), p.constant(0, "f32")
@@ -103,12 +103,12 @@ def test_unequal_tiles_serve_elementwise_ops_only() -> None:
     )
 
 
-def test_iota_knows_no_offsets() -> None:
+def test_iota_with_unequal_tiles_is_rejected() -> None:
     p = Program(x=2)
     assert "unequal tiles" in _message(p, p.add("iota", [], "i32[5]", Sharding((("x",),), offsets=((0, 4, 5),)), dim=0))
 
 
-def test_a_collective_must_lead_where_it_says() -> None:
+def test_collective_with_wrong_result_sharding_is_rejected() -> None:
     p = Program(x=2, y=2)
     a = p.input("f32[8]", P(("x", "y")))
     assert "cannot go from" in _message(p, p.add("all_gather", [a], "f32[8]", P("y"), axes=("x",), dim=0))
@@ -117,20 +117,20 @@ def test_a_collective_must_lead_where_it_says() -> None:
     assert "cannot go from" in _message(p, p.add("all_reduce", [a], "f32[8]", P(), axes=("x",), kind="sum"))
 
 
-def test_tiles_that_do_not_nest_are_not_cut_further() -> None:
+def test_slice_of_non_nesting_tiles_is_rejected() -> None:
     p = Program(x=4, y=2)
-    a = p.input("f32[10]", P("x"))  # tiles of 3 rows; of 10 rows over 8 devices each has 2
+    a = p.input("f32[10]", P("x"))  # tiles of 3 rows; over 8 devices each tile of the 10 rows has 2
     assert "3 is not 2 x 2" in _message(p, p.add("all_slice", [a], "f32[10]", P(("x", "y")), axes=("y",), dim=0))
 
 
-def test_retile_does_not_reduce() -> None:
+def test_retile_of_partial_value_is_rejected() -> None:
     p = Program(x=2)
     a = p.input("f32[8]", P(partial="x"))
     attrs = {"source": P(None, partial="x"), "target": P("x"), "shape": (8,)}
     assert "reduce" in _message(p, p.add("retile", [a], "f32[8]", P("x"), **attrs))
 
 
-def test_collectives_in_groups_of_one_vanish() -> None:
+def test_partition_removes_axes_of_one_device() -> None:
     p = Program(x=1, y=2)
     a = p.input("f32[8]", P("x", partial="y"))
     gathered = p.add("all_gather", [a], "f32[8]", P(partial="y"), axes=("x",), dim=0)
@@ -141,7 +141,7 @@ def test_collectives_in_groups_of_one_vanish() -> None:
     assert_array_equal(p.run([x], total)[0], x)
 
 
-def test_all_faults_are_told_at_once_with_their_places() -> None:
+def test_partition_reports_all_faults_with_locations() -> None:
     p = Program(x=2)
     a = p.input("f32[8]", P(partial="x"))
     first, second = (p.add(op, [a], "f32[8]", P(partial="x")) for op in ("tanh", "sine"))
@@ -155,15 +155,15 @@ def test_all_faults_are_told_at_once_with_their_places() -> None:
     ]
 
 
-def test_an_op_without_partitioner_must_be_replicated() -> None:
+def test_sharded_op_without_partitioner_is_rejected() -> None:
     p = Program(x=2)
-    whole = p.add("custom", [p.input("f32[8]")], "f32[8]")
-    assert ops(p.local(whole)) == ["custom"]
+    replicated = p.add("custom", [p.input("f32[8]")], "f32[8]")
+    assert ops(p.local(replicated)) == ["custom"]
     split = p.add("custom", [p.input("f32[8]", P("x"))], "f32[8]", P("x"))
     assert "MG0103" in _message(p, split)
 
 
-def test_sizes_that_are_unknown_are_refused() -> None:
+def test_partition_with_unknown_sizes_is_rejected() -> None:
     value = Value(TensorType((None, 3), "f32"), "a", P(None, None))
     module = Module(make_mesh({"x": 2}), Graph("main", [value], [], [value]), "materialize")
     with pytest.raises(ShardingError, match="unknown until load"):
@@ -175,7 +175,7 @@ def test_sizes_that_are_unknown_are_refused() -> None:
 
 
 def _loop(p: Program, body_spec: Sharding) -> Value:
-    """`while i < 3: v = v + v` with the loop's bodies written out."""
+    """Return the result of `while i < 3: v = v + v`, with `body_spec` as the sharding in the body."""
     counter, value = p.constant(0, "i32"), p.input("f32[5]", P("x"))
     condition, body = Program(x=2), Program(x=2)
     i, _ = condition.input("i32[]"), condition.input("f32[5]", P("x"))
@@ -191,20 +191,20 @@ def _loop(p: Program, body_spec: Sharding) -> Value:
     return node.results[1]
 
 
-def test_a_loop_runs_on_tiles() -> None:
+def test_loop_runs_on_local_tiles() -> None:
     p = Program(x=2)
     result = _loop(p, P("x"))
     x = whole_numbers("f32[5]")
     assert_array_equal(p.run([x], result)[0], 8 * x)
 
 
-def test_a_carried_value_must_lie_alike_all_the_way_round() -> None:
+def test_loop_carried_value_with_changing_sharding_is_rejected() -> None:
     p = Program(x=2)
     assert "MG0206" in _message(p, _loop(p, P(None)))
 
 
-def test_axis_larger_than_the_factors_of_its_dim_is_refused() -> None:
-    """8 parts of 4 = 2 x 2 rows: what is left of the axis has no factor to split."""
+def test_axis_larger_than_reshape_factors_is_rejected() -> None:
+    """Shard 4 = 2 x 2 rows into 8: no factor is left for the rest of the axis."""
     p = Program(x=8)
     assert "cuts across its factors" in _message(
         p, p.add("reshape", [p.input("f32[4]", P("x"))], "f32[2,2]", P("x:(1)2", "x:(2)2"))

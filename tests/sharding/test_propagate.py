@@ -1,4 +1,4 @@
-"""Propagation: what is decided on small models, and the laws: annotations win, no dependence on order."""
+"""Propagation: decisions on small models, and invariants: annotations are kept, and node order has no effect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def required(*dims: object, rank: int = 2, **partial: str) -> Annotation:
 
 
 def mlp(mesh: dict[str, int | None], specs: list[Annotation | None], out: Annotation | None, scale: int = 1) -> Module:
-    """tanh(x @ w1) @ w2 with 512 rows, E = 256, F = 1024, all times `scale`."""
+    """Return tanh(x @ w1) @ w2 with 512 rows, E = 256, F = 1024, all multiplied by `scale`."""
     rows, embed, ffn = 512 * scale, 256 * scale, 1024 * scale
     graph = Graph("main", [Value(t(rows, embed), "x"), Value(t(embed, ffn), "w1"), Value(t(ffn, embed), "w2")])
     hidden = graph.add("dot_general", graph.inputs[:2], [t(rows, ffn)], MATMUL, name="h").result
@@ -41,26 +41,26 @@ def results(module: Module) -> list[str]:
     return [str(node.sharding.results[0]) for node in module.graph.nodes if node.sharding]
 
 
-def test_megatron_from_one_annotation() -> None:
+def test_megatron_sharding_follows_from_one_annotation() -> None:
     done = propagate(mlp({"tp": 4}, [required(), required(None, "tp"), None], required()))
     assert results(done) == ["[{}, {tp}]", "[{}, {tp}]", "[{}, {}] partial sum(tp)"]
     assert str(done.in_shardings[2]) == "[{tp}, {}]", "w2 is free: it follows the hidden dim"
 
 
-def test_data_parallel_keeps_the_batch_and_moves_nothing() -> None:
+def test_data_parallel_shards_only_batch() -> None:
     done = propagate(mlp({"dp": 8}, [required("dp"), required(), required()], required("dp")))
     assert results(done) == ["[{dp}, {}]"] * 3
     assert [str(s) for s in done.in_shardings] == ["[{dp}, {}]", "[{}, {}]", "[{}, {}]"]
 
 
-def test_two_dimensional_weight_stationary_does_not_move_weights() -> None:
+def test_2d_weight_stationary_does_not_move_weights() -> None:
     specs = [required(None, ("x", "y", "z")), required("x", ("y", "z")), required(("y", "z"), "x")]
     done = propagate(mlp({"x": 2, "y": 2, "z": 2}, list(specs), required(None, ("x", "y", "z")), scale=4))
     for node, weight in ((done.graph.nodes[0], specs[1]), (done.graph.nodes[2], specs[2])):
         assert node.sharding and node.sharding.operands[1] == weight.sharding
 
 
-def test_two_partial_sums_stay_partial_through_the_sum() -> None:
+def test_add_of_partial_sums_stays_partial() -> None:
     graph = Graph("main", [Value(t(64, 512), n) for n in "ac"] + [Value(t(512, 64), n) for n in "bd"])
     a, c, b, d = graph.inputs
     sums = [graph.add("dot_general", [x, y], [t(64, 64)], MATMUL).result for x, y in ((a, b), (c, d))]
@@ -72,12 +72,12 @@ def test_two_partial_sums_stay_partial_through_the_sum() -> None:
     assert results(done) == ["[{}, {}] partial sum(x)"] * 3
 
 
-def test_no_annotation_shards_nothing() -> None:
+def test_program_without_annotations_is_replicated() -> None:
     done = propagate(mlp({"x": 4}, [None, None, None], None))
     assert results(done) == ["[{}, {}]"] * 3
 
 
-def test_a_sharding_option_fixes_the_loops() -> None:
+def test_sharding_option_determines_factors() -> None:
     module = mlp({"x": 2}, [required(None, "x"), None, None], required(None, "x"))
     module.graph.nodes[2].option = ((), (), ("x",))
     done = propagate(module)
@@ -85,18 +85,18 @@ def test_a_sharding_option_fixes_the_loops() -> None:
     assert last and last.option == ((), (), ("x",)) and last.results[0].partial == (("x", "sum"),)
 
 
-def test_axis_order_of_an_annotation_is_kept_and_passed_on() -> None:
+def test_axis_order_of_annotation_is_propagated() -> None:
     done = propagate(mlp({"a": 2, "b": 2}, [required(("b", "a")), None, None], None))
     assert results(done) == ["[{b,a}, {}]"] * 3
 
 
-def test_a_part_of_an_axis_stays_apart() -> None:
+def test_sub_axes_propagate_independently() -> None:
     done = propagate(mlp({"x": 8}, [required("x:(1)2"), required(None, "x:(2)4"), None], None))
     assert results(done)[0] == "[{x:(1)2}, {x:(2)4}]"
 
 
 def random_module(rng: np.random.Generator) -> Module:
-    """A random graph of square matrices with random annotations on inputs, outputs and inside."""
+    """Return a random graph of square matrices with random annotations on inputs, outputs and inner values."""
     graph = Graph("main", [Value(t(24, 24), f"i{i}") for i in range(3)])
     values = list(graph.inputs)
     for _ in range(int(rng.integers(3, 9))):
@@ -125,20 +125,20 @@ def random_module(rng: np.random.Generator) -> Module:
 def random_sharding(rng: np.random.Generator) -> Sharding:
     dims: list[list[str]] = [[], []]
     for axis in ("x", "y"):
-        if (place := int(rng.integers(0, 3))) < 2:
-            dims[place].append(axis)
+        if (dim := int(rng.integers(0, 3))) < 2:
+            dims[dim].append(axis)
     return Sharding(tuple(tuple(d) for d in dims))
 
 
 def reordered(module: Module, rng: np.random.Generator) -> Module:
-    """The same graph with its nodes in another valid order."""
-    left, known, nodes = list(module.graph.nodes), set(map(id, module.graph.inputs)), list[Node]()
-    while left:
-        ready = [n for n in left if all(id(v) in known for v in n.operands)]
+    """Return the same graph with its nodes in another valid order."""
+    remaining, defined, nodes = list(module.graph.nodes), set(map(id, module.graph.inputs)), list[Node]()
+    while remaining:
+        ready = [n for n in remaining if all(id(v) in defined for v in n.operands)]
         node = ready[int(rng.integers(len(ready)))]
-        left.remove(node)
+        remaining.remove(node)
         nodes.append(node)
-        known |= {id(v) for v in node.results}
+        defined |= {id(v) for v in node.results}
     return replace(module, graph=Graph(module.graph.name, module.graph.inputs, nodes, module.graph.outputs))
 
 
@@ -146,8 +146,8 @@ def reordered(module: Module, rng: np.random.Generator) -> Module:
 def test_required_annotations_are_kept(seed: int) -> None:
     module = random_module(np.random.default_rng(seed))
     done = propagate(module)
-    for wish, got in zip(module.in_annotations, done.in_shardings, strict=True):
-        assert wish is None or wish.sharding == got
+    for annotation, got in zip(module.in_annotations, done.in_shardings, strict=True):
+        assert annotation is None or annotation.sharding == got
     assert [w and w.sharding for w in module.out_annotations] == done.out_shardings
     for node in done.graph.nodes:
         assert node.sharding
@@ -155,24 +155,24 @@ def test_required_annotations_are_kept(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_the_cost_does_not_depend_on_the_order_of_nodes(seed: int) -> None:
+def test_shardings_do_not_depend_on_node_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
     module = random_module(rng)
     first, second = propagate(module), propagate(reordered(module, rng))
     by_value = {id(n.results[0]): n.sharding for n in first.graph.nodes}
-    assert len(first.graph.nodes) == len(second.graph.nodes)  # of what is computed twice the first is kept
+    assert len(first.graph.nodes) == len(second.graph.nodes)  # of equal nodes only the first is kept
     assert all(by_value.get(id(n.results[0]), n.sharding) == n.sharding for n in second.graph.nodes)
 
 
-def test_all_faults_of_the_annotations_are_reported_at_once() -> None:
+def test_all_annotation_faults_are_reported_at_once() -> None:
     wrong = [required("q"), required("x", "x"), Annotation(P("x", None, None))]
     with pytest.raises(ShardingError) as caught:
         propagate(mlp({"x": 4}, list(wrong), None))
     assert [d.code for d in caught.value.diagnostics] == ["MG0202", "MG0203", "MG0204"]
 
 
-def test_a_split_that_relies_on_another_axis_goes_with_it() -> None:
-    """30 = 3 x 10 rows under a part of x: half of the 10 is a tile only while the other part splits the 3."""
+def test_sharding_that_depends_on_dropped_sub_axis_is_dropped() -> None:
+    """Shard 30 = 3 x 10 rows over sub-axes of x: half of the 10 is a tile only while the other sub-axis shards the 3."""
     text = """shard.grid @mesh(shape = 6) {axis_names = ["x"]}
 func.func public @main(%cut_v0: tensor<30x13xi1>) -> tensor<3x2x65xi1> {
   %sharding = shard.sharding @mesh split_axes = [[0], []] {axes = [["x:(1)2"], []]} : !shard.sharding
@@ -185,15 +185,15 @@ func.func public @main(%cut_v0: tensor<30x13xi1>) -> tensor<3x2x65xi1> {
 }
 """
     module = parse_text(text)
-    assert check(module, pipeline=lambda each: run_stages(each, Options("cpu"), Timing(), "partition")["partition"]).ok
+    assert check(
+        module, pipeline=lambda entered: run_stages(entered, Options("cpu"), Timing(), "partition")["partition"]
+    ).ok
 
 
 @pytest.mark.parametrize("axes", ["x, y", "y, x"])
 @pytest.mark.parametrize(("size", "start", "limit"), [(8, 6, 8), (3, 1, 3), (16, 3, 11)])
-def test_an_option_over_several_axes_splits_a_slice_over_all_of_them(
-    axes: str, size: int, start: int, limit: int
-) -> None:
-    """Leaving rows partial along one of them would leave nothing to split to the other."""
+def test_sharding_option_over_several_axes_shards_slice(axes: str, size: int, start: int, limit: int) -> None:
+    """Shard the slice over all axes: rows partial along one axis would leave no rows for the other."""
     rows = limit - start
     option = ", ".join(f'"{axis}"' for axis in axes.split(", "))
     module = parse_text(f"""

@@ -1,4 +1,4 @@
-"""Propagation through loops: what a trip costs, and what is paid once."""
+"""Propagation through loops: costs per iteration and costs outside the loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from meshgen.sharding.analyze import analyze
 from meshgen.testing.oracle import check
 
 TRIPS, ROWS, SIZE, DEVICES = 6, 16, 256, 4
-# A recurrence whose state and inputs lie split on the dim that its weights sum over; the weights lie the other way.
+# A recurrence whose state and inputs are sharded on the dim that the matmul contracts; the weights on the other dim.
 RECURRENCE = f"""
 sdy.mesh @mesh = <["x"={DEVICES}]>
 func.func @main(%x: tensor<{TRIPS}x{ROWS}x{SIZE}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}, {{"x"}}]>}},
@@ -42,10 +42,10 @@ def lowered(module: Module) -> Module:
     return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
 
 
-def test_what_a_loop_carries_unchanged_is_resharded_once() -> None:
-    """The weights are turned over before the loop, so that a trip reduces one sum and gathers neither of its terms."""
-    found = analyze(lowered(parse_text(RECURRENCE)))
-    assert {record.kind: record.times for record in found.collectives} == {"all_to_all": 1, "reduce_scatter": TRIPS}
+def test_loop_invariant_weights_are_resharded_once() -> None:
+    """Reshard the weights before the loop, so that an iteration reduces one sum and gathers neither term."""
+    analysis = analyze(lowered(parse_text(RECURRENCE)))
+    assert {record.kind: record.times for record in analysis.collectives} == {"all_to_all": 1, "reduce_scatter": TRIPS}
     state, weights = (rows * SIZE * 4 * (DEVICES - 1) // DEVICES for rows in (ROWS, SIZE // DEVICES))
-    assert found.ring_bytes == TRIPS * state + weights
+    assert analysis.ring_bytes == TRIPS * state + weights
     assert check(parse_text(RECURRENCE), pipeline=lowered).ok

@@ -1,4 +1,4 @@
-"""Law 1 of groups of rows over any split, uneven ones too, what each device is counted of the work, and experts on devices of their own."""
+"""Ragged dots with any sharding, also uneven: results, flops per device, and expert parallelism."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from meshgen.testing.random_programs import find_fault
 ROWS, K, COLUMNS, GROUPS = 11, 6, 5, 7
 MESH = make_mesh({"x": 2, "y": 3})
 NONE: tuple[tuple[str, ...], ...] = ((), (), ())
-SPLITS = {  # of the left and the right operand: their dims
+SPLITS = {  # dims of the left and the right operand
     "rows": ((("y",), ()), NONE),
     "columns": (((), ()), ((), (), ("x",))),
     "contracted": (((), ("y",)), NONE),
@@ -35,7 +35,10 @@ SPLITS = {  # of the left and the right operand: their dims
 
 
 def ragged(contracts: bool, mesh: Mesh = MESH) -> Module:
-    """Bounds are random numbers from 1 to 6, less 3: some groups are empty, some share rows, and some begin before the first row."""
+    """Return a ragged dot with random group bounds in 1 to 6, minus 3.
+
+    Some groups are empty, some share rows, and some begin before the first row.
+    """
     right = (ROWS, COLUMNS) if contracts else (GROUPS, K, COLUMNS)
     bounds = TensorType((GROUPS,), "i32")
     kinds = [TensorType((ROWS, K), "f32"), TensorType(right, "f32"), bounds, bounds]
@@ -53,7 +56,7 @@ def required(dims: tuple[tuple[str, ...], ...]) -> Annotation:
 
 
 def split(contracts: bool, name: str) -> Module:
-    """The groups of contracted rows are a dim of the result."""
+    """Return the ragged dot with the sharding `name`. With contracted rows, the groups are a dim of the result."""
     left, right = SPLITS[name]
     module = ragged(contracts)
     if not contracts:
@@ -63,7 +66,7 @@ def split(contracts: bool, name: str) -> Module:
 
 @pytest.mark.parametrize("name", SPLITS)
 @pytest.mark.parametrize("contracts", [False, True])
-def test_splits_of_groups_of_rows_keep_law_one(contracts: bool, name: str) -> None:
+def test_ragged_dot_with_any_sharding_is_correct(contracts: bool, name: str) -> None:
     module = split(contracts, name)
     for seed in range(3):
         fault = find_fault(module, Options("cpu"), seed)
@@ -71,7 +74,7 @@ def test_splits_of_groups_of_rows_keep_law_one(contracts: bool, name: str) -> No
 
 
 @pytest.mark.parametrize(("name", "share"), [("rows", 4 / 11), ("columns", 3 / 5), ("groups", 3 / 7)])
-def test_device_counts_its_part_of_the_rows_once(name: str, share: float) -> None:
+def test_ragged_dot_flops_count_local_share_once(name: str, share: float) -> None:
     local = run_stages(split(False, name), Options("cpu"), Timing(), "partition")["partition"]
     (product,) = (node for node in local.graph.nodes if node.op == "ragged_dot")
     alone = replace(local.graph, nodes=[product])
@@ -79,7 +82,7 @@ def test_device_counts_its_part_of_the_rows_once(name: str, share: float) -> Non
 
 
 @pytest.mark.parametrize("contracts", [False, True])
-def test_text_reads_back_at_every_stage(contracts: bool) -> None:
+def test_ragged_dot_round_trips_at_every_stage(contracts: bool) -> None:
     for module in run_stages(split(contracts, "groups"), Options("cpu"), Timing(), "fuse").values():
         text = print_text(module)
         assert "sched.ragged_dot" in text and print_text(parse_text(text)) == text
@@ -101,7 +104,7 @@ func.func @main(%x: tensor<11x6xf32> {{sdy.sharding = #sdy.sharding<@mesh, {rows
 
 
 def experts(rows: str, matrices: str, *, returns_hidden: bool = False) -> Module:
-    """exp(x gate) (x up) down, by the matrices of each row's expert; sizes are from 1 to 6, so that the last experts have no rows."""
+    """Return exp(x gate) (x up) down with the matrices of each row's expert. The last experts have no rows."""
     up, gate, down = (
         DOT.format(x=x, w=w, types=types, result=result)
         for x, w, (types, result) in (("%x", "%up", UP), ("%x", "%gate", UP), ("%a", "%down", DOWN))
@@ -116,8 +119,8 @@ def experts(rows: str, matrices: str, *, returns_hidden: bool = False) -> Module
     ("rows", "matrices"),
     [('[{}, {}]', '[{"y"}, {}, {}]'), ('[{"x"}, {}]', '[{"y"}, {}, {}]'), ('[{}, {"x"}]', '[{"y"}, {"x"}, {}]')],
 )  # fmt: skip
-def test_devices_with_experts_of_their_own_sum_only_the_last_product(rows: str, matrices: str) -> None:
-    """Of three products over y the last one is reduced; where x contracts too, the first two stay sums over x."""
+def test_expert_parallel_reduces_only_last_dot(rows: str, matrices: str) -> None:
+    """Reduce only the last of three dots over y; where x is contracted as well, the first two stay partial over x."""
     module = experts(rows, matrices)
     stages = run_stages(module, Options("cpu"), Timing(), "partition")
     reductions = [node.attrs.axes for node in stages["partition"].graph.nodes if node.op == "all_reduce"]
@@ -127,15 +130,17 @@ def test_devices_with_experts_of_their_own_sum_only_the_last_product(rows: str, 
         assert fault is None, fault
 
 
-def test_hidden_rows_that_are_returned_are_summed() -> None:
+def test_expert_parallel_reduces_returned_hidden_rows() -> None:
     module = experts("[{}, {}]", '[{"y"}, {}, {}]', returns_hidden=True)
     stages = run_stages(module, Options("cpu"), Timing(), "partition")
     assert sum(node.op == "all_reduce" for node in stages["partition"].graph.nodes) == 3
     assert find_fault(module, Options("cpu")) is None
 
 
-def test_products_are_split_by_groups_where_their_rows_need_no_sum() -> None:
-    """A decision for one product alone splits columns, whose hidden rows are gathered: 117 MB instead of none."""
+def test_expert_matmuls_are_sharded_by_groups() -> None:
+    """Decide for both dots jointly: a decision for one dot shards columns and gathers the hidden rows (117 MB instead
+    of 0).
+    """
     rows, width, hidden, groups = 32768, 512, 1024, 32
     up, down = f"tensor<{groups}x{width}x{hidden}xbf16>", f"tensor<{groups}x{hidden}x{width}xbf16>"
     split = '{sdy.sharding = #sdy.sharding<@mesh, [{"ep"}, {}, {}]>}'
@@ -156,8 +161,8 @@ func.func @main(%x: tensor<{rows}x{width}xbf16>, %up: {up} {split}, %down: {down
     assert [node.attrs.group_axes for node in local.graph.nodes if node.op == "ragged_dot"] == [("ep",)] * 2
 
 
-def test_chain_of_linear_operations_is_searched_once_per_value() -> None:
-    """Each value of the chain is twice the one before, so that there are 2^200 ways back to the product."""
+def test_chain_of_linear_ops_is_searched_once_per_value() -> None:
+    """Search a chain in which each value doubles its predecessor: there are 2^200 paths to the dot."""
     lines = "\n".join(f"  %y{i + 1} = stablehlo.add %y{i}, %y{i} : tensor<11x5xf32>" for i in range(200))
     dot = DOT.format(x="%x", w="%w", types=UP[0], result=UP[1])
     graph = parse_text(f"""func.func @main(%x: tensor<11x6xf32>, %w: tensor<7x6x5xf32>, %sizes: tensor<7xi32>, %z: tensor<11x5xf32>) -> tensor<11x5xf32> {{
@@ -169,8 +174,10 @@ def test_chain_of_linear_operations_is_searched_once_per_value() -> None:
     assert OwnRows(graph.index.producers.get, graph.index.uses.__getitem__).product_of(graph.outputs[0]) is product
     sums = [node for node in graph.nodes if node.op == "add" and node.result.name.startswith("y")]
     sums[100].operands[1] = graph.inputs[3]
-    other = OwnRows(graph.index.producers.get, graph.index.uses.__getitem__)
-    assert other.product_of(graph.outputs[0]) is None and other.product_of(sums[99].result) is product
+    second_analysis = OwnRows(graph.index.producers.get, graph.index.uses.__getitem__)
+    assert (
+        second_analysis.product_of(graph.outputs[0]) is None and second_analysis.product_of(sums[99].result) is product
+    )
 
 
 ROUNDED = """func.func @main(%x: tensor<4x3xf32>, %w: tensor<2x3x5xf32>, %start: tensor<2xi32>, %end: tensor<2xi32>) -> tensor<4x5xf32> {{
@@ -193,12 +200,12 @@ ROUNDED = """func.func @main(%x: tensor<4x3xf32>, %w: tensor<2x3x5xf32>, %start:
 @pytest.mark.parametrize(
     ("narrow", "op"), [("i32", "ragged_dot"), ("bf16", "ragged_dot"), ("f8E8M0FNU", "dot_general")]
 )
-def test_conversions_of_masked_rows_round_as_before(narrow: str, op: str) -> None:
-    """f8E8M0FNU has no zero, so the rows of other groups add to the product."""
+def test_masked_dot_with_conversions_keeps_rounding(narrow: str, op: str) -> None:
+    """Keep the dense dot for f8E8M0FNU: it has no zero, so masked rows of other groups contribute to the result."""
     module = parse_text(ROUNDED.format(narrow=narrow))
-    written = masked_dot_to_ragged(module, Compilation())
-    assert [node.op for node in written.graph.nodes if node.op.endswith(("_dot", "dot_general"))] == [op]
+    rewritten = masked_dot_to_ragged(module, Compilation())
+    assert [node.op for node in rewritten.graph.nodes if node.op.endswith(("_dot", "dot_general"))] == [op]
     x = np.linspace(1.1, 4.9, 12, dtype=np.float32).reshape(4, 3)
     arguments = [x, np.ones((2, 3, 5), np.float32), np.array([0, 1], np.int32), np.array([1, 4], np.int32)]
-    before, after = (evaluate(each.graph, arguments)[0] for each in (module, written))
+    before, after = (evaluate(variant.graph, arguments)[0] for variant in (module, rewritten))
     np.testing.assert_array_equal(after, before)

@@ -1,4 +1,4 @@
-"""Law 10: random numbers are those of the global index, whatever the mesh and however they are split."""
+"""Random numbers depend only on the global index, not on the mesh or the sharding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
 from meshgen.testing.oracle import CheckResult, check
 
-SEED = np.array([3, 2**64 - 5, 2**63], np.uint64)  # the second word of a counter overflows
+SEED = np.array([3, 2**64 - 5, 2**63], np.uint64)  # the second word of the counter overflows
 GENERATED = """sdy.mesh @mesh = <["x"={x}, "y"={y}]>
 func.func @main(%s: tensor<{words}xui64>) -> (tensor<{words}xui64>, tensor<{shape}{kind}> {{sdy.sharding = #sdy.sharding<@mesh, [{dims}]>}}) {{
   %0, %1 = stablehlo.rng_bit_generator %s, algorithm = {algorithm} : (tensor<{words}xui64>) -> (tensor<{words}xui64>, tensor<{shape}{kind}>)
@@ -39,7 +39,7 @@ def program(generator: tuple[str, int], mesh: tuple[int, int], kind: str, dims: 
     return GENERATED.format(algorithm=algorithm, words=words, x=x, y=y, kind=kind, dims=dims, shape=shape)
 
 
-# How a tile begins within the words of a generator is tried for one generator of each kind; the last one is another name, which is read the same way.
+# Tile offsets within generator words are tested with one generator per kind. The last one is an alias of the third.
 SPLIT = ['{"x"}, {"y"}', '{"y"}, {}', '{}, {"x", "y"}']
 SPLITS = [
     (generator, dims) for generator in GENERATORS[:3] for dims in (SPLIT if generator in GENERATORS[:2] else SPLIT[:1])
@@ -49,59 +49,59 @@ SPLITS = [
 @pytest.mark.parametrize(("generator", "dims"), SPLITS, ids=str)
 @pytest.mark.parametrize("kind", ["ui8", "i32", "ui64"])
 def test_generated_bits_do_not_depend_on_the_mesh(generator: tuple[str, int], kind: str, dims: str) -> None:
-    """The first mesh is one device; `check` compares with the generator on whole arrays."""
+    """Start with one device; `check` compares the results with the generator on global arrays."""
     for mesh in MESHES:
         module = parse_text(program(generator, mesh, kind, dims))
         local = local_form(module)
         result = check(module, pipeline=lambda _, local=local: local, args=[SEED[: generator[1]]])
         assert result.ok, (mesh, result)
         assert result.max_abs_error == 0
-        assert analyze(local).counts == {}  # every device makes its own
+        assert analyze(local).counts == {}  # Every device generates its own bits,
         tile = local.graph.outputs[1].type.size
-        assert max(value.type.size for value in local.graph.values()) <= max(tile, 3)  # and no others
+        assert max(value.type.size for value in local.graph.values()) <= max(tile, 3)  # and no bits of other tiles.
 
 
 @pytest.mark.parametrize("generator", GENERATORS, ids=str)
 @pytest.mark.parametrize(
     ("shape", "dims"), [("", ""), ("7x", '{"x"}'), ("3x5x7x", '{"x"}, {}, {"y"}'), ("0x4x", '{"x"}, {}')]
 )
-def test_bits_of_any_shape(generator: tuple[str, int], shape: str, dims: str) -> None:
+def test_generated_bits_of_any_shape_are_correct(generator: tuple[str, int], shape: str, dims: str) -> None:
     for kind in ("ui16", "ui32", "ui64"):
         result = checked(program(generator, (2, 3), kind, dims, shape), generator[1])
         assert result.ok, (kind, result)
 
 
-def test_bits_are_random() -> None:
+def test_generated_bits_are_mostly_distinct() -> None:
     executable = plan(program(GENERATORS[0], (2, 2), "ui32", '{"x"}, {"y"}'), target="cpu")
     assert len(np.unique(executable(SEED[:2])[1])) > 50
 
 
-def test_kernels_draw_the_same_bits(tmp_path: Path) -> None:
+def test_kernels_generate_same_bits_as_cpu(tmp_path: Path) -> None:
     for generator in GENERATORS[:2]:
         text = program(generator, (2, 2), "ui32", '{"x"}, {"y"}')
         compiled(text, target="cuda:sm_90").save(tmp_path / "bits.mgx")
-        found, wanted = (
+        kernel_bits, reference_bits = (
             load(tmp_path / "bits.mgx").run([SEED[:2]], device="interpret"),
             plan(text, target="cpu")(SEED[:2]),
         )
-        for left, right in zip(found, wanted, strict=True):
+        for left, right in zip(kernel_bits, reference_bits, strict=True):
             np.testing.assert_array_equal(left, right)
 
 
-def test_jax_keys_give_the_same_numbers_on_every_mesh() -> None:
-    """Threefry as JAX writes it out; the mask of a dropout and normal noise."""
+def test_jax_random_numbers_do_not_depend_on_mesh() -> None:
+    """Trace Threefry as JAX expands it, for a dropout mask and normal noise."""
     jax = pytest.importorskip("jax")
     random, spec = jax.random, jax.sharding.PartitionSpec
     key, x = np.asarray(random.key_data(random.key(7))), np.ones((12, 8), np.float32)
 
     def noisy(data: Any, x: Any) -> Any:
-        made = random.wrap_key_data(data)
-        return jax.numpy.where(random.bernoulli(made, 0.5, x.shape), x, 0.0), random.normal(made, x.shape)
+        wrapped_key = random.wrap_key_data(data)
+        return jax.numpy.where(random.bernoulli(wrapped_key, 0.5, x.shape), x, 0.0), random.normal(wrapped_key, x.shape)
 
-    mask, noise = (np.asarray(each) for each in jax.jit(noisy)(key, x))
+    mask, noise = (np.asarray(item) for item in jax.jit(noisy)(key, x))
     for sizes in ((1, 1), (2, 4), (4, 2), (3, 8)):
         mesh = jax.sharding.AbstractMesh(sizes, ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-        shardings = [jax.sharding.NamedSharding(mesh, each) for each in (spec(), spec("x", "y"))]
+        shardings = [jax.sharding.NamedSharding(mesh, item) for item in (spec(), spec("x", "y"))]
         lowered = jax.jit(noisy, in_shardings=tuple(shardings), out_shardings=(shardings[1],) * 2)
         executable = plan(lowered.trace(key, x).lower(lowering_platforms=("cpu",)), target="cpu")
         got_mask, got_noise = executable(key, x)

@@ -1,4 +1,4 @@
-"""Which states annotations reach along an axis, and what the decisions on other axes leave of values."""
+"""The states that annotations reach along an axis, and the bytes and work that shardings over other axes leave."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def never(site: Site, factor: int) -> bool:
     return False
 
 
-def of_op(found: list[Site], op: str) -> Site:
-    return next(site for site in found if site.node.op == op)
+def site_of_op(all_sites: list[Site], op: str) -> Site:
+    return next(site for site in all_sites if site.node.op == op)
 
 
 SLICED = """func.func @main(%a: tensor<64x8xf32>) -> tensor<ROWSx8xf32> {
@@ -39,23 +39,27 @@ SLICED = """func.func @main(%a: tensor<64x8xf32>) -> tensor<ROWSx8xf32> {
 
 
 @pytest.mark.parametrize(("rows", "leaves"), [(1, True), (4, True), (5, False), (16, False)])
-def test_few_rows_of_a_split_dim_may_stay_partial_and_many_may_not(rows: int, leaves: bool) -> None:
-    """A sum of 4 rows over 8 devices moves no more than gathering a padded row of each; of 5 rows it does."""
+def test_slice_of_few_sharded_rows_can_stay_partial(rows: int, is_partial: bool) -> None:
+    """Compare with a gather: a sum of 4 rows over 8 devices moves no more than a padded row per device; 5 rows move
+    more.
+    """
     module = module_of(SLICED.replace("ROWS", str(rows)).replace("END", str(8 + rows)), {"x": 8}, a=P("x", None))
-    found = sites(module)
-    cut = of_op(found, "slice")
-    assert bool(picks_of(cut, 0, 0, 8)) == leaves
-    assert ("sum" in reach(found, "x", 8, never).table[cut.node.result]) == leaves
+    all_sites = sites(module)
+    cut = site_of_op(all_sites, "slice")
+    assert bool(picks_of(cut, 0, 0, 8)) == is_partial
+    assert ("sum" in reach(all_sites, "x", 8, never).table[cut.node.result]) == is_partial
 
 
 @pytest.mark.parametrize(("kind", "passes"), [("sum", True), ("max", False)])
-def test_a_partial_value_passes_an_op_that_is_linear_in_its_kind(kind: str, passes: bool) -> None:
+def test_partial_value_propagates_through_linear_op(kind: str, is_linear: bool) -> None:
     text = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
       %b = stablehlo.negate %a : tensor<8xf32>
       return %b : tensor<8xf32>
     }"""
-    found = sites(module_of(text, {"x": 2}, a=P(None, partial={"x": kind})))
-    assert (kind in reach(found, "x", 2, never).table.get(of_op(found, "negate").node.result, {})) == passes
+    all_sites = sites(module_of(text, {"x": 2}, a=P(None, partial={"x": kind})))
+    assert (
+        kind in reach(all_sites, "x", 2, never).table.get(site_of_op(all_sites, "negate").node.result, {})
+    ) == is_linear
 
 
 SUMMED = """func.func @main(%a: tensor<16x32xf32>, %w: tensor<32x64xf32>) -> tensor<16x64xf32> {
@@ -65,27 +69,29 @@ SUMMED = """func.func @main(%a: tensor<16x32xf32>, %w: tensor<32x64xf32>) -> ten
 }"""
 
 
-def test_what_other_axes_leave_of_bytes_and_work() -> None:
-    """Rows are split over x in 2, the contraction over y in 4: the dot's partial sums are whole where tanh reads them."""
+def test_axis_view_scales_bytes_and_work_by_other_axes() -> None:
+    """Shard the rows over x in 2 and the contraction over y in 4: the partial sum is reduced before tanh."""
     module = module_of(SUMMED, {"x": 2, "y": 4}, a=P("x", "y"), w=P("y", None))
     solved = solve(module)
     view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
-    number = {site.node.op: n for n, site in enumerate(solved.sites)}
-    dot, tanh = (of_op(solved.sites, op) for op in ("dot_general", "tanh"))
+    site_index = {site.node.op: n for n, site in enumerate(solved.sites)}
+    dot, tanh = (site_of_op(solved.sites, op) for op in ("dot_general", "tanh"))
 
-    def left(value: Value) -> float:
+    def shrink_factor(value: Value) -> float:
         return value.type.nbytes / view.nbytes(value)
 
-    assert [left(value) for value in (*dot.node.operands, dot.node.result)] == [8, 4, 2]
-    used = [view.used_bytes((number["dot_general"], i)) for i in (0, 1)] + [view.used_bytes((number["tanh"], 0))]
-    assert used == [16 * 32 * 4 / 8, 32 * 64 * 4 / 4, 16 * 64 * 4 / 2]
+    assert [shrink_factor(value) for value in (*dot.node.operands, dot.node.result)] == [8, 4, 2]
+    used_bytes = [view.used_bytes((site_index["dot_general"], i)) for i in (0, 1)] + [
+        view.used_bytes((site_index["tanh"], 0))
+    ]
+    assert used_bytes == [16 * 32 * 4 / 8, 32 * 64 * 4 / 4, 16 * 64 * 4 / 2]
     assert [site.seconds / view.work(site) for site in (dot, tanh)] == pytest.approx([8, 2])
-    assert view.reduced == {(number["tanh"], 0): 4}
-    assert view.moved == {(number["tanh"], 0)}
+    assert view.reduced == {(site_index["tanh"], 0): 4}
+    assert view.moved == {(site_index["tanh"], 0)}
 
 
 @pytest.mark.parametrize(("shape", "dim"), [("8x12x24", 2), ("8x24x12", 1), ("8x26x12", 2), ("8x26x14", None)])
-def test_where_an_op_looks_along_the_whole_of_a_split_dim_its_largest_even_one_is_split_instead(shape: str, dim: int | None) -> None:  # fmt: skip
+def test_sort_dim_is_replaced_by_largest_even_dim(shape: str, dim: int | None) -> None:  # fmt: skip
     text = f"""func.func @main(%a: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
       %b = "stablehlo.sort"(%a) <{{dimension = 0 : i64, is_stable = true}}> ({{
       ^bb0(%x: tensor<f32>, %y: tensor<f32>):
@@ -94,8 +100,8 @@ def test_where_an_op_looks_along_the_whole_of_a_split_dim_its_largest_even_one_i
       }}) : (tensor<{shape}xf32>) -> tensor<{shape}xf32>
       return %b : tensor<{shape}xf32>
     }}"""
-    found = sites(module_of(text, {"x": 4}, a=P("x", None, None)))
-    reached = reach(found, "x", 4, never).table.get(of_op(found, "sort").node.result, {})
+    all_sites = sites(module_of(text, {"x": 4}, a=P("x", None, None)))
+    reached = reach(all_sites, "x", 4, never).table.get(site_of_op(all_sites, "sort").node.result, {})
     assert list(reached) == ([] if dim is None else [dim])
 
 
@@ -109,13 +115,13 @@ ONE_OP = "func.func @main(%a: tensor<ROWSx8xf32>) -> tensor<ROWSx8xf32> {\n  %b 
         (12, 1, True, True), (13, 1, True, True), (13, 1, False, True),
     ],
 )  # fmt: skip
-def test_axis_splits_rows_evenly_or_without_nesting_in_other_tiles(
+def test_axis_shards_rows_if_tiles_are_even_or_need_not_nest(
     rows: int, split: int, nests: bool, is_listed: bool
 ) -> None:
-    """`split`: into how many parts other axes split the rows; 0 where one leaves them partial. The axis has two parts."""
+    """Shard over an axis of two parts. `split` is the number of parts over other axes, or 0 if the rows are partial."""
     module = module_of(ONE_OP.replace("ROWS", str(rows)), {"x": 2}, a=P("x", None))
-    found = sites(module)
-    origins = reach(found, "x", 2, never).table
+    all_sites = sites(module)
+    origins = reach(all_sites, "x", 2, never).table
     link = Link("x", 2, 1e9, 1e-6, nests=nests)
-    labels = labels_of(of_op(found, "tanh"), link, origins, never, lambda site, factor: split)
+    labels = labels_of(site_of_op(all_sites, "tanh"), link, origins, never, lambda site, factor: split)
     assert any(label.split_results for label in labels) == is_listed

@@ -1,4 +1,4 @@
-"""Collectives of a scan that run a trip ahead: as many as before, the same numbers, and a shorter step."""
+"""Collectives of a scan that run one iteration ahead: equally many, equal results, and a shorter step."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.cost_models import use
 from tests.runtime.cuda.steps import arguments, assert_same_bits, on_gpus, planned
 
 STATE = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
-KEPT = '<@mesh, [{"x"}, {}]>'
-# Fully sharded weights: each layer gathers its own. The states are stacked.
+ROWS_SHARDING = '<@mesh, [{"x"}, {}]>'
+# Fully sharded weights that each layer gathers. The states are stacked.
 FSDP = f"""
 module {{
   sdy.mesh @mesh = <["x"=4]>
@@ -39,12 +39,12 @@ module {{
       stablehlo.return %p : tensor<i1>
     }} do {{
       %one = stablehlo.constant dense<1> : tensor<i32>
-      %s = sdy.sharding_constraint %h {KEPT} : tensor<64x32xf32>
+      %s = sdy.sharding_constraint %h {ROWS_SHARDING} : tensor<64x32xf32>
       %row = stablehlo.dynamic_slice WEIGHTS, %i, %zero, %zero, sizes = [1, 32, 32] : (tensor<5x32x32xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x32x32xf32>
       %layer = stablehlo.reshape %row : (tensor<1x32x32xf32>) -> tensor<32x32xf32>
       %y = stablehlo.dot_general %s, %layer, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
       %t = stablehlo.tanh %y : tensor<64x32xf32>
-      %c = sdy.sharding_constraint %t {KEPT} : tensor<64x32xf32>
+      %c = sdy.sharding_constraint %t {ROWS_SHARDING} : tensor<64x32xf32>
       %part = stablehlo.reshape %c : (tensor<64x32xf32>) -> tensor<1x64x32xf32>
       %ys2 = stablehlo.dynamic_update_slice %ys, %part, %i, %zero, %zero : (tensor<5x64x32xf32>, tensor<1x64x32xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<5x64x32xf32>
       %next = stablehlo.add %i, %one : tensor<i32>
@@ -72,7 +72,7 @@ def program(tmp_path: Path) -> str:
     return str(tmp_path / "layers.mlir")
 
 
-def test_weights_are_gathered_during_the_trip_before(program: str) -> None:
+def test_scan_gathers_weights_one_iteration_ahead(program: str) -> None:
     ahead, usual = plan(program), plan(program, skip=["scan-prefetch"])
     assert ahead.cost.step_seconds < usual.cost.step_seconds
     assert ahead.comms.counts == usual.comms.counts == {"all_gather": 5}
@@ -86,17 +86,17 @@ def test_weights_are_gathered_during_the_trip_before(program: str) -> None:
     assert not last.communicates and set(ahead.plan.kernels) <= set(usual.plan.kernels)
 
 
-def test_it_computes_the_same(program: str, tmp_path: Path) -> None:
+def test_scan_with_prefetch_computes_same_bits(program: str, tmp_path: Path) -> None:
     assert check(parse_text(LAYERS), pipeline=fused).ok
     module = planned(LAYERS, tmp_path)
-    given = arguments(module)
+    inputs = arguments(module)
     for seed in range(3):
-        assert_same_bits(on_gpus(module, given, seed), module.run(given))
+        assert_same_bits(on_gpus(module, inputs, seed), module.run(inputs))
     (tmp_path / "usual").mkdir()
-    assert_same_bits(planned(LAYERS, tmp_path / "usual", skip=["scan-prefetch"]).run(given), module.run(given))
+    assert_same_bits(planned(LAYERS, tmp_path / "usual", skip=["scan-prefetch"]).run(inputs), module.run(inputs))
 
 
-def test_what_needs_the_state_stays(tmp_path: Path) -> None:
+def test_gather_that_depends_on_state_is_not_prefetched(tmp_path: Path) -> None:
     text = (
         FSDP.replace("WEIGHTS", "%late")
         .replace(
@@ -113,12 +113,13 @@ def test_what_needs_the_state_stays(tmp_path: Path) -> None:
 
 
 def training() -> tuple[Any, dict[str, Any]]:
-    """A step of gradient descent on layers that a scan runs forward, and another one backward, all weights fully sharded."""
+    """Return a gradient descent step on fully sharded layers, with a forward and a backward scan."""
     jax = pytest.importorskip("jax")
     rows = jax.sharding.NamedSharding(jax.sharding.AbstractMesh((4,), ("x",)), jax.sharding.PartitionSpec("x"))
 
     def layer(x: Any, weights: Any) -> Any:
-        up, down = (jax.lax.with_sharding_constraint(each, rows) for each in weights)  # not gathered before the loop
+        # constrained, so that they are not gathered before the loop
+        up, down = (jax.lax.with_sharding_constraint(weight, rows) for weight in weights)
         return x + jax.numpy.tanh(x @ up) @ down, None
 
     def loss(weights: Any, x: Any) -> Any:
@@ -139,11 +140,11 @@ def trained(width: int, inner: int, rows: int) -> Module:
 
 
 def scans_of(executable: mg.Executable) -> list[int]:
-    """The trips of each scan of a step."""
+    """Return the trip count of each scan of a step."""
     return [item.times for item in executable.plan.items if item.op == "scan"]
 
 
-def test_training_scans_gather_weights_a_trip_ahead() -> None:
+def test_forward_and_backward_scans_prefetch_weights() -> None:
     module = trained(512, 2048, 16384)
     ahead, usual = (plan_module(module, Options("cpu", skip=skip), Timing()) for skip in ((), ("scan-prefetch",)))
     assert ahead.passes["scan-prefetch"].kept == 1
@@ -152,25 +153,25 @@ def test_training_scans_gather_weights_a_trip_ahead() -> None:
     assert scans_of(ahead) == [5, 1, 5, 1], "the last trips of the forward and of the backward scan are apart"
 
 
-def test_training_scans_with_gathers_ahead_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = itertools.count()
-    monkeypatch.setattr(prefetching, "_step_seconds", lambda *_: -next(tried))
+def test_training_scans_with_prefetch_are_correct(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = itertools.count()
+    monkeypatch.setattr(prefetching, "_step_seconds", lambda *_: -next(counter))
 
     def ahead(module: Module) -> Module:
         local = run_stages(module, Options("cpu", skip=("scan-prefetch",)), Timing(), "partition")["partition"]
-        found = Planner("cuda:sm_90", None, Compilation()).candidate(scan_prefetch(local)).module
-        assert [node.attrs.trips for node in found.graph.nodes if node.op == "scan"] == [5, 1, 5, 1]
-        return found
+        candidate = Planner("cuda:sm_90", None, Compilation()).candidate(scan_prefetch(local)).module
+        assert [node.attrs.trips for node in candidate.graph.nodes if node.op == "scan"] == [5, 1, 5, 1]
+        return candidate
 
     assert check(trained(16, 32, 64), pipeline=ahead).ok
 
 
-def test_only_scans_that_get_shorter_run_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual, tried = prefetching._step_seconds, list[float]()
+def test_prefetch_is_applied_only_to_scans_that_get_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, step_times = prefetching._step_seconds, list[float]()
 
     def first_gets_longer(module: Module, planner: Planner) -> float:
-        tried.append(usual(module, planner))
-        return tried[-1] if len(tried) > 1 else math.inf
+        step_times.append(usual(module, planner))
+        return step_times[-1] if len(step_times) > 1 else math.inf
 
     monkeypatch.setattr(prefetching, "_step_seconds", first_gets_longer)
     assert scans_of(plan_module(trained(512, 2048, 16384), Options("cpu"), Timing())) == [6, 5, 1]

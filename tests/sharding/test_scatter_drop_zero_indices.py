@@ -1,4 +1,4 @@
-"""Windows as large as a dim are tied to it where they are known to begin with it, and only there."""
+"""The pass `scatter-drop-zero-indices`: full-size windows are tied to their dim only if their index is provably zero."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ UNKNOWN = """
       : (tensor<3x1xi32>, tensor<3x1xi32>, tensor<3x1xi32>) -> tensor<3x3xi32>"""
 
 
-def program(places: str, region: str = "stablehlo.add %a, %b : tensor<f32>") -> Module:
-    """Rows of a cache, all its heads and numbers at a time, at places that `places` makes of `%row`."""
-    kind = "i64" if "i64" in places else "i32"
+def program(index_lines: str, region: str = "stablehlo.add %a, %b : tensor<f32>") -> Module:
+    """Return a scatter of rows into a cache, over all heads and features, at the indices that `index_lines` computes from
+    `%row`.
+    """
+    kind = "i64" if "i64" in index_lines else "i32"
     return parse_text(f"""
 module {{
   sdy.mesh @mesh = <["x"=2]>
   func.func public @main(%cache: tensor<16x8x4xf32> {HEADS.replace('{}, {}, {"x"}', '{}, {"x"}, {}')}, %row: tensor<3x1xi32>,
-      %new: tensor<3x1x8x4xf32>) -> tensor<16x8x4xf32> {{{places}
+      %new: tensor<3x1x8x4xf32>) -> tensor<16x8x4xf32> {{{index_lines}
     %y = "stablehlo.scatter"(%cache, %safe, %new) <{{scatter_dimension_numbers = #stablehlo.scatter<
         update_window_dims = [1, 2, 3], scatter_dims_to_operand_dims = [0, 1, 2], index_vector_dim = 1>}}> ({{
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -63,17 +65,17 @@ def partitioned(module: Module) -> Module:
 
 
 def collectives(module: Module) -> list[str]:
-    return [each.kind for each in analyze(partitioned(module)).collectives]
+    return [collective.kind for collective in analyze(partitioned(module)).collectives]
 
 
 @pytest.mark.parametrize("places", [CLAMPED, ZEROS, CAST])
-def test_blocks_at_the_begin_of_split_heads_are_written_where_they_are(places: str) -> None:
-    module = program(places)
+def test_scatter_of_full_heads_at_zero_index_is_local(index_lines: str) -> None:
+    module = program(index_lines)
     assert collectives(module) == []
     assert check(module, pipeline=partitioned).ok
 
 
-def test_an_index_that_is_always_zero_is_left_out_and_the_result_stays() -> None:
+def test_zero_scatter_index_is_dropped_with_same_result() -> None:
     module = program(CLAMPED)
     graph = scatter_drop_zero_indices.rewrite(module.graph)
     assert graph is not None
@@ -83,29 +85,29 @@ def test_an_index_that_is_always_zero_is_left_out_and_the_result_stays() -> None
     assert scatter.operands[1].type.sizes == (3, 1)
     rng = np.random.default_rng(0)
     args = [rng.normal(size=(16, 8, 4)), np.array([[-2], [5], [40]]), rng.normal(size=(3, 1, 8, 4))]
-    given = [arg.astype(value.type.numpy_dtype) for arg, value in zip(args, graph.inputs, strict=True)]
-    for old, new in zip(evaluate(module.graph, given), evaluate(graph, given), strict=True):
+    typed_args = [arg.astype(value.type.numpy_dtype) for arg, value in zip(args, graph.inputs, strict=True)]
+    for old, new in zip(evaluate(module.graph, typed_args), evaluate(graph, typed_args), strict=True):
         np.testing.assert_array_equal(old, new)
 
 
 @pytest.mark.parametrize("region", ["stablehlo.add %a, %b : tensor<f32>", "stablehlo.subtract %a, %b : tensor<f32>"])
-def test_blocks_at_unknown_places_of_split_heads_are_moved_whole(region: str) -> None:
-    """Rows of an update that begins at head 3 go to heads of another device, and some to none."""
+def test_scatter_at_unknown_index_is_not_local(region: str) -> None:
+    """Scatter updates at unknown heads: rows from head 3 on belong to another device, and some are out of bounds."""
     module = program(UNKNOWN, region)
     assert scatter_drop_zero_indices.rewrite(module.graph) is None
     assert collectives(module) != []
     assert check(module, pipeline=partitioned).ok
 
 
-def test_what_was_turned_is_written_too() -> None:
-    """NumPy turns by other strides: the elements are not in order in memory."""
+def test_scatter_evaluates_fortran_ordered_operand() -> None:
+    """Evaluate a scatter into a Fortran-ordered array, whose elements are not in row-major order in memory."""
     graph = program(UNKNOWN, "stablehlo.minimum %a, %b : tensor<f32>").graph
     cache = np.asfortranarray(np.ones((16, 8, 4), np.float32))
-    (found,) = evaluate(graph, [cache, np.zeros((3, 1), np.int32), np.full((3, 1, 8, 4), -1, np.float32)])
-    assert (found[0] == -1).all() and (found[1:] == 1).all()
+    (result,) = evaluate(graph, [cache, np.zeros((3, 1), np.int32), np.full((3, 1, 8, 4), -1, np.float32)])
+    assert (result[0] == -1).all() and (result[1:] == 1).all()
 
 
-def test_an_option_of_the_user_counts_the_loops_of_the_scatter_as_it_stands() -> None:
+def test_scatter_with_sharding_option_is_unchanged() -> None:
     module = program(CLAMPED)
     (scatter,) = (node for node in module.graph.nodes if node.op == "scatter")
     scatter.option = ((),) * len(rule_of(scatter).factors)
@@ -113,8 +115,8 @@ def test_an_option_of_the_user_counts_the_loops_of_the_scatter_as_it_stands() ->
     assert check(module, pipeline=partitioned).ok
 
 
-def test_a_scatter_of_no_indices_stays() -> None:
-    """As `jnp.polyadd` of equal shapes: the whole array is one window, and its place has no components."""
+def test_scatter_without_index_dims_is_unchanged() -> None:
+    """Keep the scatter of `jnp.polyadd` for equal shapes: one window is the entire array, and its index is empty."""
     module = parse_text("""
 func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %c = stablehlo.constant dense<> : tensor<0xi32>

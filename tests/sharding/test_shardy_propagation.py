@@ -1,4 +1,4 @@
-"""What Shardy's dialect says of propagation: groups that lie alike, barriers, named computations."""
+"""Propagation features of the Shardy dialect: sharding groups, barriers, named computations."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}]>}'
 
 
 def program(body: str, arguments: str = f"%x: {KIND} {ROWS}, %y: {KIND}", results: str = "%p, %q") -> Module:
-    """A program over tensors of one type."""
+    """Return a program whose values all have type `KIND`."""
     kinds = ", ".join([KIND] * (results.count(",") + 1))
     return parse_text(
         f"{MESH}func.func @main({arguments}) -> ({kinds}) {{\n{body}\n  return {results} : {kinds}\n}}\n", "m.mlir"
     )
 
 
-def taken_to(stage: str, module: Module) -> Module:
+def lowered_to(stage: str, module: Module) -> Module:
     return run_stages(module, Options("cpu"), Timing(), stage)[stage]
 
 
 def checked(module: Module) -> bool:
-    return check(module, pipeline=lambda given: taken_to("partition", given)).ok
+    return check(module, pipeline=lambda module_to_check: lowered_to("partition", module_to_check)).ok
 
 
 def lies(module: Module) -> dict[str, str]:
-    """How each result of an operation lies after propagation, by its name."""
-    done = taken_to("propagate", module)
+    """Return the sharding of each op's first result after propagation, by op name."""
+    done = lowered_to("propagate", module)
     return {n.op: str(n.sharding.results[0]) for n in done.graph.nodes if n.sharding and n.results}
 
 
@@ -44,37 +44,37 @@ GROUPED = f"""  %p = stablehlo.add %x, %x : {KIND}
   sdy.sharding_group %q group_id=3 : {KIND}"""
 
 
-def test_members_of_a_group_lie_as_the_one_that_is_annotated() -> None:
-    found = lies(program(GROUPED))
-    assert found["add"] == found["tanh"] == found["sharding_group"] == "[{a}, {}]"
+def test_group_members_get_sharding_of_annotated_member() -> None:
+    shardings = lies(program(GROUPED))
+    assert shardings["add"] == shardings["tanh"] == shardings["sharding_group"] == "[{a}, {}]"
     alone = lies(program(GROUPED.replace("%q group_id=3", "%q group_id=4")))
     assert alone["add"] == "[{a}, {}]" and alone["tanh"] == "[{}, {}]"
 
 
-def test_a_value_in_two_groups_joins_them() -> None:
+def test_value_in_two_groups_merges_them() -> None:
     more = GROUPED.replace("%q group_id=3", "%q group_id=4") + f"\n  sdy.sharding_group %p group_id=4 : {KIND}"
     assert lies(program(more))["tanh"] == "[{a}, {}]"
 
 
-def test_uses_before_the_group_is_named_see_it_as_well() -> None:
+def test_group_applies_to_earlier_uses() -> None:
     body = GROUPED.replace("  sdy", f"  %r = stablehlo.negate %q : {KIND}\n  sdy", 1)
     assert lies(program(body, results="%p, %q, %r"))["negate"] == "[{a}, {}]"
 
 
 @pytest.mark.parametrize("passes", ["import", "propagate"])
-def test_groups_barriers_and_their_members_are_printed_and_read_again(passes: str) -> None:
+def test_groups_and_barriers_round_trip_through_text(passes: str) -> None:
     body = GROUPED.replace("tanh %y", "tanh %b")
     body = f"  %b = sdy.propagation_barrier %y allowed_direction=FORWARD : {KIND}\n{body}"
-    module = taken_to(passes, program(body))
+    module = lowered_to(passes, program(body))
     text = print_text(module)
     assert "sdy.sharding_group %q group_id=3" in text and "allowed_direction=FORWARD" in text
     assert print_text(parse_text(text)) == text
     assert checked(parse_text(text))
 
 
-def test_arguments_that_are_members_are_read_in_order_with_their_plans() -> None:
+def test_argument_group_members_round_trip_in_order() -> None:
     members = "".join(f"  sdy.sharding_group %{name} group_id=3 : {KIND}\n" for name in "xy")
-    module = taken_to("propagate", program(f"{members}  %p = stablehlo.add %x, %y : {KIND}", results="%p"))
+    module = lowered_to("propagate", program(f"{members}  %p = stablehlo.add %x, %y : {KIND}", results="%p"))
     text = print_text(module)
     assert text.index("sharding_group %x") < text.index("sharding_group %y")
     read = parse_text(text)
@@ -82,7 +82,7 @@ def test_arguments_that_are_members_are_read_in_order_with_their_plans() -> None
     assert checked(read)
 
 
-def test_what_members_require_has_to_agree() -> None:
+def test_contradicting_group_annotations_are_rejected() -> None:
     with pytest.raises(MeshgenError) as caught:
         arguments = f"%x: {KIND} {ROWS}, %y: {KIND} " + ROWS.replace('"a"', '"b"')
         groups = f"  sdy.sharding_group %x group_id=0 : {KIND}\n  sdy.sharding_group %y group_id=0 : {KIND}"
@@ -91,19 +91,19 @@ def test_what_members_require_has_to_agree() -> None:
     assert fault.code == "MG0206" and "group 0" in fault.message
 
 
-def test_an_open_dim_of_a_member_takes_what_another_requires() -> None:
+def test_open_dim_of_group_member_follows_required_sharding() -> None:
     arguments = f"%x: {KIND} {ROWS}, %y: {KIND} " + ROWS.replace('"a"', "?")
     assert lies(program(GROUPED, arguments))["tanh"] == "[{a}, {}]"
 
 
-def test_members_have_one_shape_and_one_mesh_of_tiles() -> None:
+def test_group_members_of_different_shape_are_rejected() -> None:
     small = KIND.replace("8", "4")
     body = GROUPED.replace(f"tanh %y : {KIND}", f"tanh %y : {small}").replace(
         f"%q group_id=3 : {KIND}", f"%q group_id=3 : {small}"
     )
     text = f"{MESH}func.func @main(%x: {KIND}, %y: {small}) -> ({KIND}, {small}) {{\n{body}\n  return %p, %q : {KIND}, {small}\n}}\n"
     with pytest.raises(MeshgenError) as caught:
-        taken_to("propagate", parse_text(text))
+        lowered_to("propagate", parse_text(text))
     assert [fault.code for fault in caught.value.diagnostics] == ["MG0204"]
 
 
@@ -115,20 +115,20 @@ BEHIND = f"""  %s = stablehlo.tanh %x : {KIND}
 
 
 @pytest.mark.parametrize("direction, through", [("FORWARD", True), ("BACKWARD", False), ("NONE", False)])
-def test_a_barrier_lets_what_it_takes_through_only_forwards(direction: str, through: bool) -> None:
+def test_barrier_propagates_operand_sharding_only_forward(direction: str, propagates: bool) -> None:
     module = program(BARRIER.replace("DIRECTION", direction), f"%x: {KIND} {ROWS}", "%p")
-    assert lies(module)["add"] == ("[{a}, {}]" if through else "[{}, {}]")
+    assert lies(module)["add"] == ("[{a}, {}]" if propagates else "[{}, {}]")
     assert checked(module)
 
 
 @pytest.mark.parametrize("direction, through", [("FORWARD", False), ("BACKWARD", True), ("NONE", False)])
-def test_a_barrier_lets_what_its_users_want_through_only_backwards(direction: str, through: bool) -> None:
+def test_barrier_propagates_user_sharding_only_backward(direction: str, propagates: bool) -> None:
     module = program(BEHIND.replace("DIRECTION", direction), f"%x: {KIND}", "%p")
-    assert lies(module)["tanh"] == ("[{a}, {}]" if through else "[{}, {}]")
+    assert lies(module)["tanh"] == ("[{a}, {}]" if propagates else "[{}, {}]")
     assert checked(module)
 
 
-def test_a_direction_is_one_of_three() -> None:
+def test_unknown_barrier_direction_is_rejected() -> None:
     with pytest.raises(MeshgenError, match="expected one of the directions"):
         program(BARRIER.replace("DIRECTION", "BOTH"), f"%x: {KIND}", "%p")
 
@@ -139,29 +139,29 @@ NAMED = f"""  %p = sdy.named_computation<"f">(%x) SHARDINGS(%z: {KIND}) {{
   }} : ({KIND}) -> {KIND}"""
 
 
-def test_a_named_computation_is_part_of_the_program() -> None:
+def test_named_computation_is_inlined() -> None:
     module = program(NAMED.replace("SHARDINGS", ""), f"%x: {KIND} {ROWS}", "%p")
     assert lies(module) == {"tanh": "[{a}, {}]"}
 
 
-def test_shardings_of_a_named_computation_are_required() -> None:
-    said = 'in_shardings=[<@mesh, [{"b"}, {}]>] out_shardings=[<@mesh, [{}, {"a"}]>] '
-    module = program(NAMED.replace("SHARDINGS", said), f"%x: {KIND} {ROWS}", "%p")
-    done = taken_to("propagate", module)
-    found = [str(n.sharding.results[0]) for n in done.graph.nodes if n.op == "annotate" and n.sharding]
-    assert found == ["[{b}, {}]", "[{}, {a}]"]
+def test_named_computation_shardings_become_annotations() -> None:
+    shardings = 'in_shardings=[<@mesh, [{"b"}, {}]>] out_shardings=[<@mesh, [{}, {"a"}]>] '
+    module = program(NAMED.replace("SHARDINGS", shardings), f"%x: {KIND} {ROWS}", "%p")
+    done = lowered_to("propagate", module)
+    annotated = [str(n.sharding.results[0]) for n in done.graph.nodes if n.op == "annotate" and n.sharding]
+    assert annotated == ["[{b}, {}]", "[{}, {a}]"]
     assert checked(module)
 
 
-def test_a_named_computation_calls_its_values_by_their_types() -> None:
+def test_named_computation_with_wrong_types_is_rejected() -> None:
     with pytest.raises(MeshgenError, match="but those of the body"):
         program(NAMED.replace("SHARDINGS", "").replace(KIND, "tensor<4xf32>", 3), f"%x: {KIND}", "%p")
     with pytest.raises(MeshgenError, match="2 shardings for 1 values"):
-        said = "in_shardings=[<@mesh, [{}, {}]>, <@mesh, [{}, {}]>] "
-        program(NAMED.replace("SHARDINGS", said), f"%x: {KIND}", "%p")
+        shardings = "in_shardings=[<@mesh, [{}, {}]>, <@mesh, [{}, {}]>] "
+        program(NAMED.replace("SHARDINGS", shardings), f"%x: {KIND}", "%p")
 
 
-def test_constants_and_edges_of_shardys_passes_are_read() -> None:
+def test_sdy_constants_and_data_flow_edges_are_parsed() -> None:
     body = f"""  %c = sdy.constant dense<2.0> : {KIND}
   %e = sdy.data_flow_edge %x sharding=<@mesh, [{{}}, {{"b"}}]> : {KIND}
   %f = sdy.data_flow_edge %c : {KIND}
@@ -181,15 +181,15 @@ INSIDE = f"""  %r = "stablehlo.if"(%p) ({{
   }}) : (tensor<i1>) -> {KIND}"""
 
 
-def test_members_may_stand_in_branches_and_come_from_around_them() -> None:
+def test_group_can_span_branches_and_captured_values() -> None:
     module = program(INSIDE, f"%x: {KIND} {ROWS}, %y: {KIND}, %p: tensor<i1>", "%r")
-    propagated = taken_to("propagate", module)
-    found = {n.op: str(n.sharding.results[0]) for n in all_nodes(propagated.graph) if n.sharding and n.results}
-    assert found["tanh"] == found["negate"] == found["sharding_group"] == "[{a}, {}]"
+    propagated = lowered_to("propagate", module)
+    shardings = {n.op: str(n.sharding.results[0]) for n in all_nodes(propagated.graph) if n.sharding and n.results}
+    assert shardings["tanh"] == shardings["negate"] == shardings["sharding_group"] == "[{a}, {}]"
     assert checked(module) and print_text(parse_text(print_text(propagated))) == print_text(propagated)
 
 
-def test_members_on_tiles_of_other_axes_are_refused() -> None:
+def test_group_across_manual_computation_is_rejected() -> None:
     text = f"""  sdy.sharding_group %x group_id=1 : {KIND}
   %p = sdy.manual_computation(%x) in_shardings=[<@mesh, [{{"a"}}, {{?}}]>] out_shardings=[<@mesh, [{{"a"}}, {{?}}]>] manual_axes={{"a"}} (%t: tensor<4x6xf32>) {{
     sdy.sharding_group %t group_id=GROUP : tensor<4x6xf32>
@@ -197,11 +197,11 @@ def test_members_on_tiles_of_other_axes_are_refused() -> None:
   }} : ({KIND}) -> {KIND}"""
     assert checked(program(text.replace("GROUP", "2"), f"%x: {KIND} {ROWS}", "%p"))
     with pytest.raises(MeshgenError) as caught:
-        taken_to("propagate", program(text.replace("GROUP", "1"), f"%x: {KIND} {ROWS}", "%p"))
+        lowered_to("propagate", program(text.replace("GROUP", "1"), f"%x: {KIND} {ROWS}", "%p"))
     assert [fault.code for fault in caught.value.diagnostics] == ["MG0204"]
 
 
-def test_members_on_several_meshes_are_refused() -> None:
+def test_group_across_meshes_is_rejected() -> None:
     text = f"""sdy.mesh @a = <["x"=2], device_ids=[0, 1]>
 sdy.mesh @b = <["x"=2], device_ids=[2, 3]>
 func.func @main(%x: {KIND}) -> {KIND} {{
@@ -213,6 +213,6 @@ func.func @main(%x: {KIND}) -> {KIND} {{
   return %r : {KIND}
 }}"""
     with pytest.raises(MeshgenError) as caught:
-        taken_to("propagate", parse_text(text))
+        lowered_to("propagate", parse_text(text))
     assert [fault.code for fault in caught.value.diagnostics] == ["MG0209"]
     assert checked(parse_text(text.replace("%r group_id=0", "%r group_id=1")))

@@ -1,4 +1,4 @@
-"""Random programs with Shardy's groups and barriers: law 1 holds, or members that cannot lie alike are refused."""
+"""Random programs with Shardy groups and barriers: they are correct, or rejected because group members cannot agree."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from meshgen.testing.random_programs import find_fault, options_of
 DIRECTIONS = ("NONE", "FORWARD", "BACKWARD")
 
 
-class Said:
-    """What is said of the values of a program: some are members of the group of their shape, behind some is a barrier."""
+class GroupsAndBarriers:
+    """Adds random sharding groups (one per shape) and propagation barriers to the values of a module."""
 
     def __init__(self, module: Module, seed: int) -> None:
         self.rng = np.random.default_rng([seed, 7])
@@ -23,20 +23,20 @@ class Said:
         self.groups: dict[tuple[int, ...], int] = {}
         self.now: dict[Value, Value] = {}
         for value in self.old.inputs:
-            self._say(value, 0.25, 0.0)
+            self._annotate(value, 0.25, 0.0)
         for node in self.old.nodes:
             self.new.nodes.append(rewired(node, self.now))
             if node.op not in ("annotate", "constant") and len(node.results) == 1:
-                self._say(node.result, 0.25, 0.15)
+                self._annotate(node.result, 0.25, 0.15)
         self.new.outputs = [self.now.get(value, value) for value in self.old.outputs]
         module.graph = self.new
 
-    def _say(self, value: Value, member: float, barrier: float) -> None:
-        drawn = self.rng.random()
-        if drawn < barrier:
+    def _annotate(self, value: Value, member: float, barrier: float) -> None:
+        draw = self.rng.random()
+        if draw < barrier:
             attrs = {"direction": DIRECTIONS[int(self.rng.integers(3))]}
             self.now[value] = self.new.add("propagation_barrier", [value], [value.type], attrs).result
-        elif drawn < barrier + member and value.type.rank:
+        elif draw < barrier + member and value.type.rank:
             number = self.groups.setdefault(value.type.sizes, len(self.groups))
             self.now[value] = self.new.add(
                 "sharding_group", [value], [value.type], {"group": number}, name=value.name
@@ -44,11 +44,11 @@ class Said:
 
 
 @pytest.mark.parametrize("group", range(4))
-def test_random_programs_with_groups_and_barriers_keep_law_one(group: int) -> None:
+def test_random_programs_with_groups_and_barriers_are_correct(group: int) -> None:
     refused = 0
     for seed in range(group * 10, group * 10 + 10):
         module = random_program(seed)
-        Said(module, seed)
+        GroupsAndBarriers(module, seed)
         fault = find_fault(parse_text(print_text(module)), options_of(seed), seed)
         is_refused = fault is not None and "members of sharding group" in fault.text
         assert fault is None or is_refused, f"seed {seed}: {fault}\n{print_text(module)}"

@@ -1,4 +1,4 @@
-"""A softmax over split rows: its elements are read once, on uneven tiles and in rows without a finite maximum too."""
+"""Softmax over sharded rows that reads its elements once, also on uneven tiles and rows without a finite maximum."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def program(shift: str) -> Module:
 
 
 def arguments() -> np.ndarray:
-    """Elements far from 0; rows of -inf, with inf, with NaN, with tiles of -inf, and of small numbers."""
+    """Return elements far from 0, and rows of -inf, with inf, with NaN, with tiles of -inf, and of small numbers."""
     x = np.random.default_rng(0).normal(-200, 30, (5, 9)).astype(np.float32)
     x[0], x[1, 3], x[2, 8], x[3, :6] = -np.inf, np.inf, np.nan, -np.inf
     return x
@@ -56,7 +56,7 @@ def waits(module: Module) -> bool:
 
 
 @pytest.mark.parametrize("shift", [PLAIN, FINITE])
-def test_elements_are_read_once(shift: str) -> None:
+def test_sharded_softmax_reads_elements_once(shift: str) -> None:
     module = program(shift)
     stages = run_stages(module, Options("cpu"), Timing(), "fuse")
     assert not waits(module) and check(module, pipeline=lambda _: stages["fuse"]).ok
@@ -67,7 +67,7 @@ def test_elements_are_read_once(shift: str) -> None:
 
 
 def meaning(x: np.ndarray, *, is_finite: bool) -> np.ndarray:
-    """The sums of the rows."""
+    """Return the sums of the rows."""
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
         top = wide.max(1)
@@ -75,10 +75,10 @@ def meaning(x: np.ndarray, *, is_finite: bool) -> np.ndarray:
         return np.exp(wide - shift[:, None]).sum(1)
 
 
-def test_elements_are_read_twice_where_exponentials_are_rounded() -> None:
+def test_bf16_softmax_reads_elements_twice() -> None:
     assert waits(parse_text(TEXT.replace("SHIFT", PLAIN).replace("f32", "bf16").replace("0xFF800000", "0xFF80")))
 
 
-def test_maximum_of_other_elements_comes_first() -> None:
+def test_softmax_with_maximum_of_other_values_waits_for_maximum() -> None:
     other = "%a = stablehlo.abs %x : tensor<5x9xf32>\n%m = stablehlo.reduce(%a "
     assert waits(parse_text(TEXT.replace("SHIFT", PLAIN).replace("%m = stablehlo.reduce(%x ", other)))

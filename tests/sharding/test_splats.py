@@ -1,4 +1,4 @@
-"""Values that are one number everywhere: no decision of propagation, and no message, whatever reads them."""
+"""Splats (values with one number everywhere): propagation makes no decision for them, and they need no collectives."""
 
 from __future__ import annotations
 
@@ -60,8 +60,10 @@ func.func @main(%x: tensor<64x32xf32> {ROWS}) -> tensor<64x32xf32> {{
 
 
 def nodes(module: Module) -> dict[str, Node]:
-    found = {node.results[0].name: node for node in module.graph.nodes}
-    return found | {n.results[0].name: n for node in module.graph.nodes for r in node.regions for n in r.nodes}
+    top_level_nodes = {node.results[0].name: node for node in module.graph.nodes}
+    return top_level_nodes | {
+        n.results[0].name: n for node in module.graph.nodes for r in node.regions for n in r.nodes
+    }
 
 
 def sharding(module: Module, name: str) -> str:
@@ -70,13 +72,13 @@ def sharding(module: Module, name: str) -> str:
     return format_sharding(decided.results[0])
 
 
-def test_they_are_no_sites() -> None:
+def test_splats_are_not_propagation_sites() -> None:
     sites = solve(parse_text(SCALED)).sites
     assert [site.node.op for site in sites] == ["input", "multiply", "output"]
     assert sites[1].splats == (1,)
 
 
-def test_one_is_made_as_its_use_reads_it() -> None:
+def test_splat_gets_sharding_of_its_user() -> None:
     module = propagate(parse_text(SCALED))
     assert [sharding(module, name) for name in "cbn"] == ["", "x,_", "x,_"]
     assert [node.op for node in materialize(module).graph.nodes] == [
@@ -87,21 +89,21 @@ def test_one_is_made_as_its_use_reads_it() -> None:
     ]
 
 
-def test_one_that_is_read_in_several_shardings_is_made_whole_and_sliced() -> None:
-    """Nothing ties its uses to each other: each keeps the sharding of its own input."""
+def test_splat_with_several_shardings_is_replicated_and_sliced() -> None:
+    """Use a splat in two shardings: its uses are not tied, so each keeps the sharding of its other operand."""
     module = propagate(parse_text(SHARED))
     assert [sharding(module, name) for name in "byw"] == ["_,_", "x,_", "_,x"]
     ops = [node.op for node in materialize(module).graph.nodes]
     assert sorted(ops) == ["all_slice", "all_slice", "constant", "multiply", "multiply"]
 
 
-def test_they_are_followed_into_loops() -> None:
+def test_splats_in_loops_get_sharding_of_users() -> None:
     module = propagate(parse_text(LOOPED))
     assert [sharding(module, name) for name in ("s", "half", "more")] == ["x,_"] * 3
 
 
 @pytest.mark.parametrize("text", [SCALED, SHARED, LOOPED], ids=["scaled", "shared", "looped"])
-def test_a_propagated_program_is_propagated_alike(text: str) -> None:
-    once = propagate(parse_text(text))
-    again = propagate(parse_text(text))
-    assert [node.sharding for node in once.graph.nodes] == [node.sharding for node in again.graph.nodes]
+def test_propagation_of_splats_is_deterministic(text: str) -> None:
+    first = propagate(parse_text(text))
+    second = propagate(parse_text(text))
+    assert [node.sharding for node in first.graph.nodes] == [node.sharding for node in second.graph.nodes]

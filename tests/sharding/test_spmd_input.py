@@ -1,4 +1,4 @@
-"""Programs written with collectives on local values are optimised too, and mean the same."""
+"""Per-device programs with explicit collectives are optimized as well, and keep their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ THERE_AND_BACK = """  %a = shard.all_gather %x on @g grid_axes = [0] gather_axis
 
 
 @pytest.mark.parametrize("body, counts", [(TWO_SUMS, {"all_reduce": 1}), (THERE_AND_BACK, {})], ids=["sums", "gather"])
-def test_collectives_of_the_user_are_optimised(
+def test_explicit_collectives_are_optimized(
     body: str, counts: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "program.mlir"
@@ -38,7 +38,7 @@ def test_collectives_of_the_user_are_optimised(
     assert document["check"]["ok"] and document["counts"] == counts
 
 
-def test_a_program_written_with_collectives_is_partitioned_already(
+def test_partition_of_program_with_explicit_collectives_is_noop(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "program.mlir"
@@ -59,8 +59,8 @@ func.func @main(%x: tensor<i64>) -> (index, i64, tensor<i64>, tensor<i64>) {
 }"""
 
 
-def test_a_number_that_devices_do_not_share_has_a_row_per_device() -> None:
-    """What all provably share stays one number, such as a loss; what one axis' groups share does not."""
+def test_scalar_that_differs_between_devices_has_row_per_device() -> None:
+    """Return one number if all devices provably share it (such as a loss), else one row per device."""
     executable = mg.compile(NUMBERS, target="cpu")
     index, copy, sums, total = executable(np.array(100))
     assert index.tolist() == copy.tolist() == [0, 1, 2, 3, 4, 5]
@@ -68,7 +68,7 @@ def test_a_number_that_devices_do_not_share_has_a_row_per_device() -> None:
     assert total.shape == () and total == 115
 
 
-def test_rows_of_numbers_read_back() -> None:
+def test_per_device_scalars_round_trip_through_text() -> None:
     module = parse_text(NUMBERS)
     assert [kind.shape for kind in module.out_types] == [(6,), (6,), (6,), ()]
     assert print_text(parse_text(print_text(module))) == print_text(module)

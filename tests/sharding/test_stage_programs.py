@@ -1,4 +1,4 @@
-"""Stages run once for a program: what was made of a candidate to compare it is taken up when it is chosen."""
+"""Memoized stages: the programs computed to compare a candidate are reused if it is chosen."""
 
 from __future__ import annotations
 
@@ -18,46 +18,48 @@ from meshgen.sharding.stages import materialized, partitioned
 from tests.sharding.test_axes import BETTER, mlp
 
 
-def test_the_chosen_candidate_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[Module] = []
+def test_chosen_candidate_is_materialized_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    materialized_modules: list[Module] = []
     materialize = stages.materialize
 
-    def noted(module: Module) -> Module:
-        taken.append(module)
+    def recording_materialize(module: Module) -> Module:
+        materialized_modules.append(module)
         return materialize(module)
 
-    monkeypatch.setattr(stages, "materialize", noted)
-    found = run_stages(parse_text(mlp(*BETTER[0][1])), Options(), Timing(), "materialize")
-    assert len(taken) > 1, "candidates were compared"
-    assert [each for each in taken if each is found["propagate"]] == [found["propagate"]]
+    monkeypatch.setattr(stages, "materialize", recording_materialize)
+    staged = run_stages(parse_text(mlp(*BETTER[0][1])), Options(), Timing(), "materialize")
+    assert len(materialized_modules) > 1, "candidates were compared"
+    assert [candidate for candidate in materialized_modules if candidate is staged["propagate"]] == [
+        staged["propagate"]
+    ]
 
 
-def test_stages_are_computed_once_in_a_compilation_and_counted_each_time() -> None:
+def test_memoized_stage_is_computed_once_and_recorded_per_trial() -> None:
     context = Compilation()
-    found = run_stages(parse_text(mlp(*BETTER[0][1])), Options(), Timing(), "optimize", context=context)
+    staged = run_stages(parse_text(mlp(*BETTER[0][1])), Options(), Timing(), "optimize", context=context)
     first, second = context.trial(), context.trial()
-    local = partitioned(found["optimize"], "local", first)
-    assert partitioned(found["optimize"], "local", second) is local
-    counted = [{name: record.fired for name, record in each.records.items()} for each in (first, second)]
+    local = partitioned(staged["optimize"], "local", first)
+    assert partitioned(staged["optimize"], "local", second) is local
+    counted = [{name: record.fired for name, record in trial.records.items()} for trial in (first, second)]
     assert counted[0] == counted[1]
-    assert partitioned(found["optimize"], "global", context).arguments == "global"
-    assert materialized(found["propagate"], context) is found["materialize"]
+    assert partitioned(staged["optimize"], "global", context).arguments == "global"
+    assert materialized(staged["propagate"], context) is staged["materialize"]
 
 
-def test_compilations_share_nothing() -> None:
+def test_memoized_stages_are_not_shared_between_compilations() -> None:
     context = Compilation()
-    found = run_stages(parse_text(mlp(*BETTER[0][1])), Options(), Timing(), "optimize", context=context)
-    assert materialized(found["propagate"], Compilation()) is not found["materialize"]
+    staged = run_stages(parse_text(mlp(*BETTER[0][1])), Options(), Timing(), "optimize", context=context)
+    assert materialized(staged["propagate"], Compilation()) is not staged["materialize"]
 
 
-def test_results_are_computed_once_for_a_subject_and_a_key() -> None:
+def test_memoized_result_is_computed_once_per_subject_and_key() -> None:
     context, graph, calls = Compilation(), Graph("f"), itertools.count()
     assert [context.trial().once(graph, key, lambda: next(calls)) for key in (1, 2, 1)] == [0, 1, 0]
     assert context.once(Graph("f"), 1, lambda: next(calls)) == 2
     assert Compilation().once(graph, 1, lambda: next(calls)) == 3
 
 
-def test_decisions_are_shared_by_copies_and_left_out_of_pickles() -> None:
+def test_decisions_are_shared_by_copies_but_not_pickled() -> None:
     executable = mg.compile(parse_text(mlp(*BETTER[0][1])), target="cpu")
     assert executable.decisions["propagate"]
     assert copy.copy(executable).decisions is executable.decisions

@@ -1,4 +1,4 @@
-"""One axis factored in two ways by one program: 6 devices as 2 x 3 here and as 3 x 2 there. Numbers are right, or it is refused."""
+"""One axis factored in two ways in the same program (6 devices as 2 x 3 and as 3 x 2): correct or rejected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def numbered(text: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("mesh, text, before, after", CASES, ids=lambda value: str(value).replace(" ", ""))
-def test_arguments_and_results_may_cut_an_axis_otherwise(
+def test_arguments_and_results_can_factor_axis_differently(
     mesh: dict, text: str, before: Sharding, after: Sharding
 ) -> None:
     x = numbered(text)
@@ -43,12 +43,12 @@ def test_arguments_and_results_may_cut_an_axis_otherwise(
         lambda x: x + x, mesh, args=[text], in_specs={"x": before}, out_specs={"result": after}, target="cpu"
     )
     np.testing.assert_array_equal(exe(x), x + x)
-    ends = [*exe.stages["partition"].in_shardings, *exe.stages["partition"].out_shardings]
-    assert ends == [fit(before, x.ndim), fit(after, x.ndim)]
+    shardings = [*exe.stages["partition"].in_shardings, *exe.stages["partition"].out_shardings]
+    assert shardings == [fit(before, x.ndim), fit(after, x.ndim)]
 
 
-def test_a_value_inside_lies_as_required() -> None:
-    """The product is split as the arguments say, its annotated copy otherwise, and both are used."""
+def test_annotation_can_factor_axis_differently() -> None:
+    """Shard a dot by its arguments and its annotated copy by another factoring, and use both."""
 
     def program(x, w):
         h = x @ w
@@ -57,11 +57,11 @@ def test_a_value_inside_lies_as_required() -> None:
     x, w = numbered("i32[10,6]"), numbered("i32[6,7]")
     specs = {"x": mg.P("y:(1)2", "y:(2)3"), "w": mg.P("y:(2)3")}
     exe = mg.compile(program, SIX, args=["i32[10,6]", "i32[6,7]"], in_specs=specs, target="cpu")
-    for got, wanted in zip(exe(x, w), (3 * (x @ w), (x @ w).sum(0)), strict=True):
-        np.testing.assert_array_equal(got, wanted)
+    for got, expected in zip(exe(x, w), (3 * (x @ w), (x @ w).sum(0)), strict=True):
+        np.testing.assert_array_equal(got, expected)
 
 
-def test_summands_over_a_part_that_does_not_nest_are_reduced() -> None:
+def test_partial_over_non_nesting_sub_axis_is_resharded() -> None:
     before, after = mg.P(None, partial={"y:(1)3": "sum"}), mg.P(None, partial={"y:(1)2": "sum"})
     exe = mg.compile(
         lambda x: x - 1, SIX, args=["i32[6]"], in_specs={"x": before}, out_specs={"result": after}, target="cpu"
@@ -70,14 +70,14 @@ def test_summands_over_a_part_that_does_not_nest_are_reduced() -> None:
     np.testing.assert_array_equal(exe(x), x - 1)
 
 
-def test_one_layout_in_two_divisions_is_one_layout() -> None:
+def test_equal_layouts_by_different_sub_axes_need_no_collective() -> None:
     halves, thirds = mg.P(("y:(1)2", "y:(2)3")), mg.P(("y:(1)3", "y:(3)2"))
     exe = mg.compile(lambda x: mg.annotate(x, thirds) - x, SIX, args=["i32[12]"], in_specs={"x": halves}, target="cpu")
     assert not exe.comms.counts
     np.testing.assert_array_equal(exe(numbered("i32[12]")), np.zeros(12, np.int32))
 
 
-def test_a_hint_that_does_not_nest_is_lost_and_told() -> None:
+def test_non_nesting_hint_is_overridden_and_reported() -> None:
     def program(x):
         return mg.annotate(x + 1, mg.P("y:(1)3", "x"), required=False) * 2
 
@@ -87,7 +87,7 @@ def test_a_hint_that_does_not_nest_is_lost_and_told() -> None:
     assert "along y:(1)3 it splits dim 0, but it is not" in str(exe.explain(verbose=True))
 
 
-def test_users_cannot_read_a_value_in_parts_that_do_not_nest() -> None:
+def test_for_users_annotation_with_non_nesting_sub_axis_is_rejected() -> None:
     def program(x):
         return mg.annotate(x + 1, mg.P("y:(1)3"), as_result=False) * 2
 
@@ -95,7 +95,7 @@ def test_users_cannot_read_a_value_in_parts_that_do_not_nest() -> None:
         mg.compile(program, SIX, args=["i32[6]"], in_specs={"x": mg.P("y:(1)2")}, out_specs={"result": mg.P("y:(1)2")})
 
 
-def test_options_that_do_not_nest_are_refused() -> None:
+def test_non_nesting_sharding_options_are_rejected() -> None:
     def program(x, y):
         return mg.matmul(x, x, sharding_option=[["y:(1)2"], [], []]) + mg.matmul(
             y, y, sharding_option=[["y:(1)3"], [], []]
@@ -105,12 +105,12 @@ def test_options_that_do_not_nest_are_refused() -> None:
         mg.compile(program, SIX, args=["f32[6,6]", "f32[6,6]"], target="cpu")
 
 
-def test_one_sharding_cannot_cut_an_axis_in_two_ways() -> None:
+def test_sharding_with_non_nesting_sub_axes_is_rejected() -> None:
     with pytest.raises(ShardingError, match=r"MG0203.*not sub-axes of one factorisation"):
         mg.compile(lambda x: x, SIX, args=["i32[5,7]"], in_specs={"x": mg.P("y:(3)2", "y:(1)2")}, target="cpu")
 
 
-def test_an_op_on_tiles_that_do_not_nest_is_refused() -> None:
+def test_partition_of_non_nesting_operand_tiles_is_rejected() -> None:
     p = Program(y=6)
     a, b = p.input("f32[6,4]", mg.P("y:(1)2")), p.input("f32[4,6]", mg.P(None, "y:(1)3"))
     attrs = {
@@ -124,15 +124,17 @@ def test_an_op_on_tiles_that_do_not_nest_is_refused() -> None:
         p.local(p.add("dot_general", [a, b], "f32[6,6]", mg.P("y:(1)2"), **attrs))
 
 
-def test_a_gather_between_parts_that_do_not_nest_is_refused() -> None:
+def test_gather_between_non_nesting_sub_axes_is_rejected() -> None:
     p = Program(y=6)
     x = p.input("f32[6]", mg.P("y:(1)2"))
     with pytest.raises(ShardingError, match=r"MG0206.*factored in two ways"):
         p.local(p.add("all_gather", [x], "f32[6]", mg.P("y:(1)3"), axes=("y:(1)2",), dim=0))
 
 
-def test_stages_read_back() -> None:
-    """Of 6 devices in thirds and halves: collectives over parts that are no prime factors in mesh order."""
+def test_sub_axis_stages_round_trip_through_text() -> None:
+    """Reshard 6 devices between thirds and halves: the collectives run over sub-axes that are not prime factors in mesh
+    order.
+    """
     specs = {"in_specs": {"x": mg.P("y")}, "out_specs": {"result": mg.P("y:(1)3")}}
     exe = mg.compile(lambda x: x * 2, SIX, args=["i32[6,4]"], **specs, target="cpu")
     for stage in ("propagate", "materialize", "optimize"):
@@ -142,8 +144,8 @@ def test_stages_read_back() -> None:
         assert print_text(module) == text
 
 
-def test_an_axis_of_one_device_is_partial_here_and_names_a_dim_there(tmp_path: Path) -> None:
-    """A value that is partial over an axis of one device moves to tiles that name this axis: no sharding has it twice."""
+def test_partial_over_axis_of_one_device_moves_to_dim_of_same_axis(tmp_path: Path) -> None:
+    """Move a value that is partial over an axis of one device to tiles that name this axis: no sharding names it twice."""
     text = """builtin.module {
   shard.grid @mesh(shape = 2x1) {axis_names = ["x", "z"]}
   func.func public @main(%a: tensor<1x3x1xi8> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["x"], []] partial = xor["z"] open = [false, false, false]>}) -> (tensor<1x3x1xi8> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["z"], ["x"]] open = [true, false, false]>}) {
@@ -157,8 +159,8 @@ def test_an_axis_of_one_device_is_partial_here_and_names_a_dim_there(tmp_path: P
 
 
 @pytest.mark.parametrize("strength", ["", "hint "])
-def test_an_option_over_a_whole_axis_is_kept_where_annotations_name_parts_of_it(strength: str) -> None:
-    """Two rows over eight devices are not two rows over four, each over two: parts of uneven tiles do not nest."""
+def test_option_over_full_axis_is_kept_beside_sub_axis_annotation(strength: str) -> None:
+    """Shard two rows over eight devices, which differs from four, then two: uneven sub-tiles do not nest."""
     module = parse_text(f"""
 shard.grid @mesh(shape = 8) {{axis_names = ["x"]}}
 func.func @main(%x: tensor<9x1xi32> {{meshgen.sharding = #meshgen.annotation<@mesh, [["x:(1)4"], []] {strength}open = [false, true]>}}) -> tensor<2x1xi32> {{
@@ -167,10 +169,10 @@ func.func @main(%x: tensor<9x1xi32> {{meshgen.sharding = #meshgen.annotation<@me
 }}""")
     done = propagate(module)
     assert done.graph.nodes[0].sharding.option[0] == ("x",)
-    assert check(module, pipeline=lambda found: partition(materialize(propagate(found)))).ok
+    assert check(module, pipeline=lambda entered: partition(materialize(propagate(entered)))).ok
 
 
-def test_users_read_a_value_that_is_partial_with_another_kind_over_each_part_of_an_axis() -> None:
+def test_partial_value_with_different_kind_per_sub_axis() -> None:
     module = parse_text("""
 shard.grid @mesh(shape = 4) {axis_names = ["y"]}
 func.func @main(%x: tensor<3xi16>) -> tensor<3xi16> {
@@ -181,4 +183,4 @@ func.func @main(%x: tensor<3xi16>) -> tensor<3xi16> {
 }""")
     done = propagate(module)
     assert done.graph.nodes[0].sharding.results[0].partial == (("y:(1)2", "min"), ("y:(2)2", "or"))
-    assert check(module, pipeline=lambda found: partition(materialize(propagate(found)))).ok
+    assert check(module, pipeline=lambda entered: partition(materialize(propagate(entered)))).ok

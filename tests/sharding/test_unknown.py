@@ -1,4 +1,4 @@
-"""Sizes of mesh axes that are unknown until load, and what `check` tries for sizes that are open."""
+"""Mesh axis sizes that are unknown until load, and the sizes that `check` tries for them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def codes(error: pytest.ExceptionInfo[MeshgenError]) -> list[str]:
     return [d.code for d in error.value.diagnostics]
 
 
-def test_a_given_mesh_completes_or_replaces() -> None:
+def test_mesh_sizes_complete_or_replace_open_mesh() -> None:
     mesh = make_mesh({"x": None, "y": 2})
     assert mesh.completed(make_mesh({"x": 3})).shape == (3, 2)
     assert mesh.completed(make_mesh({"y": 4})).shape == (None, 4)
@@ -58,32 +58,32 @@ def test_a_given_mesh_completes_or_replaces() -> None:
     assert mesh.completed(make_mesh({"z": 4})).names == ("z",)
 
 
-def test_only_used_axes_matter() -> None:
+def test_only_used_open_axes_are_unknown() -> None:
     assert unknown_axes(parse_text(UNUSED)) == {}
-    (place,) = unknown_axes(parse_text(USED, "f.mlir")).values()
-    assert place is not None and place.line == 5
+    (location,) = unknown_axes(parse_text(USED, "f.mlir")).values()
+    assert location is not None and location.line == 5
     assert nominal_mesh(parse_text(UNUSED)).sizes == (1, 2)
     assert nominal_mesh(parse_text(USED)).sizes == (DEFAULT.propagation.nominal_size, 2)
 
 
-def test_trials_give_each_axis_each_size_once() -> None:
+def test_trial_meshes_use_each_size_once_per_axis() -> None:
     module = replace(parse_text(UNUSED), mesh=make_mesh({"0": None, "1": 2, "2": None}))
     sizes = [mesh.sizes for mesh in trial_meshes(module)]
     assert sorted(first for first, _, _ in sizes) == sorted(last for _, _, last in sizes) == list(TRIAL_SIZES)
     assert all(first != last and middle == 2 for first, middle, last in sizes)
-    known = parse_text(UNUSED.replace("?", "3"))
-    assert trial_meshes(known) == [known.mesh]
+    static_module = parse_text(UNUSED.replace("?", "3"))
+    assert trial_meshes(static_module) == [static_module.mesh]
 
 
-def test_trials_of_many_axes_are_on_few_devices() -> None:
+def test_trial_meshes_with_many_axes_have_few_devices() -> None:
     axes = {"0": None, "1": 2, **{str(number): None for number in range(2, 16)}}
     module = replace(parse_text(USED), mesh=make_mesh(axes))
     trials = trial_meshes(module)
-    assert [mesh.axis_size("0") for mesh in trials] == list(TRIAL_SIZES)  # the one that the program uses
+    assert [mesh.axis_size("0") for mesh in trials] == list(TRIAL_SIZES)  # Axis 0 is the one that the program uses.
     assert max(mesh.size for mesh in trials) <= MOST_TRIAL_DEVICES
 
 
-def test_parts_of_an_unknown_axis_bound_its_size() -> None:
+def test_sub_axes_bound_size_of_open_axis() -> None:
     text = UNUSED.replace("[[1]]", "[[1]]").replace("?x2", "?x?")
     module = parse_text(text)
     graph = replace(module.graph)
@@ -95,28 +95,28 @@ def test_parts_of_an_unknown_axis_bound_its_size() -> None:
     assert [mesh.sizes[1] for mesh in trial_meshes(module)] == [12, 18, 6]
 
 
-def test_an_unused_axis_has_no_influence() -> None:
+def test_unused_open_axis_does_not_change_local_program() -> None:
     local = lowered(parse_text(UNUSED))
     assert local.mesh.shape == (None, 2) and local.graph.inputs[0].type.shape == (4, 12)
-    known = lowered(parse_text(UNUSED.replace("?", "3")))
-    assert [n.op for n in local.graph.nodes] == [n.op for n in known.graph.nodes]
+    static_local = lowered(parse_text(UNUSED.replace("?", "3")))
+    assert [n.op for n in local.graph.nodes] == [n.op for n in static_local.graph.nodes]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 13])
-def test_a_used_axis_works_for_every_size(size: int) -> None:
+def test_used_open_axis_works_for_every_size(size: int) -> None:
     module = parse_text(USED, meshes=[make_mesh({"0": size})])
     assert module.mesh.sizes == (size, 2)
     assert check(module, pipeline=lowered).ok
 
 
-def test_stages_before_partition_keep_the_size_open() -> None:
+def test_stages_before_partition_keep_axis_open() -> None:
     module = parse_text(USED, "used.mlir")
     for stage in (propagate, materialize, optimize):
         module = stage(module)
         assert module.mesh.shape == (None, 2)
         assert module.nominal_sizes == {"0": DEFAULT.propagation.nominal_size}
-        again = parse_text(print_text(module))
-        assert again.mesh.shape == (None, 2) and print_text(again) == print_text(module)
+        reparsed = parse_text(print_text(module))
+        assert reparsed.mesh.shape == (None, 2) and print_text(reparsed) == print_text(module)
     assert propagate(parse_text(USED)).in_shardings[0] == mg.P("1", "0")
     with pytest.raises(ShardingError) as error:
         partition(module)
@@ -124,7 +124,7 @@ def test_stages_before_partition_keep_the_size_open() -> None:
     assert fault.code == "MG0201" and "'0'" in fault.message and "--mesh 0=" in fault.hint
 
 
-def test_partitioning_a_used_axis_says_where_it_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_partition_of_open_axis_reports_its_first_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "used.mlir"
     file.write_text(USED)
     assert main(["opt", str(file), "--passes", "propagate,materialize,optimize,partition"]) == 1
@@ -134,7 +134,7 @@ def test_partitioning_a_used_axis_says_where_it_is_used(tmp_path: Path, capsys: 
     assert json.loads(capsys.readouterr().out)["mesh"] == {"0": 5, "1": 2}
 
 
-def test_check_tries_several_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_command_tries_several_axis_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "used.mlir"
     file.write_text(USED)
     assert main(["check", str(file), "--json"]) == 0
@@ -143,7 +143,7 @@ def test_check_tries_several_sizes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert all(trial["check"]["ok"] for trial in document["trials"])
 
 
-def test_offsets_need_the_size() -> None:
+def test_offsets_over_open_axis_are_rejected() -> None:
     text = USED.replace("[[1], [0]]", "[[0]]").replace(
         "split_axes = [[0]]", "split_axes = [[0]] sharded_dims_offsets = [0, 3, 7]"
     )
@@ -153,7 +153,7 @@ def test_offsets_need_the_size() -> None:
     assert check(parse_text(text, meshes=[make_mesh({"0": 2})]), pipeline=lowered).ok
 
 
-def test_a_module_keeps_an_unused_axis_open_until_load(tmp_path: Path) -> None:
+def test_module_keeps_unused_axis_open_until_load(tmp_path: Path) -> None:
     path = tmp_path / "m.mgx"
     mg.compile(UNUSED, target="cpu").save(path)
     x = np.arange(84, dtype=np.float32).reshape(7, 12) - 40
@@ -170,7 +170,7 @@ def test_a_module_keeps_an_unused_axis_open_until_load(tmp_path: Path) -> None:
         mg.load(path, mesh={"z": 3})
 
 
-def test_run_takes_the_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_command_accepts_axis_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "m.mgx"
     mg.compile(UNUSED, target="cpu").save(path)
     assert main(["run", str(path)]) == 1 and "--mesh 0=2" in capsys.readouterr().err
@@ -193,7 +193,8 @@ func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
   return %r : tensor<?x3xf32>
 }"""
 ENDS = {
-    "any": ("return %r : tensor<?x4xf32>", ["8x8,8x4", "7x7,7x4"]),  # each its own: the contracted ones differ
+    # Each dim may have another size; the contracted dims then differ.
+    "any": ("return %r : tensor<?x4xf32>", ["8x8,8x4", "7x7,7x4"]),
     "even": (
         "%e = stablehlo.reshape %r : (tensor<?x4xf32>) -> tensor<?x8xf32>\n  return %r : tensor<?x4xf32>",
         ["8x8,8x4"],
@@ -202,13 +203,16 @@ ENDS = {
 
 
 @pytest.mark.parametrize("case", ENDS)
-def test_check_tries_shapes_that_the_program_allows(
+def test_check_command_tries_valid_shapes_of_open_dims(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     last, shapes = ENDS[case]
     module = parse_text(TIED.format(last=last))
-    tried = [f"{'x'.join(map(str, each['a']))},{'x'.join(map(str, each['b']))}" for each in trial_shapes(module)]
-    assert tried[: len(shapes)] == shapes
+    trial_texts = [
+        f"{'x'.join(map(str, shapes_by_input['a']))},{'x'.join(map(str, shapes_by_input['b']))}"
+        for shapes_by_input in trial_shapes(module)
+    ]
+    assert trial_texts[: len(shapes)] == shapes
     file = tmp_path / "p.mlir"
     file.write_text(TIED.format(last=last))
     assert main(["check", str(file), "--json"]) == 0
@@ -216,15 +220,15 @@ def test_check_tries_shapes_that_the_program_allows(
     assert len(document.get("trials", [document])) == len(shapes)
 
 
-def test_check_tries_open_tiles_that_can_be_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_command_tries_divisible_open_tiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "p.mlir"
     file.write_text(OPEN_SLICE)
     assert main(["check", str(file), "--json"]) == 0
-    assert [each["check"]["ok"] for each in json.loads(capsys.readouterr().out).get("trials", [])] in ([], [True] * 3)
+    assert [trial["check"]["ok"] for trial in json.loads(capsys.readouterr().out).get("trials", [])] in ([], [True] * 3)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_a_module_left_open_runs_on_any_number_of_devices(size: int, tmp_path: Path) -> None:
+def test_open_module_runs_on_any_device_count(size: int, tmp_path: Path) -> None:
     path = tmp_path / "m.mgx"
     mg.compile(UNUSED, target="cpu", arguments="global").save(path)
     x = np.arange(84, dtype=np.float32).reshape(7, 12) - 40

@@ -1,4 +1,4 @@
-"""The user's program with the figures of each line."""
+"""Source listing in the report page: the user's program with the figures of each line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meshgen.reports.page.sources import files
 from tests.reports.models import layers
 
 
-def test_lines_have_what_a_step_does_for_them(tmp_path: Path) -> None:
+def test_source_lines_show_collectives_bytes_and_seconds(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("\n".join(f"line {number}" for number in range(1, 9)))
     executable = api.plan(layers(3).replace('"model.py"', f'"{tmp_path}/model.py"'), target="cpu")
     (file,) = files(executable)
@@ -21,17 +21,17 @@ def test_lines_have_what_a_step_does_for_them(tmp_path: Path) -> None:
     assert (count, moved) == (3, executable.comms.ring_bytes) and exposed == pytest.approx(
         executable.cost.exposed_seconds
     )
-    assert sum(each[4] for each in figures.values()) == pytest.approx(
-        sum(each.item.seconds * each.times for each in executable.plan.launches() if each.item.kernel)
+    assert sum(launch[4] for launch in figures.values()) == pytest.approx(
+        sum(launch.item.seconds * launch.times for launch in executable.plan.launches() if launch.item.kernel)
     )
 
 
-def test_a_file_that_cannot_be_read_has_its_lines_only() -> None:
+def test_unreadable_source_file_shows_line_numbers_only() -> None:
     (file,) = files(api.plan(layers(2), target="cpu"))
     assert {text for _, text, _ in file["lines"]} == {""} and {line[0] for line in file["lines"]} <= {4, 5, 6}
 
 
-def test_a_long_file_is_shown_around_what_matters(tmp_path: Path) -> None:
+def test_long_source_file_is_cut_to_relevant_lines(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("x\n" * 5000)
     (file,) = files(api.plan(layers(1).replace('"model.py"', f'"{tmp_path}/model.py"'), target="cpu"))
     assert [line[0] for line in file["lines"]] == list(range(1, 10))

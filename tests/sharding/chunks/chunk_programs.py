@@ -1,4 +1,4 @@
-"""Programs around collectives, and what is done to them: chains in chunks."""
+"""Programs with collectives, and helpers that split their chains into chunks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.chunks.chain import CHUNKED, Chain, Flow, Seed
 from meshgen.sharding.chunks.rewrite import in_chunks
 
-WHOLE = Options("cpu", skip=("chunks",))
+WITHOUT_CHUNKS = Options("cpu", skip=("chunks",))
 
 
 def block(rows: int, width: int, hidden: int, layers: int = 1, *, sums: bool = False) -> str:
-    """Rows through a hidden layer that is split over tp, and its residual: an all-reduce per layer. `sums`: only
-    the sum of each row is a result."""
+    """Return residual layers with a hidden dim sharded over tp: each layer needs one all-reduce.
+
+    sums: return only the sum of each row.
+    """
     x, wide = f"tensor<{rows}x{width}xf32>", f"tensor<{rows}x{hidden}xf32>"
     up, down = f"tensor<{width}x{hidden}xf32>", f"tensor<{hidden}x{width}xf32>"
     weights = [
@@ -24,10 +26,10 @@ def block(rows: int, width: int, hidden: int, layers: int = 1, *, sums: bool = F
         f'%d{n}: {down} {{sdy.sharding = #sdy.sharding<@mesh, [{{"tp"}}, {{}}]>}}'
         for n in range(layers)
     ]
-    whole = "{sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}"
+    replicated = "{sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}"
     lines = [
         'sdy.mesh @mesh = <["tp"=4]>',
-        f"func.func @main(%x0: {x} {whole}, {', '.join(weights)}) -> {f'tensor<{rows}xf32>' if sums else f'({x} {whole})'} {{",
+        f"func.func @main(%x0: {x} {replicated}, {', '.join(weights)}) -> {f'tensor<{rows}xf32>' if sums else f'({x} {replicated})'} {{",
     ]
     for n in range(layers):
         lines += [
@@ -49,8 +51,8 @@ def block(rows: int, width: int, hidden: int, layers: int = 1, *, sums: bool = F
 
 
 def local(text: str) -> Module:
-    """The program as each device runs it, without chunks."""
-    return run_stages(parse_text(text), WHOLE, Timing(), "partition")["partition"]
+    """Return the per-device program without chunks."""
+    return run_stages(parse_text(text), WITHOUT_CHUNKS, Timing(), "partition")["partition"]
 
 
 def collectives(module: Module) -> list[Node]:
@@ -58,7 +60,7 @@ def collectives(module: Module) -> list[Node]:
 
 
 def chain(module: Module, dim: int, count: int, *, through_dots: bool = True) -> Chain:
-    """The chain of all collectives of a module along one dim of their results."""
+    """Return the chain of all collectives of a module, split along `dim` of their results."""
     flow = Flow(module.graph, set(module.graph.nodes))
     return flow.grow([Seed(node, dim) for node in collectives(module)], count, through_dots=through_dots)
 

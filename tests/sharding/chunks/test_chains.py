@@ -1,4 +1,4 @@
-"""Chains around collectives: how far they grow, and that a program in chunks computes the same."""
+"""Chains around collectives: their extent, and equal results of programs in chunks."""
 
 from __future__ import annotations
 
@@ -32,45 +32,45 @@ def _ops(module: Module) -> Counter[str]:
     return Counter(node.op for node in module.graph.nodes)
 
 
-def _same_numbers(before: Module, after: Module) -> None:
+def _assert_same_results(before: Module, after: Module) -> None:
     args = [whole_numbers(str(kind), seed) for seed, kind in enumerate(before.in_types)]
     for left, right in zip(simulate(before, args), simulate(after, args), strict=True):
         assert_array_equal(left, right)
 
 
-def test_rows_flow_through_dots_and_reductions_of_other_dims() -> None:
+def test_row_chain_extends_through_dots_and_reductions() -> None:
     module = local(TEXT)
-    found = chain(module, 0, 2)
-    assert set(found.loops) == {node for node in module.graph.nodes if node.operands}
+    row_chain = chain(module, 0, 2)
+    assert set(row_chain.loops) == {node for node in module.graph.nodes if node.operands}
     assert len(collectives(module)) == 2
 
 
-def test_a_near_chain_ends_at_dots() -> None:
+def test_chain_without_dots_stops_at_dots() -> None:
     module = local(TEXT)
     first = collectives(module)[0]
-    found = Flow(module.graph, set(module.graph.nodes)).grow([Seed(first, 0)], 2, through_dots=False)
-    assert Counter(node.op for node in found.loops) == {"all_reduce": 1, "dot_general": 2, "add": 2}
+    near_chain = Flow(module.graph, set(module.graph.nodes)).grow([Seed(first, 0)], 2, through_dots=False)
+    assert Counter(node.op for node in near_chain.loops) == {"all_reduce": 1, "dot_general": 2, "add": 2}
 
 
 @pytest.mark.parametrize("through_dots", [True, False], ids=["through dots", "near"])
 @pytest.mark.parametrize(("dim", "count"), [(0, 2), (0, 4), (0, 8), (1, 2), (1, 4)])
-def test_chunks_compute_the_same_to_the_last_bit(dim: int, count: int, through_dots: bool) -> None:
+def test_chunks_compute_bitwise_equal_results(dim: int, count: int, through_dots: bool) -> None:
     module = local(TEXT)
     after = chunked(module, dim, count, through_dots=through_dots)
     assert _ops(after)["all_reduce"] == 2 * count
     assert not [fault for node in after.graph.nodes for fault in verify_node(node)]
-    _same_numbers(module, after)
-    _same_numbers(module, fuse(after))
-    _same_numbers(module, fuse(parse_text(print_text(after))))
+    _assert_same_results(module, after)
+    _assert_same_results(module, fuse(after))
+    _assert_same_results(module, fuse(parse_text(print_text(after))))
 
 
-def test_what_is_read_whole_is_joined_once_and_what_comes_in_whole_is_cut() -> None:
+def test_chunks_slice_arguments_and_concatenate_result_once() -> None:
     after = chunked(local(TEXT), 0, 4)
-    assert _ops(after)["slice"] == 4  # of the argument; weights are read whole
-    assert _ops(after)["concatenate"] == 1  # for the result
+    assert _ops(after)["slice"] == 4  # slices of the argument; each chunk reads the whole weights
+    assert _ops(after)["concatenate"] == 1  # concatenates the result
 
 
-def test_dims_that_cannot_be_cut_evenly_and_rows_that_a_collective_moves_make_no_chain() -> None:
+def test_uneven_dims_and_gathered_dims_have_no_chain() -> None:
     module = local(TEXT)
     assert not chain(module, 0, 3).loops
     gathered = local(TEXT.replace("[{}, {}]>}, %u0", '[{"tp"}, {}]>}, %u0'))
@@ -80,45 +80,45 @@ def test_dims_that_cannot_be_cut_evenly_and_rows_that_a_collective_moves_make_no
     assert flow.loop(gather, 1 - gather.attrs.dim, 2) is not None
 
 
-def test_the_reason_of_a_collective_tells_of_its_chunks() -> None:
+def test_collective_reason_mentions_chunks() -> None:
     why = {node.notes.why for node in collectives(chunked(local(TEXT), 0, 4))}
     assert why
     assert all(text.endswith("[4 chunks along dim 0, which overlap with computing]") for text in why)
 
 
 def _in_random_chunks(module: Module, rng: random.Random) -> tuple[Module, int]:
-    """The program with every collective that can be cut in chunks, with as many others as its chain takes along; and how many chains."""
+    """Return the program with every divisible collective in chunks, each with a random chain, and the number of chains."""
     flat, chains = loop_unroll(module), 0
-    left = set(flat.graph.nodes)
+    unassigned = set(flat.graph.nodes)
     for node in collectives(flat):
-        flow = Flow(flat.graph, left)
+        flow = Flow(flat.graph, unassigned)
         shapes = [(dim, count) for dim in range(node.result.type.rank) for count in (2, 3, 4)]
-        able = [(dim, count) for dim, count in shapes if flow.loop(node, dim, count)]
-        if able:
-            dim, count = rng.choice(able)
-            found = flow.grow([Seed(node, dim)], count, through_dots=rng.random() < 0.7)
-            left -= set(found.loops)
-            flat, chains = replace(flat, graph=in_chunks(flat.graph, found)), chains + 1
+        valid_cuts = [(dim, count) for dim, count in shapes if flow.loop(node, dim, count)]
+        if valid_cuts:
+            dim, count = rng.choice(valid_cuts)
+            random_chain = flow.grow([Seed(node, dim)], count, through_dots=rng.random() < 0.7)
+            unassigned -= set(random_chain.loops)
+            flat, chains = replace(flat, graph=in_chunks(flat.graph, random_chain)), chains + 1
     return flat, chains
 
 
 @pytest.mark.parametrize("group", trials(2))
-def test_random_programs_in_chunks_keep_law_one(group: int) -> None:
+def test_random_programs_in_chunks_compute_correct_results(group: int) -> None:
     chains = 0
     for seed in range(group * 30, group * 30 + 30):
         module = program_of(seed)
         if len(module.meshes) > 1:
             continue
-        found: list[int] = []
-        result = check(module, pipeline=partial(_fused_in_chunks, seed, found))
+        chain_counts: list[int] = []
+        result = check(module, pipeline=partial(_fused_in_chunks, seed, chain_counts))
         assert result.ok, f"seed {seed}: {result.faults}"
-        chains += sum(found)
+        chains += sum(chain_counts)
     assert chains >= 5
 
 
-def _fused_in_chunks(seed: int, found: list[int], module: Module) -> Module:
-    """The program on its way to kernels; `found` gets the number of its chains."""
+def _fused_in_chunks(seed: int, chain_counts: list[int], module: Module) -> Module:
+    """Return the fused program in chunks, and append its number of chains to `chain_counts`."""
     local = run_stages(module, options_of(seed), Timing(), "partition")["partition"]
     after, chains = _in_random_chunks(local, random.Random(seed))
-    found.append(chains)
+    chain_counts.append(chains)
     return fuse(after)

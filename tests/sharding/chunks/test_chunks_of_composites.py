@@ -1,4 +1,4 @@
-"""Chains of chunks run through attention."""
+"""Chains of chunks through attention ops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LAYERS = 4
 
 
 def attend(x: Any, wq: Any, wk: Any, wv: Any, wo: Any) -> Any:
-    """Attention between projections whose heads are split: an all-reduce of 12 MiB follows each layer."""
+    """Apply layers of attention with sharded heads: a 12 MiB all-reduce follows each layer."""
     for _ in range(LAYERS):
         q, k, v = (mg.reshape(x @ w, (8, 512, 12, 64)) for w in (wq, wk, wv))
         shares = mg.softmax(mg.einsum("bthd,bshd->bhts", q, k) * 0.125)
@@ -19,7 +19,7 @@ def attend(x: Any, wq: Any, wk: Any, wv: Any, wo: Any) -> Any:
     return x
 
 
-def test_chunks_run_through_attention() -> None:
+def test_chunks_extend_through_attention() -> None:
     weights = {name: mg.P(None, "tp") for name in ("wq", "wk", "wv")} | {"wo": mg.P("tp")}
     args = [mg.spec("f32[8,512,768]"), *[mg.spec("f32[768,768]")] * 4]
     executable = api.plan(attend, {"tp": 4}, args=args, in_specs=weights, target="cuda:sm_90")

@@ -1,4 +1,4 @@
-"""What a chain in chunks gains by the estimate: seconds that it hides, less all that chunks add."""
+"""The estimated gain of a chain in chunks: the communication time that it hides minus all overheads of chunking."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from meshgen.sharding.chunks import estimate
 from meshgen.sharding.chunks.chain import CHUNKED
 from tests.sharding.chunks.chunk_programs import block, chain, collectives, local
 
-LAUNCH, DOT, MESSAGE, BYTE = 2.0**-40, 2.0**-30, 2.0**-20, 2.0**-10  # sums of a few of these are exact and tell which
+# Distinct powers of two: sums of a few of them are exact and reveal their terms.
+LAUNCH, DOT, MESSAGE, BYTE = 2.0**-40, 2.0**-30, 2.0**-20, 2.0**-10
 
 
 class _Messages:
@@ -37,13 +38,15 @@ def unit_costs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gain(module: Module, dim: int, count: int, exposed: dict[Node, float]) -> float:
-    found = chain(module, dim, count)
-    return estimate.Estimates(module.graph, module.mesh, "cpu", exposed).gain(found)
+    candidate = chain(module, dim, count)
+    return estimate.Estimates(module.graph, module.mesh, "cpu", exposed).gain(candidate)
 
 
 @pytest.mark.parametrize(("dim", "count"), [(0, 2), (0, 8), (1, 2), (1, 4)])
-def test_chunks_that_hide_nothing_lose_launches_longer_loops_and_copies(module: Module, dim: int, count: int) -> None:
-    """A chain along rows joins its chunks in place; one along columns copies the residuals, which a product and the caller read whole."""
+def test_gain_without_hiding_is_minus_chunk_overhead(module: Module, dim: int, count: int) -> None:
+    """Compute the overhead. Row chunks are joined in place; column chunks copy residuals that a dot or the caller reads
+    whole.
+    """
     ops = [node.op for node in chain(module, dim, count).loops]
     launches = sum(op in LOOPS for op in ops) * LAUNCH
     longer = sum(op in DOTS for op in ops) * DOT + sum(op in CHUNKED for op in ops) * MESSAGE
@@ -52,7 +55,7 @@ def test_chunks_that_hide_nothing_lose_launches_longer_loops_and_copies(module: 
     assert gain(module, dim, count, {}) == -((count - 1) * (launches + longer) + copied)
 
 
-def test_gain_grows_with_exposed_seconds_until_dots_hide_no_more(module: Module) -> None:
+def test_gain_grows_with_exposed_seconds_up_to_dot_time(module: Module) -> None:
     first, last = collectives(module)
     steps = [gain(module, 0, 2, {first: DOT * part / 4}) for part in range(40)]
     assert all(left <= right for left, right in itertools.pairwise(steps))
@@ -60,4 +63,4 @@ def test_gain_grows_with_exposed_seconds_until_dots_hide_no_more(module: Module)
     dots = sum(node.op in DOTS for node in chain(module, 0, 2).loops)
     assert steps[-1] - steps[0] == dots * DOT
     both = gain(module, 0, 2, {first: DOT / 4, last: DOT / 4})
-    assert both - steps[0] == DOT / 2 - DOT / 8  # of all exposed seconds one chunk of the longest stays
+    assert both - steps[0] == DOT / 2 - DOT / 8  # One chunk of the longest collective stays exposed.

@@ -1,4 +1,6 @@
-"""Which chains run in chunks: what pays by the cost model, within the memory, and what is said of the rest."""
+"""The search for chains to run in chunks: profitable by the cost model, within the memory limit, with reported
+decisions.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from tests.cost_models import use
 from tests.sharding.chunks.chunk_programs import block, chain, local
 from tests.trials import trials
 
-LARGE = block(8192, 4096, 4096, layers=2, sums=True)  # an all-reduce of 128 MiB takes longer than a layer
+LARGE = block(8192, 4096, 4096, layers=2, sums=True)  # An all-reduce of 128 MiB takes longer than a layer.
 SMALL = block(64, 64, 64)
 SUM = """sdy.mesh @mesh = <["x"=8]>
 func.func @main(%x: tensor<4096x8192xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
@@ -48,52 +50,54 @@ def _reductions(executable: api.Executable) -> int:
     return executable.comms.count("all_reduce")
 
 
-def test_large_reductions_run_in_chunks_within_the_memory_and_a_shorter_step() -> None:
-    whole, found = api.plan(LARGE, skip=["chunks"]), api.plan(LARGE)
-    assert _reductions(found) > _reductions(whole) == 2
-    assert found.plan.step_seconds < whole.plan.step_seconds * (1 - DEFAULT.chunks.gain)
-    assert found.plan.exposed_seconds < whole.plan.exposed_seconds / 2
-    assert found.plan.arena_bytes <= sequential_bytes(whole.fused, "cuda:sm_90") == found.fused.memory_cap
+def test_large_reductions_run_in_chunks_and_shorten_step() -> None:
+    unchunked, chunked = api.plan(LARGE, skip=["chunks"]), api.plan(LARGE)
+    assert _reductions(chunked) > _reductions(unchunked) == 2
+    assert chunked.plan.step_seconds < unchunked.plan.step_seconds * (1 - DEFAULT.chunks.gain)
+    assert chunked.plan.exposed_seconds < unchunked.plan.exposed_seconds / 2
+    assert chunked.plan.arena_bytes <= sequential_bytes(unchunked.fused, "cuda:sm_90") == chunked.fused.memory_cap
 
 
-def test_the_plan_is_the_same_each_time_and_after_a_round_trip_through_text() -> None:
-    first, again = api.plan(LARGE), api.plan(LARGE)
-    assert (first.plan.items, first.plan.buffers) == (again.plan.items, again.plan.buffers)
+def test_chunk_plan_is_deterministic_and_survives_text_round_trip() -> None:
+    first, second = api.plan(LARGE), api.plan(LARGE)
+    assert (first.plan.items, first.plan.buffers) == (second.plan.items, second.plan.buffers)
     entered = api.plan(print_text(first.stages["partition"]))
-    launches = [[(item.label, item.start, item.outputs) for item in each.plan.items] for each in (first, entered)]
+    launches = [
+        [(item.label, item.start, item.outputs) for item in executable.plan.items] for executable in (first, entered)
+    ]
     assert launches[0] == launches[1]
     assert entered.overlap == first.overlap
 
 
-def test_small_messages_stay_whole_and_the_report_says_why() -> None:
-    found = api.plan(SMALL)
-    assert found.fused.chunks == ()
-    (decision,) = found.overlap
+def test_small_messages_are_not_split_and_reason_is_reported() -> None:
+    executable = api.plan(SMALL)
+    assert executable.fused.chunks == ()
+    (decision,) = executable.overlap
     assert not decision.is_applied
     assert decision.what == "all_reduce over tp of f32[64,64]"
-    assert decision.exposed_seconds == pytest.approx(found.plan.exposed_seconds)
+    assert decision.exposed_seconds == pytest.approx(executable.plan.exposed_seconds)
     assert decision.text.endswith("% of the step, before their costs")
 
 
-def test_what_is_applied_is_in_the_table_the_records_and_the_reasons() -> None:
-    found = api.plan(LARGE)
-    (record,) = (each for each in overlap_records(found) if each["is_applied"])
+def test_applied_chunks_are_reported_in_table_records_and_reasons() -> None:
+    executable = api.plan(LARGE)
+    (record,) = (chunk_record for chunk_record in overlap_records(executable) if chunk_record["is_applied"])
     assert record["text"].startswith("in ") and "% shorter" in record["text"]
-    assert "in chunks" in str(overlap_table(found))
-    assert sum("4 chunks along dim 0" in row.why for row in found.comms) == 4
+    assert "in chunks" in str(overlap_table(executable))
+    assert sum("4 chunks along dim 0" in row.why for row in executable.comms) == 4
     assert overlap_table(api.plan(LARGE, skip=["chunks"])) is None
 
 
-def test_less_memory_than_chunks_need_leaves_the_collectives_whole() -> None:
-    """With no byte to spare beyond what is in place and made, every way that needs one more is refused."""
-    whole = api.plan(LARGE, skip=["chunks"])
-    least = whole.plan.arena_bytes
-    found = api.plan(LARGE, memory_limit=least)
-    assert found.plan.arena_bytes <= least
-    assert found.plan.step_seconds <= whole.plan.step_seconds
+def test_memory_limit_prevents_chunks() -> None:
+    """Limit the memory to the arena size of the plan without chunks."""
+    unchunked = api.plan(LARGE, skip=["chunks"])
+    least = unchunked.plan.arena_bytes
+    limited = api.plan(LARGE, memory_limit=least)
+    assert limited.plan.arena_bytes <= least
+    assert limited.plan.step_seconds <= unchunked.plan.step_seconds
 
 
-def test_the_switch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_chunks_pass_can_be_skipped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "p.mlir").write_text(LARGE)
     assert main(["explain", str(tmp_path / "p.mlir"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -113,7 +117,7 @@ def test_the_switch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 
 @pytest.fixture
 def quick_launches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device on which launches take no time and products as long as their arithmetic: chunks of few rows pay."""
+    """A device with free launches and slow arithmetic, on which chunks of a few rows are profitable."""
     device = replace(device_of("cuda:sm_90"), launch_seconds=0.0, peaks={}, vector_flops=1e9, bandwidth=1e15)
     monkeypatch.setattr("meshgen.codegen.roofline.kernel_time.device_of", lambda target: device)
     monkeypatch.setattr("meshgen.codegen.scheduling.costs.device_of", lambda target: device)
@@ -134,8 +138,8 @@ def _fused(options: Options, module: Module) -> Module:
 
 @pytest.mark.parametrize("group", trials(1))
 @pytest.mark.usefixtures("quick_launches")
-def test_random_programs_that_are_put_in_chunks_keep_law_one_and_are_shorter(group: int) -> None:
-    """Each group draws 40 programs, and further ones until chunks are applied in two."""
+def test_random_programs_with_chunks_are_correct_and_faster(group: int) -> None:
+    """Draw 40 programs per group, and further ones until two of them use chunks."""
     applied, first = 0, group * 600 + 440
     for seed in range(first, first + 600):
         if seed >= first + 40 and applied >= 2:
@@ -146,7 +150,7 @@ def test_random_programs_that_are_put_in_chunks_keep_law_one_and_are_shorter(gro
         program = _on_slow_links(program)
         options = replace(options_of(seed), memory_limit=1 << 30)
         after = api.plan_module(program, options, Timing())
-        if not any(each.is_applied for each in after.overlap):
+        if not any(decision.is_applied for decision in after.overlap):
             continue
         applied += 1
         before = api.plan_module(program, replace(options, skip=("chunks",)), Timing())
@@ -156,56 +160,67 @@ def test_random_programs_that_are_put_in_chunks_keep_law_one_and_are_shorter(gro
     assert applied >= 2
 
 
-def test_what_cannot_pay_is_neither_estimated_nor_fused_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is exposed is less than chunks must gain: one program is fused and scheduled, and the report has the bound."""
-    made: list[str] = []
+def test_unprofitable_chunks_are_rejected_before_estimation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Require more gain than the exposed time allows: one program is fused and scheduled, and the report states the
+    bound.
+    """
+    called_names: list[str] = []
     for name in ("fuse", "Steps"):
-        own = getattr(planner, name)
-        monkeypatch.setattr(planner, name, lambda *given, name=name, own=own: made.append(name) or own(*given))
+        original = getattr(planner, name)
+        monkeypatch.setattr(
+            planner,
+            name,
+            lambda *arguments, name=name, original=original: called_names.append(name) or original(*arguments),
+        )
     use(monkeypatch, {"chunks.gain": 1.0}, searching)
     monkeypatch.setattr(searching, "Estimates", None)
-    found = api.plan(LARGE)
-    assert made == ["fuse", "Steps"]
-    assert all(each.text.startswith("chunks could hide at most") for each in found.overlap)
+    executable = api.plan(LARGE)
+    assert called_names == ["fuse", "Steps"]
+    assert all(decision.text.startswith("chunks could hide at most") for decision in executable.overlap)
 
 
-def test_a_program_without_collectives_is_not_scheduled_for_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Module] = []
+def test_program_without_collectives_is_not_fused_for_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused_modules: list[Module] = []
     monkeypatch.setattr(
-        planner, "fuse", lambda module, manager, own=planner.fuse: made.append(module) or own(module, manager)
+        planner,
+        "fuse",
+        lambda module, manager, original=planner.fuse: fused_modules.append(module) or original(module, manager),
     )
-    whole = SUM.replace('{"x"}', "{}")
-    for text in (whole, SUM):
+    replicated = SUM.replace('{"x"}', "{}")
+    for text in (replicated, SUM):
         run_stages(parse_text(text), Options("cuda:sm_90"), Timing(), "partition")
-        assert bool(made) == (text is SUM)
+        assert bool(fused_modules) == (text is SUM)
 
 
-def test_a_cut_that_makes_the_step_longer_is_not_tried_in_other_numbers_of_chunks(
+def test_unprofitable_cut_is_tried_with_one_chunk_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own, cuts = searching.in_chunks, list[Hashable]()
-    monkeypatch.setattr(searching, "in_chunks", lambda graph, chain: cuts.append(chain.cut) or own(graph, chain))
+    original, cuts = searching.in_chunks, list[Hashable]()
+    monkeypatch.setattr(searching, "in_chunks", lambda graph, chain: cuts.append(chain.cut) or original(graph, chain))
     assert _reductions(api.plan(SUM)) > 1
-    assert len(cuts) > len(set(cuts)) > 0  # several numbers of chunks are tried where the first pays
+    # The search tries several chunk counts of a cut if the first one is profitable.
+    assert len(cuts) > len(set(cuts)) > 0
     cuts.clear()
     monkeypatch.setattr(planner.Steps, "least_seconds", math.inf)
     assert _reductions(api.plan(SUM)) == 1
     assert len(cuts) == len(set(cuts)) > 0
 
 
-def test_what_was_compared_is_not_scheduled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program that is chosen has further attributes, and keeps its kernels and its schedule."""
+def test_candidate_programs_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that the chosen program keeps its kernels and its schedule although attributes are added to it."""
     modules: list[Module] = []
     monkeypatch.setattr(
-        planner, "Steps", lambda module, costs, own=planner.Steps: modules.append(module) or own(module, costs)
+        planner,
+        "Steps",
+        lambda module, costs, original=planner.Steps: modules.append(module) or original(module, costs),
     )
-    found = api.plan(LARGE)
+    executable = api.plan(LARGE)
     graphs = [module.graph for module in modules]
-    assert found.fused.graph in graphs and len({id(graph) for graph in graphs}) == len(graphs)
+    assert executable.fused.graph in graphs and len({id(graph) for graph in graphs}) == len(graphs)
 
 
-def test_a_chain_is_estimated_in_stretches_between_what_needs_all_rows() -> None:
-    """Columns of the residual flow from layer to layer, but each layer's product needs all of them before; rows need no others."""
+def test_chain_is_split_into_stretches_at_full_reads() -> None:
+    """Compare both dims: each dot needs all columns of the residual, so column chains end there; row chains do not."""
     module = local(block(64, 64, 64, layers=2))
     rows, columns = (estimate.stretches(module.graph, chain(module, dim, 2)) for dim in (0, 1))
     assert [len(collectives_in(part)) for part in rows] == [2]

@@ -1,4 +1,4 @@
-"""Programs on two meshes for tests, and what they must keep."""
+"""Programs on two meshes, and assertions that every such program must pass."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def stages_of(module: Module, last: str = "fuse") -> dict[str, Module]:
 
 
 def assert_right(module: Module) -> dict[str, Module]:
-    """The oracle holds at stages partition and fuse."""
-    found = stages_of(module)
+    """Check the results against the oracle at stages partition and fuse."""
+    stages = stages_of(module)
     for stage in ("partition", "fuse"):
-        result = check(module, pipeline=lambda _, stage=stage: found[stage])
+        result = check(module, pipeline=lambda _, stage=stage: stages[stage])
         assert result.ok, result.faults
-    return found
+    return stages
 
 
 def assert_reads_back(module: Module) -> None:
-    """The text of every stage reads back as it is, and goes on to the right numbers."""
-    for stage, found in stages_of(module, "schedule").items():
-        text = print_text(found)
-        again = parse_text(text)
-        assert print_text(again) == text, stage
+    """Check that the text of every stage parses back unchanged and compiles to correct results."""
+    for stage, staged in stages_of(module, "schedule").items():
+        text = print_text(staged)
+        reparsed = parse_text(text)
+        assert print_text(reparsed) == text, stage
         if stage not in ("fuse", "schedule"):
-            last = stages_of(again)["fuse"]
-            assert check(again, pipeline=lambda _, last=last: last).ok, stage
+            last = stages_of(reparsed)["fuse"]
+            assert check(reparsed, pipeline=lambda _, last=last: last).ok, stage
 
 
 def on_main(
@@ -48,7 +48,7 @@ def on_main(
 
 
 def put(name: str, value: str, grid: str, axes: str = "[[0], []]", kind: str = "tensor<10x7xf32>") -> str:
-    """Lines that put a value on a grid."""
+    """Return lines that annotate a value on a grid."""
     return (
         f"  %s_{name} = shard.sharding @{grid} split_axes = {axes} : !shard.sharding\n"
         f"  %{name} = shard.shard %{value} to %s_{name} : {kind}\n"

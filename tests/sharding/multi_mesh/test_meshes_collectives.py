@@ -1,4 +1,4 @@
-"""Collectives on a mesh that is not the first: manual computations there, and programs that are written with types."""
+"""Collectives on a mesh other than the first: in manual computations, and in programs with sharded types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from meshgen.errors import MeshgenError
 from meshgen.mlir.text import parse_text
 from tests.sharding.multi_mesh.meshes_programs import assert_reads_back, ops, stages_of
 
-WHOLE = """
+ALL_MANUAL = """
 sdy.mesh @a = <["x"=2]>
 sdy.mesh @b = <["y"=4]>
 func.func @main(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {}]>}) -> tensor<8x4xf32> {
@@ -95,23 +95,23 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<8x4xf32> {
 
 
 @pytest.mark.parametrize(
-    "text", [WHOLE, OPEN, NESTED, ROTATED, TYPED], ids=["whole", "open", "nested", "rotated", "typed"]
+    "text", [ALL_MANUAL, OPEN, NESTED, ROTATED, TYPED], ids=["whole", "open", "nested", "rotated", "typed"]
 )
-def test_collectives_on_the_second_mesh_read_back_at_every_stage(text: str) -> None:
+def test_collectives_on_second_mesh_parse_back_at_every_stage(text: str) -> None:
     module = parse_text(text)
     assert_reads_back(module)
-    found = stages_of(module, "partition")["partition"]
+    partitioned = stages_of(module, "partition")["partition"]
     moves = {"all_reduce", "all_gather", "shift", "permute_pairs"}
-    assert moves & {*ops(found, 1)}
+    assert moves & {*ops(partitioned, 1)}
 
 
-def test_tiles_are_on_the_only_grid_that_collectives_name() -> None:
+def test_local_program_is_on_only_grid_named_by_collectives() -> None:
     module = parse_text(TILES)
     assert module.stage == "partition" and module.mesh.name == "b" and not module.meshes
     assert_reads_back(module)
 
 
-def test_nothing_says_on_which_of_two_grids_tiles_are() -> None:
+def test_local_program_with_collectives_on_two_grids_is_rejected() -> None:
     both = TILES.replace(
         "return %w", "%v = shard.all_reduce %w on @a grid_axes = [0] : tensor<8x4xf32> -> tensor<8x4xf32>\n  return %v"
     )
@@ -121,15 +121,15 @@ def test_nothing_says_on_which_of_two_grids_tiles_are() -> None:
     assert fault.code == "MG0209" and fault.loc and fault.loc.line == 5 and "over @b" in fault.message
 
 
-def test_a_collective_names_the_grid_that_its_types_name() -> None:
+def test_collective_on_other_grid_than_its_types_is_rejected() -> None:
     with pytest.raises(MeshgenError, match="the values around it are on @b") as error:
         parse_text(TYPED.replace("shard.all_gather %k on @b", "shard.all_gather %k on @a"))
     assert "MG0209" in {fault.code for fault in error.value.diagnostics}
 
 
-def test_a_manual_computation_is_on_one_mesh() -> None:
+def test_manual_computation_on_two_meshes_is_rejected() -> None:
     with pytest.raises(MeshgenError, match="names @b and @a") as error:
-        parse_text(WHOLE.replace('out_shardings=[<@b, [{"y"}, {}]>]', "out_shardings=[<@a, [{}, {}]>]"))
+        parse_text(ALL_MANUAL.replace('out_shardings=[<@b, [{"y"}, {}]>]', "out_shardings=[<@a, [{}, {}]>]"))
     assert error.value.diagnostics[0].code == "MG0209"
     with pytest.raises(MeshgenError, match="manual axis 'x' is not in"):
-        parse_text(WHOLE.replace('manual_axes={"y"}', 'manual_axes={"x"}'))
+        parse_text(ALL_MANUAL.replace('manual_axes={"y"}', 'manual_axes={"x"}'))

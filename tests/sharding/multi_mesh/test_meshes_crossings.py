@@ -1,4 +1,4 @@
-"""How values cross: which rows go from whom to whom, between which shardings, and the bytes of it."""
+"""Transfers between meshes: which rows each device sends to which device, and the bytes that this takes."""
 
 from __future__ import annotations
 
@@ -29,25 +29,23 @@ def ends(source: Sharding, target: Sharding, shape: tuple[int, ...]) -> Ends:
 
 @pytest.mark.parametrize("shape", [(10, 7), (12, 6), (2, 1)], ids=str)
 @pytest.mark.parametrize("source, target", [*itertools.product(SOURCES, [*TARGETS, mg.P("x", "y")])], ids=str)
-def test_messages_deliver_every_row_once_and_bytes_are_predicted(
-    source: Sharding, target: Sharding, shape: tuple[int, ...]
-) -> None:
+def test_transfer_messages_deliver_each_row_once(source: Sharding, target: Sharding, shape: tuple[int, ...]) -> None:
     source, target = fit(source, 2), fit(target, 2)
-    both = ends(source, target, shape)
+    crossing = ends(source, target, shape)
     sent, received = np.zeros(4), np.zeros(6)
-    for message in messages(both):
+    for message in messages(crossing):
         sent[message.sender] += message.elements
         received[message.receiver] += message.elements
     for rank in range(6):
-        box = target.ranges(shape, both.receiver, rank)
+        box = target.ranges(shape, crossing.receiver, rank)
         assert received[rank] == np.prod([b - a for a, b in box])
-    most_sent, most_received = between(both)
+    most_sent, most_received = between(crossing)
     assert received.max() == most_received
-    assert sent.max() <= most_sent + max(shape)  # cuts round
+    assert sent.max() <= most_sent + max(shape)  # Cuts round up to whole rows.
     assert sent.sum() == received.sum()
 
 
-def test_replicas_are_gathered_on_the_target_where_the_network_is_slower() -> None:
+def test_large_replicas_are_gathered_on_target_mesh() -> None:
     def program(x: Any) -> Any:
         return mg.annotate(mg.annotate(x, mg.P("dp", mesh="a")) * 2.0, mg.P(mesh="b")) + 1.0
 
@@ -58,23 +56,23 @@ def test_replicas_are_gathered_on_the_target_where_the_network_is_slower() -> No
     assert "from [{dp" in reason and "to [{x}, {}]" in reason
 
 
-def test_bytes_are_counted_on_both_sides() -> None:
-    found = stages_of(traced())
-    sender, receiver = (analyze(part) for part in found["optimize"].parts)
+def test_transfer_bytes_are_counted_on_both_meshes() -> None:
+    stages = stages_of(traced())
+    sender, receiver = (analyze(part) for part in stages["optimize"].parts)
     assert sender.counts == {"transfer_send": 1} and receiver.counts == {"transfer_recv": 1}
-    assert receiver.ring_bytes == 4 * 6 * 4  # 10 rows on three devices: tiles of 4 rows of 6 floats
+    assert receiver.ring_bytes == 4 * 6 * 4  # 10 rows on three devices give tiles of 4 rows with 6 floats.
 
 
-def test_a_value_without_elements_does_not_cross() -> None:
+def test_empty_value_is_not_transferred() -> None:
     def program(x: Any, y: Any) -> Any:
         return mg.annotate(mg.concatenate([x, y]), mg.P(mesh="b")) * 2.0
 
     module = traced(program, types=["f32[0,4]", "f32[6,4]"], in_specs={"x": mg.P(mesh="a"), "y": mg.P(mesh="b")})
-    found = assert_right(module)
-    assert [ops(found["optimize"], part).count(op) for part, op in enumerate(("transfer_send", "transfer_recv"))] == [0, 0]  # fmt: skip
+    stages = assert_right(module)
+    assert [ops(stages["optimize"], part).count(op) for part, op in enumerate(("transfer_send", "transfer_recv"))] == [0, 0]  # fmt: skip
 
 
-def test_transfers_take_turns_on_both_sides() -> None:
+def test_transfers_are_ordered_on_both_meshes() -> None:
     def program(x: Any, y: Any) -> Any:
         return mg.annotate(x, mg.P(mesh="b")) @ mg.annotate(mg.tanh(y), mg.P(mesh="b"))
 

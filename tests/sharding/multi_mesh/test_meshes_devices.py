@@ -1,4 +1,4 @@
-"""Meshes over the same devices under other axes are one mesh; meshes over other devices are stages."""
+"""Meshes over the same devices with different axes become one mesh; meshes over other devices become stages."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ SHAPES = [(8,), (2, 4), (4, 2), (2, 2, 2), (1, 8), (12,), (3, 4), (4, 3), (2, 6)
 
 
 @pytest.mark.parametrize("one, other", [*itertools.product(SHAPES, SHAPES)], ids=str)
-def test_axes_number_the_same_devices(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+def test_mesh_axes_map_to_host_axes_if_sizes_nest(one: tuple[int, ...], other: tuple[int, ...]) -> None:
     host, guest = make_mesh(one, "h"), make_mesh({f"g{n}": size for n, size in enumerate(other)}, "g")
     cuts = {math.prod(shape[:n]) for shape in (one, other) for n in range(len(shape) + 1)}
     chain = all(b % a == 0 for a, b in itertools.pairwise(sorted(cuts)))
-    found = axes_over(host, guest)
-    assert (found is not None) == (host.size == guest.size and chain)
-    for rank, axis in itertools.product(range(host.size), guest.names if found else ()):
+    guest_axes = axes_over(host, guest)
+    assert (guest_axes is not None) == (host.size == guest.size and chain)
+    for rank, axis in itertools.product(range(host.size), guest.names if guest_axes else ()):
         assert host.index(rank, refs_over(host, guest, [axis])) == guest.coordinate(rank, axis)
 
 
-def test_parts_of_axes_and_joined_ones() -> None:
+def test_guest_axes_map_to_sub_axes_and_joined_axes() -> None:
     host, guest = make_mesh({"x": 2, "y": 12}), make_mesh({"a": 8, "b": 3})
     assert refs_over(host, guest, ["a"]) == ("x", "y:(1)4")
     assert refs_over(host, guest, ["a", "b"]) == ("x", "y")
@@ -56,19 +56,19 @@ IDS = ", device_ids=[0, 1, 2, 3, 4, 5, 6, 7]"
 
 
 def with_ids(first: str, second: str) -> str:
-    """The program without the number of its partitions, with devices of its meshes."""
+    """Return the program without the partition count and with device ids for both meshes."""
     text = PROGRAM.replace("mhlo.num_partitions = 8 : i32, ", "")
     return text.replace('<["x"=8]>', f'<["x"=8]{first}>').replace('"b"=4]>', f'"b"=4]{second}>')
 
 
 @pytest.mark.parametrize("text", [PROGRAM, with_ids(IDS, IDS)], ids=["partitions", "device_ids"])
-def test_meshes_over_the_same_devices_are_one(text: str) -> None:
+def test_meshes_with_same_devices_are_merged(text: str) -> None:
     module = parse_text(text)
     assert not module.meshes and module.mesh.sizes == (2, 4)
     assert module.in_annotations[0] and module.in_annotations[0].sharding.dims == (("a", "b"), ())
-    found = assert_right(module)
-    assert not found["fuse"].parts
-    assert "all_to_all" in [node.op for node in found["optimize"].graph.nodes]
+    stages = assert_right(module)
+    assert not stages["fuse"].parts
+    assert "all_to_all" in [node.op for node in stages["optimize"].graph.nodes]
     assert_reads_back(module)
 
 
@@ -78,27 +78,28 @@ def stages(text: str) -> Module:
     return module
 
 
-def test_meshes_over_other_devices_are_stages() -> None:
+def test_meshes_with_disjoint_devices_become_stages() -> None:
     others = IDS.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[8, 9, 10, 11, 12, 13, 14, 15]")
     assert_right(stages(with_ids(IDS, others)))
 
 
-def test_without_a_word_equally_large_meshes_of_shardy_have_the_same_devices() -> None:
+def test_equally_large_sdy_meshes_share_devices_by_default() -> None:
     assert not parse_text(with_ids("", "")).meshes
     others = parse_text(with_ids("", "").replace('"b"=4', '"b"=2'))
     assert [mesh.size for mesh in others.meshes] == [8, 4]
 
 
-def test_devices_that_are_shared_in_part_are_refused() -> None:
+def test_meshes_with_partly_shared_devices_are_rejected() -> None:
     second = IDS.replace("0, 1", "8, 1")
     with pytest.raises(MeshgenError, match="@mesh_0 and @mesh share only some of their devices") as error:
         parse_text(with_ids(IDS, second))
     (fault,) = error.value.diagnostics
     assert fault.code == "MG0209" and fault.loc and fault.loc.line == 6
-    parse_text(with_ids(IDS, second).replace("@mesh_0, [{", "@mesh, [{").replace('{"a"}, {"b"}', '{"x"}, {}'))  # unused
+    # The mesh is unused, so its devices do not matter.
+    parse_text(with_ids(IDS, second).replace("@mesh_0, [{", "@mesh, [{").replace('{"a"}, {"b"}', '{"x"}, {}'))
 
 
-def test_axes_that_do_not_divide_each_other_take_devices_in_another_order() -> None:
+def test_mesh_with_non_nesting_axes_is_reordered() -> None:
     text = (
         PROGRAM.replace("= 8 : i32", "= 6 : i32")
         .replace('["x"=8]', '["x"=2, "y"=3]')
@@ -127,19 +128,19 @@ def manual(mesh: str, axis: str, rows: int, groups: str, count: str) -> str:
     return PROGRAM.replace(line, body.replace("GROUPS", groups).replace("COUNT", count))
 
 
-def test_manual_computations_over_either_mesh() -> None:
+def test_manual_computation_on_either_merged_mesh() -> None:
     assert_right(parse_text(manual("mesh", "x", 2, "[[0, 1, 2, 3, 4, 5, 6, 7]]", "1x8")))
     assert_right(parse_text(manual("mesh_0", "a", 8, "[[0, 4], [1, 5], [2, 6], [3, 7]]", "4x2")))
 
 
 def over_parts() -> str:
-    """A computation over an axis of size 4, where the other mesh has axes of 2 and 4."""
+    """Return a manual computation over an axis of size 4; the other mesh has axes of sizes 2 and 4."""
     text = manual("mesh_0", "a", 4, "[[0, 2], [1, 3], [4, 6], [5, 7]]", "4x2").replace('"a"=2, "b"=4', '"a"=4, "b"=2')
     return text.replace('["x"=8]', '["x"=2, "y"=4]').replace('<@mesh, [{"x"}, {}]>', '<@mesh, [{"y"}, {}]>')
 
 
-def test_manual_axes_that_are_parts_of_axes_of_another_mesh() -> None:
-    """The axes of the program's mesh are cut so that the manual ones are whole."""
+def test_manual_axes_split_axes_of_merged_mesh() -> None:
+    """Split the axes of the program's mesh such that each manual axis is a sequence of entire axes."""
     text = (
         over_parts()
         .replace("[[0, 2], [1, 3], [4, 6], [5, 7]]", "[[0, 2, 4, 6], [1, 3, 5, 7]]")
@@ -152,7 +153,7 @@ def test_manual_axes_that_are_parts_of_axes_of_another_mesh() -> None:
     assert_reads_back(module)
 
 
-def test_parts_that_overlap_stay_refused() -> None:
+def test_overlapping_manual_sub_axes_are_rejected() -> None:
     text = over_parts().replace('["a"=4, "b"=2', '["a"=3, "b"=2').replace('["x"=2, "y"=4]', '["x"=2, "y"=3]')
     with pytest.raises(MeshgenError):
         parse_text(text.replace("num_partitions = 8", "num_partitions = 6"))
@@ -161,23 +162,23 @@ def test_parts_that_overlap_stay_refused() -> None:
 @pytest.mark.parametrize(
     "one, other", [*itertools.product([(8,), (2, 4), (4, 2), (2, 2, 2), (2, 3, 2)], repeat=2)], ids=str
 )
-def test_axes_of_meshes_that_order_their_devices_otherwise(one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    """Transposed axes of one are axes of the other: every device is found at the same coordinates."""
+def test_mesh_axes_map_to_transposed_device_order(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Transpose the axes of one mesh: every device keeps its coordinates under the axes of the other."""
     host, guest = make_mesh(one, "h"), make_mesh({f"g{n}": size for n, size in enumerate(other)}, "g")
     if host.size != guest.size:
         return
-    for turned in itertools.permutations(range(len(one))):
-        places = np.arange(host.size).reshape(one).transpose(turned).ravel().tolist()
-        found = axes_over(host, guest, places)
-        shape = [one[axis] for axis in turned]
+    for permutation in itertools.permutations(range(len(one))):
+        device_order = np.arange(host.size).reshape(one).transpose(permutation).ravel().tolist()
+        guest_axes = axes_over(host, guest, device_order)
+        shape = [one[axis] for axis in permutation]
         cuts = [{math.prod(sizes[:n]) for n in range(len(sizes) + 1)} for sizes in (shape, other)]
-        assert found is not None or sorted(cuts[0] | cuts[1]) != sorted(cuts[0]), (turned, places)
-        for rank, axis in itertools.product(range(guest.size), guest.names if found else ()):
-            refs = refs_over(host, guest, [axis], places)
-            assert host.index(places[rank], refs) == guest.coordinate(rank, axis)
+        assert guest_axes is not None or sorted(cuts[0] | cuts[1]) != sorted(cuts[0]), (permutation, device_order)
+        for rank, axis in itertools.product(range(guest.size), guest.names if guest_axes else ()):
+            refs = refs_over(host, guest, [axis], device_order)
+            assert host.index(device_order[rank], refs) == guest.coordinate(rank, axis)
 
 
-def test_an_order_that_is_none_of_axes() -> None:
+def test_irregular_device_order_has_no_axes() -> None:
     host, guest = make_mesh((4,), "h"), make_mesh((2, 2), "g")
     assert axes_over(host, guest, [0, 1, 3, 2]) is None
     assert axes_over(host, guest, [1, 0, 3, 2]) is None
@@ -195,13 +196,13 @@ TRANSPOSED = """module {
 
 
 @pytest.mark.parametrize("axes, counts", [(("b", "a"), {}), (("a", "b"), {"permute": 1})], ids=["same", "other"])
-def test_tiles_move_where_the_order_of_devices_says_so(axes: tuple[str, str], counts: dict[str, int]) -> None:
-    """[a, b] of the mesh whose devices are 0, 2, 1, 3 is [y, x] of the one that has them in order."""
+def test_tiles_are_permuted_for_other_device_order(axes: tuple[str, str], counts: dict[str, int]) -> None:
+    """Compare a mesh with devices 0, 2, 1, 3 to one in order: its [a, b] equals [y, x], and [b, a] equals [x, y]."""
     module = parse_text(TRANSPOSED.replace("A", axes[0]).replace("B", axes[1]))
-    found = assert_right(module)
+    stages = assert_right(module)
     moves = [
         node.op
-        for node in found["partition"].graph.nodes
+        for node in stages["partition"].graph.nodes
         if node.op in ("permute", "retile", "all_gather", "all_to_all")
     ]
     assert {op: moves.count(op) for op in moves} == counts
@@ -228,8 +229,8 @@ func.func @main(%a: tensor<4x6xf32>) -> (tensor<2x3xf32>, tensor<4x6xf32>, tenso
 }"""
 
 
-def test_groups_pairs_and_numbers_of_devices_are_those_of_the_mesh() -> None:
-    """Devices 0 and 1 differ along x, and 0 and 2 along y."""
+def test_collectives_use_device_ids_of_mesh() -> None:
+    """Use a mesh on which devices 0 and 1 differ along x, and devices 0 and 2 along y."""
     module = parse_text(ORDERED)
     a = np.arange(24, dtype="f4").reshape(4, 6)
     summed, moved, numbers = evaluate(on_one_device(module.graph, module.mesh), [a])
@@ -242,8 +243,8 @@ def test_groups_pairs_and_numbers_of_devices_are_those_of_the_mesh() -> None:
 REVERSED = ORDERED.replace("[0, 2, 1, 3]>", "[3, 1, 2, 0]>").replace("[[0, 1], [2, 3]]", "[[3, 2], [1, 0]]")
 
 
-def test_one_mesh_may_list_its_devices_in_any_order() -> None:
-    """Devices 3, 1, 2, 0 are the ranks 0 to 3; another mesh in another order that is only declared changes nothing."""
+def test_single_mesh_accepts_any_device_order() -> None:
+    """Map devices 3, 1, 2, 0 to ranks 0 to 3. A second mesh that is declared but unused changes nothing."""
     other = 'sdy.mesh @other = <["x"=2, "y"=2], device_ids=[0, 1, 2, 3]>\n'
     module = parse_text(other + REVERSED.replace("[0, 2], [2, 0], [1, 3], [3, 1]", "[3, 1], [1, 3], [2, 0], [0, 2]"))
     a = np.arange(24, dtype="f4").reshape(4, 6)
@@ -254,7 +255,7 @@ def test_one_mesh_may_list_its_devices_in_any_order() -> None:
     assert_right(module)
 
 
-def test_mesh_in_an_order_of_no_axes_gives_up_its_order() -> None:
+def test_irregular_device_order_is_dropped_and_reported() -> None:
     module = parse_text(TRANSPOSED.replace("[0, 2, 1, 3]", "[3, 2, 1, 0]").replace("A", "a").replace("B", "b"))
     assert module.out_annotations[0] and module.out_annotations[0].sharding.dims == (("x",), ("y",))
     assert_right(module)
@@ -273,18 +274,18 @@ CALLED = """  func.func private @numbers(%t: tensor<2x3xf32>) -> tensor<1xi32> {
 
 
 def beside_plain(text: str) -> str:
-    """The program with the argument on a mesh whose devices are in order."""
+    """Return the program with its argument on an additional mesh whose devices are in order."""
     plain = '(%a: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@plain, [{"x"}, {"y"}]>})'
     return 'sdy.mesh @plain = <["x"=2, "y"=2]>\n' + text.replace("(%a: tensor<4x6xf32>)", plain)
 
 
-def test_manual_computation_over_reordered_mesh_in_place_uses_its_numbers() -> None:
+def test_manual_computation_uses_device_ids_of_inline_mesh() -> None:
     module = parse_text(beside_plain(REVERSED.replace("<@mesh,", '<mesh<["x"=2, "y"=2], device_ids=[3, 1, 2, 0]>,')))
     numbers = evaluate(on_one_device(module.graph, module.mesh), [np.zeros((4, 6), "f4")])[2]
     np.testing.assert_array_equal(numbers, [3, 1, 2, 0])
 
 
-def test_manual_computation_on_two_orders_is_refused() -> None:
+def test_manual_computation_on_two_device_orders_is_rejected() -> None:
     text = beside_plain(REVERSED.replace("in_shardings=[<@mesh,", "in_shardings=[<@plain,"))
     with pytest.raises(MeshgenError, match="is on one mesh, but names @plain and @mesh") as error:
         parse_text(text)
@@ -292,8 +293,10 @@ def test_manual_computation_on_two_orders_is_refused() -> None:
 
 
 @pytest.mark.parametrize("calls", [False, True], ids=["inline", "called"])
-def test_manual_computations_see_the_devices_of_their_own_mesh(calls: bool) -> None:
-    """Device 3 is the first one of @mesh and the last one of @plain, whose axis u is over both axes of @mesh."""
+def test_manual_computations_use_device_ids_of_own_mesh(calls: bool) -> None:
+    """Use two device orders: device 3 is the first of @mesh and the last of @plain, whose axis u spans both axes of
+    @mesh.
+    """
     text = REVERSED.replace("[0, 2], [2, 0], [1, 3], [3, 1]", "[3, 1], [1, 3], [2, 0], [0, 2]")
     other = """  %2 = sdy.manual_computation(%a) in_shardings=[<@plain, [{"u"}, {"v"}]>] out_shardings=[<@plain, [{"u", "v"}]>] manual_axes={"u", "v"} (%t: tensor<2x3xf32>) {
     %j = func.call @numbers(%t) : (tensor<2x3xf32>) -> tensor<1xi32>
@@ -320,15 +323,17 @@ def test_manual_computations_see_the_devices_of_their_own_mesh(calls: bool) -> N
 @pytest.mark.parametrize(
     "one, other", [((2, 3), (3, 2)), ((12,), (3, 2, 2)), ((4, 9), (6, 6)), ((1, 8), (2, 1, 4))], ids=str
 )
-def test_every_mesh_of_as_many_devices_has_an_order_of_axes(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+def test_reordered_mesh_of_equal_size_maps_to_host_axes(one: tuple[int, ...], other: tuple[int, ...]) -> None:
     host, guest = make_mesh(one, "h"), make_mesh({f"g{n}": size for n, size in enumerate(other)}, "g")
-    places = in_host_order(host, guest)
-    assert sorted(places) == list(range(host.size))
+    device_order = in_host_order(host, guest)
+    assert sorted(device_order) == list(range(host.size))
     for rank, axis in itertools.product(range(guest.size), guest.names):
-        assert host.index(places[rank], refs_over(host, guest, [axis], places)) == guest.coordinate(rank, axis)
+        assert host.index(device_order[rank], refs_over(host, guest, [axis], device_order)) == guest.coordinate(
+            rank, axis
+        )
 
 
 @pytest.mark.parametrize("devices", ["[0, 1]", "[0, 1, 1, 2]"])
-def test_devices_of_a_mesh_are_listed_once_each(devices: str) -> None:
+def test_mesh_with_missing_or_duplicate_devices_is_rejected(devices: str) -> None:
     with pytest.raises(MeshgenError, match="has 4 devices, but device_ids"):
         parse_text(ORDERED.replace("[0, 2, 1, 3]>", devices + ">"))

@@ -1,4 +1,4 @@
-"""What is said of programs on several meshes: chains that cross, why values are where they are, what transfers carry."""
+"""Explanations of programs on several meshes: chains over transfers, mesh assignment, and contents of transfers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def executable() -> Executable:
     return mg.compile(PROGRAM, target="cpu")
 
 
-def test_chains_lead_over_the_transfer_to_the_annotation(executable: Executable) -> None:
+def test_chain_follows_transfer_to_annotation(executable: Executable) -> None:
     (record,) = explanations(executable, "y")
     assert record["mesh"] == "s1" and record["placed"] == "its operands are there"
     (chain,) = record["chains"]
@@ -48,7 +48,7 @@ def test_chains_lead_over_the_transfer_to_the_annotation(executable: Executable)
     )
 
 
-def test_chains_lead_back_to_the_mesh_that_takes_the_value() -> None:
+def test_chain_follows_transfer_to_annotated_output() -> None:
     def program(x: Any) -> Any:
         return mg.exp(mg.annotate(mg.tanh(mg.annotate(x, mesh="a")), mesh="b"))
 
@@ -61,9 +61,9 @@ def test_chains_lead_back_to_the_mesh_that_takes_the_value() -> None:
     assert chain["annotation"].startswith("required annotation [{x}, {}] of output")
 
 
-def test_a_value_that_crosses_is_explained_on_both_meshes(executable: Executable) -> None:
-    made, received, placed = explanations(executable, "k") + explanations(executable, "p")
-    assert (made["mesh"], made["op"]) == ("s0", "dot_general")
+def test_transferred_value_is_explained_on_both_meshes(executable: Executable) -> None:
+    producer, received, placed = explanations(executable, "k") + explanations(executable, "p")
+    assert (producer["mesh"], producer["op"]) == ("s0", "dot_general")
     assert (received["mesh"], received["op"], received["type"]) == ("s1", "transfer_recv", "f32[64,32]")
     assert received["placed"].startswith("'k' is on @s0, an annotation puts it on @s1")
     assert (placed["mesh"], placed["op"]) == ("s1", "annotate")
@@ -71,7 +71,7 @@ def test_a_value_that_crosses_is_explained_on_both_meshes(executable: Executable
     assert weight["placed"] == "it is first used there"
 
 
-def test_transfers_say_what_they_carry_and_what_else_would_do(executable: Executable) -> None:
+def test_transfer_explanation_has_shardings_and_alternatives(executable: Executable) -> None:
     kinds = [(row.kind, row.mesh, row.way) for row in executable.comms]
     assert kinds == [
         ("reduce_scatter", "s0", "over tp"),
@@ -91,7 +91,7 @@ def test_transfers_say_what_they_carry_and_what_else_would_do(executable: Execut
     assert "#1 transfer_send on @s0 to @s1" in executable.explain("k")
 
 
-def test_the_step_of_all_meshes(executable: Executable) -> None:
+def test_step_time_covers_busy_time_of_every_mesh(executable: Executable) -> None:
     assert isinstance(executable, PartsExecutable)
     cost = executable.cost
     assert cost.serial_seconds >= cost.step_seconds
@@ -104,14 +104,14 @@ def test_the_step_of_all_meshes(executable: Executable) -> None:
     assert [row["busy_seconds"] for row in record["parts"]] == [executable.busy_seconds(0), executable.busy_seconds(1)]
 
 
-def test_the_report_has_a_timeline_of_every_mesh(executable: Executable, tmp_path: Path) -> None:
+def test_report_has_timeline_of_every_mesh(executable: Executable, tmp_path: Path) -> None:
     executable.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     for text in ("@s0 computes", "@s1 communicates", "transfer_send to @s1 on @s0", "s1/dot", "[{}, {}] on @s1"):
         assert text in page
 
 
-def test_what_if_a_value_were_on_another_mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_if_moves_value_to_another_mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "p.mlir"
     file.write_text(PROGRAM)
     assert main(["explain", str(file), "--target", "cpu", "--what-if", "a=dp,_@s1", "--json"]) == 0
@@ -124,7 +124,7 @@ def test_what_if_a_value_were_on_another_mesh(tmp_path: Path, capsys: pytest.Cap
     assert "unknown mesh '@s7'" in capsys.readouterr().err
 
 
-def test_a_program_with_open_sizes_is_explained_for_the_sizes_it_has() -> None:
+def test_specialization_on_several_meshes_is_explained() -> None:
     def stages(x: Any) -> Any:
         return mg.annotate(mg.tanh(x), mg.P("dp", mesh="b")) * 2.0
 

@@ -1,4 +1,4 @@
-"""Loops around stages."""
+"""Loops whose bodies span several meshes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ LOOP = """
   return %r#1 : tensor<10x7xf32>"""
 
 
-def test_a_counted_loop_around_stages_is_written_out() -> None:
-    found = assert_right(on_main(LOOP.replace("LIMIT", "%n")))
-    assert ops(found["propagate"], 0).count("transfer_send") == 3
-    assert ops(found["propagate"], 1).count("transfer_recv") == 3
+def test_counted_loop_over_meshes_is_unrolled() -> None:
+    stages = assert_right(on_main(LOOP.replace("LIMIT", "%n")))
+    assert ops(stages["propagate"], 0).count("transfer_send") == 3
+    assert ops(stages["propagate"], 1).count("transfer_recv") == 3
 
 
-def test_other_loops_around_stages_are_refused() -> None:
+def test_loop_over_meshes_with_unknown_trip_count_is_rejected() -> None:
     module = on_main(LOOP.replace("LIMIT", "%m"), "%x: tensor<10x7xf32>, %m: tensor<i32>")
     with pytest.raises(ShardingError) as error:
         stages_of(module)

@@ -1,4 +1,4 @@
-"""Modules and commands with several meshes."""
+"""Saved modules and commands for programs on several meshes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.sharding.multi_mesh.meshes_programs import (
 )
 
 
-def test_modules_are_saved_loaded_and_run(tmp_path: Path) -> None:
+def test_module_on_several_meshes_is_saved_loaded_and_run(tmp_path: Path) -> None:
     specs = {"x": mg.P("dp", mesh="a")}
     exe = mg.compile(two_stages, MESHES, args=TYPES, in_specs=specs, target="cpu")
     rng = np.random.default_rng(0)
@@ -34,16 +34,16 @@ def test_modules_are_saved_loaded_and_run(tmp_path: Path) -> None:
     exe.save(path, weights={"w1": w1})
     loaded = mg.load(path)
     assert [b.name for b in loaded.inputs] == ["x", "w0"] and loaded.ranks == 7
-    wanted = np.tanh(x @ w0) @ w1
+    expected = np.tanh(x @ w0) @ w1
     for result in (exe(x, w0, w1), loaded(x, w0), loaded.run({"w0": w0, "x": x}, "interpret")[0]):
-        np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5)
     assert set(loaded.stages) == {*STAGES, "import"}
-    again = tmp_path / "q.mgx"
-    mg.compile(two_stages, MESHES, args=TYPES, in_specs=specs, target="cpu").save(again, weights={"w1": w1})
-    assert path.read_bytes() == again.read_bytes()
+    second_path = tmp_path / "q.mgx"
+    mg.compile(two_stages, MESHES, args=TYPES, in_specs=specs, target="cpu").save(second_path, weights={"w1": w1})
+    assert path.read_bytes() == second_path.read_bytes()
 
 
-def test_commands_know_of_several_meshes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_accept_programs_on_several_meshes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, out = tmp_path / "p.mlir", tmp_path / "p.mgx"
     file.write_text(print_text(traced()))
     assert main(["check", str(file), "--json"]) == 0
@@ -57,9 +57,9 @@ def test_commands_know_of_several_meshes(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["inspect", str(out), "--schedule"]) == 0
     assert "transfer_recv from @a" in capsys.readouterr().out
     assert main(["inspect", str(out), "--json"]) == 0
-    shown = [row for part in json.loads(capsys.readouterr().out)["parts"] for row in part["collectives"]]
-    assert [row["number"] for row in shown] == [0, 1]
-    for row in shown:  # the numbers that `explain` takes
+    collective_rows = [row for part in json.loads(capsys.readouterr().out)["parts"] for row in part["collectives"]]
+    assert [row["number"] for row in collective_rows] == [0, 1]
+    for row in collective_rows:  # `explain` accepts the same collective indices.
         assert main(["explain", str(file), "--collective", str(row["number"])]) == 0
         assert f"#{row['number']} {row['kind']}" in capsys.readouterr().out
     assert main(["run", str(out), "--expect", str(file)]) == 0
@@ -68,7 +68,7 @@ def test_commands_know_of_several_meshes(tmp_path: Path, capsys: pytest.CaptureF
     assert "meshgen.transfer_send" in capsys.readouterr().out
 
 
-def test_damaged_programs_are_refused(tmp_path: Path) -> None:
+def test_damaged_module_on_several_meshes_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "p.mgx"
     mg.compile(two_stages, MESHES, args=TYPES, in_specs={"x": mg.P("dp", mesh="a")}, target="cpu").save(path)
     content = path.read_bytes()
@@ -94,24 +94,24 @@ func.func @main(%x: tensor<8x4xf32> {meshgen.sharding = #meshgen.split<@a, [["x"
 """
 
 
-def test_the_command_line_gives_sizes_of_each_mesh_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mesh_option_sets_sizes_of_named_mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "open.mlir"
     file.write_text(OPEN_SIZES)
     assert main(["check", str(file), "--mesh", "a:x=2", "--mesh", "b:z=3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["mesh"] == {"a": {"x": 2}, "b": {"y": 2, "z": 3}}
     assert main(["check", str(file), "--mesh", "b:z=3", "--mesh", "a:x=3"]) == 0
-    for given, code, text in (
+    for mesh_options, code, text in (
         (["a:x=2"], 1, "give for example --mesh b:z=4"),
         (["x=2"], 2, "name it: --mesh a:x=2"),
         (["a:x=2", "c:z=3"], 2, "unknown mesh '@c'"),
         (["a:x=2", "z=3"], 2, "write NAME:z=3"),
         (["a:x=2", "a:x=3"], 2, "--mesh gives @a 2 times"),
     ):
-        assert main(["check", str(file), *(word for mesh in given for word in ("--mesh", mesh))]) == code
+        assert main(["check", str(file), *(word for mesh in mesh_options for word in ("--mesh", mesh))]) == code
         assert text in capsys.readouterr().err
 
 
-def test_functions_on_several_meshes_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_command_accepts_function_on_several_meshes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "stages_on_meshes.py").write_text("def run(x, w0, w1):\n    return (x @ w0) @ w1\n")
     monkeypatch.chdir(tmp_path)
     words = (
@@ -120,14 +120,14 @@ def test_functions_on_several_meshes_from_the_command_line(tmp_path: Path, monke
     assert main([*words.split(), *(word for kind in TYPES for word in ("--arg", kind))]) == 0
 
 
-def test_sizes_of_parts_are_fixed() -> None:
+def test_mesh_sizes_of_split_program_are_fixed() -> None:
     parts = stages_of(traced(), "propagate")["propagate"]
     assert read(print_text(parts), {"a": {"dp": 2, "tp": 2}})[0].parts
     with pytest.raises(UsageError, match=r"@b is Mesh\(x=3\) in the program's parts, not Mesh\(x=2\)"):
         read(print_text(parts), {"b": {"x": 2}})
 
 
-def test_results_of_several_meshes_have_names_of_their_own(tmp_path: Path) -> None:
+def test_results_on_several_meshes_have_distinct_names(tmp_path: Path) -> None:
     def program(x: Any, y: Any) -> Any:
         h = mg.annotate(x, mg.P("dp", mesh="a")) * 2.0
         return mg.annotate(h, mg.P("x", mesh="b")) + y, h - 1.0, mg.annotate(mg.exp(h), mg.P(mesh="b"))
@@ -139,13 +139,13 @@ def test_results_of_several_meshes_have_names_of_their_own(tmp_path: Path) -> No
     assert [b.name for b in module.outputs] == ["result0", "result1", "result2"]
     np.save(tmp_path / "x.npy", np.arange(6, dtype="f4"))
     assert main(["run", str(path), "--input", f"x=@{tmp_path / 'x.npy'}", "--output", str(out)]) == 0
-    found = np.load(out)
-    np.testing.assert_allclose(found["result0"], np.arange(6) * 2.0 + 1.0)
-    np.testing.assert_allclose(found["result1"], np.arange(6) * 2.0 - 1.0)
+    saved_results = np.load(out)
+    np.testing.assert_allclose(saved_results["result0"], np.arange(6) * 2.0 + 1.0)
+    np.testing.assert_allclose(saved_results["result1"], np.arange(6) * 2.0 - 1.0)
     assert main(["run", str(path), "--input", f"x=@{tmp_path / 'x.npy'}", "--expect", str(out)]) == 0
 
 
-def test_a_mesh_that_nothing_is_on_has_no_program() -> None:
+def test_unused_mesh_has_no_program() -> None:
     def program(x: Any) -> Any:
         return mg.tanh(mg.annotate(x, mg.P("dp", mesh="a")))
 

@@ -1,4 +1,4 @@
-"""Values that cross between two meshes: the numbers stay those of one device."""
+"""Values transferred between two meshes keep the results of one device."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ from tests.sharding.multi_mesh.meshes_programs import (
 
 
 @pytest.mark.parametrize("source, target", [*itertools.product(SOURCES, TARGETS)], ids=str)
-def test_any_split_goes_to_any_split(source: Sharding, target: Sharding) -> None:
+def test_transfer_between_any_two_shardings_is_correct(source: Sharding, target: Sharding) -> None:
     def program(x: Any) -> Any:
         h = mg.annotate(x * 2.0, replace(source, mesh="a"))
         return mg.annotate(h, replace(target, mesh="b")) + 1.0
 
-    found = assert_right(traced(program, types=["f32[10,7]"], in_specs=None))
+    stages = assert_right(traced(program, types=["f32[10,7]"], in_specs=None))
     assert (
-        ops(found["materialize"], 0).count("transfer_send") == ops(found["materialize"], 1).count("transfer_recv") == 1
+        ops(stages["materialize"], 0).count("transfer_send")
+        == ops(stages["materialize"], 1).count("transfer_recv")
+        == 1
     )
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 1), (3, 5), (4, 6), (0, 4)], ids=str)
 @pytest.mark.parametrize("meshes", [{"a": {"x": 1}, "b": {"x": 4}}, {"a": {"x": 4}, "b": {"x": 2, "y": 3}}], ids=str)
-def test_small_and_empty_shards_and_unequal_meshes(shape: tuple[int, int], meshes: Any) -> None:
+def test_transfer_of_small_and_empty_shards_is_correct(shape: tuple[int, int], meshes: Any) -> None:
     def program(x: Any) -> Any:
         return mg.annotate(mg.annotate(x, mg.P("x", mesh="a")) + 1.0, mg.P(None, "x", mesh="b")) * 3.0
 
@@ -45,58 +47,58 @@ def test_small_and_empty_shards_and_unequal_meshes(shape: tuple[int, int], meshe
 
 
 @pytest.mark.parametrize("dtype", ["f32[]", "i1[5]", "bf16[5,2]", "i32[3,3,3]"])
-def test_types(dtype: str) -> None:
+def test_transfer_of_each_dtype_is_correct(dtype: str) -> None:
     def program(x: Any) -> Any:
         return mg.annotate(mg.annotate(x, mg.P(mesh="a")), mg.P(mesh="b"))
 
     assert_right(traced(program, types=[dtype], in_specs=None))
 
 
-def test_meshes_may_factor_an_axis_of_one_name_in_different_ways() -> None:
-    """On one mesh x = 6 is 3 x 2, on the other 2 x 3: how a value is split on one is a hint on the other that does not nest there."""
+def test_meshes_can_factor_same_axis_name_differently() -> None:
+    """Factor x = 6 as 3 x 2 on one mesh and 2 x 3 on the other, so that the hint from one does not nest on the other."""
 
     def program(x: Any, y: Any) -> Any:
-        there = mg.annotate(
+        transferred = mg.annotate(
             mg.annotate(x, mg.P("x:(1)3", mesh="a"), required=False), mg.P(None, mesh="b"), required=False
         )
-        return there, mg.annotate(y, mg.P(None, "x:(1)2", mesh="b"))
+        return transferred, mg.annotate(y, mg.P(None, "x:(1)2", mesh="b"))
 
     assert_right(traced(program, {"a": {"x": 6}, "b": {"x": 6}}, ["f32[2,4]", "f32[2,4]"], in_specs=None))
 
 
-def test_a_value_used_on_both_meshes_crosses_once() -> None:
+def test_value_used_on_both_meshes_is_transferred_once() -> None:
     def program(x: Any, w0: Any, w1: Any) -> Any:
         h = mg.tanh(x @ w0)
-        there = mg.annotate(h, mg.P(mesh="b"))
-        again = mg.annotate(h, mg.P("x", mesh="b"))
-        return there @ w1, again + 1.0, h - 1.0
+        replicated = mg.annotate(h, mg.P(mesh="b"))
+        sharded = mg.annotate(h, mg.P("x", mesh="b"))
+        return replicated @ w1, sharded + 1.0, h - 1.0
 
-    found = assert_right(traced(program))
-    assert ops(found["propagate"], 0).count("transfer_send") == 1
-    assert [part.out_numbers for part in found["fuse"].parts] == [(2,), (0, 1)]
+    stages = assert_right(traced(program))
+    assert ops(stages["propagate"], 0).count("transfer_send") == 1
+    assert [part.out_numbers for part in stages["fuse"].parts] == [(2,), (0, 1)]
 
 
-def test_values_go_there_and_back() -> None:
+def test_value_is_transferred_back_to_first_mesh() -> None:
     body = put("h", "x", "a") + put("g", "h", "b", "[[], [0]]") + "  %t = stablehlo.tanh %g : tensor<10x7xf32>\n"
     body += (
         put("r", "t", "a", "[[1], [0]]")
         + "  %y = stablehlo.add %r, %h : tensor<10x7xf32>\n  return %y : tensor<10x7xf32>"
     )
-    found = assert_right(on_main(body))
-    assert [op for op in ops(found["propagate"], 0) if "transfer" in op] == ["transfer_send", "transfer_recv"]
-    assert [op for op in ops(found["propagate"], 1) if "transfer" in op] == ["transfer_recv", "transfer_send"]
+    stages = assert_right(on_main(body))
+    assert [op for op in ops(stages["propagate"], 0) if "transfer" in op] == ["transfer_send", "transfer_recv"]
+    assert [op for op in ops(stages["propagate"], 1) if "transfer" in op] == ["transfer_recv", "transfer_send"]
 
 
-def test_a_partial_sum_is_reduced_before_it_crosses() -> None:
+def test_partial_sum_is_reduced_before_transfer() -> None:
     def program(x: Any, w: Any) -> Any:
         return mg.annotate(x @ w, mg.P(mesh="b")) + 1.0
 
     specs = {"x": mg.P(None, "dp", mesh="a"), "w": mg.P("dp", mesh="a")}
-    found = assert_right(traced(program, types=["f32[10,8]", "f32[8,6]"], in_specs=specs))
-    assert any(op in ("all_reduce", "reduce_scatter") for op in ops(found["optimize"], 0))
+    stages = assert_right(traced(program, types=["f32[10,8]", "f32[8,6]"], in_specs=specs))
+    assert any(op in ("all_reduce", "reduce_scatter") for op in ops(stages["optimize"], 0))
 
 
-def test_three_meshes_in_a_ring() -> None:
+def test_value_is_transferred_around_three_meshes() -> None:
     meshes = {"a": {"x": 2}, "b": {"x": 3}, "c": {"x": 2, "y": 2}}
 
     def program(x: Any) -> Any:
@@ -105,15 +107,15 @@ def test_three_meshes_in_a_ring() -> None:
             h = mg.annotate(mg.tanh(h), mg.P(None, "x", mesh=mesh))
         return h
 
-    found = assert_right(traced(program, meshes, ["f32[7,5]"], in_specs=None))
-    assert [part.mesh.name for part in found["fuse"].parts] == ["a", "b", "c"]
+    stages = assert_right(traced(program, meshes, ["f32[7,5]"], in_specs=None))
+    assert [part.mesh.name for part in stages["fuse"].parts] == ["a", "b", "c"]
 
 
-def test_global_arguments_and_inputs_that_cross_directly() -> None:
+def test_global_input_is_transferred_directly() -> None:
     def program(x: Any, y: Any) -> Any:
         return mg.annotate(x, mg.P("x", mesh="b")) + y
 
     module = traced(program, types=["f32[10]", "f32[10]"], in_specs={"x": mg.P("dp", mesh="a")})
     options = Options("cpu", "global")
-    found = run_stages(module, options, Timing(), "fuse")
-    assert check(module, pipeline=lambda _: found["fuse"]).ok
+    stages = run_stages(module, options, Timing(), "fuse")
+    assert check(module, pipeline=lambda _: stages["fuse"]).ok

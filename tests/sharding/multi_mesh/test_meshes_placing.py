@@ -1,4 +1,4 @@
-"""On which mesh values and operations of a program on several are."""
+"""Assignment of values and ops to meshes."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from tests.sharding.multi_mesh.meshes_programs import (
 )
 
 
-def test_ops_run_where_their_operands_are_and_weights_where_they_are_used() -> None:
+def test_ops_follow_operands_and_weights_follow_users() -> None:
     module = traced()
-    found = place(module)
-    homes = {value.name: found.home[value] for value in module.graph.inputs}
-    assert homes == {"x": "a", "w0": "a", "w1": "b"}
-    dots = [found.nodes[node] for node in module.graph.nodes if node.op == "dot_general"]
+    assignment = place(module)
+    input_meshes = {value.name: assignment.home[value] for value in module.graph.inputs}
+    assert input_meshes == {"x": "a", "w0": "a", "w1": "b"}
+    dots = [assignment.nodes[node] for node in module.graph.nodes if node.op == "dot_general"]
     assert dots == ["a", "b"]
 
 
-def test_fewest_bytes_cross() -> None:
+def test_mesh_assignment_minimizes_transferred_bytes() -> None:
     def program(big: Any, small: Any) -> Any:
         return mg.annotate(big, mg.P(mesh="a")) @ mg.annotate(small, mg.P(mesh="b"))
 
     module = traced(program, types=["f32[40,7]", "f32[7]"], in_specs=None)
-    found = place(module)
+    assignment = place(module)
     dot = next(node for node in module.graph.nodes if node.op == "dot_general")
-    assert found.nodes[dot] == "a" and "28 bytes cross, 1120 to run it on @b" in found.why[dot]
+    assert assignment.nodes[dot] == "a" and "28 bytes cross, 1120 to run it on @b" in assignment.why[dot]
 
 
-def test_constants_are_made_on_every_mesh_that_uses_them() -> None:
+def test_constants_are_duplicated_on_every_mesh() -> None:
     def program(x: Any) -> Any:
         one = mg.ones((10,), "f32")
         h = mg.annotate(x, mg.P("dp", mesh="a")) + one
         return mg.annotate(h, mg.P("x", mesh="b")) * one
 
-    found = assert_right(traced(program, types=["f32[10]"], in_specs=None))
-    assert all("constant" in ops(found["propagate"], part) for part in (0, 1))
+    stages = assert_right(traced(program, types=["f32[10]"], in_specs=None))
+    assert all("constant" in ops(stages["propagate"], part) for part in (0, 1))
 
 
-def test_a_split_is_carried_to_axes_of_the_same_name_and_size() -> None:
+def test_sharding_propagates_to_equal_axes_of_other_mesh() -> None:
     meshes = {"a": {"dp": 2}, "b": {"dp": 2, "tp": 2}}
 
     def program(x: Any, w: Any) -> Any:
@@ -59,11 +59,11 @@ def test_a_split_is_carried_to_axes_of_the_same_name_and_size() -> None:
 
     specs = {"x": mg.P("dp", mesh="a"), "w": mg.P(None, "tp", mesh="b")}
     module = traced(program, meshes, ["f32[8,4]", "f32[4,64]"], in_specs=specs)
-    found = assert_right(module)
-    received = next(n for n in found["propagate"].parts[1].graph.nodes if n.op == "transfer_recv")
+    stages = assert_right(module)
+    received = next(n for n in stages["propagate"].parts[1].graph.nodes if n.op == "transfer_recv")
     assert received.sharding is not None and received.sharding.results[0].dims == (("dp",), ())
     assert received.notes.hint == mg.P("dp", None)
-    received = next(n for n in found["materialize"].parts[1].graph.nodes if n.op == "transfer_recv")
+    received = next(n for n in stages["materialize"].parts[1].graph.nodes if n.op == "transfer_recv")
     assert received.notes.hint is None
 
 
@@ -75,25 +75,25 @@ def chain_of_stages(x: Any, w: Any) -> Any:
 
 @pytest.mark.parametrize("order", ["abc", "cba", "bca"])
 @pytest.mark.parametrize("end", ["in_specs", "out_specs"])
-def test_an_annotation_reaches_over_all_stages(order: str, end: str) -> None:
+def test_annotation_propagates_over_all_meshes(order: str, end: str) -> None:
     meshes = {mesh: {"dp": 2} for mesh in order}
-    wish = {"x": mg.P("dp", mesh="a")} if end == "in_specs" else {"result": mg.P("dp", mesh="c")}
-    module = read(chain_of_stages, meshes, args=["f32[8,4]", "f32[4,4]"], **{end: wish})[0]
-    found = assert_right(module)
-    for part in found["propagate"].parts:
-        lies = [node.sharding for node in part.graph.nodes if node.op == "dot_general" and node.sharding]
-        assert [each.results[0].dims for each in lies] == [(("dp",), ())]
+    annotation = {"x": mg.P("dp", mesh="a")} if end == "in_specs" else {"result": mg.P("dp", mesh="c")}
+    module = read(chain_of_stages, meshes, args=["f32[8,4]", "f32[4,4]"], **{end: annotation})[0]
+    stages = assert_right(module)
+    for part in stages["propagate"].parts:
+        shardings = [node.sharding for node in part.graph.nodes if node.op == "dot_general" and node.sharding]
+        assert [sharding.results[0].dims for sharding in shardings] == [(("dp",), ())]
     assert_reads_back(module)
 
 
-def test_each_part_is_propagated_once_where_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
+def test_each_mesh_is_propagated_once_without_new_hints(monkeypatch: pytest.MonkeyPatch) -> None:
+    propagated_meshes: list[str] = []
 
     def counted(part: Module) -> Module:
-        seen.append(part.mesh.name)
+        propagated_meshes.append(part.mesh.name)
         return propagate(part)
 
     module = stages_of(traced(), "propagate")
     parts = split_meshes(module["import"]).parts
     propagate_parts(parts, counted)
-    assert seen == ["a", "b"]
+    assert propagated_meshes == ["a", "b"]

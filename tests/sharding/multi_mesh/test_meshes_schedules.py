@@ -1,4 +1,4 @@
-"""The schedules of several meshes together: transfers in one order."""
+"""Joint schedules of several meshes: all meshes must issue transfers in the same order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plans_of(module: Module) -> tuple[list[Schedule], list[Mesh]]:
     return [make_schedule(part, context_of(CPU)) for part in fused.parts], [part.mesh for part in fused.parts]
 
 
-def test_transfers_in_different_orders_are_a_deadlock() -> None:
+def test_transfers_in_different_orders_are_reported_as_deadlock() -> None:
     def program(x: Any) -> Any:
         h = mg.annotate(x, mg.P(mesh="a"))
         return mg.annotate(mg.tanh(h), mg.P(mesh="b")) + mg.annotate(mg.exp(h), mg.P(mesh="b"))

@@ -1,4 +1,4 @@
-"""The text of programs on several meshes: spellings, every stage, and programs that are written in parts."""
+"""Text of programs on several meshes: dialects, every stage, and programs that are already split into meshes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.sharding.multi_mesh.meshes_programs import (
 )
 
 
-def test_sdy_and_mesh_spellings() -> None:
+def test_sdy_and_mesh_dialects_declare_several_meshes() -> None:
     sdy = (
         'sdy.mesh @a = <["x"=2, "y"=2]>\nsdy.mesh @b = <["x"=3]>\nsdy.mesh @unused = <["z"=2]>\n'
         'func.func @main(%x: tensor<10x7xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {}]>}) '
@@ -37,17 +37,17 @@ def test_sdy_and_mesh_spellings() -> None:
         "  %1 = mesh.annotate %0 {#mesh.shard<@m1, [[0]]>, required = true, as_result = true} : tensor<8xf32> -> tensor<8xf32>\n"
         "  return %1 : tensor<8xf32>\n}\n"
     )
-    found = assert_right(parse_text(text))
-    assert ops(found["propagate"], 0) == ["annotate", "transfer_send"]
+    stages = assert_right(parse_text(text))
+    assert ops(stages["propagate"], 0) == ["annotate", "transfer_send"]
 
 
-def test_a_program_on_one_of_several_declared_meshes_is_on_that_one() -> None:
+def test_program_is_on_only_used_mesh() -> None:
     module = on_main(put("y", "x", "b") + "  return %y : tensor<10x7xf32>")
     assert module.mesh.name == "b" and not module.meshes
     assert not stages_of(module)["fuse"].parts
 
 
-def test_every_stage_prints_and_reads_back_and_goes_on() -> None:
+def test_every_stage_on_several_meshes_round_trips_through_text() -> None:
     assert_reads_back(traced())
 
 
@@ -75,7 +75,7 @@ builtin.module {
 """
 
 
-def test_programs_of_each_device_with_transfers() -> None:
+def test_local_programs_with_transfers_are_parsed_and_run() -> None:
     module = parse_text(SPMD)
     assert module.stage == "partition"
     fused = stages_of(module)["fuse"]
@@ -97,14 +97,14 @@ def test_programs_of_each_device_with_transfers() -> None:
         (", target = #meshgen.split<@b, [[0], []]>} :", "} :", "MG0104", "transfer_send needs its layouts"),
     ],
 )  # fmt: skip
-def test_parts_that_do_not_fit_together_are_refused(old: str, new: str, code: str, text: str) -> None:
+def test_inconsistent_programs_of_meshes_are_rejected(old: str, new: str, code: str, text: str) -> None:
     assert old in SPMD
     with pytest.raises(MeshgenError) as error:
         parse_text(SPMD.replace(old, new, 1))
     assert code in {fault.code for fault in error.value.diagnostics} and text in str(error.value)
 
 
-def test_the_slides_permute_goes_to_another_mesh() -> None:
+def test_collective_permute_to_other_mesh_becomes_transfer() -> None:
     text = (
         "mesh.cluster @mesh0(rank = 1, dim_sizes = [2])\nmesh.cluster @mesh1(rank = 1, dim_sizes = [2])\n"
         "func.func @main(%0: tensor<4xf32, #mesh.shard<@mesh0, [[0]]>>) -> tensor<4xf32, #mesh.shard<@mesh1, [[0]]>> {\n"
@@ -113,11 +113,11 @@ def test_the_slides_permute_goes_to_another_mesh() -> None:
     )
     module = parse_text(text)
     assert module.stage == "materialize"
-    found = assert_right(module)
-    assert [ops(found["partition"], part) for part in (0, 1)] == [["transfer_send"], ["transfer_recv"]]
+    stages = assert_right(module)
+    assert [ops(stages["partition"], part) for part in (0, 1)] == [["transfer_send"], ["transfer_recv"]]
 
 
-def test_inputs_stand_for_themselves_in_parts_without_numbers() -> None:
+def test_split_program_without_input_indices_uses_order() -> None:
     module = parse_text(SPMD)
     assert [part.in_numbers for part in module.parts] == [(0,), ()]
     with pytest.raises(ProgramError, match="each must occur once"):

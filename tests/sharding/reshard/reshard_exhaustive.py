@@ -1,8 +1,8 @@
-"""Every way between two shardings: Dijkstra over all shardings of a tensor, with more moves than the planner tries.
+"""Exhaustive reshard search: Dijkstra over all shardings of a tensor, with more moves than the planner tries.
 
-A reshard may pass through any sharding, also those with axes that neither end has on that dim; grouped sends and
-receives may lead to any of them, not to the target alone, and a value may be made partial at any time. Nothing bounds the
-rest of a way from below. So what is found here is what the cost model's cheapest way really costs.
+A path may pass through any sharding, including those with axes that neither end uses on that dim. Grouped sends and
+receives may lead to any sharding, not only to the target, and a value may become partial at any step. The search uses
+no lower bounds, so its result is the true minimum of the cost model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ Price = tuple[int, int]  # picoseconds, bytes
 
 
 def cheapest_price(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh, most: Price) -> Price:
-    """The least cost of a way that costs less than `most`, else `most`. No tile is larger than at the larger end."""
+    """Return the least cost of a path if it is less than `most`, else `most`.
+
+    No intermediate tile may be larger than the larger end.
+    """
     limit = max(math.prod(end.local_shape(type.sizes, mesh)) for end in (source, target))
     best: dict[Sharding, Price] = {source: (0, 0)}
     queue: list[tuple[Price, int, Sharding]] = [((0, 0), 0, source)]
@@ -91,10 +94,10 @@ def _regroupings(shape: tuple[int, ...], state: Sharding, mesh: Mesh) -> Iterato
             if not _nests(shape[dim], stay, taken, mesh):
                 continue
             yield "all_gather", {"axes": taken, "dim": dim}, _moved(state, {dim: stay})
-            for split, there in enumerate(state.dims):
-                if split != dim and _nests(shape[split], there, taken, mesh):
+            for split, outer_axes in enumerate(state.dims):
+                if split != dim and _nests(shape[split], outer_axes, taken, mesh):
                     attrs = {"axes": taken, "split_dim": split, "concat_dim": dim}
-                    yield "all_to_all", attrs, _moved(state, {dim: stay, split: there + taken})
+                    yield "all_to_all", attrs, _moved(state, {dim: stay, split: outer_axes + taken})
 
 
 def _reductions(shape: tuple[int, ...], state: Sharding, mesh: Mesh) -> Iterator[Step]:
@@ -107,9 +110,9 @@ def _reductions(shape: tuple[int, ...], state: Sharding, mesh: Mesh) -> Iterator
             continue
         rest = replace(state, partial=tuple(pair for pair in state.partial if pair[0] not in axes))
         yield "all_reduce", {"axes": axes, "kind": kind}, rest
-        for dim, there in enumerate(state.dims):
-            if _nests(shape[dim], there, axes, mesh):
-                yield "reduce_scatter", {"axes": axes, "dim": dim, "kind": kind}, _moved(rest, {dim: there + axes})
+        for dim, outer_axes in enumerate(state.dims):
+            if _nests(shape[dim], outer_axes, axes, mesh):
+                yield "reduce_scatter", {"axes": axes, "dim": dim, "kind": kind}, _moved(rest, {dim: outer_axes + axes})
 
 
 def _moved(state: Sharding, changes: Mapping[int, tuple[str, ...]]) -> Sharding:
@@ -128,10 +131,12 @@ def _arrangements(axes: list[str]) -> Iterator[tuple[str, ...]]:
 
 @lru_cache(maxsize=64)
 def _all_dims(rank: int, axes: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """All ways to put some of the axes, in any order, on dims."""
-    found: set[tuple[tuple[str, ...], ...]] = set()
+    """Return all assignments of a subset of the axes, in any order, to dims."""
+    assignments: set[tuple[tuple[str, ...], ...]] = set()
     for ordered in itertools.permutations(axes):
-        for places in itertools.product(range(rank + 1), repeat=len(axes)):
-            pairs = list(zip(places, ordered, strict=True))
-            found.add(tuple(tuple(axis for place, axis in pairs if place == dim) for dim in range(rank)))
-    return tuple(sorted(found))
+        for assigned_dims in itertools.product(range(rank + 1), repeat=len(axes)):
+            pairs = list(zip(assigned_dims, ordered, strict=True))
+            assignments.add(
+                tuple(tuple(axis for assigned_dim, axis in pairs if assigned_dim == dim) for dim in range(rank))
+            )
+    return tuple(sorted(assignments))

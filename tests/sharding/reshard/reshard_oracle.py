@@ -1,4 +1,4 @@
-"""Random shardings, and shards of arrays on all ranks: what reshard plans are checked against."""
+"""Random shardings, and shards of arrays on all ranks, to check reshard plans."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NEUTRAL = {"sum": 0, "max": -(2**31), "min": 2**31 - 1, "product": 1, "and": -1,
 
 
 def random_sharding(rng: np.random.Generator, rank: int, mesh: Mesh, *, partial: bool = False) -> Sharding:
-    """Every axis at random: on a dim (in any order), partial (sum), or replicated."""
+    """Return a random sharding: each axis shards a dim (in any order), is partial (sum), or replicates."""
     dims: list[list[str]] = [[] for _ in range(rank)]
     summands: list[tuple[str, str]] = []
     for axis in rng.permutation(mesh.names):
-        place = int(rng.integers(0, rank + 1 + partial))
-        if place < rank:
-            dims[place].append(str(axis))
-        elif place == rank + 1:
+        dim = int(rng.integers(0, rank + 1 + partial))
+        if dim < rank:
+            dims[dim].append(str(axis))
+        elif dim == rank + 1:
             summands.append((str(axis), "sum"))
     return Sharding(tuple(map(tuple, dims)), tuple(sorted(summands, key=lambda pair: mesh.order(pair[0]))))
 
@@ -31,7 +31,7 @@ def random_sharding(rng: np.random.Generator, rank: int, mesh: Mesh, *, partial:
 def place(
     sharding: Sharding, shape: tuple[int, ...], mesh: Mesh, rank: int
 ) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Where a rank's rows are in the global array and in its buffer."""
+    """Return the slices of a rank's rows in the global array and in the rank's buffer."""
     ranges = sharding.ranges(shape, mesh, rank)
     halo = sharding.halo or ((0, 0),) * len(shape)
     origin = [sharding.core(d, n, mesh, rank)[0] - halo[d][0] for d, n in enumerate(shape)]
@@ -42,37 +42,39 @@ def place(
 
 
 def shards(x: np.ndarray, sharding: Sharding, mesh: Mesh, rng: np.random.Generator) -> list[np.ndarray]:
-    """Buffers of all ranks (int32): padding is a sentinel, a partial value is split at random into summands."""
+    """Return int32 buffers of all ranks: padding has a sentinel value, and partial values are split into random
+    summands.
+    """
     summands = {0: x}
     for axis, kind in sharding.partial:
         summands = _split(summands, kind, mesh.axis_size(axis), rng)
-    found: list[np.ndarray] = []
+    buffers: list[np.ndarray] = []
     for rank in range(mesh.size):
         buffer = np.full(sharding.local_shape(x.shape, mesh), -(10**6), x.dtype)
-        there, here = place(sharding, x.shape, mesh, rank)
-        buffer[here] = summands[mesh.index(rank, sharding.partial_axes)][there]
-        found.append(buffer)
-    return found
+        global_slices, local_slices = place(sharding, x.shape, mesh, rank)
+        buffer[local_slices] = summands[mesh.index(rank, sharding.partial_axes)][global_slices]
+        buffers.append(buffer)
+    return buffers
 
 
 def _split(parts: dict[int, np.ndarray], kind: str, size: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
-    """Each array as the reduction of `size` others: only the last axis's order matters, so kinds may differ."""
-    found: dict[int, np.ndarray] = {}
-    for number, x in parts.items():
+    """Split each array into `size` others that reduce to it. Nested calls may use different reduction kinds."""
+    summands: dict[int, np.ndarray] = {}
+    for index, x in parts.items():
         rest = [rng.integers(-9, 9, x.shape, dtype=x.dtype) for _ in range(size - 1)]
         if kind == "sum":
-            pieces = [x - sum(rest, np.zeros_like(x)), *rest]
+            terms = [x - sum(rest, np.zeros_like(x)), *rest]
         elif kind == "xor":
-            pieces = [np.bitwise_xor.reduce([x, *rest]), *rest]
+            terms = [np.bitwise_xor.reduce([x, *rest]), *rest]
         else:
-            pieces = [np.full_like(x, NEUTRAL[kind])] * (size - 1) + [x]
-        for i, piece in enumerate(pieces):
-            found[number * size + i] = piece
-    return found
+            terms = [np.full_like(x, NEUTRAL[kind])] * (size - 1) + [x]
+        for i, term in enumerate(terms):
+            summands[index * size + i] = term
+    return summands
 
 
 def run_plan(plan: ReshardPlan, x: np.ndarray, mesh: Mesh, rng: np.random.Generator) -> None:
-    """Assert that the plan's steps bring every rank of a random sharding of `x` to its part under the target."""
+    """Assert that the plan's steps take a random sharding of `x` to the target sharding on every rank."""
     buffers = shards(x, plan.source, mesh, rng)
     state = plan.source
     for step in plan.steps:
@@ -86,7 +88,7 @@ def run_plan(plan: ReshardPlan, x: np.ndarray, mesh: Mesh, rng: np.random.Genera
 
 
 def compare(buffers: list[np.ndarray], sharding: Sharding, x: np.ndarray, mesh: Mesh) -> None:
-    """Each rank's rows, reduced over its group along partial axes, must be those of the global array."""
+    """Assert that each rank's rows, reduced over its group along partial axes, equal those of the global array."""
     values: dict[int, np.ndarray] = {}
     for rank, buffer in enumerate(buffers):
         values[rank] = buffer[place(sharding, x.shape, mesh, rank)[1]]

@@ -1,4 +1,4 @@
-"""Plans cost no more than the cheapest of all ways, and the bound on their bytes is one."""
+"""Reshard plans cost no more than the cheapest path of an exhaustive search, and the byte bound is a lower bound."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.cost_models import use
 from tests.sharding.reshard.reshard_exhaustive import cheapest_price
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 48, 64, 100, 128, 250, 256]
-ROUNDING = 4  # picoseconds
+ROUNDING = 4  # picoseconds of rounding in the sums of step times
 
 
 @pytest.mark.parametrize(("axes", "seeds"), [(1, range(20)), (2, range(60)), (3, range(12))])
-def test_no_way_costs_less(axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the preference for plain collectives, which takes longer ways than need be."""
+def test_plan_cost_equals_exhaustive_minimum(axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare with the exhaustive search, without the preference for plain collectives over cheaper sends."""
     use(monkeypatch, {"resharding.packing_seconds": 0.0}, reshard_search)
     for seed in seeds:
         type, source, target, mesh = _case(axes, seed)
@@ -35,8 +35,10 @@ def test_no_way_costs_less(axes: int, seeds: range, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("axes", "seeds"), [(1, range(15)), (2, range(40)), (3, range(8))])
-def test_no_way_costs_less_on_a_machine(axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On hosts of 2 to 4 devices, whose links may be as fast as the network, and whose sizes need not divide the mesh."""
+def test_plan_cost_on_machine_equals_exhaustive_minimum(
+    axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Use hosts of 2 to 4 devices. Links may be as fast as the network, and host sizes need not divide the mesh."""
     use(monkeypatch, {"resharding.packing_seconds": 0.0}, reshard_search)
     for seed in seeds:
         type, source, target, mesh = _case(axes, seed)
@@ -64,50 +66,50 @@ def _end(rng: np.random.Generator, rank: int, mesh: Mesh, kinds: list[str]) -> S
     dims: list[list[str]] = [[] for _ in range(rank)]
     summands: list[tuple[str, str]] = []
     for axis in map(str, rng.permutation(mesh.names)):
-        place = int(rng.integers(0, rank + 1 + bool(kinds)))
-        if place < rank:
-            dims[place].append(axis)
-        elif place > rank:
+        dim = int(rng.integers(0, rank + 1 + bool(kinds)))
+        if dim < rank:
+            dims[dim].append(axis)
+        elif dim > rank:
             summands.append((axis, str(rng.choice(kinds))))
     return Sharding(tuple(map(tuple, dims)), tuple(sorted(summands, key=lambda pair: mesh.order(pair[0]))))
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_plans_move_what_devices_must_receive(axes: int) -> None:
+def test_bound_bytes_cover_missing_bytes_of_devices(axes: int) -> None:
     for seed in range(100):
         type, source, target, mesh = _case(axes, seed)
-        found = plan_reshard(type, source, target, mesh)
+        reshard = plan_reshard(type, source, target, mesh)
         if not source.partial and not target.partial:
-            assert found.bound_bytes == _missing(type, source, target, mesh)
-        assert found.ring_bytes >= found.bound_bytes >= _missing(type, source, target, mesh)
+            assert reshard.bound_bytes == _missing_bytes(type, source, target, mesh)
+        assert reshard.ring_bytes >= reshard.bound_bytes >= _missing_bytes(type, source, target, mesh)
 
 
-def _missing(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> int:
-    """Bytes that the device that misses most misses."""
+def _missing_bytes(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> int:
+    """Return the largest number of bytes that any device lacks of its target tile."""
     most = 0
     for rank in range(mesh.size):
-        want, have = (end.ranges(type.sizes, mesh, rank) for end in (target, source))
-        both = [max(0, min(b, d) - max(a, c)) for (a, b), (c, d) in zip(want, have, strict=True)]
-        most = max(most, math.prod(max(0, b - a) for a, b in want) - math.prod(both))
+        target_ranges, source_ranges = (end.ranges(type.sizes, mesh, rank) for end in (target, source))
+        overlaps = [max(0, min(b, d) - max(a, c)) for (a, b), (c, d) in zip(target_ranges, source_ranges, strict=True)]
+        most = max(most, math.prod(max(0, b - a) for a, b in target_ranges) - math.prod(overlaps))
     return most * type.numpy_dtype.itemsize
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_bound_over_slow_links_is_what_hosts_miss(seed: int) -> None:
-    """No region of devices within a host has it, so it crosses to the host, shared by the devices there."""
+def test_slow_link_bound_equals_bytes_missing_on_hosts(seed: int) -> None:
+    """Compute the bytes that no device of a host has: they cross to the host once, shared by its devices."""
     rng = np.random.default_rng(seed)
     mesh = Mesh((Axis("host", 3, bandwidth=1e9, latency=1e-6), Axis("gpu", 4, bandwidth=1e11, latency=1e-6)))
     type = TensorType(tuple(int(n) for n in rng.choice([5, 7, 12, 96, 1000], 2)), "f32")
     source, target = (_end(rng, 2, mesh, []) for _ in range(2))
-    missing = _missing(type, source, target, mesh)
-    crossing = max(_missed_by(host, type, source, target, mesh) for host in range(3)) * 4 // 4
+    missing = _missing_bytes(type, source, target, mesh)
+    crossing = max(_elements_missing_on_host(host, type, source, target, mesh) for host in range(3)) * 4 // 4
     seconds = 1e-6 + max(missing / 1e11, crossing / 1e9 + max(missing - crossing, 0) / 1e11) if missing else 0
-    found = Bounds(Problem(type, target, mesh, mesh.names)).least(source)
-    assert found[:2] == (pytest.approx(seconds * 1e12, abs=2), missing)
+    bound = Bounds(Problem(type, target, mesh, mesh.names)).least(source)
+    assert bound[:2] == (pytest.approx(seconds * 1e12, abs=2), missing)
 
 
-def test_the_bound_over_slow_links_takes_memory_that_is_linear_in_devices() -> None:
-    """A table of hosts and rows of 16,384 devices takes 268 MB."""
+def test_slow_link_bound_needs_memory_linear_in_devices() -> None:
+    """Limit the memory: a table of hosts by rows would take 268 MB for 16,384 devices."""
     mesh = Mesh((Axis("host", 2048, bandwidth=1e9, latency=1e-6), Axis("gpu", 8, bandwidth=1e11, latency=1e-6)))
     source, target = Sharding((("host", "gpu"), ())), Sharding((("gpu", "host"), ()))
     problem = Problem(TensorType((1 << 20, 8), "f32"), target, mesh, mesh.names)
@@ -118,37 +120,39 @@ def test_the_bound_over_slow_links_takes_memory_that_is_linear_in_devices() -> N
     assert seconds and peak < 1 << 24
 
 
-def _missed_by(host: int, type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> int:
-    """Elements that a host's devices want, together, and do not hold."""
-    wanted, held = (np.zeros(type.sizes, bool) for _ in range(2))
+def _elements_missing_on_host(host: int, type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> int:
+    """Return the number of elements that the target needs on a host and that none of its devices holds."""
+    is_needed, is_held = (np.zeros(type.sizes, bool) for _ in range(2))
     for rank in range(4 * host, 4 * host + 4):
-        for end, found in ((target, wanted), (source, held)):
-            found[tuple(slice(*span) for span in end.ranges(type.sizes, mesh, rank))] = True
-    return int((wanted & ~held).sum())
+        for end, mask in ((target, is_needed), (source, is_held)):
+            mask[tuple(slice(*span) for span in end.ranges(type.sizes, mesh, rank))] = True
+    return int((is_needed & ~is_held).sum())
 
 
-def test_the_bound_of_a_reduction_is_that_of_its_messages() -> None:
-    """8 summands for 8 takers: (7 + 7) / 8 of the value; what else replicates can be made use of."""
+def test_reduction_reaches_byte_bound() -> None:
+    """Reduce 8 summands on 8 devices: (7 + 7) / 8 of the value moves. Replicas along another axis share the work."""
     eight, wide = make_mesh({"x": 8}), make_mesh({"x": 8, "y": 4})
     type, source = TensorType((4096, 4096), "f32"), fit(P(None, None, partial="x"), 2)
-    found = plan_reshard(type, source, fit(P(), 2), eight)
-    assert found.ring_bytes == found.bound_bytes == 14 * type.nbytes // 8
-    found = plan_reshard(type, source, fit(P(), 2), wide)
-    assert [step.op for step in found.steps] == ["all_slice", "all_reduce", "all_gather"]
-    assert found.ring_bytes == found.bound_bytes == (7 + 31) * type.nbytes // 32
+    reshard = plan_reshard(type, source, fit(P(), 2), eight)
+    assert reshard.ring_bytes == reshard.bound_bytes == 14 * type.nbytes // 8
+    reshard = plan_reshard(type, source, fit(P(), 2), wide)
+    assert [step.op for step in reshard.steps] == ["all_slice", "all_reduce", "all_gather"]
+    assert reshard.ring_bytes == reshard.bound_bytes == (7 + 31) * type.nbytes // 32
 
 
-def test_few_holders_of_much_send_a_part_to_each() -> None:
-    """A dim of one row is on one device: it sends a part of it to each, and they join the parts."""
+def test_single_holder_scatters_before_gather() -> None:
+    """Replicate a dim of size 1 that one device holds: it sends a different part to each device, and all gather the
+    parts.
+    """
     mesh = make_mesh({"x": 8})
-    found = plan_reshard(TensorType((1, 2**22), "f32"), fit(P("x"), 2), fit(P(), 2), mesh)
-    assert [step.op for step in found.steps] == ["retile", "all_gather"]
-    assert found.ring_bytes == 2 * 7 * 2**24 // 8
+    reshard = plan_reshard(TensorType((1, 2**22), "f32"), fit(P("x"), 2), fit(P(), 2), mesh)
+    assert [step.op for step in reshard.steps] == ["retile", "all_gather"]
+    assert reshard.ring_bytes == 2 * 7 * 2**24 // 8
 
 
-def test_slow_links_are_crossed_with_as_little_as_regions_miss() -> None:
+def test_gather_over_slow_link_moves_missing_bytes_once() -> None:
     mesh = Mesh((Axis("host", 4, bandwidth=25e9, latency=20e-6), Axis("gpu", 8)))
     type = TensorType((4096, 4096), "f32")
-    found = plan_reshard(type, fit(P("host"), 2), fit(P(), 2), mesh)
-    slow = [step.ring_bytes for step in found.steps if "gpu" not in step.attrs["axes"]]
-    assert sum(slow) == 3 * type.nbytes // 4 // 8
+    reshard = plan_reshard(type, fit(P("host"), 2), fit(P(), 2), mesh)
+    slow_link_bytes = [step.ring_bytes for step in reshard.steps if "gpu" not in step.attrs["axes"]]
+    assert sum(slow_link_bytes) == 3 * type.nbytes // 4 // 8

@@ -1,5 +1,8 @@
-"""Random reshards of every kind, played on all simulated ranks: 1 to 4 axes, rank 0 to 5, partial values, halos, offsets, parts of
-axes, links of different speed, sizes that do not divide, axes of one device."""
+"""Random reshards of every kind, simulated on all ranks.
+
+They have 1 to 4 axes and rank 0 to 5, with partial values, halos, offsets, sub-axes, links of different speed, uneven
+sizes, and axes of one device.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,23 @@ MOST_ELEMENTS, MOST_DEVICES = 20_000, 64
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_rank_gets_its_part_and_memory_stays_within_the_ends(group: int) -> None:
+def test_random_reshards_are_correct_within_memory_of_ends(group: int) -> None:
     for seed in range(group * PER_GROUP, (group + 1) * PER_GROUP):
         check(seed)
 
 
 def check(seed: int) -> ReshardPlan:
-    """Play one random reshard; its plan, whose buffers are no larger than the larger end's."""
+    """Simulate one random reshard, assert that no buffer is larger than the larger end, and return its plan."""
     rng = np.random.default_rng([16, seed])
     mesh, shape = _mesh(rng), _shape(rng)
     x = rng.integers(-99, 99, shape, dtype=np.int32)
     source, target = (random_end(rng, shape, mesh) for _ in range(2))
     plan = plan_reshard(TensorType(shape, "i32"), source, target, mesh)
     run_plan(plan, x, mesh, rng)
-    held = [int(np.prod(s.local_shape(shape, mesh))) for s in (source, *(step.sharding for step in plan.steps), target)]
-    assert max(held) == max(held[0], held[-1])
+    buffer_sizes = [
+        int(np.prod(s.local_shape(shape, mesh))) for s in (source, *(step.sharding for step in plan.steps), target)
+    ]
+    assert max(buffer_sizes) == max(buffer_sizes[0], buffer_sizes[-1])
     return plan
 
 
@@ -62,7 +67,10 @@ def _shape(rng: np.random.Generator) -> tuple[int, ...]:
 def random_end(
     rng: np.random.Generator, shape: Sequence[int], mesh: Mesh, kinds: Sequence[str] = PARTIAL_KINDS
 ) -> Sharding:
-    """Every axis, or its two halves, at random: on a dim, partial, or replicated; at times with a halo or offsets."""
+    """Return a random sharding: each axis, or its two halves, shards a dim, is partial, or replicates.
+
+    Some shardings have a halo or offsets.
+    """
     refs: list[str] = []
     for axis in mesh.axes:
         halves = (f"{axis.name}:(1)2", f"{axis.name}:(2)2")
@@ -71,21 +79,21 @@ def random_end(
     partial: list[tuple[str, str]] = []
     kind, mixed = str(rng.choice(kinds)), rng.random() < 0.3
     for ref in rng.permutation(refs):
-        place = int(rng.integers(0, len(shape) + 2))
-        if place < len(shape):
-            dims[place].append(str(ref))
-        elif place > len(shape):
+        dim = int(rng.integers(0, len(shape) + 2))
+        if dim < len(shape):
+            dims[dim].append(str(ref))
+        elif dim > len(shape):
             partial.append((str(ref), str(rng.choice(kinds)) if mixed else kind))
     partial.sort(key=lambda pair: mesh.order(pair[0]))
-    found = Sharding(tuple(map(tuple, dims)), tuple(partial))
+    sharding = Sharding(tuple(map(tuple, dims)), tuple(partial))
     extra = rng.random()
     if extra < 0.15:
-        found = replace(found, halo=tuple(_halo(rng, len(axes)) for axes in found.dims))
+        sharding = replace(sharding, halo=tuple(_halo(rng, len(axes)) for axes in sharding.dims))
     elif extra < 0.3:
-        rows = (_offsets(rng, n, found.parts(d, mesh)) if found.dims[d] else () for d, n in enumerate(shape))
-        found = replace(found, offsets=tuple(rows))
-    assert not found.faults(shape, mesh)
-    return found
+        rows = (_offsets(rng, n, sharding.parts(d, mesh)) if sharding.dims[d] else () for d, n in enumerate(shape))
+        sharding = replace(sharding, offsets=tuple(rows))
+    assert not sharding.faults(shape, mesh)
+    return sharding
 
 
 def _halo(rng: np.random.Generator, is_split: int) -> tuple[int, int]:
@@ -93,5 +101,5 @@ def _halo(rng: np.random.Generator, is_split: int) -> tuple[int, int]:
 
 
 def _offsets(rng: np.random.Generator, size: int, parts: int) -> tuple[int, ...]:
-    """Where shards of any size begin, empty ones among them."""
+    """Return random start offsets of shards, some of which are empty."""
     return (0, *sorted(int(n) for n in rng.integers(0, size + 1, parts - 1)), size)
