@@ -10,7 +10,7 @@ INPUTS = ["params.h.0.w", "params.h.1.w", "optimizer.h.1.w", "optimizer.step", "
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "input_name"),
     [
         ("params.h.0.w", "params.h.0.w"),
         ("params/h/0/w", "params.h.0.w"),

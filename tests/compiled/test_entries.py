@@ -104,7 +104,7 @@ def test_equal_kernels_of_entries_are_stored_once(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("wrong", [{}, {"": TWO}, {3: TWO}])
+@pytest.mark.parametrize("programs", [{}, {"": TWO}, {3: TWO}])
 def test_invalid_entry_names_are_rejected(programs: Any) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*names of entry functions must be identifiers"):
         plan(programs, target="cpu")

@@ -97,7 +97,7 @@ def test_decisions_of_every_plan_kind_are_serializable(name: str) -> None:
     assert saved_member(api.plan(program), Resources())
 
 
-@pytest.mark.parametrize("asked", [[], ["-v"], ["--tree"], ["--memory"], ["--collective", "0"], ["w2"], ["--json"]])
+@pytest.mark.parametrize("options", [[], ["-v"], ["--tree"], ["--memory"], ["--collective", "0"], ["w2"], ["--json"]])
 def test_explain_of_module_equals_explain_of_program(
     options: list[str], tmp_path: Path, no_planning: Callable[[], None], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

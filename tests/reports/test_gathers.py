@@ -66,7 +66,7 @@ def test_strict_error_names_both_annotations_and_fix() -> None:
     assert any("%b: x splits dim 0, from required annotation [{x}, {}] of input %a" in note for note in notes)
 
 
-@pytest.mark.parametrize("what, refused", [(["w"], True), (["%b"], True), ([3], True), (["a"], False)])
+@pytest.mark.parametrize("strict_at, is_rejected", [(["w"], True), (["%b"], True), ([3], True), (["a"], False)])
 def test_strict_can_be_limited_to_values_and_lines(strict_at: list[str | int], is_rejected: bool) -> None:
     if is_rejected:
         with pytest.raises(ShardingError, match="MG0210"):
@@ -80,7 +80,7 @@ def test_strict_string_is_one_value_name() -> None:
         api.plan(GATHERED, target="cpu", strict="w")
 
 
-@pytest.mark.parametrize("what", ["aw", 9, ["w", "q"], [""]], ids=str)
+@pytest.mark.parametrize("strict_at", ["aw", 9, ["w", "q"], [""]], ids=str)
 def test_strict_with_unknown_value_or_line_is_usage_error(strict_at: str | int | list[str]) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*(unknown value|no value on line)"):
         api.plan(GATHERED, target="cpu", strict=strict_at)  # pyright: ignore[reportArgumentType]

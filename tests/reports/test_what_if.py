@@ -64,7 +64,7 @@ def test_what_if_replaces_annotation_of_annotated_value() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish, text", [("nope=x,_", "unknown value 'nope'"), ("99=x,_", "unknown value '99'"), ("c", "NAME=SPEC")]
+    "what_if, text", [("nope=x,_", "unknown value 'nope'"), ("99=x,_", "unknown value '99'"), ("c", "NAME=SPEC")]
 )
 def test_malformed_what_if_is_usage_error(
     file: Path, capsys: pytest.CaptureFixture[str], what_if: str, text: str

@@ -157,7 +157,7 @@ module {
 """
 
 
-@pytest.mark.parametrize("fill, low, joined", [("0.0", 3, True), ("0.0", 2, False), ("1.0", 3, False)])
+@pytest.mark.parametrize("fill, low, is_concatenated", [("0.0", 3, True), ("0.0", 2, False), ("1.0", 3, False)])
 def test_sum_of_disjoint_zero_pads_becomes_concatenation(fill: str, low: int, is_concatenated: bool) -> None:
     """Sum padded tensors: they are not concatenated if rows overlap or if the padding is not zero."""
     text = SUM_OF_PADS.replace("FILL", fill).replace("LOW", str(low)).replace("HIGH", str(3 - low))

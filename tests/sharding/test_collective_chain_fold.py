@@ -67,7 +67,7 @@ def test_gather_and_slice_in_other_order_become_permute(tmp_path: Path) -> None:
     assert main(["check", str(tmp_path / "p.mlir")]) == 0
 
 
-@pytest.mark.parametrize(("size", "tiles", "left"), [(10, (5, 3), 2), (12, (6, 3), 1)])
+@pytest.mark.parametrize(("size", "tiles", "remaining"), [(10, (5, 3), 2), (12, (6, 3), 1)])
 def test_chained_slices_are_merged_if_tiles_nest(size: int, tiles: tuple[int, int], remaining: int) -> None:
     """Slice ten rows twice: the tiles of 5, then 3 and 2 rows differ from the tiles of 3 on four devices."""
     boundary_types = [

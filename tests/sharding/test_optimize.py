@@ -234,7 +234,9 @@ def test_widening_cast_sinks_below_gather() -> None:
     check(module(p, gather(p, wide)), convert_sink, ["all_gather", "convert"])
 
 
-@pytest.mark.parametrize(("kind", "wanted"), [("sum", ["convert", "all_reduce"]), ("max", ["all_reduce", "convert"])])
+@pytest.mark.parametrize(
+    ("kind", "expected_ops"), [("sum", ["convert", "all_reduce"]), ("max", ["all_reduce", "convert"])]
+)
 def test_widening_cast_sinks_below_maximum_but_not_sum(kind: str, expected_ops: list[str]) -> None:
     p = Program(x=2)
     spec = P(None, None, partial={"x": kind})

@@ -149,7 +149,7 @@ GROUPS = [  # image batch, image features, kernel outputs, kernel inputs, groups
 
 
 @pytest.mark.parametrize("devices", [2, 4])
-@pytest.mark.parametrize("batch, inputs, outputs, held, groups", GROUPS)
+@pytest.mark.parametrize("batch, inputs, outputs, kernel_inputs, groups", GROUPS)
 def test_sharded_convolution_groups_move_no_bytes(
     devices: int, batch: int, inputs: int, outputs: int, kernel_inputs: int, groups: dict[str, int]
 ) -> None:

@@ -38,7 +38,7 @@ SLICED = """func.func @main(%a: tensor<64x8xf32>) -> tensor<ROWSx8xf32> {
 }"""
 
 
-@pytest.mark.parametrize(("rows", "leaves"), [(1, True), (4, True), (5, False), (16, False)])
+@pytest.mark.parametrize(("rows", "is_partial"), [(1, True), (4, True), (5, False), (16, False)])
 def test_slice_of_few_sharded_rows_can_stay_partial(rows: int, is_partial: bool) -> None:
     """Compare with a gather: a sum of 4 rows over 8 devices moves no more than a padded row per device; 5 rows move
     more.
@@ -50,7 +50,7 @@ def test_slice_of_few_sharded_rows_can_stay_partial(rows: int, is_partial: bool)
     assert ("sum" in reach(all_sites, "x", 8, never).table[cut.node.result]) == is_partial
 
 
-@pytest.mark.parametrize(("kind", "passes"), [("sum", True), ("max", False)])
+@pytest.mark.parametrize(("kind", "is_linear"), [("sum", True), ("max", False)])
 def test_partial_value_propagates_through_linear_op(kind: str, is_linear: bool) -> None:
     text = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
       %b = stablehlo.negate %a : tensor<8xf32>

@@ -162,7 +162,7 @@ def test_dynamic_update_slice_of_sharded_dim_is_local(devices: int, start: int, 
     matches(p, args, written)
 
 
-@pytest.mark.parametrize("place", [(0, 0, 0), (2, 3, 1), (6, 1, 9)])
+@pytest.mark.parametrize("start_indices", [(0, 0, 0), (2, 3, 1), (6, 1, 9)])
 def test_dynamic_update_slice_over_several_dims_is_correct(start_indices: tuple[int, int, int]) -> None:
     p = Program(y=2, x=3)
     x, update = p.input("i32[7,5,4]", P("x", "y")), p.input("i32[5,2,3]")

@@ -68,7 +68,7 @@ def collectives(module: Module) -> list[str]:
     return [collective.kind for collective in analyze(partitioned(module)).collectives]
 
 
-@pytest.mark.parametrize("places", [CLAMPED, ZEROS, CAST])
+@pytest.mark.parametrize("index_lines", [CLAMPED, ZEROS, CAST])
 def test_scatter_of_full_heads_at_zero_index_is_local(index_lines: str) -> None:
     module = program(index_lines)
     assert collectives(module) == []

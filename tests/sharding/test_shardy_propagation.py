@@ -114,14 +114,14 @@ BEHIND = f"""  %s = stablehlo.tanh %x : {KIND}
   %p = sdy.sharding_constraint %b <@mesh, [{{"a"}}, {{}}]> : {KIND}"""
 
 
-@pytest.mark.parametrize("direction, through", [("FORWARD", True), ("BACKWARD", False), ("NONE", False)])
+@pytest.mark.parametrize("direction, propagates", [("FORWARD", True), ("BACKWARD", False), ("NONE", False)])
 def test_barrier_propagates_operand_sharding_only_forward(direction: str, propagates: bool) -> None:
     module = program(BARRIER.replace("DIRECTION", direction), f"%x: {KIND} {ROWS}", "%p")
     assert lies(module)["add"] == ("[{a}, {}]" if propagates else "[{}, {}]")
     assert checked(module)
 
 
-@pytest.mark.parametrize("direction, through", [("FORWARD", False), ("BACKWARD", True), ("NONE", False)])
+@pytest.mark.parametrize("direction, propagates", [("FORWARD", False), ("BACKWARD", True), ("NONE", False)])
 def test_barrier_propagates_user_sharding_only_backward(direction: str, propagates: bool) -> None:
     module = program(BEHIND.replace("DIRECTION", direction), f"%x: {KIND}", "%p")
     assert lies(module)["tanh"] == ("[{a}, {}]" if propagates else "[{}, {}]")

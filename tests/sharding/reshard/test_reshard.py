@@ -27,7 +27,7 @@ def steps(source: Sharding, target: Sharding, type: TensorType = MATRIX, mesh: M
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "wanted"),
+    ("source", "target", "expected_steps"),
     [
         (P("x"), P(None, "x"), ["all_to_all ('x',)"]),
         (P(("x", "y")), P(), ["all_gather ('x', 'y')"]),
@@ -161,7 +161,7 @@ SQUARE = make_mesh({"x": 4, "y": 4, "z": 2, "w": 2})
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "wanted", "moved"),
+    ("source", "target", "expected_steps", "expected_bytes"),
     [
         (P(partial="x"), P(partial="y"), ["permute"], 16384),
         (P(partial="x"), P("x", partial="y"), ["retile"], 4096),
