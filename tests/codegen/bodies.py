@@ -1,4 +1,6 @@
-"""Builds kernel bodies op by op, and runs them as generated kernels, emulated or interpreted, and as NumPy reference."""
+"""Builder of kernel bodies, and functions that run a body as an emulated or interpreted kernel and as its NumPy
+reference.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ ARCHS = ("sm_80", "sm_90")
 
 
 def tensor(text: str) -> TensorType:
-    """`f32[4,8]` as a type."""
+    """Parse a type such as `f32[4,8]`."""
     dtype, _, dims = text.removesuffix("]").partition("[")
     return TensorType(tuple(int(d) for d in dims.split(",") if d), dtype)
 
@@ -47,9 +49,9 @@ class Body:
         return self.graph.inputs
 
     def op(self, name: str, *operands: Value, to: str = "", **attrs: Any) -> Value:
-        found = [tensor(to)] if to else infer_types(name, attrs, [v.type for v in operands])
-        assert found is not None, f"give the type of {name}"
-        return self.graph.add(name, operands, found, attrs).result
+        types = [tensor(to)] if to else infer_types(name, attrs, [v.type for v in operands])
+        assert types is not None, f"give the type of {name}"
+        return self.graph.add(name, operands, types, attrs).result
 
     def constant(self, value: Any, dtype: str) -> Value:
         array = np.array(value, DTYPES[dtype])
@@ -88,9 +90,9 @@ class Body:
 
 
 def candidate_tiles(body: Graph) -> list[Mapping[str, Any]]:
-    """Return the tiles of a body's candidates after checks: no two are equal, and a tile that was measured is taken."""
+    """Return the tiles of a body's candidates. Checks that they are distinct and that a recorded tile is chosen."""
     tiles = [source.tile for source in kernel_sources("body", body, ONE)]
-    assert all(tile not in tiles[:number] for number, tile in enumerate(tiles)), tiles
+    assert all(tile not in tiles[:index] for index, tile in enumerate(tiles)), tiles
     for tile in tiles:
         best = next(candidate_sources("body", body, ONE, "cuda:sm_90", tile))
         assert best.is_measured and best.tile == tile
@@ -99,48 +101,50 @@ def candidate_tiles(body: Graph) -> list[Mapping[str, Any]]:
 
 def random_args(body: Graph, seed: int = 0) -> list[np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
-    found: list[np.ndarray[Any, Any]] = []
+    args: list[np.ndarray[Any, Any]] = []
     for value in body.inputs:
         shape, dtype = value.type.sizes, value.type.dtype
         if dtype == "i1":
-            found.append(np.asarray(rng.random(shape) < 0.5))
+            args.append(np.asarray(rng.random(shape) < 0.5))
         elif dtype.startswith(("f", "bf")):
-            found.append(rng.standard_normal(shape).astype(DTYPES[dtype]))
+            args.append(rng.standard_normal(shape).astype(DTYPES[dtype]))
         else:
-            found.append(rng.integers(0, 9, shape).astype(DTYPES[dtype]))
-    return found
+            args.append(rng.integers(0, 9, shape).astype(DTYPES[dtype]))
+    return args
 
 
 def launch(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any]],
            coordinates: Mapping[tuple[str, ...], int] | None = None) -> list[np.ndarray[Any, Any]]:  # fmt: skip
-    """Interpret the kernel; results start as garbage, so an element that is not written is seen."""
+    """Interpret the kernel. Results start as garbage, so the comparison detects unwritten elements."""
     results = [np.full(v.type.sizes, 77, v.type.numpy_dtype) for v in body.outputs]
     if 0 in source.grid:
         return results
     passed: list[Any] = []
-    for kind, what in source.params:
+    for kind, key in source.params:
         passed.append(
-            args[what] if kind == "operand" else results[what] if kind == "result" else (coordinates or {})[what]
+            args[key] if kind == "operand" else results[key] if kind == "result" else (coordinates or {})[key]
         )
     InterpretedKernel(source.text, source.entry).launch(source.grid, passed, source.constants)
     return results
 
 
 def assembled(source: KernelSource, body: Graph, arch: str) -> BuiltKernel:
-    """The kernel with its cubin."""
+    """Return the kernel with its cubin."""
     (built,) = build_kernels([request_of(body.name, source, body)], [arch]).values()
     return built
 
 
 def with_architectures(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Each name with one of two architectures, in turn; MESHGEN_BOTH=1: with both."""
+    """Pair the names with the two architectures alternately, or each with both if MESHGEN_BOTH=1 is set."""
     return list(product(names, ARCHS) if os.environ.get("MESHGEN_BOTH") else zip(names, cycle(ARCHS)))
 
 
 def emulated(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-    """Run the kernel's PTX on the emulated GPU, with all checks, for one of two architectures; MESHGEN_BOTH=1: for both, assembled too.
+    """Run the kernel's PTX on the emulated GPU with all checks, for one of two architectures.
 
-    Which one follows from the text, so that each kernel always runs on the same and all together on both.
+    A hash of the source chooses the architecture, so a kernel always runs on the same one. With MESHGEN_BOTH=1, kernels
+    are
+    assembled and run for both.
     """
     archs = list(ARCHS) if not any("f8" in v.type.dtype for v in (*body.inputs, *body.outputs)) else ["sm_90"]
     if not (both := os.environ.get("MESHGEN_BOTH")):
@@ -155,17 +159,17 @@ def emulated(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, A
 
 def check(body: Graph, *, args: Sequence[np.ndarray[Any, Any]] | None = None, ulps: float = 8, length: int = 1,
           mesh: Mesh = ONE, target: str = "cuda:sm_90") -> KernelSource:  # fmt: skip
-    """The kernel equals the reference within `ulps` units of the result type, of a sum of `length` terms.
+    """Check that the kernel equals the reference within `ulps` units of the result type, for sums of `length` terms.
 
-    Where it multiplies f32 as tf32, within the bound for that.
+    Kernels that multiply f32 as TF32 are checked against the error bound for TF32.
     """
     args = random_args(body) if args is None else args
     source = kernel_source(body.name, body, mesh, target)
-    found, expected = emulated(source, body, args), evaluate(body, list(args))
-    cuts = any(node.op in CONTRACTIONS and multiplied_as(node) in (TF32, TF32X3) for node in body.nodes)
-    bounds = error_bound(body, args, tf32=True) if cuts else []
-    for number, (got, want) in enumerate(zip(found, expected, strict=True)):
-        dtype = body.outputs[number].type.dtype
+    results, expected = emulated(source, body, args), evaluate(body, list(args))
+    uses_tf32 = any(node.op in CONTRACTIONS and multiplied_as(node) in (TF32, TF32X3) for node in body.nodes)
+    bounds = error_bound(body, args, tf32=True) if uses_tf32 else []
+    for index, (got, want) in enumerate(zip(results, expected, strict=True)):
+        dtype = body.outputs[index].type.dtype
         if not dtype.startswith(("f", "bf")):
             np.testing.assert_array_equal(got, want, err_msg=source.text)
             continue
@@ -173,8 +177,8 @@ def check(body: Graph, *, args: Sequence[np.ndarray[Any, Any]] | None = None, ul
         wide = np.asarray(want, np.float64)
         scale = max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(wide), wide, 0)), initial=0)))
         bound = ulps * (unit + length * 2.0**-24) * scale if dtype != "f64" else ulps * length * unit * scale
-        if cuts:
-            error, allowed = worst_error(got, want, np.maximum(bound, bounds[number]))
+        if uses_tf32:
+            error, allowed = worst_error(got, want, np.maximum(bound, bounds[index]))
             assert error <= allowed, source.text
         else:
             np.testing.assert_allclose(np.asarray(got, np.float64), wide, rtol=0, atol=bound, err_msg=source.text)

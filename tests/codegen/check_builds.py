@@ -1,6 +1,7 @@
-"""What the kernels of programs are built to: `python -m tests.codegen.check_builds [--bf16] FILE ...`.
+"""Check of the built kernels of programs: `python -m tests.codegen.check_builds [--bf16] FILE ...`.
 
-Prints each kernel that spills or cannot be launched, and per program and architecture the kernels, the most registers and the seconds.
+Prints each kernel that spills or cannot be launched. Prints the kernel count, the most registers and the seconds per
+program and architecture.
 `--bf16` reads each program with all of its f32 as bf16.
 """
 
@@ -27,19 +28,19 @@ _BITS = re.compile(r"dense<(0x[0-9A-F]{4})[0-9A-F]{4}>")
 
 
 def as_bf16(text: str) -> str:
-    """A program with bf16 in place of f32, bits of constants included."""
+    """Return the program text with bf16 in place of f32, including the bits of constants."""
     return re.sub(r"\bf32\b|(?<=x)f32\b", "bf16", _BITS.sub(r"dense<\1>", text))
 
 
 def bodies_of(text: str, arch: str) -> Iterator[tuple[Mesh, Mapping[str, Graph]]]:
-    """The kernels that a step launches, per mesh of the program."""
+    """Yield the mesh and the launched kernels of each part of the program."""
     executable = api.plan(text, target=f"cuda:{arch}")
     for part in executable.parts:
         yield part.mesh, {name: part.plan.kernels[name] for name in part.plan.launch_counts()}
 
 
 def built(mesh: Mesh, bodies: Mapping[str, Graph], arch: str) -> Mapping[str, BuiltKernel]:
-    """The best candidate of each kernel."""
+    """Build the best candidate of each kernel."""
     _, binaries = build_best(bodies, lambda name: kernel_sources(name, bodies[name], mesh, f"cuda:{arch}"), [arch])
     return {name: kernel for (name, _), kernel in binaries.items()}
 
@@ -56,19 +57,19 @@ def main() -> int:
         for arch in options.archs.split(","):
             begin = time.perf_counter()
             try:
-                found = {
+                kernels = {
                     name: k for mesh, bodies in bodies_of(text, arch) for name, k in built(mesh, bodies, arch).items()
                 }
             except MeshgenError as error:
                 faults += 1
                 say(f"{path.name} {arch}: {error.diagnostics[0].message[:300]}")
                 continue
-            for name, kernel in found.items():
+            for name, kernel in kernels.items():
                 if kernel.spill_bytes:
                     faults += 1
                     say(f"{path.name} {arch} {name}: {kernel.spill_bytes} bytes spilled, {kernel.regs} registers")
-            most, seconds = max((k.regs for k in found.values()), default=0), time.perf_counter() - begin
-            say(f"{path.name} {arch}: {len(found)} kernels, at most {most} registers, {seconds:.0f} s")
+            most_registers, seconds = max((k.regs for k in kernels.values()), default=0), time.perf_counter() - begin
+            say(f"{path.name} {arch}: {len(kernels)} kernels, at most {most_registers} registers, {seconds:.0f} s")
     return int(faults > 0)
 
 

@@ -1,8 +1,9 @@
-"""Whether modules ship the machine code of their PTX, which is what the emulated GPU runs: `python -m tests.codegen.check_machine_code FOLDER`.
+"""Check that modules contain the machine code of their PTX, which the emulated GPU runs: `python -m
+tests.codegen.check_machine_code FOLDER`.
 
-ptxas assembles the PTX of every kernel again, as Triton calls it: the cubin must have the same bytes. Prints the
-kernels that differ, per program how many there are, and the sums. Programs that the compiler refuses, and those whose sizes stay
-open, have no code.
+ptxas assembles the PTX of every kernel again, with Triton's options; the cubin must have the same bytes. Prints the
+kernels that differ, the kernels per program, and the totals. Programs that do not compile or have symbolic sizes
+have no code.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.emulator.programs import programs_in, say
 
 
 def assembled(ptx: bytes, arch: str) -> bytes:
-    """The cubin that Triton has ptxas make of a PTX text, without line tables; empty where ptxas refuses it."""
+    """Assemble a PTX text as Triton does, without line tables. Returns empty bytes if ptxas rejects the text."""
     backend: Any = make_backend(GPUTarget("cuda", int(arch.removeprefix("sm_")), 32))
     options = backend.parse_options({"ptx_options": "-suppress-debug-info", "enable_fp_fusion": True})
     stages: dict[str, Callable[[str, dict[str, Any]], bytes]] = {}
@@ -38,7 +39,7 @@ def assembled(ptx: bytes, arch: str) -> bytes:
 
 
 def comparisons(kernels: Mapping[str, Kernel], member: Callable[[str], bytes]) -> Iterator[tuple[str, bool]]:
-    """Each distinct code of some kernels, by its file, and whether it is that of its PTX."""
+    """Yield the file of each distinct binary of the kernels, and whether it equals the assembled PTX."""
     codes = {(b.file, b.ptx, arch) for kernel in kernels.values() for arch, b in kernel.binaries.items()}
     for file, ptx, arch in sorted(codes):
         yield file, assembled(member(ptx), arch) == member(file)
@@ -67,10 +68,10 @@ def main() -> int:
             refused += 1
             say(f"{file.name}: no code: {error.diagnostics[0].message[:120]}")
             continue
-        found = [each for part in parts for each in comparisons(part.manifest.kernels, part.loaded.member)]
-        others = [name for name, is_same in found if not is_same]
-        kernels, wrong = kernels + len(found), wrong + len(others)
-        say(f"{file.name}: {len(found)} kernels{''.join(f', {name} differs' for name in others)}")
+        results = [each for part in parts for each in comparisons(part.manifest.kernels, part.loaded.member)]
+        differing = [name for name, is_same in results if not is_same]
+        kernels, wrong = kernels + len(results), wrong + len(differing)
+        say(f"{file.name}: {len(results)} kernels{''.join(f', {name} differs' for name in differing)}")
     say(f"{len(files)} programs at {options.archs}, {refused} without code; {kernels} kernels, {wrong} differ")
     return int(wrong > 0)
 

@@ -1,4 +1,6 @@
-"""The index code that the text of a kernel is, read from its syntax: of sources written for a test, and to compare generated text with its code."""
+"""Parser from the text of a kernel to its index code, for handwritten sources and for comparing generated text with its
+code.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ _RELATIONS: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">
 
 
 def code_of(text: str, entry: str = "kernel") -> list[Statement]:
-    """The index code of function `entry`."""
+    """Return the index code of function `entry`."""
     function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == entry)
     return _block(function.body)
 
 
 def _block(body: Sequence[ast.stmt]) -> list[Statement]:
-    return [statement for each in body for statement in _statements(each)]
+    return [statement for child in body for statement in _statements(child)]
 
 
 def _statements(statement: ast.stmt) -> Iterator[Statement]:
@@ -59,7 +61,7 @@ def _statements(statement: ast.stmt) -> Iterator[Statement]:
 
 
 def _accesses(value: ast.expr) -> Iterator[Statement]:
-    """The loads, stores and tensor descriptors in an expression."""
+    """Yield the loads, stores and tensor descriptors in an expression."""
     for child in ast.iter_child_nodes(value):
         for inner in [child.value] if isinstance(child, ast.keyword) else [child]:
             if isinstance(inner, ast.expr):
@@ -118,37 +120,40 @@ def _condition(value: ast.expr) -> ic.Condition | None:
             return ic.Condition.of(ast.unparse(value), comparison)
         case ast.BinOp(left, ast.BitAnd(), right):
             sides = [_condition(side) or ast.unparse(side) for side in (left, right)]
-            found = ic.all_of(sides)
-            assert isinstance(found, ic.Condition)
-            return found
+            condition = ic.all_of(sides)
+            assert isinstance(condition, ic.Condition)
+            return condition
         case _:
             return None
 
 
 def proven(code: Sequence[Statement], given: Given) -> list[bool]:
-    """Of each access whether there is a proof that it is inside."""
-    found, numbers = accesses(code, given)
-    return [is_inside(each, numbers) for each in found]
+    """Return, for each access, whether it is proven to be in bounds."""
+    checked_accesses, numbers = accesses(code, given)
+    return [is_inside(access, numbers) for access in checked_accesses]
 
 
 def given_of(source: KernelSource, body: Graph, mesh: Mesh) -> Given:
-    """The facts of a launch of the kernel of a body."""
+    """Return the facts about a launch of the body's kernel: sizes, mesh coordinates, grid and constants."""
     values = {"operand": body.inputs, "result": body.outputs}
-    found = list(zip(parameters(source.text, source.entry), source.params, strict=False))
-    sizes = {name: values[kind][which].type.size for name, (kind, which) in found if kind in values}
-    counts = {name: mesh.group_size(which) for name, (kind, which) in found if kind == "coordinate"}
+    arguments = list(zip(parameters(source.text, source.entry), source.params, strict=False))
+    sizes = {name: values[kind][which].type.size for name, (kind, which) in arguments if kind in values}
+    counts = {name: mesh.group_size(which) for name, (kind, which) in arguments if kind == "coordinate"}
     return Given(sizes, counts, source.grid[0], source.constants)
 
 
 def questions(code: Sequence[Statement], given: Given) -> list[Any]:
-    """What is to be proven of each access, up to the numbers of variables."""
-    return [_question(each) for each in accesses(code, given)[0]]
+    """Return, for each access, the bounds question to be proven, without the ids of variables."""
+    return [_question(access) for access in accesses(code, given)[0]]
 
 
 def _question(access: Access) -> tuple[Any, ...]:
-    asked = access.question
-    if asked is None:
+    question = access.question
+    if question is None:
         return access.names, access.trips
-    sides = [sorted(re.sub(r"#\d+", "", repr(each)) for each in side) for side in (asked.needs, asked.facts)]
-    terms = sorted(re.sub(r"#\d+", "", repr(term)) for term in asked.offset.terms)
-    return access.names, access.trips, terms, asked.offset.const, *sides, asked.size
+    sides = [
+        sorted(re.sub(r"#\d+", "", repr(inequality)) for inequality in side)
+        for side in (question.needs, question.facts)
+    ]
+    terms = sorted(re.sub(r"#\d+", "", repr(term)) for term in question.offset.terms)
+    return access.names, access.trips, terms, question.offset.const, *sides, question.size

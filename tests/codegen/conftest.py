@@ -1,4 +1,4 @@
-"""What tests of kernels share: tiles that are small enough to be built and emulated quickly."""
+"""Fixtures for kernel tests: tiles that are small enough to be built and emulated quickly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from meshgen.kernels.matmul import TMA_K, Tile, candidates, staged_bytes
 
 @pytest.fixture
 def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices have two multiprocessors, for which tiles of small products are large, and their share of the rest."""
+    """Give devices two multiprocessors and a proportional share of peak FLOPS and L2 bandwidth, so that small GEMMs use
+    large tiles.
+    """
 
     def part_of(target: str) -> Device:
         whole = device_of(target)
@@ -34,26 +36,28 @@ def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tma_of_fewer_k(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Descriptors are worth it for three quarters of the k from which they are."""
+    """Lower the least contracted size for TMA descriptors to three quarters."""
     monkeypatch.setattr(dot_operands, "TMA_K", TMA_K * 3 // 4)
 
 
 @pytest.fixture
 def one_element_per_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In maps, whose threads compute eight at most: the code of a function is there once."""
+    """Let each thread of an element-wise kernel compute one element, so that its function is emitted once."""
     monkeypatch.setattr(map_tiles, "_BLOCK", 32)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attention in blocks of at most 64 rows, as many as a warp group multiplies at once, and its gradients in those of 32; 32 steps of each."""
+    """Limit attention blocks to 64 rows (one warp group's MMA) and its gradient blocks to 32 rows, with 32 columns
+    each.
+    """
 
     def small(function: Callable[..., tuple[Any, ...]], rows: int) -> Callable[..., tuple[Any, ...]]:
-        def found(*args: Any, **options: Any) -> tuple[Any, ...]:
+        def shrunk_tiles(*args: Any, **options: Any) -> tuple[Any, ...]:
             shrunk = [replace(t, m=min(t.m, rows), n=min(t.n, 32), num_warps=4) for t in function(*args, **options)]
             return tuple(dict.fromkeys(shrunk))
 
-        return found
+        return shrunk_tiles
 
     monkeypatch.setattr(attention, "tiles", small(tiles, 64))
     monkeypatch.setattr(attention_gradient, "gradient_tiles", small(gradient_tiles, 32))
@@ -61,7 +65,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products in tiles a quarter as wide as the large ones, which are the only ones to choose from."""
+    """Offer only the large GEMM tiles, narrowed to a quarter of their columns."""
     plan_body = triton_source.plan_body
 
     def large(dtype: str, arch: str) -> tuple[Tile, ...]:
@@ -69,12 +73,12 @@ def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def narrowed(body: Graph, device: Device, recorded: str = "") -> KernelPlan:
         plan = plan_body(body, device, recorded)
-        return replace(plan, candidates=tuple(_narrowed(each) for each in plan.candidates))
+        return replace(plan, candidates=tuple(_narrowed(candidate) for candidate in plan.candidates))
 
     def staged(tile: Tile, item_bytes: int) -> int:
         return staged_bytes(replace(tile, n=4 * tile.n), item_bytes)
 
-    monkeypatch.setattr(gemm, "staged_bytes", staged)  # one block fills a multiprocessor, as it does when it is shipped
+    monkeypatch.setattr(gemm, "staged_bytes", staged)  # As in production, one block fills a multiprocessor.
     monkeypatch.setattr(matmul_tiles, "candidates", large)
     monkeypatch.setattr(triton_source, "plan_body", narrowed)
 

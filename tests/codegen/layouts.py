@@ -1,4 +1,4 @@
-"""Random kernel bodies of index maps that are read through each other: what is hard for index arithmetic."""
+"""Random kernel bodies of composed index maps, which stress index arithmetic."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bodies import Body
 from meshgen.ir.graph import DTYPES, Graph, Value
 
 Array = np.ndarray[Any, Any]
-_MOST = 1500  # elements of a value
+_MAX_ELEMENTS = 1500  # chosen: elements of a value at most, so that emulation takes seconds
 
 
 class Layouts:
-    """A body that grows by random index maps of values of one element type; `at` is a run-time start."""
+    """A builder of a body from random index maps of values of one dtype. `at` is a start index known only at run time."""
 
     def __init__(self, seed: int, dtype: str) -> None:
         self.rng = np.random.default_rng([seed, len(dtype)])
@@ -32,13 +32,13 @@ class Layouts:
         return self.values[self.pick(max(0, len(self.values) - 3), len(self.values))]
 
     def made(self, op: str, *operands: Value, shape: Sequence[int] | None = None, **attrs: Any) -> None:
-        """Add a value if it is neither empty nor big."""
+        """Apply `op` and append the result to the values, unless it would be empty or large."""
         to = "" if shape is None else f"{self.dtype}[{','.join(map(str, shape))}]"
-        if shape is not None and not 0 < math.prod(shape) <= _MOST:
+        if shape is not None and not 0 < math.prod(shape) <= _MAX_ELEMENTS:
             return
         self.values.append(self.body.op(op, *operands, to=to, **attrs))
 
-    # ---- one index map each
+    # ---- index maps
 
     def transpose(self, x: Value) -> None:
         self.made("transpose", x, perm=tuple(int(d) for d in self.rng.permutation(x.type.rank)))
@@ -64,7 +64,7 @@ class Layouts:
         low, high = ([self.pick(-2, 4) for _ in x.type.sizes] for _ in range(2))
         interior = [self.pick(0, 3) for _ in x.type.sizes]
         sizes = [n + (n - 1) * i + a + z for n, i, a, z in zip(x.type.sizes, interior, low, high, strict=True)]
-        if min(sizes) > 0 and math.prod(sizes) <= _MOST:
+        if min(sizes) > 0 and math.prod(sizes) <= _MAX_ELEMENTS:
             fill = self.body.constant(7, self.dtype)
             self.made("pad", x, fill, low=tuple(low), high=tuple(high), interior=tuple(interior))
 
@@ -73,19 +73,19 @@ class Layouts:
         fitting = [v for v in self.values if v.type.rank == x.type.rank
                    and all(n == shape[d] for d, n in enumerate(v.type.sizes) if d != dim)]  # fmt: skip
         parts = [fitting[self.pick(0, len(fitting))] for _ in range(self.pick(1, 4))]
-        if sum(v.type.size for v in (*parts, x)) <= _MOST:
+        if sum(v.type.size for v in (*parts, x)) <= _MAX_ELEMENTS:
             self.made("concatenate", *parts, x, dim=dim)
 
     def broadcast(self, x: Value) -> None:
-        at, shape = self.pick(0, x.type.rank + 1), list(x.type.sizes)
-        dims = tuple(d + (d >= at) for d in range(x.type.rank))
-        self.made("broadcast_in_dim", x, shape=[*shape[:at], self.pick(1, 4), *shape[at:]], dims=dims)
+        new_dim, shape = self.pick(0, x.type.rank + 1), list(x.type.sizes)
+        dims = tuple(d + (d >= new_dim) for d in range(x.type.rank))
+        self.made("broadcast_in_dim", x, shape=[*shape[:new_dim], self.pick(1, 4), *shape[new_dim:]], dims=dims)
 
     def iota(self, x: Value) -> None:
-        numbers = self.body.op(
+        positions = self.body.op(
             "iota", to=f"{self.dtype}[{','.join(map(str, x.type.sizes))}]", dim=self.pick(0, x.type.rank)
         )
-        self.made("add", x, numbers)
+        self.made("add", x, positions)
 
     def start(self) -> Value:
         return self.body.op("negate", self.at) if self.pick(0, 2) else self.at
@@ -101,9 +101,9 @@ class Layouts:
         self.made("dynamic_update_slice", x, update, *(self.start() for _ in sizes))
 
     def gather(self, x: Value) -> None:
-        where = self.body.op("reshape", self.places, to="i32[3,2,1]")
+        indices = self.body.op("reshape", self.places, to="i32[3,2,1]")
         window = x.type.sizes[1:]
-        self.made("gather", x, where, shape=(3, 2, *window), offset_dims=tuple(range(2, 2 + len(window))),
+        self.made("gather", x, indices, shape=(3, 2, *window), offset_dims=tuple(range(2, 2 + len(window))),
                   collapsed_slice_dims=(0,), operand_batching_dims=(), start_indices_batching_dims=(),
                   start_index_map=(0,), index_vector_dim=2, slice_sizes=(1, *window))  # fmt: skip
 
@@ -118,15 +118,15 @@ class Layouts:
 
 
 def map_of_layouts(seed: int, dtype: str = "i32") -> Graph:
-    """An element-wise kernel."""
+    """Return an element-wise kernel body over composed index maps."""
     layouts = Layouts(seed, dtype)
     value = layouts.grow(layouts.pick(2, 7))
-    turned = layouts.body.op("reverse", value, dims=tuple(range(value.type.rank)))
-    return layouts.body.done(layouts.body.op("add", value, turned if layouts.pick(0, 2) else value))
+    reversed_value = layouts.body.op("reverse", value, dims=tuple(range(value.type.rank)))
+    return layouts.body.done(layouts.body.op("add", value, reversed_value if layouts.pick(0, 2) else value))
 
 
 def sum_of_layouts(seed: int, dtype: str = "i32") -> Graph:
-    """A kernel that sums some dims out of a value that it reads through index maps."""
+    """Return a body that sums a value over some dims, where the value is read through index maps."""
     layouts = Layouts(seed, dtype)
     value = layouts.grow(layouts.pick(2, 6))
     dims = [d for d in range(value.type.rank) if layouts.pick(0, 2)] or [0]
@@ -135,7 +135,7 @@ def sum_of_layouts(seed: int, dtype: str = "i32") -> Graph:
 
 
 def product_of_layouts(seed: int, dtype: str = "f32") -> Graph:
-    """A matrix product of two values that it reads through index maps."""
+    """Return a GEMM whose operands are read through index maps."""
     layouts = Layouts(seed, dtype)
     values = [layouts.grow(layouts.pick(1, 5)) for _ in range(2)]
     k = math.gcd(*(v.type.size for v in values))
@@ -144,9 +144,9 @@ def product_of_layouts(seed: int, dtype: str = "f32") -> Graph:
 
 
 def arguments(body: Graph, seed: int, start: int) -> list[Array]:
-    """Small whole numbers, so that sums are exact in any type; places inside and outside of what is looked up."""
+    """Return small integers, so that sums are exact in any dtype, and lookup indices both in and out of bounds."""
     rng = np.random.default_rng([seed, 2])
-    found = [np.asarray(rng.integers(-3, 4, v.type.sizes)).astype(DTYPES[v.type.dtype]) for v in body.inputs]
-    found[-2] = np.asarray(start, np.int32)
-    found[-1] = rng.choice(np.array([-(2**31), -1, 0, 1, 2, 5, 2**31 - 1], np.int32), (3, 2))
-    return found
+    args = [np.asarray(rng.integers(-3, 4, v.type.sizes)).astype(DTYPES[v.type.dtype]) for v in body.inputs]
+    args[-2] = np.asarray(start, np.int32)
+    args[-1] = rng.choice(np.array([-(2**31), -1, 0, 1, 2, 5, 2**31 - 1], np.int32), (3, 2))
+    return args

@@ -1,4 +1,4 @@
-"""Norms backward, written op by op."""
+"""Gradients of layer norms and RMS norms, written op by op."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from tests.codegen.bodies import Body
 
 
 class Norm(Body):
-    """A norm backward: of the input `x`, its weights, what comes back, and what comes back around it."""
+    """A builder of the gradient of a norm. Its inputs are `x`, the weights, the result's gradient and the residual's
+    gradient.
+    """
 
     def __init__(self, sizes: Sequence[int], dtype: str) -> None:
         full = f"[{','.join(map(str, sizes))}]"
@@ -23,25 +25,27 @@ class Norm(Body):
         return x if self.dtype == "f32" else self.op("convert", x, to=f"{self.dtype}{self.full}")
 
     def mean(self, x: Value) -> Value:
-        """Of each row, as wide as it."""
+        """Return the mean of each row, broadcast to the shape of `x`."""
         total = self.wide(self.reduce("add", x, self.last), x, self.outer)
         return self.op("divide", total, self.splat(float(x.type.sizes[-1]), x))
 
-    def gradients(self, is_centred: bool) -> Graph:
-        """A layer norm's, or an RMS norm's: of the input with what comes around, of the weights and of the bias."""
-        x, weights, dy, around = self.inputs
+    def gradients(self, is_centered: bool) -> Graph:
+        """Return the gradients of the input (plus the residual's), of the weights, and of the bias for a layer norm."""
+        x, weights, dy, residual = self.inputs
         xf, dyf = self.wider(x), self.wider(dy)
-        centred = self.op("subtract", xf, self.mean(xf)) if is_centred else xf
-        square = self.mean(self.op("multiply", centred, centred))
+        centered = self.op("subtract", xf, self.mean(xf)) if is_centered else xf
+        square = self.mean(self.op("multiply", centered, centered))
         scale = self.op("rsqrt", self.op("add", square, self.splat(1e-5, square)))
-        normal = self.op("multiply", centred, scale)
+        normal = self.op("multiply", centered, scale)
         inner = self.op("multiply", dyf, self.wide(self.wider_weights(weights), dyf, (self.last,)))
-        part = self.op("multiply", normal, self.mean(self.op("multiply", inner, normal)))
-        rest = self.op("subtract", inner, self.op("add", part, self.mean(inner)) if is_centred else part)
-        dx = self.op("add", self.narrower(self.op("multiply", scale, rest)), around)
-        found = [self.reduce("add", self.op("multiply", dy, self.narrower(normal)), *self.outer)]
-        found += [self.reduce("add", dy, *self.outer)] if is_centred else []
-        return self.done(dx, *found)
+        projection = self.op("multiply", normal, self.mean(self.op("multiply", inner, normal)))
+        input_gradient = self.op(
+            "subtract", inner, self.op("add", projection, self.mean(inner)) if is_centered else projection
+        )
+        dx = self.op("add", self.narrower(self.op("multiply", scale, input_gradient)), residual)
+        weight_gradients = [self.reduce("add", self.op("multiply", dy, self.narrower(normal)), *self.outer)]
+        weight_gradients += [self.reduce("add", dy, *self.outer)] if is_centered else []
+        return self.done(dx, *weight_gradients)
 
     def wider_weights(self, x: Value) -> Value:
         return x if x.type.dtype == "f32" else self.op("convert", x, to=f"f32[{x.type.size}]")

@@ -1,4 +1,4 @@
-"""Hand-made `fuse`-stage modules and costs for the tests of scheduling, packaging and running."""
+"""Handwritten `fuse`-stage modules and costs for tests of scheduling, packaging and running."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def costs(kernel: float = 1.0, collective: float = 3.0) -> Costs:
 
 
 def body(name: str, op: str, types: list[TensorType], result: TensorType) -> Graph:
-    """A kernel of one element-wise op."""
+    """Return a kernel body of one element-wise op."""
     graph = Graph(name, [Value(t, f"a{i}") for i, t in enumerate(types)])
     graph.outputs = [graph.add(op, graph.inputs, [result]).result]
     return graph
@@ -37,9 +37,9 @@ def module(graph: Graph, kernels: dict[str, Graph], mesh: Mesh, in_specs: list[S
 
 
 def layers(count: int = 4, rows: int = 10, parts: int = 4) -> Module:
-    """Gradients of a data-parallel chain: h = tanh(h), and each h is all-reduced beside the chain.
+    """Return a data-parallel chain h = tanh(h), where each h is also all-reduced beside the chain like a gradient.
 
-    Rows are uneven over the devices when `parts` does not divide them. Outputs: h, then every reduced value.
+    Rows are sharded unevenly if `parts` does not divide them. Outputs: h, then every reduced value.
     """
     mesh = make_mesh({"x": parts})
     local = f32(-(-rows // parts), 3)
@@ -56,7 +56,7 @@ def layers(count: int = 4, rows: int = 10, parts: int = 4) -> Module:
 
 
 def mixed() -> Module:
-    """Views, a constant, an input that is an output, a 0-d value, and an output that is a view."""
+    """Return a program with views, a constant, an input that is an output, a 0-d value, and an output that is a view."""
     mesh = make_mesh({"x": 2, "one": 1})
     local, flat = f32(2, 3), f32(6)
     kernels = {

@@ -1,7 +1,9 @@
-"""Loops over time with random bodies, in JAX: `python -m tests.codegen.random_recurrences --count 300 --seed 1` compares what they become with them.
+"""Random time loops in JAX: `python -m tests.codegen.random_recurrences --count 300 --seed 1` compares compiled
+recurrences with the loops.
 
-A body carries one to three tensors, some of which only add things up; it multiplies, adds, compares and reduces these and rows of its operands, along any
-dims, and gives some of it for each trip.
+A body carries one to three tensors, some of which only accumulate. It multiplies, adds, compares and reduces these and
+rows of its operands along any
+dims, and stacks some results per iteration.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from meshgen import api
 from meshgen.compiled.executable import Executable
 from meshgen.testing.oracle import check
 
-DIMS = (2, 5, 3)  # of what is carried
+DIMS = (2, 5, 3)  # of the carried tensors
 
 
 class _Body:
-    """The same random choices whenever it is traced."""
+    """A loop with a random body. Tracing it repeats the same random choices."""
 
     def __init__(self, seed: int, trips: int) -> None:
         self._seed, self.trips = seed, trips
@@ -36,42 +38,42 @@ class _Body:
 
     @staticmethod
     def _shape(random: np.random.Generator) -> tuple[int, ...]:
-        """Dims of what is carried, some of them 1."""
+        """Return the dims of a carried tensor, some of them replaced by 1."""
         return tuple(size if random.integers(4) else 1 for size in DIMS)
 
     def __call__(self, *operands: Any) -> Any:
         start, fixed, *rows = operands
         states = tuple(start * (n + 1) for n in range(self.carried))
         return jax.lax.scan(
-            lambda state, row: self._trip(state, row, fixed), states, tuple(rows), reverse=self.is_reverse
+            lambda state, row: self._iteration(state, row, fixed), states, tuple(rows), reverse=self.is_reverse
         )
 
-    def _trip(self, states: Any, rows: Any, fixed: Any) -> Any:
+    def _iteration(self, states: Any, rows: Any, fixed: Any) -> Any:
         random = np.random.default_rng([self._seed, self.trips, 1])
         values = [*states, *rows, fixed]
         for _ in range(random.integers(2, 7)):
             values.append(self._value(random, values))
-        after = [self._next(random, n, state, values) for n, state in enumerate(states)]
-        given = [values[random.integers(len(values))] for _ in range(random.integers(1, 4))]
-        return tuple(after), tuple(given)
+        next_states = [self._next(random, n, state, values) for n, state in enumerate(states)]
+        stacked = [values[random.integers(len(values))] for _ in range(random.integers(1, 4))]
+        return tuple(next_states), tuple(stacked)
 
     def _value(self, random: np.random.Generator, values: list[Any]) -> Any:
-        one, other = (values[random.integers(len(values))] for _ in range(2))
+        left, right = (values[random.integers(len(values))] for _ in range(2))
         kinds: list[Callable[[], Any]] = [
-            lambda: one * other,
-            lambda: one * 0.5 + other,
-            lambda: jnp.tanh(one - other),
-            lambda: jnp.where(one > other, one, other * 0.25),
-            lambda: one.sum(int(random.integers(3)), keepdims=True),
-            lambda: one.max(2, keepdims=True),
-            lambda: jnp.einsum("bcs,bcs->bc", jnp.broadcast_to(one, DIMS), jnp.broadcast_to(other, DIMS))[..., None],
-            lambda: jnp.swapaxes(jnp.swapaxes(one, 0, 1), 0, 1) * jnp.asarray(0.5, one.dtype),
+            lambda: left * right,
+            lambda: left * 0.5 + right,
+            lambda: jnp.tanh(left - right),
+            lambda: jnp.where(left > right, left, right * 0.25),
+            lambda: left.sum(int(random.integers(3)), keepdims=True),
+            lambda: left.max(2, keepdims=True),
+            lambda: jnp.einsum("bcs,bcs->bc", jnp.broadcast_to(left, DIMS), jnp.broadcast_to(right, DIMS))[..., None],
+            lambda: jnp.swapaxes(jnp.swapaxes(left, 0, 1), 0, 1) * jnp.asarray(0.5, left.dtype),
         ]
         return kinds[random.integers(len(kinds))]()
 
-    def _next(self, random: np.random.Generator, number: int, state: Any, values: list[Any]) -> Any:
+    def _next(self, random: np.random.Generator, index: int, state: Any, values: list[Any]) -> Any:
         term = jnp.broadcast_to(values[random.integers(len(values))], DIMS)
-        is_sum = number and random.integers(2)
+        is_sum = index and random.integers(2)
         return (state + term * 0.125 if is_sum else state * 0.5 + term * 0.25).astype(state.dtype)
 
     def text(self) -> str:
@@ -80,15 +82,17 @@ class _Body:
 
 
 def planned(seed: int) -> Executable:
-    """A random loop, planned for a GPU."""
+    """Return the plan of a random loop for a GPU."""
     return api.plan(_Body(seed, (1, 3, 8, 11)[seed % 4]).text(), target="cuda:sm_90")
 
 
 def fault(executable: Executable) -> str:
-    """What is wrong with the kernels of a program; empty if nothing is. Their sources, with the proofs of their accesses, are made too."""
+    """Return what is wrong with the kernels of a program, or an empty string. Also generates their sources, which
+    proves the accesses.
+    """
     assert all(source.text for source in executable.sources.values())
-    found = check(next(iter(executable.stages.values())), pipeline=lambda _: executable.stages["fuse"])
-    return "" if found.ok else str(found)
+    report = check(next(iter(executable.stages.values())), pipeline=lambda _: executable.stages["fuse"])
+    return "" if report.ok else str(report)
 
 
 def main() -> None:
@@ -96,15 +100,15 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    found = Counter[str]()
+    counts = Counter[str]()
     for seed in range(options.seed, options.seed + options.count):
         executable = planned(seed)
-        found["recurrences"] += executable.passes["loop-to-recurrence"].kept > 0
-        found["with rest"] += len(executable.plan.items) > 1
+        counts["recurrences"] += executable.passes["loop-to-recurrence"].kept > 0
+        counts["with rest"] += len(executable.plan.items) > 1
         if text := fault(executable):
-            found["wrong"] += 1
+            counts["wrong"] += 1
             sys.stdout.write(f"seed {seed}: {text}\n")
-    sys.stdout.write(f"{dict(found)}\n")
+    sys.stdout.write(f"{dict(counts)}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Results that are written over operands: each over one, wherever the bytes are; in random programs of messages, too."""
+"""Tests of in-place results: which operand a result overwrites, also in random programs with collectives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.codegen.programs import costs, f32
 from tests.trials import trials
 
 MESH = make_mesh({"x": 2})
-VECTOR = f32(64)  # parts of a join begin at multiples of 256 bytes
+VECTOR = f32(64)  # 256 bytes, since parts of a join start at multiples of 256 bytes
 
 
 def arguments(count: int) -> Graph:
@@ -32,7 +32,7 @@ def arguments(count: int) -> Graph:
 
 
 def summed(graph: Graph, *values: Value) -> list[Value]:
-    """Of each value the sum over the devices, in one message."""
+    """Return the sums of the values over the devices, computed by one all_reduce."""
     return graph.add("all_reduce", values, [v.type for v in values], {"axes": ("x",), "kind": "sum"}).results
 
 
@@ -40,13 +40,13 @@ def joined(graph: Graph, parts: Sequence[Value]) -> Value:
     return graph.add("concatenate", parts, [f32(64 * len(parts))], {"dim": 0}).result
 
 
-def cut(graph: Graph, value: Value, number: int) -> Value:
-    bounds = {"start": (64 * number,), "limit": (64 * (number + 1),), "stride": (1,)}
+def cut(graph: Graph, value: Value, index: int) -> Value:
+    bounds = {"start": (64 * index,), "limit": (64 * (index + 1),), "stride": (1,)}
     return graph.add("slice", [value], [VECTOR], bounds).result
 
 
 def fused(graph: Graph, outputs: Sequence[Value], donations: dict[int, int | None] | None = None) -> Module:
-    """The program of every device; arguments and results are split over the devices."""
+    """Return the fused program. Arguments and results are sharded over the devices."""
     graph.outputs = list(outputs)
     ins, outs = ([wide(value.type) for value in side] for side in (graph.inputs, outputs))
     specs = [P("x")] * len(ins), [P("x")] * len(outs)
@@ -67,13 +67,13 @@ def wide(kind: TensorType) -> TensorType:
 def check_numbers(module: Module, plan: Schedule, path: Path) -> None:
     write_module(path, module, plan)
     args = [np.random.default_rng(n).standard_normal(kind.sizes).astype(np.float32) for n, kind in enumerate(module.in_types)]  # fmt: skip
-    for found, want in zip(load(path).run(args), simulate(module, args), strict=True):
-        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+    for got, want in zip(load(path).run(args), simulate(module, args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("is_part", [False, True], ids=["another value", "another part"])
-def test_a_part_of_a_join_is_written_over_one_operand(is_part: bool, tmp_path: Path) -> None:
-    """join(left - right, right or another sum): `left` or `right` is in the join, not both at the same bytes."""
+def test_part_of_a_join_overwrites_one_operand(is_part: bool, tmp_path: Path) -> None:
+    """Check join(left - right, right or another sum): only one of `left` and `right` may share the join's bytes."""
     graph = arguments(3)
     (left,), (right,), (other,) = (summed(graph, graph.add("tanh", [x], [VECTOR]).result) for x in graph.inputs)
     part = graph.add("subtract", [left, right], [VECTOR]).result
@@ -82,49 +82,52 @@ def test_a_part_of_a_join_is_written_over_one_operand(is_part: bool, tmp_path: P
     plan = schedule(module, costs=costs())
     check(plan, MESH)
     assert "join" in [node.op for node in module.graph.nodes]
-    (made,) = (item for item in plan.items if item.kernel == "subtract")
-    offsets = [plan.buffers[n].offset for n in made.inputs]
-    result = made.outputs[0]
-    assert plan.replaced[result] == made.inputs[offsets.index(plan.buffers[result].offset)]
+    (subtraction,) = (item for item in plan.items if item.kernel == "subtract")
+    offsets = [plan.buffers[n].offset for n in subtraction.inputs]
+    result = subtraction.outputs[0]
+    assert plan.replaced[result] == subtraction.inputs[offsets.index(plan.buffers[result].offset)]
     assert len({*offsets}) == 2
     check_numbers(module, plan, tmp_path / "m.mgx")
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_message_overwrites_a_donated_operand_with_its_own_sum_only(place: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("output_index", [0, 1])
+def test_grouped_reduction_overwrites_only_its_own_donated_operand(output_index: int, tmp_path: Path) -> None:
     graph = arguments(2)
-    module = fused(graph, summed(graph, *graph.inputs), {0: place})
+    module = fused(graph, summed(graph, *graph.inputs), {0: output_index})
     plan = schedule(module, costs=costs())
     check(plan, MESH)
-    shares = plan.buffers[plan.inputs[0]].offset == plan.buffers[plan.outputs[place]].offset
-    assert shares == (place == 0)
+    shares = plan.buffers[plan.inputs[0]].offset == plan.buffers[plan.outputs[output_index]].offset
+    assert shares == (output_index == 0)
     check_numbers(module, plan, tmp_path / "m.mgx")
 
 
 def random_program(rng: random.Random) -> Module:
-    """Element-wise operations, sums over the devices of one value or several, and concatenations that are summed and taken apart."""
+    """Return random element-wise ops, all-reduces of one or several values, and concatenations that are reduced and
+    sliced.
+    """
     graph = arguments(rng.randint(1, 3))
     values = list(graph.inputs)
 
-    def some(count: int) -> list[Value]:
+    def recent_values(count: int) -> list[Value]:
         return [rng.choice(values[-4:]) for _ in range(count)]
 
     for _ in range(rng.randint(4, 12)):
         op = rng.choice(["tanh", "add", "multiply", "subtract", "all_reduce", "join", "join"])
-        several = list(dict.fromkeys(some(rng.randint(1, 3))))
+        operands = list(dict.fromkeys(recent_values(rng.randint(1, 3))))
         if op == "join":
-            (whole,) = summed(graph, joined(graph, several))
-            values += [cut(graph, whole, n) for n in range(len(several))]
+            (reduced,) = summed(graph, joined(graph, operands))
+            values += [cut(graph, reduced, n) for n in range(len(operands))]
         elif op == "all_reduce":
-            values += summed(graph, *several)
+            values += summed(graph, *operands)
         else:
-            made = graph.add(op, some(1 if op == "tanh" else 2), [VECTOR]).result
-            values += [*summed(graph, made), made]  # another launch reads it: no concatenating kernel computes it
+            computed = graph.add(op, recent_values(1 if op == "tanh" else 2), [VECTOR]).result
+            # The reduction is another user, so no concatenating kernel computes the value.
+            values += [*summed(graph, computed), computed]
     return fused(graph, values[-rng.randint(1, 2) :], rng.choice([{}, {0: 0}]))
 
 
 @pytest.mark.parametrize("seed", trials(20))
-def test_random_messages_have_the_numbers_of_the_local_program(seed: int, tmp_path: Path) -> None:
+def test_random_aliased_programs_match_simulation(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     module = random_program(rng)
     plan = schedule(module, costs=costs(collective=rng.choice([0.1, 1, 10])))

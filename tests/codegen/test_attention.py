@@ -1,4 +1,4 @@
-"""Attention as one kernel: what is recognised, and that it computes the same as two products and a softmax."""
+"""Tests of attention as one kernel: which programs match, and that the kernel equals two GEMMs with a softmax between."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ Function = Callable[[Body, Value], Value]
 
 @dataclass(frozen=True)
 class Form:
-    """One way to write attention of queries [b, t, h, d], and keys and values [b, l, g, d] with fewer heads."""
+    """A way to write attention of queries [b, t, h, d] with keys and values [b, l, g, d], g <= h heads."""
 
     sizes: tuple[int, int, int, int, int, int]  # b, t, h, d, l, g
     dtype: str = "bf16"
     softmax_dtype: str = "f32"
     divides_late: bool = False
-    is_swapped: bool = False  # the second product has the values on its left
-    is_wide: bool = False  # queries and keys are converted to the type of the softmax first
+    is_swapped: bool = False  # the second matmul has the values as its left operand
+    is_wide: bool = False  # queries and keys are converted to the dtype of the softmax first
 
 
 def attention(form: Form, function: Function, *more: str) -> tuple[Body, Value]:
-    """Softmax of a function of the scores, times the values; `more` are types of further operands."""
+    """Return attention with `function` applied to the scores before the softmax. `more` are the types of further
+    operands.
+    """
     b, t, h, d, n, g = form.sizes
     body = Body(f"{form.dtype}[{b},{t},{h},{d}]", *[f"{form.dtype}[{b},{n},{g},{d}]"] * 2, *more)
     q, k, v = body.inputs[:3]
@@ -55,7 +57,7 @@ def attention(form: Form, function: Function, *more: str) -> tuple[Body, Value]:
 
 
 def repeated(body: Body, x: Value, heads: int) -> Value:
-    """Each head of keys or values as often as there are heads of queries for it."""
+    """Repeat each head of keys or values for the query heads that share it."""
     b, n, g, d = x.type.sizes
     if g == heads:
         return x
@@ -64,7 +66,7 @@ def repeated(body: Body, x: Value, heads: int) -> Value:
 
 
 def exponentials(body: Body, scores: Value) -> tuple[Value, Value]:
-    """Exponentials relative to the row's maximum, and their sum."""
+    """Return the exponentials relative to the row's maximum, and their sum."""
     high = body.reduce("maximum", scores, 3)
     p = body.op("exponential", body.op("subtract", scores, body.wide(high, scores, (0, 1, 2))))
     return p, body.reduce("add", p, 3)
@@ -75,16 +77,18 @@ def scaled(body: Body, scores: Value) -> Value:
 
 
 def masked(fill: float, *sides: tuple[str, int]) -> Function:
-    """Keys n of row m where `m - n` compares with each number as said."""
+    """Return a function that masks scores with `fill`, except keys n of row m for which `m - n` satisfies all
+    comparisons in `sides`.
+    """
 
     def function(body: Body, scores: Value) -> Value:
         b, h, t, n = scores.type.sizes
         rows, keys = (body.op("iota", to=f"i32[{t},{n}]", dim=d) for d in (0, 1))
-        behind = body.op("subtract", rows, keys)
+        distance = body.op("subtract", rows, keys)
         tests = [
-            body.op("compare", behind, body.splat(number, behind), to=f"i1[{t},{n}]", direction=direction,
+            body.op("compare", distance, body.splat(limit, distance), to=f"i1[{t},{n}]", direction=direction,
                     compare_type="SIGNED")
-            for direction, number in sides
+            for direction, limit in sides
         ]  # fmt: skip
         inside = tests[0] if len(tests) == 1 else body.op("and", *tests)
         wide = body.op("broadcast_in_dim", inside, to=f"i1[{b},{h},{t},{n}]", dims=(2, 3))
@@ -100,7 +104,7 @@ def soft_capped(body: Body, scores: Value) -> Value:
 
 
 def with_operands(body: Body, scores: Value) -> Value:
-    """A bias, and padding by an operand: [1, h, t, l] and [b, l]."""
+    """Add a bias operand [1, h, t, l] and mask with a padding operand [b, l]."""
     bias, inside = body.inputs[3:]
     value = body.op("add", scaled(body, scores), body.op("convert", bias_wide(body, bias, scores), to=str(scores.type)))
     wide = body.op("broadcast_in_dim", inside, to=str(replace(scores.type, dtype="i1")), dims=(0, 3))
@@ -117,22 +121,24 @@ UNITS = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-22}
 
 
 def close(got: Any, want: Any, unit: float) -> None:
-    """Functions of scores are computed in f32, wherever the program rounds."""
+    """Check closeness with a tolerance in units of the input dtype: the kernel computes in f32 where the program
+    rounds.
+    """
     got, want = (np.asarray(x, np.float64) for x in (got, want))
     scale = np.nanmax(np.abs(want), initial=0)
     np.testing.assert_allclose(got, want, rtol=0, atol=4 * unit * scale)
 
 
 def is_one_kernel(graph: Graph, args: Sequence[np.ndarray[Any, Any]] | None = None) -> Graph:
-    """The kernel that the program is, after comparing the program and the kernel with the reference."""
+    """Return the program's single kernel after comparing the program and the kernel with the reference."""
     module = fused(graph)
     assert launches(module) == ["attention"]
     (body,) = module.kernels.values()
-    given = random_args(graph) if args is None else list(args)
-    for got, want in zip(run(module, given), evaluate(graph, list(given)), strict=True):
+    inputs = random_args(graph) if args is None else list(args)
+    for got, want in zip(run(module, inputs), evaluate(graph, list(inputs)), strict=True):
         close(got, want, UNITS[graph.inputs[0].type.dtype])
     (node,) = (n for n in module.graph.nodes if n.op == "kernel")
-    source = check(body, args=[given[graph.inputs.index(v)] for v in node.operands], ulps=16, length=64)
+    source = check(body, args=[inputs[graph.inputs.index(v)] for v in node.operands], ulps=16, length=64)
     assert source.template == "attention"
     return body
 
@@ -162,7 +168,7 @@ def test_attention_is_one_kernel(form: Form, function: Function) -> None:
     is_one_kernel(body.done(out))
 
 
-def test_bias_and_padding_are_operands_and_rows_without_keys_are_averages() -> None:
+def test_attention_with_bias_and_padding_averages_fully_masked_rows() -> None:
     body, out = attention(Form((2, 20, 2, 32, 40, 2)), with_operands, "bf16[1,2,20,40]", "i1[2,40]")
     args = random_args(body.done(out))
     args[4][0] = False
@@ -170,19 +176,19 @@ def test_bias_and_padding_are_operands_and_rows_without_keys_are_averages() -> N
 
 
 @pytest.mark.parametrize("fill", [-1e30, -3.3e38, -20.0])
-def test_what_a_mask_leaves_out_counts_where_a_row_has_nothing_else(fill: float) -> None:
-    """The first 90 rows see no key: their result is the average over all values, of blocks that causal order skips."""
+def test_fully_masked_rows_average_all_values(fill: float) -> None:
+    """Check 90 rows that see no key: their result is the average of all values, also of blocks that causal order skips."""
     body, out = attention(Form((1, 140, 1, 32, 140, 1)), masked(fill, ("GE", 90)))
     kernel = is_one_kernel(body.done(out))
     args = random_args(kernel)
-    (found,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, args)
+    (result,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, args)
     average = np.asarray(args[2], np.float64).mean(1)
-    np.testing.assert_allclose(np.asarray(found, np.float64)[:90].max(0), average.ravel(), atol=0.02)
+    np.testing.assert_allclose(np.asarray(result, np.float64)[:90].max(0), average.ravel(), atol=0.02)
 
 
-@pytest.mark.parametrize("other", ["scores", "products with 0", "an operand"])
-def test_an_added_fill_bounds_the_keys_only_where_it_is_added_to_the_scores(other: str) -> None:
-    """An operand of 2e9 makes the filled scores the highest: no block of theirs is skipped."""
+@pytest.mark.parametrize("base", ["scores", "products with 0", "an operand"])
+def test_additive_mask_skips_blocks_only_if_added_to_scores(base: str) -> None:
+    """Check that blocks are not skipped if an operand of 2e9 makes the filled scores the highest."""
 
     def function(body: Body, scores: Value) -> Value:
         select = masked(0.0, ("GE", 0))(body, scores)
@@ -199,7 +205,7 @@ def test_an_added_fill_bounds_the_keys_only_where_it_is_added_to_the_scores(othe
             "scores": lambda: value,
             "products with 0": lambda: body.op("add", zeros(value), broadcast(zeros(bias))),
             "an operand": lambda: broadcast(bias),
-        }[other]()
+        }[base]()
         low = body.op("add", added, body.splat(-1e9, value))
         return body.op("select", node.operands[0], value, low)
 
@@ -208,18 +214,18 @@ def test_an_added_fill_bounds_the_keys_only_where_it_is_added_to_the_scores(othe
     args[3][:] = 2e9
     kernel = is_one_kernel(body.graph, args)
     text = kernel_source("attention", kernel, fused(body.graph).mesh).text
-    assert ("full_end" in text) == (other != "an operand")
+    assert ("full_end" in text) == (base != "an operand")
 
 
-def test_rows_without_keys_are_nan_where_the_program_says_so() -> None:
+def test_fully_masked_rows_are_nan_for_infinite_fill() -> None:
     body, out = attention(Form((1, 140, 1, 32, 140, 1)), masked(-np.inf, ("GE", 90)))
     kernel = is_one_kernel(body.done(out))
-    (found,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, random_args(kernel))
-    assert np.isnan(np.asarray(found, np.float64)[:90]).all()
-    assert np.isfinite(np.asarray(found, np.float64)[90:]).all()
+    (result,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, random_args(kernel))
+    assert np.isnan(np.asarray(result, np.float64)[:90]).all()
+    assert np.isfinite(np.asarray(result, np.float64)[90:]).all()
 
 
-def test_masks_by_index_bound_the_loops() -> None:
+def test_index_masks_bound_the_key_loop() -> None:
     body, out = attention(Form((1, 260, 1, 32, 260, 1)), WINDOW)
     kernel = fused(body.done(out)).kernels["attention"]
     text = kernel_source("attention", kernel, fused(body.graph).mesh).text
@@ -228,8 +234,8 @@ def test_masks_by_index_bound_the_loops() -> None:
     assert "tl.where(higher" in main and "mask=n" not in main and "select" not in main
 
 
-def test_values_per_row_may_be_read_elsewhere() -> None:
-    """A backward pass needs the logarithm of the sums: the kernel writes it, and the scores stay in registers."""
+def test_attention_kernel_also_writes_log_sum_exp() -> None:
+    """Check that the kernel writes the log-sum-exp that a backward pass needs, and that the scores stay in registers."""
     b, t, h, d, n, g = 1, 40, 2, 32, 40, 2
     body = Body(f"f32[{b},{t},{h},{d}]", *[f"f32[{b},{n},{g},{d}]"] * 2)
     q, k, v = body.inputs
@@ -243,7 +249,7 @@ def test_values_per_row_may_be_read_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("which", ["scores", "probabilities", "another reader"])
-def test_what_is_read_elsewhere_is_written(which: str) -> None:
+def test_attention_with_other_users_of_scores_is_not_fused(which: str) -> None:
     body, out = attention(Form((1, 20, 2, 16, 20, 2), dtype="f32"), scaled)
     dots = [n for n in body.graph.nodes if n.op == "dot_general"]
     kept = dots[0].result if which == "scores" else dots[1].operands[0]
@@ -258,8 +264,8 @@ def test_what_is_read_elsewhere_is_written(which: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["another maximum", "not divided by its sum", "type", "rows too long"])
-def test_what_is_no_attention(fault: str) -> None:
-    """Each looks like attention but for one part, and stays several kernels that compute the same."""
+def test_near_attention_programs_are_not_fused(fault: str) -> None:
+    """Check programs that differ from attention in one respect and are compiled to several kernels."""
     form = Form(
         (1, 20, 1, 16, 20, 1),
         dtype="f64" if fault == "type" else "f32",
@@ -279,14 +285,16 @@ def test_what_is_no_attention(fault: str) -> None:
     assert "attention" not in launches(module)
 
 
-def test_what_follows_the_product_is_its_epilogue() -> None:
+def test_attention_fuses_an_epilogue() -> None:
     body, out = attention(Form(SMALL), CAUSAL, "bf16[1,70,4,32]")
     is_one_kernel(body.done(body.op("add", out, body.inputs[3])))
 
 
 @pytest.mark.parametrize("is_wide", [False, True])
-def test_few_rows_of_heads_that_share_keys_are_one_tile(is_wide: bool) -> None:
-    """Decoding: the 4 heads of queries of each head of the cache are the rows, so the cache is read once, in its own type."""
+def test_grouped_query_decoding_reads_the_cache_once(is_wide: bool) -> None:
+    """Check decoding: the 4 query heads of each cache head form the rows of a tile, so the cache is read once in its
+    own dtype.
+    """
     body, out = attention(Form((2, 1, 8, 32, 96, 2), is_wide=is_wide), scaled)
     kernel = is_one_kernel(body.done(out))
     source = kernel_source("attention", kernel, fused(body.graph).mesh)

@@ -1,4 +1,4 @@
-"""Attention kernels compiled for devices that are not there: matrix units, asynchronous copies, and no spills."""
+"""Tests of attention kernels compiled for GPUs that are not present: tensor cores, asynchronous copies, and no spills."""
 
 from __future__ import annotations
 
@@ -34,42 +34,46 @@ LONG = (1, 4096, 32, 128, 4096, 8)
         pytest.param(LONG, soft_capped, "sm_80", id="soft cap"),
     ],
 )
-def test_long_rows_use_matrix_units_and_spill_nothing(
+def test_attention_uses_tensor_cores_without_spills(
     sizes: tuple[int, int, int, int, int, int], function: Function, arch: str
 ) -> None:
-    found = built(kernel(sizes, function), arch)
-    assert found.instructions[UNITS[arch]] and found.instructions["LDGSTS"]
-    assert found.spill_bytes == found.stack_bytes == 0
+    kernel_binary = built(kernel(sizes, function), arch)
+    assert kernel_binary.instructions[UNITS[arch]] and kernel_binary.instructions["LDGSTS"]
+    assert kernel_binary.spill_bytes == kernel_binary.stack_bytes == 0
 
 
-def test_a_window_of_f32_uses_matrix_units_and_spills_nothing() -> None:
-    found = built(kernel((1, 512, 8, 128, 512, 8), WINDOW, "f32"), "sm_90")
-    assert found.instructions["HGMMA"] and found.spill_bytes == 0
+def test_f32_windowed_attention_uses_tensor_cores_without_spills() -> None:
+    kernel_binary = built(kernel((1, 512, 8, 128, 512, 8), WINDOW, "f32"), "sm_90")
+    assert kernel_binary.instructions["HGMMA"] and kernel_binary.spill_bytes == 0
 
 
-def test_decoding_has_a_program_per_head_of_the_cache() -> None:
-    found = built(kernel((8, 1, 32, 128, 8192, 8), lambda body, scores: scores), "sm_90")
-    assert found.instructions["HMMA"] and found.instructions["LDGSTS"] and found.spill_bytes == 0
+def test_decoding_attention_uses_tensor_cores_without_spills() -> None:
+    kernel_binary = built(kernel((8, 1, 32, 128, 8192, 8), lambda body, scores: scores), "sm_90")
+    assert (
+        kernel_binary.instructions["HMMA"] and kernel_binary.instructions["LDGSTS"] and kernel_binary.spill_bytes == 0
+    )
 
 
 @pytest.mark.parametrize("sizes, arch", [(LONG, "sm_80"), (LONG, "sm_90"), ((8, 1024, 12, 64, 1024, 12), "sm_90")])
-def test_gradients_use_matrix_units_and_spill_nothing(sizes: tuple[int, int, int, int, int, int], arch: str) -> None:
+def test_attention_gradients_use_tensor_cores_without_spills(
+    sizes: tuple[int, int, int, int, int, int], arch: str
+) -> None:
     module = fused(training(Form(sizes), CAUSAL_SCORES))
     bodies = {f"gradient_{i}": body for i, body in enumerate(gradients(module))}
     assert len(bodies) == 2
     _, binaries = build_best(
         bodies, lambda name: kernel_sources(name, bodies[name], module.mesh, f"cuda:{arch}"), [arch]
     )
-    for found in binaries.values():
-        assert found.instructions[UNITS[arch]] and found.instructions["LDGSTS"]
-        assert found.spill_bytes == found.stack_bytes == 0
+    for binary in binaries.values():
+        assert binary.instructions[UNITS[arch]] and binary.instructions["LDGSTS"]
+        assert binary.spill_bytes == binary.stack_bytes == 0
 
 
-def test_gradients_of_f32_use_matrix_units_and_spill_nothing() -> None:
+def test_f32_attention_gradients_use_tensor_cores_without_spills() -> None:
     module = fused(training(Form((4, 256, 4, 64, 256, 4), dtype="f32"), CAUSAL_SCORES))
     bodies = {f"gradient_{i}": body for i, body in enumerate(gradients(module))}
     _, binaries = build_best(
         bodies, lambda name: kernel_sources(name, bodies[name], module.mesh, "cuda:sm_90"), ["sm_90"]
     )
     assert len(binaries) == 2
-    assert all(found.instructions.get("HMMA") and found.spill_bytes == 0 for found in binaries.values())
+    assert all(binary.instructions.get("HMMA") and binary.spill_bytes == 0 for binary in binaries.values())

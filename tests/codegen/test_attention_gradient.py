@@ -1,4 +1,4 @@
-"""Gradients of attention: the passes that write them without the scores, and kernels that compute these again."""
+"""Tests of attention gradients: kernels that recompute the scores instead of reading them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Softmax = Callable[[Body, Value, Value, Value, Value], Value]
 
 
 def by_quotient(body: Body, e: Value, total: Value, p: Value, dp: Value) -> Value:
-    """As differentiating `e / sum(e)` gives it."""
+    """Return the softmax gradient in the form that differentiating `e / sum(e)` yields."""
     del p
     square = body.op("multiply", total, total)
     scale = body.wide(body.op("divide", body.splat(1.0, square), square), e, (0, 1, 2))
@@ -31,7 +31,7 @@ def by_quotient(body: Body, e: Value, total: Value, p: Value, dp: Value) -> Valu
 
 
 def by_probabilities(body: Body, e: Value, total: Value, p: Value, dp: Value) -> Value:
-    """As `jax.nn.softmax` says it: p * (dp - sum(p * dp))."""
+    """Return the softmax gradient in the form of `jax.nn.softmax`: p * (dp - sum(p * dp))."""
     del e, total
     summed = body.reduce("add", body.op("multiply", p, dp), 3)
     return body.op("multiply", p, body.op("subtract", dp, body.wide(summed, p, (0, 1, 2))))
@@ -39,16 +39,18 @@ def by_probabilities(body: Body, e: Value, total: Value, p: Value, dp: Value) ->
 
 @dataclass(frozen=True)
 class Scores:
-    """What is done to scaled scores before the softmax, its derivative, and types of further operands that both may read."""
+    """A function of the scaled scores before the softmax, its derivative, and the types of further operands that both
+    may read.
+    """
 
     function: Function = lambda body, scores: scores
     derivative: Callable[[Body, Value, Value], Value] = lambda body, scores, ds: ds
     more: tuple[str, ...] = ()
-    drops: bool = False  # the last operand says which probabilities are kept, of the half that is
+    drops: bool = False  # the last operand is a dropout mask that keeps half of the probabilities
 
 
 def chosen(mask: Function) -> Scores:
-    """Scores that a mask of `test_attention.masked` chooses."""
+    """Return scores masked by a mask of `test_attention.masked`."""
 
     def derivative(body: Body, scores: Value, ds: Value) -> Value:
         del scores
@@ -63,10 +65,10 @@ def capped(body: Body, scores: Value) -> Value:
 
 
 def capped_derivative(body: Body, scores: Value, ds: Value) -> Value:
-    """As JAX writes that of tanh, with the result of it: d (1 - y) + d (1 - y) y."""
+    """Return the derivative of the soft cap as JAX writes that of y = tanh(x): d (1 - y) + d (1 - y) y."""
     y = body.op("tanh", scores)
-    one = body.op("multiply", body.op("multiply", ds, body.splat(5.0, ds)), body.op("subtract", body.splat(1.0, y), y))
-    return body.op("add", one, body.op("multiply", one, y))
+    term = body.op("multiply", body.op("multiply", ds, body.splat(5.0, ds)), body.op("subtract", body.splat(1.0, y), y))
+    return body.op("add", term, body.op("multiply", term, y))
 
 
 def with_bias(body: Body, scores: Value) -> Value:
@@ -74,19 +76,21 @@ def with_bias(body: Body, scores: Value) -> Value:
 
 
 def causal_bias(body: Body, scores: Value) -> Value:
-    """A bias of 0 or -1e9 of the order of positions, through numbers as masks that are arrays are written."""
+    """Add a bias of 0 or -1e9 by the order of positions, computed from an f32 mask as some frontends write it."""
     b, h, t, n = scores.type.sizes
     rows, keys = (body.op("iota", to=f"i32[{t},{n}]", dim=d) for d in (0, 1))
     test = body.op("compare", rows, keys, to=f"i1[{t},{n}]", direction="GE", compare_type="SIGNED")
-    number = body.op("convert", test, to=f"f32[{t},{n}]")
-    zero = body.splat(0.0, number)
-    test = body.op("compare", number, zero, to=f"i1[{t},{n}]", direction="GT", compare_type="FLOAT")
-    bias = body.op("select", test, zero, body.splat(-1e9, number))
+    mask = body.op("convert", test, to=f"f32[{t},{n}]")
+    zero = body.splat(0.0, mask)
+    test = body.op("compare", mask, zero, to=f"i1[{t},{n}]", direction="GT", compare_type="FLOAT")
+    bias = body.op("select", test, zero, body.splat(-1e9, mask))
     return body.op("add", scores, body.op("broadcast_in_dim", bias, to=f"f32[{b},{h},{t},{n}]", dims=(2, 3)))
 
 
 def training(form: Form, of: Scores = Scores(), softmax: Softmax = by_quotient) -> Graph:
-    """Result and gradients of attention of queries [b, t, h, d], and keys and values [b, n, g, d], scaled by 1/8."""
+    """Return the result and gradients of attention of queries [b, t, h, d] with keys and values [b, n, g, d], scaled by
+    1/8.
+    """
     b, t, h, d, n, g = form.sizes
     keys, queries = f"{form.dtype}[{b},{n},{g},{d}]", f"{form.dtype}[{b},{t},{h},{d}]"
     body = Body(queries, keys, keys, queries, *of.more)
@@ -99,9 +103,9 @@ def training(form: Form, of: Scores = Scores(), softmax: Softmax = by_quotient) 
     p = body.op("divide", e, body.wide(total, e, (0, 1, 2)))
     narrow_p = converted(body, kept(body, p) if of.drops else p, form.dtype)
     out = body.dot(wide_v, narrow_p, ((1,), (3,)), ((0, 2), (0, 1)))
-    turned = body.op("transpose", do, perm=(0, 2, 3, 1))
-    dp = converted(body, body.dot(turned, wide_v, ((2,), (3,)), ((0, 1), (0, 2))), "f32")
-    dv = body.dot(turned, narrow_p, ((3,), (2,)), ((0, 1), (0, 1)))
+    transposed_do = body.op("transpose", do, perm=(0, 2, 3, 1))
+    dp = converted(body, body.dot(transposed_do, wide_v, ((2,), (3,)), ((0, 1), (0, 2))), "f32")
+    dv = body.dot(transposed_do, narrow_p, ((3,), (2,)), ((0, 1), (0, 1)))
     ds = of.derivative(body, scores, softmax(body, e, total, p, kept(body, dp) if of.drops else dp))
     ds = body.op("multiply", ds, body.splat(0.125, ds))
     dk = body.dot(ds, converted(body, q, "f32"), ((2,), (1,)), ((0, 1), (0, 2)))
@@ -110,7 +114,7 @@ def training(form: Form, of: Scores = Scores(), softmax: Softmax = by_quotient) 
 
 
 def kept(body: Body, x: Value) -> Value:
-    """Dropout of half of the elements."""
+    """Apply dropout to half of the elements."""
     return body.op("select", body.inputs[-1], body.op("multiply", x, body.splat(2.0, x)), body.splat(0.0, x))
 
 
@@ -120,14 +124,14 @@ def converted(body: Body, x: Value, dtype: str) -> Value:
 
 
 def gradients(module: Module) -> list[Graph]:
-    """The kernels that are gradients, after the one that is the attention."""
+    """Return the gradient kernels, which follow the attention kernel."""
     names = [name for name in launches(module) if name.startswith("attention")]
     assert names[0] == "attention"
     return [module.kernels[name] for name in names[1:]]
 
 
 def checked(graph: Graph, kernels: Sequence[int] = (0, 1)) -> list[Graph]:
-    """The gradients of a program, after comparing it, and each of the kernels as PTX, with the reference."""
+    """Return the gradient kernels after comparing the program, and each of `kernels` as PTX, with the reference."""
     module, args = fused(graph), random_args(graph)
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
         unit = 2.0**-8 if graph.inputs[0].type.dtype == "bf16" else 2.0**-21
@@ -135,21 +139,21 @@ def checked(graph: Graph, kernels: Sequence[int] = (0, 1)) -> list[Graph]:
         np.testing.assert_allclose(
             np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=0, atol=4 * unit * scale
         )
-    found = gradients(module)
-    assert len(found) == 2, launches(module)
+    gradient_bodies = gradients(module)
+    assert len(gradient_bodies) == 2, launches(module)
     b, t, h, d = graph.inputs[0].type.sizes
     rows = b * h * max(t, graph.inputs[1].type.sizes[1])
     assert all(v.type.size <= rows * d for node in module.graph.nodes for v in node.results), (
         "nothing is as large as the scores"
     )
-    for number in kernels:
-        values = args_of(module, found[number], args)
-        assert check(found[number], args=values, ulps=16, length=64).template == "attention-gradient"
-    return found
+    for index in kernels:
+        values = args_of(module, gradient_bodies[index], args)
+        assert check(gradient_bodies[index], args=values, ulps=16, length=64).template == "attention-gradient"
+    return gradient_bodies
 
 
 def args_of(module: Module, body: Graph, args: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-    """What a kernel gets when the program runs."""
+    """Return the arguments that a kernel gets when the program runs."""
     node = next(n for n in module.graph.nodes if n.op == "kernel" and module.kernels[n.attrs.kernel] is body)
     before = Graph("", module.graph.inputs, module.graph.nodes[: module.graph.nodes.index(node)], list(node.operands))
     return [np.asarray(x) for x in run(replace(module, graph=before), args)]
@@ -178,16 +182,16 @@ SMALL = (1, 70, 2, 32, 70, 1)
     ],
 )
 @pytest.mark.usefixtures("small_blocks")
-def test_scores_are_computed_again(form: Form, scores: Scores, softmax: Softmax) -> None:
+def test_gradients_recompute_scores(form: Form, scores: Scores, softmax: Softmax) -> None:
     checked(training(form, scores, softmax))
 
 
-def test_scores_are_computed_again_in_blocks_as_they_are_shipped() -> None:
+def test_gradients_recompute_scores_in_production_blocks() -> None:
     checked(training(Form((2, 100, 2, 64, 100, 2)), CAUSAL))
 
 
-def test_masks_by_index_bound_the_loops_of_both() -> None:
-    """Of keys the first rows are left out, of rows the last keys; where no row is masked nothing is compared."""
+def test_index_masks_bound_the_loops_of_both_gradient_kernels() -> None:
+    """Check that the key loop skips masked blocks, the row loop too, and that unmasked blocks compare no indices."""
     for scores in (CAUSAL, Scores(causal_bias)):
         module = fused(training(Form((1, 512, 1, 64, 512, 1)), scores))
         texts = [kernel_source("g", body, module.mesh).text for body in gradients(module)]
@@ -199,8 +203,8 @@ def test_masks_by_index_bound_the_loops_of_both() -> None:
 
 
 @pytest.mark.parametrize("which", ["probabilities", "gradient of a bias"])
-def test_what_is_read_elsewhere_is_in_memory(which: str) -> None:
-    """Something needs all scores, so all kernels read them."""
+def test_gradients_with_other_users_of_scores_are_not_fused(which: str) -> None:
+    """Check programs in which another user needs all scores, so that all kernels read them from memory."""
     graph = training(Form((2, 40, 2, 16, 40, 2), dtype="f32"))
     dots = [node for node in graph.nodes if node.op == "dot_general"]
     dv, dq = dots[3], dots[5]
@@ -216,11 +220,11 @@ def test_what_is_read_elsewhere_is_in_memory(which: str) -> None:
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=0, atol=1e-4)
 
 
-def test_what_a_mask_leaves_out_is_not_counted() -> None:
+def test_gradient_cost_excludes_masked_blocks() -> None:
     form = (1, 4096, 8, 128, 4096, 8)
     seconds = {}
     for name, scores in (("plain", Scores()), ("causal", CAUSAL)):
         module = fused(training(Form(form), scores))
-        found = [body for body in module.kernels.values() if body.name.startswith("attention")]
-        seconds[name] = sum(kernel_seconds(body, "sm_90") for body in found)
+        bodies = [body for body in module.kernels.values() if body.name.startswith("attention")]
+        seconds[name] = sum(kernel_seconds(body, "sm_90") for body in bodies)
     assert 0.5 < seconds["causal"] / seconds["plain"] < 0.56

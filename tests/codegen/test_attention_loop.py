@@ -1,4 +1,6 @@
-"""The main loop of attention beside one written by hand and built by the same Triton: issue slots per matrix instruction."""
+"""Test of attention's main loop against a handwritten Triton kernel built by the same Triton: issue slots per matrix
+instruction.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def by_hand(
     block_m: tl.constexpr,
     block_n: tl.constexpr,
 ):
-    """Attention without a mask over contiguous heads, loaded by tensor descriptors as in Triton's tutorial of fused attention."""
+    """Attention without a mask over contiguous heads, loaded by tensor descriptors as in Triton's fused attention
+    tutorial.
+    """
     first, head = tl.program_id(0) * block_m, tl.program_id(1)
     keys = tl.make_tensor_descriptor(k_ptr, [heads * rows, d], [d, 1], [block_n, d])
     values = tl.make_tensor_descriptor(v_ptr, [heads * rows, d], [d, 1], [block_n, d])
@@ -57,19 +61,19 @@ def by_hand(
 
 
 def cubin_by_hand(d: int, block_m: int, block_n: int, warps: int, stages: int) -> bytes:
-    numbers = {"rows": 4096, "d": d, "block_m": block_m, "block_n": block_n}
+    constants = {"rows": 4096, "d": d, "block_m": block_m, "block_n": block_n}
     names = by_hand.arg_names
-    kinds: dict[str, str] = {name: "*bf16" if name.endswith("_ptr") else "constexpr" for name in names}
-    kinds |= {"scale": "fp32", "heads": "i32"}
+    types: dict[str, str] = {name: "*bf16" if name.endswith("_ptr") else "constexpr" for name in names}
+    types |= {"scale": "fp32", "heads": "i32"}
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if name.endswith("_ptr")}
-    source = compiler.ASTSource(by_hand, kinds, {(names.index(n),): value for n, value in numbers.items()}, aligned)
+    source = compiler.ASTSource(by_hand, types, {(names.index(n),): value for n, value in constants.items()}, aligned)
     target = backends.GPUTarget("cuda", 90, 32)
     options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
     return triton.compile(source, target=target, options=options).asm["cubin"]
 
 
 def slots_per_product(cubin: bytes, directory: Path) -> float:
-    """Instructions per HGMMA of the shortest loop that has all products of a step."""
+    """Return the instructions per HGMMA of the shortest loop that contains all matmuls of an iteration."""
     path = directory / "kernel.cubin"
     path.write_bytes(cubin)
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
@@ -79,24 +83,26 @@ def slots_per_product(cubin: bytes, directory: Path) -> float:
     for line in text.splitlines():
         if label := re.match(r"\s*(\.L_x_\d+):", line):
             labels[label[1]] = len(lines)
-        elif found := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9]+)(.*)", line):
-            lines.append((found[1], found[2]))
+        elif instruction := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9]+)(.*)", line):
+            lines.append((instruction[1], instruction[2]))
     loops = list[tuple[int, int]]()
     for end, (name, rest) in enumerate(lines):
         target = re.search(r"`\((\.L_x_\d+)\)", rest) if name == "BRA" else None
         start = labels.get(target[1], end + 1) if target else end + 1
         loops.append((sum(n == "HGMMA" for n, _ in lines[start : end + 1]), end + 1 - start))
-    most = max(products for products, _ in loops)
-    return min(length for products, length in loops if products == most) / most
+    most_products = max(products for products, _ in loops)
+    return min(length for products, length in loops if products == most_products) / most_products
 
 
 @pytest.mark.parametrize(
     "sizes", [pytest.param(LONG, id="rows of 128"), pytest.param((8, 1024, 12, 64, 1024, 12), id="of 64")]
 )
-def test_the_main_loop_is_as_short_as_one_by_hand(sizes: tuple[int, int, int, int, int, int], tmp_path: Path) -> None:
-    """With 15 % more slots at most, in the same tile; the loop under the causal mask, which is another one, does not count."""
+def test_attention_main_loop_is_as_short_as_handwritten_kernel(
+    sizes: tuple[int, int, int, int, int, int], tmp_path: Path
+) -> None:
+    """Allow 15 % more issue slots for the same tile. The separate loop over masked blocks does not count."""
     body = kernel(sizes, CAUSAL)
     source = kernel_source("kernel", body, ONE, "cuda:sm_90")
     m, n = source.constants["BLOCK_M"], source.constants["BLOCK_N"]
-    wanted = slots_per_product(cubin_by_hand(sizes[3], m, n, source.num_warps, source.num_stages), tmp_path)
-    assert slots_per_product(built(body, "sm_90").cubin, tmp_path) <= 1.15 * wanted
+    handwritten_slots = slots_per_product(cubin_by_hand(sizes[3], m, n, source.num_warps, source.num_stages), tmp_path)
+    assert slots_per_product(built(body, "sm_90").cubin, tmp_path) <= 1.15 * handwritten_slots

@@ -1,4 +1,4 @@
-"""Masks by position bound the keys of a row, however they are written."""
+"""Tests of masks by position: they bound the keys of a row, in whatever form they are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ops.attention_nodes import node_of
 
 F, N = TensorType((), "f32"), TensorType((), "i32")
 Write = Callable[[Builder, Value, Value, Value, Value], Value]
-"""Writes a function of a score, an element and two positions."""
+"""A function that emits the score from a score, an element, a row position and a key position."""
 
 
 def inside(b: Builder, row: Value, key: Value) -> Value:
@@ -57,7 +57,7 @@ def window(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
 
 
 def both_ways(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
-    """A comparison selects the score, and its opposite the fill."""
+    """Select the score by a comparison, and the fill by the opposite comparison."""
     fill = b.elementwise("select", b.compare("LT", row, key), b.splat(-1e9, F), b.splat(0, F))
     return b.elementwise("add", b.elementwise("select", inside(b, row, key), s, b.splat(0, F)), fill)
 
@@ -68,7 +68,7 @@ def with_data(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
 
 
 def shared(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
-    """Each value is an operand of the next one twice: a walk along each path to the score would take 2**40 steps."""
+    """Use each value twice in the next op: visiting every path to the score would take 2**40 steps."""
     flag = b.convert(inside(b, row, key), "f32")
     score = b.elementwise("multiply", b.elementwise("multiply", s, b.splat(2.0**-40, F)), flag)
     for _ in range(40):
@@ -88,10 +88,10 @@ ROW, KEY = (Var(name, 0, SIZE - 1) for name in "ts")
 
 
 def attention(write: Write) -> tuple[Positions, Graph]:
-    """An attention with an operand of the scores' size, as kernels read it, and its function of the scores."""
+    """Return an attention node with an operand of the scores' shape, as kernels emit it, and its score function."""
 
-    def score(builder: Builder, given: list[Value]) -> Value:
-        return write(builder, *given)
+    def score(builder: Builder, region_args: list[Value]) -> Value:
+        return write(builder, *region_args)
 
     sizes = dict.fromkeys("tsde", SIZE)
     node = node_of("t d, s d, s e, t s -> t e, t", sizes, elements=("f32",), positions=("t", "s"), score=score)
@@ -102,7 +102,9 @@ def attention(write: Write) -> tuple[Positions, Graph]:
     "write", [subtracted, multiplied, inverted, scaled_after, window, both_ways, with_data, shared, shared_inside]
 )
 def test_masks_by_position_bound_keys(write: Write) -> None:
-    """Inside of the bounds the function without comparisons is the same, outside it is the fill, or has it added."""
+    """Check that within the bounds the function without comparisons is equal, and that elsewhere the score is the fill
+    or includes it.
+    """
     positions, region = attention(write)
     mask = positions.mask(region, KEY, ROW)
     assert mask is not None and len(mask.tests) == (2 if write is window else 1)
@@ -120,7 +122,7 @@ def test_masks_by_position_bound_keys(write: Write) -> None:
 
 
 def chosen(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
-    """No mask: another number where a key comes after."""
+    """Return a score that is not masked: another element replaces it for keys after the row."""
     return b.elementwise("select", inside(b, row, key), s, e)
 
 
@@ -129,23 +131,23 @@ def of_data(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
 
 
 def prefix(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
-    """Some keys after a row are not masked, and data says which."""
+    """Leave some keys after the row unmasked, depending on data."""
     either = b.elementwise("or", inside(b, row, key), b.compare("GT", e, b.splat(0, F)))
     return b.elementwise("select", either, s, b.splat(-1e30, F))
 
 
 @pytest.mark.parametrize("write", [chosen, of_data, prefix])
-def test_what_no_position_masks_has_no_bounds(write: Write) -> None:
+def test_data_dependent_scores_have_no_position_mask(write: Write) -> None:
     positions, region = attention(write)
     assert positions.mask(region, KEY, ROW) is None
 
 
-def test_masks_that_count_from_the_device_bound_keys() -> None:
-    """The region itself has the number of the device, which no test can fold."""
+def test_masks_by_device_coordinate_bound_keys() -> None:
+    """Check a mask that depends on the device's coordinate, which cannot be constant-folded."""
 
     def score(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
-        place = b.emit("process_index", [], N, axes=("x",))
-        return b.elementwise("select", inside(b, b.elementwise("add", row, place), key), s, b.splat(-1e30, F))
+        coordinate = b.emit("process_index", [], N, axes=("x",))
+        return b.elementwise("select", inside(b, b.elementwise("add", row, coordinate), key), s, b.splat(-1e30, F))
 
     positions, region = attention(score)
     mask = positions.mask(region, KEY, ROW)

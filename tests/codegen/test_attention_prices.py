@@ -1,4 +1,6 @@
-"""Training steps of attention, with scores that gradients compute again and with scores in memory: predicted times."""
+"""Tests of the predicted times of attention training steps, with scores recomputed by the gradient kernels and with
+scores in memory.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +14,27 @@ attention = pytest.importorskip("tests.codegen.blocks.layers").attention
 
 
 def step(batch: int, length: int, heads: int, width: int, dtype: str) -> str:
-    """An attention and its gradients as JAX writes them."""
+    """Return the StableHLO of an attention and its gradients as JAX writes them."""
 
-    def both(q: object, k: object, v: object, dy: object) -> object:
+    def forward_backward(q: object, k: object, v: object, dy: object) -> object:
         y, back = jax.vjp(lambda *args: attention(*args, causal=False), q, k, v)
         return y, back(dy)
 
     kind = jax.ShapeDtypeStruct((batch, length, heads, width), dtype)
-    return jax.jit(both).lower(kind, kind, kind, kind).as_text()
+    return jax.jit(forward_backward).lower(kind, kind, kind, kind).as_text()
 
 
 def seconds(text: str, *skip: str) -> float:
-    found = plan(text, {"x": 1}, target="cuda:sm_90", skip=skip)
-    counts = found.plan.launch_counts()
-    return sum(counts[name] * kernel_seconds(body, "cuda:sm_90") for name, body in found.plan.kernels.items())
+    executable = plan(text, {"x": 1}, target="cuda:sm_90", skip=skip)
+    counts = executable.plan.launch_counts()
+    return sum(counts[name] * kernel_seconds(body, "cuda:sm_90") for name, body in executable.plan.kernels.items())
 
 
 @pytest.mark.parametrize(
     "sizes, dtype",
     [((1, 64, 1, 64), "bfloat16"), ((8, 512, 12, 64), "bfloat16"), ((2, 896, 16, 128), "float32"), ((8, 128, 12, 64), "bfloat16")],
 )  # fmt: skip
-def test_computing_the_scores_again_is_predicted_to_be_faster(sizes: tuple[int, int, int, int], dtype: str) -> None:
-    """Also of few and short rows, where a kernel is little more than its launch."""
+def test_recomputing_scores_is_predicted_to_be_faster(sizes: tuple[int, int, int, int], dtype: str) -> None:
+    """Check also few and short rows, whose kernels take little longer than a launch."""
     text = step(*sizes, dtype)
     assert seconds(text) < seconds(text, "form-attention")

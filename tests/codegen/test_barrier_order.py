@@ -1,4 +1,6 @@
-"""Optimization barriers in code generation: kernels read through them, launches keep their order, and nothing is copied."""
+"""Tests of optimization barriers in code generation: kernels fuse across them, launches keep their order, and nothing
+is copied.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,9 @@ def barrier(results: str, operands: str) -> str:
 
 
 def planned(text: str) -> Executable:
-    found = plan(text, {"x": 1}, target="cuda:sm_90")
-    check(found.plan, found.mesh)
-    return found
+    executable = plan(text, {"x": 1}, target="cuda:sm_90")
+    check(executable.plan, executable.mesh)
+    return executable
 
 
 RECOMPUTED = program(
@@ -52,20 +54,22 @@ RECOMPUTED = program(
 
 
 def test_recomputation_waits_for_the_gradient() -> None:
-    """Nothing but the barrier keeps the last product but one from running first."""
-    found = planned(RECOMPUTED)
-    assert len(found.plan.items) == 4
-    fused = found.stages["fuse"]
+    """Check that the recomputed GEMM waits for the gradient, which only the barrier enforces."""
+    executable = planned(RECOMPUTED)
+    assert len(executable.plan.items) == 4
+    fused = executable.stages["fuse"]
     (node,) = [node for node in fused.graph.nodes if node.op == "optimization_barrier"]
     program = launches_of(fused, default_costs("cuda:sm_90"))
-    makers = [number for number, launch in enumerate(program.nodes) if node.operands[1] in launch.results]
-    (reader,) = [number for number, launch in enumerate(program.nodes) if node.results[0] in launch.operands]
-    assert {*makers} <= {*program.tasks[reader].needs}
-    assert program.storages.root[node.results[0]] is fused.graph.inputs[0]  # nothing copies it
+    producers = [index for index, launch in enumerate(program.nodes) if node.operands[1] in launch.results]
+    (reader,) = [index for index, launch in enumerate(program.nodes) if node.results[0] in launch.operands]
+    assert {*producers} <= {*program.tasks[reader].needs}
+    assert program.storages.root[node.results[0]] is fused.graph.inputs[0]  # the barrier's result is not copied
 
 
-def test_kernels_read_through_barriers() -> None:
-    """An element-wise op on a product joins its kernel though a barrier is between them; index maps and constants pass too."""
+def test_kernels_are_fused_across_barriers() -> None:
+    """Check that an element-wise op is fused into a GEMM's epilogue across a barrier, and that barriers forward index
+    maps and constants.
+    """
     text = program(
         f"%h = stablehlo.dot_general %x, %w, {DOT}",
         f"%t = stablehlo.transpose %g, dims = [1, 0] : ({M}) -> {M}",
@@ -76,22 +80,22 @@ def test_kernels_read_through_barriers() -> None:
         f"%r = stablehlo.multiply %m, %1#0 : {M}",
         results="%r",
     )
-    found = planned(text)
-    assert len(found.plan.items) == 1
-    assert "optimization_barrier" not in found.as_text("fuse")
+    executable = planned(text)
+    assert len(executable.plan.items) == 1
+    assert "optimization_barrier" not in executable.as_text("fuse")
 
 
-def test_equal_operations_stay_apart_and_give_the_same_numbers() -> None:
+def test_recomputed_dots_are_not_merged_with_the_originals() -> None:
     module = parse_text(RECOMPUTED)
     plain, order = without_barriers(module.graph)
     assert [node.op for node in plain.nodes].count("dot_general") == 4
-    (again, last) = [node for node in plain.nodes if node in order]
-    made = plain.nodes[2].result
-    assert order[again] == (*plain.inputs[:2], made) == order[last] and again.operands == plain.inputs[:2]
+    (recomputed, last) = [node for node in plain.nodes if node in order]
+    gradient = plain.nodes[2].result
+    assert order[recomputed] == (*plain.inputs[:2], gradient) == order[last] and recomputed.operands == plain.inputs[:2]
     assert without_barriers(plain) == (plain, {})
 
 
-def test_what_only_a_barrier_uses_goes() -> None:
+def test_value_used_only_by_a_barrier_is_erased() -> None:
     graph = Graph("f")
     graph.inputs = parse_text(RECOMPUTED).graph.inputs
     x, kind = graph.inputs[0], TensorType((512, 512), "f32")
@@ -102,8 +106,8 @@ def test_what_only_a_barrier_uses_goes() -> None:
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
-def test_a_donated_argument_is_not_overwritten_before_it_is_read(is_behind: bool, tmp_path: Path) -> None:
-    """%r may take the bytes of %x, unless %x is read behind a barrier that waits for what is made of %r."""
+def test_donated_argument_is_not_overwritten_before_delayed_read(is_behind: bool, tmp_path: Path) -> None:
+    """Check that %r may overwrite %x, unless a barrier delays a read of %x until users of %r finish."""
     text = program(
         f"%r = stablehlo.add %x, %g : {M}",
         f"%c = stablehlo.dot_general %r, %w, {DOT}",
@@ -112,18 +116,18 @@ def test_a_donated_argument_is_not_overwritten_before_it_is_read(is_behind: bool
         results="%r, %c, %d",
         arguments=f"%x: {M} {{tf.aliasing_output = 0 : i32}}, %w: {M}, %g: {M}",
     ).replace("512", "64")
-    found = plan(text, {"x": 1}, target="cpu")
-    check(found.plan, found.mesh)
-    assert bool(found.plan.given_up) != is_behind
-    found.save(tmp_path / "step.mgx")
+    executable = plan(text, {"x": 1}, target="cpu")
+    check(executable.plan, executable.mesh)
+    assert bool(executable.plan.given_up) != is_behind
+    executable.save(tmp_path / "step.mgx")
     rng = np.random.default_rng(0)
     x, w, g = (rng.integers(-3, 4, (64, 64)).astype(np.float32) for _ in range(3))
     results = load(tmp_path / "step.mgx").run([x, w, g])
-    for result, right in zip(results, [x + g, (x + g) @ w, x @ g], strict=True):
-        np.testing.assert_array_equal(result, right)
+    for result, expected in zip(results, [x + g, (x + g) @ w, x @ g], strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
-def test_complex_numbers_pass_barriers_as_parts() -> None:
+def test_barriers_of_complex_values_take_real_and_imaginary_parts() -> None:
     text = RECOMPUTED.replace("xf32", "xcomplex<f32>")
     module = replace(parse_text(text), stage="partition")
     after = expand_complex(module, Compilation())

@@ -1,4 +1,6 @@
-"""Programs in bf16, `tests/data/bf16`: ten of the cases, and blocks of models. `check_builds` and `check_programs` are for all of their kernels."""
+"""Tests of the bf16 programs in `tests/data/bf16`: a few of the model blocks. `check_builds` and `check_programs` cover
+all of their kernels.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ TEXTS = Path(__file__).resolve().parents[1] / "data" / "bf16"
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_the_texts_are_those_of_the_blocks(name: str) -> None:
+def test_stored_texts_equal_the_lowered_blocks(name: str) -> None:
     block = BLOCKS[name]
     assert (TEXTS / f"{name}_forward.mlir").read_text() == block.text(False, False)
     assert (TEXTS / f"{name}_train.mlir").read_text() == block.text(False, True)
 
 
-def test_kernels_of_a_block_in_bf16_are_their_bodies() -> None:
+def test_bf16_block_kernels_match_reference() -> None:
     pytest.importorskip("triton")
     cases = list(cases_of(TEXTS / "gpt2_forward.mlir", ["sm_90"]))
     assert {"dot", "attention", "reduce"} <= {case.source.template for case in cases}
@@ -31,7 +33,7 @@ def test_kernels_of_a_block_in_bf16_are_their_bodies() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
-def test_kernels_of_experts_in_bf16_spill_nothing(arch: str) -> None:
+def test_bf16_expert_kernels_do_not_spill(arch: str) -> None:
     pytest.importorskip("triton")
     ((mesh, bodies),) = bodies_of((TEXTS / "mixtral_forward.mlir").read_text(), arch)
     experts = {

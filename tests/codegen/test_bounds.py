@@ -1,4 +1,4 @@
-"""Proofs that kernels stay inside their operands: what is proven holds, and what does not hold is not proven."""
+"""Tests of the proofs that kernels access their operands in bounds: valid accesses are proven, invalid ones are not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ for block in range(tl.minimum(first // 32, 4), end):
 
 
 def proven_of(lines: str, size: int, programs: int = 1, **counts: int) -> list[bool]:
-    """Of each access of a kernel: `x_ptr` has `size` elements, BLOCK is 1024."""
+    """Return whether each access of a kernel is proven. `x_ptr` has `size` elements, and BLOCK is 1024."""
     names = ["x_ptr", *counts, "BLOCK"]
     text = f"def kernel({', '.join(names)}):\n" + "".join(f"    {line}\n" for line in lines.splitlines())
     return proven(code_of(text), Given({"x_ptr": size}, counts, programs, {"BLOCK": 1024}))
@@ -65,7 +65,7 @@ INSIDE = [
     (FLAT + "tl.load(x_ptr + i % 7 * 3, mask=i % 7 < 5, other=0)", 13, 4),
     (FLAT + "tl.load(x_ptr + i // 4 - 2, mask=(i // 4 - 2 >= 0) & (i // 4 - 2 < 9), other=0)", 9, 1),
     (FLAT + "at = tl.minimum(tl.maximum(tl.load(x_ptr).to(tl.int32), 0), 6)\ntl.load(x_ptr + at * 2 + 1)", 14, 1),
-    (FLAT + "tl.store(x_ptr + i * 3 % 7, 1)", 7, 1),  # no range does: all points are looked at
+    (FLAT + "tl.store(x_ptr + i * 3 % 7, 1)", 7, 1),  # intervals do not prove it; all points are enumerated
     (TILES + "tl.load(x_ptr + m * 48 + n)", 160 * 48, 30),
     (BLOCKS, 160, 4),
     (FLAT + "tl.load(x_ptr + i.to(tl.int64) * 4194304, mask=i < 1024, other=0)", 2**32, 1),
@@ -87,7 +87,7 @@ OUTSIDE = [
     (FLAT + "tl.load(x_ptr + i - 64, mask=i % 128 < 64, other=0)", 2**20, 1024),
     (FLAT + "tl.load(x_ptr + i)", 2047, 2),
     (FLAT + "tl.load(x_ptr + i, mask=i <= 15, other=0)", 15, 1),
-    (FLAT + "tl.load(x_ptr + (-i + 2) // 3 + 4, mask=i < 15, other=0)", 5, 1),  # -4 // 3 is -1 on a device
+    (FLAT + "tl.load(x_ptr + (-i + 2) // 3 + 4, mask=i < 15, other=0)", 5, 1),  # -4 // 3 is -1 on a GPU
     (FLAT + "tl.load(x_ptr + (-i + 2) % 3, mask=i < 15, other=0)", 3, 1),
     (FLAT + "tl.load(x_ptr + i // 4 - 2, mask=i // 4 - 2 < 9, other=0)", 9, 1),
     (FLAT + "at = tl.minimum(tl.load(x_ptr).to(tl.int32), 6)\ntl.load(x_ptr + at * 2 + 1)", 14, 1),
@@ -95,37 +95,37 @@ OUTSIDE = [
     (FLAT + "tl.store(x_ptr + i * 3 % 8, 1)", 7, 1),
     (TILES + "tl.load(x_ptr + m * 48 + n)", 160 * 48 - 1, 30),
     (TILES.replace("% height", "% 4") + "tl.load(x_ptr + m * 48 + n)", 160 * 48, 30),
-    (FLAT + "tl.load(x_ptr + i * 4194304, mask=i < 1024, other=0)", 2**32, 1),  # wraps in 32 bits
+    (FLAT + "tl.load(x_ptr + i * 4194304, mask=i < 1024, other=0)", 2**32, 1),  # overflows 32 bits
     (FLAT + "tl.load(x_ptr + i * 4194304 // 4194304, mask=i < 1024, other=0)", 1024, 1),
     (FLAT + "tl.load(x_ptr + i, mask=(i < 9) | (i > 20), other=0)", 9, 1),
     (LOOP.format(mask="").replace("i *", "0 *"), 100, 1),
     (LOOP.format(mask=", mask=k_col < 101, other=0").replace("i *", "0 *"), 100, 1),
-    (FLAT + "tl.load(y + i, mask=i < 0, other=0)", 1, 1),  # not even a pointer
+    (FLAT + "tl.load(y + i, mask=i < 0, other=0)", 1, 1),  # not a pointer
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("lines", "size", "programs"), INSIDE)
-def test_what_is_inside_is_proven(lines: str, size: int, programs: int) -> None:
+def test_accesses_in_bounds_are_proven(lines: str, size: int, programs: int) -> None:
     assert proven_of(lines, size, programs)[-1]
 
 
 @pytest.mark.parametrize(("lines", "size", "programs"), OUTSIDE)
-def test_what_is_outside_is_not(lines: str, size: int, programs: int) -> None:
+def test_accesses_out_of_bounds_are_not_proven(lines: str, size: int, programs: int) -> None:
     assert not proven_of(lines, size, programs)[-1]
 
 
-def test_lanes_of_two_sides_are_not_the_same() -> None:
+def test_row_and_column_lanes_are_distinct_variables() -> None:
     lanes = "k = tl.arange(0, 32)\nrow = k[:, None]\ncol = k[None, :]\n"
     assert proven_of(lanes + "tl.load(x_ptr + row - col + 31)", 63)[-1]
     assert not proven_of(lanes + "tl.load(x_ptr + row - col)", 1)[-1]
 
 
-def test_places_of_devices_are_in_their_groups() -> None:
+def test_device_coordinates_are_bounded_by_their_group_size() -> None:
     lines = FLAT + "tl.load(x_ptr + index * 3 + i % 3, mask=index * 3 + i % 3 < {}, other=0)"
     assert proven_of(lines.format(10), 10, index=4)[-1] and not proven_of(lines.format(11), 10, index=4)[-1]
 
 
-def test_a_sum_that_is_bounded_bounds_its_multiples() -> None:
+def test_bound_of_a_sum_bounds_its_multiples() -> None:
     x, y, z = variable("x", 5), variable("y", 4), variable("z", 3)
     ranges = Ranges([Fact(x * 4 + y - 10, -FAR, -1)])
     assert ranges.bounds(x * 12 + y * 3 + z) == (0, 29)
@@ -134,11 +134,11 @@ def test_a_sum_that_is_bounded_bounds_its_multiples() -> None:
 
 
 def everywhere(expr: Expr, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
-    for place in np.ndindex(*sizes.values()):
-        yield dict(zip(sizes, map(int, place), strict=True))
+    for coordinates in np.ndindex(*sizes.values()):
+        yield dict(zip(sizes, map(int, coordinates), strict=True))
 
 
-def test_ranges_are_never_too_small() -> None:
+def test_ranges_contain_every_value() -> None:
     from test_expr import SIZES, random_expr
 
     from meshgen.codegen.expr import evaluate
@@ -159,7 +159,7 @@ def given(source: KernelSource, graph: Graph) -> Given:
 
 
 def damaged(text: str, rng: np.random.Generator) -> str:
-    """The source with one number changed, or a mask or a clamp left out."""
+    """Return the source with one constant changed, or with a mask or a clamp removed."""
     start = text.index('"""\n', text.index("@triton.jit\ndef layouts")) + 4
     head, tail = text[:start], re.sub(r"  #.*", "", text[start:])
     numbers = list(re.finditer(r"(?<![\w.])\d+(?![\w.])", tail))
@@ -169,15 +169,17 @@ def damaged(text: str, rng: np.random.Generator) -> str:
         case 1 if "tl.maximum" in tail:
             return head + tail.replace("tl.maximum(", "tl.minimum(", 1)
         case _ if numbers:
-            found = numbers[int(rng.integers(len(numbers)))]
-            other = int(found[0]) * int(rng.choice([0, 1, 1, 2])) + int(rng.choice([1, 1, 2]))
-            return head + tail[: found.start()] + str(other) + tail[found.end() :]
+            number = numbers[int(rng.integers(len(numbers)))]
+            replacement = int(number[0]) * int(rng.choice([0, 1, 1, 2])) + int(rng.choice([1, 1, 2]))
+            return head + tail[: number.start()] + str(replacement) + tail[number.end() :]
         case _:
             return text
 
 
-def test_a_damaged_kernel_is_proven_only_if_it_stays_inside() -> None:
-    """The interpreter sees each address; what it refuses must not have been proven."""
+def test_mutated_kernel_is_proven_only_if_in_bounds() -> None:
+    """Compare proofs with the interpreter, which checks each address: an access that it rejects must not have been
+    proven.
+    """
     refused = 0
     for seed in range(70):
         graph = map_of_layouts(seed)
@@ -197,8 +199,8 @@ def test_a_damaged_kernel_is_proven_only_if_it_stays_inside() -> None:
 def lookup() -> Graph:
     b = Body("f32[6,4]", "i32[3]")
     b.inputs[0].name, b.inputs[1].name = "table", "places"
-    where = b.op("reshape", b.inputs[1], to="i32[3,1]")
-    rows = b.op("gather", b.inputs[0], where, to="f32[3,4]", offset_dims=(1,), collapsed_slice_dims=(0,),
+    indices = b.op("reshape", b.inputs[1], to="i32[3,1]")
+    rows = b.op("gather", b.inputs[0], indices, to="f32[3,4]", offset_dims=(1,), collapsed_slice_dims=(0,),
                 operand_batching_dims=(), start_indices_batching_dims=(), start_index_map=(0,), index_vector_dim=1,
                 slice_sizes=(1, 4))  # fmt: skip
     return b.done(b.op("add", rows, rows))
@@ -208,8 +210,8 @@ PROGRAMS = ("gains/copy-operands", "gains/masked-dot-to-ragged", "gains/scatter-
             "gains/all-gather-sink", "gains/row-sums-to-runs", "gains/split-reduction.scan", "split-reduction.top-k")  # fmt: skip
 
 
-def test_the_text_of_a_kernel_says_what_its_index_code_does() -> None:
-    """Proofs take the index code, a compiler the text."""
+def test_kernel_text_matches_its_index_code() -> None:
+    """Compare both forms of a kernel, since proofs use the index code and compilers use the text."""
     templates = set[str]()
     for program in PROGRAMS:
         executable = api.plan(PASSES / f"{program}.mlir", target="cuda:sm_90")
@@ -224,33 +226,33 @@ def test_the_text_of_a_kernel_says_what_its_index_code_does() -> None:
 
 
 @pytest.mark.parametrize("left_out", ["tl.maximum", "tl.minimum"])
-def test_places_from_memory_are_proven_by_their_clamp(left_out: str) -> None:
+def test_loaded_indices_are_proven_by_their_clamp(left_out: str) -> None:
     graph = lookup()
     source = kernel_source("layouts", graph, ONE)
     assert not unproven(source.code, given(source, graph))
-    other = "tl.minimum" if left_out == "tl.maximum" else "tl.maximum"
-    text = source.text.replace(f"{left_out}(", f"{other}(")
+    opposite = "tl.minimum" if left_out == "tl.maximum" else "tl.maximum"
+    text = source.text.replace(f"{left_out}(", f"{opposite}(")
     assert not all(proven(code_of(text, "layouts"), given(source, graph)))
 
 
 @pytest.mark.parametrize("kind", ["map", "dot"])
-def test_an_access_without_a_proof_is_masked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is known of the loads of the first try: all compare their offsets in the second, and are proven by that."""
-    tries = list[int]()
+def test_unproven_access_is_masked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that unproven loads get bounds masks in a second attempt, which is then proven."""
+    attempts = list[int]()
 
-    def not_at_first(code: Sequence[Statement], given: Given) -> list[Access]:
-        tries.append(1)
+    def unproven_at_first(code: Sequence[Statement], given: Given) -> list[Access]:
+        attempts.append(1)
         assert not unproven(code, given)
-        return accesses(code, given)[0] if len(tries) == 1 else []
+        return accesses(code, given)[0] if len(attempts) == 1 else []
 
-    monkeypatch.setattr(triton_source, "unproven", not_at_first)
+    monkeypatch.setattr(triton_source, "unproven", unproven_at_first)
     b = Body("f32[40,70]", "f32[70,50]")
     graph = b.done(b.dot(*b.inputs, ((1,), (0,)))) if kind == "dot" else lookup()
     source = check(graph, length=70)
-    assert source.text.count("place") > 5 and len(tries) == 2
+    assert source.text.count("place") > 5 and len(attempts) == 2
 
 
-def test_a_kernel_without_a_proof_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unprovable_kernel_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(code: Sequence[Statement], given: Given) -> list[Access]:
         return accesses(code, given)[0]
 
@@ -260,17 +262,17 @@ def test_a_kernel_without_a_proof_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("dtype", "number"), [("ui64", 2**64 - 1), ("i64", -(2**63)), ("i32", -(2**31)), ("ui32", 2**32 - 1)]
+    ("dtype", "extreme"), [("ui64", 2**64 - 1), ("i64", -(2**63)), ("i32", -(2**31)), ("ui32", 2**32 - 1)]
 )
-def test_numbers_of_every_width_are_read(dtype: str, number: int) -> None:
-    """Data that is computed with beyond 64 bits of Python, and places that come from it."""
+def test_start_indices_of_every_integer_width_are_proven(dtype: str, extreme: int) -> None:
+    """Check integer arithmetic that exceeds 64 bits in Python, and start indices computed from it."""
     b = Body(f"{dtype}[5]", f"{dtype}[]")
     x, at = b.inputs
-    moved = b.op("subtract", b.op("multiply", x, b.splat(number, x)), b.splat(number, x))
-    start = b.op("add", at, b.constant(number, dtype))
-    cut = b.op("dynamic_slice", moved, start, to=f"{dtype}[3]", slice_sizes=(3,))
-    check(b.done(b.op("add", cut, cut)))
+    moved = b.op("subtract", b.op("multiply", x, b.splat(extreme, x)), b.splat(extreme, x))
+    start = b.op("add", at, b.constant(extreme, dtype))
+    window = b.op("dynamic_slice", moved, start, to=f"{dtype}[3]", slice_sizes=(3,))
+    check(b.done(b.op("add", window, window)))
 
 
-def test_functions_that_kernels_call_touch_no_memory() -> None:
+def test_device_functions_access_no_memory() -> None:
     assert [name for name, text in FUNCTIONS.items() if "tl.load" in text or "tl.store" in text] == []

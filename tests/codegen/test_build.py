@@ -1,4 +1,4 @@
-"""Real compiles, few and small: no GPU is needed."""
+"""Tests of builds with the real compilers. They are few and small, and need no GPU."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def shared_cache(tmp_path_factory) -> Path:
 
 
 def test_kernels_are_built_for_each_architecture_in_order(shared_cache):
-    seen = []
+    progress = []
     requests = [matmul_request(64, 64, 32), ADD_REQUEST]
-    built = build_kernels(requests, ["sm_90", "sm_80"], shared_cache, progress=lambda *p: seen.append(p))
+    built = build_kernels(requests, ["sm_90", "sm_80"], shared_cache, progress=lambda *p: progress.append(p))
     assert list(built) == [("matmul", "sm_90"), ("matmul", "sm_80"), ("add", "sm_90"), ("add", "sm_80")]
-    assert [p[:2] for p in seen] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [p[:2] for p in progress] == [(1, 4), (2, 4), (3, 4), (4, 4)]
     for kernel in built.values():
         assert kernel.cubin.startswith(b"\x7fELF")
         assert kernel.threads == 128
@@ -79,7 +79,7 @@ def test_kernels_are_built_for_each_architecture_in_order(shared_cache):
     assert built["matmul", "sm_80"].shared > 0
 
 
-def test_a_second_build_comes_from_the_cache(shared_cache, monkeypatch):
+def test_second_build_is_read_from_the_cache(shared_cache, monkeypatch):
     first = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
     monkeypatch.setattr(
         "meshgen.codegen.building.build.compile_all", lambda requests, *_: pytest.fail("built") if requests else None
@@ -89,7 +89,7 @@ def test_a_second_build_comes_from_the_cache(shared_cache, monkeypatch):
     assert dataclasses.replace(second, cached=first.cached) == first
 
 
-def test_rebuilding_elsewhere_gives_the_same_bytes(shared_cache, tmp_path):
+def test_rebuild_in_another_cache_is_byte_identical(shared_cache, tmp_path):
     workers.close_all()  # another process, another cache directory
     again = build_kernels([ADD_REQUEST], ["sm_90"], tmp_path / "elsewhere")["add", "sm_90"]
     assert not again.cached
@@ -98,17 +98,17 @@ def test_rebuilding_elsewhere_gives_the_same_bytes(shared_cache, tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None], ids=["empty", "other", "flipped"])
-def test_a_corrupted_entry_is_built_again(shared_cache, damage):
+def test_corrupt_cache_entry_is_rebuilt(shared_cache, damage):
     good = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
     for entry in (shared_cache / "kernels").rglob("*.bin"):
         content = entry.read_bytes()
         entry.write_bytes(content[:-1] + bytes([content[-1] ^ 1]) if damage is None else damage)
-    again = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
-    assert not again.cached
-    assert again.cubin == good.cubin
+    rebuilt = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
+    assert not rebuilt.cached
+    assert rebuilt.cubin == good.cubin
 
 
-def test_an_entry_under_the_name_of_another_is_built_again(tmp_path):
+def test_cache_entries_with_swapped_names_are_rebuilt(tmp_path):
     kernels = [ADD_REQUEST, ADD_REQUEST._replace(name="other", text=ADD.replace(") + tl", ") - tl"))]
     good = build_kernels(kernels, ["sm_90"], tmp_path)
     first, second = sorted(tmp_path.rglob("*.bin"))
@@ -121,41 +121,42 @@ def test_an_entry_under_the_name_of_another_is_built_again(tmp_path):
     assert all(kernel.cached for kernel in build_kernels(kernels, ["sm_90"], tmp_path).values())
 
 
-def test_a_sealed_entry_that_describes_no_kernel_is_built_again(shared_cache, tmp_path):
+def test_cache_entry_with_invalid_description_is_rebuilt(shared_cache, tmp_path):
     good = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
     build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)
     cache, (entry,) = Cache(tmp_path), tmp_path.rglob("*.bin")
     cubin, description = cache.get(entry.stem)
-    others = [{}, description | {"more": 1}, description | {"regs": "20"}, description | {"metadata": []},
+    bad_descriptions = [{}, description | {"more": 1}, description | {"regs": "20"}, description | {"metadata": []},
               description | {"metadata": {"name": "add"}}, description | {"arch": "sm_80"}]  # fmt: skip
-    others.append(description | {"metadata": description["metadata"] | {"name": "sub"}})
-    for other in others:
-        assert built_kernel(cubin, other, "add", "sm_90") is None
+    bad_descriptions.append(description | {"metadata": description["metadata"] | {"name": "sub"}})
+    for bad_description in bad_descriptions:
+        assert built_kernel(cubin, bad_description, "add", "sm_90") is None
     assert built_kernel(cubin[:100], description, "add", "sm_90") is None
     assert built_kernel(cubin, description, "add", "sm_90") == dataclasses.replace(
         good, cached=True, seconds=description["seconds"]
     )
-    cache.put(entry.stem, cubin, others[1])
+    cache.put(entry.stem, cubin, bad_descriptions[1])
     again = build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"]
     assert not again.cached and again.cubin == good.cubin
     assert build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"].cached
 
 
-def test_without_a_cache_nothing_is_written_where_others_could_reach_it(tmp_path, monkeypatch):
+def test_build_without_cache_writes_only_private_files(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     workers.close_all()
     warnings = []
     assert build_kernels([ADD_REQUEST], ["sm_90"], tmp_path / "file", warn=warnings.append)["add", "sm_90"].regs
-    left = list((tmp_path / "tmp").iterdir())
-    assert [stat.S_IMODE(place.stat().st_mode) for place in left] == [0o700], left  # the compiler process's own
+    remaining = list((tmp_path / "tmp").iterdir())
+    # the compiler process's own directory
+    assert [stat.S_IMODE(path.stat().st_mode) for path in remaining] == [0o700], remaining
     assert [warning.code for warning in warnings] == ["MG0004"] and "not a directory" in warnings[0].message
     workers.close_all()
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_settings_of_the_compilers_do_not_change_what_is_built(shared_cache, tmp_path, monkeypatch):
+def test_compiler_environment_variables_do_not_change_builds(shared_cache, tmp_path, monkeypatch):
     good = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
     workers.close_all()
     for name in ("DISABLE_PTXAS_OPT", "TRITON_DISABLE_LINE_INFO", "DISABLE_LLVM_OPT"):
@@ -164,14 +165,14 @@ def test_settings_of_the_compilers_do_not_change_what_is_built(shared_cache, tmp
     workers.close_all()
 
 
-def test_a_ptxas_that_cannot_be_run_is_missing(tmp_path, monkeypatch):
+def test_ptxas_that_cannot_run_is_reported_as_missing(tmp_path, monkeypatch):
     for name in ("nowhere", str(tmp_path), "/bin/false"):
         monkeypatch.setenv("TRITON_PTXAS_PATH", name)
         with pytest.raises(MissingError, match=r"MG0602: '.*' cannot be run(?s:.*)unset TRITON_PTXAS_PATH"):
             build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)
 
 
-def test_the_same_kernel_twice_is_built_once(tmp_path):
+def test_equal_kernels_are_built_once(tmp_path):
     counts = []
     twin = ADD_REQUEST._replace(name="twin")
     built = build_kernels([ADD_REQUEST, twin], ["sm_90"], tmp_path, progress=lambda *p: counts.append(p[:2]))
@@ -179,7 +180,7 @@ def test_the_same_kernel_twice_is_built_once(tmp_path):
     assert built["add", "sm_90"] is built["twin", "sm_90"]
 
 
-def test_all_that_do_not_compile_are_reported_at_once(tmp_path):
+def test_compile_errors_of_all_kernels_are_reported_together(tmp_path):
     broken = [
         Request("lost", ADD.replace("tl.load(y", "tl.lod(y"), "add", ADD_REQUEST.signature, (("BLOCK", 256),)),
         Request("odd", ADD, "add", ADD_REQUEST.signature, (("BLOCK", 255),)),
@@ -195,12 +196,12 @@ def test_all_that_do_not_compile_are_reported_at_once(tmp_path):
         assert len(diagnostic.message) < 2000
 
 
-def test_unknown_architectures_are_refused(tmp_path):
+def test_unknown_architectures_are_rejected(tmp_path):
     with pytest.raises(UsageError, match=r"(?s)unknown GPU architecture 'sm_90a'.*did you mean 'sm_90'.*'gfx942'"):
         build_kernels([ADD_REQUEST], ["sm_90a", "sm_90", "gfx942"], tmp_path)
 
 
-def test_architecture_that_assembler_lacks_is_unsupported_target(tmp_path, monkeypatch):
+def test_architecture_unknown_to_ptxas_is_unsupported(tmp_path, monkeypatch):
     monkeypatch.setitem(ARCHITECTURES, "sm_110", dataclasses.replace(ARCHITECTURES["sm_100"], name="sm_110"))
     with pytest.raises(CodegenError) as caught:
         build_kernels([ADD_REQUEST, ADD_REQUEST._replace(name="twin", num_warps=8)], ["sm_110"], tmp_path)
@@ -209,20 +210,20 @@ def test_architecture_that_assembler_lacks_is_unsupported_target(tmp_path, monke
     assert "sm_90" in fault.message and "fault of meshgen" not in fault.hint
 
 
-def test_a_crashing_compiler_is_an_error_of_its_kernel_only(tmp_path):
+def test_compiler_crash_fails_only_its_kernel(tmp_path):
     crash = Request("crash", "import os\n\nos.abort()\n\n\ndef crash():\n    pass\n", "crash", ())
     with pytest.raises(CodegenError, match=r"MG0302: kernel 'crash' .*exited with status -6"):
         build_kernels([crash], ["sm_90"], tmp_path)
     assert build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"].regs
 
 
-def test_kernels_that_cannot_be_launched_are_refused(tmp_path):
+def test_kernel_with_too_much_shared_memory_is_rejected(tmp_path):
     request = matmul_request(128, 128, 128, num_warps=8, num_stages=4)
     with pytest.raises(CodegenError, match=r"MG0303: kernel 'matmul' needs \d+ kB of shared memory.*sm_90 has 232 kB"):
         build_kernels([request], ["sm_90"], tmp_path)
 
 
-def test_resources_agree_with_the_cuda_tools(shared_cache, tmp_path):
+def test_kernel_resources_agree_with_cuda_tools(shared_cache, tmp_path):
     triton = pytest.importorskip("triton")
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
     spilling = matmul_request(128, 256, 32, num_warps=4)._replace(name="spilling")
@@ -245,14 +246,14 @@ def _output(command: list) -> str:
     return subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout
 
 
-def test_what_is_no_cubin_is_refused():
+def test_invalid_cubin_is_rejected():
     for content in (b"", b"\x7fELF", b"\x7fELF\x02\x01" + b"\xff" * 100):
         with pytest.raises(ValueError, match="not a cubin with kernel 'k'"):
             read_resources(content, "k")
 
 
 @dataclasses.dataclass(frozen=True)
-class Written:
+class FakeSource:
     text: str = ADD
     entry: str = "add"
     params: tuple = (("operand", 0), ("coordinate", ("x",)), ("result", 0))
@@ -261,11 +262,11 @@ class Written:
     num_stages: int = 1
 
 
-def test_the_signature_follows_from_the_body():
+def test_request_signature_follows_from_the_body():
     local = TensorType((4,), "bf16")
-    request = request_of("k", Written(), body("k", "tanh", [local], f32(4)))
+    request = request_of("k", FakeSource(), body("k", "tanh", [local], f32(4)))
     assert request.signature == (("x", "*bf16"), ("y", "i32"), ("out", "*fp32"))
     assert request.pointers == ("x", "out")
     assert (request.constants, request.num_warps) == ((("BLOCK", 64),), 2)
     with pytest.raises(CodegenError, match=r"MG0301.*operand 0 has element type i4"):
-        request_of("k", Written(), body("k", "tanh", [TensorType((4,), "i4")], f32(4)))
+        request_of("k", FakeSource(), body("k", "tanh", [TensorType((4,), "i4")], f32(4)))

@@ -1,4 +1,6 @@
-"""The cache of built kernels: found again, sound under concurrency and damage, and never what another user could have written."""
+"""Tests of the kernel cache: lookup, concurrent writers, corrupt entries, and files that another user could have
+written.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def sealed(rest: bytes) -> bytes:
     return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
 
 
-def test_the_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_directory_follows_environment_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MESHGEN_CACHE_DIR", "/somewhere")
     assert default_directory() == Path("/somewhere")
     monkeypatch.delenv("MESHGEN_CACHE_DIR")
@@ -37,7 +39,7 @@ def test_the_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch) 
     assert default_directory() == Path("/other/meshgen")
 
 
-def test_a_user_without_a_home_directory_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_home_directory_disables_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -54,7 +56,7 @@ def test_a_user_without_a_home_directory_has_no_cache(monkeypatch: pytest.Monkey
     )
 
 
-def test_what_is_stored_is_found_and_private(tmp_path: Path) -> None:
+def test_stored_entry_is_found_and_private(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         cache = Cache(tmp_path / "a" / "b")
@@ -66,23 +68,23 @@ def test_what_is_stored_is_found_and_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(entry_of(cache).stat().st_mode) == 0o600
 
 
-def test_a_directory_that_cannot_be_written_costs_only_the_cache(tmp_path: Path) -> None:
+def test_unwritable_directory_disables_the_cache(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for place in (tmp_path / "file", tmp_path / "file" / "below"):
-        cache = Cache(place)
+    for directory in (tmp_path / "file", tmp_path / "file" / "below"):
+        cache = Cache(directory)
         cache.put(KEY, *CONTENT)
         assert cache.get(KEY) is None
         assert cache.warning and "not a directory" in cache.warning.message.lower()
 
 
-def test_links_in_a_circle_are_no_cache(tmp_path: Path) -> None:
+def test_circular_symlinks_disable_the_cache(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     assert Cache(tmp_path / "a").warning
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777])
-def test_a_directory_that_others_may_write_to_is_not_used(mode: int, tmp_path: Path) -> None:
+def test_directory_writable_by_others_is_not_used(mode: int, tmp_path: Path) -> None:
     Cache(tmp_path / "cache").put(KEY, *CONTENT)
     (tmp_path / "cache").chmod(mode)
     cache = Cache(tmp_path / "cache")
@@ -92,14 +94,14 @@ def test_a_directory_that_others_may_write_to_is_not_used(mode: int, tmp_path: P
     assert len(list((tmp_path / "cache").rglob("*.bin"))) == 1
 
 
-def test_a_directory_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     cache = Cache(tmp_path)
     assert cache.warning and f"belongs to user {owner}, not to {owner + 1}" in cache.warning.message
 
 
-def test_a_link_is_followed_unless_another_user_made_it(tmp_path: Path) -> None:
+def test_symlink_is_followed_unless_owned_by_another_user(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "real")
@@ -112,28 +114,28 @@ def test_a_link_is_followed_unless_another_user_made_it(tmp_path: Path) -> None:
     assert "belongs to user 65534" in str(Cache(link / "below").warning)
 
 
-@pytest.mark.parametrize("how", ["mode", "owner", "link", "pipe"])
-def test_an_entry_that_another_user_could_have_written_is_not_read(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("threat", ["mode", "owner", "link", "pipe"])
+def test_entry_writable_by_another_user_is_not_read(
+    threat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = Cache(tmp_path)
     cache.put(KEY, *CONTENT)
-    place = entry_of(cache)
-    if how == "mode":
-        place.chmod(0o620)
-    elif how == "owner":
+    entry = entry_of(cache)
+    if threat == "mode":
+        entry.chmod(0o620)
+    elif threat == "owner":
         owner = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    elif how == "link":
-        place.rename(tmp_path / "held")
-        place.symlink_to(tmp_path / "held")
+    elif threat == "link":
+        entry.rename(tmp_path / "held")
+        entry.symlink_to(tmp_path / "held")
     else:
-        place.unlink()
-        os.mkfifo(place)
+        entry.unlink()
+        os.mkfifo(entry)
     assert cache.get(KEY) is None
 
 
-def test_an_entry_is_that_of_its_key(tmp_path: Path) -> None:
+def test_entry_under_another_key_is_deleted(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put(KEY, *CONTENT)
     entry_of(cache, OTHER).parent.mkdir()
@@ -148,7 +150,7 @@ HEADS = [b"", b"{}", b"nonsense", b"[]", b"null", b"1e999", b"[" * 100_000, b"\x
 
 
 @pytest.mark.parametrize("head", HEADS, ids=range(len(HEADS)))
-def test_a_sealed_entry_that_is_malformed_is_forgotten(head: bytes, tmp_path: Path) -> None:
+def test_malformed_entry_is_deleted(head: bytes, tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put(KEY, *CONTENT)
     for content in (sealed(head + b"\ncubin"), sealed(head), head, b""):
@@ -157,16 +159,16 @@ def test_a_sealed_entry_that_is_malformed_is_forgotten(head: bytes, tmp_path: Pa
         assert not entry_of(cache).exists()
 
 
-def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+def test_file_of_a_killed_writer_is_deleted(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put(KEY, *CONTENT)
-    old, own = entry_of(cache).parent / ".0123.new", entry_of(cache)
-    old.write_bytes(b"")
+    leftover, entry = entry_of(cache).parent / ".0123.new", entry_of(cache)
+    leftover.write_bytes(b"")
     cache.put(KEY, *CONTENT)
-    assert list(own.parent.iterdir()) == [own]
+    assert list(entry.parent.iterdir()) == [entry]
 
 
-def test_concurrent_writers_leave_a_sound_entry(tmp_path: Path) -> None:
+def test_concurrent_writers_leave_a_valid_entry(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from meshgen.codegen.building.cache import Cache\n"
         "cache = Cache(Path(sys.argv[1]))\n"
@@ -175,43 +177,45 @@ def test_concurrent_writers_leave_a_sound_entry(tmp_path: Path) -> None:
         "    assert cache.get('cd' * 32) == (b'x' * 100000, {'n': 1})\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
-    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env=environment) for _ in range(3)]
-    assert [p.wait() for p in running] == [0, 0, 0]
+    processes = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env=environment) for _ in range(3)]
+    assert [p.wait() for p in processes] == [0, 0, 0]
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [f"{'cd' * 32}.bin"]
 
 
-def age(place: Path, days: float) -> None:
-    then = time.time() - days * 24 * 3600
-    os.utime(place, (then, then))
+def age(path: Path, days: float) -> None:
+    mtime = time.time() - days * 24 * 3600
+    os.utime(path, (mtime, mtime))
 
 
-def test_what_nobody_uses_is_deleted_whatever_wrote_it(tmp_path: Path) -> None:
-    """An entry of another version is under a key that nobody asks for: it goes when it was not read for a month."""
-    cache, used = Cache(tmp_path), "ef" * 32
-    for key in (KEY, used):
+def test_unused_entries_are_deleted_after_a_month(tmp_path: Path) -> None:
+    """Check that entries unread for a month are deleted. Other versions use other keys, so their entries expire as
+    well.
+    """
+    cache, used_key = Cache(tmp_path), "ef" * 32
+    for key in (KEY, used_key):
         cache.put(key, *CONTENT)
-    old = entry_of(cache).with_suffix(".json")
-    old.write_text("{}")
-    for place in (entry_of(cache), entry_of(cache, used), old):
-        age(place, 40)
-    assert cache.get(used) == CONTENT
+    old_format = entry_of(cache).with_suffix(".json")
+    old_format.write_text("{}")
+    for path in (entry_of(cache), entry_of(cache, used_key), old_format):
+        age(path, 40)
+    assert cache.get(used_key) == CONTENT
     cache.put(OTHER, *CONTENT)
-    assert old.exists(), "looked for once a day"
+    assert old_format.exists(), "looked for once a day"
     age(tmp_path / "kernels", 2)
     cache.put(OTHER, *CONTENT)
-    assert not old.exists() and cache.get(KEY) is None
-    assert cache.get(used) == cache.get(OTHER) == CONTENT and cache.warning is None
+    assert not old_format.exists() and cache.get(KEY) is None
+    assert cache.get(used_key) == cache.get(OTHER) == CONTENT and cache.warning is None
 
 
-def test_links_in_the_cache_are_not_followed_when_it_is_cleaned(tmp_path: Path) -> None:
-    kept = tmp_path / "own"
-    kept.mkdir()
-    (kept / "file").write_text("x")
-    age(kept / "file", 400)
+def test_cache_cleanup_does_not_follow_symlinks(tmp_path: Path) -> None:
+    linked = tmp_path / "own"
+    linked.mkdir()
+    (linked / "file").write_text("x")
+    age(linked / "file", 400)
     cache = Cache(tmp_path / "cache")
     (tmp_path / "cache" / "kernels").mkdir()
-    (tmp_path / "cache" / "kernels" / "zz").symlink_to(kept)
+    (tmp_path / "cache" / "kernels" / "zz").symlink_to(linked)
     cache.put(KEY, *CONTENT)
     age(tmp_path / "cache" / "kernels", 2)
     cache.put(KEY, *CONTENT)
-    assert (kept / "file").exists() and cache.get(KEY) == CONTENT
+    assert (linked / "file").exists() and cache.get(KEY) == CONTENT

@@ -1,4 +1,4 @@
-"""Of a kernel's candidates the first is shipped whose build shows no fault."""
+"""Tests of the choice among a kernel's candidates: the first one whose build has no fault is shipped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def gelu(b: Body, x: Value) -> Value:
 
 
 def layer(rows: int, columns: int, k: int, dtype: str = "bf16") -> Graph:
-    """gelu(x @ w + bias) + residual, all but x and w of a type."""
+    """Return gelu(x @ w + bias) + residual with bf16 `x` and `w`, and everything else in `dtype`."""
     more = (f"{dtype}[{columns}]", f"{dtype}[{rows},{columns}]")
     b = Body(f"bf16[{rows},{k}]", f"bf16[{k},{columns}]", *more, name="layer")
     x, w, bias, residual = b.inputs
@@ -37,7 +37,7 @@ def parts(source: KernelSource) -> int:
     return source.text.count("tl.store(")
 
 
-def test_candidates_take_the_epilogue_in_ever_more_parts_before_they_take_a_smaller_tile() -> None:
+def test_candidates_split_the_epilogue_before_shrinking_the_tile() -> None:
     plan = plan_body(layer(8192, 4096, 4096), device_of("sm_90"))
     assert plan.template is DOT and plan.roles["dot"].op == "dot_general"  # pyright: ignore
     assert [tile.parts for tile in plan.candidates if tile.is_specialized] == [1, 2, 1, 1]
@@ -48,23 +48,25 @@ def test_candidates_take_the_epilogue_in_ever_more_parts_before_they_take_a_smal
         *[(128, True)] * 2,
         *[(64, False)] * 3,
         *[(64, True)] * 2,
-    ]  # the first that is built, and some that tuning may find better
+    ]  # the first to be built, and some that tuning may prefer
 
 
 @pytest.mark.parametrize("rows, columns", [(40, 130), (64, 64), (7, 33)])
-def test_an_epilogue_in_parts_computes_the_same(rows: int, columns: int) -> None:
+def test_split_epilogue_computes_the_same(rows: int, columns: int) -> None:
     body = layer(rows, columns, 48)
     args = random_args(body)
     sources = list(kernel_sources("layer", body, ONE))
     assert {parts(source) for source in sources} >= {1, 2}
-    wanted = evaluate(body, args)[0].astype(np.float32)
+    expected = evaluate(body, args)[0].astype(np.float32)
     for source in sources:
-        (found,) = launch(source, body, args)
-        np.testing.assert_allclose(found.astype(np.float32), wanted, atol=2.0**-7 * np.abs(wanted).max())
+        (result,) = launch(source, body, args)
+        np.testing.assert_allclose(result.astype(np.float32), expected, atol=2.0**-7 * np.abs(expected).max())
 
 
-def sum_of_many(live: int) -> KernelSource:
-    """A kernel of one warp that keeps `live` tiles of 512 elements in registers: loads that keep their order, the last used first."""
+def register_heavy_source(live: int) -> KernelSource:
+    """Return a one-warp kernel that keeps `live` tiles of 512 elements in registers: volatile loads, used in reverse
+    order.
+    """
     body = Body("f32[512]", "f32[512]")
     (source,) = kernel_sources("many", body.done(body.op("add", *body.inputs)), ONE)
     loads = [f"    x{n} = tl.load(x0_ptr + (i * {2 * n + 1}) % 512, volatile=True)" for n in range(live)]
@@ -77,40 +79,40 @@ def sum_of_many(live: int) -> KernelSource:
     return replace(source, text="\n".join(lines), num_warps=1)
 
 
-def test_a_candidate_that_spills_is_not_shipped() -> None:
-    """Nothing is built beyond the first without a fault."""
+def test_spilling_candidate_is_skipped() -> None:
+    """Check also that no candidate after the first valid one is built."""
     b = Body("f32[512]", "f32[512]")
     body = b.done(b.op("add", *b.inputs))
-    given = [sum_of_many(live) for live in (24, 16, 4, 3)]
-    taken: list[KernelSource] = []
+    sources_by_registers = [register_heavy_source(live) for live in (24, 16, 4, 3)]
+    tried: list[KernelSource] = []
 
     def candidates(name: str) -> Iterator[KernelSource]:
-        for source in given:
-            taken.append(source)
+        for source in sources_by_registers:
+            tried.append(source)
             yield source
 
     sources, built = build_best({"many": body}, candidates, ["sm_90"])
-    assert sources["many"] is given[2] and built["many", "sm_90"].spill_bytes == 0
-    assert taken == given[:3]
+    assert sources["many"] is sources_by_registers[2] and built["many", "sm_90"].spill_bytes == 0
+    assert tried == sources_by_registers[:3]
 
 
-def test_where_all_spill_the_least_is_shipped() -> None:
+def test_least_spilling_candidate_is_shipped_if_all_spill() -> None:
     b = Body("f32[512]", "f32[512]")
     body = b.done(b.op("add", *b.inputs))
-    worse, better = sum_of_many(24), sum_of_many(16)
+    worse, better = register_heavy_source(24), register_heavy_source(16)
     sources, built = build_best({"many": body}, lambda name: iter([worse, better, worse]), ["sm_90"])
     assert sources["many"] is better and built["many", "sm_90"].spill_bytes > 0
 
 
-def test_a_kernel_with_one_candidate_gets_more_warps_where_it_spills() -> None:
+def test_single_spilling_candidate_gets_more_warps() -> None:
     b = Body("f32[512]", "f32[512]")
     body = b.done(b.op("add", *b.inputs))
-    sources, built = build_best({"many": body}, lambda name: iter([sum_of_many(16)]), ["sm_90"])
+    sources, built = build_best({"many": body}, lambda name: iter([register_heavy_source(16)]), ["sm_90"])
     assert sources["many"].num_warps == sources["many"].tile["warps"] == 2
     assert built["many", "sm_90"].spill_bytes == 0
 
 
-def test_where_none_can_be_launched_the_first_is_refused() -> None:
+def test_error_names_first_candidate_if_none_can_launch() -> None:
     b = Body("bf16[512,512]", "bf16[512,512]", name="product")
     body = b.done(b.dot(*b.inputs, ((1,), (0,))))
     big = [replace(next(kernel_sources("product", body, ONE)), num_stages=stages) for stages in (30, 29)]
@@ -118,26 +120,26 @@ def test_where_none_can_be_launched_the_first_is_refused() -> None:
         build_best({"product": body}, lambda name: iter(big), ["sm_90"])
 
 
-def test_a_candidate_that_misses_warp_groups_is_not_shipped_where_another_has_them() -> None:  # fmt: skip
+def test_candidate_without_wgmma_is_skipped_if_another_has_it() -> None:  # fmt: skip
     b = Body("bf16[16,1024]", "bf16[1024,256]", name="product")
     x, w = b.inputs
     body = b.done(b.dot(x, w, ((1,), (0,))))
     older, newer = (kernel_source("product", body, ONE, f"cuda:{arch}") for arch in ("sm_80", "sm_90"))
-    taken: list[KernelSource] = []
+    tried: list[KernelSource] = []
 
     def candidates(name: str) -> Iterator[KernelSource]:
         for source in (older, newer, older):
-            taken.append(source)
+            tried.append(source)
             yield source
 
     sources, built = build_best({"product": body}, candidates, ["sm_90"])
-    assert sources["product"] is newer and taken == [older, newer]
+    assert sources["product"] is newer and tried == [older, newer]
     assert missing(built["product", "sm_90"].instructions, "sm_90") == 0
     assert build_best({"product": body}, lambda name: iter([older]), ["sm_90"])[0]["product"] is older
 
 
-def test_a_candidate_that_the_compiler_refuses_is_dropped() -> None:
-    """Where it refuses all of them, it is told why it refuses the first."""
+def test_candidate_that_does_not_compile_is_skipped() -> None:
+    """Check also that the error is that of the first candidate if none compiles."""
     b = Body("f32[512]", "f32[512]")
     body = b.done(b.op("add", *b.inputs))
     (good,) = kernel_sources("sum", body, ONE)
@@ -154,7 +156,7 @@ def sum_of_rows(rows: int) -> Graph:
     return b.done(b.reduce("add", b.inputs[0], 1))
 
 
-def test_the_measured_tile_of_a_reduction_is_taken_for_other_numbers_of_rows() -> None:
+def test_measured_reduction_tile_is_used_for_other_row_counts() -> None:
     (tile,) = candidate_tiles(sum_of_rows(4000))
     source = next(candidate_sources("rows", sum_of_rows(4096), ONE, "cuda:sm_90", {**tile, "warps": 8}))
     assert source.is_measured and source.num_warps == 8

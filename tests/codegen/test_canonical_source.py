@@ -1,4 +1,4 @@
-"""Kernels that differ in names alone are built once."""
+"""Tests of canonical sources: kernels that differ only in names are built once."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ def named(*names: str) -> Graph:
     return b.done(b.op("add", x, b.wide(y, x, (1,))))
 
 
-def test_names_become_numbers_and_lines_stay() -> None:
+def test_canonical_source_renames_values_and_keeps_lines() -> None:
     text, names = canonical_source(TEXT, "f", ["BLOCK"])
     assert names == {"x_ptr": "v_0", "mask_ptr": "v_1", "i": "v_2", "mask": "v_3"}
     assert "v_3 = tl.load(v_1 + v_2, mask=v_2 < 8)" in text and "tl.store(v_0 + v_2, helper(v_3), mask=v_3)" in text
     assert "def helper(x):\n    return x" in text and "BLOCK: tl.constexpr" in text and "f32[8]" not in text
-    before, after = ([n.lineno for n in ast.walk(ast.parse(each)) if isinstance(n, ast.Call)] for each in (TEXT, text))
+    before, after = (
+        [n.lineno for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call)] for source in (TEXT, text)
+    )
     assert before == after
 
 
-def test_renaming_an_argument_rebuilds_nothing(tmp_path: Path) -> None:
+def test_renamed_arguments_do_not_cause_rebuilds(tmp_path: Path) -> None:
     long = "a_name_that_is_so_long_that_no_other_parameter_could_stand_beside_it_in_a_line_of_a_hundred_columns"
     built = []
     for body in (named("x", "y"), named(long, "x"), named("x0", long)):

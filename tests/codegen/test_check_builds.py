@@ -1,4 +1,4 @@
-"""Programs in bf16 and what their kernels are built to, as the script has it."""
+"""Tests of the functions of the `check_builds` script, which converts programs to bf16 and builds their kernels."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ATTENTION = """func.func @main(%x: tensor<256x512xf32>, %w: tensor<512x512xf32>)
 """
 
 
-def test_a_program_in_bf16_has_the_bits_of_its_constants() -> None:
+def test_bf16_conversion_truncates_constant_bits() -> None:
     text = as_bf16(ATTENTION)
     assert "dense<0xFF80> : tensor<bf16>" in text and "xbf16>" in text and "xf32" not in text
 
 
 @pytest.mark.parametrize("arch, units", [("sm_80", "HMMA"), ("sm_90", "HGMMA"), ("sm_100", "UTCHMMA")])
-def test_kernels_of_a_program_in_bf16_spill_nothing(arch: str, units: str) -> None:
+def test_bf16_attention_kernels_do_not_spill(arch: str, units: str) -> None:
     ((mesh, bodies),) = bodies_of(as_bf16(ATTENTION), arch)
     kernels = built(mesh, bodies, arch)
     assert len(kernels) == 2 and not any(kernel.spill_bytes for kernel in kernels.values())

@@ -1,4 +1,4 @@
-"""On which streams launches run: two communicate where the links of a mesh differ."""
+"""Tests of the streams of launches: collectives use two streams if the links of the mesh differ."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ LOCAL = f32(4, 4)
 
 
 def gradients(mesh: Mesh, calls: Sequence[tuple[str, tuple[str, ...]]]) -> Module:
-    """A chain of tanh, and beside each a collective of its result: its op and axes."""
+    """Return a chain of tanh with a collective (op, axes) of each result beside it."""
     graph = Graph("main", [Value(LOCAL, "h")])
-    h, found = graph.inputs[0], list[Value]()
+    h, results = graph.inputs[0], list[Value]()
     for op, axes in calls:
         h = graph.add("kernel", [h], [LOCAL], {"kernel": "tanh"}).result
         attrs = {"axes": axes, "kind": "sum"} if op == "all_reduce" else {"axes": axes, "split_dim": 0, "concat_dim": 1}
-        found.append(graph.add(op, [h], [LOCAL if op == "all_reduce" else f32(2, 8)], attrs).result)
-    graph.outputs = [h, *found]
+        results.append(graph.add(op, [h], [LOCAL if op == "all_reduce" else f32(2, 8)], attrs).result)
+    graph.outputs = [h, *results]
     kernels = {"tanh": body("tanh", "tanh", [LOCAL], LOCAL)}
-    outs = [(4, 4), *(value.type.sizes for value in found)]
+    outs = [(4, 4), *(value.type.sizes for value in results)]
     return module(graph, kernels, mesh, [P(None, None)], [P(None, None)] * len(outs), [(4, 4)], outs)
 
 
 def streams(program: Module) -> list[int]:
-    """Of the collectives in program order."""
-    found = Steps(program, costs()).program
-    return [task.stream for task, name in zip(found.tasks, found.names, strict=True) if not name]
+    """Return the streams of the collectives in program order."""
+    assembled = Steps(program, costs()).program
+    return [task.stream for task, name in zip(assembled.tasks, assembled.names, strict=True) if not name]
 
 
 @pytest.mark.parametrize("mesh, expected", [
@@ -47,33 +47,34 @@ def streams(program: Module) -> list[int]:
     (replace(make_mesh({"host": 2, "gpu": 2}), machine=MACHINES["dgx-h100"]), [COMMUNICATION] * 3),  # all in one host
     (make_mesh({"host": 2, "gpu": 2}), [COMMUNICATION] * 3),
 ])  # fmt: skip
-def test_what_crosses_slower_links_has_a_stream_of_its_own(mesh: Mesh, expected: list[int]) -> None:
+def test_collectives_over_slower_links_use_the_network_stream(mesh: Mesh, expected: list[int]) -> None:
     calls = [("all_reduce", ("host",)), ("all_reduce", ("gpu",)), ("all_reduce", ("host", "gpu"))]
     assert streams(gradients(mesh, calls)) == expected
 
 
-def test_one_stream_is_enough_where_all_cross_the_same_links() -> None:
+def test_collectives_over_equal_links_use_one_stream() -> None:
     assert streams(gradients(HOSTS, [("all_reduce", ("host",))] * 2)) == [COMMUNICATION] * 2
 
 
-def test_messages_stay_on_one_stream() -> None:
-    """Blocks along an inner dim are sent one by one, over the communicator of all ranks."""
+def test_point_to_point_messages_keep_one_stream() -> None:
+    """Check an all_to_all along an inner dim: its blocks are sent separately over the communicator of all ranks."""
     calls = [("all_to_all", ("host",)), ("all_reduce", ("gpu",))]
     assert streams(gradients(HOSTS, calls)) == [COMMUNICATION] * 2
 
 
-def test_both_communicate_at_the_same_time() -> None:
+def test_both_communication_streams_overlap() -> None:
     calls = [("all_reduce", ("host",)), ("all_reduce", ("gpu",))] * 2
     program = gradients(HOSTS, calls)
     plan = schedule(program, costs=costs())
     check(plan, program.mesh)
-    assert plan.step_seconds == pytest.approx(8.0)  # two kernels, and two of 3 s after each other; on one stream 13 s
-    assert sorted(each.hidden for each in plan.exposures) == pytest.approx([0.0, 0.0, 2.0, 3.0])
+    # Two kernels of 1 s, then two collectives of 3 s in sequence. One stream would take 13 s.
+    assert plan.step_seconds == pytest.approx(8.0)
+    assert sorted(exposure.hidden for exposure in plan.exposures) == pytest.approx([0.0, 0.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize("stream", [COMMUNICATION, NETWORK])
-def test_collectives_of_each_stream_are_ordered_with_all_others(stream: int) -> None:
-    """Control flow that communicates is; so is a collective that a forged plan has on the stream of kernels."""
+def test_checker_rejects_unordered_collectives(stream: int) -> None:
+    """Check a forged plan that moves a collective to the kernels' stream without ordering it."""
     program = gradients(HOSTS, [("all_reduce", ("host",)), ("all_reduce", ("gpu",))])
     plan = schedule(program, costs=costs())
     last = max(n for n, item in enumerate(plan.items) if item.is_collective)

@@ -1,4 +1,4 @@
-"""Results written over donated inputs: which, in what order, what they save, and what the checker refuses."""
+"""Tests of results written over donated inputs: the choice, the launch order, the bytes saved, and forged schedules."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SPLIT = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>, ALIAS}'
 
 
 def step(*lines: str, results: str, w: str = "", m: str = "", types: str = f"{T}, {T}") -> str:
-    """A step on weights w, moments m and a batch x; `lines` are statements with their types."""
-    donated = (SPLIT.replace(", ALIAS", f", {each}" if each else "") for each in (w, m))
+    """Return a step on weights w, moments m and a batch x. `lines` are statements with their types."""
+    donated = (SPLIT.replace(", ALIAS", f", {alias}" if alias else "") for alias in (w, m))
     head = "func.func @main(%w: {t} {a}, %m: {t} {b}, %x: tensor<8x6xf32>)".replace("{t}", T)
     for mark, text in zip(("{a}", "{b}"), donated, strict=True):
         head = head.replace(mark, text)
@@ -41,7 +41,7 @@ ALIASES = {"w": "tf.aliasing_output = 0 : i32", "m": "tf.aliasing_output = 1 : i
 
 
 def training(**donated: str) -> Executable:
-    """w2 = w - (m + w), m2 = m + w, y = w x; the read of w for y stands behind its update in the text."""
+    """Plan w2 = w - (m + w), m2 = m + w, y = w x. The read of w for y follows its update in the text."""
     return plan(step(MOMENT, UPDATE, READ, results="%w2, %m2, %y", types=WITH_Y, **donated), target="cpu")
 
 
@@ -49,11 +49,11 @@ def test_parameters_are_updated_in_place_after_their_last_read() -> None:
     before, after = training(), training(**ALIASES)
     assert len(after.plan.given_up) == 2 and not before.plan.given_up and after.warnings == []
     assert after.memory.peak_bytes == before.memory.peak_bytes - 2 * 8 * 8 * 4
-    found = memory_of(after.plan)
-    assert found.live_bytes == 2 * 256 + 192 + 192 <= found.peak_bytes  # w, m, x and y
+    memory = memory_of(after.plan)
+    assert memory.live_bytes == 2 * 256 + 192 + 192 <= memory.peak_bytes  # w, m, x and y
     (part,) = simulate([Scheduled(after.mesh, after.plan)]).parts
-    assert peak_of(memory_over_time(part))[1] == found.live_bytes
-    assert [each["kept"] for each in after.record()["donations"]] == ["", ""]
+    assert peak_of(memory_over_time(part))[1] == memory.live_bytes
+    assert [donation["kept"] for donation in after.record()["donations"]] == ["", ""]
     readers = [n for n, item in enumerate(after.plan.items) if after.plan.inputs[0] in item.inputs]
     (writer,) = (n for n, item in enumerate(after.plan.items) if after.plan.outputs[0] in item.outputs)
     assert max(readers) == writer and len(readers) > 1
@@ -70,17 +70,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_reused_is_a_warning(name: str, tmp_path: Path) -> None:
+def test_unused_donation_is_a_warning(name: str, tmp_path: Path) -> None:
     text, reasons = REFUSED[name]
     executable = plan(text, target="cpu")
-    kept = [each["kept"] for each in executable.record()["donations"] if each["kept"]]
-    assert len(kept) == len(reasons) and all(reason in each for reason, each in zip(reasons, kept, strict=True))
-    assert [warning.code for warning in executable.warnings] == ["MG0111"] * len(kept)
+    kept_reasons = [kept_reason["kept"] for kept_reason in executable.record()["donations"] if kept_reason["kept"]]
+    assert len(kept_reasons) == len(reasons) and all(
+        reason in kept_reason for reason, kept_reason in zip(reasons, kept_reasons, strict=True)
+    )
+    assert [warning.code for warning in executable.warnings] == ["MG0111"] * len(kept_reasons)
     assert numbers(executable, tmp_path) == numbers(plan(text.replace("tf.", "no."), target="cpu"), tmp_path)
 
 
 def numbers(executable: Executable, folder: Path) -> list[bytes]:
-    """Results of a saved module for random arguments, which must stay as they are."""
+    """Return the results of a saved module for random arguments. Checks that the arguments are not modified."""
     executable.save(folder / "m.mgx")
     module, rng = mg.load(folder / "m.mgx"), np.random.default_rng(0)
     args = [rng.standard_normal(b.type.sizes).astype(np.float32) for b in module.inputs]
@@ -90,19 +92,19 @@ def numbers(executable: Executable, folder: Path) -> list[bytes]:
     return [array.tobytes() for array in results]
 
 
-def test_the_numbers_are_the_same_in_place(tmp_path: Path) -> None:
+def test_donation_does_not_change_results(tmp_path: Path) -> None:
     assert numbers(training(**ALIASES), tmp_path) == numbers(training(), tmp_path)
 
 
-def test_what_ships_runs_in_place_on_emulated_gpus(tmp_path: Path) -> None:
+def test_donated_module_runs_in_place_on_emulated_gpus(tmp_path: Path) -> None:
     text = step(MOMENT, UPDATE, READ, results="%w2, %m2, %y", types=WITH_Y, **ALIASES)
     mg.compile(text, target="cuda:sm_80", precision="highest").save(tmp_path / "m.mgx")
     module, rng = mg.load(tmp_path / "m.mgx"), np.random.default_rng(0)
     args = [rng.standard_normal(b.type.sizes).astype(np.float32) for b in module.inputs]
     for seed in range(3):
-        found = module.run(args, Emulation(races=True, order=seed))
-        for own, want in zip(found, module.run(args), strict=True):
-            assert np.allclose(own, want, rtol=1e-5, atol=1e-5)
+        results = module.run(args, Emulation(races=True, order=seed))
+        for got, want in zip(results, module.run(args), strict=True):
+            assert np.allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 CACHE = """sdy.mesh @mesh = <["x"=2]>
@@ -130,58 +132,60 @@ LOOP = f"""func.func @main(%w: {T} {{tf.aliasing_output = 0 : i32}}, %n: tensor<
 """
 
 
-def test_caches_are_updated_in_place() -> None:
+def test_donated_cache_is_updated_in_place() -> None:
     executable = plan(CACHE, target="cpu")
     assert executable.plan.given_up and executable.warnings == []
 
 
-def test_loops_carry_their_state_in_place(tmp_path: Path) -> None:
+def test_loop_state_is_carried_in_the_donated_input(tmp_path: Path) -> None:
     executable = plan(LOOP, target="cpu")
     assert executable.plan.given_up and executable.warnings == []
     executable.save(tmp_path / "m.mgx")
     w = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
-    (found,) = mg.load(tmp_path / "m.mgx").run([w, np.int32(3)])
-    assert np.allclose(found, np.tanh(np.tanh(np.tanh(w))), rtol=1e-5)
+    (result,) = mg.load(tmp_path / "m.mgx").run([w, np.int32(3)])
+    assert np.allclose(result, np.tanh(np.tanh(np.tanh(w))), rtol=1e-5)
 
 
-def test_an_input_is_overwritten_only_by_what_it_is_donated_to() -> None:
+def test_checker_rejects_overwriting_undonated_inputs() -> None:
     executable = training(**ALIASES)
     with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
         check(replace(executable.plan, donated={}), executable.mesh)
-    own, other = executable.plan.inputs[:2]
+    weights, moments = executable.plan.inputs[:2]
     first, second = executable.plan.outputs[:2]
     with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
-        check(replace(executable.plan, donated={own: second, other: first}), executable.mesh)
+        check(replace(executable.plan, donated={weights: second, moments: first}), executable.mesh)
     with pytest.raises(ScheduleError, match=r"MG0402.*not an input and an output"):
-        check(replace(executable.plan, donated={first: own}), executable.mesh)
+        check(replace(executable.plan, donated={first: weights}), executable.mesh)
 
 
-def test_a_read_behind_the_write_is_found() -> None:
+def test_checker_rejects_read_after_donated_write() -> None:
     executable = training(**ALIASES)
     items = executable.plan.items
     (writer,) = (n for n, item in enumerate(items) if executable.plan.outputs[0] in item.outputs)
-    turned = (*items[:writer], *items[writer + 1 :], items[writer])[::-1]
+    reordered = (*items[:writer], *items[writer + 1 :], items[writer])[::-1]
     assert len(items) == 2, "the read and the update"
     with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
-        check(replace(executable.plan, items=turned), executable.mesh)
+        check(replace(executable.plan, items=reordered), executable.mesh)
 
 
-def test_a_kernel_that_reads_elsewhere_may_not_overwrite() -> None:
-    """A forged plan that puts the result of such a kernel where its operand lies."""
+def test_checker_rejects_in_place_kernel_that_reads_other_indices() -> None:
+    """Check a forged plan that places such a kernel's result over its operand."""
     text, _ = REFUSED["at other places"]
     executable = plan(text, target="cpu")
     plan_ = executable.plan
-    own, result = plan_.inputs[0], plan_.outputs[0]
-    buffers = [b._replace(offset=plan_.buffers[own].offset) if n == result else b for n, b in enumerate(plan_.buffers)]
+    operand, result = plan_.inputs[0], plan_.outputs[0]
+    buffers = [
+        b._replace(offset=plan_.buffers[operand].offset) if n == result else b for n, b in enumerate(plan_.buffers)
+    ]
     with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
         check(replace(plan_, buffers=tuple(buffers)), executable.mesh)
 
 
-def test_modules_keep_what_is_donated_and_refuse_contradictions(tmp_path: Path) -> None:
+def test_module_stores_donations_and_rejects_invalid_ones(tmp_path: Path) -> None:
     path = tmp_path / "m.mgx"
     training(**ALIASES).save(path)
     assert [b.donated_to for b in mg.load(path).inputs] == [0, 1, None]
-    for number, value in ((1, 0), (1, 7), (1, 2), (2, 0), (0, -1), (0, "w"), (0, None)):
-        bad = forged(path, lambda manifest, n=number, v=value: manifest["inputs"][n].update(donated_to=v))
+    for index, value in ((1, 0), (1, 7), (1, 2), (2, 0), (0, -1), (0, "w"), (0, None)):
+        bad = forged(path, lambda manifest, n=index, v=value: manifest["inputs"][n].update(donated_to=v))
         with pytest.raises((ModuleError, ScheduleError), match=r"MG0502|MG0402"):
             mg.load(bad)

@@ -1,4 +1,4 @@
-"""Updates of donated inputs in kernels of their own, where the kernel that computes them reads the input at other indices too."""
+"""Tests of separate update kernels for donated inputs that the fused kernel would read at other indices too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATE = [
     f"%rates = stablehlo.broadcast_in_dim %r, dims = [] : (tensor<f32>) -> {SCALES}",
     f"%s = stablehlo.multiply %g, %rates : {SCALES}",
 ]
-# A normalization's scale: all rows read it, and the sum over the rows updates it.
+# The scale of a normalization: all rows read it, and a sum over the rows updates it.
 SCALE = (
     [
         SPREAD,
@@ -37,7 +37,7 @@ SCALE = (
     "%v, %y",
     TYPES,
 )
-# The same where another result reads the new scale in the same kernel.
+# The same, where another result reads the new scale in the same kernel.
 READ_AGAIN = (
     [
         *SCALE[0],
@@ -88,13 +88,13 @@ def test_update_overwrites_its_input(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", COPIED)
-def test_update_that_no_op_makes_at_its_index_keeps_its_kernel(name: str) -> None:
+def test_update_without_same_index_op_keeps_its_kernel(name: str) -> None:
     executable = plan(program(*COPIED[name], DONATED), target="cpu")
     assert [warning.code for warning in executable.warnings] == ["MG0111"]
     assert launches(executable) == launches(plan(program(*COPIED[name], ""), target="cpu"))
 
 
-def test_result_that_two_arguments_are_donated_to_overwrites_one() -> None:
+def test_result_with_two_donors_overwrites_one() -> None:
     text = f"""func.func @main(%w: {SCALES}{DONATED}, %m: {SCALES} {{tf.aliasing_output = 1 : i32}}) -> ({SCALES}, {SCALES}) {{
   %b = stablehlo.reverse %w, dims = [0] : {SCALES}
   %c = stablehlo.reverse %m, dims = [0] : {SCALES}
@@ -114,26 +114,26 @@ def launches(executable: Executable) -> int:
     return sum(map(is_kernel, executable.fused.graph.nodes))
 
 
-def test_scale_is_one_kernel_unless_it_is_donated() -> None:
+def test_scale_update_is_split_off_only_if_donated() -> None:
     assert launches(plan(program(*SCALE, ""), target="cpu")) == 1
     assert launches(plan(program(*SCALE, DONATED), target="cpu")) == 2
 
 
-def test_new_scale_that_its_kernel_reads_again_is_right(tmp_path: Path) -> None:
+def test_updated_scale_with_another_user_is_correct(tmp_path: Path) -> None:
     want = numbers(plan(program(*READ_AGAIN, ""), target="cpu"), tmp_path / "n.mgx")
     got = numbers(plan(program(*READ_AGAIN, DONATED), target="cpu"), tmp_path / "m.mgx")
-    for own, expected in zip(got, want, strict=True):
-        np.testing.assert_array_equal(own, expected)
+    for result, expected in zip(got, want, strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_session_steps_equal_calls_on_emulated_gpus(tmp_path: Path) -> None:
-    """Two steps that carry the scale; races between programs of a launch are checked."""
+    """Check two steps that carry the scale. The emulator detects races between programs of a launch."""
     mg.compile(program(*SCALE, DONATED), target="cuda:sm_80", precision="highest").save(tmp_path / "m.mgx")
     module, rng = mg.load(tmp_path / "m.mgx"), np.random.default_rng(0)
     w, x, m = (rng.standard_normal(b.type.sizes).astype(np.float32) for b in module.inputs)
     want = w
     for seed in range(2):
-        found, _ = module.run([want, x, m], Emulation(races=True, order=seed))
+        result, _ = module.run([want, x, m], Emulation(races=True, order=seed))
         expected = want - (x.sum(0) * np.float32(0.1) + want * np.float32(0.1))
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-        want = found
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+        want = result

@@ -1,4 +1,4 @@
-"""What the products of programs are made of on sm_90: tensor cores of warp groups, operands that arrive by asynchronous copies, no spills."""
+"""Tests of the machine code of GEMMs on sm_90: warp-group tensor cores, operands copied asynchronously, no spills."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Built(NamedTuple):
 def product(
     m: int, n: int, k: int, dtype: str = "bf16", result: str = "bf16", *, rows: bool = False, columns: bool = False
 ) -> Graph:
-    """x @ w, or with w by rows of k, or x by columns."""
+    """Return x @ w. `rows` transposes the layout of w, `columns` that of x."""
     left, right = f"{k},{m}" if columns else f"{m},{k}", f"{n},{k}" if rows else f"{k},{n}"
     b = Body(f"{dtype}[{left}]", f"{dtype}[{right}]", name="product")
     x, w = b.inputs
@@ -71,48 +71,48 @@ BODIES = {
 
 @cache
 def built() -> dict[str, Built]:
-    """The products of the block and of `BODIES`, with the operations of a step."""
+    """Build the GEMMs of the example block and of `BODIES`, with the FLOPs of a step."""
     plan = api.plan(str(BLOCK), target=f"cuda:{ARCH}")
     counts = plan.plan.launch_counts()
     block = {name: body for name, body in plan.plan.kernels.items() if multiplies_tiles(body)}
     assert block
-    found = _best(block, plan.fused.mesh) | _best(BODIES, ONE)
+    kernels = _best(block, plan.fused.mesh) | _best(BODIES, ONE)
     bodies = block | BODIES
-    return {name: Built(found[name], body, graph_flops(body) * counts.get(name, 1)) for name, body in bodies.items()}
+    return {name: Built(kernels[name], body, graph_flops(body) * counts.get(name, 1)) for name, body in bodies.items()}
 
 
 def _best(bodies: dict[str, Graph], mesh: Mesh) -> dict[str, BuiltKernel]:
-    _, found = build_best(bodies, lambda name: kernel_sources(name, bodies[name], mesh, f"cuda:{ARCH}"), [ARCH])
-    return {name: kernel for (name, _), kernel in found.items()}
+    _, binaries = build_best(bodies, lambda name: kernel_sources(name, bodies[name], mesh, f"cuda:{ARCH}"), [ARCH])
+    return {name: kernel for (name, _), kernel in binaries.items()}
 
 
-def test_products_run_on_tensor_cores_with_asynchronous_copies() -> None:
-    """At least 98 % of the operations on operands of 8 and 16 bits."""
+def test_gemms_use_tensor_cores_and_asynchronous_copies() -> None:
+    """Require at least 98 % of the FLOPs on 8- and 16-bit operands."""
     flops = Counter[bool]()
-    for each in built().values():
-        flops[missing(each.kernel.instructions, ARCH) == 0] += int(each.flops)
+    for gemm in built().values():
+        flops[missing(gemm.kernel.instructions, ARCH) == 0] += int(gemm.flops)
     assert flops[True] >= 0.98 * flops.total()
 
 
-def test_plain_products_are_copied_by_tensor_descriptors() -> None:
-    for name, each in built().items():
-        dots = [node for node in each.body.nodes if node.op == "dot_general"]
+def test_plain_gemm_operands_are_copied_by_tma() -> None:
+    for name, gemm in built().items():
+        dots = [node for node in gemm.body.nodes if node.op == "dot_general"]
         if dots and product_extents(dots[0])[3] >= TMA_K:
-            assert each.kernel.instructions.get("UTMALDG"), name
-            assert "LDGSTS" not in each.kernel.instructions, name
+            assert gemm.kernel.instructions.get("UTMALDG"), name
+            assert "LDGSTS" not in gemm.kernel.instructions, name
 
 
-def test_no_product_spills() -> None:
-    assert [name for name, each in built().items() if each.kernel.spill_bytes or each.kernel.stack_bytes] == []
+def test_gemms_do_not_spill() -> None:
+    assert [name for name, gemm in built().items() if gemm.kernel.spill_bytes or gemm.kernel.stack_bytes] == []
 
 
 @pytest.mark.parametrize("name, unit", [("large", "HGMMA"), ("f16", "HGMMA"), ("f8", "QGMMA"), ("i8", "IGMMA")])
-def test_products_are_made_by_warp_groups(name: str, unit: str) -> None:
-    """Sums of 8-bit floats are promoted: each step of the loop starts from zero and is added in f32."""
+def test_gemms_use_wgmma(name: str, unit: str) -> None:
+    """Check that accumulators of 8-bit floats are promoted: each loop iteration starts from zero and is added in f32."""
     kernel = built()[name].kernel
     text = kernel.ptx.decode()
     scales = re.findall(r"wgmma\.mma_async[^;]*, (\S+), 1, 1[;,]", text)
-    assert ("0" in scales) == (unit == "QGMMA"), scales  # 0: what the registers held before is not added
+    assert ("0" in scales) == (unit == "QGMMA"), scales  # 0: the MMA overwrites its accumulator
     assert kernel.instructions[unit] and min(map(int, re.findall(r"wgmma\.mma_async\S*m64n(\d+)k", text))) >= 128
 
 
@@ -120,49 +120,52 @@ def test_products_are_made_by_warp_groups(name: str, unit: str) -> None:
     "name, most",
     [("large", 40), ("large_rows", 40), ("large_columns", 40), ("layer", 40), ("f16", 40), ("f32_results", 40), ("gated", 40), ("small", 48), ("few_rows", 48), ("i8_rows", 40), ("f8_rows", 44 + 64), ("f8_narrow", 40 + 64)],
 )  # fmt: skip
-def test_main_loops_are_short(name: str, most: int) -> None:
-    """Instructions of a warp for each four that multiply: of m64n256k16 but for `small`, `few_rows` (n64), `f32_results`, `gated` and 8-bit operands (n128).
+def test_gemm_main_loops_are_short(name: str, most: int) -> None:
+    """Bound the instructions of a warp per four MMAs of m64n256k16. Those of `few_rows` are n64; of `small`,
+    `f32_results`, `gated` and 8-bit n128.
 
-    92 for 128 x 256 x 64 in bf16 by pointers, 84 by boxes; 36 at most where two groups of warps multiply what a third copies. Of 8-bit floats 64
-    add the sums of a step in f32, and 39 or 43 are others (of four stages or three); 64 and 74 where all warps copy and multiply.
+    For 128 x 256 x 64 in bf16, pointer loads took 92 and TMA loads 84. Warp-specialized loops take at most 36. For
+    8-bit floats, 64 instructions
+    accumulate an iteration in f32, and 39 or 43 are others (four or three stages). Loops that are not warp-specialized
+    took 64 and 74.
     """
     multiplying, instructions = main_loop(built()[name].kernel.cubin)
     assert 4 * instructions <= most * multiplying
 
 
 def side_by_side() -> Graph:
-    """Of unequal widths, two of one left operand, and an epilogue."""
+    """Return three GEMMs of one left operand with unequal widths, one of them with an epilogue."""
     b = Body("bf16[4096,4096]", "bf16[4096,4096]", "bf16[4096,1024]", "bf16[4096,1024]", "bf16[4096,4096]", name="side")
     x, q, k, v, residual = b.inputs
-    first, *others = (b.dot(x, w, ((1,), (0,))) for w in (q, k, v))
-    return b.done(b.op("add", first, residual), *others)
+    first, *narrow = (b.dot(x, w, ((1,), (0,))) for w in (q, k, v))
+    return b.done(b.op("add", first, residual), *narrow)
 
 
 def summed_rows() -> Graph:
-    """The gradient of the matrices of experts."""
+    """Return the gradient of expert weights."""
     b = Body("bf16[8192,4096]", "bf16[8192,14336]", "i32[8]", "i32[8]", name="summed")
     return b.done(b.op("ragged_dot", *b.inputs, to="bf16[8,4096,14336]", contracts=True))
 
 
 def experts(count: int, width: int = 4096) -> Graph:
-    """Rows by the matrices of their experts, or with gates; ReLU, because what is computed of results is no part of the loop."""
+    """Return a ragged matmul by expert weights, gated if `count` is 2. ReLU keeps the epilogue out of the loop's count."""
     matrices = [f"bf16[8,{width},14336]"] * count
     b = Body(f"bf16[8192,{width}]", *matrices, "i32[8]", "i32[8]", name="experts")
     x, *weights, starts, ends = b.inputs
-    found = [b.op("ragged_dot", x, w, starts, ends, to="bf16[8192,14336]", contracts=False) for w in weights]
-    active = b.op("maximum", found[0], b.splat(0, found[0]))
-    return b.done(b.op("multiply", active, found[-1]) if count > 1 else active)
+    matmuls = [b.op("ragged_dot", x, w, starts, ends, to="bf16[8192,14336]", contracts=False) for w in weights]
+    active = b.op("maximum", matmuls[0], b.splat(0, matmuls[0]))
+    return b.done(b.op("multiply", active, matmuls[-1]) if count > 1 else active)
 
 
 def added() -> Graph:
-    """A residual of 4 bytes."""
+    """Return a GEMM with an f32 residual."""
     b = Body("bf16[8192,4096]", "bf16[4096,4096]", "f32[8192,4096]", name="added")
     x, w, residual = b.inputs
     return b.done(b.op("add", b.dot(x, w, ((1,), (0,)), dtype="f32"), residual))
 
 
 def gated_f32() -> Graph:
-    """Results of 4 bytes of two products of the same rows."""
+    """Return a gated unit of two GEMMs with f32 results."""
     b = Body("bf16[8192,4096]", "bf16[4096,4096]", "bf16[4096,4096]", name="gated_f32")
     x, *weights = b.inputs
     gate, up = (b.dot(x, w, ((1,), (0,)), dtype="f32") for w in weights)
@@ -170,7 +173,7 @@ def gated_f32() -> Graph:
 
 
 def computed(dtype: str) -> Graph:
-    """x * y by a matrix, or x by it where x is converted to bf16 before."""
+    """Return a GEMM whose left operand is computed: x * y, or x converted to bf16."""
     b = Body(f"{dtype}[8192,4096]", "bf16[4096,4096]", "bf16[8192,4096]", name="computed")
     x, w, y = b.inputs
     left = b.op("multiply", x, y) if dtype == "bf16" else b.op("convert", x, to="bf16[8192,4096]")
@@ -180,11 +183,18 @@ def computed(dtype: str) -> Graph:
 @pytest.mark.parametrize("body, most", [
     (side_by_side(), 40), (summed_rows(), 40), (experts(2), 40), (experts(1, 3584), 40), (added(), 44), (gated_f32(), 44), (computed("bf16"), 112), (computed("f32"), 112),
 ], ids=["side by side", "summed rows", "gated experts", "experts of uneven steps", "f32 residual", "gated, f32", "two operands", "converted"])  # fmt: skip
-def test_main_loops_of_other_products_are_short(body: Graph, most: int) -> None:
-    """Residuals of 4 bytes and gated units with results of 4 bytes take 44 and 43.5 for four of m64n128k16, because shared memory has three stages
-    beside a changed layout, and Triton 3.6 divides by three; four stages, with four of m64n64k16, take 30, but read the left operand twice as
-    often: with what copies write 176 bytes a cycle of the 128 that shared memory delivers (derived). Left operands that are computed take 32 elements of a thread for each four products; 99 and 98 with Triton 3.6, 110 and 105 with 3.9;
-    loops whose warps copy and multiply took 149 and 152."""
+def test_main_loops_with_complex_epilogues_are_short(body: Graph, most: int) -> None:
+    """Bound the instructions per four m64n128k16 MMAs of GEMMs with larger epilogues or computed operands.
+
+    f32 residuals and gated f32 results take 44 and 43.5: shared memory has only three stages beside the epilogue's
+    layout, and
+    Triton 3.6 divides by three. Four stages with m64n64k16 take 30 but read the left operand twice as often: with the
+    copies'
+    writes 176 of the 128 bytes per cycle that shared memory delivers (derived). A computed left operand takes 32
+    elements of a
+    thread per four MMAs: 99 and 98 instructions with Triton 3.6, 110 and 105 with 3.9. Loops that are not
+    warp-specialized took 149 and 152.
+    """
     (kernel,) = _best({"kernel": body}, ONE).values()
     multiplying, instructions = main_loop(kernel.cubin)
     assert 4 * instructions <= most * multiplying and kernel.threads == 384
@@ -193,7 +203,7 @@ def test_main_loops_of_other_products_are_short(body: Graph, most: int) -> None:
 
 
 def main_loop(cubin: bytes) -> tuple[int, int]:
-    """Instructions that multiply and all instructions of the innermost loop that multiplies, of several of the longest."""
+    """Return the MMAs and the instructions of the innermost loop with MMAs, the longest relative to its MMAs."""
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
@@ -203,18 +213,18 @@ def main_loop(cubin: bytes) -> tuple[int, int]:
     for line in text.splitlines():
         if label := re.match(r"\s*(\.L_x_\d+):", line):
             labels[label[1]] = len(code)
-        elif found := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(.*)", line):
-            code.append(found[1])
+        elif instruction := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(.*)", line):
+            code.append(instruction[1])
     loops: list[range] = []
-    for place, line in enumerate(code):
+    for position, line in enumerate(code):
         jump = re.search(r"\bBRA\b.*`\((\.L_x_\d+)\)", line)
-        if jump and (start := labels.get(jump[1], place + 1)) <= place:
-            loops.append(range(start, place + 1))
+        if jump and (start := labels.get(jump[1], position + 1)) <= position:
+            loops.append(range(start, position + 1))
     innermost: list[tuple[int, int]] = []
-    taken = set[int]()
+    covered = set[int]()
     for loop in sorted(loops, key=len):
-        count = sum(bool(re.search(r"\b[HQI]GMMA\.", code[place])) for place in loop)
-        if count and taken.isdisjoint(loop):
+        count = sum(bool(re.search(r"\b[HQI]GMMA\.", code[position])) for position in loop)
+        if count and covered.isdisjoint(loop):
             innermost.append((count, len(loop)))
-            taken |= {*loop}
-    return max(innermost, key=lambda each: each[1] / each[0])
+            covered |= {*loop}
+    return max(innermost, key=lambda loop_counts: loop_counts[1] / loop_counts[0])

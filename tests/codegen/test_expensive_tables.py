@@ -1,4 +1,4 @@
-"""Tables that a program computes from nothing: what is expensive of them is computed once, not for every element that reads it."""
+"""Test of tables computed from constants: expensive entries are computed once, not per element that reads them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from bodies import Body
 from test_fuse import fused, launches
 
 
-def test_powers_of_a_rotation_are_computed_once() -> None:
-    """`x[m, n] * sin(m * base ** -n)`: 64 powers, which all rows read."""
+def test_rotary_powers_are_computed_once() -> None:
+    """Check `x[m, n] * sin(m * base ** -n)`: all rows share its 64 powers."""
     body = Body("f32[4096,64]")
     (x,) = body.inputs
     steps = body.op("iota", to="f32[64]", dim=0)

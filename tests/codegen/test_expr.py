@@ -1,4 +1,6 @@
-"""Index expressions: every simplification keeps the value, also as a GPU computes it, and chains of reshapes vanish."""
+"""Tests of index expressions: simplification preserves values, also under GPU integer arithmetic, and reshape chains
+cancel.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def random_expr(rng: np.random.Generator, depth: int) -> Expr:
 
 
 def python_value(expr: Expr, point: dict[str, int]) -> int:
-    """What the rendered source computes."""
+    """Return the value of the rendered source."""
     return eval(render(expr), {}, dict(point))
 
 
@@ -53,20 +55,20 @@ def test_simplified_expressions_keep_their_value(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(10):
         left, right = random_expr(rng, 3), random_expr(rng, 2)
-        by = int(rng.choice([2, 3, 4, 6, 8]))
-        total, quotient, remainder = left + right * by, (left + right) // by, (left + right) % by
+        divisor = int(rng.choice([2, 3, 4, 6, 8]))
+        total, quotient, remainder = left + right * divisor, (left + right) // divisor, (left + right) % divisor
         for point in itertools.product(*(range(s) for s in SIZES.values())):
-            at = dict(zip(SIZES, point, strict=True))
-            a, b = evaluate(left, at), evaluate(right, at)
-            assert evaluate(total, at) == a + b * by
-            assert evaluate(quotient, at) == (a + b) // by
-            assert evaluate(remainder, at) == (a + b) % by
-            assert python_value(remainder, at) == (a + b) % by
-            assert bounds(total)[0] <= a + b * by <= bounds(total)[1]
+            values = dict(zip(SIZES, point, strict=True))
+            a, b = evaluate(left, values), evaluate(right, values)
+            assert evaluate(total, values) == a + b * divisor
+            assert evaluate(quotient, values) == (a + b) // divisor
+            assert evaluate(remainder, values) == (a + b) % divisor
+            assert python_value(remainder, values) == (a + b) % divisor
+            assert bounds(total)[0] <= a + b * divisor <= bounds(total)[1]
 
 
 def device_value(text: str, point: Mapping[str, int]) -> int:
-    """What source computes on a GPU: 32 bits that wrap, and `//` and `%` that cut towards zero."""
+    """Return the value of the source on a GPU: 32-bit wraparound, and `//` and `%` that truncate toward zero."""
 
     def visit(node: ast.expr) -> int:
         match node:
@@ -98,42 +100,50 @@ def wrapped(value: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_printed_means_the_same_on_a_gpu(seed: int) -> None:
-    """Deep expressions with every sign, at every point: Python rounds down, a GPU cuts towards zero."""
+def test_rendered_expression_has_the_same_value_on_a_gpu(seed: int) -> None:
+    """Check deep expressions of every sign at every point. Python rounds down, a GPU truncates toward zero."""
     rng = np.random.default_rng([seed, 1])
     for _ in range(6):
-        expr, by = random_expr(rng, int(rng.integers(2, 5))), int(rng.integers(2, 9))
-        turned = constant(int(rng.integers(-20, 20))) - expr * int(rng.integers(1, 4))
-        for made in (expr, turned, expr // by, turned // by, turned % by, (turned // by) % 3, (turned % by) // 2):
-            text = render(made)
+        expr, divisor = random_expr(rng, int(rng.integers(2, 5))), int(rng.integers(2, 9))
+        negated = constant(int(rng.integers(-20, 20))) - expr * int(rng.integers(1, 4))
+        for variant in (
+            expr,
+            negated,
+            expr // divisor,
+            negated // divisor,
+            negated % divisor,
+            (negated // divisor) % 3,
+            (negated % divisor) // 2,
+        ):
+            text = render(variant)
             for point in itertools.product(*(range(s) for s in SIZES.values())):
-                at = dict(zip(SIZES, point, strict=True))
-                assert device_value(text, at) == evaluate(made, at), text
+                values = dict(zip(SIZES, point, strict=True))
+                assert device_value(text, values) == evaluate(variant, values), text
 
 
-def test_dividends_that_could_be_negative_are_raised() -> None:
+def test_negative_dividends_are_shifted_to_non_negative() -> None:
     x = variable("x", 15)
     assert str((constant(2) - x) // 3) == "((-x + 14) // 3) - 4"
     assert str((constant(2) - x) % 3) == "(-x + 14) % 3"
-    assert str((x * 2 + 1) // 3) == "(x * 2 + 1) // 3"  # nothing to raise
-    for shift in range(-7, 8):  # one form, however far the whole is moved: equal indices stay equal
+    assert str((x * 2 + 1) // 3) == "(x * 2 + 1) // 3"  # already non-negative
+    for shift in range(-7, 8):  # The form does not depend on a common shift, so equal indices stay equal.
         assert (constant(2 + 3 * shift) - x) // 3 - shift == (constant(2) - x) // 3
         assert (constant(2 + 3 * shift) - x) % 3 == (constant(2) - x) % 3
 
 
-def test_a_reversed_reshape_of_a_transpose_reads_inside_its_operand() -> None:
-    """`x.T.reshape(-1)[::-1]` of x: f32[3,5], the index of x at element i."""
+def test_index_of_reversed_transposed_reshape_is_correct() -> None:
+    """Check the index of x at element i of `x.T.reshape(-1)[::-1]` for x: f32[3,5]."""
     i = variable("i", 15)
     column, row = delinearize(constant(14) - i, (5, 3))
     text = render(linearize((row, column), (3, 5)))
     want = np.arange(15).reshape(3, 5).T.reshape(-1)[::-1]
-    assert [device_value(text, {"i": place}) for place in range(15)] == want.tolist()
+    assert [device_value(text, {"i": element}) for element in range(15)] == want.tolist()
 
 
 @pytest.mark.parametrize(
     "shapes", [[(24,), (4, 6), (2, 2, 6), (24,)], [(6, 10), (60,), (3, 2, 10), (6, 10)], [(1, 7), (7, 1), (7,), (1, 7)]]
 )
-def test_a_round_trip_of_reshapes_is_the_identity(shapes: list[tuple[int, ...]]) -> None:
+def test_round_trip_of_reshapes_is_the_identity(shapes: list[tuple[int, ...]]) -> None:
     first = tuple(variable(f"d{i}", s) for i, s in enumerate(shapes[0]))
     index = first
     for old, new in itertools.pairwise(shapes):
@@ -141,13 +151,13 @@ def test_a_round_trip_of_reshapes_is_the_identity(shapes: list[tuple[int, ...]])
     assert index == first
 
 
-def test_rows_of_a_flat_tile_are_contiguous() -> None:
+def test_delinearized_row_linearizes_to_contiguous_index() -> None:
     row, col = variable("row", 1024), variable("col", 64)
     index = (row // 256, row % 256, col)
     assert str(linearize(index, (4, 256, 64))) == "row * 64 + col"
 
 
-def test_a_quotient_that_cannot_vary_is_a_constant() -> None:
+def test_quotients_are_simplified() -> None:
     x = variable("x", 16)
     assert (x + 32) // 16 == constant(2)
     assert (x + 32) % 16 == x
@@ -156,19 +166,19 @@ def test_a_quotient_that_cannot_vary_is_a_constant() -> None:
 
 
 @pytest.mark.parametrize("parts", [(3, 2), (2, 3)])
-def test_what_is_taken_apart_twice_is_joined(parts: tuple[int, int]) -> None:
-    """The kept elements of a reduce are rows of one flat dim; a reshape of them takes the same rows apart again."""
+def test_nested_delinearizations_cancel(parts: tuple[int, int]) -> None:
+    """Check the kept elements of a reduce: they are rows of a flat dim, and a reshape delinearizes them again."""
     row = variable("row", 12)
-    place = (row // 6, row % 6)
-    there = delinearize(linearize(place, (2, 6)), (2, *parts))
-    assert delinearize(linearize(there, (2, *parts)), (2, 6)) == place
+    index = (row // 6, row % 6)
+    reshaped = delinearize(linearize(index, (2, 6)), (2, *parts))
+    assert delinearize(linearize(reshaped, (2, *parts)), (2, 6)) == index
 
 
-def test_substitute_simplifies_again() -> None:
+def test_substitute_simplifies_the_result() -> None:
     x, i = variable("x", 64), variable("i", 8)
     (var,) = variables(x // 8)
     assert substitute(x // 8, {var: i * 8 + 5}) == i
 
 
-def test_a_variable_of_one_value_is_zero() -> None:
+def test_variable_of_size_one_is_zero() -> None:
     assert variable("x", 1) == constant(0)

@@ -1,4 +1,4 @@
-"""Products of 8-bit floats whose warps are of two kinds, on the emulated GPU."""
+"""Tests of warp-specialized GEMMs of 8-bit floats on the emulated GPU."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ pytestmark = pytest.mark.usefixtures("two_multiprocessors", "tma_of_fewer_k")
 
 
 @pytest.mark.parametrize("dtype, result, stages", [("f8E4M3FN", "bf16", [4, 4, 3]), ("f8E5M2", "f32", [3, 4])])
-def test_sums_of_8_bit_floats_are_added_after_each_step(dtype: str, result: str, stages: list[int]) -> None:
-    """Tiles of 256 columns in halves, and of 128; the last step is not full."""
+def test_f8_partial_sums_are_accumulated_each_iteration(dtype: str, result: str, stages: list[int]) -> None:
+    """Check tiles of 256 columns in halves and tiles of 128 columns. The last iteration is partial."""
     b = Body(f"{dtype}[248,656]", f"{dtype}[504,656]", f"{result}[504]", name="product")
     x, w, bias = b.inputs
     y = b.dot(x, w, ((1,), (1,)), dtype=result)
@@ -33,17 +33,17 @@ def gated_f8() -> Graph:
 
 
 def two_f8(second: str, *, are_added: bool) -> Graph:
-    """Two products, added up or side by side."""
+    """Return two GEMMs that are added, or are separate results."""
     k = second.removesuffix("]").rsplit(",", 1)[1]
     b = Body("f8E4M3FN[248,640]", "f8E4M3FN[512,640]", second, f"f8E4M3FN[512,{k}]", name="product")
     x, w, y, v = b.inputs
-    both = [b.dot(*each, ((1,), (1,)), dtype="bf16") for each in ((x, w), (y, v))]
-    return b.done(*([b.op("add", *both)] if are_added else both))
+    gemms = [b.dot(*operands, ((1,), (1,)), dtype="bf16") for operands in ((x, w), (y, v))]
+    return b.done(*([b.op("add", *gemms)] if are_added else gemms))
 
 
 @pytest.mark.parametrize("body", [gated_f8(), two_f8("f8E4M3FN[248,528]", are_added=True), two_f8("f8E4M3FN[130,1024]", are_added=False)],
                          ids=["gated", "added up", "side by side"])  # fmt: skip
-def test_products_of_8_bit_floats_share_a_loop(body: Graph) -> None:
+def test_f8_gemms_share_a_main_loop(body: Graph) -> None:
     source = specialized(body)[0]
     assert source.text.count("tl.range(") == 1 and source.text.count("+= tl.dot(") == 2
     agree(body, source)

@@ -1,4 +1,4 @@
-"""Reductions of several values by a region, with the element-wise ops before them in the same kernel."""
+"""Tests of reductions by a region over several values, fused with the element-wise ops before them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.codegen.passes.after import after
 
 
 def greatest(dtype: str) -> Graph:
-    """(value, place) of the greater of two; NaN is greatest, and the first of equals wins."""
+    """Return a region that selects the greater (value, index) pair. NaN is greatest; the smaller index wins a tie."""
     r = Graph("", [Value(TensorType((), t)) for t in (dtype, "i32", dtype, "i32")])
     bit = TensorType((), "i1")
     x, i, y, j = r.inputs
@@ -42,37 +42,37 @@ def argmax(type_: str, *dims: int, low: float = -np.inf, also_value: bool = True
     b = Body(type_, name="argmax")
     (x,) = b.inputs
     kept = [n for d, n in enumerate(x.type.sizes) if d not in dims]
-    numbers = b.op("iota", to=f"i32[{','.join(map(str, x.type.sizes))}]", dim=dims[-1])
+    indices = b.op("iota", to=f"i32[{','.join(map(str, x.type.sizes))}]", dim=dims[-1])
     results = [Value(TensorType(tuple(kept), t)) for t in (x.type.dtype, "i32")]
     inits = [b.constant(low, x.type.dtype), b.constant(0, "i32")]
-    b.graph.nodes.append(Node("reduce_region", [x, numbers, *inits], results, {"dims": dims}, regions=(greatest(x.type.dtype),)))  # fmt: skip
+    b.graph.nodes.append(Node("reduce_region", [x, indices, *inits], results, {"dims": dims}, regions=(greatest(x.type.dtype),)))  # fmt: skip
     return b.done(*(results if also_value else results[1:]))
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Numbers with many ties and, in some rows, NaN."""
+    """Return values with many ties, and NaN in some rows."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(shape) < 0.01, np.nan, rng.integers(0, 5, shape))
 
 
 @pytest.mark.parametrize(("type_", "dims"), [("f32[37,1000]", (1,)), ("f32[3,9000]", (1,)), ("bf16[70,33]", (0,)), ("f64[4,6,50]", (2,)),
                                              ("f32[300,5]", (0,)), ("f32[1]", (0,)), ("f32[5,1]", (1,)), ("f16[2,3000]", (1,))])  # fmt: skip
-def test_the_first_of_the_greatest(type_: str, dims: tuple[int, ...]) -> None:
+def test_argmax_returns_the_first_maximum(type_: str, dims: tuple[int, ...]) -> None:
     graph = argmax(type_, *dims)
     kind = graph.inputs[0].type
     check(graph, args=[numbers(*kind.sizes).astype(kind.numpy_dtype)], ulps=0)
     check(argmax(type_, *dims, also_value=False), args=[np.full(kind.sizes, -np.inf, kind.numpy_dtype)])
 
 
-def test_rows_of_nothing_have_the_initial_values() -> None:
+def test_region_reduction_of_empty_rows_returns_initial_values() -> None:
     check(argmax("f32[3,0]", 1, low=4.0), ulps=0)
 
 
-def test_initial_values_count_once_though_they_are_not_neutral() -> None:
+def test_non_neutral_initial_value_is_applied_once() -> None:
     check(argmax("f32[5,77]", 1, low=3.0), args=[numbers(5, 77).astype(np.float32)], ulps=0)
 
 
-def test_two_sums_of_bits_and_numbers() -> None:
+def test_region_reduces_bits_and_floats_together() -> None:
     b = Body("i1[7,90]", "f32[7,90]", name="sums")
     region = Graph("", [Value(TensorType((), t)) for t in ("i1", "f32", "i1", "f32")])
     p, x, q, y = region.inputs
@@ -83,16 +83,16 @@ def test_two_sums_of_bits_and_numbers() -> None:
     check(b.done(*results), length=90)
 
 
-def test_few_long_rows_are_split() -> None:
+def test_region_reduction_of_few_long_rows_is_split() -> None:
     graph = argmax("f32[2,131072]", 1)
     split = after(split_reduction, graph)
     assert [n.op for n in split.nodes].count("reduce_region") == 2
     x = numbers(2, 131072).astype(np.float32)
-    for found, wanted in zip(evaluate(split, [x]), evaluate(graph, [x]), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for result, expected in zip(evaluate(split, [x]), evaluate(graph, [x]), strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
-def test_what_only_a_reduction_reads_is_in_its_kernel() -> None:
+def test_region_reduction_fuses_its_sole_producers() -> None:
     text = """func.func @f(%x: tensor<64x100xf32>) -> (tensor<64xi32>, tensor<64x100xf32>) {
   %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
   %none = stablehlo.constant dense<0> : tensor<i32>
@@ -115,22 +115,22 @@ def test_what_only_a_reduction_reads_is_in_its_kernel() -> None:
     assert len(kernels) == 2, "%e is a result: its kernel writes it"
 
 
-def test_a_producer_with_another_reader_is_not_absorbed() -> None:
+def test_producer_with_another_user_is_not_fused() -> None:
     graph = argmax("f32[4,9]", 1)
     (x,) = graph.inputs
-    made = Node("negate", [x], [Value(x.type)], {})
-    graph.nodes.insert(0, made)
-    graph.nodes[-1].operands[0] = made.result
-    assert made in absorbed_nodes(graph)
-    graph.outputs.append(made.result)
-    assert made not in absorbed_nodes(graph)
+    producer = Node("negate", [x], [Value(x.type)], {})
+    graph.nodes.insert(0, producer)
+    graph.nodes[-1].operands[0] = producer.result
+    assert producer in absorbed_nodes(graph)
+    graph.outputs.append(producer.result)
+    assert producer not in absorbed_nodes(graph)
 
 
-def test_a_region_that_is_not_element_wise_is_refused_with_its_op() -> None:
+def test_region_with_unsupported_op_is_rejected_by_name() -> None:
     b = Body("f32[4,9]", name="odd")
     region = Graph("", [Value(TensorType((), "f32")) for _ in range(2)])
-    made = region.add("cholesky", region.inputs[:1], [TensorType((), "f32")], {"lower": True}).result
-    region.outputs = [made]
+    factor = region.add("cholesky", region.inputs[:1], [TensorType((), "f32")], {"lower": True}).result
+    region.outputs = [factor]
     result = Value(TensorType((4,), "f32"))
     b.graph.nodes.append(
         Node("reduce_region", [b.inputs[0], b.constant(0, "f32")], [result], {"dims": (1,)}, regions=(region,))

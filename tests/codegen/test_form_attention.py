@@ -1,4 +1,6 @@
-"""Attention and its gradients are formed, however they are written, and compute the same; what is something else stays."""
+"""Tests of the `form-attention` pass: it recognizes attention and its gradients in many forms and leaves other programs
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ SHARED = shape(B, T, H // 2, D)
 
 
 def attend(change: Function, *, dtype: str = "float32", scale: float = 0.3) -> Function:
-    """Attention with a function of the scores, of heads before rows."""
+    """Return a function that computes attention with `change` applied to the scores [batch, head, row, key]."""
 
     def function(q: Any, k: Any, v: Any, *more: Any) -> Any:
         scores = jnp.einsum("bthd,bshd->bhts", q, k, preferred_element_type=dtype) * jnp.asarray(scale, dtype)
@@ -52,7 +54,7 @@ def repeated(q: Any, k: Any, v: Any) -> Any:
 
 
 def grouped(q: Any, k: Any, v: Any) -> Any:
-    """Heads that share keys, with scores that are reshaped to one dim of heads for the mask."""
+    """Attend with heads that share keys; the scores are reshaped to one dim of heads for the mask."""
     scores = jnp.einsum("btkgd,bskd->bkgts", q.reshape(B, T, H // 2, 2, D), k).reshape(B, H, T, T)
     shares = jax.nn.softmax(jnp.where(causal(), jnp.tanh(scores / 5) * 5, -2e38), -1)
     return jnp.einsum("bkgts,bskd->btkgd", shares.reshape(B, H // 2, 2, T, T), v).reshape(B, T, H, D)
@@ -78,7 +80,7 @@ def distances() -> Any:
     return jnp.arange(T)[None, :] - jnp.arange(T)[:, None]
 
 
-FORMS: dict[str, tuple[Any, ...]] = {  # a function, and operands beside queries, keys and values
+FORMS: dict[str, tuple[Any, ...]] = {  # name -> a function, and the shapes of operands beside queries, keys and values
     "plain": (attend(lambda s: s),),
     "where": (attend(lambda s: jnp.where(causal(), s, -jnp.inf)),),
     "added mask": (attend(lambda s: s + jnp.where(causal(), 0, -jnp.inf)),),
@@ -121,13 +123,13 @@ def entered(function: Function, kinds: list[Any]) -> Graph:
 
 def arguments(graph: Graph) -> list[Any]:
     random = np.random.default_rng(0)
-    found = []
+    args = []
     for value in graph.inputs:
         kind = value.type
         is_float = kind.dtype == "f32"
         array = random.standard_normal(kind.sizes) if is_float else random.integers(0, 2, kind.sizes)
-        found.append((array + (0 if is_float or kind.dtype == "i1" else 1)).astype(kind.numpy_dtype))
-    return found
+        args.append((array + (0 if is_float or kind.dtype == "i1" else 1)).astype(kind.numpy_dtype))
+    return args
 
 
 def assert_formed(graph: Graph, ops: dict[str, int]) -> None:
@@ -135,13 +137,13 @@ def assert_formed(graph: Graph, ops: dict[str, int]) -> None:
     counts = Counter(node.op for node in after.nodes)
     assert {op: counts[op] for op in _THREE if counts[op]} == ops and not counts["exponential"]
     args = arguments(graph)
-    wanted, found, bounds = evaluate(graph, args), evaluate(after, args), error_bound(graph, args)
-    for one, other, bound in zip(wanted, found, bounds, strict=True):
-        assert np.all(np.abs(one.astype(np.float64) - other) <= bound)
+    expected, results, bounds = evaluate(graph, args), evaluate(after, args), error_bound(graph, args)
+    for want, got, bound in zip(expected, results, bounds, strict=True):
+        assert np.all(np.abs(want.astype(np.float64) - got) <= bound)
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_attention_is_formed_whatever_its_mask(name: str) -> None:
+def test_attention_is_formed_for_every_mask_and_layout(name: str) -> None:
     assert_formed(entered(*program(name, gradients=False)), _ONE)
 
 
@@ -151,7 +153,7 @@ def test_gradients_are_formed_with_attention(name: str) -> None:
 
 
 @pytest.mark.parametrize("softmax", [jax.nn.softmax, by_quotient], ids=["softmax", "quotient"])
-def test_sums_over_keys_are_of_results_where_a_bias_reads_gradients_of_scores(softmax: Function) -> None:
+def test_bias_gradient_keeps_a_single_sum_over_keys(softmax: Function) -> None:
     def function(q: Any, k: Any, v: Any, b: Any) -> Any:
         scores = jnp.where(causal(), jnp.einsum("bthd,bshd->bhts", q, k) * 0.3 + b, -1e9)
         return jnp.einsum("bhts,bshd->bthd", softmax(scores, -1), v)
@@ -165,8 +167,8 @@ def test_sums_over_keys_are_of_results_where_a_bias_reads_gradients_of_scores(so
     over_keys = [sum(n.op == "reduce" and n.attrs.dims == (3,) and n.attrs.kind == "add" and n.operands[0].type.sizes[-1] == T for n in g.nodes) for g in (graph, after)]  # fmt: skip
     assert over_keys == [2, 1]
     args = arguments(graph)
-    for one, other, bound in zip(evaluate(graph, args), evaluate(after, args), error_bound(graph, args), strict=True):
-        assert np.all(np.abs(one.astype(np.float64) - other) <= bound)
+    for want, got, bound in zip(evaluate(graph, args), evaluate(after, args), error_bound(graph, args), strict=True):
+        assert np.all(np.abs(want.astype(np.float64) - got) <= bound)
 
 
 SPLITS = {
@@ -178,7 +180,7 @@ SPLITS = {
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", ["documents", "soft cap", "repeated heads"])
-def test_split_gradients_compute_the_same(name: str, split: str) -> None:
+def test_sharded_attention_gradients_match_unsharded(name: str, split: str) -> None:
     function, kinds = program(name, gradients=True)
     sizes = dict(SPLITS[split])
     dims: Any = sizes.pop("specs")
@@ -210,24 +212,24 @@ def other_divisor(q: Any, k: Any, v: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [scores_returned, not_normalized, other_divisor])
-def test_something_else_than_attention_stays(function: Function) -> None:
+def test_near_attention_is_not_formed(function: Function) -> None:
     assert_stays(entered(function, [ROW] * 3))
 
 
 def wrong_gradient(do: Any, q: Any, k: Any, v: Any) -> Any:
-    """Without the sum over keys."""
+    """Return a gradient that subtracts the maximum over keys instead of the sum."""
     shares = jax.nn.softmax(jnp.einsum("bthd,bshd->bhts", q, k), -1)
     dp = jnp.einsum("bthd,bshd->bhts", do, v)
     return jnp.einsum("bhts,bshd->bthd", shares, v), jnp.einsum("bhts,bshd->bthd", shares * (dp - dp.max(-1, keepdims=True)), k)  # fmt: skip
 
 
-def test_something_else_than_its_gradient_stays() -> None:
+def test_wrong_attention_gradient_is_not_formed() -> None:
     assert_stays(entered(wrong_gradient, [ROW] * 4))
 
 
-def test_masks_that_a_loop_carries_become_functions_of_positions() -> None:
+def test_loop_carried_mask_becomes_function_of_positions() -> None:
     def layers(q: Any, k: Any, v: Any) -> Any:
-        mask = causal()  # JAX computes it before the loop
+        mask = causal()  # JAX computes it before the loop.
         layer = attend(lambda s: jnp.where(mask, s, -1e30))
         return jax.lax.scan(lambda x, _: (layer(x, k, v), None), q, None, length=3)[0]
 

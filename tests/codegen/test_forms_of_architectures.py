@@ -1,4 +1,4 @@
-"""A module for several architectures has for each the form of a kernel that is best there."""
+"""Tests of modules for several architectures: each architecture gets the variant of a kernel that is best for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRAM = """func.func @main(%a: tensor<256x640xbf16>, %b: tensor<640x512xbf16>)
 
 
 @pytest.mark.parametrize("archs", [("sm_80", "sm_90"), ("sm_90", "sm_80"), ("sm_100", "sm_90", "sm_80")])
-def test_warps_of_two_kinds_are_kept_for_the_one_that_takes_them(archs: tuple[str, ...], tmp_path: Path) -> None:
+def test_warp_specialized_variant_is_stored_only_for_sm_90(archs: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "m.mgx"
     mg.compile(PROGRAM, {"x": 1}, target=f"cuda:{','.join(archs)}").save(path)
     module = load(path, runs=False)
@@ -35,7 +35,7 @@ def test_warps_of_two_kinds_are_kept_for_the_one_that_takes_them(archs: tuple[st
     assert kernel.binaries["sm_90"].threads == 384 and not any(b.spill_bytes for b in kernel.binaries.values())
 
 
-def test_all_forms_compute_the_same(tmp_path: Path) -> None:
+def test_kernel_variants_of_architectures_compute_the_same(tmp_path: Path) -> None:
     path = tmp_path / "m.mgx"
     mg.compile(PROGRAM, {"x": 1}, target="cuda:sm_80,sm_90").save(path)
     module = load(path, runs=False)
@@ -46,7 +46,7 @@ def test_all_forms_compute_the_same(tmp_path: Path) -> None:
     np.testing.assert_allclose(old, new, atol=2.0**-7)
 
 
-def test_equal_forms_are_kept_once(tmp_path: Path) -> None:
+def test_equal_kernel_variants_are_stored_once(tmp_path: Path) -> None:
     path = tmp_path / "m.mgx"
     text = PROGRAM.replace(
         "stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]", "stablehlo.add %a, %a"

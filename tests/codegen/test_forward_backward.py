@@ -1,4 +1,4 @@
-"""Schedules that are pushed late and early again."""
+"""Tests of forward-backward improvement: schedules are shifted late and then early again."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from meshgen.runtime.plan import COMMUNICATION, COMPUTE, STREAMS
 
 
 def random_tasks(rng: random.Random, count: int, most: int) -> list[Task]:
-    """With tasks that take no time, and no more than `most` needs each."""
-    found: list[Task] = []
-    for number in range(count):
-        needs = rng.sample(range(number), rng.randint(0, min(number, most)))
-        found.append(Task(rng.randrange(STREAMS), rng.choice([0, 0.1, 0.3, 2]), tuple(sorted(needs))))
-    return found
+    """Return random tasks, some of zero duration, with at most `most` predecessors each."""
+    tasks: list[Task] = []
+    for index in range(count):
+        needs = rng.sample(range(index), rng.randint(0, min(index, most)))
+        tasks.append(Task(rng.randrange(STREAMS), rng.choice([0, 0.1, 0.3, 2]), tuple(sorted(needs))))
+    return tasks
 
 
-def test_a_kernel_waits_where_one_that_is_more_urgent_will_be_ready_soon() -> None:
+def test_kernel_is_delayed_for_a_more_urgent_one() -> None:
     tasks = [
         Task(COMPUTE, 1, ()), Task(COMMUNICATION, 3, (0,)), Task(COMMUNICATION, 1, (0,)),
         Task(COMPUTE, 2, (2,)), Task(COMMUNICATION, 2, (3,)), Task(COMPUTE, 3, ()),
     ]  # fmt: skip
     listed = [start_times(tasks, list_order(tasks, way).numbers) for way in priorities(tasks)]
     assert min(seconds for _, seconds in listed) == 8
-    found = [start_times(tasks, order.numbers)[1] for _, order in justified(tasks, listed[0][0])]
-    assert min(found) == least_seconds(tasks) == 7
+    makespans = [start_times(tasks, order.numbers)[1] for _, order in justified(tasks, listed[0][0])]
+    assert min(makespans) == least_seconds(tasks) == 7
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_all_tasks_are_issued_after_what_they_need(seed: int) -> None:
+def test_tasks_are_issued_after_their_predecessors(seed: int) -> None:
     rng = random.Random(seed)
     tasks = random_tasks(rng, rng.randrange(1, 40), 3)
     start, _ = start_times(tasks, range(len(tasks)))
     for _, order in justified(tasks, start):
-        place = {number: p for p, number in enumerate(order.numbers)}
-        assert sorted(place) == list(range(len(tasks)))
-        assert all(place[need] < place[number] for number, task in enumerate(tasks) for need in task.needs)
+        position = {index: p for p, index in enumerate(order.numbers)}
+        assert sorted(position) == list(range(len(tasks)))
+        assert all(position[need] < position[index] for index, task in enumerate(tasks) for need in task.needs)
 
 
-def test_the_lower_bound_is_below_all_orders_and_often_reached() -> None:
+def test_lower_bound_holds_for_all_orders_and_is_often_tight() -> None:
     rng, reached = random.Random(1), 0
     for _ in range(60):
         tasks = random_tasks(rng, 6, 2)
@@ -61,7 +61,7 @@ def _is_allowed(tasks: list[Task], order: tuple[int, ...]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_reversed_late_schedule_is_no_longer_than_the_schedule_it_improves(seed: int) -> None:
+def test_reversed_late_schedule_is_not_longer(seed: int) -> None:
     rng = random.Random(seed)
     tasks = random_tasks(rng, rng.randrange(5, 40), 3)
     start, seconds = start_times(tasks, range(len(tasks)))
@@ -69,8 +69,8 @@ def test_reversed_late_schedule_is_no_longer_than_the_schedule_it_improves(seed:
     assert start_times(tasks, reversed_order.numbers)[1] <= seconds + 1e-9
 
 
-def test_priority_is_the_latest_start_that_keeps_the_length() -> None:
-    """A chain of 1 + 3 beside a task of 2: of the two that are ready first, the chain has no slack and the other has 2 seconds."""
+def test_priority_is_the_latest_start() -> None:
+    """Check a chain of 1 + 3 beside a task of 2. The chain has no slack; the other task has 2 seconds."""
     tasks = [Task(COMPUTE, 2, ()), Task(COMMUNICATION, 1, ()), Task(COMMUNICATION, 3, (1,)), Task(COMPUTE, 0.5, (0,))]
     start, _ = start_times(tasks, range(4))
     (priority, _), _ = justified(tasks, start)

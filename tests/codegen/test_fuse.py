@@ -1,4 +1,4 @@
-"""Fusion: which kernels come out, and that they compute the same as the program."""
+"""Tests of fusion: the kernels that result, and that they compute the same as the program."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def launches(module: Module) -> list[str]:
 
 
 def run(module: Module, args: Sequence[Array]) -> list[Array]:
-    """The fused program by the reference; collectives over one device are the identity."""
+    """Run the fused program with the reference evaluator. Collectives over one device are the identity."""
     values: dict[Value, Array] = dict(zip(module.graph.inputs, args, strict=True))
     for node in module.graph.nodes:
         operands = [values[v] for v in node.operands]
@@ -52,7 +52,7 @@ def run(module: Module, args: Sequence[Array]) -> list[Array]:
 
 
 def agrees(graph: Graph, bound: float = 1e-4) -> Module:
-    """The fused program computes the same, and each of its kernels can be generated and computes its body."""
+    """Return the fused program after checking its results, and that each kernel can be generated and computes its body."""
     module = fused(graph)
     args = random_args(graph)
     expected = evaluate(_without_collectives(graph), args)
@@ -74,8 +74,8 @@ def test_softmax_and_layer_norm_are_one_kernel_each(dtype: str) -> None:
     assert launches(agrees(layer_norm("2,5", 16, dtype), 0.1)) == ["normalize"]
 
 
-def test_epilogues_prologues_and_collectives() -> None:
-    """out = all_reduce(tanh(x @ w + b) @ v) + x, and its row sums."""
+def test_epilogues_are_fused_up_to_collectives() -> None:
+    """Check out = all_reduce(tanh(x @ w + b) @ v) + x, and its row sums."""
     b = Body("f32[6,8]", "f32[8,12]", "f32[12]", "f32[12,8]")
     x, w, bias, v = b.inputs
     h = b.dot(x, w, ((1,), (0,)))
@@ -86,7 +86,7 @@ def test_epilogues_prologues_and_collectives() -> None:
     assert [n.op for n in module.graph.nodes] == ["kernel", "kernel", "all_reduce", "kernel"]
 
 
-def test_an_epilogue_does_not_wait_for_a_collective() -> None:
+def test_epilogue_that_needs_a_collective_is_not_fused() -> None:
     b = Body("f32[6,8]", "f32[8,8]", "f32[6,8]")
     x, w, other = b.inputs
     sent = all_reduce(b, b.op("negate", other))
@@ -95,7 +95,7 @@ def test_an_epilogue_does_not_wait_for_a_collective() -> None:
     assert dot.operands == [x, w]
 
 
-def test_dots_of_one_left_operand_are_one_kernel() -> None:
+def test_dots_of_one_left_operand_share_a_kernel() -> None:
     b = Body("f32[6,8]", "f32[8,5]", "f32[8,5]", "f32[8,5]")
     x, *weights = b.inputs
     q, k, v = (b.dot(x, w, ((1,), (0,))) for w in weights)
@@ -103,7 +103,7 @@ def test_dots_of_one_left_operand_are_one_kernel() -> None:
     assert launches(agrees(b.done(b.dot(scores, v, ((1,), (0,)))))) == ["dot", "dot_2", "dot_3"]
 
 
-def test_dots_that_need_each_other_stay_apart() -> None:
+def test_dependent_dots_are_not_fused() -> None:
     b = Body("f32[8,8]", "f32[8,8]")
     x, w = b.inputs
     y = b.dot(x, w, ((1,), (0,)))
@@ -118,31 +118,31 @@ def test_equal_bodies_share_a_kernel() -> None:
     assert launches(module) == ["dot_tanh", "dot_tanh"] and list(module.kernels) == ["dot_tanh"]
 
 
-def test_bodies_share_a_kernel_whatever_their_nodes_are_there_for() -> None:
+def test_bodies_that_differ_in_notes_share_a_kernel() -> None:
     b = Body("f32[6,8]", "f32[6,8]")
     outputs = [b.op("tanh", b.op("all_slice", x, to="f32[6,8]", axes=("x",), dim=0)) for x in b.inputs]
-    for number, node in enumerate(node for node in b.graph.nodes if node.op == "all_slice"):
-        node.notes = Notes(f"reason {number}", (number,))
+    for index, node in enumerate(node for node in b.graph.nodes if node.op == "all_slice"):
+        node.notes = Notes(f"reason {index}", (index,))
     module = fused(b.done(*outputs))
     assert len(launches(module)) == 2 and len(module.kernels) == 1
 
 
-def test_reshapes_around_collectives_are_views() -> None:
+def test_reshapes_around_collectives_become_views() -> None:
     b = Body("f32[6,8]")
     flat = b.op("reshape", all_reduce(b, b.op("reshape", b.inputs[0], to="f32[48]")), to="f32[4,12]")
     module = agrees(b.done(flat, b.inputs[0]))
     assert [n.op for n in module.graph.nodes] == ["view", "all_reduce", "view"]
 
 
-def test_a_transpose_before_a_collective_is_stored_by_the_dot() -> None:
+def test_transpose_before_a_collective_is_fused_into_the_dot() -> None:
     b = Body("f32[6,8]", "f32[8,5]")
-    turned = b.op("transpose", b.dot(*b.inputs, ((1,), (0,))), perm=(1, 0))
-    module = agrees(b.done(all_reduce(b, turned)))
+    transposed = b.op("transpose", b.dot(*b.inputs, ((1,), (0,))), perm=(1, 0))
+    module = agrees(b.done(all_reduce(b, transposed)))
     assert len(launches(module)) == 1
 
 
-def test_outputs_of_every_kind() -> None:
-    """An input, the same value twice, a constant, a broadcast, an array constant, and a 0-d value."""
+def test_fusion_supports_outputs_of_every_kind() -> None:
+    """Check an input, a repeated value, a constant, a broadcast, an array constant, and a 0-d value as outputs."""
     b = Body("f32[3,4]")
     (x,) = b.inputs
     table = b.graph.add("constant", [], [TensorType((4,), "f32")], {"value": np.arange(4, dtype=np.float32)}).result
@@ -150,7 +150,7 @@ def test_outputs_of_every_kind() -> None:
     agrees(b.done(x, y, y, b.constant(3.0, "f32"), b.splat(1.0, x), table, b.reduce("add", y, 0, 1)))
 
 
-def test_cheap_values_are_computed_in_every_reader() -> None:
+def test_cheap_values_are_recomputed_in_each_user() -> None:
     b = Body("f32[64,32]")
     (x,) = b.inputs
     y = b.op("multiply", x, x)
@@ -158,8 +158,8 @@ def test_cheap_values_are_computed_in_every_reader() -> None:
     assert len(launches(agrees(b.done(rows, columns)))) == 2
 
 
-def test_updates_that_read_what_they_update_are_not_computed_again_in_each_other() -> None:
-    """Every one reads the value before at two places: in a single kernel the last would read the first at 2^23."""
+def test_chained_updates_are_not_recomputed_exponentially() -> None:
+    """Check updates that read their operand twice: in a single kernel, the last one would compute the first 2^23 times."""
     b = Body("f32[64]", "f32[8]", "i32[]")
     value, rows, start = b.inputs
     for _ in range(24):
@@ -183,7 +183,7 @@ def test_fusion_is_deterministic() -> None:
 
 
 @pytest.mark.parametrize("sends", [True, False])
-def test_regions_of_control_flow_are_fused_as_functions_are(sends: bool) -> None:
+def test_regions_of_control_flow_are_fused(sends: bool) -> None:
     b = Body("f32[5]", "i1[]")
     x, pred = b.inputs
     scale = b.op("multiply", x, b.splat(2.0, x))
@@ -199,9 +199,9 @@ def test_regions_of_control_flow_are_fused_as_functions_are(sends: bool) -> None
     b.graph.nodes.append(node)
     module = fused(b.done(node.result))
     assert launches(module) == ["multiply"]
-    found = next(n for n in module.graph.nodes if n.op == "if")
+    fused_node = next(n for n in module.graph.nodes if n.op == "if")
     inner = ["kernel", "all_reduce", "kernel"] if sends else ["kernel"]
-    assert [[n.op for n in r.nodes] for r in found.regions] == [inner] * 2
+    assert [[n.op for n in r.nodes] for r in fused_node.regions] == [inner] * 2
     for pred_value in (True, False) if not sends else ():
         args = [np.arange(5, dtype=np.float32), np.asarray(pred_value)]
         (got,) = Simulation(module).run(module.graph, [[arg] for arg in args])
@@ -209,12 +209,12 @@ def test_regions_of_control_flow_are_fused_as_functions_are(sends: bool) -> None
 
 
 @pytest.mark.parametrize("seed", [*trials(12), 1204, 2761, 3534, 3903])
-def test_random_programs(seed: int) -> None:
+def test_random_fused_programs_match_reference(seed: int) -> None:
     module = agrees(random_program(seed))
-    seen = set(module.graph.inputs)
+    defined = set(module.graph.inputs)
     for node in module.graph.nodes:
-        assert all(v in seen for v in node.operands), "a value is read before its definition"
-        seen.update(node.results)
+        assert all(v in defined for v in node.operands), "a value is read before its definition"
+        defined.update(node.results)
         assert node.op in ("kernel", "view", "constant", "all_reduce")
 
 
@@ -222,7 +222,7 @@ CASES = Path(__file__).parents[3] / "shared" / "cases" / "jax"
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the cases are not in this checkout")
-def test_a_transformer_block_is_eight_kernels() -> None:
+def test_transformer_block_is_fused_to_eight_kernels() -> None:
     from meshgen.frontend.mlir import read_mlir
     from meshgen.sharding.materialize import materialize
     from meshgen.sharding.optimize import optimize
@@ -241,34 +241,34 @@ def test_a_transformer_block_is_eight_kernels() -> None:
     [("128,1024", 1, True), ("64,4000", 0, False), ("32,8192", 1, False), ("16,8", 0, True)],
     ids=["enough-rows", "few-columns", "few-rows", "small"],
 )
-def test_a_reduction_takes_a_big_kernel_along_only_if_it_keeps_the_device_busy(shape: str, dim: int, together: bool) -> None:  # fmt: skip
+def test_reduction_fuses_its_producer_only_if_the_gpu_stays_busy(shape: str, dim: int, together: bool) -> None:  # fmt: skip
     b = Body(f"f32[{shape}]", f"f32[{shape}]")
-    made = b.op("exponential", b.op("add", *b.inputs))
-    assert (len(launches(fused(b.done(made, b.reduce("add", made, dim))))) == 1) == together
+    summand = b.op("exponential", b.op("add", *b.inputs))
+    assert (len(launches(fused(b.done(summand, b.reduce("add", summand, dim))))) == 1) == together
 
 
-def test_a_dot_does_not_wait_for_another_one_to_share_its_kernel() -> None:
+def test_dots_are_not_joined_across_a_dependence() -> None:
     b = Body("f32[6,8]", "f32[8,5]", "f32[8,8]", "f32[8,5]")
     x, w, left, right = b.inputs
     first = b.dot(x, w, ((1,), (0,)))
-    made = b.dot(left, right, ((1,), (0,)))
-    module = fused(b.done(first, b.dot(x, made, ((1,), (0,)))))
+    later = b.dot(left, right, ((1,), (0,)))
+    module = fused(b.done(first, b.dot(x, later, ((1,), (0,)))))
     assert len(launches(module)) == 3
 
 
-def test_what_is_made_from_nothing_is_part_of_a_kernel_of_its_own() -> None:
-    """The numbers of columns that a sort takes along are not written to memory first."""
+def test_generated_sort_operand_is_fused_into_one_kernel() -> None:
+    """Check column indices that a sort carries along: they are not written to memory first."""
     b = Body("f32[6,8]")
     (x,) = b.inputs
-    number = b.graph.add("iota", [], [TensorType((6, 8), "i32")], {"dim": 1}).result
-    shifted = b.op("add", number, b.splat(3, number))
+    columns = b.graph.add("iota", [], [TensorType((6, 8), "i32")], {"dim": 1}).result
+    shifted = b.op("add", columns, b.splat(3, columns))
     region = Graph("less", [Value(TensorType((), t)) for t in ("f32", "f32", "i32", "i32")])
     less = region.add(
         "compare", region.inputs[:2], [TensorType((), "i1")], {"direction": "LT", "compare_type": "FLOAT"}
     )
     region.outputs = less.results
     sort = Node(
-        "sort", [x, shifted], [Value(x.type), Value(number.type)], {"dim": 1, "is_stable": True}, None, None, (region,)
+        "sort", [x, shifted], [Value(x.type), Value(columns.type)], {"dim": 1, "is_stable": True}, None, None, (region,)
     )
     b.graph.nodes.append(sort)
     b.graph.outputs = sort.results
@@ -280,8 +280,8 @@ def test_what_is_made_from_nothing_is_part_of_a_kernel_of_its_own() -> None:
         np.testing.assert_array_equal(got, want)
 
 
-def test_a_kernel_that_is_made_later_has_a_name_that_no_other_has() -> None:
-    """Also where kernels with lower numbers are gone by then."""
+def test_added_kernels_get_unique_names() -> None:
+    """Check a table from which kernels with lower numbers were removed."""
     bodies: list[Graph] = []
     for size in (2, 3, 4):
         b = Body(f"f32[4,{size}]", f"f32[{size},5]")

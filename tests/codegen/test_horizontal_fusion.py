@@ -1,4 +1,6 @@
-"""Kernels that become segments of one launch: which do, that they compute the same, and what is held back by none of it."""
+"""Tests of the `horizontal-fusion` pass: kernels become segments of one launch, compute the same, and delay no other
+launch.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def joined(graph: Graph, mesh: Mesh = ONE) -> Module:
 
 
 def computed(graph: Graph) -> list[str]:
-    """The launches; each computes its body, and all of them what the graph does."""
+    """Return the launches after checking that each computes its body and that the program computes the same."""
     module, args = joined(graph), random_args(graph)
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
@@ -51,21 +53,21 @@ def reduced(b: Body, value: Value) -> Value:
     return b.graph.add("all_reduce", [value], [value.type], {"axes": ("x",), "kind": "sum"}).result
 
 
-def test_updates_of_all_parameters_are_one_launch() -> None:
+def test_updates_of_all_parameters_share_a_launch() -> None:
     kinds = ("f32[64,80]", "f32[96]", "f32[64,80]", "f32[3,5]", "f32[]", "bf16[33]")
     b = Body(*[kind for kind in kinds for _ in range(4)])
     results = [v for n in range(len(kinds)) for v in update(b, *b.inputs[4 * n : 4 * n + 4])]
     assert len(computed(b.done(*results))) == 1
 
 
-def test_finding_the_template_of_segments_takes_time_in_proportion_to_them() -> None:
+def test_segment_template_selection_takes_linear_time() -> None:
     def work(count: int) -> int:
         b = Body("f32[64,80]", *["f32[64,80]"] * 4 * count)
         results = [v for n in range(count) for v in update(b, *b.inputs[4 * n + 1 : 4 * n + 5])]
         body = b.done(b.reduce("add", b.inputs[0], 1), *results)
-        found, plan = calls(lambda: plan_body(body, device_of(DEFAULT_TARGET)))
+        call_count, plan = calls(lambda: plan_body(body, device_of(DEFAULT_TARGET)))
         assert plan.template.name == "segmented"
-        return found
+        return call_count
 
     assert work(16) < 3 * work(8)
 
@@ -79,13 +81,13 @@ def test_equal_segments_share_their_source() -> None:
     assert source.grid == (3 * 64 * 80 // 1024, 1, 1)
 
 
-def test_sums_of_unequal_rows_are_one_launch() -> None:
+def test_reductions_of_unequal_shapes_share_a_launch() -> None:
     b = Body("f32[48,96]", "f32[20,7]", "f32[130]")
     x, y, z = b.inputs
     assert len(computed(b.done(b.reduce("add", x, 0), b.reduce("maximum", y, 1), b.op("tanh", z)))) == 1
 
 
-def test_a_kernel_that_needs_another_stays_apart() -> None:
+def test_dependent_kernels_are_not_joined() -> None:
     b = Body("f32[64,80]", "f32[80,64]")
     x, y = b.inputs
     total = b.reduce("add", b.op("tanh", x), 0)
@@ -93,7 +95,7 @@ def test_a_kernel_that_needs_another_stays_apart() -> None:
     assert len(computed(b.done(total, b.reduce("add", wide, 1)))) == 2
 
 
-def test_a_kernel_before_a_collective_does_not_wait_for_one_after_it() -> None:
+def test_kernel_before_a_collective_is_not_delayed() -> None:
     b = Body("f32[512,512]", "f32[96,512]")
     x, y = b.inputs
     early = reduced(b, b.op("tanh", x))
@@ -102,8 +104,8 @@ def test_a_kernel_before_a_collective_does_not_wait_for_one_after_it() -> None:
     assert [node.op for node in module.graph.nodes][:4] == ["kernel", "all_reduce"] * 2
 
 
-def test_a_late_gradient_does_not_hold_back_updates() -> None:
-    """One more launch is better than to begin all updates when the last message is there."""
+def test_late_gradient_does_not_delay_other_updates() -> None:
+    """Check that one more launch is preferred to starting all updates when the last message arrives."""
     b = Body("f32[1024,4096]", "f32[1024,4096]", "f32[64,64]", "f32[4096,4096]")
     w, g, small, large = b.inputs
     updated = b.op("subtract", w, reduced(b, b.op("tanh", g)))
@@ -119,29 +121,29 @@ def test_a_late_gradient_does_not_hold_back_updates() -> None:
     assert all(small.type.sizes not in {v.type.sizes for v in body.outputs} for body in first)
 
 
-def test_a_step_needs_no_more_memory_for_it() -> None:
-    """Each product is summed at once; if the sums were one launch, all products would have to be there at a time."""
+def test_joined_launches_do_not_increase_memory() -> None:
+    """Check GEMMs that are summed one by one: a single launch of the sums would keep all GEMM results alive."""
     b = Body(*["f32[256,256]"] * 5)
     products = [b.dot(x, b.inputs[-1], ((1,), (0,))) for x in b.inputs[:-1]]
     sums = [b.reduce("add", b.op("multiply", p, b.op("tanh", p)), 0) for p in products]
     assert len(launches(joined(b.done(*sums)))) > len(products)
 
 
-def test_what_several_segments_read_is_not_overwritten() -> None:
+def test_operand_of_several_segments_is_not_overwritten() -> None:
     b = Body("f32[40]", "f32[16,40]")
     row, x = b.inputs
     graph = b.done(b.op("negate", row), b.op("add", x, b.wide(row, x, (1,))))
     assert overwrites(graph) == {1: (1,)}
 
 
-def test_a_kernel_has_a_limited_number_of_pointers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joined_kernel_has_a_limited_number_of_pointers(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, {"fusion.segment_pointers": 8}, pass_file)
     b = Body(*[f"f32[{n},8]" for n in range(3, 13)])
     assert len(launches(joined(b.done(*(b.op("tanh", x) for x in b.inputs))))) == 3
 
 
-def test_many_programs_are_proven_to_stay_inside() -> None:
-    """More programs than are looked at one by one."""
+def test_segments_with_many_programs_are_proven_in_bounds() -> None:
+    """Check more programs than the prover enumerates."""
     b = Body("f32[1500000,1024]", "f32[64]", "f32[64]")
     x, y, z = b.inputs
     source = kernel_source("many", b.done(b.op("tanh", x), b.op("negate", y), b.op("sine", z)), ONE)
@@ -149,8 +151,8 @@ def test_many_programs_are_proven_to_stay_inside() -> None:
     assert "place" not in source.text
 
 
-def test_launches_are_joined_around_a_message() -> None:
-    """A message that is received after it is sent is launched as one with its sender, and comes after it."""
+def test_launches_are_joined_across_a_message() -> None:
+    """Check that a receive is launched together with its send, at the position after the send."""
     text = """
     builtin.module attributes {meshgen.stage = "partition"} {
       shard.grid @mesh(shape = 2) {axis_names = ["z"]}

@@ -1,4 +1,4 @@
-"""Launches that horizontal fusion must leave alone, each in a program whose other launches are joined all the same."""
+"""Tests of launches that horizontal fusion must not join, each in a program whose other launches are joined."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from meshgen.spec import Sharding
 from tests.cost_models import use
 
 PAIR = Mesh((Axis("x", 2),))
-WIDE = "f32[{},1024]"  # of 1400 rows and more a launch is large: its template decides what it is joined with
+WIDE = "f32[{},1024]"  # A launch of at least 1400 rows is large: its template restricts its partners.
 
 
 class Launches:
-    """A fused program under construction; each launch computes what a function adds to its body."""
+    """A builder of a fused program. Each launch computes what a function emits into its body."""
 
     def __init__(self, *inputs: str) -> None:
         self.main = Body(*inputs)
@@ -57,20 +57,20 @@ class Launches:
 
     def done(self, *outputs: Value, donations: dict[int, int | None] | None = None) -> Module:
         graph = self.main.done(*outputs)
-        given, results = ([Sharding(())] * len(values) for values in (graph.inputs, graph.outputs))
+        in_shardings, out_shardings = ([Sharding(())] * len(values) for values in (graph.inputs, graph.outputs))
         return Module(
             PAIR,
             graph,
             "fuse",
-            in_shardings=given,
-            out_shardings=results,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
             kernels=self.kernels,
             donations=donations or {},
         )
 
 
-class Roomy(Launches):
-    """A program that begins with a product that takes more memory than all that comes later, and ends with one that takes more time."""
+class MemoryBoundLaunches(Launches):
+    """A program whose first GEMM takes more memory than everything later, and whose last GEMM takes more time."""
 
     def __init__(self, *inputs: str) -> None:
         super().__init__("f32[2048,8]", "f32[8,8192]", "f32[8192,8]", "bf16[4096,8192]", "bf16[8192,4096]", *inputs)
@@ -87,23 +87,23 @@ class Roomy(Launches):
 
 
 def mapped(b: Body, x: Value, *more: Value) -> Value:
-    """An element-wise function of values of one shape."""
+    """Emit an element-wise function of values of one shape."""
     for y in more:
         x = b.op("multiply", x, y)
     return b.op("tanh", x)
 
 
 def joined(module: Module) -> list[list[str]]:
-    """The results of each launch in program order, after all that it needs; the step takes no more time or memory."""
+    """Return the results of each launch in program order. Checks def-use order, and that time and memory do not grow."""
     after = horizontal_fusion(module)
     assert sorted(names(module)) == sorted(names(after))
-    there = {*module.graph.inputs}
+    defined = {*module.graph.inputs}
     for node in after.graph.nodes:
-        assert there.issuperset(node.operands)
-        there.update(node.results)
-    before, now = (Steps(each, default_costs(DEFAULT_TARGET)) for each in (module, after))
-    assert now.sequential_bytes <= before.sequential_bytes
-    assert now.shortest_seconds <= before.shortest_seconds
+        assert defined.issuperset(node.operands)
+        defined.update(node.results)
+    original_steps, joined_steps = (Steps(program, default_costs(DEFAULT_TARGET)) for program in (module, after))
+    assert joined_steps.sequential_bytes <= original_steps.sequential_bytes
+    assert joined_steps.shortest_seconds <= original_steps.shortest_seconds
     return [[v.name for v in node.results] for node in after.graph.nodes if is_kernel(node)]
 
 
@@ -116,13 +116,13 @@ def rows(*counts: int) -> list[str]:
 
 
 def together(module: Module) -> list[list[str]]:
-    """The launches that are joined, each with its results."""
+    """Return the result names of each joined launch."""
     return [names for names in joined(module) if len(names) > 1]
 
 
-def test_chains_beside_each_other_are_joined_at_each_step() -> None:
-    """Launches that different ones are needed for wait for the same collectives, none."""
-    p = Roomy(*rows(1400, 1500))
+def test_parallel_chains_are_joined_step_by_step() -> None:
+    """Check launches with different users that depend on the same (empty) set of collectives."""
+    p = MemoryBoundLaunches(*rows(1400, 1500))
     ends: list[Value] = []
     for n, x in zip("xy", p.inputs, strict=True):
         y = p.map(f"a{n}", x)
@@ -131,16 +131,16 @@ def test_chains_beside_each_other_are_joined_at_each_step() -> None:
     assert together(p.done(*ends)) == [["ax", "ay"], ["bx", "by"], ["cx", "cy"], ["dx", "dy"]]
 
 
-def test_a_launch_is_not_delayed_past_the_first_of_its_users() -> None:
-    p = Roomy(*rows(1400, 1500), "f32[1024,64]")
+def test_launch_is_not_delayed_past_its_first_user() -> None:
+    p = MemoryBoundLaunches(*rows(1400, 1500), "f32[1024,64]")
     x, y, w = p.inputs
     a = p.map("a", x)
     early, b, late = p.sum("early", a), p.map("b", y), p.dot("late", a, w)
     assert joined(p.done(early, b, late))[2:-1] == [["a", "b"], ["early"], ["late"]]
 
 
-def test_launches_are_not_advanced_past_the_last_that_one_of_them_needs() -> None:
-    p = Roomy(*rows(1400, 1500, 1600), "f32[1024,1024]", "bf16[64,96]", "bf16[96,64]")
+def test_launch_is_not_advanced_past_its_last_operand() -> None:
+    p = MemoryBoundLaunches(*rows(1400, 1500, 1600), "f32[1024,1024]", "bf16[64,96]", "bf16[96,64]")
     x, y, z, w, v, u = p.inputs
     first = p.dot("first", x, w)
     between = p.map("between", y)
@@ -151,66 +151,66 @@ def test_launches_are_not_advanced_past_the_last_that_one_of_them_needs() -> Non
     assert joined(p.done(user, c, d))[3:] == [["between"], ["user"], ["second", "long"], ["c", "d"]]
 
 
-def test_large_launches_of_unequal_templates_stay_apart() -> None:
-    p = Roomy(*rows(1400, 1500, 3))
+def test_large_launches_of_unequal_templates_are_not_joined() -> None:
+    p = MemoryBoundLaunches(*rows(1400, 1500, 3))
     x, y, z = p.inputs
     assert together(p.done(p.sum("sum", x), p.map("map", y), p.map("small", z))) == [["map", "small"]]
 
 
 def updates(p: Launches, *names: str) -> list[Value]:
-    """A launch for each input, after an all_reduce of its own: `s...` sum rows."""
+    """Return a launch per input after an all_reduce of its own. Names that start with `s` sum rows."""
     return [
         (p.sum if name.startswith("s") else p.map)(name, p.all_reduce(x))
         for name, x in zip(names, p.inputs, strict=False)
     ]
 
 
-def test_last_launches_that_wait_for_unequal_messages_are_joined() -> None:
-    """The step is not longer: a product begins last."""
-    p = Roomy(*rows(1400, 1500))
+def test_last_launches_after_unequal_collectives_are_joined() -> None:
+    """Check that the step time does not grow, since a GEMM starts last."""
+    p = MemoryBoundLaunches(*rows(1400, 1500))
     assert together(p.done(*updates(p, "m", "n"))) == [["m", "n"]]
 
 
 def test_last_launches_are_joined_by_template() -> None:
-    p = Roomy(*rows(1400, 1500, 1600, 1700))
+    p = MemoryBoundLaunches(*rows(1400, 1500, 1600, 1700))
     assert together(p.done(*updates(p, "m1", "s1", "m2", "s2"))) == [["m1", "m2"], ["s1", "s2"]]
 
 
-def test_last_launches_take_no_more_memory_together() -> None:
-    """There is room for two of the three products that are summed."""
-    p = Roomy("f32[6000,8]", "f32[6100,8]", "f32[6200,8]", "f32[8,1024]")
+def test_last_launches_are_joined_only_within_memory() -> None:
+    """Check a program with memory for two of the three summed GEMM results."""
+    p = MemoryBoundLaunches("f32[6000,8]", "f32[6100,8]", "f32[6200,8]", "f32[8,1024]")
     *messages, w = p.inputs
     products = [p.sum(f"s{n}", p.dot(f"p{n}", p.all_reduce(x), w)) for n, x in enumerate(messages)]
     assert together(p.done(*products)) == [["s0", "s2"]]
 
 
-def test_launches_before_unequal_messages_stay_apart() -> None:
-    """The first message would wait for both; others are joined all the same."""
-    p = Roomy(*rows(1400, 1500, 3, 4))
+def test_launches_before_unequal_collectives_are_not_joined() -> None:
+    """Check that the first message does not wait for both launches, and that others are joined."""
+    p = MemoryBoundLaunches(*rows(1400, 1500, 3, 4))
     x, y, z, w = p.inputs
     first, second = p.map("first", x), p.map("second", y)
     messages = p.all_reduce(first), p.all_reduce(second)
     assert together(p.done(p.map("a", z), p.map("b", w), *messages)) == [["a", "b"]]
 
 
-def test_launches_after_unequal_messages_stay_apart() -> None:
-    p = Roomy(*rows(1400, 1500, 3, 4))
+def test_launches_after_unequal_collectives_are_not_joined() -> None:
+    p = MemoryBoundLaunches(*rows(1400, 1500, 3, 4))
     x, y, z, w = p.inputs
     first, second = updates(p, "m", "n")
     x, y = (p.launch(f"sum of {v.name}", lambda b, x: b.reduce("add", x, 0), v) for v in (first, second))
     assert together(p.done(p.map("a", z), p.map("b", w), p.all_reduce(p.map("both", x, y)))) == [["a", "b"]]
 
 
-def test_a_launch_that_is_not_joined_stays_as_it_is() -> None:
+def test_launch_that_is_not_joined_is_unchanged() -> None:
     p = Launches(*rows(3, 4), "f32[8,16]", "f32[16,8]")
     x, y, *factors = p.inputs
     module = p.done(p.dot("dot", *factors), p.map("a", x), p.map("b", y))
     assert module.graph.nodes[0] in horizontal_fusion(module).graph.nodes
 
 
-def test_a_value_is_read_before_it_is_overwritten_where_both_launches_are_advanced() -> None:
-    """The reader needs a view that stands behind the place of the writer."""
-    p = Roomy(*rows(1400, 1500, 1500, 1500), "f32[1,8]", "f16[1024,8]", "f32[8,1024]")
+def test_advanced_launches_read_before_overwriting() -> None:
+    """Check a reader that needs a view behind the writer's position in the program."""
+    p = MemoryBoundLaunches(*rows(1400, 1500, 1500, 1500), "f32[1,8]", "f16[1024,8]", "f32[8,1024]")
     x, y, owned, step, row, w, v = p.inputs
     vector = p.dot("vector", row, v)
     a = p.sum("a", x)
@@ -233,13 +233,13 @@ def test_a_value_is_read_before_it_is_overwritten_where_both_launches_are_advanc
 @pytest.mark.parametrize("counts", [(1, 1), (1, 2), (2, 2)])
 def test_launches_of_a_branch_are_joined(counts: tuple[int, int]) -> None:
     p = Launches("i32[]", *rows(3, 4))
-    number, x, y = p.inputs
+    index, x, y = p.inputs
     branches: list[Graph] = []
     for branch, count in enumerate(counts):
         p.main.graph.nodes = []
-        made = [p.map(f"{branch} {n}", v) for n, v in enumerate([x, y])][-count:]
-        branches.append(Graph("", [], p.main.graph.nodes[-count:], [x, y][:-count] + made))
-    case = Node("case", [number], [Value(v.type) for v in (x, y)], {}, None, None, tuple(branches))
+        mapped_values = [p.map(f"{branch} {n}", v) for n, v in enumerate([x, y])][-count:]
+        branches.append(Graph("", [], p.main.graph.nodes[-count:], [x, y][:-count] + mapped_values))
+    case = Node("case", [index], [Value(v.type) for v in (x, y)], {}, None, None, tuple(branches))
     p.main.graph.nodes = [case]
     module = p.done(*case.results, p.map("after", case.results[0]))
     after = horizontal_fusion(module)
@@ -249,7 +249,7 @@ def test_launches_of_a_branch_are_joined(counts: tuple[int, int]) -> None:
         assert (now is before) == (count == 1)
 
 
-def test_a_small_launch_goes_with_either_template_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_launch_joins_any_template_up_to_a_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def launches(limit: int) -> list[list[str]]:
         use(monkeypatch, {"fusion.sibling_bytes": limit}, pass_file)
         p = Launches(*rows(1400, 3))
@@ -261,20 +261,20 @@ def test_a_small_launch_goes_with_either_template_up_to_a_limit(monkeypatch: pyt
     assert launches(nbytes - 1) == [["sum"], ["map"]]
 
 
-def test_launches_of_several_products_each_keep_none_from_being_joined() -> None:
+def test_gated_launches_do_not_prevent_other_joins() -> None:
     p = Launches("f32[64,96]", "f32[96,80]", "f32[96,80]", "f32[64,64]", "f32[64,48]")
     x, w, v, y, z = p.inputs
     one = p.dot("one", y, z)
-    gated = p.launch("gated", lambda b, x, w, v: b.op("multiply", *(b.dot(x, each, ((1,), (0,))) for each in (w, v))), x, w, v)  # fmt: skip
+    gated = p.launch("gated", lambda b, x, w, v: b.op("multiply", *(b.dot(x, weight, ((1,), (0,))) for weight in (w, v))), x, w, v)  # fmt: skip
     assert together(p.done(one, gated, p.dot("two", x, w))) == [["one", "two"]]
 
 
-def test_launches_of_nothing_keep_none_from_being_joined() -> None:
+def test_empty_launches_do_not_prevent_other_joins() -> None:
     p = Launches("f32[0,4]", *rows(3, 4))
     assert together(p.done(*map(p.map, ("empty", "a", "b"), p.inputs))) == [["a", "b"]]
 
 
-def test_launches_without_a_common_template_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches_without_a_common_template_are_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     p = Launches(*rows(3, 4))
     module = p.done(*(p.map(x.name, x) for x in p.inputs))
     template_of = pass_file.recorded_template
@@ -287,7 +287,7 @@ def test_launches_without_a_common_template_stay_apart(monkeypatch: pytest.Monke
 
 
 def random_launches(seed: int) -> Module:
-    """Maps, normalized rows and messages of earlier values."""
+    """Return random maps, normalized rows and all_reduces of earlier values."""
     choices = random.Random(seed)
     p = Launches(*rows(1500) * choices.randint(3, 6))
     values, used = [*p.inputs], set[Value]()
@@ -309,6 +309,6 @@ def normalized(b: Body, x: Value) -> Value:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 198, 412, 490, 1406])
-def test_the_step_takes_no_longer(seed: int) -> None:
-    """Of list schedules, some of fewer launches take longer."""
+def test_joined_step_is_not_longer(seed: int) -> None:
+    """Check seeds for which a list schedule with fewer launches takes longer."""
     joined(random_launches(seed))

@@ -1,4 +1,6 @@
-"""Index code: texts mean what their expressions say, and what decides addresses cannot be written as mere text."""
+"""Tests of index code: its text has the value of its structure, and address computations cannot be written as plain
+text.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ from meshgen.codegen.index_code import (
         (program_id() - 4, "tl.program_id(0) - 4"),
     ],
 )  # fmt: skip
-def test_text_of_an_expression(value: Int, text: str) -> None:
+def test_index_expression_is_rendered_with_precedence(value: Int, text: str) -> None:
     assert str(value) == text
 
 
@@ -51,15 +53,15 @@ def random_int(rng: np.random.Generator, depth: int) -> Int:
             lambda: left.bracketed()][rng.integers(6)]()  # fmt: skip
 
 
-def value_of(value: Int, names: dict[str, int]) -> int:
-    """The value by the structure of an expression."""
+def value_of(value: Int, values: dict[str, int]) -> int:
+    """Evaluate an expression by its structure."""
     if value.op in ("name", "number"):
-        return names.get(value.args[0], value.args[0])
-    left, right = (value_of(side, names) for side in value.args)
+        return values.get(value.args[0], value.args[0])
+    left, right = (value_of(side, values) for side in value.args)
     return {"+": left + right, "-": left - right, "*": left * right, "//": left // (right or 1), "%": left % (right or 1)}[value.op]  # fmt: skip
 
 
-def test_text_and_structure_have_one_value() -> None:
+def test_index_text_and_structure_have_equal_values() -> None:
     rng = np.random.default_rng(1)
     names = {"a": 7, "b": -2, "c": 11}
     for _ in range(300):
@@ -69,14 +71,14 @@ def test_text_and_structure_have_one_value() -> None:
         assert total == value_of(value, names), value.text
 
 
-def test_conditions_are_joined_with_what_they_say() -> None:
-    inside, known = integer("i").below(9), integer("i").compared(">=", 0)
-    both = all_of([inside, known, "taken", inside])
-    assert both == "(i < 9) & (i >= 0) & (taken)"
-    assert isinstance(both, Condition) and len(both.comparisons) == 2 and both.names == ("taken",)
+def test_joined_conditions_keep_their_comparisons() -> None:
+    inside, non_negative = integer("i").below(9), integer("i").compared(">=", 0)
+    condition = all_of([inside, non_negative, "taken", inside])
+    assert condition == "(i < 9) & (i >= 0) & (taken)"
+    assert isinstance(condition, Condition) and len(condition.comparisons) == 2 and condition.names == ("taken",)
 
 
-def test_lines_and_index_code_are_written_together() -> None:
+def test_writer_emits_text_and_index_code_together() -> None:
     writer = Writer(is_wide=False, checked=frozenset())
     writer.let("p", moved(integer("x_ptr"), program_id() * 64))
     writer.loop("k", 0, 640, 32)
@@ -97,7 +99,7 @@ def test_lines_and_index_code_are_written_together() -> None:
 
 
 @pytest.mark.parametrize("line", ["x = tl.load(x_ptr + i)", "tl.store(x_ptr, 1)", "i = 3", "i += 1", "y, i = both(y)"])
-def test_text_that_decides_addresses_is_refused(line: str) -> None:
+def test_writer_rejects_address_computation_as_plain_text(line: str) -> None:
     writer = Writer(is_wide=False, checked=frozenset())
     writer.let("i", lanes(64))
     with pytest.raises(AssertionError, match="index code"):

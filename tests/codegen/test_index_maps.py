@@ -1,6 +1,6 @@
-"""Index maps that are read through each other in one kernel: it reads the elements that the reference does, and no others.
+"""Tests of composed index maps in one kernel: it reads the elements that the reference reads, and no others.
 
-The interpreter cuts quotients towards zero as a device does, and refuses an address outside of its own operand.
+The interpreter truncates quotients toward zero as a GPU does, and rejects addresses outside of the operand.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ def agrees(graph: Graph, args: list[Array]) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
-def test_maps(first: int) -> None:
+def test_composed_index_maps_match_reference(first: int) -> None:
     for seed in range(first, first + 10):
         graph = map_of_layouts(seed)
         agrees(graph, arguments(graph, seed, seed % 13 - 6))
 
 
 @pytest.mark.parametrize("first", range(0, 18, 9))
-def test_sums(first: int) -> None:
+def test_sums_over_index_maps_match_reference(first: int) -> None:
     for seed in range(first, first + 9):
         graph = sum_of_layouts(seed)
         agrees(graph, arguments(graph, seed, seed % 13 - 6))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "i32"])
-def test_products(dtype: str) -> None:
+def test_gemms_over_index_maps_match_reference(dtype: str) -> None:
     for seed in range(8):
         graph = product_of_layouts(seed, dtype)
         agrees(graph, arguments(graph, seed, seed % 13 - 6))
 
 
 @pytest.mark.parametrize("start", [0, 1, 2, 3, 4, 5])
-def test_a_fixed_place_between_padded_elements_is_padding(start: int) -> None:
-    """Every second element of `x` with one between each two: either all are elements or none is."""
+def test_strided_slice_of_interior_padding_matches_reference(start: int) -> None:
+    """Check every second element of an `x` with interior padding of one: either all are elements or none is."""
     b = Body("i32[5]")
     padded = b.op("pad", b.inputs[0], b.constant(7, "i32"), low=(1,), high=(2,), interior=(1,))
-    cut = b.op("slice", padded, start=(start,), limit=(12,), stride=(2,))
-    agrees(b.done(b.op("add", cut, cut)), [np.arange(1, 6, dtype=np.int32)])
+    strided = b.op("slice", padded, start=(start,), limit=(12,), stride=(2,))
+    agrees(b.done(b.op("add", strided, strided)), [np.arange(1, 6, dtype=np.int32)])
 
 
-def test_parts_that_are_never_read_are_not_loaded() -> None:
+def test_unread_concatenate_operands_are_not_loaded() -> None:
     b = Body("i32[4]", "i32[4]", "i32[4]")
     joined = b.op("concatenate", *b.inputs, dim=0)
     cut = b.op("slice", joined, start=(5,), limit=(8,), stride=(1,))
@@ -63,18 +63,18 @@ def test_parts_that_are_never_read_are_not_loaded() -> None:
     assert text.count("tl.load") == 1 and "tl.where" not in text
 
 
-def test_an_update_that_is_never_read_is_not_loaded() -> None:
+def test_slice_outside_the_update_matches_reference() -> None:
     b = Body("i32[2,4]", "i32[1,2]", "i32[]")
-    x, update, at = b.inputs
+    x, update, start = b.inputs
     zero = b.constant(0, "i32")
-    new = b.op("dynamic_update_slice", x, update, at, zero)
-    cut = b.op("slice", new, start=(0, 2), limit=(2, 4), stride=(1, 1))
+    updated = b.op("dynamic_update_slice", x, update, start, zero)
+    cut = b.op("slice", updated, start=(0, 2), limit=(2, 4), stride=(1, 1))
     graph = b.done(b.op("add", cut, cut))
     agrees(graph, [np.arange(8, dtype=np.int32).reshape(2, 4), np.array([[50, 60]], np.int32), np.array(1, np.int32)])
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "i32", "i8"])
-def test_products_of_what_is_padding_only(dtype: str) -> None:
+def test_gemm_of_padding_only_matches_reference(dtype: str) -> None:
     b = Body(f"{dtype}[3,5]", f"{dtype}[5,4]")
     x, y = b.inputs
     padded = b.op("pad", x, b.constant(2, dtype), low=(0, 5), high=(0, 5), interior=(0, 0))

@@ -1,4 +1,4 @@
-"""Groups that are joined after they have grown: what is read once, what stays apart, and that each kernel can be generated."""
+"""Tests of groups that are joined after they have grown: shared reads, groups that are not joined, and their templates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 
 
 def kernels(graph: Graph) -> list[Graph]:
-    """The bodies of the launches, which compute what the graph does."""
+    """Return the bodies of the launches after checking that the program computes the same."""
     module = fused(graph)
     args = random_args(graph)
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
@@ -28,7 +28,7 @@ def bodies(module: Module) -> list[Graph]:
 
 
 def update(b: Body, p: Value, m: Value, v: Value, g: Value) -> tuple[Value, Value, Value]:
-    """A step of Adam."""
+    """Emit a step of Adam."""
     mean = b.op("add", b.op("multiply", b.splat(0.9, m), m), b.op("multiply", b.splat(0.1, g), g))
     square = b.op("multiply", b.op("multiply", b.splat(0.05, g), g), g)
     var = b.op("add", b.op("multiply", b.splat(0.95, v), v), square)
@@ -37,7 +37,7 @@ def update(b: Body, p: Value, m: Value, v: Value, g: Value) -> tuple[Value, Valu
     return b.op("subtract", p, b.op("multiply", b.splat(0.01, step), step)), mean, var
 
 
-def test_an_update_reads_each_value_once() -> None:
+def test_adam_update_reads_each_operand_once() -> None:
     b = Body(*["f32[64,80]"] * 4)
     (body,) = kernels(b.done(*update(b, *b.inputs)))
     assert len(body.inputs) == 4
@@ -47,8 +47,10 @@ def test_an_update_reads_each_value_once() -> None:
 @pytest.mark.parametrize(
     ("rows", "results"), [(256, [["f32[96]"] * 2]), (512, [["f32[8,96]"] * 2, ["f32[96]"], ["f32[96]"]])]
 )
-def test_sums_of_the_same_rows_are_one_kernel(rows: int, results: list[list[str]]) -> None:
-    """Long sums are in parts, which one kernel adds up for both; `horizontal-fusion` joins the folds of parts if memory allows."""
+def test_sums_over_the_same_rows_share_a_kernel(rows: int, results: list[list[str]]) -> None:
+    """Check that one kernel computes the partial sums of both long sums. `horizontal-fusion` joins their folds if
+    memory allows.
+    """
     b = Body(*[f"f32[{rows},96]"] * 2)
     x, y = b.inputs
     first = b.reduce("add", b.op("tanh", x), 0)
@@ -58,8 +60,8 @@ def test_sums_of_the_same_rows_are_one_kernel(rows: int, results: list[list[str]
     assert [[str(value.type) for value in body.outputs] for body in (sums, *folds)] == results
 
 
-def test_what_waits_for_a_collective_stays_apart() -> None:
-    """The mean needs no sum over devices: it is computed while that is on its way."""
+def test_groups_across_a_collective_are_not_joined() -> None:
+    """Check that the mean, which needs no all_reduce, is computed while the all_reduce runs."""
     b = Body(*["f32[1024,1280]"] * 4)
     p, m, v, g = b.inputs
     summed = b.graph.add("all_reduce", [v], [v.type], {"axes": ("x",), "kind": "sum"}).result
@@ -67,13 +69,13 @@ def test_what_waits_for_a_collective_stays_apart() -> None:
     assert len(bodies(fused(b.done(mean, var)))) == 2
 
 
-def test_kernels_that_read_a_value_at_other_places_stay_apart() -> None:
-    """Joined they would read it twice all the same."""
+def test_groups_that_read_at_different_indices_are_not_joined() -> None:
+    """Check kernels that read a value and its transpose: a joined kernel would read it twice as well."""
     b = Body(*["f32[1024,1024]"] * 3)
     m, v, g = b.inputs
-    turned = b.op("transpose", g, perm=(1, 0))
+    transposed = b.op("transpose", g, perm=(1, 0))
     _, mean, _ = update(b, m, m, v, g)
-    _, _, var = update(b, m, m, v, turned)
+    _, _, var = update(b, m, m, v, transposed)
     assert len(bodies(fused(b.done(mean, var)))) == 2
 
 

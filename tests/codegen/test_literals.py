@@ -1,4 +1,4 @@
-"""Numbers in the source of kernels: Python's numbers are neither typed nor spread, and Triton takes -0.0 for 0.0."""
+"""Tests of constants in kernel sources: Python literals have neither dtype nor shape, and Triton reads -0.0 as 0.0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import ONE, Body, check, emulated
 
 pytestmark = pytest.mark.usefixtures("one_element_per_thread")
-# Those of a line in one kernel.
+# The ops of a line share a kernel.
 OF_FLOATS = (
     ("add", "subtract", "multiply", "divide", "maximum", "minimum"),
     ("power", "remainder", "atan2", "next_after"),
@@ -27,33 +27,33 @@ AT = (0.0, -0.0, 1.0, -1.0, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e30, -1e-30, 7,
 
 
 def combined(ops: Sequence[str], dtype: str) -> Graph:
-    """An operand with each number, on either side, by each operation."""
+    """Return a body that applies each op to an operand and each constant, in both orders."""
     b = Body(f"{dtype}[16]")
     (x,) = b.inputs
-    numbers = [b.splat(number, x) for number in NUMBERS[dtype[0].replace("b", "f")]]
-    return b.done(*(b.op(op, *pair) for op in ops for number in numbers for pair in ((x, number), (number, x))))
+    constants = [b.splat(constant, x) for constant in NUMBERS[dtype[0].replace("b", "f")]]
+    return b.done(*(b.op(op, *pair) for op in ops for constant in constants for pair in ((x, constant), (constant, x))))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("ops", OF_FLOATS, ids=" ".join)
-def test_numbers_keep_their_signs(ops: Sequence[str], dtype: str) -> None:
+def test_float_constants_keep_their_signs(ops: Sequence[str], dtype: str) -> None:
     body = combined(ops, dtype)
     args = [np.resize(np.array(AT, DTYPES[dtype]), 16)]
     with np.errstate(all="ignore"):
-        found, expected = emulated(kernel_source("body", body, ONE, "cuda:sm_90"), body, args), evaluate(body, args)
-    made = [node.op for node in body.nodes if node.op in ops]
-    for op, got, want in zip(made, found, expected, strict=True):
+        results, expected = emulated(kernel_source("body", body, ONE, "cuda:sm_90"), body, args), evaluate(body, args)
+    applied_ops = [node.op for node in body.nodes if node.op in ops]
+    for op, got, want in zip(applied_ops, results, expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
-        is_number = ~np.isnan(want) & (op not in ("maximum", "minimum"))  # of 0.0 and -0.0 NumPy takes either
+        is_number = ~np.isnan(want) & (op not in ("maximum", "minimum"))  # for 0.0 and -0.0, NumPy may return either
         np.testing.assert_array_equal(np.signbit(got)[is_number], np.signbit(want)[is_number])
 
 
 @pytest.mark.parametrize("dtype", ["i32", "ui8", "i64"])
 @pytest.mark.parametrize("ops", OF_INTEGERS, ids=" ".join)
-def test_numbers_in_integer_operations(ops: Sequence[str], dtype: str) -> None:
+def test_integer_constants_match_reference(ops: Sequence[str], dtype: str) -> None:
     check(combined(ops, dtype))
 
 
 @pytest.mark.parametrize("dtype", ["i32", "i64"])
-def test_numbers_in_upper_halves_of_products(dtype: str) -> None:
+def test_mulhi_with_constants_matches_reference(dtype: str) -> None:
     check(combined(["mulhi"], dtype))

@@ -1,4 +1,4 @@
-"""What a value needs to be loaded for, and that no kernel loads more for one of its values than its registers hold."""
+"""Tests of load counts: how many loads a value takes, and that no kernel exceeds the limit per result."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def pad(b: Body, value: Value, low: int, high: int, interior: int = 0) -> Value:
 
 
 def loads(graph: Graph) -> dict[Value, int]:
-    """How many loads each value takes where nothing but the inputs is in memory."""
-    made, known, counter = graph.index.producers, dict[Value, Needed](), Loads()
-    return {node.results[0]: len(counter.by(node, made.get, known)) for node in graph.nodes}
+    """Return the number of loads per value if only the inputs are in memory."""
+    producers, cached_loads, counter = graph.index.producers, dict[Value, Needed](), Loads()
+    return {node.results[0]: len(counter.by(node, producers.get, cached_loads)) for node in graph.nodes}
 
 
-def test_what_is_computed_at_two_indices_is_loaded_for_twice() -> None:
+def test_loads_are_counted_per_distinct_index() -> None:
     b = Body("f32[8]")
     (x,) = b.inputs
     y = b.op("multiply", part(b, x, 0, 2), part(b, x, 1, 2))
     z = b.op("add", pad(b, y, 0, 1), pad(b, y, 1, 0))
     total = b.reduce("add", z, 0)
     wide = b.op("multiply", b.wide(total, x, ()), x)
-    again = b.op("add", b.op("exponential", part(b, x, 0, 2)), b.op("negate", part(b, x, 0, 2)))
-    found = loads(b.done(z, wide, again))
-    assert [found[v] for v in (y, z, total, wide, again)] == [2, 4, 4, 1, 1]
+    shared_index = b.op("add", b.op("exponential", part(b, x, 0, 2)), b.op("negate", part(b, x, 0, 2)))
+    load_counts = loads(b.done(z, wide, shared_index))
+    assert [load_counts[v] for v in (y, z, total, wide, shared_index)] == [2, 4, 4, 1, 1]
 
 
-def scan(length: int, both: bool) -> Graph:
-    """Sums of all first elements, evens from odds as JAX's `associative_scan` has them, of a product or of two."""
+def scan(length: int, nested: bool) -> Graph:
+    """Return prefix sums in the even-odd form of JAX's `associative_scan`, of one product or of two nested ones."""
     b = Body(f"f64[{length}]", f"f64[{length}]")
 
     def sums(x: Value) -> Value:
@@ -56,11 +56,11 @@ def scan(length: int, both: bool) -> Graph:
         return b.op("add", pad(b, even, 0, 1, 1), pad(b, odd, 1, 0, 1))
 
     found = sums(b.op("multiply", *b.inputs))
-    return b.done(b.op("multiply", found, sums(b.op("tanh", found))) if both else found)
+    return b.done(b.op("multiply", found, sums(b.op("tanh", found))) if nested else found)
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_kernels_of_scans_load_no_more_for_a_value(both: bool) -> None:
+def test_scan_kernels_stay_within_the_load_limit(both: bool) -> None:
     assert max(loads(scan(32, False)).values()) > 20 * DEFAULT.fusion.loads  # in one kernel
     graph = scan(64, both)
     module = fused(graph)
@@ -72,17 +72,17 @@ def test_kernels_of_scans_load_no_more_for_a_value(both: bool) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
-def test_a_loop_is_a_load_of_what_it_reduces_for_itself_only() -> None:
+def test_dot_loads_are_not_counted_for_its_users() -> None:
     b = Body("f32[4,8]", "f32[8,4]")
     x, y = b.inputs
     dot = b.dot(x, y, ((1,), (0,)))
     after = b.op("tanh", dot)
-    found = loads(b.done(after))
-    assert found[dot] == 2 and found[after] == 0
+    load_counts = loads(b.done(after))
+    assert load_counts[dot] == 2 and load_counts[after] == 0
 
 
-def test_what_is_made_from_nothing_is_not_computed_at_very_many_indices() -> None:
-    """Each level reads the one before at three indices: 3^24 in one kernel."""
+def test_generated_values_are_not_recomputed_exponentially() -> None:
+    """Check levels that each read the previous one at three indices: one kernel would compute 3^24 values."""
     b = Body("f32[32]")
     (x,) = b.inputs
     value = b.op("iota", to="f32[32]", dim=0)
@@ -90,19 +90,19 @@ def test_what_is_made_from_nothing_is_not_computed_at_very_many_indices() -> Non
         value = b.op("add", b.op("add", pad(b, value, 1, -1), pad(b, value, 2, -2)), b.op("tanh", pad(b, value, -1, 1)))
     graph = b.done(b.op("add", value, x))
     module = fused(graph)
-    assert all(len(kernel_source(*each, ONE).text) < 40_000 for each in module.kernels.items())
+    assert all(len(kernel_source(*kernel, ONE).text) < 40_000 for kernel in module.kernels.items())
     args = random_args(graph)
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
-def test_what_is_looked_up_at_equal_indices_is_computed_once() -> None:
-    """A value at an index, and at the one that a table has there, and so on: a chain, not a tree."""
+def test_lookups_at_equal_indices_are_computed_once() -> None:
+    """Check a chain of lookups that each add the value at an index to the value at the table's index."""
     b = Body("f32[16]", "i32[16,1]")
     value, table = b.inputs
     for _ in range(12):
-        found = b.op("gather", value, table, to="f32[16]", offset_dims=(), collapsed_slice_dims=(0,),
+        gathered = b.op("gather", value, table, to="f32[16]", offset_dims=(), collapsed_slice_dims=(0,),
                      start_index_map=(0,), index_vector_dim=1, slice_sizes=(1,))  # fmt: skip
-        value = b.op("add", found, value)
+        value = b.op("add", gathered, value)
     for name, body in fused(b.done(value)).kernels.items():
         assert len(re.findall(r"tl\.minimum", kernel_source(name, body, ONE).text)) <= len(body.nodes)

@@ -16,21 +16,21 @@ def chain(count: int, nbytes: int) -> list[Lifetime]:
     return [Lifetime(nbytes, (i, 0, 0), (i + 2, 0, 0), False) for i in range(count)]
 
 
-def test_a_chain_needs_two_buffers():
+def test_chain_of_buffers_needs_space_for_two():
     offsets, total = place(chain(10, 1000))
     assert total == 2 * aligned(1000)
     assert all(a != b for a, b in itertools.pairwise(offsets))
 
 
-def test_what_is_in_place_before_the_step_is_never_shared():
+def test_inputs_and_constants_are_never_shared():
     lives = [Lifetime(100, None, (1, 0, 0), True), *chain(4, 100), Lifetime(100, (9, 0, 0), (10, 0, 0), True)]
     offsets, _ = place(lives)
     assert offsets[0] == 0
     assert 0 not in offsets[1:]
 
 
-def test_streams_that_are_not_ordered_do_not_share():
-    # Task 1 of stream 1 reads the first buffer; the writer of the second is task 2 of stream 0 and did not wait.
+def test_buffers_of_unordered_streams_do_not_alias():
+    # Task 1 of stream 1 reads the first buffer. Task 2 of stream 0 writes the second buffer without waiting for it.
     first = Lifetime(10, (0, 0, 0), (1, 1, 0), False)
     racing = Lifetime(10, (1, 0, 0), (2, 0, 0), False)
     ordered = Lifetime(10, (1, 1, 0), (2, 0, 0), False)
@@ -38,7 +38,7 @@ def test_streams_that_are_not_ordered_do_not_share():
     assert place([first, ordered])[1] == ALIGNMENT
 
 
-def test_empty_buffers_take_no_room():
+def test_empty_buffers_take_no_space():
     assert place([Lifetime(0, None, (0, 0, 0), True), Lifetime(0, (0, 0, 0), (1, 0, 0), False)]) == ([0, 0], 0)
 
 
@@ -48,15 +48,15 @@ def test_clocks_follow_streams_and_events():
     assert end == [(1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 2, 0)]
 
 
-def is_over_before(left: Lifetime, right: Lifetime) -> bool:
-    """Whether every access of one storage happens before the other is written."""
+def ends_before(left: Lifetime, right: Lifetime) -> bool:
+    """Whether every access to `left` happens before `right` is written."""
     if left.stays or right.born is None:
         return False
-    return all(mine <= done for mine, done in zip(left.last, right.born, strict=True))
+    return all(last_access <= written_after for last_access, written_after in zip(left.last, right.born, strict=True))
 
 
-def random_lives(rng: random.Random, count: int) -> list[Lifetime]:
-    """One storage per task, on random streams with random waits; later tasks touch it at random."""
+def random_lifetimes(rng: random.Random, count: int) -> list[Lifetime]:
+    """Return the lifetime of one storage per task, for random streams, waits and later accesses."""
     streams = [rng.randrange(STREAMS) for _ in range(count)]
     waits = [sorted(rng.sample(range(n), min(n, rng.choice([0, 0, 1])))) for n in range(count)]
     starts, ends = clocks(streams, waits)
@@ -70,26 +70,26 @@ def random_lives(rng: random.Random, count: int) -> list[Lifetime]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_storages_that_may_not_share_are_exactly_those_that_no_order_keeps_apart(seed: int):
+def test_interferences_are_exactly_the_unordered_lifetimes(seed: int):
     rng = random.Random(seed)
-    lives = random_lives(rng, 60)
-    rng.shuffle(lives)  # the order of the program is not that of issue
-    found = interferences(lives, range(len(lives)))
+    lives = random_lifetimes(rng, 60)
+    rng.shuffle(lives)  # The program order differs from the issue order.
+    conflicts = interferences(lives, range(len(lives)))
     for i, a in enumerate(lives):
-        meant = {j for j, b in enumerate(lives) if i != j and not (is_over_before(a, b) or is_over_before(b, a))}
-        assert set(found[i].tolist()) == meant
-        assert len(found[i]) == len(meant)
+        expected = {j for j, b in enumerate(lives) if i != j and not (ends_before(a, b) or ends_before(b, a))}
+        assert set(conflicts[i].tolist()) == expected
+        assert len(conflicts[i]) == len(expected)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_plans_never_overlap_what_is_alive_together(seed: int):
-    lives = random_lives(random.Random(seed), 60)
+def test_random_placements_never_overlap_live_storages(seed: int):
+    lives = random_lifetimes(random.Random(seed), 60)
     lives.insert(0, Lifetime(700, None, (9, 0, 0), True))
     offsets, total = place(lives)
     for i, a in enumerate(lives):
         assert offsets[i] + a.nbytes <= total
         for j, b in enumerate(lives[:i]):
-            alive = not (is_over_before(a, b) or is_over_before(b, a))
+            alive = not (ends_before(a, b) or ends_before(b, a))
             apart = offsets[i] + a.nbytes <= offsets[j] or offsets[j] + b.nbytes <= offsets[i]
             assert apart or not alive or not a.nbytes or not b.nbytes
 
@@ -98,24 +98,25 @@ def test_random_plans_never_overlap_what_is_alive_together(seed: int):
     ("lives", "best"),
     [
         ([(1, 0, 3), (1, 1, 6), (4, 4, 6)], 5),  # biggest first; in order leaves no room below the two small ones: 6
-        ([(3, 0, 4), (2, 1, 3), (3, 2, 3), (4, 3, 5)], 8),  # biggest first: 9
-        ([(2, 4, 8), (3, 5, 9), (4, 2, 4), (4, 1, 6), (2, 4, 7)], 11),  # from the bottom up; biggest first: 12
-        ([(2, 3, 6), (4, 6, 7), (3, 0, 4), (2, 4, 7), (1, 2, 6)], 6),  # from the bottom up again; at first: 7
+        # biggest first; in birth order the two small ones leave no gap: 6
+        ([(3, 0, 4), (2, 1, 3), (3, 2, 3), (4, 3, 5)], 8),
+        ([(2, 4, 8), (3, 5, 9), (4, 2, 4), (4, 1, 6), (2, 4, 7)], 11),  # biggest first: 9
+        ([(2, 3, 6), (4, 6, 7), (3, 0, 4), (2, 4, 7), (1, 2, 6)], 6),  # from the bottom up; biggest first: 12
     ],
     ids=["biggest-first", "not-biggest-first", "bottom-up", "highest-first"],
 )
-def test_the_smallest_of_several_placements_wins(lives: list[tuple[int, int, int]], best: int):
+def test_smallest_of_several_placements_is_chosen(lives: list[tuple[int, int, int]], best: int):
     unit = aligned(1)
     _, total = place([Lifetime(size * unit, (born, 0, 0), (last, 0, 0), False) for size, born, last in lives])
     assert total == best * unit
 
 
-def test_where_more_pairs_are_alive_together_storages_are_placed_fewer_times(monkeypatch: pytest.MonkeyPatch):
+def test_placements_tried_decrease_with_interfering_pairs(monkeypatch: pytest.MonkeyPatch):
     placed, place_from_bottom = list[int](), memory._place_from_bottom
 
-    def counted(*given: Any) -> Any:
-        placed.append(len(given[3]))
-        return place_from_bottom(*given)
+    def counted(*args: Any) -> Any:
+        placed.append(len(args[3]))
+        return place_from_bottom(*args)
 
     monkeypatch.setattr(memory, "_place_from_bottom", counted)
     rng = random.Random(3)
@@ -125,8 +126,8 @@ def test_where_more_pairs_are_alive_together_storages_are_placed_fewer_times(mon
     assert placed.count(600) == 1 < placed.count(60)
 
 
-def test_work_grows_with_what_is_alive_together_not_with_all_pairs(monkeypatch: pytest.MonkeyPatch):
-    """What a storage is compared with, counted where candidates are looked up, a few hundred at a time, and where gaps are searched."""
+def test_placement_work_grows_with_live_storages_not_all_pairs(monkeypatch: pytest.MonkeyPatch):
+    """Count comparisons where candidates are looked up, in blocks of a few hundred, and where gaps are searched."""
     compared, in_gaps, count = 0, 0, 20 * memory.LOOKS
     used_after, lowest_gap = memory._used_after, memory._lowest_gap
 
@@ -143,21 +144,24 @@ def test_work_grows_with_what_is_alive_together_not_with_all_pairs(monkeypatch: 
     monkeypatch.setattr(memory, "_used_after", counted_after)
     monkeypatch.setattr(memory, "_lowest_gap", counted_gap)
     place([*[Lifetime(64, None, (1, 0, 0), True)] * 500, *chain(count, 1000)], 0)
-    assert count <= compared <= 2 * memory.LOOKS * count  # those of its own block, and what is left of those before
-    assert 0 < in_gaps <= 2 * count  # one neighbour on each side
+    # each storage with its own block, and with earlier ones that are still alive
+    assert count <= compared <= 2 * memory.LOOKS * count
+    assert 0 < in_gaps <= 2 * count  # one neighbor on each side
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_arena_is_smaller_than_its_lower_bound(seed: int):
-    """It counts what is alive together; where nothing leaves a gap it is what the arena takes."""
-    lives = [Lifetime(700, None, (9, 0, 0), True), *random_lives(random.Random(seed), 60)]
+def test_arena_is_not_smaller_than_its_lower_bound(seed: int):
+    """Check the bound against random arenas, and that it is exact if no order leaves a gap."""
+    lives = [Lifetime(700, None, (9, 0, 0), True), *random_lifetimes(random.Random(seed), 60)]
     assert 0 < memory.least_bytes(lives) <= place(lives)[1]
     one_at_a_time = [Lifetime(512, (n, 0, 0), (n + 1, 0, 0), False) for n in range(5)]
     assert memory.least_bytes(one_at_a_time) == place(one_at_a_time)[1] == 512
 
 
-def test_storage_goes_into_a_gap_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Biggest first, the last of these goes between two others, into what the second left; no other order has to be tried."""
+def test_storage_is_placed_in_a_gap_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check biggest-first placement: the last storage fits into the gap that the second one left, so no other order is
+    tried.
+    """
     monkeypatch.setattr(memory, "_place_from_bottom", lambda *_: pytest.fail("the first order leaves no gap"))
     times = [(3, 0, 9), (2, 0, 4), (2, 3, 9), (2, 5, 9)]
     lives = [Lifetime(units * ALIGNMENT, (born, 0, 0), (last, 0, 0), False) for units, born, last in times]

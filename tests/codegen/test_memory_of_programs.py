@@ -1,4 +1,6 @@
-"""Whole programs whose values share memory in ways that random programs found: numbers are right, plans are proven."""
+"""Tests of complete programs whose values share memory, found by random testing: results are correct and plans are
+valid.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from meshgen import api
 from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
 
-# A kernel of its own makes what only a view of it is read of.
+# A separate kernel computes a value that is read only through a view.
 SORTED = """
 func.func @main(%x: tensor<1xi32>, %n: tensor<i32>) -> tensor<1xi32> {
   %a, %b = "stablehlo.sort"(%x, %x) <{dimension = 0 : i64, is_stable = true}> ({
@@ -27,7 +29,7 @@ func.func @main(%x: tensor<1xi32>, %n: tensor<i32>) -> tensor<1xi32> {
   }) : (tensor<1xi32>, tensor<i32>) -> tensor<1xi32>
   return %y : tensor<1xi32>
 }"""
-# What is given to a loop's body lies outside of its arena; its offset there says nothing of bytes that are shared.
+# Operands of a loop body are outside of its arena, so their offsets in it do not mean shared bytes.
 LOOP = """
 func.func @main(%x: tensor<2x5xf32>, %n: tensor<i32>) -> tensor<2x5xf32> {
   %low = stablehlo.constant dense<-9.0> : tensor<f32>
@@ -54,11 +56,11 @@ func.func @main(%x: tensor<2x5xf32>, %n: tensor<i32>) -> tensor<2x5xf32> {
 
 
 @pytest.mark.parametrize("text", [SORTED, LOOP], ids=["sorted", "loop"])
-def test_what_shares_memory_has_the_numbers_of_one_device(text: str, tmp_path: Path) -> None:
+def test_program_with_shared_memory_matches_reference(text: str, tmp_path: Path) -> None:
     graph = parse_text(text).graph
     rng = np.random.default_rng(0)
     args = [rng.uniform(1, 3, value.type.sizes).astype(value.type.numpy_dtype) for value in graph.inputs]
     api.plan(text, {"x": 1}, target="cpu").save(tmp_path / "m.mgx")
-    found = mg.load(tmp_path / "m.mgx").run(args)
-    for own, want in zip(found, evaluate(graph, args), strict=True):
-        np.testing.assert_allclose(own, want, rtol=1e-5)
+    results = mg.load(tmp_path / "m.mgx").run(args)
+    for got, want in zip(results, evaluate(graph, args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""A receive is the whole message: it reads what is sent, and knows who receives."""
+"""Tests of matched sends and receives: a receive reads the sent value and knows its receivers."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from tests.codegen.programs import costs, f32, module
 from tests.runtime.test_checker import with_item
 
 
-def message(op: str, value: Value, axes: tuple[str, ...] = ("x",), **place: int) -> Node:
-    return Node(op, [value], [Value(value.type)], {"axes": axes, **place})
+def message(op: str, value: Value, axes: tuple[str, ...] = ("x",), **peer: int) -> Node:
+    return Node(op, [value], [Value(value.type)], {"axes": axes, **peer})
 
 
-def test_messages_are_matched_first_in_first_out_for_the_same_axes() -> None:
+def test_transfers_are_matched_in_fifo_order_per_axes() -> None:
     a, b = Value(f32(4)), Value(f32(4))
     first, second = message("send", a, destination=1), message("send", b, destination=2)
     other = message("send", a, ("y",), destination=3)
     nodes = [first, other, second, *(message("recv", a, source=0) for _ in range(2)), message("recv", a, ("y",))]
-    found = with_senders(nodes)
-    assert [n.operands[0] for n in found[3:]] == [first.result, second.result, other.result]
-    assert [n.attrs.destination for n in found[3:]] == [1, 2, 3]
-    assert found[:3] == nodes[:3] and [n.results for n in found] == [n.results for n in nodes]
+    matched = with_senders(nodes)
+    assert [n.operands[0] for n in matched[3:]] == [first.result, second.result, other.result]
+    assert [n.attrs.destination for n in matched[3:]] == [1, 2, 3]
+    assert matched[:3] == nodes[:3] and [n.results for n in matched] == [n.results for n in nodes]
 
 
-def test_a_receive_without_a_send_is_refused() -> None:
+def test_receive_without_matching_send_is_rejected() -> None:
     a, wide = Value(f32(4)), Value(f32(8))
     with pytest.raises(CodegenError, match=r"MG0301.*no matching send over x of f32\[4\]"):
         with_senders([message("recv", a, source=0), message("send", a, destination=1)])
@@ -49,7 +49,7 @@ def planned() -> Schedule:
     return schedule(module(graph, {}, make_mesh({"x": 2}), specs, specs[:1], [(8,), (8,)], [(8,)]), costs=costs())
 
 
-def test_a_plan_says_who_receives() -> None:
+def test_planned_receive_stores_its_destination() -> None:
     plan = planned()
     check(plan, make_mesh({"x": 2}))
     send, recv = plan.items

@@ -1,4 +1,4 @@
-"""Kernels and their parameters get valid names of their own, whatever the program calls them."""
+"""Tests of the names of kernels and their parameters: they are valid and unique for any names in the program."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from meshgen.ops.registry import with_meaning
 ODD = ["tl", "triton", "i", "tile", "acc", "2x", "", "π", "a b", "_", "__init__", "x.y", "BLOCK", "k"]
 
 
-def doubled(name: str) -> Graph:
-    """A kernel of which everything has one name: itself, its operand and its result."""
+def body_of_one_name(name: str) -> Graph:
+    """Return a kernel body in which the kernel, its operand and its result all have one name."""
     b = Body("i32[5]", name=name)
     b.inputs[0].name = name
     result = b.op("add", b.inputs[0], b.inputs[0])
@@ -39,19 +39,19 @@ def names_in(source: KernelSource) -> tuple[str, list[str]]:
 
 @pytest.mark.parametrize("names", [sorted(with_meaning()), sorted(FUNCTIONS), [*keyword.kwlist, *keyword.softkwlist], ODD],
                          ids=["operations", "functions", "keywords", "odd"])  # fmt: skip
-def test_a_kernel_can_have_every_name(names: list[str]) -> None:
+def test_any_program_name_becomes_a_valid_kernel_name(names: list[str]) -> None:
     for name in names:
-        graph = doubled(name)
+        graph = body_of_one_name(name)
         source = kernel_source(name, graph, ONE)
         entry, parameters = names_in(source)
-        taken = {*FUNCTIONS, *keyword.kwlist, *keyword.softkwlist, "tl", "triton", *dir(builtins)}
-        assert entry.isidentifier() and entry.isascii() and entry not in taken
-        assert len(set(parameters)) == len(parameters) == 3 and not taken & set(parameters)
+        reserved = {*FUNCTIONS, *keyword.kwlist, *keyword.softkwlist, "tl", "triton", *dir(builtins)}
+        assert entry.isidentifier() and entry.isascii() and entry not in reserved
+        assert len(set(parameters)) == len(parameters) == 3 and not reserved & set(parameters)
     (result,) = launch(source, graph, [np.arange(5, dtype=np.int32)])
     np.testing.assert_array_equal(result, 2 * np.arange(5))
 
 
-def test_names_that_are_free_are_kept() -> None:
+def test_valid_kernel_names_are_kept() -> None:
     assert [entry_name(name) for name in ("softmax", "dot_2", "Add")] == ["softmax", "dot_2", "Add"]
     assert [entry_name(name) for name in ("and", "power", "tl", "3d")] == [
         "and_kernel",
@@ -61,17 +61,17 @@ def test_names_that_are_free_are_kept() -> None:
     ]
 
 
-def test_parameters_with_one_wish_are_told_apart() -> None:
+def test_parameters_of_equal_names_are_made_unique() -> None:
     b = Body("i32[5]", "i32[5]", "i32[5]")
     for value in b.inputs:
         value.name = "not"
     source = kernel_source("or", b.done(b.op("add", b.op("add", *b.inputs[:2]), b.inputs[2])), ONE)
     assert len(set(names_in(source)[1])) == 5
-    found = launch(source, b.graph, [np.full(5, n, np.int32) for n in (1, 10, 100)])
-    np.testing.assert_array_equal(found[0], np.full(5, 111))
+    results = launch(source, b.graph, [np.full(5, n, np.int32) for n in (1, 10, 100)])
+    np.testing.assert_array_equal(results[0], np.full(5, 111))
 
 
-def test_a_kernel_of_one_logical_operation_builds(tmp_path: Path) -> None:
+def test_kernel_named_after_a_python_keyword_builds(tmp_path: Path) -> None:
     b = Body("i32[8]", "i32[8]")
     module = fuse(Module(ONE, b.done(b.op("and", *b.inputs)), "partition"))
     ((name, body),) = module.kernels.items()

@@ -18,8 +18,8 @@ from meshgen.runtime.module_file.manifest import FORMAT
 from tests.codegen.programs import costs, layers, mixed
 
 
-class Written:
-    """A kernel source as the generator makes it."""
+class FakeSource:
+    """A kernel source as the generator returns it."""
 
     def __init__(self, name: str, operands: int):
         self.text = f"# {name}\n"
@@ -42,12 +42,12 @@ def write(path, module=None, **options):
 
 
 def code():
-    sources = {"add": Written("add", 2), "scale": Written("scale", 2)}
+    sources = {"add": FakeSource("add", 2), "scale": FakeSource("scale", 2)}
     binaries = {("add", "sm_90"): built(b"same"), ("scale", "sm_90"): built(b"same"), ("add", "sm_80"): built(b"other")}
     return {"sources": sources, "built": binaries, "stages": {"import": "// a\n", "fuse": "// b\n"}}
 
 
-def test_any_zip_reader_can_read_it(tmp_path):
+def test_module_is_a_valid_zip_file(tmp_path):
     write(tmp_path / "m.mgx", **code())
     with zipfile.ZipFile(tmp_path / "m.mgx") as file:
         assert file.testzip() is None
@@ -64,7 +64,7 @@ def test_any_zip_reader_can_read_it(tmp_path):
         assert file.read("ptx/sm_90/add.ptx") == b"// of same"
 
 
-def test_the_manifest_says_what_a_launcher_needs(tmp_path):
+def test_manifest_contains_launch_parameters(tmp_path):
     write(tmp_path / "m.mgx", **code())
     with zipfile.ZipFile(tmp_path / "m.mgx") as file:
         manifest = json.loads(file.read("manifest.json"))
@@ -87,13 +87,13 @@ def test_the_manifest_says_what_a_launcher_needs(tmp_path):
     assert set(manifest["toolchain"]) == {"sm_90", "sm_80"}
 
 
-def test_members_are_aligned(tmp_path):
+def test_module_members_are_aligned(tmp_path):
     weights = {"a": np.arange(12, dtype=np.float32).reshape(4, 3)}
     write(tmp_path / "m.mgx", weights=weights, **code())
     raw = (tmp_path / "m.mgx").read_bytes()
-    found = container.Container(tmp_path / "m.mgx")
-    for name in found:
-        start = raw.index(bytes(found[name])) if name.endswith(".safetensors") else 0
+    members = container.Container(tmp_path / "m.mgx")
+    for name in members:
+        start = raw.index(bytes(members[name])) if name.endswith(".safetensors") else 0
         assert start % PAGE == 0
     with zipfile.ZipFile(tmp_path / "m.mgx") as file:
         for member in file.infolist():
@@ -101,13 +101,13 @@ def test_members_are_aligned(tmp_path):
             assert (member.header_offset + 30 + len(member.filename) + size) % LINE == 0
 
 
-def test_the_same_program_gives_the_same_bytes(tmp_path):
+def test_equal_programs_give_byte_identical_modules(tmp_path):
     write(tmp_path / "a.mgx", **code())
     write(tmp_path / "other name.mgx", **code())
     assert (tmp_path / "a.mgx").read_bytes() == (tmp_path / "other name.mgx").read_bytes()
 
 
-def test_where_the_program_lay_does_not_matter(tmp_path):
+def test_source_directory_does_not_change_module_bytes(tmp_path):
     for name in ("here", "there"):
         program = mixed()
         for body in program.kernels.values():
@@ -117,7 +117,7 @@ def test_where_the_program_lay_does_not_matter(tmp_path):
     assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
 
 
-def test_nothing_is_left_behind_and_an_old_file_survives_a_failure(tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_module_file(tmp_path, monkeypatch):
     path = tmp_path / "m.mgx"
     write(path)
     before = path.read_bytes()
@@ -132,12 +132,12 @@ def test_nothing_is_left_behind_and_an_old_file_survives_a_failure(tmp_path, mon
     assert os.listdir(tmp_path) == ["m.mgx"]
 
 
-def test_a_missing_directory_is_an_error_of_the_user(tmp_path):
+def test_missing_output_directory_is_a_usage_error(tmp_path):
     with pytest.raises(UsageError, match="MG0003"):
         write(tmp_path / "none" / "m.mgx")
 
 
-def test_a_plan_with_a_race_is_not_written(tmp_path):
+def test_plan_with_a_race_is_not_written(tmp_path):
     module = layers(2)
     plan = schedule(module, costs=costs())
     broken = type(plan)(**{**plan.__dict__, "items": tuple(type(i)(**{**i.__dict__, "waits": ()}) for i in plan.items)})
@@ -146,7 +146,7 @@ def test_a_plan_with_a_race_is_not_written(tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_weights_that_do_not_fit_are_refused_together(tmp_path):
+def test_mismatched_weights_are_reported_together(tmp_path):
     with pytest.raises(ArgumentError) as caught:
         write(tmp_path / "m.mgx", weights={"a": np.zeros((3, 4), np.float32), "b": np.zeros(2)})
     assert [d.message for d in caught.value.diagnostics] == [
@@ -155,7 +155,7 @@ def test_weights_that_do_not_fit_are_refused_together(tmp_path):
     ]
 
 
-def test_tensors_round_trip_in_every_type():
+def test_tensors_of_every_dtype_round_trip():
     rng = np.random.default_rng(3)
     arrays = {
         f"t{n}": rng.integers(0, 2, shape).astype(dtype)
@@ -171,12 +171,12 @@ def test_tensors_round_trip_in_every_type():
         )
     }
     arrays["bf"] = rng.standard_normal((5,)).astype(np.dtype("bfloat16"))
-    found = tensors.decode(memoryview(tensors.encode(arrays)))
-    assert sorted(found) == sorted(arrays)
+    decoded = tensors.decode(memoryview(tensors.encode(arrays)))
+    assert sorted(decoded) == sorted(arrays)
     for name, array in arrays.items():
-        assert found[name].dtype == array.dtype and found[name].shape == array.shape
-        assert found[name].tobytes() == array.tobytes()
-        assert not found[name].flags.writeable
+        assert decoded[name].dtype == array.dtype and decoded[name].shape == array.shape
+        assert decoded[name].tobytes() == array.tobytes()
+        assert not decoded[name].flags.writeable
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_tensors_round_trip_in_every_type():
     [b"", b"\xff" * 8, b"\xff" * 7 + b"\x7f{}", b"\x02" + bytes(7) + b"[]", b"\x0a" + bytes(7) + b'{"a":true}',
      b"\x3d" + bytes(7) + b'{"a":{"dtype":"F32","shape":[-1,-1],"data_offsets":[0,4]} }    '],
 )  # fmt: skip
-def test_malformed_tensors_are_refused(content):
+def test_malformed_tensors_are_rejected(content):
     with pytest.raises(ValueError):
         tensors.decode(memoryview(content))
 
@@ -194,7 +194,7 @@ def test_members_beyond_four_gigabytes_use_zip64():
     plan = layout([small, big])
     assert plan.headers[1][0] > 5 << 30
     position, directory = plan.directory
-    found = list(container._read_entries(memoryview(directory), 2))
-    assert found == [small, big]
+    entries = list(container._read_entries(memoryview(directory), 2))
+    assert entries == [small, big]
     end = memoryview(bytes(100) + directory)
     assert container._read_end(end)[2] == position

@@ -1,4 +1,4 @@
-"""Concatenations in pieces: no masks but at the ends, what is read by several pieces, and what stays one tile."""
+"""Tests of concatenations computed in pieces: which are, that only edges are masked, and operands of several pieces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.emulator.ptx_builds import ptx_of
 
 
 def bucket(*columns: int) -> Graph:
-    """Gradients side by side in one message."""
+    """Return gradients concatenated along columns, as in one message, and scaled."""
     b = Body(*(f"f32[8,{n}]" for n in columns), f"f32[8,{sum(columns)}]")
     *parts, scale = b.inputs
     parts[1] = b.op("negate", parts[1])
@@ -23,26 +23,26 @@ def bucket(*columns: int) -> Graph:
 
 
 def rotated(dtype: str = "bf16", width: int = 64) -> Graph:
-    """Halves of rows, each made of both."""
+    """Return a concatenation of halves that each depend on both operands."""
     b = Body(*[f"{dtype}[2,24,{width}]"] * 2)
     x, y = b.inputs
     return b.done(b.op("concatenate", b.op("subtract", x, y), b.op("add", x, y), dim=2))
 
 
 def vector_accesses(source: KernelSource, body: Graph) -> tuple[int, int]:
-    """Loads and stores of 16 bytes, and of less, in the PTX."""
+    """Return the number of 16-byte loads and stores in the PTX, and of narrower ones."""
     accesses = re.findall(r"(?:ld|st)\.global[.\w]*", ptx_of(source, body, "sm_90").ptx.decode())
-    wide = [each for each in accesses if ".v4.b32" in each]
+    wide = [access for access in accesses if ".v4.b32" in access]
     return len(wide), len(accesses) - len(wide)
 
 
 @pytest.mark.parametrize("graph", [bucket(64, 192, 8), bucket(512, 4, 128, 60), rotated(), rotated("f32", 100)])
-def test_pieces_are_what_one_tile_is(graph: Graph) -> None:
+def test_concatenation_in_pieces_matches_reference(graph: Graph) -> None:
     assert pieces_of(graph) is not None
     check(graph)
 
 
-def test_a_piece_loads_vectors_of_its_part_only() -> None:
+def test_piece_loads_only_its_operand_in_vectors() -> None:
     graph = bucket(1024, 512)
     source = kernel_source("bucket", graph, ONE)
     assert source.text.count("tl.load") == 4
@@ -50,26 +50,26 @@ def test_a_piece_loads_vectors_of_its_part_only() -> None:
     assert vector_accesses(source, graph)[1] == 0
 
 
-def test_equal_pieces_take_turns() -> None:
+def test_equal_pieces_alternate_over_programs() -> None:
     source = kernel_source("rotated", rotated(), ONE)
     assert "turn = tl.program_id(0) % 2" in source.text
 
 
-def test_unequal_pieces_of_one_operand_stay_one_tile() -> None:
+def test_unequal_pieces_of_one_operand_are_not_split() -> None:
     b = Body("f32[64,96]")
     (x,) = b.inputs
-    cut = b.op("slice", x, start=(0, 0), limit=(64, 32), stride=(1, 1))
-    graph = b.done(b.op("concatenate", b.op("tanh", x), b.op("negate", cut), dim=1))
+    part = b.op("slice", x, start=(0, 0), limit=(64, 32), stride=(1, 1))
+    graph = b.done(b.op("concatenate", b.op("tanh", x), b.op("negate", part), dim=1))
     assert pieces_of(graph) is None
     check(graph)
 
 
-def test_parts_that_begin_inside_a_vector_stay_one_tile() -> None:
+def test_unaligned_concatenate_operands_are_not_split() -> None:
     assert pieces_of(bucket(63, 65)) is None
     check(bucket(63, 65))
 
 
-def test_concatenations_along_several_dims_stay_one_tile() -> None:
+def test_concatenations_along_several_dims_are_not_split() -> None:
     b = Body("f32[8,64]", "f32[8,64]", "f32[4,128]")
     x, y, z = b.inputs
     wide, tall = b.op("concatenate", x, y, dim=1), b.op("concatenate", z, b.op("negate", z), dim=0)
@@ -79,11 +79,11 @@ def test_concatenations_along_several_dims_stay_one_tile() -> None:
 
 
 def stacked(dtype: str, *sizes: tuple[int, ...]) -> Graph:
-    """Weights side by side, the last of which is stored by columns."""
+    """Return weights concatenated along rows, the last of which is stored transposed."""
     b = Body(*(f"{dtype}[{','.join(map(str, size))}]" for size in sizes))
     *parts, last = b.inputs
-    turned = b.op("transpose", last, perm=(*range(last.type.rank - 2), last.type.rank - 1, last.type.rank - 2))
-    return b.done(b.op("concatenate", *parts, turned, dim=0))
+    transposed = b.op("transpose", last, perm=(*range(last.type.rank - 2), last.type.rank - 1, last.type.rank - 2))
+    return b.done(b.op("concatenate", *parts, transposed, dim=0))
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def stacked(dtype: str, *sizes: tuple[int, ...]) -> Graph:
         pytest.param(stacked("bf16", (2, 64, 96), (1, 64, 96), (2, 96, 64)), id="of batches"),
     ],
 )
-def test_a_piece_that_is_read_across_its_rows_is_squares(graph: Graph) -> None:
+def test_transposed_piece_uses_square_tiles(graph: Graph) -> None:
     source = check(graph)
     assert {"SIDE", "BLOCK"} <= source.constants.keys()
     assert efficiency(kernel_traffic(source, graph)) == 1.0
 
 
-def test_squares_of_a_piece_are_vectors() -> None:
+def test_square_tiles_use_vector_accesses() -> None:
     graph = stacked("bf16", (256, 1024), (1024, 256))
     assert vector_accesses(kernel_source("stacked", graph, ONE), graph)[1] == 0

@@ -1,4 +1,4 @@
-"""Products that become one kernel because their results meet: which do, what each program computes, and that it is the same."""
+"""Tests of the `product-fusion` pass: GEMMs whose results meet in one op become one kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _seconds(module: Module) -> list[float]:
 
 
 def only_kernel(graph: Graph, ulps: float = 16, length: int = 1024) -> KernelSource:
-    """The one kernel that a graph becomes; it computes what the graph does."""
+    """Return the single kernel of a graph after checking that it computes the same."""
     module, args = joined(graph), random_args(graph)
     (body,) = module.kernels.values()
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
@@ -55,7 +55,7 @@ def gated(b: Body, x: Value, gate: Value, up: Value) -> tuple[Value, Value, Valu
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_a_sum_of_products_is_one_accumulator(dtype: str) -> None:
+def test_sum_of_gemms_uses_one_accumulator(dtype: str) -> None:
     b = Body(f"{dtype}[64,96]", f"{dtype}[96,80]", f"{dtype}[64,32]", f"{dtype}[32,80]", f"{dtype}[64,80]")
     x, w, y, v, last = b.inputs
     total = b.op("add", b.op("add", b.dot(x, w, K), b.dot(y, v, K)), last)
@@ -64,7 +64,7 @@ def test_a_sum_of_products_is_one_accumulator(dtype: str) -> None:
     assert source.text.count("tl.dot") == 2
 
 
-def test_three_products_of_unequal_dims_are_one_accumulator() -> None:
+def test_sum_of_three_gemms_of_unequal_dims_uses_one_accumulator() -> None:
     b = Body("bf16[2,32,3,16]", "bf16[48,64]", "bf16[64,3,16]", "bf16[48,64]", "bf16[2,3,16,32]", "bf16[3,16,64]")
     x, w, y, v, z, u = b.inputs
     flat = b.op("reshape", x, to="bf16[2,32,48]")
@@ -77,7 +77,7 @@ def test_three_products_of_unequal_dims_are_one_accumulator() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
-def test_a_gated_unit_loads_the_tile_of_its_rows_once(dtype: str) -> None:
+def test_gated_unit_loads_its_left_operand_once(dtype: str) -> None:
     b = Body(f"{dtype}[64,128]", f"{dtype}[128,96]", f"{dtype}[128,96]")
     source = only_kernel(b.done(gated(b, *b.inputs)[2]))
     assert source.text.count("tl.dot") == 2
@@ -85,20 +85,20 @@ def test_a_gated_unit_loads_the_tile_of_its_rows_once(dtype: str) -> None:
     assert source.text.count("tl.load") == 3
 
 
-def test_a_gated_unit_is_described_once_per_operand() -> None:
+def test_gated_unit_has_one_descriptor_per_operand() -> None:
     b = Body("bf16[128,512]", "bf16[512,256]", "bf16[512,256]")
     source = only_kernel(b.done(gated(b, *b.inputs)[2]))
     assert source.text.count("make_tensor_descriptor") == 3
 
 
-def test_what_a_backward_pass_reads_is_written_too() -> None:
+def test_gated_unit_also_stores_values_for_the_backward_pass() -> None:
     b = Body("bf16[64,128]", "bf16[128,96]", "bf16[128,96]")
     source = only_kernel(b.done(*gated(b, *b.inputs)))
     assert source.text.count("tl.store") == 3
     assert source.text.count("for start in") == 1
 
 
-def test_products_of_different_rows_wait_in_registers() -> None:
+def test_gemms_of_different_rows_use_two_accumulators() -> None:
     b = Body("f32[64,96]", "f32[96,80]", "f32[64,32]", "f32[32,80]")
     x, w, y, v = b.inputs
     source = only_kernel(b.done(b.op("multiply", b.op("tanh", b.dot(x, w, K)), b.dot(y, v, K))))
@@ -106,7 +106,7 @@ def test_products_of_different_rows_wait_in_registers() -> None:
     assert source.text.count("for start in") == 2
 
 
-def test_a_waiting_accumulator_makes_tiles_smaller() -> None:
+def test_second_accumulator_shrinks_the_tile() -> None:
     b = Body("bf16[4096,512]", "bf16[512,4096]", "bf16[4096,1024]", "bf16[1024,4096]")
     x, w, y, v = b.inputs
     total = b.op("multiply", b.dot(x, w, K), b.dot(y, v, K))
@@ -117,14 +117,14 @@ def test_a_waiting_accumulator_makes_tiles_smaller() -> None:
     assert 2 * tile["m"] * tile["n"] <= 128 * 32 * tile["num_warps"]
 
 
-def test_integers_are_summed_one_after_the_other() -> None:
+def test_integer_gemms_are_summed_in_sequence() -> None:
     b = Body("i32[16,8]", "i32[8,24]", "i32[16,8]", "i32[8,24]")
     x, w, y, v = b.inputs
     source = only_kernel(b.done(b.op("add", b.dot(x, w, K), b.dot(y, v, K))))
     assert source.text.count("for k in") == 2
 
 
-def test_a_product_that_others_read_in_between_stays_apart() -> None:
+def test_gemm_read_between_the_two_is_not_joined() -> None:
     b = Body("f32[256,512]", "f32[512,256]", "f32[512,256]")
     x, w, v = b.inputs
     first = b.dot(x, w, K)
@@ -132,29 +132,29 @@ def test_a_product_that_others_read_in_between_stays_apart() -> None:
     assert len(launches(joined(b.done(b.op("multiply", y, first))))) > 1
 
 
-def test_a_product_is_not_held_back_by_a_collective() -> None:
+def test_gemm_is_not_delayed_by_a_collective() -> None:
     b = Body("f32[256,512]", "f32[512,256]", "f32[256,512]")
     x, w, y = b.inputs
     total = b.op("add", b.dot(x, w, K), b.dot(reduced(b, b.op("tanh", y)), w, K))
     assert len(launches(joined(b.done(total), PAIR))) == 3
 
 
-def test_a_product_that_a_collective_needs_does_not_wait() -> None:
+def test_gemm_that_feeds_a_collective_is_not_delayed() -> None:
     b = Body("f32[256,512]", "f32[512,256]", "f32[512,256]")
     x, w, v = b.inputs
     first = b.dot(x, w, K)
     assert len(launches(joined(b.done(reduced(b, first), b.op("multiply", first, b.dot(x, v, K))), PAIR))) == 2
 
 
-def test_a_product_of_a_product_stays_apart() -> None:
+def test_dependent_gemms_are_not_joined() -> None:
     b = Body("f32[64,64]", "f32[64,64]", "f32[64,64]")
     x, w, v = b.inputs
     first = b.dot(x, w, K)
     assert len(launches(joined(b.done(b.op("add", first, b.dot(first, v, K)))))) == 2
 
 
-def test_what_only_the_first_product_reads_is_not_kept_for_the_second() -> None:
-    """The first reads much and makes little; the second comes after other large values."""
+def test_joined_gemms_do_not_extend_operand_lifetimes() -> None:
+    """Check a first GEMM with large operands and a small result, and a second GEMM that follows other large values."""
     b = Body("f32[64,65536]", "f32[65536,64]", "f32[64,64]", "f32[65536,64]")
     x, w, y, u = b.inputs
     first = b.dot(b.op("transpose", b.dot(w, y, K), perm=(1, 0)), u, K)
@@ -162,15 +162,17 @@ def test_what_only_the_first_product_reads_is_not_kept_for_the_second() -> None:
     joined(b.done(b.op("add", first, late)))  # `joined` compares the memory
 
 
-def test_small_tiles_of_two_products_are_not_slower_than_two_launches() -> None:
-    """Large products with an accumulator that waits would need smaller tiles: two launches are predicted to be faster."""
+def test_gemms_that_need_smaller_tiles_are_not_joined() -> None:
+    """Check large GEMMs: a second live accumulator would need smaller tiles, so two launches are predicted to be
+    faster.
+    """
     b = Body(*["bf16[8192,8192]"] * 4)
     x, w, y, v = b.inputs
     total = b.op("multiply", b.op("tanh", b.dot(x, w, K)), b.dot(y, v, K))
     assert len(launches(joined(b.done(total)))) == 2
 
 
-def test_products_of_a_loop_are_joined() -> None:
+def test_gemms_in_a_loop_body_are_joined() -> None:
     b = Body("f32[64,64]", "f32[64,64]", "f32[64,64]")
     x, w, v = b.inputs
     body = Body("i32[]", "f32[64,64]")
@@ -185,6 +187,6 @@ def test_products_of_a_loop_are_joined() -> None:
     before = readers_first(fuse(Module(ONE, b.done(results[1]), "partition")))
     after = product_fusion(before)
     counts = [
-        [n.op for each in m.graph.nodes for r in each.regions for n in r.nodes].count("kernel") for m in (before, after)
+        [n.op for loop in m.graph.nodes for r in loop.regions for n in r.nodes].count("kernel") for m in (before, after)
     ]
     assert counts[1] == counts[0] - 1

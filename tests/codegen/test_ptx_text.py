@@ -1,4 +1,4 @@
-"""PTX as modules keep it: nothing of the machine that made it, and the same machine code."""
+"""Tests of the PTX stored in modules: it names nothing of the build machine and assembles to the same machine code."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def built(body: Graph, arch: str, cache: Path | None = None) -> BuiltKernel:
 
 
 @pytest.fixture
-def given_to_ptxas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The text that ptxas of a build for sm_80 is given: a copy that another ptxas makes."""
+def ptxas_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield the path of a copy of the PTX that a build passes to ptxas, made by a wrapper script."""
     copy, ptxas = tmp_path / "given.ptx", tmp_path / "ptxas"
     ptxas.write_text(
         f'#!/bin/sh\nfor each; do case "$each" in *.ptx) cp "$each" {copy};; esac; done\nexec {knobs.nvidia.ptxas.path} "$@"\n'
@@ -82,31 +82,33 @@ def given_to_ptxas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     workers.close_all()
 
 
-def test_paths_comments_and_debugsections_are_left_out() -> None:
+def test_portable_ptx_has_no_paths_comments_or_debug_sections() -> None:
     text = portable_ptx(RAW)
     assert not any(word in text for word in ("//", "somewhere", "debug", "$L__tmp", "meshgen_kernel", "inlined"))
     assert text.endswith('\t.file\t1 "kernel.py"\n')
 
 
-def test_inlined_code_has_the_line_that_called_it() -> None:
+def test_portable_ptx_maps_inlined_code_to_its_call_line() -> None:
     lines = [line.split()[2] for line in portable_ptx(RAW).splitlines() if ".loc" in line]
     assert lines == ["8", "9", "10"]
 
 
-def test_a_text_that_does_not_say_where_it_is_from_is_refused() -> None:
+def test_ptx_without_source_file_is_rejected() -> None:
     with pytest.raises(ValueError, match="line table"):
         portable_ptx(RAW.replace("meshgen_kernel", "other"))
 
 
-def test_ptxas_is_given_the_shipped_text(given_to_ptxas: Path, tmp_path: Path) -> None:
-    """Machine code alone would not show it: of 200 kernels one depends on the labels and line tables that are left out."""
+def test_ptxas_reads_the_shipped_ptx(ptxas_input: Path, tmp_path: Path) -> None:
+    """Compare the PTX that ptxas reads. Machine code would not suffice: 1 of 200 kernels depends on the removed labels
+    and line tables.
+    """
     kernel = built(add(), "sm_80", tmp_path / "cache")
-    assert given_to_ptxas.read_bytes() == kernel.ptx
+    assert ptxas_input.read_bytes() == kernel.ptx
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("make", [add, exponents, product])
-def test_ptxas_makes_the_shipped_machine_code_of_the_shipped_text(make: Callable[[], Graph], arch: str) -> None:
+def test_shipped_cubin_is_assembled_from_shipped_ptx(make: Callable[[], Graph], arch: str) -> None:
     kernel = built(make(), arch)
     assert b"/" not in kernel.ptx, "a path"
     assert b".debug_line" not in kernel.cubin

@@ -1,4 +1,4 @@
-"""Products of groups of rows as kernels: numbers on the emulated GPU and in the interpreter, and what they are built to."""
+"""Tests of ragged matmul kernels: results on the emulated GPU and in the interpreter, and the compiled instructions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ GROUPS = {
 }
 SOME_ROWS = GROUPS[
     "rows of no group"
-]  # the one that is interpreted too: groups that share tiles, an empty one, and rows that are left
+]  # also interpreted: groups that share tiles, an empty group, and rows of no group
 
 
 def ragged(contracts: bool, rows: int, width: int, columns: int, groups: int, dtype: str = "bf16", *,
            epilogue: bool = False, right: bool = False) -> Graph:  # fmt: skip
-    """[rows, width] by [groups, width, columns], or by [rows, columns]; `right`: the matrices are transposed where they are read."""
+    """Return a ragged matmul of [rows, width] by [groups, width, columns], or by [rows, columns] if `contracts`.
+    `right` transposes the matrices.
+    """
     shape = (
         f"{rows},{columns}" if contracts else f"{groups},{columns},{width}" if right else f"{groups},{width},{columns}"
     )
@@ -47,13 +49,13 @@ def ragged(contracts: bool, rows: int, width: int, columns: int, groups: int, dt
 
 
 def gated(rows: int, width: int, columns: int, groups: int, dtype: str = "bf16", *, same: bool = True) -> Graph:
-    """tanh(x gate) (x up), each row by the matrices of its group; the groups of `up` are others unless they are the `same`."""
+    """Return tanh(x gate) (x up) by the matrices of each row's group. `up` has other groups unless `same`."""
     matrices, bounds = f"{dtype}[{groups},{width},{columns}]", f"i32[{groups}]"
     body = Body(f"{dtype}[{rows},{width}]", matrices, matrices, *[bounds] * (2 if same else 4), name="gated")
     x, gate, up, *ends = body.inputs
     sides = [
-        body.op("ragged_dot", x, w, *own, to=f"{dtype}[{rows},{columns}]", contracts=False)
-        for w, own in ((gate, ends[:2]), (up, ends[-2:]))
+        body.op("ragged_dot", x, w, *group_ends, to=f"{dtype}[{rows},{columns}]", contracts=False)
+        for w, group_ends in ((gate, ends[:2]), (up, ends[-2:]))
     ]
     return body.done(body.op("multiply", body.op("tanh", sides[0]), sides[1]))
 
@@ -64,17 +66,19 @@ def with_groups(body: Graph, sizes: Sequence[int]) -> list[np.ndarray[Any, Any]]
 
 
 def agree(body: Graph, source: KernelSource, args: Sequence[np.ndarray[Any, Any]], *, interpreted: bool = True) -> None:
-    (wanted,) = evaluate(body, args)
-    least = 2.0**-7 if wanted.dtype.itemsize == 2 else 2.0**-9  # tf32
-    scale = np.abs(wanted.astype(np.float64)).max()
+    (expected,) = evaluate(body, args)
+    tolerance = 2.0**-7 if expected.dtype.itemsize == 2 else 2.0**-9  # tf32
+    scale = np.abs(expected.astype(np.float64)).max()
     for run in (emulated, *([launch] if interpreted else [])):
-        (found,) = run(source, body, args)
-        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), atol=least * scale, rtol=0)
+        (result,) = run(source, body, args)
+        np.testing.assert_allclose(
+            result.astype(np.float64), expected.astype(np.float64), atol=tolerance * scale, rtol=0
+        )
 
 
 @pytest.mark.parametrize("sizes", GROUPS.values(), ids=GROUPS)
 @pytest.mark.parametrize("contracts", [False, True])
-def test_groups_of_all_sizes(contracts: bool, sizes: tuple[int, ...]) -> None:
+def test_ragged_matmul_matches_reference_for_all_group_sizes(contracts: bool, sizes: tuple[int, ...]) -> None:
     body = ragged(contracts, 200, 40, 72, 5)
     agree(body, kernel_source("ragged", body, ONE), with_groups(body, sizes), interpreted=sizes == SOME_ROWS)
 
@@ -82,8 +86,8 @@ def test_groups_of_all_sizes(contracts: bool, sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("sizes", GROUPS.values(), ids=GROUPS)
 @pytest.mark.parametrize("width, right", [(520, False), (512, True)])
 @pytest.mark.usefixtures("two_multiprocessors")
-def test_boxes_of_the_rows_of_a_group(width: int, right: bool, sizes: tuple[int, ...]) -> None:
-    """A copy of a box leaves zeros in place of rows before and after those of the group."""
+def test_ragged_matmul_loads_group_rows_by_tma(width: int, right: bool, sizes: tuple[int, ...]) -> None:
+    """Check TMA tiles that extend past a group: rows of other groups read as zeros."""
     body = ragged(False, 200, width, 136, 5, right=right)
     source = kernel_source("ragged", body, ONE)
     assert source.text.count("make_tensor_descriptor") == 2
@@ -91,7 +95,7 @@ def test_boxes_of_the_rows_of_a_group(width: int, right: bool, sizes: tuple[int,
 
 
 @pytest.mark.usefixtures("two_multiprocessors")
-def test_boxes_of_contracted_rows() -> None:
+def test_contracting_ragged_matmul_loads_rows_by_tma() -> None:
     body = ragged(True, 600, 72, 136, 5)
     source = kernel_source("ragged", body, ONE)
     assert source.text.count("make_tensor_descriptor") == 2
@@ -100,13 +104,13 @@ def test_boxes_of_contracted_rows() -> None:
 
 @pytest.mark.parametrize("contracts", [False, True])
 @pytest.mark.parametrize("dtype", ["f32", "i8", "f64"])
-def test_other_element_types_with_an_epilogue(dtype: str, contracts: bool) -> None:
+def test_ragged_matmul_of_other_dtypes_with_epilogue(dtype: str, contracts: bool) -> None:
     body = ragged(contracts, 70, 24, 40, 3, dtype, epilogue=dtype != "i8")
     check(body, args=with_groups(body, (30, 0, 25)), length=30)
 
 
-def test_operands_that_are_computed() -> None:
-    """Zeros outside of the group are made where there is no load to leave them."""
+def test_ragged_matmul_with_computed_left_operand() -> None:
+    """Check a computed left operand, whose rows outside of the group need masks since no load zeroes them."""
     body = Body("bf16[90,40]", "bf16[3,40,24]", "i32[3]", "i32[3]", name="ragged")
     x, w, starts, ends = body.inputs
     rows = body.op("add", x, body.splat(1, x))
@@ -114,16 +118,16 @@ def test_operands_that_are_computed() -> None:
     agree(graph, kernel_source("ragged", graph, ONE), with_groups(graph, (30, 7, 25)))
 
 
-def test_more_elements_than_32_bits_count() -> None:
-    """Places in such matrices are computed in 64 bits, and proven to be inside."""
+def test_ragged_matmul_uses_64_bit_indices_for_large_weights() -> None:
+    """Check that indices into such matrices are 64-bit, and are proven in bounds."""
     text = kernel_source("ragged", ragged(False, 256, 65536, 8192, 5), ONE).text
     assert "make_tensor_descriptor" in text and "group = tl.minimum(tl.maximum(group, 0), 4).to(tl.int64)" in text
 
 
 @pytest.mark.parametrize("arch, units", [("sm_80", {"HMMA", "LDGSTS"}), ("sm_100", {"UTCHMMA", "UTMALDG"})])
 @pytest.mark.parametrize("contracts", [False, True])
-def test_large_products_use_matrix_units_and_spill_nothing(arch: str, units: set[str], contracts: bool) -> None:
-    """Of sm_90: `test_dot_instructions`."""
+def test_large_ragged_matmuls_use_tensor_cores_without_spills(arch: str, units: set[str], contracts: bool) -> None:
+    """Check sm_80 and sm_100; `test_dot_instructions` covers sm_90."""
     body = ragged(contracts, 8192, 4096, 14336, 8, epilogue=True)
     _, binaries = build_best({"ragged": body}, lambda name: kernel_sources(name, body, ONE, f"cuda:{arch}"), [arch])
     (built,) = binaries.values()
@@ -142,24 +146,24 @@ def test_gated_experts_share_a_main_loop(dtype: str, width: int, sizes: tuple[in
     agree(body, source, with_groups(body, sizes), interpreted=sizes == SOME_ROWS)
 
 
-def test_gated_experts_are_one_launch() -> None:
-    """If they have the same groups; it takes no longer, and the tile of the rows is read once."""
+def test_gated_experts_of_equal_groups_share_a_launch() -> None:
+    """Check that gated experts of equal groups are joined, and that this is predicted to be faster."""
     for same in (True, False):
         module = readers_first(fuse(Module(ONE, gated(4096, 1024, 2048, 8, same=same), "partition")))
         after = product_fusion(module)
         assert [len(module.kernels), len(after.kernels)] == [2, 1 if same else 2]
         seconds = [
-            sum(kernel_seconds(body, "cuda:sm_90") for body in each.kernels.values()) for each in (module, after)
+            sum(kernel_seconds(body, "cuda:sm_90") for body in program.kernels.values()) for program in (module, after)
         ]
         assert seconds[1] < seconds[0] or not same
 
 
-def test_large_gated_experts_have_several_tiles_to_build_and_to_measure() -> None:
+def test_large_gated_experts_have_several_candidate_tiles() -> None:
     sources = kernel_sources("gated", gated(8192, 4096, 14336, 8), ONE, "cuda:sm_90")
     assert len({(source.tile["m"], source.tile["n"]) for source in sources}) > 2
 
 
-def test_cost_is_that_of_the_rows() -> None:
+def test_ragged_matmul_cost_does_not_depend_on_group_count() -> None:
     one, eight = (ragged(False, 8192, 4096, 14336, groups) for groups in (1, 8))
     assert graph_flops(eight) == graph_flops(one) == 2 * 8192 * 4096 * 14336
     assert kernel_seconds(eight, "cuda:sm_90") < 1.2 * kernel_seconds(one, "cuda:sm_90")

@@ -1,6 +1,7 @@
-"""Random programs the whole way to kernels, and each kernel in the interpreter against its body, on two devices.
+"""Tests of random programs from import to kernels. Each kernel is interpreted on two devices and compared with its
+body.
 
-MESHGEN_RANDOM_KERNELS=500 looks at that many programs instead of a few.
+MESHGEN_RANDOM_KERNELS=500 checks that many programs instead of a few.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ AT_ONCE = 6
 
 
 def kernel_agrees(body: Graph, mesh: Mesh, seed: int) -> None:
-    """The kernel computes its body, unless none can be generated; no access of it needed a mask for a proof."""
+    """Check that the kernel computes its body and needed no mask for a bounds proof. Bodies without kernels are
+    skipped.
+    """
     try:
         source = kernel_source(body.name, body, mesh)
     except CodegenError as error:
@@ -36,22 +39,23 @@ def kernel_agrees(body: Graph, mesh: Mesh, seed: int) -> None:
         return
     assert " place " not in source.text, source.text
     operands = [random_array(v.type, [seed, n]) for n, v in enumerate(body.inputs)]
-    for rank in {0, mesh.size - 1}:  # the last has padding, whose rows may hold anything: it must only stay inside
+    # The last rank has padding rows of arbitrary values, so only its accesses are checked.
+    for rank in {0, mesh.size - 1}:
         evaluator = Evaluator(rank_handlers(mesh, rank))
-        places = {what: mesh.index(rank, what) for kind, what in source.params if kind == "coordinate"}
-        found = launch(source, body, operands, places)
+        coordinates = {axes: mesh.index(rank, axes) for kind, axes in source.params if kind == "coordinate"}
+        results = launch(source, body, operands, coordinates)
         if rank == 0:
-            wanted, bounds = evaluator.graph(body, operands), error_bound(body, operands, evaluator=evaluator)
-            errors = [worst_error(*each) for each in zip(found, wanted, bounds, strict=True)]
+            expected, bounds = evaluator.graph(body, operands), error_bound(body, operands, evaluator=evaluator)
+            errors = [worst_error(*comparison) for comparison in zip(results, expected, bounds, strict=True)]
             assert all(error <= allowed for error, allowed in errors), source.text
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, AT_ONCE))
-def test_kernels_of_random_programs(first: int) -> None:
+def test_random_program_kernels_match_their_bodies(first: int) -> None:
     for seed in range(first, min(first + AT_ONCE, COUNT)):
         try:
             fused = run_stages(program_of(seed), options_of(seed), Timing(), "fuse")["fuse"]
-        except MeshgenError:  # a program that is refused; `test_random_programs` looks at these
+        except MeshgenError:  # a rejected program; `test_random_programs` covers these
             continue
         with np.errstate(all="ignore"):
             for part in fused.parts or [fused]:

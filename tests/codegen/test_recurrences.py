@@ -1,4 +1,6 @@
-"""Loops that one kernel runs: which do, that they compute the same, and what the rest of a loop becomes."""
+"""Tests of loops that run as one `recurrence` kernel: which do, that they compute the same, and what remains of the
+loop.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,14 @@ def saturating(a: Any, b: Any) -> Any:
 
 
 def selective(x: Any, step: Any, decay: Any, into: Any, out: Any) -> Any:
-    """A selective state space: states[batch, channel, state] over the second dim of its operands."""
+    """Compute a selective state space with states[batch, channel, state], scanned over the second dim of its operands."""
 
     def trip(h: Any, row: Any) -> Any:
         x, step, into, out = row
         h = jnp.exp(step[..., None] * decay) * h + (step * x)[..., None] * into[:, None, :]
         return h, jnp.einsum("bcs,bs->bc", h, out)
 
-    rows = [jnp.swapaxes(each, 0, 1) for each in (x, step, into, out)]
+    rows = [jnp.swapaxes(operand, 0, 1) for operand in (x, step, into, out)]
     return jnp.swapaxes(lax.scan(trip, jnp.zeros((x.shape[0], *decay.shape)), rows)[1], 0, 1)
 
 
@@ -56,7 +58,7 @@ def gradients(*args: Any) -> Any:
 
 
 def counted(x: Any) -> Any:
-    """Counts, the greatest so far, and a number of the trip that is data."""
+    """Scan counts, running maxima, and an iteration number that is used as data."""
 
     def trip(state: Any, row: Any) -> Any:
         count, greatest, number = state
@@ -110,7 +112,7 @@ def templates(executable: Executable) -> list[str]:
 
 
 @pytest.mark.parametrize("name, arch", with_architectures(PROGRAMS))
-def test_a_loop_is_one_kernel_that_computes_the_same(name: str, arch: str, tmp_path: Path) -> None:
+def test_elementwise_loop_becomes_one_recurrence_kernel(name: str, arch: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.mlir"
     path.write_text(text(*PROGRAMS[name]))
     planned = api.plan(str(path), target="cuda:sm_90")
@@ -124,46 +126,46 @@ def test_a_loop_is_one_kernel_that_computes_the_same(name: str, arch: str, tmp_p
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_loops_whose_elements_need_others(name: str) -> None:
+def test_loops_that_mix_elements_are_no_recurrence(name: str) -> None:
     planned = api.plan(text(*OTHERS[name]), target="cuda:sm_90")
     assert "recurrence" not in templates(planned)
     assert check(next(iter(planned.stages.values())), pipeline=lambda _: planned.stages["fuse"]).ok
 
 
 def recurrence(planned: Executable) -> tuple[Graph, Node]:
-    """The kernel, and its loop."""
+    """Return the kernel body that contains the recurrence, and the recurrence."""
     return next(
         (body, node) for body in planned.plan.kernels.values() for node in body.nodes if node.op == "recurrence"
     )
 
 
-def test_rows_are_copied_before_their_trip() -> None:
+def test_recurrence_prefetches_rows() -> None:
     planned = api.plan(text(*PROGRAMS["linear"]), target="cuda:sm_90")
-    (source,) = (each for each in planned.sources.values() if each.template == "recurrence")
+    (source,) = (candidate for candidate in planned.sources.values() if candidate.template == "recurrence")
     assert "num_stages=4" in source.text
 
 
-def test_what_is_the_same_at_each_trip_is_computed_before_them() -> None:
+def test_recurrence_hoists_loop_invariant_values() -> None:
     def decaying(x: Any, rate: Any) -> Any:
         return lax.scan(lambda h, row: (jnp.exp(rate) * h + row, h), x[0], x)
 
     planned = api.plan(text(decaying, ((300, 64), (64,)), "f4"), target="cuda:sm_90")
-    (source,) = (each for each in planned.sources.values() if each.template == "recurrence")
+    (source,) = (candidate for candidate in planned.sources.values() if candidate.template == "recurrence")
     before, loop = source.text.split("for k in")
     assert "exp(" in before.split("def recurrence")[1] and "exp(" not in loop
 
 
-def test_a_wrong_result_is_outside_of_the_bound() -> None:
-    """The bound follows the trips: it is finite, and smaller than a change of one row by a thousandth."""
+def test_recurrence_error_bound_is_tight() -> None:
+    """Check that the error bound follows the iterations: it is finite, and below a change of one row by a thousandth."""
     body, node = recurrence(api.plan(text(*PROGRAMS["linear"]), target="cuda:sm_90"))
     operands = random_operands(body, [1])
-    wanted, bounds = evaluate(body, operands), error_bound(body, operands)
+    results, bounds = evaluate(body, operands), error_bound(body, operands)
     assert node.attrs.trips == 12
-    for value, bound in zip(wanted, bounds, strict=True):
+    for value, bound in zip(results, bounds, strict=True):
         assert np.isfinite(bound).all() and (bound < 1e-3 * np.maximum(np.abs(value), 1e-2)).all()
 
 
-def test_time_grows_with_the_trips() -> None:
+def test_recurrence_time_is_linear_in_trip_count() -> None:
     seconds = [
         kernel_seconds(
             recurrence(api.plan(text(linear, ((trips, 64),) * 2, "f4"), target="cuda:sm_90"))[0], "cuda:sm_90"
@@ -173,43 +175,43 @@ def test_time_grows_with_the_trips() -> None:
     assert seconds[1] - seconds[0] == pytest.approx(300 * 5.5e-7 / 3)
 
 
-def test_results_that_all_lanes_share_are_written_once(tmp_path: Path) -> None:
-    """A program that writes what another one writes too is a race, which the emulated GPU refuses."""
+def test_recurrence_result_shared_by_lanes_is_stored_once(tmp_path: Path) -> None:
+    """Check that one program stores a shared result. Several stores would be a race, which the emulated GPU rejects."""
     path = tmp_path / "counted.mlir"
     path.write_text(text(counted, ((5, 70),), "f4"))
-    (case,) = (each for each in cases_of(path, ["sm_90"]) if each.source.template == "recurrence")
+    (case,) = (kernel_case for kernel_case in cases_of(path, ["sm_90"]) if kernel_case.source.template == "recurrence")
     assert case.source.grid[0] > 1 and case.excess(case.run()) == 0
 
 
-def test_random_bodies() -> None:
-    """Most become kernels, some with nodes beside them; all compute the same."""
+def test_random_recurrences_match_their_loops() -> None:
+    """Check that most random loops become kernels, some with nodes beside them, and that all compute the same."""
     programs = [random_bodies.planned(seed) for seed in range(24)]
-    assert sum("recurrence" in templates(each) for each in programs) >= 12
-    assert sum(len(each.plan.items) > 1 for each in programs) >= 6
-    assert [text for each in programs if (text := random_bodies.fault(each))] == []
+    assert sum("recurrence" in templates(executable) for executable in programs) >= 12
+    assert sum(len(executable.plan.items) > 1 for executable in programs) >= 6
+    assert [text for executable in programs if (text := random_bodies.fault(executable))] == []
 
 
 def recorded(x: Any) -> Any:
-    """A sum over all lanes at each trip: what is carried would have to be stored for it."""
+    """Sum over all lanes in each iteration, which as a recurrence would store the carried value for each iteration."""
     return lax.scan(lambda h, _: (h * 0.5 + 1, jnp.square(h).sum()), x, None, length=300)
 
 
-def test_nothing_is_stored_that_the_loop_did_not_have() -> None:
-    """A stack of what is carried would take 300 times its bytes."""
+def test_recurrence_does_not_stack_carried_values() -> None:
+    """Check that the carried values are not stacked, which would take 300 times their bytes."""
     planned = api.plan(text(recorded, ((256, 64),), "f4"), target="cuda:sm_90")
     assert "recurrence" not in templates(planned)
     assert planned.memory.peak_bytes < 10 * 256 * 64 * 4
 
 
-def test_a_loop_of_very_many_trips_is_not_written_out() -> None:
+def test_loop_with_huge_trip_count_is_not_unrolled() -> None:
     planned = api.plan(
         text(lambda x: lax.fori_loop(0, 10**9, lambda i, h: h * 0.5 + 1, x), ((64,),), "f4"), target="cuda:sm_90"
     )
     assert "recurrence" not in templates(planned)
 
 
-def test_long_bodies_do_not_exhaust_the_stack() -> None:
-    """Values of the same trip that each take two of the one before, and a chain longer than Python's stack, beside a recurrence."""
+def test_long_recurrence_bodies_do_not_exhaust_the_stack() -> None:
+    """Check values that each use their predecessor twice, and a chain longer than Python's stack, beside a recurrence."""
 
     def trip(h: Any, row: Any) -> Any:
         doubled = jnp.asarray(1.0)
@@ -225,8 +227,8 @@ def test_long_bodies_do_not_exhaust_the_stack() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_rows_of_many_operands_fit_into_shared_memory(arch: str) -> None:
-    """Four trips of 24 operands in blocks of 512 lanes do not; smaller blocks do."""
+def test_recurrence_with_many_operands_fits_in_shared_memory(arch: str) -> None:
+    """Check 24 operands: four iterations prefetched in blocks of 512 lanes exceed shared memory, smaller blocks do not."""
 
     def sums(*rows: Any) -> Any:
         return lax.scan(lambda h, row: (sum(row, h * 0.5), h), jnp.zeros(rows[0].shape[1:]), rows)
@@ -240,13 +242,13 @@ def test_rows_of_many_operands_fit_into_shared_memory(arch: str) -> None:
 
 
 def written(first: int, step: int, trips: int) -> Any:
-    """Sums over the lanes of what is carried, in some of seven rows of another stack."""
+    """Return a loop that writes sums over the lanes of the carried value into some of the seven rows of a stack."""
 
     def program(x: Any, sums: Any) -> Any:
         def trip(i: Any, state: Any) -> Any:
-            h, found = state
+            h, stack = state
             h = h * 0.5 + x[i]
-            return h, lax.dynamic_update_slice(found, h.sum(1)[None], (first + step * i, 0))
+            return h, lax.dynamic_update_slice(stack, h.sum(1)[None], (first + step * i, 0))
 
         return lax.fori_loop(0, trips, trip, (x[0], sums))
 
@@ -256,13 +258,13 @@ def written(first: int, step: int, trips: int) -> Any:
 @pytest.mark.parametrize(
     "first, step, trips", [(0, 1, 7), (0, 1, 1), (3, 1, 1), (2, 1, 4), (5, -1, 4), (6, -1, 7), (0, 2, 4), (6, -3, 3)]
 )
-def test_rows_that_are_written_after_the_loop(first: int, step: int, trips: int) -> None:
-    """All of a stack, some that are next to each other, in either order, or every other one; the rest of the stack stays."""
+def test_recurrence_writes_consecutive_rows_of_a_stack(first: int, step: int, trips: int) -> None:
+    """Check a full stack, consecutive rows in either order, and strided rows. Other rows of the stack are unchanged."""
     planned = api.plan(text(written(first, step, trips), ((7, 6, 8), (7, 6)), "f4"), target="cuda:sm_90")
     assert ("recurrence" in templates(planned)) == (abs(step) == 1)
     assert check(next(iter(planned.stages.values())), pipeline=lambda _: planned.stages["fuse"]).ok
 
 
-def test_candidates_are_told_apart_by_their_tiles() -> None:
+def test_recurrence_candidates_have_distinct_tiles() -> None:
     body, _ = recurrence(api.plan(text(linear, ((12, 1 << 20),) * 2, "f4"), target="cuda:sm_90"))
     assert len(candidate_tiles(body)) > 1

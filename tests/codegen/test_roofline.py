@@ -1,4 +1,4 @@
-"""What kernels cost: operations, bytes and seconds."""
+"""Tests of the roofline cost model: operations, bytes and seconds of kernels."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def product(m: int, k: int, n: int, dtype: str = "bf16") -> Graph:
     return b.done(b.dot(*b.inputs, ((1,), (0,))))
 
 
-def test_a_product() -> None:
+def test_gemm_flops_and_bytes() -> None:
     body = product(64, 128, 32)
     assert graph_flops(body) == 2 * 64 * 128 * 32
     assert kernel_bytes(body) == 2 * (64 * 128 + 128 * 32 + 64 * 32)
 
 
-def test_a_repeated_operand_is_read_once_and_a_lookup_reads_what_it_returns() -> None:
+def test_kernel_bytes_count_each_read_element_once() -> None:
     b = Body("f32[8,4]", "f32[1000,4]")
     x, table = b.inputs
     part = b.op("slice", table, start=(0, 0), limit=(8, 4), stride=(1, 1))
@@ -41,8 +41,8 @@ def test_a_repeated_operand_is_read_once_and_a_lookup_reads_what_it_returns() ->
     assert graph_flops(body) == 2 * 8 * 4
 
 
-def test_precision_decides_the_peak() -> None:
-    """tf32 has half of the peak of bf16, three products of it a third of that, and f32 what the FMA pipes do."""
+def test_gemm_peak_depends_on_precision() -> None:
+    """Check rates: TF32 has half the peak of bf16, three TF32 MMAs a third of that, and f32 the rate of the FMA pipes."""
     module = Module(make_mesh({"x": 1}), product(8192, 8192, 8192, "f32"))
     for device in DEVICES.values():
         seconds = [
@@ -55,22 +55,22 @@ def test_precision_decides_the_peak() -> None:
         assert seconds[2] > 2 * seconds[1]
 
 
-def test_seconds_grow_with_work_and_contain_the_launch() -> None:
+def test_kernel_seconds_grow_with_work_and_include_the_launch() -> None:
     small, large = (kernel_seconds(product(s, s, s), "cuda:sm_90") for s in (256, 8192))
     assert DEVICES["sm_90"].launch_seconds < small < large
     assert large > 2 * 8192**3 / 989e12
     assert kernel_seconds(product(8192, 8192, 8192), "sm_80") > large
 
 
-def test_products_take_as_long_as_published() -> None:
-    """Within 7 %, but for 4096^3, where cuBLAS reached 569 TFLOP/s in the same run."""
+def test_predicted_gemm_times_match_published_measurements() -> None:
+    """Require errors within 7 %, except for 4096^3, where cuBLAS reached 569 TFLOP/s in the same run."""
     errors = {(row.m, row.k): predicted(row) / row.tflops - 1 for row in PUBLISHED}
     assert errors.pop((4096, 4096)) < 0.18
     assert all(abs(error) < 0.07 for error in errors.values()), errors
     assert all(abs(predicted(row) / row.tflops - 1) < 0.03 for row in PUBLISHED if row.is_fitted)
 
 
-def test_products_that_leave_multiprocessors_idle_take_longer_than_their_arithmetic() -> None:
+def test_gemm_with_few_tiles_is_slower_than_its_flops() -> None:
     device = DEVICES["sm_90"]
     tall = Product(1, 128, 128, 16384, "bf16")
     assert product_seconds(tall, device) > 20 * tall.flops / device.peaks["bf16"]
@@ -78,47 +78,49 @@ def test_products_that_leave_multiprocessors_idle_take_longer_than_their_arithme
     assert product_seconds(parts, device) < 0.2 * product_seconds(tall, device)
 
 
-def test_a_copy_takes_its_latency_and_its_bytes() -> None:
-    """With one step ahead it is late for the products of the next; forms with warps of two kinds wait no longer than the usual one."""
+def test_tile_time_includes_copy_latency() -> None:
+    """Check that two stages expose the copy latency. Warp-specialized variants do not wait longer than the usual tile."""
     device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "bf16")
     usual = fastest(product, device)
     assert tile_seconds(replace(usual, num_stages=2), product, device) > 1.1 * tile_seconds(usual, product, device)
-    forms = specialized_tiles(usual, [product], device, is_wide=False)
-    assert [(tile.k, tile.num_stages) for tile in forms] == [(128, 2), (128, 2), (64, 4), (64, 3)]
+    variants = specialized_tiles(usual, [product], device, is_wide=False)
+    assert [(tile.k, tile.num_stages) for tile in variants] == [(128, 2), (128, 2), (64, 4), (64, 3)]
     assert [tile.k for tile in specialized_tiles(usual, [product._replace(k=8256)], device, is_wide=False)] == [
         64,
         64,
-    ]  # the last step of 128 is half empty
+    ]  # the last iteration of k = 128 is half empty
     wide = specialized_tiles(usual, [product], device, is_wide=True)
     assert [(tile.m, tile.n, tile.parts) for tile in wide] == [(256, 128, 1), (128, 256, 2)]
 
 
-def test_tiles_of_8_bit_floats_add_sums_of_at_most_128() -> None:
-    """Each program keeps the sum of a step besides those before, so a multiprocessor has one block of 128 x 128; 256 columns read fewer bytes."""
+def test_f8_tiles_accumulate_at_most_128_products() -> None:
+    """Check tiles for 8-bit floats, which hold a partial accumulator besides the total, so one 128 x 128 block fills a
+    multiprocessor.
+    """
     device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "f8E4M3FN")
     usual = fastest(product, device)
-    forms = specialized_tiles(usual, [product], device, is_wide=False)
-    assert [(tile.m, tile.n, tile.num_stages, tile.parts) for tile in forms] == [
+    variants = specialized_tiles(usual, [product], device, is_wide=False)
+    assert [(tile.m, tile.n, tile.num_stages, tile.parts) for tile in variants] == [
         (128, 256, 4, 2),
         (128, 256, 3, 2),
         (128, 128, 4, 1),
     ]
-    assert tile_seconds(forms[0], product, device) < 0.9 * tile_seconds(usual, product, device)
-    every = [
+    assert tile_seconds(variants[0], product, device) < 0.9 * tile_seconds(usual, product, device)
+    all_tiles = [
         form
         for tile in candidates("f8E4M3FN", "sm_90")
         for wide in (False, True)
         for form in (tile, *specialized(tile, "f8E5M2", wide))
     ]
-    assert max(tile.k for tile in every) == 128
+    assert max(tile.k for tile in all_tiles) == 128
 
 
-def test_comparisons_of_a_sort_take_time() -> None:
-    """Every element is compared with all of its row, so a row of twice the length takes four times as long."""
-    (body, twice) = (top(size) for size in (1 << 15, 1 << 16))
-    assert nest_operations(twice.nodes[0], twice) == 4 * nest_operations(body.nodes[0], body)
+def test_top_k_cost_is_quadratic_in_row_length() -> None:
+    """Check top-k, which compares each element with all of its row: twice the length takes four times as long."""
+    (body, double_body) = (top(size) for size in (1 << 15, 1 << 16))
+    assert nest_operations(double_body.nodes[0], double_body) == 4 * nest_operations(body.nodes[0], body)
     short = DEVICES["sm_90"].launch_seconds
-    times = [kernel_seconds(each, "cuda:sm_90") - short for each in (body, twice)]
+    times = [kernel_seconds(graph, "cuda:sm_90") - short for graph in (body, double_body)]
     assert times[1] / times[0] == pytest.approx(4)
 
 
@@ -127,21 +129,21 @@ def top(size: int) -> Graph:
     return b.done(b.op("top_k", b.inputs[0], to="f32[4]", k=4))
 
 
-def test_targets() -> None:
+def test_device_of_target_is_the_closest_known_gpu() -> None:
     assert device_of("cuda:sm_80,sm_90").name == "sm_80"
     assert device_of("cpu").name == "sm_90"
-    assert device_of("cuda:sm_89").name == "sm_80"  # the device with the same tensor cores
+    assert device_of("cuda:sm_89").name == "sm_80"  # the GPU with the same tensor cores
 
 
 def fastest(product: Product, device: Device) -> Tile:
     return rank_tiles([product], device)[0][1]
 
 
-def test_tiles_follow_the_problem() -> None:
+def test_fastest_tile_depends_on_the_gemm() -> None:
     device = DEVICES["sm_90"]
     big = fastest(Product(1, 8192, 8192, 8192, "bf16"), device)
     assert (big.m, big.n, big.k, big.num_warps, big.num_stages) == (128, 256, 64, 8, 3)
-    assert fastest(Product(1, 1, 4096, 4096, "bf16"), device).m == 64  # what a warp group multiplies
+    assert fastest(Product(1, 1, 4096, 4096, "bf16"), device).m == 64  # the rows of a warp group's MMA
     assert fastest(Product(1, 1, 4096, 4096, "bf16"), DEVICES["sm_80"]).m == 16
     few = fastest(Product(1, 512, 512, 512, "bf16"), device)
     assert few.m * few.n < big.m * big.n
@@ -151,8 +153,8 @@ def test_tiles_follow_the_problem() -> None:
                 assert (tile.m + tile.n) * tile.k * size * tile.num_stages <= device.shared_bytes
 
 
-def test_tiles_that_fit_registers_become_fewer_with_results_that_wait() -> None:
-    wanted = [Product(1, 4096, 4096, 4096, "bf16")]
-    fitting = [{tile for _, tile in rank_tiles(wanted, device_of("cuda:sm_90"), held)} for held in range(4)]
-    assert all(more >= fewer for more, fewer in itertools.pairwise(fitting))
+def test_live_accumulators_reduce_the_tiles_that_fit() -> None:
+    gemms = [Product(1, 4096, 4096, 4096, "bf16")]
+    fitting = [{tile for _, tile in rank_tiles(gemms, device_of("cuda:sm_90"), held)} for held in range(4)]
+    assert all(with_fewer_held >= with_more_held for with_fewer_held, with_more_held in itertools.pairwise(fitting))
     assert len(fitting[0]) > len(fitting[-1])

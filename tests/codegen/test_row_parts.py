@@ -1,4 +1,4 @@
-"""Products whose kernels reduce parts of the rows of their results: norms of heads, softmax of groups, cross-entropy."""
+"""Tests of GEMM kernels that reduce segments of their result rows: norms of heads, softmax of groups, cross-entropy."""
 
 from __future__ import annotations
 
@@ -34,39 +34,48 @@ def heads(x: Array, width: int) -> Array:
 
 
 def queries_and_keys(x: Array, wq: Array, wk: Array, q: Array, k: Array) -> Array:
-    """Products of unequal widths, each with the norm of its heads."""
+    """Compute GEMMs of unequal widths, each with the norm of its heads."""
     return rms_norm(heads(x @ wq, q.shape[0]), q), rms_norm(heads(x @ wk, k.shape[0]), k)
 
 
 def by_heads(x: Array, w: Array, scale: Array) -> Array:
-    """Weights with a dim of heads, and a result with another order of dims."""
+    """Project with weights that have a heads dim, and transpose the result."""
     return rms_norm(jnp.einsum("bsd,dhk->bshk", x, w), scale).transpose(0, 2, 1, 3)
 
 
 def all_kinds(x: Array, w: Array) -> Array:
-    """Parts past the last row and the last column of a tile, the product itself, and every kind of reduction."""
+    """Return the GEMM and every kind of reduction of its row segments, for tiles that extend past the last row and
+    column.
+    """
     z = x @ w
-    t = heads(z, 128)
-    return z, t.max(-1), t.min(-1), t.sum(-1), (t * t).sum(-1), (t + 1).prod(-1)
+    segments = heads(z, 128)
+    return (
+        z,
+        segments.max(-1),
+        segments.min(-1),
+        segments.sum(-1),
+        (segments * segments).sum(-1),
+        (segments + 1).prod(-1),
+    )
 
 
 def flags(x: Array, w: Array) -> Array:
-    t = heads(x @ w, 64)
-    return (t > 8).any(-1), (t > -30).all(-1)
+    segments = heads(x @ w, 64)
+    return (segments > 8).any(-1), (segments > -30).all(-1)
 
 
 def softmax_of_groups(x: Array, w: Array) -> Array:
     return jax.nn.softmax(heads(x @ w, 32).astype(jnp.float32), -1)
 
 
-def centred(x: Array, w: Array) -> Array:
-    """A batch of products."""
+def centered(x: Array, w: Array) -> Array:
+    """Center row segments of a batched GEMM."""
     t = heads(jnp.einsum("bmk,bkn->bmn", x, w), 64)
     return t - t.mean(-1, keepdims=True)
 
 
 def constant_of_rows(x: Array, w: Array) -> Array:
-    """A sum of what is the same in all columns of a part."""
+    """Sum a value that is equal in all columns of a segment."""
     t = heads(x @ w, 64)
     return jnp.broadcast_to(t.max(-1, keepdims=True), t.shape).sum(-1)
 
@@ -76,7 +85,7 @@ def loss(x: Array, w: Array, at: Array) -> Array:
     return jax.nn.logsumexp(z, -1) - jnp.take_along_axis(z, at[:, None], -1)[:, 0]
 
 
-IN_ONE = {  # program, types of its arguments, launches
+FUSED = {  # name -> program, types of its arguments, launches
     "heads of 64": (queries_and_keys, [of((72, 128)), of((128, 256)), of((128, 128)), *[of((64,), "float32")] * 2], 1),
     "heads of 128": (
         queries_and_keys,
@@ -87,11 +96,11 @@ IN_ONE = {  # program, types of its arguments, launches
     "all kinds": (all_kinds, [of((130, 64), "float32"), of((64, 384), "float32")], 1),
     "flags": (flags, [of((50, 64)), of((64, 192))], 1),
     "groups of 32": (softmax_of_groups, [of((50, 64)), of((64, 160))], 1),
-    "batch": (centred, [of((3, 50, 64), "float16"), of((3, 64, 192), "float16")], 1),
+    "batch": (centered, [of((3, 50, 64), "float16"), of((3, 64, 192), "float16")], 1),
     "constant of rows": (constant_of_rows, [of((50, 64)), of((64, 192))], 1),
     "cross-entropy": (loss, [of((72, 64)), of((64, 640)), of((72,), "int32")], 2),
 }
-APART = {  # parts that no tile has, and parts of sums of integers
+NOT_FUSED = {  # name -> program and types: segments that match no tile width, and integer reductions
     "heads of 48": (queries_and_keys, [of((72, 128)), of((128, 192)), of((128, 96)), *[of((48,), "float32")] * 2]),
     "integers": (
         lambda x, w: heads(jnp.matmul(x, w, preferred_element_type=jnp.int32), 64).max(-1),
@@ -106,14 +115,14 @@ def text_of(program: Callable[..., Array], types: list[jax.ShapeDtypeStruct]) ->
 
 
 def reducing_dots(program: Executable) -> int:
-    """Kernels with a product and reductions."""
+    """Return the number of kernels that contain both a GEMM and reductions."""
     ops = [{node.op for node in body.nodes} for body in program.plan.kernels.values()]
-    return sum(bool(each & DOTS) and bool(each & REDUCTIONS) for each in ops)
+    return sum(bool(kernel_ops & DOTS) and bool(kernel_ops & REDUCTIONS) for kernel_ops in ops)
 
 
-@pytest.mark.parametrize("name, arch", with_architectures(IN_ONE))
-def test_parts_are_reduced_where_they_are_computed(name: str, arch: str, tmp_path: Path) -> None:
-    program, types, launches = IN_ONE[name]
+@pytest.mark.parametrize("name, arch", with_architectures(FUSED))
+def test_gemm_epilogue_reduces_row_segments(name: str, arch: str, tmp_path: Path) -> None:
+    program, types, launches = FUSED[name]
     path = tmp_path / "program.mlir"
     path.write_text(text_of(program, types))
     cases = list(cases_of(path, [arch]))
@@ -123,30 +132,32 @@ def test_parts_are_reduced_where_they_are_computed(name: str, arch: str, tmp_pat
         assert case.excess(case.run()) <= 1 and case.built.spill_bytes == 0
 
 
-@pytest.mark.parametrize("name", APART)
-def test_other_parts_are_reduced_after_the_product(name: str) -> None:
-    program, types = APART[name]
+@pytest.mark.parametrize("name", NOT_FUSED)
+def test_unsupported_row_segments_are_reduced_in_another_kernel(name: str) -> None:
+    program, types = NOT_FUSED[name]
     assert reducing_dots(api.plan(text_of(program, types))) == 0
 
 
-def test_a_tile_has_parts_of_one_length() -> None:
-    """Parts of another length are reduced after the product."""
+def test_gemm_epilogue_supports_one_segment_length() -> None:
+    """Check two segment lengths: those of the second length are reduced in another kernel."""
     program = api.plan(
         text_of(lambda x, w: (heads(x @ w, 64).max(-1), heads(x @ w, 32).min(-1)), [of((72, 64)), of((64, 256))])
     )
     assert (reducing_dots(program), len(program.plan.kernels)) == (1, 2)
 
 
-def test_large_tiles_take_two_parts() -> None:
-    """A tile of 256 columns has two heads of 128, one after the other in registers, beside the warps that copy."""
+def test_large_tile_reduces_two_segments_in_sequence() -> None:
+    """Check a warp-specialized tile of 256 columns: two heads of 128 are processed in sequence in registers."""
     types = [of((4096, 2048)), of((2048, 4096)), of((2048, 1024)), *[of((128,), "float32")] * 2]
     program = api.plan(text_of(queries_and_keys, types), target="cuda:sm_90")
     (source,) = program.sources.values()
     assert (source.tile["n"], source.tile["parts"], source.tile["is_specialized"]) == (256, 2, True)
 
 
-def test_joint_products_do_not_wait_for_each_other() -> None:
-    """The second product of an attention waits for the first; those of a gated unit with row reductions do not."""
+def test_joint_gemms_with_row_reductions_are_independent() -> None:
+    """Check the predicted time of a gated unit with row reductions: unlike attention's GEMMs, its GEMMs are
+    independent.
+    """
 
     def seconds(count: int) -> float:
         b = Body("bf16[256,8192]", *["bf16[8192,4096]"] * count)

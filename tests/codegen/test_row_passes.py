@@ -1,4 +1,4 @@
-"""Kernels over rows that are longer than registers: how often they read them, and sums of exponentials in one pass."""
+"""Tests of reductions over rows longer than registers: how often kernels read them, and one-pass sums of exponentials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INFINITE = float("inf")
 
 
 def shifted(b: Body, x: Value, is_safe: bool) -> tuple[Value, Value]:
-    """exp(x - m) and m, the maximum of each row; `is_safe`: 0 where that is infinite, as JAX has it."""
+    """Return exp(x - m) and the row maximum m. If `is_safe`, an infinite m is replaced by 0, as JAX does."""
     m = b.reduce("maximum", x, 1)
     if is_safe:
         m = b.op("select", b.op("is_finite", m), m, b.splat(0.0, m))
@@ -39,7 +39,7 @@ def softmax(rows: int, columns: int) -> Graph:
 
 
 def rows_of_all_kinds() -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Rows with infinite elements, NaN, elements far apart, and the greatest at either end or alone in its lane."""
+    """Return rows with infinities, NaN, elements far apart, and the maximum at either end or alone in its lane."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((10, LONG)).astype(np.float32)
     x[1, ::2] = -INFINITE
@@ -57,28 +57,28 @@ def rows_of_all_kinds() -> np.ndarray[Any, np.dtype[np.float32]]:
 
 @pytest.mark.parametrize("graph", [log_sum_exp(10, LONG), softmax(10, LONG)], ids=["log_sum_exp", "softmax"])
 @np.errstate(all="ignore")
-def test_one_pass_is_what_two_are(graph: Graph) -> None:
+def test_one_pass_softmax_matches_reference(graph: Graph) -> None:
     assert online_sums(graph)
     check(graph, args=[rows_of_all_kinds()], ulps=64)
 
 
-def test_double_precision() -> None:
+def test_one_pass_f64_log_sum_exp_matches_reference() -> None:
     check(log_sum_exp(3, LONG, "f64"), ulps=64)
 
 
-def test_a_sum_of_exponentials_reads_rows_once() -> None:
+def test_log_sum_exp_reads_rows_once() -> None:
     source = kernel_source("log_sum_exp", log_sum_exp(4, LONG), ONE)
     assert source.text.count("tl.load") == 1
     assert source.bytes == 4 * LONG * 4 + 4 * 4
 
 
-def test_a_long_softmax_reads_rows_twice_and_a_short_one_once() -> None:
+def test_softmax_reads_long_rows_twice_and_short_rows_once() -> None:
     assert kernel_bytes(softmax(4, LONG)) == 3 * 4 * LONG * 4
     assert kernel_source("softmax", softmax(4, LONG), ONE).text.count("tl.load") == 2
     assert kernel_bytes(softmax(4, 1024)) == 2 * 4 * 1024 * 4
 
 
-def test_sums_that_need_the_maximum_otherwise_take_a_pass_of_their_own() -> None:
+def test_other_sums_relative_to_the_maximum_take_a_second_pass() -> None:
     b = Body(f"f32[4,{LONG}]")
     (x,) = b.inputs
     m = b.wide(b.reduce("maximum", x, 1), x, (0,))
@@ -88,7 +88,7 @@ def test_sums_that_need_the_maximum_otherwise_take_a_pass_of_their_own() -> None
     check(graph, ulps=64, length=LONG)
 
 
-def test_what_is_subtracted_must_be_of_the_row() -> None:
+def test_one_pass_sum_requires_a_shift_per_row() -> None:
     b = Body(f"f32[4,{LONG}]", f"f32[{LONG}]")
     x, bias = b.inputs
     m = b.reduce("maximum", x, 1)
@@ -96,8 +96,8 @@ def test_what_is_subtracted_must_be_of_the_row() -> None:
     assert not online_sums(b.done(b.op("multiply", m, total)))
 
 
-def test_rows_of_all_kinds_have_results_of_all_kinds() -> None:
+def test_special_rows_have_infinite_and_nan_results() -> None:
     with np.errstate(all="ignore"):
-        (found,) = evaluate(log_sum_exp(10, LONG), [rows_of_all_kinds()])
-    assert (found[2], found[3], found[7]) == (-INFINITE, INFINITE, 3)
-    assert np.isnan(found[4])
+        (results,) = evaluate(log_sum_exp(10, LONG), [rows_of_all_kinds()])
+    assert (results[2], results[3], results[7]) == (-INFINITE, INFINITE, 3)
+    assert np.isnan(results[4])

@@ -1,4 +1,6 @@
-"""Norms backward: gradients of the input and of the weights in one kernel, and a sum of what its programs have summed up."""
+"""Tests of norm gradients: one kernel computes the input gradient and partial weight gradients, another sums the
+partial ones.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +22,20 @@ from meshgen.runtime.in_place import overwrites
 
 
 def summing(module: Module) -> list[Graph]:
-    """The kernels that reduce rows and sum them up."""
+    """Return the kernels that both reduce rows and sum over rows."""
     bodies = [module.kernels[name] for name in launches(module)]
     return [body for body in bodies if plan_body(body, device_of("sm_90")).template is ROW_SUMS]
 
 
 @pytest.mark.parametrize(
-    "sizes, dtype, is_centred",
+    "sizes, dtype, is_centered",
     [((512, 128), "f32", True), ((2, 512, 128), "bf16", True), ((3, 192, 120), "f32", False), ((1, 1024, 1, 129), "bf16", False)],
 )  # fmt: skip
-def test_gradients_of_a_norm_read_the_rows_once(
-    sizes: tuple[int, ...], dtype: str, is_centred: bool, monkeypatch: pytest.MonkeyPatch
+def test_norm_gradient_reads_the_rows_once(
+    sizes: tuple[int, ...], dtype: str, is_centered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MESHGEN_BOTH", "1")
-    graph = Norm(sizes, dtype).gradients(is_centred)
+    graph = Norm(sizes, dtype).gradients(is_centered)
     module, args = fused(graph), random_args(graph)
     rows = int(np.prod(sizes[:-1]))
     unit = {"bf16": 2.0**-8, "f32": 2.0**-24}[dtype] + rows * 2.0**-24
@@ -41,26 +43,26 @@ def test_gradients_of_a_norm_read_the_rows_once(
         wide = np.asarray(want, np.float64)
         np.testing.assert_allclose(np.asarray(got, np.float64), wide, rtol=0, atol=4 * unit * np.abs(wide).max())
     (body,) = summing(module)
-    assert len(launches(module)) == (3 if is_centred else 2), launches(module)
+    assert len(launches(module)) == (3 if is_centered else 2), launches(module)
     source = check(body, args=args_of(module, body, args), ulps=16, length=rows if dtype == "f32" else 2**16)
     assert source.text.count("tl.load(") == 4, "each operand once"
     partial = [v for v in body.outputs if v.type.size < graph.inputs[0].type.size]
-    assert [v.type.dtype for v in partial] == ["f32"] * (1 + is_centred)
+    assert [v.type.dtype for v in partial] == ["f32"] * (1 + is_centered)
     assert sum(v.type.nbytes for v in partial) < graph.inputs[0].type.nbytes
     assert kernel_bytes(body) == sum(v.type.nbytes for v in (*body.inputs, *body.outputs))
-    (around,) = (number for number, value in enumerate(body.inputs) if value.name == "x3")
-    assert [body.outputs[n].type for n in overwrites(body)[around]] == [graph.inputs[3].type]
+    (residual_index,) = (index for index, value in enumerate(body.inputs) if value.name == "x3")
+    assert [body.outputs[n].type for n in overwrites(body)[residual_index]] == [graph.inputs[3].type]
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("size, dtype", [(8192, "f32"), (4096, "bf16")])
-def test_long_rows_stay_in_registers(size: int, dtype: str, arch: str) -> None:
+def test_norm_gradient_keeps_long_rows_in_registers(size: int, dtype: str, arch: str) -> None:
     (body,) = summing(fused(Norm((4, 2048, size), dtype).gradients(True)))
     _, built = build_best({"k": body}, lambda name: kernel_sources(name, body, ONE, f"cuda:{arch}"), [arch])
     assert built["k", arch].spill_bytes == 0
 
 
-def test_what_needs_a_sum_is_in_another_kernel() -> None:
+def test_user_of_a_row_sum_is_in_another_kernel() -> None:
     b = Norm((512, 256), "f32")
     graph = b.gradients(False)
     dw = graph.outputs[1]
@@ -71,6 +73,6 @@ def test_what_needs_a_sum_is_in_another_kernel() -> None:
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-3)
 
 
-def test_candidates_are_told_apart_by_their_tiles() -> None:
+def test_norm_gradient_candidates_have_distinct_tiles() -> None:
     (body,) = summing(fused(Norm((2, 512, 128), "bf16").gradients(True)))
     assert len(candidate_tiles(body)) > 1

@@ -1,4 +1,4 @@
-"""Scatters as kernels: any indices, windows and batches become rows, whose updates are combined in their order."""
+"""Tests of scatters as kernels: any indices, windows and batches become row scatters that combine updates in order."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ ROWS = {"update_window_dims": (1,), "inserted_window_dims": (0,), "input_batchin
 
 
 def scatter(operand: str, indices: str, updates: str, kind: str, **attrs: Any) -> Graph:
-    """`kind` is the op that combines; "set" takes the update."""
+    """Return a scatter that combines by the op `kind`. "set" replaces the operand by the update."""
     b = Body(operand, indices, updates, name="scattering")
     region = Graph("", [Value(TensorType((), b.inputs[0].type.dtype)) for _ in range(2)])
-    made = region.inputs[1] if kind == "set" else region.add(kind, region.inputs, [region.inputs[0].type], {}).result
-    region.outputs = [made]
+    combined = (
+        region.inputs[1] if kind == "set" else region.add(kind, region.inputs, [region.inputs[0].type], {}).result
+    )
+    region.outputs = [combined]
     result = Value(b.inputs[0].type)
     b.graph.nodes.append(Node("scatter", b.inputs, [result], {**ROWS, **attrs}, regions=(region,)))
     return b.done(result)
 
 
 def given(graph: Graph, low: int, high: int, *, is_sorted: bool = False) -> list[Array]:
-    """Random arguments with indices in [low, high)."""
+    """Return random arguments with indices in [low, high)."""
     args = random_args(graph)
     args[1] = np.random.default_rng(5).integers(low, high, args[1].shape).astype(args[1].dtype)
     if is_sorted:
@@ -62,8 +64,10 @@ FORMS: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_any_scatter_is_one_of_rows(form: str) -> None:
-    """Indices are repeated and out of bounds on both sides; bits are equal, as updates of a place keep their order."""
+def test_any_scatter_becomes_a_row_scatter(form: str) -> None:
+    """Check repeated indices and indices out of bounds on both sides. Results are bitwise equal, since the update order
+    is kept.
+    """
     operand, indices, updates, kind, attrs = FORMS[form]
     graph = scatter(operand, indices, updates, kind, **attrs)
     low = 0 if "ui8" in indices else -4
@@ -71,25 +75,25 @@ def test_any_scatter_is_one_of_rows(form: str) -> None:
     rows = after(scatter_to_rows, graph)
     (node,) = [n for n in rows.nodes if n.op == "scatter"]
     assert node.operands[0].type.rank == node.operands[1].type.rank == 2
-    for found, wanted in zip(evaluate(rows, args), evaluate(graph, args), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for result, expected in zip(evaluate(rows, args), evaluate(graph, args), strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize(
     "kind, dtype",
     [("add", "f32"), ("add", "bf16"), ("add", "i32"), ("maximum", "f32"), ("and", "i32"), ("multiply", "i16")],
 )
-def test_many_updates_of_few_rows_are_reduced_for_each(kind: str, dtype: str) -> None:
-    """As the kernel computes it too; updates that are out of bounds count in no row."""
+def test_scatter_of_many_updates_to_few_rows_becomes_a_reduction(kind: str, dtype: str) -> None:
+    """Check also the kernel, and that updates out of bounds are dropped."""
     graph = scatter(f"{dtype}[5,2]", "i32[4200,1]", f"{dtype}[4200,2]", kind)
     args = given(graph, -3, 9)
     rows = after(scatter_to_rows, graph)
     assert not {"sort", "scatter"} & {node.op for node in rows.nodes}
-    for found, wanted in zip(evaluate(rows, args), evaluate(graph, args), strict=True):
+    for result, expected in zip(evaluate(rows, args), evaluate(graph, args), strict=True):
         if dtype.startswith("i") or kind == "maximum":
-            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(result, expected)
         atol = 4200 * 2.0**-8 * np.abs(args[2].astype(np.float64)).max() if dtype == "bf16" else 1e-3
-        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=0, atol=atol)
+        np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), rtol=0, atol=atol)
     check(rows, args=args, length=4200)
 
 
@@ -98,13 +102,15 @@ def test_many_updates_of_few_rows_are_reduced_for_each(kind: str, dtype: str) ->
     (("f32[4000,2]", "i32[4200,1]", "f32[4200,2]"), "add"), (("f32[9,300]", "i32[4200,1]", "f32[4200,300]"), "add"),
     (("i1[5,2]", "i32[4200,1]", "i1[4200,2]"), "add"),
 ], ids=["fewer updates", "the last one counts", "many rows", "long rows", "no neutral element"])  # fmt: skip
-def test_others_are_sorted(types: tuple[str, str, str], kind: str) -> None:
-    """Where to read all updates for each row takes longer, or these cannot be reduced."""
+def test_other_scatters_are_sorted(types: tuple[str, str, str], kind: str) -> None:
+    """Check scatters for which reading all updates for each row is slower, or whose updates cannot be reduced."""
     assert [node.op for node in after(scatter_to_rows, scatter(*types, kind)).nodes].count("sort") == 1
 
 
-def test_scatters_at_the_same_indices_share_the_order() -> None:
-    """Of scalars, and of rows whose windows are other dims; indices clamped for another number of rows are others."""
+def test_scatters_at_equal_indices_share_a_sort() -> None:
+    """Check scatters of scalars and of rows at the same indices. Indices clamped to another row count need another
+    sort.
+    """
     b = Body("f32[9]", "f32[9,5]", "f32[12]", "i32[60,1]", "f32[60]", "f32[60,5]", name="scattering")
     one, rows, other, indices, ones, many = b.inputs
     region = Graph("", [Value(TensorType((), "f32")) for _ in range(2)])
@@ -116,10 +122,10 @@ def test_scatters_at_the_same_indices_share_the_order() -> None:
     graph = b.done(*results)
     args = random_args(graph)
     args[3] = np.random.default_rng(5).integers(-2, 14, (60, 1)).astype(np.int32)
-    found = after(scatter_to_rows, graph)
-    assert [node.op for node in found.nodes].count("sort") == 2
-    for got, wanted in zip(evaluate(found, args), evaluate(graph, args), strict=True):
-        np.testing.assert_array_equal(got, wanted)
+    rewritten = after(scatter_to_rows, graph)
+    assert [node.op for node in rewritten.nodes].count("sort") == 2
+    for got, want in zip(evaluate(rewritten, args), evaluate(graph, args), strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize(
@@ -133,32 +139,32 @@ def test_scatters_at_the_same_indices_share_the_order() -> None:
     ],
 )
 @pytest.mark.parametrize("is_sorted", [True, False])
-def test_kernels_combine_the_updates_of_a_row(types: tuple[str, str, str], kind: str, is_sorted: bool) -> None:
+def test_scatter_kernel_combines_updates_of_a_row(types: tuple[str, str, str], kind: str, is_sorted: bool) -> None:
     graph = scatter(*types, kind, indices_are_sorted=is_sorted)
     rows = graph.inputs[0].type.sizes[0]
     check(graph, args=given(graph, -2, rows + 2, is_sorted=is_sorted), length=60)
 
 
-def test_hot_rows_and_untouched_ones() -> None:
+def test_scatter_kernel_handles_hot_and_untouched_rows() -> None:
     graph = scatter("f32[300,3]", "i32[200,1]", "f32[200,3]", "add", indices_are_sorted=True)
     args = given(graph, 0, 1)
     args[1][150:] = 299
     check(graph, args=args, length=200)
 
 
-def test_sums_are_in_the_order_of_the_updates() -> None:
-    """Sums of numbers of very different sizes have other bits in any other order."""
+def test_scatter_kernel_adds_updates_in_order() -> None:
+    """Check updates of very different magnitudes, whose sum in any other order has other bits."""
     graph = scatter("f32[4,3]", "i32[100,1]", "f32[100,3]", "add", indices_are_sorted=True)
     args = given(graph, 0, 4, is_sorted=True)
     args[2] = (args[2] * 10.0 ** np.random.default_rng(2).integers(-6, 6, args[2].shape)).astype(np.float32)
-    wanted = np.array(args[0])
+    expected = np.array(args[0])
     for row, update in zip(args[1][:, 0], args[2], strict=True):
-        wanted[row] += update
-    (found,) = emulated(kernel_source("scattering", graph, ONE), graph, args)
-    np.testing.assert_array_equal(found, wanted)
+        expected[row] += update
+    (result,) = emulated(kernel_source("scattering", graph, ONE), graph, args)
+    np.testing.assert_array_equal(result, expected)
 
 
-def test_a_scatter_that_is_none_of_rows_is_refused() -> None:
+def test_scatter_kernel_rejects_non_row_scatter() -> None:
     operand, indices, updates, kind, attrs = FORMS["columns"]
     graph = scatter(operand, indices, updates, kind, **attrs)
     with pytest.raises(CodegenError, match="no kernel can be generated for 'scatter'"):

@@ -30,7 +30,7 @@ def plan_of(module, **options):
 
 
 @pytest.mark.parametrize("module", [layers(), layers(1), layers(0), mixed()], ids=["4", "1", "0", "mixed"])
-def test_every_schedule_is_proven(module):
+def test_schedules_pass_the_checker(module):
     plan = plan_of(module)
     check(plan, module.mesh)
     assert [plan.buffers[n].type for n in plan.inputs] == [v.type for v in module.graph.inputs]
@@ -39,13 +39,14 @@ def test_every_schedule_is_proven(module):
 
 def test_collectives_start_as_soon_as_their_input_is_ready():
     plan = plan_of(layers(4))
-    # 4 tanh kernels of 1 s and 4 all-reduces of 3 s: the link is busy from 1 to 13, then one more kernel.
+    # 4 tanh kernels take 1 s each and 4 all-reduces 3 s each. The link is busy from 1 to 13 s, then one more kernel
+    # runs.
     assert plan.step_seconds == pytest.approx(14.0)
     starts = [i.start for i in plan.items if i.is_collective]
     assert starts == pytest.approx([1.0, 4.0, 7.0, 10.0])
 
 
-def test_waiters_come_as_late_as_possible():
+def test_kernels_that_wait_are_issued_late():
     plan = plan_of(layers(3), costs=costs(kernel=4.0))
     kernels = [i.kernel for i in plan.items if not i.is_collective]
     assert kernels == ["tanh", "tanh", "tanh", "add", "add", "add"]
@@ -58,16 +59,16 @@ def _in_program_order(module, model):
     return tasks, range(len(tasks))
 
 
-def test_hidden_and_exposed_add_up():
+def test_hidden_and_exposed_seconds_add_up():
     plan = plan_of(layers(4))
     for e in plan.exposures:
         assert e.hidden + e.exposed == pytest.approx(plan.items[e.item].seconds)
-    # Kernels run from 1 to 4 beside the first all-reduce, then one beside each of the others.
+    # Kernels run from 1 to 4 s beside the first all-reduce, then one kernel beside each of the others.
     assert [e.hidden for e in plan.exposures] == pytest.approx([3.0, 1.0, 1.0, 1.0])
     assert plan.exposed_seconds == pytest.approx(6.0)
 
 
-def test_events_only_where_streams_differ_and_none_is_redundant():
+def test_events_are_recorded_only_across_streams():
     plan = plan_of(layers(4))
     recorder = {item.records: n for n, item in enumerate(plan.items) if item.records is not None}
     waited = [event for item in plan.items for event in item.waits]
@@ -76,38 +77,38 @@ def test_events_only_where_streams_differ_and_none_is_redundant():
         assert all(plan.items[recorder[event]].stream != item.stream for event in item.waits)
 
 
-def test_no_event_for_what_an_earlier_wait_implies():
+def test_implied_waits_are_omitted():
     tasks = [Task(COMPUTE, 1, ()), Task(COMPUTE, 1, ()), Task(COMMUNICATION, 1, (0, 1)), Task(COMMUNICATION, 1, (0,))]
     assert find_waits(tasks, range(4)) == [[], [], [1], []]
 
 
 def test_offsets_are_aligned_and_signature_buffers_are_not_shared():
     plan = plan_of(mixed())
-    kept = [b for n, b in enumerate(plan.buffers) if b.storage == n and b.kind != "temporary"]
+    signature_buffers = [b for n, b in enumerate(plan.buffers) if b.storage == n and b.kind != "temporary"]
     assert all(b.offset % ALIGNMENT == 0 for b in plan.buffers)
-    for left in kept:
-        assert all(left is r or left.end <= r.offset or r.end <= left.offset for r in kept)
+    for left in signature_buffers:
+        assert all(left is r or left.end <= r.offset or r.end <= left.offset for r in signature_buffers)
 
 
-def test_views_share_storage():
+def test_views_share_the_storage_of_their_operand():
     plan = plan_of(mixed())
     viewed = [b for n, b in enumerate(plan.buffers) if b.storage != n]
     assert len(viewed) == 3
     assert all(b.offset == plan.buffers[b.storage].offset for b in viewed)
 
 
-def test_same_input_same_schedule():
+def test_schedule_is_deterministic():
     assert dataclasses.replace(plan_of(layers(5)), kernels={}) == dataclasses.replace(plan_of(layers(5)), kernels={})
 
 
-def test_memory_limit_prefers_smaller_orders_and_refuses_with_the_numbers():
+def test_memory_limit_selects_smaller_orders_or_is_reported():
     plan = plan_of(layers(6))
     with pytest.raises(CodegenError, match=r"MG0303.*limit of 100"):
         plan_of(layers(6), memory_limit=100)
     assert plan_of(layers(6), memory_limit=plan.arena_bytes).arena_bytes <= plan.arena_bytes
 
 
-def test_what_is_not_fused_becomes_a_kernel_per_op():
+def test_unfused_ops_become_one_kernel_each():
     module = layers(1)
     for node in module.graph.nodes:
         if node.op == "kernel":
@@ -119,7 +120,7 @@ def test_what_is_not_fused_becomes_a_kernel_per_op():
     assert len(plan.items[-1].inputs) == 1  # the repeated operand is passed once
 
 
-def test_only_launched_kernels_are_kept_and_names_do_not_clash():
+def test_schedule_keeps_launched_kernels_with_unique_names():
     module = layers(1)
     module.kernels["spare"] = module.kernels["add"]
     module.kernels["tanh_0"] = module.kernels["add"]
@@ -130,28 +131,28 @@ def test_only_launched_kernels_are_kept_and_names_do_not_clash():
 
 
 def shortest_step(tasks, order=()):
-    """Least step over all issue orders."""
+    """Return the minimum step time over all issue orders."""
     if len(order) == len(tasks):
         return start_times(tasks, order)[1]
     ready = [n for n, t in enumerate(tasks) if n not in order and set(t.needs) <= set(order)]
     return min(shortest_step(tasks, (*order, n)) for n in ready)
 
 
-def test_steps_are_near_the_shortest_there_is():
-    rng, ours, least = random.Random(2), 0.0, 0.0
+def test_list_schedules_are_near_the_optimum():
+    rng, total, optimal = random.Random(2), 0.0, 0.0
     for _ in range(40):
         tasks = [
             Task(rng.choice([COMPUTE, COMPUTE, COMMUNICATION]), rng.choice([1, 2, 3, 5]), tuple(sorted(rng.sample(range(n), min(n, rng.choice([0, 1, 2]))))))
             for n in range(6)
         ]  # fmt: skip
         orders = [range(6), *(list_order(tasks, way).numbers for way in scheduling.priorities(tasks))]
-        ours += min(start_times(tasks, order)[1] for order in orders)
-        least += shortest_step(tasks)
-    assert least <= ours <= 1.02 * least
+        total += min(start_times(tasks, order)[1] for order in orders)
+        optimal += shortest_step(tasks)
+    assert optimal <= total <= 1.02 * optimal
 
 
-def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_started():
-    # Task 1 starts behind task 3 and ends before task 0; task 2 needs both, task 4 of the same stream is ready before.
+def test_task_is_ready_when_its_last_predecessor_ends():
+    # Task 1 starts after task 3 and ends before task 0. Task 2 needs both. Task 4 of the same stream is ready earlier.
     tasks = [Task(COMPUTE, 10, ()), Task(COMMUNICATION, 1, (3,)), Task(COMMUNICATION, 5, (0, 1)), Task(COMMUNICATION, 1, ()), Task(COMMUNICATION, 8, (3,))]  # fmt: skip
     order = list_order(tasks, lambda n: (0.0, n)).numbers
     assert order.index(4) < order.index(2)
@@ -167,66 +168,66 @@ def step_of(seconds, nbytes):
 @pytest.mark.parametrize(
     ("plans", "chosen"),
     [
-        ([(100.0, 10), (101.9, 5)], 1),  # as good as equal: the fewest bytes
+        ([(100.0, 10), (101.9, 5)], 1),  # within 2 %: the fewest bytes
         ([(100.0, 10), (102.1, 5)], 0),
-        ([(100.0, 10), (101.9, 9.9)], 0),  # 1 % of the bytes is not worth 2 % of the time
-        ([(100.0, 10), (99.0, 10)], 1),  # as many bytes: the shortest
+        ([(100.0, 10), (101.9, 9.9)], 0),  # saving 1 % of the bytes does not justify 2 % of the time
+        ([(100.0, 10), (99.0, 10)], 1),  # equal bytes: the shortest
     ],
 )
-def test_of_orders_that_take_about_as_long_fewer_bytes_win_where_their_share_is_more_than_that_of_the_time(
-    plans, chosen
-):
-    tried = [step_of(seconds, nbytes) for seconds, nbytes in plans]
-    assert scheduling.best_within(tried, 10) is tried[chosen]
-    assert scheduling.best_within(tried, 7) is (tried[1] if plans[1][1] == 5 else None)
+def test_order_prefers_less_memory_when_times_tie(plans, chosen):
+    steps = [step_of(seconds, nbytes) for seconds, nbytes in plans]
+    assert scheduling.best_within(steps, 10) is steps[chosen]
+    assert scheduling.best_within(steps, 7) is (steps[1] if plans[1][1] == 5 else None)
 
 
 def branches(count, nbytes, seconds):
-    """Branches of one weight each that is gathered and used once: gathered ahead they are all alive at once."""
+    """Return branches that each gather a weight and use it once. If all are gathered ahead, all weights are alive
+    together.
+    """
     kernel, gather = (Task(stream, time, ()) for stream, time in ((COMPUTE, seconds), (COMMUNICATION, 1.0)))
     tasks, storages = [], []
-    for number in range(count):
-        needs = (2 * number, 2 * number - 1) if number else (0,)
+    for branch in range(count):
+        needs = (2 * branch, 2 * branch - 1) if branch else (0,)
         tasks += [gather, kernel._replace(needs=needs)]
         storages += [
-            Storage(nbytes, 2 * number, (2 * number + 1,)),
-            Storage(1, 2 * number + 1, (2 * number + 3,) if number < count - 1 else ()),
+            Storage(nbytes, 2 * branch, (2 * branch + 1,)),
+            Storage(1, 2 * branch + 1, (2 * branch + 3,) if branch < count - 1 else ()),
         ]
     return tasks, tuple(storages)
 
 
 def most_alive(order, tasks, storages):
-    """Bytes that are alive at once, at most, as far as a task can know."""
-    ends, alive, most, now = {}, set(), 0, [(0,) * STREAMS] * STREAMS
-    for number in order.numbers:
-        task = order.tasks(tasks)[number]
+    """Return the maximum of bytes that are alive together, as far as a task's vector clock can tell."""
+    ends, alive, peak, now = {}, set(), 0, [(0,) * STREAMS] * STREAMS
+    for index in order.numbers:
+        task = order.tasks(tasks)[index]
         clock = join([now[task.stream], *(ends[need] for need in task.needs)])
 
         def ended(user, clock=clock):
             return user in ends and clock[tasks[user].stream] >= ends[user][tasks[user].stream]
 
         alive = {s for s in alive if s.stays or not all(map(ended, (s.maker, *(u for u in s.users if u < len(tasks)))))}
-        alive |= {s for s in storages if s.maker == number}
-        most = max(most, sum(s.nbytes for s in alive))
-        now[task.stream] = ends[number] = tuple(c + (s == task.stream) for s, c in enumerate(clock))
-    return most
+        alive |= {s for s in storages if s.maker == index}
+        peak = max(peak, sum(s.nbytes for s in alive))
+        now[task.stream] = ends[index] = tuple(c + (s == task.stream) for s, c in enumerate(clock))
+    return peak
 
 
 @pytest.mark.parametrize("held", [1, 2, 3])
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 4.0])
-def test_a_budget_holds_back_what_is_fetched_ahead(held, seconds):
+def test_memory_budget_delays_prefetched_weights(held, seconds):
     tasks, storages = branches(8, 100, seconds)
     budget = Budget(100 * held + 10, storages)
-    free, capped = (list_order(tasks, lambda n: (0.0, n), each) for each in (None, budget))
+    free, capped = (list_order(tasks, lambda n: (0.0, n), budget_or_none) for budget_or_none in (None, budget))
     assert sorted(capped.numbers) == sorted(free.numbers) == list(range(16))
     assert most_alive(capped, tasks, storages) <= budget.nbytes
     assert seconds < 4 or budget.nbytes < most_alive(free, tasks, storages)
     step = start_times(capped.tasks(tasks), capped.numbers)[1]
-    one_after_the_other = 8 * (1 + seconds)
-    assert step == pytest.approx(one_after_the_other if held == 1 else 1 + 7 * max(1, seconds) + seconds)
+    sequential_seconds = 8 * (1 + seconds)
+    assert step == pytest.approx(sequential_seconds if held == 1 else 1 + 7 * max(1, seconds) + seconds)
 
 
-def test_random_programs_are_issued_whole_in_an_order_that_their_needs_allow():
+def test_random_programs_are_issued_in_dependence_order():
     rng = random.Random(5)
     for _ in range(200):
         count = rng.randrange(1, 20)
@@ -234,28 +235,30 @@ def test_random_programs_are_issued_whole_in_an_order_that_their_needs_allow():
         users = [tuple(u for u in range(count) if n in tasks[u].needs) for n in range(count)]
         storages = tuple(Storage(rng.randrange(4), n, users[n], rng.random() < 0.1) for n in range(count))
         order = list_order(tasks, lambda n: (0.0, n), Budget(rng.randrange(8), storages))
-        place = {number: place for place, number in enumerate(order.numbers)}
+        positions = {number: positions for positions, number in enumerate(order.numbers)}
         assert sorted(order.numbers) == list(range(count))
-        assert all(place[need] < place[n] for n, task in enumerate(order.tasks(tasks)) for need in task.needs)
+        assert all(positions[need] < positions[n] for n, task in enumerate(order.tasks(tasks)) for need in task.needs)
 
 
 def _gradients(count):
-    """Sums of squares of gradients that are summed over the devices: all kernels first hide more, and hold more."""
-    whole = "tensor<2048x2048xf32>"
-    split = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
+    """Return sums of squares of all-reduced gradients. Running all GEMMs first hides more communication but keeps more
+    bytes alive.
+    """
+    matrix = "tensor<2048x2048xf32>"
+    sharding = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
     lines = [
         'sdy.mesh @mesh = <["x"=8]>',
-        f"func.func @main(%x: {whole} {split}, %g: {whole} {split}) -> tensor<f32> {{",
+        f"func.func @main(%x: {matrix} {sharding}, %g: {matrix} {sharding}) -> tensor<f32> {{",
     ]
     lines.append("  %zero = stablehlo.constant dense<0.0> : tensor<f32>")
     total = "%zero"
     for n in range(count):
         lines += [
-            f"  %c{n} = stablehlo.constant dense<{n + 1}.0> : {whole}",
-            f"  %x{n} = stablehlo.multiply %x, %c{n} : {whole}",
-            f"  %d{n} = stablehlo.dot_general %x{n}, %g, contracting_dims = [0] x [0] : ({whole}, {whole}) -> {whole}",
-            f"  %t{n} = stablehlo.tanh %d{n} : {whole}",
-            f"  %s{n} = stablehlo.reduce(%t{n} init: %zero) applies stablehlo.add across dimensions = [0, 1] : ({whole}, tensor<f32>) -> tensor<f32>",
+            f"  %c{n} = stablehlo.constant dense<{n + 1}.0> : {matrix}",
+            f"  %x{n} = stablehlo.multiply %x, %c{n} : {matrix}",
+            f"  %d{n} = stablehlo.dot_general %x{n}, %g, contracting_dims = [0] x [0] : ({matrix}, {matrix}) -> {matrix}",
+            f"  %t{n} = stablehlo.tanh %d{n} : {matrix}",
+            f"  %s{n} = stablehlo.reduce(%t{n} init: %zero) applies stablehlo.add across dimensions = [0, 1] : ({matrix}, tensor<f32>) -> tensor<f32>",
             f"  %a{n} = stablehlo.add {total}, %s{n} : tensor<f32>",
         ]
         total = f"%a{n}"
@@ -265,11 +268,11 @@ def _gradients(count):
 GRADIENTS = _gradients(3)
 
 
-def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
+def test_overlap_uses_more_memory_only_if_allowed():
     executable = mg.compile(GRADIENTS, target="cpu")
     fused = executable.fused
     steps = scheduling.Steps(fused, default_costs("cuda:sm_90"))
-    # In chunks: what the program takes without them.
+    # If the program is in chunks, the cap is the memory of the program without chunks.
     cap = steps.sequential_bytes if fused.memory_cap is None else fused.memory_cap
     assert executable.memory.peak_bytes <= cap
     assert executable.cost.step_seconds <= steps.in_order.seconds
@@ -277,24 +280,24 @@ def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
     assert shorter and shorter.step_seconds < executable.cost.step_seconds / DEFAULT.scheduling.same_step
     assert shorter.memory_bytes > cap
     allowed = mg.compile(GRADIENTS, target="cpu", memory_limit=shorter.memory_bytes)
-    # In chunks it may be shorter still; steps that differ by less are equal.
+    # Chunks may shorten the step further. Steps within `same_step` count as equal.
     assert allowed.cost.step_seconds <= DEFAULT.scheduling.same_step * shorter.step_seconds
     assert allowed.memory.peak_bytes <= shorter.memory_bytes
     with pytest.raises(CodegenError, match=r"MG0303.*the limit of 1 kB"):
         mg.compile(GRADIENTS, target="cpu", memory_limit=1000)
 
 
-def test_the_limit_on_the_command_line(tmp_path, capsys):
+def test_memory_limit_option_is_applied(tmp_path, capsys):
     (tmp_path / "p.mlir").write_text(GRADIENTS)
     words = ["explain", str(tmp_path / "p.mlir"), "--json"]
 
-    def said(*more):
-        assert main([*words, *more]) == 0
+    def explain(*options):
+        assert main([*words, *options]) == 0
         return json.loads(capsys.readouterr().out)
 
-    default = said()
+    default = explain()
     shorter = default["shorter_with_memory"]
-    allowed = said("--memory-limit", f"{shorter['memory_bytes']}")
+    allowed = explain("--memory-limit", f"{shorter['memory_bytes']}")
     assert allowed["step_seconds"] <= DEFAULT.scheduling.same_step * shorter["step_seconds"]
     assert shorter["step_seconds"] < default["step_seconds"]
     assert main([*words[:2], "--memory-limit", "1MB"]) == 1
@@ -303,8 +306,10 @@ def test_the_limit_on_the_command_line(tmp_path, capsys):
         mg.compile(GRADIENTS, target="cpu", memory_limit="1")
 
 
-def test_a_loop_around_transfers_that_does_not_count_is_refused_with_its_place():
-    """Of one that counts to a constant every transfer is written out; in an item of the schedule nobody could pair them."""
+def test_unbounded_loop_with_transfers_is_rejected_with_location():
+    """Check a loop without a constant trip count. It cannot be unrolled, and transfers inside a schedule item cannot be
+    paired.
+    """
     kind = TensorType((), "i32")
     condition, body = (Graph(name, [Value(kind)]) for name in ("condition", "body"))
     body.nodes.append(Node("transfer_send", [body.inputs[0]], [], {"channel": 0}))

@@ -1,4 +1,4 @@
-"""How much of the memory sectors that they move kernels use: known patterns of access, and the kernels of a transformer block."""
+"""Tests of the share of moved memory sectors that kernels use, for known access patterns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ FLAT = "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
 TILE = "m = (tl.program_id(0) * 64 + tl.arange(0, 64))[:, None]\nn = tl.arange(0, 32)[None, :]\n"
 
 
-def of(lines: str, width: float = 4, size: int = 2**20, programs: int = 4) -> list[Traffic]:
-    """The accesses of a kernel; elements of `x_ptr` have `width` bytes, BLOCK is 1024."""
+def traffic_of(lines: str, width: float = 4, size: int = 2**20, programs: int = 4) -> list[Traffic]:
+    """Return the traffic of each access of a kernel. Elements of `x_ptr` have `width` bytes, and BLOCK is 1024."""
     text = "def kernel(x_ptr, BLOCK):\n" + "".join(f"    {line}\n" for line in lines.splitlines())
     return traffic(code_of(text), Given({"x_ptr": size}, {}, programs, {"BLOCK": 1024}), {"x_ptr": width})
 
@@ -27,7 +27,7 @@ def of(lines: str, width: float = 4, size: int = 2**20, programs: int = 4) -> li
         (FLAT + "tl.load(x_ptr + i * 2)", 2, 0.5),
         (FLAT + "tl.load(x_ptr + i * 16)", 2, 0.0625),
         (FLAT + "tl.store(x_ptr + i, 1.0)", 1, 1.0),
-        (FLAT + "tl.load(x_ptr + i, mask=i % 16 < 8, other=0)", 4, 1.0),  # whole sectors
+        (FLAT + "tl.load(x_ptr + i, mask=i % 16 < 8, other=0)", 4, 1.0),  # complete sectors
         (FLAT + "tl.load(x_ptr + i, mask=i % 8 < 4, other=0)", 4, 0.5),
         (FLAT + "tl.load(x_ptr + i // 32)", 4, 1.0),  # lanes that share an element share its sector
         (TILE + "tl.load(x_ptr + m * 1000 + n)", 4, 1.0),
@@ -37,19 +37,19 @@ def of(lines: str, width: float = 4, size: int = 2**20, programs: int = 4) -> li
         (FLAT + "row = tl.load(x_ptr + i // 64)\ntl.load(x_ptr + row * 64 + i % 64)", 4, 1.0),
     ],
 )
-def test_the_share_of_a_pattern(access: str, width: float, share: float) -> None:
-    *_, last = of(access, width)
+def test_sector_efficiency_of_access_patterns(access: str, width: float, share: float) -> None:
+    *_, last = traffic_of(access, width)
     assert last.efficiency == pytest.approx(share)
 
 
-def test_bytes_are_those_of_all_programs_and_trips() -> None:
-    (one,) = of(
+def test_traffic_counts_all_programs_and_iterations() -> None:
+    (load,) = traffic_of(
         "for k in range(0, 640, 32):\n    tl.load(x_ptr + tl.program_id(0) * 640 + k + tl.arange(0, 32))", programs=10
     )
-    assert one.wanted == one.moved == 10 * 640 * 4
+    assert load.wanted == load.moved == 10 * 640 * 4
 
 
-def test_a_kernel_is_weighted_by_what_it_moves() -> None:
-    found = of(FLAT + "x = tl.load(x_ptr + i * 8)\ntl.store(x_ptr + i, x)")
-    assert efficiency(found) == pytest.approx(2 / (8 + 1))
+def test_kernel_efficiency_is_weighted_by_moved_bytes() -> None:
+    accesses = traffic_of(FLAT + "x = tl.load(x_ptr + i * 8)\ntl.store(x_ptr + i, x)")
+    assert efficiency(accesses) == pytest.approx(2 / (8 + 1))
     assert efficiency([]) == 1.0

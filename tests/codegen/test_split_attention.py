@@ -1,4 +1,4 @@
-"""Attention of few rows over many keys in parts: the same numbers, with the kernels that compute the parts side by side."""
+"""Tests of split-k attention of few rows over many keys: results are unchanged, and parts are computed in parallel."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CACHE = (1, 1, 4, 64, 1024, 2)
 
 
 def parts(module: Module) -> list[int]:
-    """The sizes along which the kernel of the attention goes over parts of the keys."""
+    """Return the part counts along which the attention kernel splits the keys."""
     (node,) = (node for node in module.kernels["attention"].nodes if node.op == "attention")
     factors = Factors.of(node)
     return [factors.sizes[name] for name in factors.results[1] if name.endswith("_part")]
 
 
 def agrees(graph: Graph) -> Module:
-    """The program with parts computes the same, and each of its kernels its body."""
+    """Return the fused program after checking its results and that each kernel computes its body."""
     module = fused(graph)
     args = random_args(graph)
     for got, want in zip(run(module, args), evaluate(graph, list(args)), strict=True):
@@ -40,8 +40,10 @@ def agrees(graph: Graph) -> Module:
 
 
 @pytest.fixture
-def long_keys_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let kernels take as long as their longest dot sums, so that parts pay at sizes that the interpreter runs."""
+def time_proportional_to_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let kernel time equal the longest contracted size, so that splitting is profitable at sizes that tests can
+    interpret.
+    """
 
     def seconds(body: Graph, target: str) -> float:
         nodes = (
@@ -52,7 +54,7 @@ def long_keys_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_reduction, "kernel_seconds", seconds)
 
 
-@pytest.mark.usefixtures("long_keys_take_long")
+@pytest.mark.usefixtures("time_proportional_to_keys")
 @pytest.mark.parametrize(
     "form, function",
     [
@@ -63,36 +65,36 @@ def long_keys_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(Form((2, 3, 2, 32, 1024, 1)), masked(-np.inf, ("GE", -100)), id="parts without keys"),
     ],
 )
-def test_keys_are_cut_into_parts(form: Form, function: Function) -> None:
+def test_attention_keys_are_split(form: Form, function: Function) -> None:
     body, out = attention(form, function)
     module = agrees(body.done(out))
     assert launches(module)[0] == "attention" and parts(module) == [16]
 
 
 @pytest.mark.parametrize(("keys", "is_cut"), [(512, False), (16384, True)])
-def test_keys_are_cut_where_that_is_predicted_to_take_less_time(keys: int, is_cut: bool) -> None:
+def test_attention_keys_are_split_only_if_faster(keys: int, is_cut: bool) -> None:
     body, out = attention(Form((1, 1, 4, 64, keys, 2)), scaled)
     assert bool(parts(fused(body.done(out)))) == is_cut
 
 
-@pytest.mark.usefixtures("long_keys_take_long")
-def test_rows_without_keys_stay_nan() -> None:
+@pytest.mark.usefixtures("time_proportional_to_keys")
+def test_split_attention_keeps_nan_of_fully_masked_rows() -> None:
     body, out = attention(Form((1, 3, 2, 64, 1024, 2)), masked(-np.inf, ("GE", 2)))
     module = fused(body.done(out))
     assert parts(module)
-    (found,) = run(module, random_args(body.graph))
-    (wanted,) = evaluate(body.graph, random_args(body.graph))
-    assert np.isnan(np.asarray(found, np.float64)[:, :2]).all()
-    np.testing.assert_array_equal(np.isnan(np.asarray(found, np.float64)), np.isnan(np.asarray(wanted, np.float64)))
+    (result,) = run(module, random_args(body.graph))
+    (expected,) = evaluate(body.graph, random_args(body.graph))
+    assert np.isnan(np.asarray(result, np.float64)[:, :2]).all()
+    np.testing.assert_array_equal(np.isnan(np.asarray(result, np.float64)), np.isnan(np.asarray(expected, np.float64)))
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 4, 64, 128, 2), (32, 1, 8, 64, 1024, 8), (1, 1, 4, 64, 1021, 2)])
-def test_short_caches_and_full_devices_are_not_cut(sizes: tuple[int, int, int, int, int, int]) -> None:
+def test_attention_of_short_caches_or_many_rows_is_not_split(sizes: tuple[int, int, int, int, int, int]) -> None:
     body, out = attention(Form(sizes), scaled)
     assert launches(fused(body.done(out))) == ["attention"]
 
 
-def test_probabilities_that_are_read_elsewhere_are_not_cut() -> None:
+def test_attention_with_returned_probabilities_is_not_split() -> None:
     body, out = attention(Form(CACHE), scaled)
     probabilities = next(n for n in body.graph.nodes if n.op == "divide").result
     assert "attention" not in launches(fused(body.done(out, probabilities)))

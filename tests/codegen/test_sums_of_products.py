@@ -1,4 +1,4 @@
-"""Sums of products over threads."""
+"""Test of multiply-add reductions across threads."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ func.func @main(%a: tensor<11x2x5x3xf32>, %b: tensor<11x1x5x3xf32>, %c: tensor<1
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_threads_that_hold_one_sum_have_the_same_bits(arch: str, tmp_path: Path) -> None:
-    """They write it to one place of shared memory, where the emulated GPU refuses different values."""
+def test_threads_with_the_same_sum_have_equal_bits(arch: str, tmp_path: Path) -> None:
+    """Check sums that several threads write to one shared-memory address; the emulated GPU rejects unequal values."""
     pytest.importorskip("triton")
     path = tmp_path / "sums.mlir"
     path.write_text(PROGRAM)

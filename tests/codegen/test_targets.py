@@ -1,4 +1,4 @@
-"""Targets: what is no target is refused with what was meant."""
+"""Tests of targets: invalid ones are rejected with a suggestion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_architecture_is_a_target() -> None:
     assert target_faults("cpu") == [] and architectures_of("cpu") == ()
 
 
-def test_architecture_is_predicted_as_device_with_its_tensor_cores() -> None:
+def test_architecture_is_modeled_by_gpu_with_equal_tensor_cores() -> None:
     for name, architecture in ARCHITECTURES.items():
         device = device_of(f"cuda:{name}")
         assert device.name == architecture.tensor_cores.device
@@ -39,7 +39,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("target", WRONG, ids=lambda target: ascii(target)[:20])
-def test_what_is_no_target_is_refused(target: str) -> None:
+def test_invalid_target_is_rejected_with_suggestion(target: str) -> None:
     with pytest.raises(UsageError) as caught:
         mg.lower(lambda x: x, {"a": 2}, args=["f32[4]"], stage="import", target=target)
     text = str(caught.value)
@@ -48,17 +48,17 @@ def test_what_is_no_target_is_refused(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", [5, ["cuda:sm_90"], b"cpu"])
-def test_a_target_is_a_text(target: object) -> None:
+def test_target_that_is_no_string_is_rejected(target: object) -> None:
     with pytest.raises(UsageError, match="unknown target"):
         mg.lower(lambda x: x, {"a": 2}, args=["f32[4]"], stage="import", target=target)  # type: ignore[arg-type]
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_target_faults_are_reported_together() -> None:
     assert len(target_faults("cuda:sm_1,,sm_90,sm_90,sm_2")) == 4
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_80", "cuda:sm_90,sm_80"])
-def test_predicted_machine_has_its_own_device_or_that_of_the_target(target: str) -> None:
+def test_predicted_machine_uses_its_own_gpu_or_the_targets(target: str) -> None:
     for machine in (None, *MACHINES.values()):
         predicted = predicted_machine(target, machine)
         first = DEFAULT_TARGET if target == "cpu" else architectures_of(target)[0]

@@ -1,4 +1,4 @@
-"""Passes and reports ask for the traits of kernel templates: a new template needs no other change."""
+"""Tests that passes and reports use traits of kernel templates, so that a new template needs no other change."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TEMPLATE = {"template", "_template", "template_of", "_template_of"}
 
 
 def compared_templates(path: Path) -> Iterator[str]:
-    """Comparisons of a template, or of its name, by value."""
+    """Yield comparisons of a template, or of its name, by value."""
     for node in nodes_of(path, ast.Compare):
         by_value = any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops)
-        inside = [each for side in (node.left, *node.comparators) for each in ast.walk(side)]
-        words = {getattr(each, "id", getattr(each, "attr", "")) for each in inside}
+        inside = [child for side in (node.left, *node.comparators) for child in ast.walk(side)]
+        words = {getattr(child, "id", getattr(child, "attr", "")) for child in inside}
         if by_value and words & TEMPLATE:
             yield place(path, node.lineno)
 
@@ -42,7 +42,7 @@ def test_template_names_are_not_compared() -> None:
 
 
 def add_template(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
-    """Put a template before all others, for kernels that add a value to itself: it takes these from `map`."""
+    """Insert a template before all others that matches kernels which add a value to itself, instead of `map`."""
 
     def match(body: Graph, device: Device) -> KernelPlan | None:
         is_doubling = [(node.op, len({*node.operands})) for node in body.nodes] == [("add", 1)]
@@ -58,7 +58,7 @@ def doubled_and_tanh() -> Graph:
     return b.done(b.op("add", x, x), b.op("tanh", y), b.op("add", z, z))
 
 
-def test_kernels_of_a_new_template_share_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_of_a_joinable_new_template_share_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     add_template(monkeypatch, joins=True)
     (body,) = joined(doubled_and_tanh()).kernels.values()
     assert check(body).template == "segmented"
@@ -66,13 +66,13 @@ def test_kernels_of_a_new_template_share_a_launch(monkeypatch: pytest.MonkeyPatc
     assert kernel_source("alone", b.done(b.op("add", *b.inputs * 2)), ONE).template == "doubling"
 
 
-def test_a_template_that_does_not_join_has_launches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_of_a_non_joinable_template_are_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     add_template(monkeypatch, joins=False)
     assert len(joined(doubled_and_tanh()).kernels) == 3
 
 
 def fused_text() -> str:
-    """A program of one kernel, which sums rows, at stage fuse."""
+    """Return the text of a fused program with one kernel, which sums rows."""
     text = """
     builtin.module attributes {meshgen.stage = "partition"} {
       shard.grid @g(shape = 1) {axis_names = ["x"]}
@@ -86,7 +86,7 @@ def fused_text() -> str:
     return print_text(fuse(parse_text(text)))
 
 
-def test_the_template_of_a_kernel_is_in_its_text() -> None:
+def test_kernel_template_round_trips_through_text() -> None:
     text = fused_text()
     assert text.count('attributes {meshgen.kernel = "reduce"}') == 1 and print_text(parse_text(text)) == text
     (body,) = parse_text(text).kernels.values()
@@ -98,24 +98,24 @@ def test_only_the_recorded_template_is_matched(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError(f"{body.name} is matched again")
 
     (body,) = parse_text(fused_text()).kernels.values()
-    others = {name: replace(each, match=unexpected) for name, each in templates.TEMPLATES.items()}
+    others = {name: replace(template, match=unexpected) for name, template in templates.TEMPLATES.items()}
     monkeypatch.setattr(templates, "TEMPLATES", {**others, REDUCE.name: REDUCE})
     assert kernel_source("rows", body, ONE).template == "reduce"
 
 
 @pytest.mark.parametrize("record", ["", ' = "map"', ' = "no template"'])
-def test_a_kernel_without_the_record_of_its_template_is_matched(record: str) -> None:
+def test_kernel_without_recorded_template_is_matched(record: str) -> None:
     text = fused_text().replace(' = "reduce"}', f"{record}}}")
     (body,) = parse_text(text).kernels.values()
     assert kernel_source("rows", body, ONE).template == "reduce"
 
 
-def test_a_record_that_is_not_a_name_is_refused() -> None:
+def test_recorded_template_that_is_no_name_is_rejected() -> None:
     with pytest.raises(ProgramError, match=r"MG0104.*meshgen.kernel must be the name of a kernel template"):
         parse_text(fused_text().replace(' = "reduce"', " = 3"))
 
 
-def test_a_body_that_no_template_generates_is_matched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_without_a_template_is_matched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     matched: list[Graph] = []
 
     def refused(body: Graph, device: Device) -> KernelPlan | None:

@@ -1,4 +1,6 @@
-"""Second thoughts of fusion: whatever is dissolved, computed again or pruned, every kernel reads only what is in memory."""
+"""Tests of the revision of fusion groups: after dissolving, recomputing and pruning, each kernel reads only stored
+values.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,24 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from tests.cost_models import use
 
 
-def reads_only_what_is_made(module: Module) -> None:
-    seen = set(module.graph.inputs)
+def check_reads_are_stored(module: Module) -> None:
+    defined = set(module.graph.inputs)
     for node in module.graph.nodes:
-        assert all(v in seen for v in node.operands), f"{node.op} reads a value that nothing makes"
-        seen.update(node.results)
-    assert all(v in seen for v in module.graph.outputs)
+        assert all(v in defined for v in node.operands), f"{node.op} reads a value that nothing makes"
+        defined.update(node.results)
+    assert all(v in defined for v in module.graph.outputs)
 
 
-def computes_the_same(graph: Graph) -> None:
+def check_fused_results(graph: Graph) -> None:
     module = fused(graph)
-    reads_only_what_is_made(module)
+    check_reads_are_stored(module)
     args = random_args(graph)
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
-def test_a_dissolved_value_is_not_read_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`inside` is computed by its readers; what is computed again from it must start from `moved` instead."""
+def test_recomputation_does_not_read_dissolved_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a recomputed chain starts from `moved`, since `inside` is computed in its users and not stored."""
     use(monkeypatch, {"fusion.big_bytes": 512}, traffic)
     b = Body("f32[8,32]", "f32[]", "i1[8,32]", "f32[1,32]", "f32[1,32,8]", "f32[8,8]")
     start, shift, keep, limit, x, w = b.inputs
@@ -42,25 +44,25 @@ def test_a_dissolved_value_is_not_read_from_memory(monkeypatch: pytest.MonkeyPat
     scaled = b.op("divide", chosen, b.op("add", b.op("multiply", x, x), b.splat(1.0, x)))
     back = b.dot(b.op("tanh", b.dot(b.op("multiply", scaled, x), w, ((2,), (0,)))), w, ((2,), (1,)))
     total = b.reduce("add", b.op("add", b.op("multiply", back, scaled), x), 0, 1)
-    computes_the_same(b.done(costly, total))
+    check_fused_results(b.done(costly, total))
 
 
 def random_readers(seed: int) -> Graph:
-    """Values of three sizes that are read through chains of index maps by element-wise ops, sums and dots."""
+    """Return a random graph of values of three shapes, read through index maps by element-wise ops, sums and dots."""
     rng = np.random.default_rng(seed)
     b = Body("f32[6,8]", "f32[6]", "f32[8,8]", "i32[6]", "f32[6,8,4]")
     rows: list[Value] = [b.inputs[1]]
     wide: list[Value] = [b.inputs[0]]
     deep: list[Value] = [b.inputs[4]]
 
-    def one(values: list[Value]) -> Value:
+    def recent(values: list[Value]) -> Value:
         return values[int(rng.integers(max(0, len(values) - 5), len(values)))]
 
     for _ in range(int(rng.integers(8, 26))):
-        x, row = one(wide), one(rows)
+        x, row = recent(wide), recent(rows)
         match int(rng.integers(13)):
             case 0:
-                rows.append(b.op("multiply", row, one(rows)))
+                rows.append(b.op("multiply", row, recent(rows)))
             case 1:
                 rows.append(
                     b.op(
@@ -74,37 +76,37 @@ def random_readers(seed: int) -> Graph:
             case 3 | 4:
                 wide.append(b.op("subtract", x, b.wide(row, x, (0,))))
             case 5:
-                wide.append(b.op("add", x, one(wide)))
+                wide.append(b.op("add", x, recent(wide)))
             case 6:
                 wide.append(b.dot(x, b.inputs[2], ((1,), (0,))))
             case 7:
-                less = b.op("compare", row, one(rows), direction="LT", compare_type="FLOAT")
-                wide.append(b.op("select", b.wide(less, x, (0,)), x, one(wide)))
+                less = b.op("compare", row, recent(rows), direction="LT", compare_type="FLOAT")
+                wide.append(b.op("select", b.wide(less, x, (0,)), x, recent(wide)))
             case 8:
-                deep.append(b.op("multiply", one(deep), b.wide(x, deep[0], (0, 1))))
+                deep.append(b.op("multiply", recent(deep), b.wide(x, deep[0], (0, 1))))
             case 9:
-                wide.append(b.reduce("add", one(deep), 2))
+                wide.append(b.reduce("add", recent(deep), 2))
             case 11:
                 end = b.op("slice", x, start=(0, 7), limit=(6, 8), stride=(1, 1))
                 wide.append(b.op("add", b.op("multiply", b.wide(end, x, (0, 1)), x), b.wide(row, x, (0,))))
             case 10:
-                cut = b.op("slice", x, start=(2, 0), limit=(5, 8), stride=(1, 1))
-                wide.append(b.op("concatenate", cut, b.op("multiply", cut, cut), dim=0))
+                window = b.op("slice", x, start=(2, 0), limit=(5, 8), stride=(1, 1))
+                wide.append(b.op("concatenate", window, b.op("multiply", window, window), dim=0))
             case _:
-                turned = b.op("reshape", b.op("transpose", x, perm=(1, 0)), to="f32[6,8]")
-                wide.append(b.op("negate", turned))
+                transposed = b.op("reshape", b.op("transpose", x, perm=(1, 0)), to="f32[6,8]")
+                wide.append(b.op("negate", transposed))
     return b.done(wide[-1], rows[-1], deep[-1])
 
 
 @pytest.mark.parametrize("small", [2, 16])
-def test_random_readers(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_fusion_revisions_match_reference(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, {"fusion.big_bytes": 1, "fusion.tiny_bytes": 1, "fusion.smaller": small}, traffic)
     for seed in [*range(60), 1354]:
-        computes_the_same(random_readers(seed))
+        check_fused_results(random_readers(seed))
 
 
 def looked_up(rows: int, columns: int) -> Graph:
-    """Rows of a table at indices that are made safe first, and zeros where they were not: both need the indices."""
+    """Look up rows at clamped indices, and replace the rows of invalid indices by zeros. Both need the indices."""
     b = Body(f"f32[64,{columns}]", f"i32[{rows}]")
     table, index = b.inputs
     wrapped = b.op("select", b.op("compare", index, b.splat(0, index), direction="LT", compare_type="SIGNED"),
@@ -117,52 +119,53 @@ def looked_up(rows: int, columns: int) -> Graph:
              "start_indices_batching_dims": (), "start_index_map": (0,), "index_vector_dim": 1,
              "slice_sizes": (1, columns)}  # fmt: skip
     column = b.op("reshape", safe, to=f"i32[{rows},1]")
-    found = b.graph.add("gather", [table, column], [TensorType((rows, columns), "f32")], attrs).result
-    summed = b.graph.add("all_reduce", [found], [found.type], {"axes": ("x",), "kind": "sum"}).result
+    gathered = b.graph.add("gather", [table, column], [TensorType((rows, columns), "f32")], attrs).result
+    summed = b.graph.add("all_reduce", [gathered], [gathered.type], {"axes": ("x",), "kind": "sum"}).result
     return b.done(b.op("select", b.wide(valid, summed, (0,)), summed, b.splat(0.0, summed)))
 
 
 @pytest.mark.parametrize("columns, kernels", [(512, 2), (16, 3)])
-def test_a_small_table_is_computed_again_where_readers_wait_for_memory(columns: int, kernels: int) -> None:
-    """With few columns for each row, computing the row's index for each of them would take longer than reading it."""
+def test_small_table_is_recomputed_in_memory_bound_users(columns: int, kernels: int) -> None:
+    """Check that with few columns per row, recomputing the row's index for each column would be slower than reading it."""
     module = fused(looked_up(2048, columns))
     assert sum(n.op == "kernel" for n in module.graph.nodes) == kernels
 
 
 def turned() -> Graph:
-    """A function of a value with its rows in reverse, and one of it with its columns in reverse."""
+    """Return functions of a value with reversed rows and of the same value with reversed columns."""
     b = Body("f32[16,8]")
     (x,) = b.inputs
     return b.done(b.op("tanh", b.op("reverse", x, dims=(0,))), b.op("exponential", b.op("reverse", x, dims=(1,))))
 
 
-def test_small_kernels_that_read_the_same_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    computes_the_same(turned())
+def test_small_kernels_with_shared_operands_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_fused_results(turned())
     assert len(fused(turned()).kernels) == 1
     use(monkeypatch, {"fusion.sibling_bytes": 2 * 16 * 8 * 4 - 1}, joins)
     assert len(fused(turned()).kernels) == 2
 
 
-def test_kernels_one_of_which_needs_the_other_stay_apart() -> None:
+def test_small_dependent_kernels_are_not_joined() -> None:
     b = Body("f32[8,8]", "f32[8,8]")
     x, w = b.inputs
     early = b.op("tanh", b.op("reverse", x, dims=(0,)))
     product = b.dot(early, w, ((1,), (0,)))
     total = b.reduce("add", product, 0, 1)
     late = b.op("add", b.op("exponential", b.op("reverse", x, dims=(1,))), b.wide(total, x, ()))
-    computes_the_same(b.done(early, late))
+    check_fused_results(b.done(early, late))
     assert len(fused(b.graph).graph.nodes) >= 3
 
 
 def summed_over_devices(*, narrow: int) -> Graph:
-    """Rows `a + b + c ... - m` whose sum is reduced over devices before they are scaled by it; `narrow` terms have a byte each.
+    """Return rows `a + b + c ... - m` scaled by their all-reduced sum. `narrow` terms have one byte per element.
 
-    The rows take 2048 bytes, `a` as many, `b` half of that, each narrow one a quarter, and the maximum `m` of each row an eighth.
+    The rows take 2048 bytes, as does `a`. `b` takes half of that, each narrow term a quarter, and the row maximum `m`
+    an eighth.
     """
     b = Body("f32[64,8]", "bf16[64,8]", *["i8[64,8]"] * narrow)
     a, half, *bytes_ = b.inputs
-    most = b.reduce("maximum", a, 1)
-    rows = b.op("subtract", b.op("add", a, b.op("convert", half, to="f32[64,8]")), b.wide(most, a, (0,)))
+    maximum = b.reduce("maximum", a, 1)
+    rows = b.op("subtract", b.op("add", a, b.op("convert", half, to="f32[64,8]")), b.wide(maximum, a, (0,)))
     for term in bytes_:
         rows = b.op("add", rows, b.op("convert", term, to="f32[64,8]"))
     total = b.reduce("add", rows, 1)
@@ -171,10 +174,12 @@ def summed_over_devices(*, narrow: int) -> Graph:
 
 
 @pytest.mark.parametrize(("narrow", "is_written"), [(0, False), (1, True), (2, True)])
-def test_rows_are_computed_again_where_that_moves_fewer_bytes_than_to_write_and_read_them(
+def test_rows_are_recomputed_if_that_moves_fewer_bytes(
     narrow: int, is_written: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one narrow term 2048 + 1024 + 512 bytes are read again, and 256 of `m` written and read: as many as of the rows."""
+    """Check one narrow term: recomputing reads 2048 + 1024 + 512 bytes and moves 256 of `m`, as many bytes as storing
+    the rows.
+    """
     use(monkeypatch, {"fusion.big_bytes": 1, "fusion.tiny_bytes": 1, "fusion.smaller": 8}, traffic)
     graph = summed_over_devices(narrow=narrow)
     module = agrees(graph)

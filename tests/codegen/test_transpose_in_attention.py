@@ -1,4 +1,6 @@
-"""Results of attentions that are written with their heads beside each other: by the kernels that make them, which compute the same."""
+"""Tests of attention results with transposed heads: the attention kernels write them in that layout and compute the
+same.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,20 @@ from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph
 from meshgen.ops.evaluate.evaluator import evaluate
 
-ROWS = (0, 2, 1, 3)  # of [batch, heads, positions, width]
-COLUMNS = (0, 3, 1, 2)  # of [batch, heads, width, positions]
+ROWS = (0, 2, 1, 3)  # permutation of [batch, heads, positions, width]
+COLUMNS = (0, 3, 1, 2)  # permutation of [batch, heads, width, positions]
 
 
 def merged(graph: Graph, *perms: tuple[int, ...]) -> Graph:
-    """The graph with results in other orders of dims, added up over the heads."""
+    """Return the graph with its results transposed by `perms` and summed over the heads."""
     body = Body()
     body.graph = graph
-    turned = [body.op("transpose", value, perm=perm) for value, perm in zip(graph.outputs, perms, strict=True)]
-    return body.done(*(body.reduce("add", value, 2) for value in turned))
+    transposed = [body.op("transpose", value, perm=perm) for value, perm in zip(graph.outputs, perms, strict=True)]
+    return body.done(*(body.reduce("add", value, 2) for value in transposed))
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
-def test_a_sum_over_heads_reads_whole_rows(dtype: str) -> None:
+def test_sum_over_heads_reads_contiguous_rows(dtype: str) -> None:
     body, result = attention_of(Form((2, 64, 4, 32, 64, 4), dtype, is_swapped=True), scaled)
     module = fused(body.done(body.reduce("add", result, 2)))
     assert launches(module) == ["attention", "reduce_add"]
@@ -39,12 +41,14 @@ def test_a_sum_over_heads_reads_whole_rows(dtype: str) -> None:
 
 @pytest.mark.parametrize("heads", [2, 1], ids=["own", "shared"])
 @pytest.mark.usefixtures("small_blocks")
-def test_gradients_are_written_by_their_kernels(heads: int) -> None:
+def test_gradient_kernels_write_transposed_results(heads: int) -> None:
     graph = merged(training(Form((1, 40, 2, 32, 40, heads))), COLUMNS, ROWS, ROWS, COLUMNS)
     module = fused(graph)
-    made = [node for node in module.graph.nodes if node.op == "kernel" and node.attrs.kernel.startswith("attention")]
-    results = [value for node in made for value in node.results if value.type.size == 40 * 2 * 32]
-    count = 2 if heads == 1 else 4  # gradients of shared keys and values are summed by their kernel
+    attention_kernels = [
+        node for node in module.graph.nodes if node.op == "kernel" and node.attrs.kernel.startswith("attention")
+    ]
+    results = [value for node in attention_kernels for value in node.results if value.type.size == 40 * 2 * 32]
+    count = 2 if heads == 1 else 4  # the kernel sums the gradients of shared keys and values
     assert [value.type.sizes for value in results] == [(40, 2, 32)] * count
     assert launches(module).count("reduce_add") == count
     args = random_args(graph)

@@ -1,4 +1,4 @@
-"""Generated kernels compiled for devices that are not there: what the compiler made of them."""
+"""Tests of generated kernels compiled for GPUs that are not present: their machine instructions and resources."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def product(m: int, k: int, n: int) -> Graph:
 
 
 @pytest.mark.parametrize("m", [4096, 512])
-def test_bf16_products_use_tensor_cores_and_asynchronous_copies(m: int) -> None:
-    found = built(product(m, 1024, m), "sm_90")
-    assert found.instructions["HGMMA"] and found.instructions["UTMALDG"]
-    assert found.spill_bytes == found.stack_bytes == 0
+def test_bf16_gemms_use_tensor_cores_and_tma(m: int) -> None:
+    kernel = built(product(m, 1024, m), "sm_90")
+    assert kernel.instructions["HGMMA"] and kernel.instructions["UTMALDG"]
+    assert kernel.spill_bytes == kernel.stack_bytes == 0
 
 
-def test_products_on_the_older_architecture() -> None:
-    found = built(product(4096, 1024, 4096), "sm_80")
-    assert found.instructions["HMMA"] and found.instructions["LDGSTS"]
-    assert found.spill_bytes == 0
+def test_sm_80_gemm_uses_tensor_cores_and_cp_async() -> None:
+    kernel = built(product(4096, 1024, 4096), "sm_80")
+    assert kernel.instructions["HMMA"] and kernel.instructions["LDGSTS"]
+    assert kernel.spill_bytes == 0
 
 
-def test_rows_stay_in_registers() -> None:
+def test_row_kernels_do_not_spill() -> None:
     norm = built(layer_norm("4,256", 4096, "bf16"), "sm_90")
     assert norm.spill_bytes == 0 and norm.regs <= 64
     assert built(softmax((64, 16384), "f32", 1), "sm_90").spill_bytes == 0

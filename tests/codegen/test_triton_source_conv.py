@@ -1,4 +1,6 @@
-"""Generated convolutions against the NumPy reference: layouts, strides, dilations, padding, groups, and both gradients."""
+"""Tests of generated convolutions against the NumPy reference: layouts, strides, dilations, padding, groups, and both
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ NONE, ONES = (0, 0), (1, 1)
 def convolution(b: Body, x: Value, w: Value, *, dims: str = "NHWC HWIO NHWC", strides: tuple[int, ...] = ONES,
                 spread: tuple[int, ...] = ONES, dilation: tuple[int, ...] = ONES, turned: tuple[int, ...] = NONE,
                 low: tuple[int, ...] = NONE, high: tuple[int, ...] = NONE, groups: int = 1, batches: int = 1) -> Value:  # fmt: skip
-    """`dims`: what the dims of image, kernel and result are (batch N, features C, I and O, space H and W)."""
+    """Emit a convolution. `dims` are the layouts of image, kernel and result: batch N, features C, I and O, space H and
+    W.
+    """
     image, kernel, result = dims.split()
     spaces = [[part.index(d) for d in "HW"] for part in (image, kernel, result)]
     return b.op(
@@ -37,7 +41,7 @@ def convolution(b: Body, x: Value, w: Value, *, dims: str = "NHWC HWIO NHWC", st
 
 
 def random_convolution(seed: int) -> Graph:
-    """With a function of the result as its epilogue."""
+    """Return a random convolution with a scaling epilogue."""
     rng = random.Random(seed)
     dims = ["".join(rng.sample(letters, 4)) for letters in ("NHWC", "HWIO", "NHWC")]
     groups, batches = rng.choice([(1, 1), (1, 1), (2, 1), (3, 1), (1, 2)])
@@ -48,16 +52,16 @@ def random_convolution(seed: int) -> Graph:
     shapes = [",".join(str(sizes[d]) for d in part) for sizes, part in zip((image, kernel), dims, strict=False)]
     b = Body(*(f"{dtype}[{shape}]" for shape in shapes), name="conv")
 
-    def two(*choices: int) -> tuple[int, int]:
+    def pair(*choices: int) -> tuple[int, int]:
         return rng.choice(choices), rng.choice(choices)
 
-    found = convolution(b, *b.inputs, dims=" ".join(dims), strides=two(1, 2, 3), spread=two(1, 1, 2), dilation=two(1, 1, 2),
-                        turned=two(0, 1), low=two(0, 1, 2, -1), high=two(1, 2, 3), groups=groups, batches=batches)  # fmt: skip
-    return b.done(b.op("multiply", found, b.splat(2, found)))
+    result = convolution(b, *b.inputs, dims=" ".join(dims), strides=pair(1, 2, 3), spread=pair(1, 1, 2), dilation=pair(1, 1, 2),
+                        turned=pair(0, 1), low=pair(0, 1, 2, -1), high=pair(1, 2, 3), groups=groups, batches=batches)  # fmt: skip
+    return b.done(b.op("multiply", result, b.splat(2, result)))
 
 
 @pytest.mark.parametrize("seed", trials(20))
-def test_any_convolution(seed: int) -> None:
+def test_random_convolutions_match_reference(seed: int) -> None:
     body = random_convolution(seed)
     args = random_args(body, seed)
     (got,), (want,) = launch(kernel_source("conv", body, ONE), body, args), evaluate(body, args)
@@ -67,13 +71,15 @@ def test_any_convolution(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 3, 7, 12, 19, 26])
-def test_convolutions_on_the_emulated_gpu(seed: int) -> None:
+def test_convolutions_match_reference_on_the_emulated_gpu(seed: int) -> None:
     check(random_convolution(seed), length=27, ulps=64)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_a_layer_and_its_gradients_as_jax_writes_them(dtype: str) -> None:
-    """Stride 2, padding 1: of the image by a spread and turned convolution, of the kernel with batch and features swapped."""
+def test_convolution_and_jax_gradients_match_reference(dtype: str) -> None:
+    """Check stride 2 and padding 1. JAX writes the image gradient with a dilated, reversed kernel; the kernel gradient
+    swaps batch and features.
+    """
     b = Body(f"{dtype}[2,9,9,8]", f"{dtype}[3,3,8,16]")
     check(b.done(convolution(b, *b.inputs, strides=(2, 2), low=ONES, high=ONES)), length=72, ulps=40)
     b = Body(f"{dtype}[2,5,5,16]", f"{dtype}[3,3,8,16]")
@@ -86,7 +92,7 @@ def test_a_layer_and_its_gradients_as_jax_writes_them(dtype: str) -> None:
     check(b.done(of_kernel), length=50, ulps=60)
 
 
-def test_a_convolution_of_each_feature_by_itself_has_no_matrices() -> None:
+def test_depthwise_convolution_uses_no_dot() -> None:
     b = Body("f32[2,8,8,12]", "f32[3,3,1,12]")
     source = check(b.done(convolution(b, *b.inputs, low=ONES, high=ONES, groups=12)), length=9)
     assert "tl.dot" not in source.text and "tl.sum" in source.text
@@ -96,8 +102,8 @@ def test_a_convolution_of_each_feature_by_itself_has_no_matrices() -> None:
     check(b.done(back), length=128)
 
 
-def test_bias_and_relu_are_part_of_the_kernel() -> None:
-    """Also where it comes before a reshape; what is in the padding is no buffer."""
+def test_convolution_fuses_bias_and_relu() -> None:
+    """Check also an epilogue before a reshape, and that the padding is not materialized."""
     b = Body("f32[2,8,8,4]", "f32[3,3,4,16]", "f32[16]")
     y = convolution(b, *b.inputs[:2], low=ONES, high=ONES)
     y = b.op("maximum", b.op("add", y, b.wide(b.inputs[2], y, (3,))), b.splat(0, y))
@@ -116,16 +122,16 @@ def test_convolutions_use_tensor_cores_and_asynchronous_copies(arch: str, produc
     b = Body("bf16[8,28,28,128]", "bf16[3,3,128,128]", name="conv")
     body = b.done(convolution(b, *b.inputs, low=ONES, high=ONES))
     source = kernel_source("conv", body, ONE, f"cuda:{arch}")
-    found = build_kernels([request_of("conv", source, body)], [arch], tmp_path, workers=1)["conv", arch]
-    assert found.instructions[product] and found.instructions["LDGSTS"] and found.spill_bytes == 0
-    assert not found.instructions.get("LDG"), "all operands are copied while the last are multiplied"
+    kernel = build_kernels([request_of("conv", source, body)], [arch], tmp_path, workers=1)["conv", arch]
+    assert kernel.instructions[product] and kernel.instructions["LDGSTS"] and kernel.spill_bytes == 0
+    assert not kernel.instructions.get("LDG"), "all operands are copied while the last are multiplied"
 
 
 @pytest.mark.parametrize(
     "image, kernel", [("1,4,4,0", "3,3,0,2"), ("1,2,2,3", "3,3,3,2"), ("0,4,4,3", "3,3,3,2"), ("1,4,4,3", "3,3,3,0"),
                       ("1,4,4,3", "0,3,3,2")]
 )  # fmt: skip
-def test_what_sums_nothing_is_zero(image: str, kernel: str) -> None:
+def test_empty_convolution_is_zero(image: str, kernel: str) -> None:
     b = Body(f"f32[{image}]", f"f32[{kernel}]")
     graph = b.done(convolution(b, *b.inputs))
     args = random_args(graph)
@@ -133,18 +139,18 @@ def test_what_sums_nothing_is_zero(image: str, kernel: str) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def test_windows() -> None:
+def test_windows_op_matches_strided_slices() -> None:
     b = Body("f32[3,9,2]")
-    found = b.op("windows", b.inputs[0], dims=(1,), sizes=(3,), strides=(2,), dilations=(3,))
+    windowed = b.op("windows", b.inputs[0], dims=(1,), sizes=(3,), strides=(2,), dilations=(3,))
     x = np.arange(54, dtype=np.float32).reshape(3, 9, 2)
-    (got,) = evaluate(b.done(found), [x])
+    (got,) = evaluate(b.done(windowed), [x])
     assert got.shape == (3, 2, 2, 3)
     for i, j in np.ndindex(2, 3):
         np.testing.assert_array_equal(got[:, i, :, j], x[:, 2 * i + 3 * j])
     check(b.graph, args=[x])
 
 
-def test_windows_must_fit() -> None:
+def test_windows_larger_than_the_operand_are_rejected() -> None:
     b = Body("f32[3,4]")
     attrs = {"dims": (1,), "sizes": (3,), "strides": (1,), "dilations": (2,)}
     with pytest.raises(Exception, match="a window of 3 elements, 2 apart, does not fit into 4 rows"):

@@ -1,4 +1,6 @@
-"""Generated kernels where numbers end: overflow, signed zeros, NaN, tiny and 8-bit floats, positions beyond 32 bits, odd names."""
+"""Tests of generated kernels at numerical limits: overflow, signed zeros, NaN, denormal and 8-bit floats, 64-bit
+indices, odd names.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ CONVERTED = [
 
 
 def agree(graph: Graph, args: list[np.ndarray]) -> None:
-    """Kernel and reference give the same, zeros with their signs, but for 16 ulps of each element."""
+    """Check that kernel and reference agree within 16 ulps per element, including the signs of zeros."""
     source = kernel_source("edge", graph, ONE)
     with np.errstate(all="ignore"):
         (want,), (got,) = evaluate(graph, args), launch(source, graph, args)
@@ -70,19 +72,19 @@ def agree(graph: Graph, args: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(got, want, err_msg=source.text)
         return
     unit = 16 * float(ml_dtypes.finfo(want.dtype).eps)
-    wide = [np.asarray(each, np.float64) for each in (got, want)]
+    wide = [np.asarray(array, np.float64) for array in (got, want)]
     np.testing.assert_allclose(wide[0], wide[1], rtol=unit, atol=0, err_msg=source.text)
-    known = ~np.isnan(wide[1])
-    np.testing.assert_array_equal(np.signbit(wide[0][known]), np.signbit(wide[1][known]))
+    is_number = ~np.isnan(wide[1])
+    np.testing.assert_array_equal(np.signbit(wide[0][is_number]), np.signbit(wide[1][is_number]))
 
 
 @pytest.mark.parametrize("op, dtype, values", UNARY)
-def test_unary(op: str, dtype: str, values: list[float]) -> None:
+def test_unary_kernels_match_at_numerical_limits(op: str, dtype: str, values: list[float]) -> None:
     b = Body(f"{dtype}[{len(values)}]")
     agree(b.done(b.op(op, b.inputs[0])), [np.array(values).astype(DTYPES[dtype])])
 
 
-def test_the_inverse_error_function_is_right_up_to_the_last_numbers_below_1() -> None:
+def test_erf_inv_is_accurate_near_one() -> None:
     b = Body("f64[8]")
     x = np.array([0.5, 0.9599, 0.9601, -0.999999, 1 - 1e-10, -(1 - 1e-15), 0.3, 1e-9])
     (got,) = launch(kernel_source("k", b.done(b.op("erf_inv", b.inputs[0])), ONE), b.graph, [x])
@@ -90,17 +92,17 @@ def test_the_inverse_error_function_is_right_up_to_the_last_numbers_below_1() ->
 
 
 @pytest.mark.parametrize("op, dtype, left, right", BINARY)
-def test_binary(op: str, dtype: str, left: list[float], right: list[float]) -> None:
+def test_binary_kernels_match_at_numerical_limits(op: str, dtype: str, left: list[float], right: list[float]) -> None:
     b = Body(*[f"{dtype}[{len(left)}]"] * 2)
-    agree(b.done(b.op(op, *b.inputs)), [np.array(each).astype(DTYPES[dtype]) for each in (left, right)])
+    agree(b.done(b.op(op, *b.inputs)), [np.array(values).astype(DTYPES[dtype]) for values in (left, right)])
 
 
-@pytest.mark.parametrize("number", [0, -1, 3])
+@pytest.mark.parametrize("divisor", [0, -1, 3])
 @pytest.mark.parametrize("op", ["divide", "remainder"])
-def test_whole_numbers_by_a_constant(op: str, number: int) -> None:
+def test_integer_division_by_constant_matches_reference(op: str, divisor: int) -> None:
     b = Body("i32[4]")
-    by = b.splat(number, b.inputs[0])
-    agree(b.done(b.op(op, b.inputs[0], by)), [np.array([7, -7, LEAST, 0], np.int32)])
+    splat = b.splat(divisor, b.inputs[0])
+    agree(b.done(b.op(op, b.inputs[0], splat)), [np.array([7, -7, LEAST, 0], np.int32)])
 
 
 OF_CONSTANTS = [
@@ -112,17 +114,17 @@ OF_CONSTANTS = [
 ]
 
 
-@pytest.mark.parametrize("op, dtype, place", OF_CONSTANTS)
-def test_either_operand_may_be_a_constant(op: str, dtype: str, place: int) -> None:
-    """Constants are Python numbers in the source, which have no methods."""
+@pytest.mark.parametrize("op, dtype, operand_index", OF_CONSTANTS)
+def test_binary_ops_accept_a_constant_on_either_side(op: str, dtype: str, operand_index: int) -> None:
+    """Check constants, which are Python numbers in the source and so have no methods."""
     b = Body(f"{dtype}[4]")
     operands = [b.splat(2, b.inputs[0]), b.inputs[0]]
-    graph = b.done(b.op(op, *(operands if place == 0 else operands[::-1])))
+    graph = b.done(b.op(op, *(operands if operand_index == 0 else operands[::-1])))
     agree(graph, [np.array([1, 3, 2, 5]).astype(DTYPES[dtype])])
 
 
 @pytest.mark.parametrize("source, target, values", CONVERTED)
-def test_conversions(source: str, target: str, values: list[float]) -> None:
+def test_conversions_saturate_like_the_reference(source: str, target: str, values: list[float]) -> None:
     b = Body(f"{source}[{len(values)}]")
     agree(
         b.done(b.op("convert", b.inputs[0], to=f"{target}[{len(values)}]")), [np.array(values).astype(DTYPES[source])]
@@ -130,13 +132,13 @@ def test_conversions(source: str, target: str, values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("dtype, far", [("i32", -1), ("ui32", 2**32 - 1), ("ui64", 2**64 - 1), ("i64", 2**40)])
-def test_places_to_look_up_are_clamped_as_what_they_are(dtype: str, far: int) -> None:
+def test_lookup_indices_are_clamped_in_their_own_dtype(dtype: str, far: int) -> None:
     b = look_up("f32[10,3]", f"{dtype}[3,1]", 3)
     agree(b.graph, [random_args(b.graph)[0], np.array([[5], [far], [200]], DTYPES[dtype])])
 
 
-def look_up(table: str, places: str, columns: int) -> Body:
-    b = Body(table, places)
+def look_up(table: str, indices: str, columns: int) -> Body:
+    b = Body(table, indices)
     count, dtype = b.inputs[1].type.sizes[0], b.inputs[0].type.dtype
     attrs = {"offset_dims": (1,), "collapsed_slice_dims": (0,), "start_index_map": (0,), "index_vector_dim": 1,
              "slice_sizes": (1, columns), "operand_batching_dims": (), "start_indices_batching_dims": ()}  # fmt: skip
@@ -144,16 +146,16 @@ def look_up(table: str, places: str, columns: int) -> Body:
     return b
 
 
-def test_rows_behind_the_first_2_to_the_31_elements_are_found() -> None:
+def test_lookup_beyond_2_to_the_31_elements_is_correct() -> None:
     b = look_up("i8[40000,65536]", "i32[2,1]", 65536)
-    table = np.zeros((40000, 65536), np.int8)  # of which the system gives only the pages that are touched
+    table = np.zeros((40000, 65536), np.int8)  # the operating system allocates only the pages that are touched
     table[39999] = 7
     (got,) = launch(kernel_source("k", b.graph, ONE), b.graph, [table, np.array([[39999], [3]], np.int32)])
     assert (got[0] == 7).all()
     assert not got[1].any()
 
 
-def test_every_part_of_a_position_is_wide_where_positions_are() -> None:
+def test_offsets_of_large_tensors_are_64_bit() -> None:
     b = Body("f32[131072,65536]")
     mesh = make_mesh({"x": 4})
     b.done(b.op("all_slice", b.inputs[0], to="f32[32768,65536]", dim=0, axes=("x",)))
@@ -161,14 +163,14 @@ def test_every_part_of_a_position_is_wide_where_positions_are() -> None:
     b = Body("bf16[4,65536]", "bf16[65536,40000]")
     text = kernel_source("k", b.done(b.dot(*b.inputs, ((1,), (0,)))), ONE, "cuda:sm_80").text  # without descriptors
     assert "tl.arange(0, BLOCK_K)[:" not in text and text.count(".to(tl.int64)") == 5
-    b = Body("f32[65536]", "f32[65536]")  # neither is big, but their outer product is
+    b = Body("f32[65536]", "f32[65536]")  # neither is large, but their outer product is
     outer = b.op("multiply", b.wide(b.inputs[0], Body("f32[65536,65536]").inputs[0], (0,)),
                  b.wide(b.inputs[1], Body("f32[65536,65536]").inputs[0], (1,)))  # fmt: skip
     assert ".to(tl.int64)" in kernel_source("k", b.done(b.reduce("add", outer, 0, 1)), ONE).text
 
 
 @pytest.mark.parametrize("names", [("k_row_2", "k_col_w"), ("x²", "ﬁ"), ("tl", "acc"), ("ß", "ß")])
-def test_names_of_values_do_not_meet_those_of_the_source(names: tuple[str, str]) -> None:
+def test_value_names_do_not_clash_with_source_names(names: tuple[str, str]) -> None:
     b = Body("f32[40,70]", "f32[70,50]")
     for value, name in zip(b.inputs, names, strict=True):
         value.name = name
@@ -177,7 +179,7 @@ def test_names_of_values_do_not_meet_those_of_the_source(names: tuple[str, str])
     np.testing.assert_allclose(launch(kernel_source("k", graph, ONE), graph, args)[0], args[0] @ args[1], atol=1e-4)
 
 
-def test_a_kernel_that_is_called_as_a_function_that_it_calls() -> None:
+def test_kernel_named_like_its_device_function_works() -> None:
     b = Body("f32[4]", "f32[4]", name="power")
     source = kernel_source("power", b.done(b.op("power", *b.inputs)), ONE)
     args = [np.array([2, 3, 1, 9], np.float32), np.array([3, 2, 8, 0.5], np.float32)]
@@ -185,18 +187,18 @@ def test_a_kernel_that_is_called_as_a_function_that_it_calls() -> None:
 
 
 @pytest.mark.parametrize("right", ["f8E4M3FN", "f8E5M2"])
-def test_products_of_8_bit_floats_compile(right: str, tmp_path: Path) -> None:
+def test_f8_gemms_compile_only_for_supporting_architectures(right: str, tmp_path: Path) -> None:
     b = Body("f8E4M3FN[33,65]", f"{right}[65,40]")
     graph = b.done(b.dot(*b.inputs, ((1,), (0,)), dtype="f32"))
     source = kernel_source("k", graph, ONE)
     args = random_args(graph)
-    wanted = np.asarray(args[0], np.float32) @ np.asarray(args[1], np.float32)
-    np.testing.assert_allclose(launch(source, graph, args)[0], wanted, atol=1e-4)
+    expected = np.asarray(args[0], np.float32) @ np.asarray(args[1], np.float32)
+    np.testing.assert_allclose(launch(source, graph, args)[0], expected, atol=1e-4)
     build_kernels([request_of("k", source, graph)], ["sm_90"], tmp_path, 1)
     with pytest.raises(CodegenError, match=r"MG0301.*f8E4M3FN, which sm_80 lacks"):
         build_kernels([request_of("k", source, graph)], ["sm_90", "sm_80"], tmp_path, 1)
 
 
-def test_sums_of_products_have_the_precision_of_the_result() -> None:
+def test_gemm_accumulates_in_the_result_dtype() -> None:
     b = Body("f32[5,70]", "f32[70,3]")
     agree(b.done(b.dot(*b.inputs, ((1,), (0,)), dtype="f64")), random_args(b.graph))

@@ -1,4 +1,4 @@
-"""Windows as kernels: pooling of any shape, cumulative reductions, and the gradient of a maximum."""
+"""Tests of window kernels: pooling of any shape, cumulative reductions, and the gradient of max pooling."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ def region_of(kind: str, dtype: str) -> Graph:
     return region
 
 
-def window(type_: str, kind: str, sizes: tuple[int, ...], *, init: Any = None, **given: tuple[int, ...]) -> Graph:
+def window(
+    type_: str, kind: str, sizes: tuple[int, ...], *, init: Any = None, **window_attrs: tuple[int, ...]
+) -> Graph:
     b = Body(type_, name="windows")
     (x,) = b.inputs
     rank, dtype = x.type.rank, x.type.dtype
     attrs: dict[str, Any] = {"window_dimensions": sizes, "low": (0,) * rank, "high": (0,) * rank}
     for name in ("window_strides", "base_dilations", "window_dilations"):
         attrs[name] = (1,) * rank
-    attrs |= given
+    attrs |= window_attrs
     start = b.constant(neutral(kind, dtype) if init is None else init, dtype)
     region = region_of(kind, dtype)
-    found = infer_types("reduce_window", attrs, [x.type, start.type], (region,))
-    assert found is not None
-    result = Value(found[0])
+    types = infer_types("reduce_window", attrs, [x.type, start.type], (region,))
+    assert types is not None
+    result = Value(types[0])
     b.graph.nodes.append(Node("reduce_window", [x, start], [result], attrs, regions=(region,)))
     return b.done(result)
 
 
 def cumulative(type_: str, kind: str, dim: int, *, reverse: bool = False, init: Any = None) -> Graph:
     sizes = Body(type_).inputs[0].type.sizes
-    whole = tuple(n if d == dim else 1 for d, n in enumerate(sizes))
-    pads, none = tuple(n - 1 for n in whole), (0,) * len(sizes)
-    return window(type_, kind, whole, init=init, low=none if reverse else pads, high=pads if reverse else none)
+    window_sizes = tuple(n if d == dim else 1 for d, n in enumerate(sizes))
+    pads, none = tuple(n - 1 for n in window_sizes), (0,) * len(sizes)
+    return window(type_, kind, window_sizes, init=init, low=none if reverse else pads, high=pads if reverse else none)
 
 
 WINDOWS: dict[str, Graph] = {
@@ -72,21 +74,21 @@ SCANS: dict[str, Graph] = {
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_any_window(name: str) -> None:
+def test_window_kernels_match_reference(name: str) -> None:
     graph = WINDOWS[name]
     assert cumulative_dim(graph.nodes[-1], graph.nodes[0]) is None
     check(graph, length=64)
 
 
 @pytest.mark.parametrize("name", SCANS)
-def test_cumulative_windows_are_scans(name: str) -> None:
+def test_cumulative_windows_become_scans(name: str) -> None:
     graph = SCANS[name]
     if graph.inputs[0].type.size:
         assert cumulative_dim(graph.nodes[-1], graph.nodes[0]) is not None
     check(graph, length=1000)
 
 
-def test_nan_stays_in_running_maxima() -> None:
+def test_cumulative_maximum_keeps_nan() -> None:
     graph = cumulative("f32[3,40]", "maximum", 1)
     (x,) = random_args(graph)
     x[1, 7] = np.nan
@@ -102,20 +104,20 @@ def test_nan_stays_in_running_maxima() -> None:
         ("i32[2,65536]", 1, "add", [4096, 16]),
     ],
 )
-def test_long_scans_are_split(type_: str, dim: int, kind: str, lengths: list[int], reverse: bool) -> None:
-    """Against NumPy's own running totals: the reference of windows takes as many passes as a window has elements."""
+def test_long_cumulative_windows_are_split(type_: str, dim: int, kind: str, lengths: list[int], reverse: bool) -> None:
+    """Compare with NumPy's accumulate functions: the reference evaluator takes as many passes as a window has elements."""
     graph = cumulative(type_, kind, dim, reverse=reverse)
     parts = after(split_reduction, graph)
     assert parts.outputs == graph.outputs
     assert [max(n.attrs.window_dimensions) for n in parts.nodes if n.op == "reduce_window"] == lengths
     x = np.random.default_rng(0).integers(0, 9, graph.inputs[0].type.sizes).astype(DTYPES[graph.inputs[0].type.dtype])
-    turned = np.flip(x, dim) if reverse else x
-    total = np.add.accumulate(turned, dim) if kind == "add" else np.maximum.accumulate(turned, dim)
+    flipped = np.flip(x, dim) if reverse else x
+    total = np.add.accumulate(flipped, dim) if kind == "add" else np.maximum.accumulate(flipped, dim)
     np.testing.assert_array_equal(evaluate(parts, [x])[0], np.flip(total, dim) if reverse else total)
 
 
 @pytest.mark.parametrize("type_", ["f32[40,8]", "f32[1024,4096]", "f32[65537]"])
-def test_short_many_and_indivisible_scans_stay(type_: str) -> None:
+def test_short_many_and_indivisible_scans_are_not_split(type_: str) -> None:
     graph = cumulative(type_, "add", 0)
     assert [n.op for n in after(split_reduction, graph).nodes] == ["constant", "reduce_window"]
 
@@ -123,11 +125,13 @@ def test_short_many_and_indivisible_scans_stay(type_: str) -> None:
 @pytest.mark.parametrize(
     ("type_", "size", "stride", "low", "high"),
     [("f32[2,9,9,3]", 3, 2, 1, 1), ("bf16[1,8,8,5]", 2, 2, 0, 0), ("f32[1,9,9,1]", 2, 3, 0, 0), ("f32[1,4,4,1]", 4, 4, 0, 0),
-     ("i32[1,7,7,2]", 3, 1, 0, 0), ("f32[1,1,1,1]", 2, 2, 2, 0)],  # the last: windows of padding alone
+     ("i32[1,7,7,2]", 3, 1, 0, 0), ("f32[1,1,1,1]", 2, 2, 2, 0)],  # the last case: windows that contain only padding
 )  # fmt: skip
 @pytest.mark.parametrize("direction", ["GE", "GT"])
-def test_the_gradient_of_pooling(type_: str, size: int, stride: int, low: int, high: int, direction: str) -> None:
-    """Of ties the first or the last one is selected, as the comparison says."""
+def test_max_pooling_gradient_matches_reference(
+    type_: str, size: int, stride: int, low: int, high: int, direction: str
+) -> None:
+    """Check ties: the comparison selects the first or the last one."""
     n, h, _, c = Body(type_).inputs[0].type.sizes
     count = (h + low + high - size) // stride + 1
     dtype = type_.partition("[")[0]

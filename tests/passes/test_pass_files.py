@@ -1,4 +1,6 @@
-"""A file for each pass: a program, and what `meshgen opt` makes of it, compared by FileCheck as the file's RUN line says."""
+"""Tests of each pass by an .mlir file: a program, and FileCheck directives for the output of `meshgen opt` in its RUN
+line.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ FILES = sorted(Path(__file__).parent.glob("*.mlir"))
 
 
 def opt(path: Path, capsys: pytest.CaptureFixture[str], text: str = "") -> str:
-    """What the command of the RUN line prints, that of the file or of another text."""
+    """Return the output of the RUN line's command, for the file's text or for `text`."""
     (line,) = [line for line in (text or path.read_text()).splitlines() if line.startswith("// RUN: ")]
     command, check = line.removeprefix("// RUN: ").split(" | ")
     program, *words = shlex.split(command)
@@ -33,17 +35,17 @@ def matches(path: Path, text: str) -> bool:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_pass_makes_what_the_file_says(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pass_output_matches_the_check_lines(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"--passes {path.stem.partition('.')[0]} " in path.read_text()
     assert matches(path, opt(path, capsys))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_it_is_the_pass_that_makes_it(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_lines_fail_without_the_pass(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = path.stem.partition(".")[0]
     command = path.read_text().replace(f"--passes {name} ", "")
     assert not matches(path, opt(path, capsys, command))
 
 
-def test_each_pass_has_a_file() -> None:
+def test_every_pass_has_a_filecheck_test() -> None:
     assert {path.stem.partition(".")[0] for path in FILES} == set(PASSES)

@@ -1,8 +1,9 @@
-"""A program for each pass that costs more without it: bytes that a device sends, the predicted step, kernels to
-compile, work in a row, bytes of the sectors that kernels touch, or ops and types that no kernel can be generated for.
+"""Tests of each pass by a program that costs more without it: bytes sent per device, predicted step time, number of
+kernels, bytes of touched sectors, or ops and dtypes without kernels.
 
-The programs are what people write, mostly in JAX. Each says `// GAIN: ring_bytes 2`: without the pass at least twice as much.
-Where NumPy would take long, `// NUMBERS: 4096=96 8=2` says at which sizes results are compared.
+The programs are typical user programs, mostly lowered from JAX. `// GAIN: ring_bytes 2` promises at least twice the
+cost without the pass.
+`// NUMBERS: 4096=96 8=2` replaces sizes for the comparison of results, where NumPy would take long.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from meshgen.runtime.simulate import simulate
 from meshgen.testing.oracle import check
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "gains").glob("*.mlir"))}
-# What gains only in large programs takes NumPy minutes; tests/sharding and tests/codegen/passes compare numbers of small ones.
+# These passes gain only in large programs, which NumPy takes minutes for. tests/sharding and tests/codegen/passes
+# compare results of small ones.
 LARGE = (
     "chunks",
     "collective-combine",
@@ -47,27 +49,27 @@ def without(name: str) -> Executable:
 
 
 def pass_of(name: str) -> str:
-    """The pass that a file is about; a further file of a pass has a word more: `split-reduction.dot`."""
+    """Return the pass that a file tests: the part of its name before the first dot, as in `split-reduction.dot`."""
     return name.partition(".")[0]
 
 
-def said(name: str, word: str) -> list[str]:
-    """What follows `// WORD: ` in the file; empty where it does not say that."""
+def directive_values(name: str, word: str) -> list[str]:
+    """Return the words after `// WORD: ` in the file, or an empty list if it has no such line."""
     lines = FILES[name].read_text().splitlines()
-    return [each for line in lines if line.startswith(f"// {word}: ") for each in line.split()[2:]]
+    return [value for line in lines if line.startswith(f"// {word}: ") for value in line.split()[2:]]
 
 
-def promised(name: str) -> tuple[str, float]:
-    """What the file says: the figure, and the least ratio of it without the pass to that with it."""
-    figure, least = said(name, "GAIN")
-    return figure, float(least)
+def promised_gain(name: str) -> tuple[str, float]:
+    """Return the promised figure, and the least ratio of its value without the pass to that with it."""
+    figure, min_ratio = directive_values(name, "GAIN")
+    return figure, float(min_ratio)
 
 
 def both(name: str) -> tuple[Executable, Executable]:
-    """The program with the pass and without it, at the sizes for which numbers are compared."""
-    if not (sizes := dict(each.split("=") for each in said(name, "NUMBERS"))):
+    """Return the program planned with and without the pass, at the sizes for which results are compared."""
+    if not (sizes := dict(pair.split("=") for pair in directive_values(name, "NUMBERS"))):
         return planned(name), without(name)
-    text = re.sub(r"(?<![\d.fi])\d+(?![\d.])", lambda found: sizes.get(found[0], found[0]), FILES[name].read_text())
+    text = re.sub(r"(?<![\d.fi])\d+(?![\d.])", lambda match: sizes.get(match[0], match[0]), FILES[name].read_text())
     return api.plan(text), api.plan(text, skip=[pass_of(name)])
 
 
@@ -82,37 +84,39 @@ def cost(executable: Executable, figure: str) -> float:
 
 
 def sector_bytes(executable: Executable) -> float:
-    """What the kernels of a step move: memory moves in sectors, whatever is used of them."""
+    """Return the bytes of all memory sectors that the kernels of a step move, including unused bytes."""
     counts = executable.plan.launch_counts()
     traffics = {name: kernel_traffic(executable.sources[name], executable.plan.kernels[name]) for name in counts}
-    return sum(each.moved * counts[name] for name, found in traffics.items() for each in found)
+    return sum(
+        traffic.moved * counts[name] for name, kernel_traffics in traffics.items() for traffic in kernel_traffics
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_program_costs_more_without_the_pass(name: str) -> None:
-    figure, least = promised(name)
-    assert least > 1
+def test_program_costs_more_without_the_pass(name: str) -> None:
+    figure, min_ratio = promised_gain(name)
+    assert min_ratio > 1
     assert planned(name).passes[pass_of(name)].kept
     before, after = cost(without(name), figure), cost(planned(name), figure)
-    assert (before / after if after else math.inf if before else 1.0) >= least
+    assert (before / after if after else math.inf if before else 1.0) >= min_ratio
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_kernels_are_missing_only_without_a_pass_that_enables_them(name: str) -> None:
+def test_kernels_are_missing_only_without_enabling_passes(name: str) -> None:
     assert not cost(planned(name), "lacking")
     assert bool(cost(without(name), "lacking")) == bool(PASSES[pass_of(name)].enables)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in LARGE])
-def test_the_program_computes_the_same(name: str) -> None:
-    """With the pass and without it what the program as it was entered computes, which is evaluated once for both."""
-    one, other, each = *both(name), pass_of(name)
-    assert one.passes[each].kept and each not in other.passes
-    stages, skipped = one.stages, other.stages["fuse"]
+def test_results_do_not_depend_on_the_pass(name: str) -> None:
+    """Compare the results with and without the pass to the imported program, which is evaluated once."""
+    with_pass, without_pass, pass_name = *both(name), pass_of(name)
+    assert with_pass.passes[pass_name].kept and pass_name not in without_pass.passes
+    stages, skipped = with_pass.stages, without_pass.stages["fuse"]
     entered = next(iter(stages.values()))
     result = check(entered, pipeline=lambda _: stages["fuse"], runs=[lambda _, args: simulate(skipped, args)])
     assert result.ok, result.faults
 
 
-def test_each_pass_has_a_program() -> None:
+def test_every_pass_has_a_gain_program() -> None:
     assert {pass_of(name) for name in FILES} == set(PASSES)

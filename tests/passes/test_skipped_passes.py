@@ -1,4 +1,4 @@
-"""No pass is needed for right numbers: programs planned without one compute the same."""
+"""Tests that no pass is needed for correct results: programs planned without one compute the same."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from meshgen.testing.oracle import check
 from meshgen.testing.random_programs import options_of, program_of
 from tests.trials import trials
 
-SEEDS = 2  # programs per pass, each of other seeds
+SEEDS = 2  # programs per pass, with different seeds for each pass; chosen: a few seconds per pass
 
 
 @pytest.mark.parametrize("trial", trials(1))
 @pytest.mark.parametrize("name", PASSES)
-def test_random_programs_without_the_pass_compute_the_same(name: str, trial: int) -> None:
+def test_random_programs_are_correct_without_each_pass(name: str, trial: int) -> None:
     first = SEEDS * (trial * len(PASSES) + list(PASSES).index(name))
     for seed in range(first, first + SEEDS):
         options = replace(options_of(seed), skip=(name,))
@@ -30,7 +30,7 @@ def test_random_programs_without_the_pass_compute_the_same(name: str, trial: int
         assert name not in timing.passes
 
 
-def test_programs_without_any_pass_compute_the_same() -> None:
+def test_random_programs_are_correct_without_any_pass() -> None:
     for seed in range(20):
         options = replace(options_of(seed), skip=tuple(PASSES))
         timing = Timing()
@@ -41,7 +41,7 @@ def test_programs_without_any_pass_compute_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", ["collective-cse", "reshard-replan", "all-gather-sink", "collective-combine"])
-def test_formulas_are_those_of_the_program_without_the_pass(name: str) -> None:
+def test_volume_formula_describes_the_program_without_the_pass(name: str) -> None:
     path = Path(__file__).parent / "gains" / f"{name}.mlir"
     executable = api.plan(str(path), target="cpu", skip=[name])
     volume = executable.volume

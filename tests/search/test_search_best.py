@@ -1,4 +1,6 @@
-"""Searches: layouts that are known to be good are found, annotations are kept, plans fit, and none is worse than what was given."""
+"""Tests of the sharding search: it finds known good layouts, keeps annotations, fits memory, and is never worse than
+the given program.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ from tests.search.transformer import stack
 MEGATRON = {"wq": "_,tp,_", "wk": "_,tp,_", "wv": "_,tp,_", "wo": "tp,_,_", "w1": "_,tp", "w2": "tp,_"}
 
 
-def _weights(found: Found) -> dict[str, set[str]]:
-    """The specs of each kind of weight, over all layers."""
+def _weights(result: Found) -> dict[str, set[str]]:
+    """Return the specs of each kind of weight over all layers."""
     specs: dict[str, set[str]] = {}
-    for name, spec in found.specs.items():
+    for name, spec in result.specs.items():
         if "." in name:
             specs.setdefault(name.rpartition(".")[2], set()).add(spec)
     return specs
@@ -35,81 +37,87 @@ def block_of_few_tokens() -> Found:
     return mg.search(forward, {"dp": 2, "tp": 4}, args=args, target="cpu", seconds=30)
 
 
-def test_a_block_of_few_tokens_is_split_as_in_megatron(block_of_few_tokens: Found) -> None:
-    """Weights are most of what a device reads, so they are split; columns and then rows need one reduction for two products."""
-    found = block_of_few_tokens
-    assert found.specs["x"] == "dp,_,_" and found.gap == 0
-    assert _weights(found) == {name: {spec} for name, spec in MEGATRON.items()}
-    assert {each.kind for each in found.planned.comms} == {"all_reduce"}
+def test_search_shards_block_of_few_tokens_like_megatron(block_of_few_tokens: Found) -> None:
+    """Check few tokens: weights are most of the memory traffic, so they are sharded. Column then row sharding needs one
+    reduction for two GEMMs.
+    """
+    result = block_of_few_tokens
+    assert result.specs["x"] == "dp,_,_" and result.gap == 0
+    assert _weights(result) == {name: {spec} for name, spec in MEGATRON.items()}
+    assert {comm.kind for comm in result.planned.comms} == {"all_reduce"}
 
 
 @pytest.mark.parametrize(("layers", "mesh"), [(32, {"dp": 2, "tp": 4}), (4, {"dp": 4, "tp": 8})], ids=str)
-def test_the_first_solution_of_many_layers_is_that_of_megatron(layers: int, mesh: dict[str, int]) -> None:
-    """A time limit of no seconds plans it alone: the estimate sees that splitting few tokens leaves all weights to read, and is near the plan's."""
+def test_first_solution_of_many_layers_is_megatron(layers: int, mesh: dict[str, int]) -> None:
+    """Check a time limit of zero, which plans only the first solution. Its estimate counts that sharding few tokens
+    leaves all weights to read.
+    """
     forward, args = stack(layers, mesh["dp"], 64)
-    found = mg.search(forward, mesh, args=args, target="cpu", seconds=0)
-    assert found.specs["x"] == "dp,_,_" and found.gap == 0
-    assert _weights(found) == {name: {spec} for name, spec in MEGATRON.items()}
-    assert found.step_seconds == pytest.approx(found.estimated_seconds, rel=0.1)
+    result = mg.search(forward, mesh, args=args, target="cpu", seconds=0)
+    assert result.specs["x"] == "dp,_,_" and result.gap == 0
+    assert _weights(result) == {name: {spec} for name, spec in MEGATRON.items()}
+    assert result.step_seconds == pytest.approx(result.estimated_seconds, rel=0.1)
 
 
-def test_weights_are_split_over_the_batch_axis_where_memory_is_short() -> None:
-    """As in ZeRO: rows of the batch stay where they are, weights are gathered for each product."""
+def test_search_shards_weights_over_batch_axis_to_save_memory() -> None:
+    """Check a ZeRO layout: the batch stays sharded, and weights are gathered for each GEMM."""
     forward, args = stack(1, 8, 512)
-    limit = 300 * 10**6  # the weights are 403 MB
-    found = mg.search(forward, {"dp": 8}, args=args, target="cpu", memory_limit=limit, seconds=60)
-    assert found.planned.plan.arena_bytes <= limit
-    assert found.specs["x"] == "dp,_,_" and any("dp" in spec for specs in _weights(found).values() for spec in specs)
-    assert "all_gather" in {each.kind for each in found.planned.comms}
+    limit = 300 * 10**6  # bytes; the weights take 403 MB
+    result = mg.search(forward, {"dp": 8}, args=args, target="cpu", memory_limit=limit, seconds=60)
+    assert result.planned.plan.arena_bytes <= limit
+    assert result.specs["x"] == "dp,_,_" and any("dp" in spec for specs in _weights(result).values() for spec in specs)
+    assert "all_gather" in {comm.kind for comm in result.planned.comms}
 
 
-def test_what_was_found_plans_so_again(block_of_few_tokens: Found) -> None:
+def test_found_specs_reproduce_the_plan(block_of_few_tokens: Found) -> None:
     forward, args = stack(1, 2, 64)
-    again = api.plan(forward, {"dp": 2, "tp": 4}, args=args, in_specs=block_of_few_tokens.specs, target="cpu")
-    assert again.plan.step_seconds == block_of_few_tokens.step_seconds
+    replanned = api.plan(forward, {"dp": 2, "tp": 4}, args=args, in_specs=block_of_few_tokens.specs, target="cpu")
+    assert replanned.plan.step_seconds == block_of_few_tokens.step_seconds
 
 
-def test_annotations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the first solution, and by what is found near it."""
+def test_search_keeps_annotations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the first solution and solutions found near it."""
     monkeypatch.setattr(best, "MUTATIONS", 1)
     forward, args = stack(1, 2, 64)
-    given = {"x": "_,_,tp", "layers.0.w1": "dp,tp"}
-    found = mg.search(forward, {"dp": 2, "tp": 4}, args=args, in_specs=given, target="cpu", seconds=5)
-    assert {name: found.specs[name] for name in given} == given
+    annotations = {"x": "_,_,tp", "layers.0.w1": "dp,tp"}
+    result = mg.search(forward, {"dp": 2, "tp": 4}, args=args, in_specs=annotations, target="cpu", seconds=5)
+    assert {name: result.specs[name] for name in annotations} == annotations
 
 
 CASES = ["decode_heads", "mlp_1d_ws_8", "pipeline_roll", "moe_ep_nohint", "xent_vocab_onehot"]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if small(name).exists()])
-def test_no_result_is_worse_than_the_program_as_given(name: str) -> None:
-    given = api.plan(small(name), target="cpu")
-    found = mg.search(small(name), target="cpu", seconds=5)
-    assert found.step_seconds <= given.plan.step_seconds
+def test_search_result_is_not_worse_than_the_annotated_program(name: str) -> None:
+    unsearched = api.plan(small(name), target="cpu")
+    result = mg.search(small(name), target="cpu", seconds=5)
+    assert result.step_seconds <= unsearched.plan.step_seconds
 
 
 @needs_cases
-def test_a_training_step_is_no_slower_than_annotated_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first solution has the batch over `tp` and the weights over `dp`: with the axes exchanged, all that is tried here, it is what people write."""
+def test_searched_training_step_is_not_slower_than_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check a search in which only the axes of the first solution are exchanged (batch over `tp`, weights over `dp`).
+    That is the usual layout.
+    """
     monkeypatch.setattr(best, "MUTATIONS", 0)
     monkeypatch.setattr(best, "FAR", math.inf)
-    given = parse_text(realistic("block_train_dp_tp").read_text())
-    assert not any(is_annotation(node) for node in given.graph.nodes)
-    found = mg.search(replace(given, in_annotations=[], out_annotations=[]), target="cuda:sm_90", seconds=300)
-    assert found.gap == 0
-    assert found.step_seconds <= api.plan(given, target="cuda:sm_90").plan.step_seconds
+    annotated = parse_text(realistic("block_train_dp_tp").read_text())
+    assert not any(is_annotation(node) for node in annotated.graph.nodes)
+    result = mg.search(replace(annotated, in_annotations=[], out_annotations=[]), target="cuda:sm_90", seconds=300)
+    assert result.gap == 0
+    assert result.step_seconds <= api.plan(annotated, target="cuda:sm_90").plan.step_seconds
 
 
-def test_what_activations_take_is_taken_off_what_arguments_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is above all that the arguments of the best solution take, and below its plan."""
+def test_search_reserves_memory_for_activations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check a limit above the bytes of the best solution's arguments and below its total."""
     monkeypatch.setattr(best, "MUTATIONS", 0)
     forward, args = stack(1, 2, 64)
-    first = mg.search(forward, {"tp": 4}, args=args, target="cpu", seconds=0).planned.plan.arena_bytes
-    found = mg.search(forward, {"tp": 4}, args=args, target="cpu", memory_limit=first - 4096, seconds=60)
-    assert found.planned.plan.arena_bytes <= first - 4096
+    first_bytes = mg.search(forward, {"tp": 4}, args=args, target="cpu", seconds=0).planned.plan.arena_bytes
+    result = mg.search(forward, {"tp": 4}, args=args, target="cpu", memory_limit=first_bytes - 4096, seconds=60)
+    assert result.planned.plan.arena_bytes <= first_bytes - 4096
 
 
-def test_compile_searches() -> None:
+def test_compile_accepts_search_option() -> None:
     def double(x: mg.Tensor) -> mg.Tensor:
         return x + x
 
@@ -120,19 +128,19 @@ def test_compile_searches() -> None:
             mg.compile(double, {"a": 4}, args=["f32[4,4]"], target="cpu", search=seconds)  # pyright: ignore[reportArgumentType]
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_search_reports_memory_limit_that_nothing_fits() -> None:
     forward, args = stack(1, 2, 64)
     with pytest.raises(CodegenError, match=r"MG0303.*no sharding that was found fits into 1 MB per device"):
         mg.search(forward, {"dp": 2}, args=args, target="cpu", memory_limit=10**6, seconds=5)
 
 
-def test_a_refusal_says_where_time_was_short() -> None:
+def test_search_failure_mentions_the_time_limit() -> None:
     forward, args = stack(1, 2, 64)
     with pytest.raises(CodegenError, match=r"the search was cut short: give it more time \(--seconds\)"):
         mg.search(forward, {"dp": 2}, args=args, target="cpu", memory_limit=9 * 10**7, seconds=0)
 
 
-def test_a_mesh_of_unknown_size_is_refused() -> None:
+def test_search_rejects_mesh_of_unknown_size() -> None:
     forward, args = stack(1, 2, 64)
     with pytest.raises(UsageError, match=r"MG0001.*are not known"):
         mg.search(forward, {"dp": None}, args=args, target="cpu")

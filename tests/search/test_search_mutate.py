@@ -1,4 +1,4 @@
-"""Mutations of one operation: kept by the plan, or refused."""
+"""Tests of the mutation of one op's sharding: the plan keeps it or rejects it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ func.func @main(%x: tensor<64x32xf32>, %w: tensor<32x96xf32>) -> tensor<64x96xf3
 MESH = {"dp": 2, "tp": 4}
 
 
-def test_a_mutated_product_is_split_so() -> None:
+def test_mutated_dot_keeps_its_sharding_in_the_plan() -> None:
     before = api.plan(TEXT, MESH, target="cpu")
     after = api.plan(mg.mutate(before, "h", ["dp", ["tp"], None]), target="cpu")
     product = next(node for node in after.stages["propagate"].graph.nodes if node.op == "dot_general")
     assert product.sharding is not None and product.sharding.option[:2] == (("dp",), ("tp",))
-    assert [str(each) for each in after.stages["partition"].out_shardings] == ["[{dp}, {tp}]"]
+    assert [str(sharding) for sharding in after.stages["partition"].out_shardings] == ["[{dp}, {tp}]"]
 
 
-def test_a_line_names_an_operation() -> None:
+def test_mutation_accepts_a_line_number() -> None:
     module, _ = api.read(TEXT, MESH)
     assert mg.mutate(module, "3", ["dp"]).graph.nodes[0].option == (("dp",),)
 
 
-def test_options_that_cannot_be_are_refused() -> None:
+def test_invalid_mutations_are_rejected() -> None:
     module, _ = api.read(TEXT, MESH)
     with pytest.raises(ShardingError, match="MG0204"):
         api.plan(mg.mutate(module, "h", [None] * 4), target="cpu")

@@ -1,4 +1,4 @@
-"""Results in words."""
+"""Tests of search results described in sentences."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from meshgen.search.words import pattern_of, sentences
     "name, pattern",
     [("layers.12.w1", "layers.*.w1"), ("layers[3]['wq']", "layers[*]['wq']"), ("arg17", "arg*"), ("w2", "w2")],
 )
-def test_numbers_of_layers_are_stars(name: str, pattern: str) -> None:
+def test_layer_numbers_in_names_become_stars(name: str, pattern: str) -> None:
     assert pattern_of(name) == pattern
 
 
-def test_arguments_that_are_alike_share_a_sentence() -> None:
+def test_similar_arguments_share_a_sentence() -> None:
     specs = {"layers.0.w": "_,tp", "layers.1.w": "_,tp", "x": "dp,_,tp+sp", "layers.0.b": "_", "layers.1.b": "tp"}
     shapes = {"w": (8, 4), "x": (2, 3, 4), "b": (4,)}
     inputs = [Value(TensorType(shapes[name[-1]], "f32"), name) for name in specs]

@@ -1,4 +1,4 @@
-"""Clusters: layers share theirs, and what differs does not."""
+"""Tests of site clusters: equal layers share clusters, unequal sites do not."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ def _inputs(problem: Problem) -> dict[str, int]:
     return {site.value.name: cluster for site, cluster in pairs if is_input(site.node)}
 
 
-def test_the_weights_of_layers_between_others_are_one_cluster() -> None:
-    found = _inputs(_problem(6))
+def test_weights_of_inner_layers_share_a_cluster() -> None:
+    clusters = _inputs(_problem(6))
     for kind in ("wq", "wo", "w1", "w2"):
-        assert len({found[f"layers.{layer}.{kind}"] for layer in range(1, 5)}) == 1
-    assert len({found[f"layers.2.{kind}"] for kind in ("wq", "wv", "wo", "w1", "w2")}) == 5
+        assert len({clusters[f"layers.{layer}.{kind}"] for layer in range(1, 5)}) == 1
+    assert len({clusters[f"layers.2.{kind}"] for kind in ("wq", "wv", "wo", "w1", "w2")}) == 5
 
 
-def test_more_layers_are_no_larger_problem() -> None:
+def test_problem_size_does_not_grow_with_layers() -> None:
     few, many = _problem(6), _problem(9)
     assert len(few.sizes) == len(many.sizes) and len(few.tables) == len(many.tables)
-    assert sum(each.max() for each in many.memory.values()) > sum(each.max() for each in few.memory.values())
+    assert sum(label_bytes.max() for label_bytes in many.memory.values()) > sum(
+        label_bytes.max() for label_bytes in few.memory.values()
+    )
 
 
-def test_an_annotated_argument_is_a_cluster_of_its_own() -> None:
-    found = _inputs(_problem(6, **{"layers.2.w1": "_,tp"}))
-    assert Counter(found.values())[found["layers.2.w1"]] == 1
+def test_annotated_argument_has_its_own_cluster() -> None:
+    clusters = _inputs(_problem(6, **{"layers.2.w1": "_,tp"}))
+    assert Counter(clusters.values())[clusters["layers.2.w1"]] == 1

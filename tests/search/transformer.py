@@ -1,4 +1,4 @@
-"""A transformer's layers as the tracer reads them: nothing is annotated."""
+"""A transformer without annotations, for the tracer."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ WEIGHTS = {
 
 
 def layer(x: Any, w: Any) -> Any:
-    q, k, v = (mg.einsum("bld,dhe->bhle", _normalised(x), w[name]) for name in ("wq", "wk", "wv"))
+    q, k, v = (mg.einsum("bld,dhe->bhle", _normalized(x), w[name]) for name in ("wq", "wk", "wv"))
     weights = mg.softmax(mg.einsum("bhle,bhme->bhlm", q, k) * SIZE**-0.5, axis=-1)
     x = x + mg.einsum("bhle,hed->bld", mg.einsum("bhlm,bhme->bhle", weights, v), w["wo"])
-    return x + mg.matmul(mg.gelu(mg.matmul(_normalised(x), w["w1"])), w["w2"])
+    return x + mg.matmul(mg.gelu(mg.matmul(_normalized(x), w["w1"])), w["w2"])
 
 
-def _normalised(x: Any) -> Any:
+def _normalized(x: Any) -> Any:
     return x * mg.rsqrt(mg.mean(x * x, axis=-1, keepdims=True) + 1e-5)
 
 
 def stack(count: int, batch: int, length: int, dtype: str = "bf16") -> tuple[Callable[..., Any], list[Any]]:
-    """A function of tokens' vectors and a list of layers, and the types of its parameters."""
+    """Return a function of token vectors and a list of layers, and the types of its parameters."""
 
     def forward(x: Any, layers: Any) -> Any:
-        for each in layers:
-            x = layer(x, each)
+        for weights in layers:
+            x = layer(x, weights)
         return x
 
     shapes = {name: f"{dtype}[{','.join(map(str, shape))}]" for name, shape in WEIGHTS.items()}

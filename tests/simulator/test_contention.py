@@ -1,4 +1,6 @@
-"""Kernels beside collectives: every pair that overlaps counts, for as long as it does, whatever the order of launches."""
+"""Tests of kernels that overlap collectives: each pair slows the kernel for the time of its overlap, in any launch
+order.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,21 @@ SIZES = (0, 1 << 10, 1 << 20, 1 << 24)  # elements of the buffers that collectiv
 
 
 def random_schedule(seed: int) -> Schedule:
-    """Kernels and collectives on three streams, with waits for random earlier items; the loop at the end runs kernels only."""
+    """Return random kernels and collectives on three streams with random waits, and a final loop that contains only
+    kernels.
+    """
     rng = random.Random(seed)
     buffers = tuple(Buffer(f"b{n}", TensorType((size,), "f32"), "temporary", n, 0) for n, size in enumerate(SIZES))
 
-    def item(number: int) -> Item:
-        waits = tuple(sorted({rng.randrange(number) for _ in range(rng.randrange(3))})) if number else ()
+    def item(index: int) -> Item:
+        waits = tuple(sorted({rng.randrange(index) for _ in range(rng.randrange(3))})) if index else ()
         stream = rng.choice((COMPUTE, COMPUTE, COMMUNICATION, NETWORK))
         if stream == COMPUTE:
             seconds = rng.choice((2e-6, 20e-6, 200e-6, 1e-3))
-            return Item("kernel", "k", {}, (), (), stream, waits, records=number, seconds=seconds)
+            return Item("kernel", "k", {}, (), (), stream, waits, records=index, seconds=seconds)
         buffer = rng.randrange(len(buffers))
         attrs = {"axes": (rng.choice("xy"),), "reduction": "sum"}
-        return Item("all_reduce", "", attrs, (buffer,), (buffer,), stream, waits, records=number)
+        return Item("all_reduce", "", attrs, (buffer,), (buffer,), stream, waits, records=index)
 
     items = tuple(map(item, range(rng.randrange(1, 30))))
     body = tuple(Item("kernel", "k", {}, (), (), COMPUTE, seconds=50e-6) for _ in range(2))
@@ -53,52 +57,52 @@ def played(plan: Schedule, conditions: Conditions | None = None) -> Timeline:
 
 
 def work_done(kernel: Span, collectives: list[Span], rank: int) -> float:
-    """Seconds of a kernel's own work that fit between its start and its end on a rank."""
+    """Return the seconds of a kernel's own work that fit between its start and its end on a rank."""
     start, end = float(kernel.start[rank]), float(kernel.end[rank])
     pairs = [(float(span.start[rank]), float(span.end[rank])) for span in collectives]
-    cuts = sorted({start, end, *(time for pair in pairs for time in pair if start < time < end)})
+    times = sorted({start, end, *(time for pair in pairs for time in pair if start < time < end)})
     return sum(
         (after - before) / (1 + SLOWDOWN * sum(began <= before and after <= ended for began, ended in pairs))
-        for before, after in itertools.pairwise(cuts)
+        for before, after in itertools.pairwise(times)
     )
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_applied_slowdown_is_what_overlap_makes_due(seed: int) -> None:
+def test_kernel_slowdown_follows_overlapping_collectives(seed: int) -> None:
     slow = Conditions({3: 1.7}, {5: 2.5}) if seed % 2 else Conditions()
     timeline = played(random_schedule(seed), slow)
     collectives = [span for span in timeline.spans if span.item.is_collective]
     kernels = [span for span in timeline.spans if span.item.kernel]
     for kernel, rank in itertools.product(kernels, range(MESH.size)):
-        own = kernel.item.seconds * slow.slow_devices.get(rank, 1.0)
-        assert work_done(kernel, collectives, rank) == pytest.approx(own, rel=1e-9)
+        own_seconds = kernel.item.seconds * slow.slow_devices.get(rank, 1.0)
+        assert work_done(kernel, collectives, rank) == pytest.approx(own_seconds, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_items_keep_the_order_of_streams_and_events(seed: int) -> None:
+def test_simulated_items_respect_streams_and_events(seed: int) -> None:
     plan = random_schedule(seed)
     spans = {id(span.item): span for span in played(plan, Conditions({1: 1.3})).spans}
     recorded = {item.records: spans[id(item)] for item in plan.items}
     for item in plan.items:
         assert all((recorded[event].end <= spans[id(item)].start + 1e-15).all() for event in item.waits)
     for stream in (COMPUTE, COMMUNICATION, NETWORK):
-        own = [spans[id(item)] for item in plan.items if item.stream == stream]
-        assert all((one.end <= other.start + 1e-15).all() for one, other in itertools.pairwise(own))
+        stream_spans = [spans[id(item)] for item in plan.items if item.stream == stream]
+        assert all((earlier.end <= later.start + 1e-15).all() for earlier, later in itertools.pairwise(stream_spans))
 
 
-def test_order_of_launches_does_not_change_the_slowdown() -> None:
-    """A collective that is issued before, between or after the kernels beside it costs the same."""
+def test_launch_order_does_not_change_the_slowdown() -> None:
+    """Check a collective issued before, between or after the kernels beside it."""
     buffer = Buffer("b", TensorType((1 << 22,), "f32"), "temporary", 0, 0)
     gather = Item("all_reduce", "", {"axes": ("y",), "reduction": "sum"}, (0,), (0,), COMMUNICATION)
     kernels = [Item("kernel", "k", {}, (), (), COMPUTE, seconds=30e-6) for _ in range(6)]
     ends = set[float]()
-    for place in range(7):
-        items = (*kernels[:place], gather, *kernels[place:])
+    for position in range(7):
+        items = (*kernels[:position], gather, *kernels[position:])
         ends.add(round(float(played(Schedule(items, (buffer,), 0, (), ())).end.max()), 12))
     assert len(ends) == 1 and ends.pop() > 6 * 30e-6
 
 
-def test_loop_beside_a_collective_is_slowed_until_that_ends() -> None:
+def test_loop_is_slowed_until_the_collective_ends() -> None:
     buffer = Buffer("b", TensorType((1 << 22,), "f32"), "temporary", 0, 0)
     gather = Item("all_reduce", "", {"axes": ("y",), "reduction": "sum"}, (0,), (0,), COMMUNICATION)
     body = Schedule((Item("kernel", "k", {}, (), (), COMPUTE, seconds=5e-6),), (), 0, (), ())
@@ -110,18 +114,18 @@ def test_loop_beside_a_collective_is_slowed_until_that_ends() -> None:
     assert len(timeline.spans) < 100, "trips after the collective are not played one by one"
 
 
-def test_two_collectives_beside_a_kernel_slow_it_twice() -> None:
+def test_two_overlapping_collectives_slow_a_kernel_twice() -> None:
     start, ends = np.zeros(1), np.full(1, 9.0)
-    both = [(start, ends), (start + 3.0, ends)]
-    assert stretched(start, np.full(1, 1.0), both, 1.0) == pytest.approx(2.0)
-    assert stretched(start, np.full(1, 2.5), both, 1.0) == pytest.approx(6.0)
-    assert stretched(start, np.full(1, 4.5), both, 1.0) == pytest.approx(10.0)
-    assert stretched(start + 20, np.full(1, 4.5), both, 1.0) == pytest.approx(24.5)
+    overlapping = [(start, ends), (start + 3.0, ends)]
+    assert stretched(start, np.full(1, 1.0), overlapping, 1.0) == pytest.approx(2.0)
+    assert stretched(start, np.full(1, 2.5), overlapping, 1.0) == pytest.approx(6.0)
+    assert stretched(start, np.full(1, 4.5), overlapping, 1.0) == pytest.approx(10.0)
+    assert stretched(start + 20, np.full(1, 4.5), overlapping, 1.0) == pytest.approx(24.5)
 
 
-def test_issue_order_puts_collectives_after_the_last_kernel_that_they_need() -> None:
+def test_issue_order_puts_collectives_after_their_last_kernel() -> None:
     kernels = [Item("kernel", name, {}, (), (), COMPUTE, records=n) for n, name in enumerate("abc")]
     late, early = (Item("all_reduce", "", {"axes": ()}, (), (), s, waits=w) for s, w in ((1, (1,)), (2, (0,))))
     chained = Item("all_gather", "", {"axes": ()}, (), (), 1)
-    found = issue_order([*kernels, late, early, chained])
-    assert found == [kernels[0], early, kernels[1], late, chained, kernels[2]]
+    order = issue_order([*kernels, late, early, chained])
+    assert order == [kernels[0], early, kernels[1], late, chained, kernels[2]]

@@ -1,4 +1,4 @@
-"""Schedules on other machines: times follow the machine, by the functions that plan for it."""
+"""Tests of schedules retimed for other machines: durations follow the machine, by the cost functions that plan for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.runtime.test_scans import layers
 from tests.simulator.test_simulation import LOOP, WIDE
 
 PROGRAMS = {"mlp": mlp(y=("", "")), "wide": WIDE.format(dp=4, tp=4), "loop": LOOP, "scan": layers()}
-SEEDS = (1, 12, 14, 20)  # with loops and branches among them
+SEEDS = (1, 12, 14, 20)  # seeds of random programs with loops and branches
 
 
 def product(x: Any, w: Any) -> Any:
@@ -34,21 +34,21 @@ PRODUCT: dict[str, Any] = {"args": ["bf16[8192,8192]"] * 2, "in_specs": {"x": mg
 
 
 @pytest.mark.parametrize("program", [*PROGRAMS, *SEEDS])
-def test_schedule_on_its_own_machine_does_not_change(program: str | int) -> None:
+def test_retiming_for_the_same_machine_is_a_no_op(program: str | int) -> None:
     module = program_of(program) if isinstance(program, int) else mg.lower(PROGRAMS[program], stage="import")
-    found = plan_module(module, Options("cuda:sm_90"), Timing())
-    assert retimed(found.plan, found.mesh, predicted_machine("cpu", None))[0] == found.plan
+    executable = plan_module(module, Options("cuda:sm_90"), Timing())
+    assert retimed(executable.plan, executable.mesh, predicted_machine("cpu", None))[0] == executable.plan
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_simulated_product_takes_what_a_plan_for_the_machine_says(machine: str) -> None:
-    """One kernel without collectives: the plan is the same for all machines, and only the device decides."""
+def test_simulated_gemm_time_equals_plan_for_the_machine(machine: str) -> None:
+    """Check one kernel without collectives: its plan is equal for all machines, and only the GPU decides its time."""
     compiled = plan(product, {"dp": 8}, target="cpu", **PRODUCT)
     expected = plan(product, {"dp": 8}, machine=machine, **PRODUCT).cost.step_seconds
     assert mg.simulate(compiled, machine).step_seconds == pytest.approx(expected, rel=1e-9)
 
 
-def test_devices_of_machines_differ_in_the_simulated_time(tmp_path: Path) -> None:
+def test_simulated_time_scales_with_gpu_peak(tmp_path: Path) -> None:
     mg.compile(product, {"dp": 8}, target="cpu", **PRODUCT).save(tmp_path / "m.mgx")
     times = [
         mg.simulate(mg.load(tmp_path / "m.mgx"), name).step_seconds for name in ("dgx-a100", "dgx-h100", "dgx-b200")
@@ -60,32 +60,35 @@ def test_devices_of_machines_differ_in_the_simulated_time(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("program", [*PROGRAMS, *SEEDS[1:3]])
-def test_simulated_step_is_the_explained_one_where_nothing_contends(program: str | int, machine: str) -> None:
+def test_simulated_step_equals_explained_step_without_overlap(program: str | int, machine: str) -> None:
     module = program_of(program) if isinstance(program, int) else mg.lower(PROGRAMS[program], stage="import")
     profile = replace(MACHINES[machine], overlap_slowdown=0.0)
-    found = plan_module(on_machine(module, profile), Options("cpu"), Timing())
-    assert mg.simulate(found).step_seconds == pytest.approx(found.cost.step_seconds, rel=1e-9)
-    assert mg.simulate(found, MACHINES[machine]).step_seconds >= found.cost.step_seconds * (1 - 1e-9)
+    executable = plan_module(on_machine(module, profile), Options("cpu"), Timing())
+    assert mg.simulate(executable).step_seconds == pytest.approx(executable.cost.step_seconds, rel=1e-9)
+    assert mg.simulate(executable, MACHINES[machine]).step_seconds >= executable.cost.step_seconds * (1 - 1e-9)
 
 
-def test_an_axis_keeps_its_own_links_on_any_machine() -> None:
-    found = plan(mlp(), target="cpu")
-    slow = replace(found.mesh, axes=tuple(replace(axis, bandwidth=1e9, latency=1e-3) for axis in found.mesh.axes))
-    schedule, _ = retimed(found.plan, slow, predicted_machine("cpu", MACHINES["dgx-a100"]))
+def test_axis_with_explicit_links_keeps_them_on_any_machine() -> None:
+    executable = plan(mlp(), target="cpu")
+    slow = replace(
+        executable.mesh, axes=tuple(replace(axis, bandwidth=1e9, latency=1e-3) for axis in executable.mesh.axes)
+    )
+    schedule, _ = retimed(executable.plan, slow, predicted_machine("cpu", MACHINES["dgx-a100"]))
     assert [item.seconds > 1e-3 for item in schedule.items if item.is_collective] == [True]
 
 
 @pytest.mark.parametrize(("target", "product_name"), [("cuda:sm_80", "A100"), ("cpu", "H200"), ("cuda:sm_100", "B200")])
 def test_default_machine_is_the_same_everywhere(target: str, product_name: str) -> None:
-    """Sixteen ranks, which two hosts of any other machine would have."""
-    found = plan(WIDE.format(dp=8, tp=2), target=target, skip=["chunks"])
-    quiet = mg.simulate(found, replace(MACHINES[DEFAULT_MACHINE], overlap_slowdown=0.0))
-    assert quiet.step_seconds == pytest.approx(found.cost.step_seconds, rel=1e-9)
-    assert mg.simulate(found).machine == predicted_machine(target, None)
+    """Check sixteen ranks, which on other machines would be two hosts."""
+    executable = plan(WIDE.format(dp=8, tp=2), target=target, skip=["chunks"])
+    quiet = mg.simulate(executable, replace(MACHINES[DEFAULT_MACHINE], overlap_slowdown=0.0))
+    assert quiet.step_seconds == pytest.approx(executable.cost.step_seconds, rel=1e-9)
+    assert mg.simulate(executable).machine == predicted_machine(target, None)
     title = f"one-host ({product_name})"
-    assert title in repr(mg.simulate(found)) and f"predicted for {title}" in found.explain()
-    assert found.record()["machine"]["device"] == mg.simulate(found).machine.device
-    drawn = roofline(found)
+    assert title in repr(mg.simulate(executable)) and f"predicted for {title}" in executable.explain()
+    assert executable.record()["machine"]["device"] == mg.simulate(executable).machine.device
+    drawn = roofline(executable)
     assert (
-        drawn["device"] == product_name and drawn["bandwidth"] == DEVICES[found.record()["machine"]["device"]].bandwidth
+        drawn["device"] == product_name
+        and drawn["bandwidth"] == DEVICES[executable.record()["machine"]["device"]].bandwidth
     )

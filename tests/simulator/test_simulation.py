@@ -1,4 +1,6 @@
-"""A step of all ranks in time: what the schedule predicts on one host, and what hosts, slow devices and loops do to it."""
+"""Tests of the simulation of a step of all ranks: the scheduled time on one host, and the effect of hosts, slow devices
+and loops.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ LOOP = """module @loop {
 
 
 def part(text: str) -> Scheduled:
-    """Collectives stay whole, as the expected times are those of one."""
+    """Compile without chunks, since the expected times are those of undivided collectives."""
     executable = mg.compile(text, target="cpu", skip=["chunks"])
     return Scheduled(executable.mesh, executable.plan)
 
@@ -64,24 +66,24 @@ def step(program: Scheduled, machine: Machine = IDEAL, conditions: Conditions | 
     return simulate([program], machine, conditions)
 
 
-def collective(found: Simulation, number: int = 0) -> float:
-    """Seconds of a collective on the first rank."""
-    span = [span for span in found.parts[0].spans if span.item.is_collective][number]
+def collective(simulation: Simulation, index: int = 0) -> float:
+    """Return the seconds of a collective on the first rank."""
+    span = [span for span in simulation.parts[0].spans if span.item.is_collective][index]
     return float(span.end[0] - span.start[0])
 
 
 @pytest.mark.parametrize("text", [mlp(), mlp(y=("", "")), WIDE.format(dp=4, tp=2)], ids=["mlp", "whole", "wide"])
-def test_on_one_host_the_step_is_the_schedules(text: str) -> None:
+def test_simulated_step_on_one_host_equals_the_schedule(text: str) -> None:
     program = part(text)
-    found = step(program)
-    assert found.step_seconds == pytest.approx(program.schedule.step_seconds, rel=1e-9)
-    assert np.ptp(found.parts[0].end) == 0
-    assert found.parts[0].exposed[0] == pytest.approx(program.schedule.exposed_seconds, rel=1e-6, abs=1e-9)
+    simulation = step(program)
+    assert simulation.step_seconds == pytest.approx(program.schedule.step_seconds, rel=1e-9)
+    assert np.ptp(simulation.parts[0].end) == 0
+    assert simulation.parts[0].exposed[0] == pytest.approx(program.schedule.exposed_seconds, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize(("dp", "tp"), [(8, 2), (4, 8), (2, 16)])
-def test_a_ring_over_hosts_shares_their_ports(dp: int, tp: int) -> None:
-    """An all_reduce over dp: ranks tp apart, so `8 / tp` of a host's ranks are in one group."""
+def test_all_reduce_over_hosts_shares_their_ports(dp: int, tp: int) -> None:
+    """Check an all_reduce over dp, whose ranks are tp apart, so that `8 / tp` of a host's ranks are in one group."""
     program = part(WIDE.format(dp=dp, tp=tp))
     moved = 2 * (dp - 1) / dp * 1024 * 4096 // tp * 4
     in_host = max(8 // tp, 1)
@@ -89,40 +91,40 @@ def test_a_ring_over_hosts_shares_their_ports(dp: int, tp: int) -> None:
     step_between = PORT.latency_seconds - NVLINK.latency_seconds
     ring = 2 * (hosts - 1) * (step_between + (in_host - 1) * 3.4e-6)
     ring += moved / min(NVLINK.bytes_per_second, in_host * PORT.bytes_per_second)
-    across = moved * (hosts - 1) / hosts * dp / (dp - 1)  # what a tree carries between hosts
+    across = moved * (hosts - 1) / hosts * dp / (dp - 1)  # bytes that a tree sends between hosts
     tree = 2 * np.ceil(np.log2(hosts)) * step_between
     tree += max(moved / NVLINK.bytes_per_second, across / (in_host * PORT.bytes_per_second)) / 0.9
     best = NVLINK.latency_seconds + min(
         ring, tree
-    )  # with the Simple protocol; LL128 has shorter steps, and 120 of 128 bytes
+    )  # of the Simple protocol. LL128 has shorter steps, and 120 of 128 bytes are payload.
     assert 0.7 * best < collective(step(program)) <= best
 
 
-def test_all_to_all_goes_out_through_each_devices_own_port() -> None:
+def test_all_to_all_uses_each_device_port() -> None:
     text = """sdy.mesh @mesh = <["x"=16]>
     func.func @main(%x: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
       return %x : tensor<4096x4096xf32>
     }"""
-    own = 4096 * 4096 * 4 / 16
-    expected = own * 8 / 16 / PORT.bytes_per_second + PORT.latency_seconds + 14 * 0.3e-6
+    tile_bytes = 4096 * 4096 * 4 / 16
+    expected = tile_bytes * 8 / 16 / PORT.bytes_per_second + PORT.latency_seconds + 14 * 0.3e-6
     program = part(text)
     (item,) = (item for item in program.schedule.items if item.is_collective)
     expected += packing_seconds(item, program.schedule, program.mesh)
     assert collective(step(program)) == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_slow_device_holds_up_its_group_only() -> None:
+def test_slow_device_delays_only_its_group() -> None:
     program = part(WIDE.format(dp=4, tp=2))  # groups over dp: even and odd ranks
-    ideal, found = step(program), step(program, conditions=Conditions(slow_devices={3: 2.0}))
-    late = np.flatnonzero(found.parts[0].end > ideal.parts[0].end * (1 + 1e-9))
+    ideal, slowed = step(program), step(program, conditions=Conditions(slow_devices={3: 2.0}))
+    late = np.flatnonzero(slowed.parts[0].end > ideal.parts[0].end * (1 + 1e-9))
     assert late.tolist() == [1, 3, 5, 7]
-    assert found.parts[0].computing[3] == pytest.approx(2 * ideal.parts[0].computing[3])
+    assert slowed.parts[0].computing[3] == pytest.approx(2 * ideal.parts[0].computing[3])
     linked = step(program, conditions=Conditions(slow_links={0: 3.0}))
     assert np.flatnonzero(linked.parts[0].end > ideal.parts[0].end * (1 + 1e-9)).tolist() == [0, 2, 4, 6]
     assert collective(linked) == pytest.approx(3 * collective(ideal))
 
 
-def test_jitter_only_adds_and_is_the_same_for_a_seed() -> None:
+def test_jitter_only_adds_time_and_is_reproducible() -> None:
     program = part(WIDE.format(dp=4, tp=2))
     ends = [step(program, conditions=Conditions(jitter=0.1, seed=seed)).parts[0].end for seed in (1, 1, 2)]
     assert np.array_equal(ends[0], ends[1]) and not np.array_equal(ends[0], ends[2])
@@ -139,7 +141,7 @@ func.func @main(%x: tensor<4096x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [
 """
 
 
-def test_kernels_beside_collectives_take_longer() -> None:
+def test_kernels_that_overlap_collectives_take_longer() -> None:
     program = part(HIDDEN)
     hidden = program.schedule.hidden_seconds
     assert hidden > 0
@@ -148,7 +150,7 @@ def test_kernels_beside_collectives_take_longer() -> None:
 
 
 def loop(trips: int, conditions: Conditions | None = None) -> Simulation:
-    """A loop that communicates, as if it counted."""
+    """Simulate a loop with collectives as if it had the trip count `trips`."""
     program = part(LOOP)
     items = [
         replace(item, attrs=dict(item.attrs) | {"trips": trips}) if item.op == "while" else item
@@ -157,7 +159,7 @@ def loop(trips: int, conditions: Conditions | None = None) -> Simulation:
     return step(replace(program, schedule=replace(program.schedule, items=tuple(items))), conditions=conditions)
 
 
-def test_a_loop_asks_once_more_than_it_runs() -> None:
+def test_loop_condition_runs_once_more_than_its_body() -> None:
     (item,) = (item for item in part(LOOP).schedule.items if item.op == "while")
     condition = item.regions[0].step_seconds
     assert loop(6).step_seconds == pytest.approx(loop(5).step_seconds + item.seconds - condition, rel=1e-9)
@@ -166,7 +168,7 @@ def test_a_loop_asks_once_more_than_it_runs() -> None:
 
 
 @pytest.mark.parametrize("conditions", [None, Conditions(slow_devices={1: 1.5}), Conditions(slow_links={2: 2.0})])
-def test_steady_trips_are_not_played_one_by_one(monkeypatch: pytest.MonkeyPatch, conditions: Conditions | None) -> None:
+def test_steady_iterations_are_extrapolated(monkeypatch: pytest.MonkeyPatch, conditions: Conditions | None) -> None:
     quick = loop(200, conditions)
     monkeypatch.setattr(Timeline, "_is_steady", lambda *_: False)
     played = loop(200, conditions)
@@ -175,7 +177,7 @@ def test_steady_trips_are_not_played_one_by_one(monkeypatch: pytest.MonkeyPatch,
     assert np.allclose(quick.parts[0].computing, played.parts[0].computing, rtol=1e-9)
 
 
-def test_meshes_meet_at_transfers() -> None:
+def test_meshes_synchronize_at_transfers() -> None:
     def program(x: Any) -> Any:
         h = mg.annotate(mg.tanh(x), mg.P(mesh="a"))
         g = mg.annotate(mg.exp(h), mg.P(mesh="b"))
@@ -184,35 +186,38 @@ def test_meshes_meet_at_transfers() -> None:
     fused = stages_of(traced(program, types=["f32[6]"], in_specs=None))["fuse"]
     from meshgen.pipeline import context_of, make_schedule
 
-    parts = [Scheduled(each.mesh, make_schedule(each, context_of(CPU))) for each in fused.parts]
-    expected = check_parts([each.schedule for each in parts], [each.mesh for each in parts]).step_seconds
-    found = simulate(parts, IDEAL)
-    assert found.step_seconds == pytest.approx(expected, rel=1e-9)
-    assert [each.watched for each in found.parts] == [(0,), (0,)]
+    parts = [Scheduled(mesh_part.mesh, make_schedule(mesh_part, context_of(CPU))) for mesh_part in fused.parts]
+    expected = check_parts(
+        [mesh_part.schedule for mesh_part in parts], [mesh_part.mesh for mesh_part in parts]
+    ).step_seconds
+    ideal = simulate(parts, IDEAL)
+    assert ideal.step_seconds == pytest.approx(expected, rel=1e-9)
+    assert [mesh_part.watched for mesh_part in ideal.parts] == [(0,), (0,)]
     slow = simulate(parts, IDEAL, Conditions(slow_devices={0: 3.0}))
-    assert slow.parts[1].end.min() > found.parts[1].end.max(), "the second mesh waits for the first"
+    assert slow.parts[1].end.min() > ideal.parts[1].end.max(), "the second mesh waits for the first"
 
 
-def test_from_python(tmp_path: Path) -> None:
+def test_simulate_api_accepts_compiled_and_loaded_modules(tmp_path: Path) -> None:
     executable = mg.compile(mlp(), target="cpu")
     executable.save(tmp_path / "mlp.mgx")
     conditions = Conditions(slow_devices={3: 1.5})
     compiled, loaded = (
-        mg.simulate(each, "dgx-a100", conditions, watch=[3]) for each in (executable, mg.load(tmp_path / "mlp.mgx"))
+        mg.simulate(program, "dgx-a100", conditions, watch=[3])
+        for program in (executable, mg.load(tmp_path / "mlp.mgx"))
     )
     assert compiled.step_seconds == loaded.step_seconds > mg.simulate(executable, "dgx-a100").step_seconds
     assert compiled.parts[0].watched == (3,)
 
 
-def test_very_many_ranks_take_as_many_steps_as_one() -> None:
+def test_simulation_events_do_not_grow_with_ranks() -> None:
     few, many = (part(mlp().replace('"x"=2, "y"=2', f'"x"={x}, "y"=2')) for x in (4, 8))
     many = replace(many, mesh=many.mesh.with_sizes({"x": 8192}))
-    found = step(many)
-    assert found.parts[0].end.shape == (16384,) and len(found.parts[0].spans) == len(step(few).parts[0].spans)
+    simulation = step(many)
+    assert simulation.parts[0].end.shape == (16384,) and len(simulation.parts[0].spans) == len(step(few).parts[0].spans)
 
 
 @pytest.mark.parametrize("conditions", [Conditions(slow_devices={4: 2.0}), Conditions(slow_links={-1: 2.0})])
-def test_ranks_that_are_not_there_are_refused(conditions: Conditions) -> None:
+def test_unknown_ranks_are_rejected(conditions: Conditions) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*the ranks are 0 to 3") as error:
         step(part(mlp()), conditions=conditions)
     assert error.value.exit_code == 2

@@ -1,4 +1,4 @@
-"""Layers of the blocks in `programs.py`, in JAX: what they compute in f32 is said there."""
+"""Layers in JAX for the model blocks in `programs.py`, whose docstring lists what is computed in f32."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def layer_norm(x: Any, scale: Any, shift: Any, dims: tuple[int, ...] = (-1,)) ->
 
 
 def rotary(x: Any) -> Any:
-    """Positions as rotations of pairs of features: x[batch, length, heads, features]."""
+    """Apply rotary position embeddings to x[batch, length, heads, features]."""
     half = x.shape[-1] // 2
     angles = jnp.arange(x.shape[1], dtype=F32)[:, None] * 1e4 ** (-jnp.arange(half, dtype=F32) / half)
     sin, cos = jnp.sin(angles)[:, None].astype(x.dtype), jnp.cos(angles)[:, None].astype(x.dtype)
@@ -31,51 +31,55 @@ def rotary(x: Any) -> Any:
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool) -> Any:
-    """q[batch, length, heads, features]; keys and values may have fewer heads, each of which several of q share."""
+    """Return softmax attention of q[batch, length, heads, features]. Several query heads may share a key / value head."""
     shared = q.shape[2] // k.shape[2]
-    k, v = (jnp.repeat(each, shared, 2) for each in (k, v))
+    k, v = (jnp.repeat(heads, shared, 2) for heads in (k, v))
     scores = jnp.einsum("blhd,bmhd->bhlm", q, k).astype(F32) * q.shape[-1] ** -0.5
     if causal:
-        places = jnp.arange(q.shape[1])
-        scores = jnp.where(places[:, None] >= places, scores, -jnp.inf)
+        positions = jnp.arange(q.shape[1])
+        scores = jnp.where(positions[:, None] >= positions, scores, -jnp.inf)
     return jnp.einsum("bhlm,bmhd->blhd", jax.nn.softmax(scores).astype(q.dtype), v)
 
 
 def experts(x: Any, w: Any) -> Any:
-    """The best two of several gated experts for each row: rows are sorted by expert, and each is multiplied by the matrices of its own."""
+    """Return a top-2 mixture of gated experts: rows are sorted by expert, and ragged matmuls apply each expert's
+    weights.
+    """
     rows = x.reshape(-1, x.shape[-1])
-    weights, chosen = jax.lax.top_k(jax.nn.softmax((rows @ w["router"]).astype(F32)), 2)
+    weights, expert_indices = jax.lax.top_k(jax.nn.softmax((rows @ w["router"]).astype(F32)), 2)
     weights = (weights / weights.sum(-1, keepdims=True)).astype(x.dtype)
-    order = jnp.argsort(chosen.reshape(-1))
-    sizes = jnp.bincount(chosen.reshape(-1), length=w["router"].shape[-1])
-    sent = rows[order // 2]
-    hidden = jax.nn.silu(jax.lax.ragged_dot(sent, w["gate"], sizes)) * jax.lax.ragged_dot(sent, w["up"], sizes)
-    made = jax.lax.ragged_dot(hidden, w["down"], sizes) * weights.reshape(-1)[order][:, None]
-    return jnp.zeros_like(rows).at[order // 2].add(made).reshape(x.shape)
+    order = jnp.argsort(expert_indices.reshape(-1))
+    rows_per_expert = jnp.bincount(expert_indices.reshape(-1), length=w["router"].shape[-1])
+    dispatched = rows[order // 2]
+    hidden = jax.nn.silu(jax.lax.ragged_dot(dispatched, w["gate"], rows_per_expert)) * jax.lax.ragged_dot(
+        dispatched, w["up"], rows_per_expert
+    )
+    expert_results = jax.lax.ragged_dot(hidden, w["down"], rows_per_expert) * weights.reshape(-1)[order][:, None]
+    return jnp.zeros_like(rows).at[order // 2].add(expert_results).reshape(x.shape)
 
 
-def over_time(x: Any, w: Any) -> Any:
-    """A selective state space: x[batch, length, width]; an associative scan in f32 sums its states over time."""
+def selective_state_space(x: Any, w: Any) -> Any:
+    """Apply a selective state space (Mamba) to x[batch, length, width]. An associative scan in f32 computes its states."""
     rank, states = w["step"].shape[0], w["decay"].shape[1]
     inner, gate = jnp.moveaxis(jnp.einsum("blw,wci->blci", x, w["in"]), 2, 0)
     inner = jax.nn.silu(jax.lax.conv_general_dilated(
         inner, w["taps"][:, None], (1,), [(w["taps"].shape[0] - 1, 0)], feature_group_count=inner.shape[-1], dimension_numbers=("NWC", "WIO", "NWC")))  # fmt: skip
     selected = inner @ w["select"]
     step = jax.nn.softplus((selected[..., :rank] @ w["step"] + w["step_bias"]).astype(F32))
-    into, out = jnp.split(selected[..., rank:].astype(F32), [states], -1)
-    kept = jnp.exp(-step[..., None] * jnp.exp(w["decay"].astype(F32)))
-    added = (step * inner.astype(F32))[..., None] * into[:, :, None]
+    input_projection, out = jnp.split(selected[..., rank:].astype(F32), [states], -1)
+    decay = jnp.exp(-step[..., None] * jnp.exp(w["decay"].astype(F32)))
+    increment = (step * inner.astype(F32))[..., None] * input_projection[:, :, None]
 
-    def both(first: Any, second: Any) -> Any:
+    def compose(first: Any, second: Any) -> Any:
         return first[0] * second[0], second[0] * first[1] + second[1]
 
-    _, state = jax.lax.associative_scan(both, (kept, added), axis=1)
+    _, state = jax.lax.associative_scan(compose, (decay, increment), axis=1)
     y = jnp.einsum("blis,bls->bli", state, out).astype(x.dtype) + inner * w["skip"]
     return (y * jax.nn.silu(gate)) @ w["out"]
 
 
 def adam(weights: Any, gradients: Any, means: Any, squares: Any) -> tuple[Any, Any, Any]:
-    """The weights and both moments after a step, with decay of the weights; moments are f32."""
+    """Return the weights and both moments after an AdamW step. Moments are f32."""
     gradients = jax.tree.map(lambda g: g.astype(F32), gradients)
     means = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, means, gradients)
     squares = jax.tree.map(lambda v, g: 0.95 * v + 0.05 * g * g, squares, gradients)

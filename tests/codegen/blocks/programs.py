@@ -1,7 +1,10 @@
-"""Blocks of models in bf16, forward and training step, in JAX: `python -m tests.codegen.blocks.programs [--large] FOLDER [NAME ...]` writes their text.
+"""Blocks of models in bf16, forward and training step, in JAX: `python -m tests.codegen.blocks.programs [--large]
+FOLDER [NAME ...]` writes their MLIR.
 
-Weights and activations are bf16; norms, softmax, losses, states of scans and Adam's moments are f32, as in practice. A training step gives the loss, the
-gradient of the block's input and the updated weights and moments. Small sizes are for the emulated GPU, large ones are those of the models.
+Weights and activations are bf16. Norms, softmax, losses, states of scans and Adam's moments are f32, as in practice. A
+training step returns the loss, the
+gradient of the block's input and the updated weights and moments. Small sizes suit the emulated GPU; large sizes are
+those of the published models.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tests.codegen.blocks.layers import adam, attention, experts, layer_norm, over_time, rms_norm, rotary
+from tests.codegen.blocks.layers import adam, attention, experts, layer_norm, rms_norm, rotary, selective_state_space
 
 BF16 = jnp.bfloat16
 Shapes = Mapping[str, tuple[int, ...]]
@@ -23,18 +26,18 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Block:
-    """`apply(weights, x)`; `shapes` has those of `x` and of the weights, small ones and large ones."""
+    """A model block. `apply(weights, x)` computes it; `shapes(large)` returns the shapes of `x` and of the weights."""
 
     apply: Callable[[Any, Any], Any]
     shapes: Callable[[bool], Shapes]
 
     def text(self, large: bool, train: bool) -> str:
-        """What JAX lowers the block or its training step to."""
+        """Return the StableHLO text of the block, or of its training step if `train`."""
         types = {name: jax.ShapeDtypeStruct(shape, BF16) for name, shape in self.shapes(large).items()}
         x = types.pop("x")
         if not train:
             return jax.jit(self.apply).lower(types, x).as_text()
-        moments = {name: jax.ShapeDtypeStruct(each.shape, jnp.float32) for name, each in types.items()}
+        moments = {name: jax.ShapeDtypeStruct(weight.shape, jnp.float32) for name, weight in types.items()}
         y = jax.eval_shape(self.apply, types, x)
         return jax.jit(self._step, donate_argnums=(0, 1)).lower(types, (moments, moments), x, y).as_text()
 
@@ -103,7 +106,7 @@ def _with_biases(rows: tuple[int, int], width: int, heads: int) -> Shapes:
 
 
 def vit(w: Any, x: Any) -> Any:
-    """Patches of an image, a block, and the mean of its tokens as classes."""
+    """Embed the patches of an image, apply a transformer block, and return class scores from the mean of the tokens."""
     size = w["patch"].shape[0]
     tokens = jax.lax.conv_general_dilated(
         x, w["patch"], (size, size), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
@@ -114,13 +117,13 @@ def vit(w: Any, x: Any) -> Any:
 
 def _vit(large: bool) -> Shapes:
     images, pixels, size, width, heads, classes = (32, 224, 16, 768, 12, 1000) if large else (2, 20, 4, 64, 4, 10)
-    places = (pixels // size) ** 2
-    return {**_with_biases((images, places), width, heads), "x": (images, pixels, pixels, 3), "patch": (size, size, 3, width),
-            "places": (places, width), "head": (width, classes)}  # fmt: skip
+    patches = (pixels // size) ** 2
+    return {**_with_biases((images, patches), width, heads), "x": (images, pixels, pixels, 3), "patch": (size, size, 3, width),
+            "places": (patches, width), "head": (width, classes)}  # fmt: skip
 
 
 def resnet(w: Any, x: Any) -> Any:
-    """A bottleneck with half the resolution, and batch norms of the batch itself."""
+    """Apply a ResNet bottleneck that halves the resolution, with batch norms that use the statistics of the batch."""
 
     def conv(x: Any, name: str, stride: int = 1) -> Any:
         y = jax.lax.conv_general_dilated(
@@ -137,12 +140,12 @@ def _resnet(large: bool) -> Shapes:
     images, pixels, narrow = (32, 56, 128) if large else (2, 8, 16)
     kernels = {"narrow": (1, 1, 2 * narrow, narrow), "middle": (3, 3, narrow, narrow), "wide": (1, 1, narrow, 4 * narrow),
                "shortcut": (1, 1, 2 * narrow, 4 * narrow)}  # fmt: skip
-    norms = {f"{name}_{each}": shape[-1:] for name, shape in kernels.items() for each in ("scale", "shift")}
+    norms = {f"{name}_{part}": shape[-1:] for name, shape in kernels.items() for part in ("scale", "shift")}
     return {"x": (images, pixels, pixels, 2 * narrow), **kernels, **norms}
 
 
 def mamba(w: Any, x: Any) -> Any:
-    return x + over_time(rms_norm(x, w["norm"]), w)
+    return x + selective_state_space(rms_norm(x, w["norm"]), w)
 
 
 def _mamba(large: bool) -> Shapes:

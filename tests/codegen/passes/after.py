@@ -1,4 +1,4 @@
-"""A pass on one graph."""
+"""A helper that runs a pass on one graph."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from tests.codegen.bodies import ONE
 
 
 def after(run: Callable[[Module], Module], graph: Graph, mesh: Mesh = ONE) -> Graph:
-    """The graph of a local program after a pass: the same one where it changes nothing."""
+    """Return the graph of a local program after the pass `run`. An unchanged graph is the same object."""
     return run(Module(mesh, graph, "partition")).graph

@@ -1,4 +1,4 @@
-"""A graph whose last node is done in parts, as the record of its op says."""
+"""A helper that splits the last node of a graph with the `parts` rule of its op."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from meshgen.ops.registry import OPS
 
 
 def in_parts(graph: Graph) -> list[tuple[int, Graph]]:
-    """The possible numbers of parts, and the graph with its last node in so many."""
+    """Return each supported part count with the graph whose last node is split into that many parts."""
     node = graph.nodes[-1]
     parts_of = OPS[node.op].parts
     assert parts_of is not None

@@ -1,4 +1,6 @@
-"""Concatenations whose operands are made in place: which are, who waits for whom, and forged parts."""
+"""Tests of the `concatenate-in-place` pass: which concatenations become joins, their synchronization, and forged
+schedules.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ from meshgen.spec import P
 from tests.codegen.programs import costs, f32
 
 MESH = make_mesh({"x": 2})
-SIZES = (64, 128, 1)  # the last part may have any size
+SIZES = (64, 128, 1)  # only the last part may have an unaligned size
 
 
 def _unfused(sizes: tuple[int, ...] = SIZES, *, of_input: bool = False, kept: bool = False, twice: bool = False) -> Module:  # fmt: skip
-    """Row sums of the arguments, summed over the devices in one message, and taken apart."""
+    """Return a program that sums rows of the arguments, all-reduces the concatenated sums, and slices the result."""
     graph = Graph("main", [Value(f32(size, 8), f"x{n}") for n, size in enumerate(sizes)])
     zero = graph.add("constant", [], [f32()], {"value": np.zeros((), np.float32)}).result
     sums = [graph.add("reduce", [x, zero], [f32(x.type.sizes[0])], {"dims": (1,), "kind": "add"}).result for x in graph.inputs]  # fmt: skip
@@ -56,9 +58,9 @@ def _unfused(sizes: tuple[int, ...] = SIZES, *, of_input: bool = False, kept: bo
     )  # fmt: skip
 
 
-def message(*given: tuple[int, ...], **options: bool) -> Module:
-    """The same program with kernels."""
-    return fuse(_unfused(*given, **options))
+def message(*sizes: tuple[int, ...], **options: bool) -> Module:
+    """Return the fused program of `_unfused`."""
+    return fuse(_unfused(*sizes, **options))
 
 
 def _wide(kind: TensorType) -> TensorType:
@@ -79,15 +81,15 @@ def has_join(module: Module) -> bool:
     return "join" in [node.op for node in module.graph.nodes]
 
 
-def test_parts_of_a_message_are_made_where_they_are_sent(tmp_path: Path) -> None:
+def test_parts_of_a_message_are_computed_in_its_buffer(tmp_path: Path) -> None:
     module = message()
     plan = plan_of(module)
     assert has_join(module) and [item.op for item in plan.items] == ["kernel"] * 3 + ["all_reduce", "kernel"]
     (sent,) = (item for item in plan.items if item.op == "all_reduce")
-    whole = plan.buffers[sent.inputs[0]]
+    joined = plan.buffers[sent.inputs[0]]
     parts = [plan.buffers[item.outputs[0]] for item in plan.items[:3]]
-    assert sorted(b.offset - whole.offset for b in parts) == [0, 256, 768]
-    assert plan.buffers[sent.outputs[0]].offset == whole.offset, "it is reduced in place, too"
+    assert sorted(b.offset - joined.offset for b in parts) == [0, 256, 768]
+    assert plan.buffers[sent.outputs[0]].offset == joined.offset, "it is reduced in place, too"
     write_module(tmp_path / "m.mgx", module, plan)
     rng = np.random.default_rng(0)
     args = [rng.standard_normal((2 * size, 8)).astype(np.float32) for size in SIZES]
@@ -97,22 +99,24 @@ def test_parts_of_a_message_are_made_where_they_are_sent(tmp_path: Path) -> None
     np.testing.assert_allclose(simulate(module, args)[0], got, rtol=1e-6)
 
 
-def test_the_text_tells_it_from_a_copy() -> None:
+def test_join_round_trips_through_text() -> None:
     module = message()
     text = print_text(scheduled(module, plan_of(module)))
     back = parse_text(text)
     assert [n.op for n in back.graph.nodes].count("join") == 1 and print_text(back) == text
 
 
-@pytest.mark.parametrize("what", [{"of_input": True}, {"kept": True}, {"twice": True}, {"sizes": (64, 3, 1)}])
-def test_what_cannot_be_made_there_is_no_join(what: dict) -> None:
-    """An argument lies elsewhere, a result stays, nothing lies twice, and parts begin where buffers may."""
-    module = message(**what)
+@pytest.mark.parametrize("options", [{"of_input": True}, {"kept": True}, {"twice": True}, {"sizes": (64, 3, 1)}])
+def test_parts_that_cannot_be_computed_in_place_prevent_a_join(options: dict) -> None:
+    """Check parts that cannot be computed in the buffer: arguments, program results, repeated values and unaligned
+    offsets.
+    """
+    module = message(**options)
     assert not has_join(module)
     plan_of(module)
 
 
-def test_the_kernels_of_a_program_with_joins_are_those_that_were_found_with_concatenations() -> None:
+def test_join_keeps_the_kernel_grouping_of_the_concatenation() -> None:
     module = concatenate_in_place(_unfused(), context := Compilation())
     assert "join" in {node.op for node in module.graph.nodes}
     kept = context.latest(grouped, module.graph)
@@ -121,22 +125,22 @@ def test_the_kernels_of_a_program_with_joins_are_those_that_were_found_with_conc
 
 
 def _kernels(grouping: Grouping) -> list[tuple[str, set[Node], set[Value]]]:
-    """The kind, members and operands of each group."""
+    """Return the kind, members and operands of each group."""
     return [(group.form, {*group.members}, {*group.reads}) for group in grouping.groups]
 
 
-def test_very_many_parts_are_no_join() -> None:
+def test_concatenation_of_too_many_parts_is_no_join() -> None:
     sizes = (64,) * (MOST_PARTS + 1)
     assert not has_join(message(sizes)) and has_join(message(sizes[1:]))
 
 
 def summed_parts(*, kept: bool = False) -> Module:
-    """Row sums of two arguments, each summed over the devices by itself; joined, they are reduced on."""
+    """Return a program that all-reduces two row sums separately and then all-reduces their concatenation."""
     graph = Graph("main", [Value(f32(64, 8), f"x{n}") for n in range(2)])
     zero = graph.add("constant", [], [f32()], {"value": np.zeros((), np.float32)}).result
     sums = [graph.add("reduce", [x, zero], [f32(64)], {"dims": (1,), "kind": "add"}).result for x in graph.inputs]
-    wholes = [graph.add("all_reduce", [v], [f32(64)], {"axes": ("x",), "kind": "sum"}).result for v in sums]
-    joined = graph.add("concatenate", wholes, [f32(128)], {"dim": 0}).result
+    reduced_sums = [graph.add("all_reduce", [v], [f32(64)], {"axes": ("x",), "kind": "sum"}).result for v in sums]
+    joined = graph.add("concatenate", reduced_sums, [f32(128)], {"dim": 0}).result
     sent = graph.add("all_reduce", [joined], [f32(128)], {"axes": ("x",), "kind": "sum"}).result
     graph.outputs = [graph.add("tanh", [sent], [f32(128)]).result, *([sums[0]] if kept else [])]
     kinds = [v.type for v in (*graph.inputs, *graph.outputs)]
@@ -153,15 +157,15 @@ def reductions(plan: Schedule) -> list[Item]:
     return [item for item in plan.items if item.op == "all_reduce"]
 
 
-def test_what_a_part_is_written_over_is_made_in_the_join(tmp_path: Path) -> None:
+def test_summand_of_in_place_reduction_is_computed_in_the_join(tmp_path: Path) -> None:
     module = summed_parts()
     plan = plan_of(module)
     assert has_join(module)
     *parts, last = reductions(plan)
     start = plan.buffers[last.inputs[0]].offset
-    for number, item in enumerate(parts):
+    for index, item in enumerate(parts):
         summand, result = plan.buffers[item.inputs[0]], plan.buffers[item.outputs[0]]
-        assert summand.offset == result.offset == start + 256 * number
+        assert summand.offset == result.offset == start + 256 * index
         assert summand.storage != result.storage
     assert memory_of(plan).live_bytes <= plan.arena_bytes == 2 * 64 * 8 * 4 + 128 * 4, "no byte for summands"
     write_module(tmp_path / "m.mgx", module, plan)
@@ -172,14 +176,14 @@ def test_what_a_part_is_written_over_is_made_in_the_join(tmp_path: Path) -> None
     np.testing.assert_allclose(simulate(module, args)[0], got, rtol=1e-6)
 
 
-def test_a_summand_that_is_kept_lies_outside_of_the_join() -> None:
+def test_returned_summand_is_not_computed_in_the_join() -> None:
     plan = plan_of(summed_parts(kept=True))
     *parts, _ = reductions(plan)
     over = [plan.buffers[item.inputs[0]].offset == plan.buffers[item.outputs[0]].offset for item in parts]
     assert sorted(over) == [False, True]
 
 
-def test_a_later_read_of_what_a_part_is_written_over_is_found() -> None:
+def test_checker_rejects_read_of_overwritten_summand() -> None:
     plan = plan_of(summed_parts())
     first, second, _ = (n for n, item in enumerate(plan.items) if item.op == "all_reduce")
     with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
@@ -190,30 +194,30 @@ def forged(plan: Schedule, item: int, **changes: object) -> Schedule:
     return replace(plan, items=tuple(replace(i, **changes) if n == item else i for n, i in enumerate(plan.items)))
 
 
-def test_a_missing_part_is_found() -> None:
-    """One of the parts is made elsewhere: the message would send what was there before."""
+def test_checker_rejects_join_with_unwritten_part() -> None:
+    """Check a schedule in which a kernel writes a part to another buffer, so that the message would send stale bytes."""
     plan = plan_of(message())
     lost = plan.buffers[plan.items[1].outputs[0]]
-    number = len(plan.buffers)
-    other = lost._replace(storage=number, offset=plan.arena_bytes)
-    wider = replace(plan, buffers=(*plan.buffers, other), arena_bytes=plan.arena_bytes + 512)
+    new_buffer = len(plan.buffers)
+    other = lost._replace(storage=new_buffer, offset=plan.arena_bytes)
+    larger_plan = replace(plan, buffers=(*plan.buffers, other), arena_bytes=plan.arena_bytes + 512)
     with pytest.raises(ScheduleError, match=f"MG0402.*of which no item writes {lost.type.nbytes} bytes"):
-        check(forged(wider, 1, outputs=(number,)), MESH)
+        check(forged(larger_plan, 1, outputs=(new_buffer,)), MESH)
 
 
-def test_parts_that_two_items_write_are_found() -> None:
+def test_checker_rejects_join_part_with_two_writers() -> None:
     plan = plan_of(message((64, 64, 1)))
     with pytest.raises(ScheduleError, match=r"MG0402.*both write buffer"):
         check(forged(plan, 1, outputs=plan.items[0].outputs), MESH)
     moved = plan.buffers[plan.items[1].outputs[0]]
-    numbers = [n for n, b in enumerate(plan.buffers) if b == moved]
+    aliases = [n for n, b in enumerate(plan.buffers) if b == moved]
     start = plan.buffers[plan.items[0].outputs[0]].offset
-    buffers = tuple(b._replace(offset=start) if n in numbers else b for n, b in enumerate(plan.buffers))
+    buffers = tuple(b._replace(offset=start) if n in aliases else b for n, b in enumerate(plan.buffers))
     with pytest.raises(ScheduleError, match=r"MG0402.*both write buffer"):
         check(replace(plan, buffers=buffers), MESH)
 
 
-def test_who_reads_waits_for_every_part() -> None:
+def test_reader_of_a_join_waits_for_every_part() -> None:
     plan = plan_of(message())
     (sent,) = (n for n, item in enumerate(plan.items) if item.op == "all_reduce")
     for event in plan.items[sent].waits:
@@ -222,8 +226,8 @@ def test_who_reads_waits_for_every_part() -> None:
             check(forged(plan, sent, waits=left), MESH)
 
 
-def test_a_buffer_in_very_many_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checker looks at all parts for each read."""
+def test_checker_rejects_join_of_too_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the limit on parts: the checker visits all parts for each read."""
     plan = plan_of(message())
     monkeypatch.setattr(writes, "MOST_PARTS", 2)
     with pytest.raises(ScheduleError, match=r"MG0402.*is written in 3 parts; the limit is 2"):

@@ -1,4 +1,6 @@
-"""Messages as group calls: which are, what they cost, that nothing is copied, that they mean what they meant, and forged ones."""
+"""Tests of the `concatenate-to-group-call` pass: which messages become group calls, their cost and results, and forged
+calls.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,17 @@ from tests.codegen.programs import costs, f32
 
 MESH = make_mesh({"x": 2})
 COUNT = MESH.size
-WIDTHS = (6, 3, 10)  # no two alike, and no multiple of what a buffer's offset is one of
+WIDTHS = (6, 3, 10)  # distinct sizes, none a multiple of the offset alignment of buffers
 ATTRS = {"all_reduce": {"kind": "sum"}, "all_gather": {"dim": 0}, "reduce_scatter": {"dim": 0, "kind": "sum"}}
-ROWS = {"all_reduce": (1, 1), "all_gather": (1, COUNT), "reduce_scatter": (COUNT, 1)}  # of operand and result
+ROWS = {"all_reduce": (1, 1), "all_gather": (1, COUNT), "reduce_scatter": (COUNT, 1)}  # rows of operand and result
 
 
 def message(op: str = "all_reduce", widths: tuple[int, ...] = WIDTHS, *, computed: int = 0, uses: str = "cut") -> Module:  # fmt: skip
-    """Arguments, the first of them doubled where `computed`, sent in one message that is cut apart again.
+    """Return a program that sends its arguments in one message and slices the result. The first `computed` ones are
+    doubled.
 
-    `uses`: `cut`, or also `twice` the same part, `across` two parts, the `whole` message, `none` of the first part.
+    `uses`: `cut` slices each part once; `twice`, `across`, `whole` and `none` add a second slice of a part, a slice
+    across two parts, the whole message as a result, or drop the slice of the first part.
     """
     before, after = ROWS[op]
     graph = Graph("main", [Value(f32(before, width), f"x{n}") for n, width in enumerate(widths)])
@@ -55,9 +59,15 @@ def message(op: str = "all_reduce", widths: tuple[int, ...] = WIDTHS, *, compute
         graph.outputs.append(graph.add("tanh", [part], [part.type]).result)
     graph.outputs += [sent] if uses == "whole" else []
     types = [[_wide(v.type) for v in side] for side in (graph.inputs, graph.outputs)]
-    lies = [[P("x", None)] * len(side) for side in types]
+    shardings = [[P("x", None)] * len(side) for side in types]
     return Module(
-        MESH, graph, "partition", in_types=types[0], out_types=types[1], in_shardings=lies[0], out_shardings=lies[1]
+        MESH,
+        graph,
+        "partition",
+        in_types=types[0],
+        out_types=types[1],
+        in_shardings=shardings[0],
+        out_shardings=shardings[1],
     )
 
 
@@ -82,7 +92,7 @@ def is_group_call(module: Module) -> bool:
 
 @pytest.mark.parametrize("uses", ["cut", "twice", "none"])
 @pytest.mark.parametrize("op", list(ROWS))
-def test_parts_are_sent_from_where_they_lie_in_one_launch(op: str, uses: str, tmp_path: Path) -> None:
+def test_group_call_sends_parts_from_their_buffers_in_one_launch(op: str, uses: str, tmp_path: Path) -> None:
     module = message(op, uses=uses)
     fused = fuse(module)
     plan = planned(fused)
@@ -94,54 +104,54 @@ def test_parts_are_sent_from_where_they_lie_in_one_launch(op: str, uses: str, tm
     args = [np.random.default_rng(n).standard_normal(kind.sizes).astype(np.float32) for n, kind in enumerate(module.in_types)]  # fmt: skip
     write_module(tmp_path / "m.mgx", fused, plan)
     results = load(tmp_path / "m.mgx").run(args)
-    for found in (results, simulate(fused, args)):
-        assert [*map(np.ndarray.tobytes, found)] == [*map(np.ndarray.tobytes, simulate(module, args))]
+    for outputs in (results, simulate(fused, args)):
+        assert [*map(np.ndarray.tobytes, outputs)] == [*map(np.ndarray.tobytes, simulate(module, args))]
 
 
-def test_a_part_that_is_computed_is_made_before() -> None:
-    """One row needs a kernel in any case; two or more are made and packed by one."""
+def test_group_call_allows_one_computed_part() -> None:
+    """Check that one computed row keeps the group call, and that two or more are packed by one kernel instead."""
     assert is_group_call(message(computed=1)) and not is_group_call(message(widths=(64, 64, 64), computed=2))
 
 
 @pytest.mark.parametrize("uses", ["across", "whole"])
-def test_a_message_that_is_used_otherwise_is_packed(uses: str) -> None:
+def test_message_with_other_uses_is_packed(uses: str) -> None:
     assert not is_group_call(message(uses=uses))
 
 
-def test_sums_are_written_over_their_summands() -> None:
-    """Each over its own, where nothing reads it later."""
+def test_group_call_reduces_in_place() -> None:
+    """Check that each sum of a group call reuses its own summand's buffer if nothing reads the summand later."""
     module = message()
     graph = module.graph
-    made = [graph.add("tanh", [v], [v.type]).result for v in graph.inputs]
-    made_nodes, rest = graph.nodes[-3:], graph.nodes[:-3]
+    summands = [graph.add("tanh", [v], [v.type]).result for v in graph.inputs]
+    summand_nodes, rest = graph.nodes[-3:], graph.nodes[:-3]
     joined = next(node for node in rest if node.op == "concatenate")
-    graph.nodes[:] = [*made_nodes, *rest]
-    sums = Node("all_reduce", made, [Value(v.type) for v in made], {"axes": ("x",), "kind": "sum"})
-    graph.nodes[:] = [*made_nodes, sums]
+    graph.nodes[:] = [*summand_nodes, *rest]
+    sums = Node("all_reduce", summands, [Value(v.type) for v in summands], {"axes": ("x",), "kind": "sum"})
+    graph.nodes[:] = [*summand_nodes, sums]
     graph.outputs = [graph.add("tanh", [v], [v.type]).result for v in sums.results]
     assert joined not in graph.nodes
     plan = planned(fuse(module))
     item = sent_in(plan)
-    places = [[plan.buffers[n].offset for n in side] for side in (item.inputs, item.outputs)]
-    assert places[0] == places[1] and len(set(places[0])) == len(WIDTHS)
+    offsets = [[plan.buffers[n].offset for n in side] for side in (item.inputs, item.outputs)]
+    assert offsets[0] == offsets[1] and len(set(offsets[0])) == len(WIDTHS)
 
 
-def test_a_launch_waits_for_the_links_once() -> None:
+def test_group_call_pays_link_latency_once() -> None:
     kinds = tuple(f32(1, width) for width in WIDTHS)
     attrs = {"axes": ("x",), "kind": "sum"}
-    together = Collective("all_reduce", attrs, kinds, kinds, MESH)
-    alone = [Collective("all_reduce", attrs, (kind,), (kind,), MESH) for kind in kinds]
-    assert together.ring_bytes == sum(each.ring_bytes for each in alone)
+    grouped_call = Collective("all_reduce", attrs, kinds, kinds, MESH)
+    single_calls = [Collective("all_reduce", attrs, (kind,), (kind,), MESH) for kind in kinds]
+    assert grouped_call.ring_bytes == sum(single.ring_bytes for single in single_calls)
     latency = rate_along(MESH, ("x",)).latency
-    assert together.link_seconds == pytest.approx(sum(each.link_seconds for each in alone) - 2 * latency)
+    assert grouped_call.link_seconds == pytest.approx(sum(single.link_seconds for single in single_calls) - 2 * latency)
     node = Node("all_reduce", [Value(k) for k in kinds], [Value(k) for k in kinds], attrs)
-    assert default_costs("cuda:sm_90").collective(Collective.of(node, MESH)) == together.link_seconds, (
+    assert default_costs("cuda:sm_90").collective(Collective.of(node, MESH)) == grouped_call.link_seconds, (
         "nothing is copied"
     )
 
 
 @pytest.mark.parametrize("op", list(ROWS))
-def test_the_text_tells_what_is_sent_together(op: str) -> None:
+def test_group_call_round_trips_through_text(op: str) -> None:
     fused = fuse(message(op))
     for module in (fused, scheduled(fused, planned(fused))):
         text = print_text(module)
@@ -165,7 +175,7 @@ def test_the_text_tells_what_is_sent_together(op: str) -> None:
         ("grid_axes = [0]", "grid_axes = [4]", "MG0202.*mesh axis '4' is not in"),
     ],
 )
-def test_faulty_texts_are_refused(old: str, new: str, fault: str) -> None:
+def test_invalid_group_call_texts_are_rejected(old: str, new: str, fault: str) -> None:
     text = print_text(fuse(message()))
     assert old in text
     with pytest.raises(ProgramError, match=f"(?s){fault}"):
@@ -176,7 +186,7 @@ def forged(plan: Schedule, **changes: object) -> Schedule:
     return replace(plan, items=tuple(replace(i, **changes) if i.is_collective else i for i in plan.items))
 
 
-def test_forged_calls_are_found() -> None:
+def test_checker_rejects_forged_group_calls() -> None:
     plan = planned(fuse(message()))
     item = sent_in(plan)
     for changes, fault in (
@@ -190,10 +200,12 @@ def test_forged_calls_are_found() -> None:
 
 
 @pytest.mark.parametrize("op", list(ROWS))
-def test_kernels_read_parts_through_groups_dissolved_into_them(op: str) -> None:
-    """A rotation of two halves, as in rotary embeddings: its products become part of the kernel that joins them.
+def test_group_call_parts_are_read_through_fused_rotation(op: str) -> None:
+    """Check a rotation of two halves, as in rotary embeddings: its multiplies are fused into the kernel that joins
+    them.
 
-    The kernel that makes a part of the message also makes what the program computes last, so only the def-use order keeps it before the call.
+    The kernel that computes a part of the message also computes the program's last result. Only the def-use order keeps
+    it before the call.
     """
     module = message(op, computed=1)
     graph = module.graph

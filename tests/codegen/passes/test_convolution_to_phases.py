@@ -1,4 +1,6 @@
-"""Convolutions of dilated images as convolutions with more features: the same numbers, fewer products, and what stays."""
+"""Tests of the `convolution-to-phases` pass: convolutions of dilated images become convolutions with more features and
+fewer FLOPs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.codegen.passes.after import after
 
 def convolution(image: tuple[int, int], taps: tuple[int, int], low: tuple[int, int], high: tuple[int, int],
                 dims: tuple[str, str, str] = ("NHWC", "HWIO", "NHWC"), **others: Any) -> Graph:  # fmt: skip
-    """Of an image that is dilated, unless `others` say how, by 2 and 3; `dims` of the image, the kernel and the result."""
+    """Return a convolution of an image dilated by 2 and 3, unless `others` overrides that. `dims` are the layouts of
+    image, kernel and result.
+    """
     attrs: dict[str, Any] = {"window_strides": (1, 1), "lhs_dilation": (2, 3), "rhs_dilation": (1, 1), "window_reversal": (False, False),
              "feature_group_count": 1, "batch_group_count": 1, "precision": (), "low": low, "high": high} | others  # fmt: skip
     groups = int(others.get("feature_group_count", 1))
@@ -30,49 +34,51 @@ def convolution(image: tuple[int, int], taps: tuple[int, int], low: tuple[int, i
         {"H": taps[0], "W": taps[1], "I": 4 // groups, "O": 6},
         {"N": 2, "H": ends[0], "W": ends[1], "C": 6},
     )
-    x, w, y = (f"f64[{','.join(str(each[d]) for d in names)}]" for each, names in zip(sizes, dims, strict=True))
+    x, w, y = (
+        f"f64[{','.join(str(dim_sizes[d]) for d in names)}]" for dim_sizes, names in zip(sizes, dims, strict=True)
+    )
     b = Body(x, w)
-    found = b.op(
+    result = b.op(
         "convolution", *b.inputs, to=y, **attrs,
         input_batch=dims[0].index("N"), input_feature=dims[0].index("C"), input_spatial=(dims[0].index("H"), dims[0].index("W")),
         kernel_input_feature=dims[1].index("I"), kernel_output_feature=dims[1].index("O"),
         kernel_spatial=(dims[1].index("H"), dims[1].index("W")),
         output_batch=dims[2].index("N"), output_feature=dims[2].index("C"), output_spatial=(dims[2].index("H"), dims[2].index("W")),
     )  # fmt: skip
-    return b.done(found)
+    return b.done(result)
 
 
-def same(graph: Graph) -> Graph:
-    """The graph after the pass, which is another one and computes the same."""
-    found = after(convolution_to_phases, graph)
-    assert found is not graph and found.outputs[0] is graph.outputs[0]
-    assert all(set(node.attrs.lhs_dilation) == {1} for node in found.nodes if node.op == "convolution")
+def rewritten_same(graph: Graph) -> Graph:
+    """Return the rewritten graph after checking that it differs from `graph` and computes the same results."""
+    rewritten = after(convolution_to_phases, graph)
+    assert rewritten is not graph and rewritten.outputs[0] is graph.outputs[0]
+    assert all(set(node.attrs.lhs_dilation) == {1} for node in rewritten.nodes if node.op == "convolution")
     args = random_args(graph, 1)
-    (got,), (want,) = evaluate(found, args), evaluate(graph, args)
+    (got,), (want,) = evaluate(rewritten, args), evaluate(graph, args)
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
-    return found
+    return rewritten
 
 
 @pytest.mark.parametrize("taps", [(3, 4), (5, 7), (1, 5), (4, 1), (1, 1)], ids=str)
-def test_every_padding(taps: tuple[int, int]) -> None:
+def test_phases_match_for_every_padding(taps: tuple[int, int]) -> None:
     for low, high in product((-2, -1, 0, 1, 2, 4), (-1, 0, 3)):
-        same(convolution((6, 4), taps, (low, 1), (high, 2)))
-        same(convolution((4, 6), taps, (3, low), (1, high), window_reversal=(low > 0, high > 0)))
+        rewritten_same(convolution((6, 4), taps, (low, 1), (high, 2)))
+        rewritten_same(convolution((4, 6), taps, (3, low), (1, high), window_reversal=(low > 0, high > 0)))
 
 
 @pytest.mark.parametrize(
     "dims", [("NCHW", "OIHW", "NCHW"), ("CHWN", "IHWO", "HWNC"), ("NWHC", "WOHI", "CWNH")], ids=str
 )
-def test_dims_in_any_order(dims: tuple[str, str, str]) -> None:
-    same(convolution((5, 3), (3, 4), (1, 2), (2, 2), dims))
+def test_phases_match_for_any_dim_order(dims: tuple[str, str, str]) -> None:
+    rewritten_same(convolution((5, 3), (3, 4), (1, 2), (2, 2), dims))
 
 
-def test_a_patch_has_one_product_for_each_of_its_elements() -> None:
+def test_non_overlapping_patches_become_a_1x1_convolution() -> None:
     graph = convolution((3, 3), (8, 8), (7, 7), (7, 7), lhs_dilation=(8, 8))
-    found = same(graph)
-    (node,) = [node for node in found.nodes if node.op == "convolution"]
+    rewritten = rewritten_same(graph)
+    (node,) = [node for node in rewritten.nodes if node.op == "convolution"]
     assert [node.operands[1].type.sizes[d] for d in node.attrs.kernel_spatial] == [1, 1]
-    assert graph_flops(found) < graph_flops(graph) / 60
+    assert graph_flops(rewritten) < graph_flops(graph) / 60
 
 
 @pytest.mark.parametrize(
@@ -80,6 +86,6 @@ def test_a_patch_has_one_product_for_each_of_its_elements() -> None:
     [{"lhs_dilation": (1, 1)}, {"feature_group_count": 2}, {"window_strides": (2, 2)}, {"rhs_dilation": (2, 2)}],
     ids=str,
 )
-def test_what_stays(others: dict[str, Any]) -> None:
+def test_unsupported_convolutions_are_unchanged(others: dict[str, Any]) -> None:
     graph = convolution((5, 5), (3, 4), (2, 2), (2, 2), **others)
     assert after(convolution_to_phases, graph) is graph

@@ -1,4 +1,6 @@
-"""Copies of operands for tensor cores and tensor descriptors: the same numbers, in memory, and only where they pay."""
+"""Tests of the `copy-operands` pass: it copies GEMM operands for tensor cores and TMA descriptors only if that is
+profitable.
+"""
 
 from __future__ import annotations
 
@@ -24,33 +26,33 @@ def copies(graph: Graph) -> list[str]:
     return [node.op for node in graph.nodes if node.notes.in_memory]
 
 
-@pytest.mark.parametrize("graph, made", [
+@pytest.mark.parametrize("graph, copy_ops", [
     (product("i8[2048,1024]", "i8[1024,2048]", (1, 0), "i32"), ["transpose"]),
     (product("i8[1024,2048]", "i8[2048,1024]", (0, 1), "i32"), ["transpose"]),
     (product("f8E4M3FN[1003,2048]", "f8E4M3FN[1003,2048]", (0, 0)), ["pad", "pad"]),
     (product("bf16[2048,1003]", "bf16[1003,2048]", (1, 0)), ["pad"]),
     (product("bf16[2048,1003]", "bf16[1003,2050]", (1, 0)), ["pad", "pad"]),
 ])  # fmt: skip
-def test_products_of_copies_are_the_same(graph: Graph, made: list[str]) -> None:
-    found = after(copy_operands, graph)
-    assert copies(found) == made
+def test_gemm_of_copied_operands_is_unchanged(graph: Graph, copy_ops: list[str]) -> None:
+    rewritten = after(copy_operands, graph)
+    assert copies(rewritten) == copy_ops
     args = random_args(graph)
-    np.testing.assert_array_equal(evaluate(found, args)[0], evaluate(graph, args)[0])
+    np.testing.assert_array_equal(evaluate(rewritten, args)[0], evaluate(graph, args)[0])
 
 
 @pytest.mark.parametrize("graph", [
     product("i8[2048,1024]", "i8[2048,1024]", (1, 1), "i32"),
     product("bf16[2048,1024]", "bf16[1024,2048]", (1, 0)),
-    product("bf16[1024,2048]", "bf16[1024,2048]", (0, 0)),  # 16-bit elements are multiplied by rows and by columns
-    product("bf16[8,803]", "bf16[803,2048]", (1, 0)),  # few products
+    product("bf16[1024,2048]", "bf16[1024,2048]", (0, 0)),  # 16-bit operands need no copy in either layout
+    product("bf16[8,803]", "bf16[803,2048]", (1, 0)),  # too few FLOPs
     product("f32[2048,1003]", "f32[1003,2048]", (1, 0)),
-    product("bf16[2048,101]", "bf16[101,2048]", (1, 0)),  # no descriptors for a short sum
+    product("bf16[2048,101]", "bf16[101,2048]", (1, 0)),  # the contracted size is too short for descriptors
 ])  # fmt: skip
-def test_operands_that_stay(graph: Graph) -> None:
+def test_unprofitable_operands_are_not_copied(graph: Graph) -> None:
     assert after(copy_operands, graph).nodes == graph.nodes
 
 
-def test_a_copy_is_a_kernel_and_the_product_reads_it_by_boxes() -> None:
+def test_copy_is_a_kernel_and_the_gemm_loads_it_by_tma() -> None:
     text = """func.func @f(%x: tensor<2048x1024xi8>, %w: tensor<1024x2048xi8>) -> tensor<2048x2048xi32> {
       %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<2048x1024xi8>, tensor<1024x2048xi8>) -> tensor<2048x2048xi32>
       return %0 : tensor<2048x2048xi32> }"""

@@ -1,4 +1,6 @@
-"""Complex numbers as pairs, and Fourier transforms as products: the same numbers, and programs that stay."""
+"""Tests of the `expand-complex` pass: complex numbers become pairs, Fourier transforms become GEMMs, other programs are
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -26,51 +28,57 @@ SIZES = (1, 2, 3, 8, 45, 97, 131, 360, 512, 768, 1024)
 UNIT = {"f32": 2.0**-24, "f64": 2.0**-53}
 
 
-def agree(graph: Graph, dtype: str, ulps: float) -> Graph:
-    """The pass leaves no complex number, and results within some units of the largest element."""
-    found = after(expand_complex, graph)
-    assert not any(is_complex(value.type.dtype) for value in found.values())
+def check_expansion(graph: Graph, dtype: str, ulps: float) -> Graph:
+    """Check that the expanded graph has no complex values and computes the same within `ulps` units of the largest
+    element.
+    """
+    expanded = after(expand_complex, graph)
+    assert not any(is_complex(value.type.dtype) for value in expanded.values())
     args = random_args(graph, 3)
-    for got, want in zip(evaluate(found, args), evaluate(graph, args), strict=True):
+    for got, want in zip(evaluate(expanded, args), evaluate(graph, args), strict=True):
         assert got.shape == want.shape and got.dtype == want.dtype
         scale = max(1.0, float(np.abs(want).max(initial=0)))
         np.testing.assert_allclose(got, want, rtol=0, atol=ulps * UNIT[dtype] * scale)
-    return found
+    return expanded
 
 
 def transformed(kind: str, dtype: str, *length: int, batch: int = 2) -> Graph:
     half = (*length[:-1], length[-1] // 2 + 1)
     sizes = ",".join(map(str, (batch, *(half if kind == "IRFFT" else length))))
     b = Body(*[f"{dtype}[{sizes}]"] * (1 if kind == "RFFT" else 2))
-    whole = b.inputs[0] if kind == "RFFT" else b.op("complex", *b.inputs)
-    found = b.op("fft", whole, kind=kind, length=length)
-    return b.done(*([found] if kind == "IRFFT" else [b.op("real", found), b.op("imag", found)]))
+    operand = b.inputs[0] if kind == "RFFT" else b.op("complex", *b.inputs)
+    spectrum = b.op("fft", operand, kind=kind, length=length)
+    return b.done(*([spectrum] if kind == "IRFFT" else [b.op("real", spectrum), b.op("imag", spectrum)]))
 
 
 @pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
 @pytest.mark.parametrize("size", SIZES)
-def test_transforms_of_rows(size: int, kind: str) -> None:
-    agree(transformed(kind, "f32", size), "f32", ulps=16)
-    agree(transformed(kind, "f64", size), "f64", ulps=32)
+def test_expanded_transforms_of_rows_match_numpy(size: int, kind: str) -> None:
+    check_expansion(transformed(kind, "f32", size), "f32", ulps=16)
+    check_expansion(transformed(kind, "f64", size), "f64", ulps=32)
 
 
 @pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
-def test_transforms_of_several_dims(kind: str) -> None:
-    agree(transformed(kind, "f64", 6, 10), "f64", ulps=16)
-    agree(transformed(kind, "f32", 4, 3, 70), "f32", ulps=16)
+def test_expanded_transforms_of_several_dims_match_numpy(kind: str) -> None:
+    check_expansion(transformed(kind, "f64", 6, 10), "f64", ulps=16)
+    check_expansion(transformed(kind, "f32", 4, 3, 70), "f32", ulps=16)
 
 
 @pytest.mark.parametrize("kind", ["FFT", "IFFT", "IRFFT"])
 @pytest.mark.parametrize("length", [(1,), (2,), (8,), (768,), (4, 6)])
-def test_transforms_of_numbers_without_an_imaginary_part(length: tuple[int, ...], kind: str) -> None:
-    """As `jnp.fft.irfft` of real numbers, which are made complex by a conversion."""
+def test_expanded_transforms_of_real_numbers_match_numpy(length: tuple[int, ...], kind: str) -> None:
+    """Check transforms of real numbers that are converted to complex, as in `jnp.fft.irfft`."""
     sizes = (3, *length[:-1], length[-1] // 2 + 1 if kind == "IRFFT" else length[-1])
     b = Body(f"f64[{','.join(map(str, sizes))}]")
-    found = b.op("fft", b.op("convert", b.inputs[0], to=f"c128[{','.join(map(str, sizes))}]"), kind=kind, length=length)
-    agree(b.done(*([found] if kind == "IRFFT" else [b.op("real", found), b.op("imag", found)])), "f64", ulps=32)
+    spectrum = b.op(
+        "fft", b.op("convert", b.inputs[0], to=f"c128[{','.join(map(str, sizes))}]"), kind=kind, length=length
+    )
+    check_expansion(
+        b.done(*([spectrum] if kind == "IRFFT" else [b.op("real", spectrum), b.op("imag", spectrum)])), "f64", ulps=32
+    )
 
 
-def test_a_large_prime_is_no_product() -> None:
+def test_transform_of_large_prime_length_is_not_expanded() -> None:
     assert can_transform((LARGEST_PRIME, 7)) and not can_transform((4099,)) and not can_transform((8, 2 * 4099))
     graph = transformed("RFFT", "f32", 4099)
     assert after(expand_complex, graph) is graph
@@ -82,20 +90,20 @@ def pairs() -> tuple[Body, Value, Value]:
 
 
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "divide"])
-def test_arithmetic(op: str) -> None:
+def test_expanded_complex_arithmetic_matches_numpy(op: str) -> None:
     b, x, y = pairs()
     z = b.op(op, x, y)
-    agree(b.done(b.op("real", z), b.op("imag", z), b.op("abs", z)), "f32", ulps=16)
+    check_expansion(b.done(b.op("real", z), b.op("imag", z), b.op("abs", z)), "f32", ulps=16)
 
 
-def test_products_of_matrices() -> None:
+def test_complex_matmuls_are_expanded() -> None:
     b = Body(*["f32[3,5]"] * 3)
     x, real = b.op("complex", *b.inputs[:2]), b.op("convert", b.inputs[2], to="c64[3,5]")
-    both = [b.dot(x, each, ((1,), (1,))) for each in (x, real)] + [b.dot(real, x, ((1,), (1,)))]
-    agree(b.done(*(b.op(part, z) for z in both for part in ("real", "imag"))), "f32", ulps=16)
+    products = [b.dot(x, rhs, ((1,), (1,))) for rhs in (x, real)] + [b.dot(real, x, ((1,), (1,)))]
+    check_expansion(b.done(*(b.op(part, z) for z in products for part in ("real", "imag"))), "f32", ulps=16)
 
 
-def test_moves_sums_and_choices() -> None:
+def test_complex_data_movement_and_reductions_are_expanded() -> None:
     b, x, y = pairs()
     z = b.op("concatenate", b.op("exponential", x), b.op("negate", y), dim=0)
     z = b.op("slice", b.op("transpose", z, perm=(1, 0)), start=(0, 1), limit=(5, 6), stride=(2, 1))
@@ -105,17 +113,17 @@ def test_moves_sums_and_choices() -> None:
         "reduce", b.op("select", flags, z, b.op("multiply", z, z)), b.constant(0.5j, "c64"), dims=(1,), kind="add"
     )
     wide = b.op("convert", b.op("convert", total, to="c128[4]"), to="c64[4]")
-    agree(b.done(b.op("real", wide), b.op("imag", wide)), "f32", ulps=64)
+    check_expansion(b.done(b.op("real", wide), b.op("imag", wide)), "f32", ulps=64)
 
 
-def test_a_real_number_has_no_imaginary_part() -> None:
+def test_converted_real_number_computes_no_imaginary_part() -> None:
     b = Body("f32[4]")
     z = b.op("convert", b.inputs[0], to="c64[4]")
-    found = agree(b.done(b.op("real", b.op("multiply", z, z))), "f32", ulps=1)
-    assert [node.op for node in found.nodes] == ["multiply", "reshape"]
+    expanded = check_expansion(b.done(b.op("real", b.op("multiply", z, z))), "f32", ulps=1)
+    assert [node.op for node in expanded.nodes] == ["multiply", "reshape"]
 
 
-def test_absolute_values_do_not_overflow() -> None:
+def test_complex_abs_does_not_overflow() -> None:
     b = Body("f32[4]", "f32[4]")
     graph = b.done(b.op("abs", b.op("complex", *b.inputs)))
     args = [np.array([3e30, 0, 1e-30, np.inf], np.float32), np.array([4e30, 0, 1e-30, 1], np.float32)]
@@ -124,28 +132,28 @@ def test_absolute_values_do_not_overflow() -> None:
 
 
 def complex_args(graph: Graph, seed: int = 0) -> list[np.ndarray]:
-    """For the complex ones of the inputs."""
-    rng, found = np.random.default_rng(seed), []
-    for value in (each for each in graph.inputs if is_complex(each.type.dtype)):
+    """Return random arguments for the complex inputs."""
+    rng, args = np.random.default_rng(seed), []
+    for value in (input_value for input_value in graph.inputs if is_complex(input_value.type.dtype)):
         parts = rng.standard_normal((2, *value.type.sizes))
-        found.append((parts[0] + 1j * parts[1]).astype(value.type.numpy_dtype))
-    return found
+        args.append((parts[0] + 1j * parts[1]).astype(value.type.numpy_dtype))
+    return args
 
 
-def agree_given(graph: Graph, args: list[np.ndarray] | None = None, ulps: float = 64) -> Graph:
-    """Complex arguments and results stay, as views; nothing else has complex numbers. The same results."""
-    found, args = after(expand_complex, graph), complex_args(graph) if args is None else args
-    assert [value.type for value in found.outputs] == [value.type for value in graph.outputs]
-    touched = [n for n in all_nodes(found) if any(is_complex(v.type.dtype) for v in (*n.operands, *n.results))]
+def check_complex_interface(graph: Graph, args: list[np.ndarray] | None = None, ulps: float = 64) -> Graph:
+    """Check that only views touch complex arguments and results after the pass, and that the results are the same."""
+    expanded, args = after(expand_complex, graph), complex_args(graph) if args is None else args
+    assert [value.type for value in expanded.outputs] == [value.type for value in graph.outputs]
+    touched = [n for n in all_nodes(expanded) if any(is_complex(v.type.dtype) for v in (*n.operands, *n.results))]
     assert {node.op for node in touched} <= {"view"}
     with np.errstate(all="ignore"):
-        results, expected = evaluate(found, args), evaluate(graph, args)
+        results, expected = evaluate(expanded, args), evaluate(graph, args)
     for got, want in zip(results, expected, strict=True):
         assert got.shape == want.shape and got.dtype == want.dtype
         unit = UNIT["f64" if want.dtype in (np.complex128, np.float64) else "f32"]
         scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0)))
         np.testing.assert_allclose(got, want, rtol=0, atol=ulps * unit * scale)
-    return found
+    return expanded
 
 
 FUNCTIONS = (
@@ -155,33 +163,33 @@ FUNCTIONS = (
 
 
 @pytest.mark.parametrize("op", FUNCTIONS)
-def test_functions_of_complex_numbers(op: str) -> None:
+def test_unary_complex_functions_are_expanded(op: str) -> None:
     b = Body("c128[40]")
     graph = b.done(b.op(op, b.inputs[0]))
     (z,) = complex_args(graph)
     axis = np.array([0, 1e-9, 1e-3j, -0.5 + 1e-9j, 2, -2 - 0.5j, 3j, -30j, 30 + 1j, -30 + 1j], np.complex128)
-    poles = {"log": 1, "rsqrt": 1}.get(op, 0)  # 0 is one of these
-    agree_given(graph, [np.concatenate([2 * z[:30], axis[poles:], [1.5 + 1j] * poles])], ulps=1024)
+    poles = {"log": 1, "rsqrt": 1}.get(op, 0)  # 0 is one of the poles
+    check_complex_interface(graph, [np.concatenate([2 * z[:30], axis[poles:], [1.5 + 1j] * poles])], ulps=1024)
 
 
 @pytest.mark.parametrize("op", ["add", "multiply", "divide", "power", "atan2"])
-def test_functions_of_two_complex_numbers(op: str) -> None:
+def test_binary_complex_functions_are_expanded(op: str) -> None:
     b = Body("c128[40]", "c128[40]")
-    agree_given(b.done(b.op(op, *b.inputs)), ulps=1024)
+    check_complex_interface(b.done(b.op(op, *b.inputs)), ulps=1024)
 
 
-def test_equality() -> None:
+def test_complex_comparisons_are_expanded() -> None:
     b = Body("c64[4]", "c64[4]")
     graph = b.done(*(b.op("compare", *b.inputs, direction=d, compare_type="FLOAT") for d in ("EQ", "NE")))
     args = [np.array([1, 1j, 2 + 1j, 0], np.complex64), np.array([1, -1j, 2 + 2j, 0], np.complex64)]
     assert [x.tolist() for x in evaluate(after(expand_complex, graph), args)] == [[True, False, False, True], [False, True, True, False]]  # fmt: skip
 
 
-def test_results_that_are_arguments_are_no_copies() -> None:
+def test_returned_complex_argument_is_not_copied() -> None:
     b = Body("c64[4]")
     graph = b.done(b.inputs[0], b.op("real", b.inputs[0]))
     assert after(expand_complex, graph).outputs[0] is graph.inputs[0]
-    agree_given(graph)
+    check_complex_interface(graph)
 
 
 REGIONS = """
@@ -228,10 +236,10 @@ func.func @main(%z: tensor<4x6xcomplex<f64>>, %i: tensor<4x1xi32>) -> (tensor<4x
 """
 
 
-def test_loops_branches_and_regions_of_scalars() -> None:
+def test_complex_values_in_regions_are_expanded() -> None:
     graph = parse_text(REGIONS).graph
     (z,) = complex_args(graph)
-    agree_given(graph, [z, np.array([[1], [3], [1], [0]], np.int32)])
+    check_complex_interface(graph, [z, np.array([[1], [3], [1], [0]], np.int32)])
 
 
 PRODUCTS = """sdy.mesh @mesh = <["x"=3]>
@@ -245,8 +253,8 @@ func.func @main(%z: tensor<5x4xcomplex<f32>>, %i: tensor<8xcomplex<f32>> {sdy.sh
 """
 
 
-def test_products_over_uneven_tiles() -> None:
-    """What the padding of a tile becomes, and what all devices but one begin with, is 1, without an imaginary part."""
+def test_complex_products_over_uneven_tiles_use_one_as_padding() -> None:
+    """Check that the padding of a tile, and the initial value on all devices but one, is 1 without an imaginary part."""
     module = parse_text(PRODUCTS)
     stages = run_stages(module, Options("cuda:sm_80"), Timing(), "fuse")
     assert {"mask_padding", "to_partial"} <= {node.op for node in stages["partition"].graph.nodes}
@@ -254,8 +262,8 @@ def test_products_over_uneven_tiles() -> None:
     assert result.ok, result.faults
 
 
-def test_rows_of_scans() -> None:
-    """The body of a scan has rows of each part."""
+def test_scans_over_complex_rows_are_expanded() -> None:
+    """Check that the body of an expanded scan has separate rows for the real and imaginary parts."""
     b = Body("c64[6]", "c64[4,6]")
     body = Graph("body", [Value(TensorType((6,), "c64")), Value(TensorType((1, 6), "c64"))])
     inside = Builder(body)
@@ -265,12 +273,12 @@ def test_rows_of_scans() -> None:
     attrs = {"trips": 4, "sliced": (1,), "offsets": (0,), "strides": (1,)}
     results = [Value(value.type) for value in b.inputs]
     b.graph.nodes.append(Node("scan", list(b.inputs), results, attrs, regions=(body,)))
-    found = agree_given(b.done(*results))
-    (scan,) = (node for node in found.nodes if node.op == "scan")
+    expanded = check_complex_interface(b.done(*results))
+    (scan,) = (node for node in expanded.nodes if node.op == "scan")
     assert scan.attrs.sliced == (2, 3) and len(scan.operands) == 4
 
 
-def test_what_has_an_operation_without_a_rule_stays() -> None:
+def test_complex_op_without_a_rule_is_not_expanded() -> None:
     b = Body("f64[3,3]")
     values, _, left, right, info = b.graph.add("lapack", b.inputs, [tensor(t) for t in ("f64[3]", "f64[3]", "c128[3,3]", "c128[3,3]", "i32[]")], {"routine": "geev", "options": ""}).results  # fmt: skip
     graph = b.done(values, b.op("multiply", left, right), info)
@@ -287,8 +295,8 @@ func.func @main(%a: tensor<4x6xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh
 """
 
 
-def test_complex_numbers_on_gpus(tmp_path: Path) -> None:
-    """Arguments, results and what goes between devices, by the module's own machine code on emulated GPUs."""
+def test_complex_program_runs_on_emulated_gpus(tmp_path: Path) -> None:
+    """Check complex arguments, results and messages with the module's machine code on emulated GPUs."""
     (tmp_path / "p.mlir").write_text(SENT)
     executable = mg.compile(tmp_path / "p.mlir", target="cuda:sm_90", precision="highest")
     assert executable.comms
@@ -300,8 +308,8 @@ def test_complex_numbers_on_gpus(tmp_path: Path) -> None:
     np.testing.assert_allclose(spectrum, np.fft.fft(a), atol=1e-5)
 
 
-def test_kernels_of_transforms() -> None:
-    """Each stage of a spectrum of rows, as PTX; what is transformed needs no complex buffer."""
+def test_kernels_of_expanded_transforms_match_reference() -> None:
+    """Check the PTX of each stage of a spectrum of rows. The transformed value needs no complex buffer."""
     graph = transformed("RFFT", "f32", 96, batch=8)
     types = [value.type for value in graph.inputs]
     out_types = [value.type for value in graph.outputs]
@@ -313,7 +321,7 @@ def test_kernels_of_transforms() -> None:
         check(body, length=16, ulps=32)
 
 
-def test_long_transforms_are_left_to_be_refused() -> None:
+def test_too_long_transforms_are_not_expanded() -> None:
     assert can_transform((LONGEST,))
-    for length in (2 * LONGEST, 2**61 - 1):  # the second is a prime number, whose divisors take hours to try
+    for length in (2 * LONGEST, 2**61 - 1):  # 2**61 - 1 is prime: trial division would take hours.
         assert not can_transform((length,))

@@ -1,4 +1,4 @@
-"""Rows that a device has itself are not fetched: the same numbers, smaller buffers, one kernel, and fetches that stay."""
+"""Tests of the `fetch-drop-local-rows` pass: a device does not fetch the rows that it holds already."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def fetched_rows(graph: Graph) -> list[int]:
     [
         (9, [1], {"base": -1}),
         (9, [1], {"base": 0}),
-        (12, [4], {"base": -2}),  # two before and two behind, in one message
-        (8, [1], {"base": 31, "wrap": True}),  # the row before the first is the last
+        (12, [4], {"base": -2}),  # two rows before and two behind, in one message
+        (8, [1], {"base": 31, "wrap": True}),  # wraps around: the row before the first is the last
         (8, [3], {"base": 3, "wrap": True}),
         (8, [0], {"base": 0}),
     ],
 )
-def test_only_the_edges_are_fetched(rows: int, fetched: list[int], attrs: dict[str, Any]) -> None:
+def test_fetch_is_reduced_to_rows_of_other_devices(rows: int, fetched: list[int], attrs: dict[str, Any]) -> None:
     graph = fetching(rows, **attrs)
     assert fetched_rows(graph) == [n for n in fetched if n]
     changed = after(fetch_drop_local_rows, graph, MESH)
@@ -74,19 +74,19 @@ def test_only_the_edges_are_fetched(rows: int, fetched: list[int], attrs: dict[s
 @pytest.mark.parametrize(
     "rows, attrs",
     [
-        (8, {"base": 8}),  # all rows are another device's
-        (9, {"base": 0, "step": 9}),  # each device has others of its own
-        (8, {"base": 1, "wrap": True, "limit": 30}),  # the circle ends within a tile
+        (8, {"base": 8}),  # all rows belong to another device
+        (9, {"base": 0, "step": 9}),  # each device fetches other rows of its own tile
+        (8, {"base": 1, "wrap": True, "limit": 30}),  # rows wrap around within a tile
         (4, {"base": 0, "step": 8, "divisor": 2}),
     ],
 )
-def test_other_fetches_stay(rows: int, attrs: dict[str, Any]) -> None:
+def test_fetches_of_unsupported_ranges_are_unchanged(rows: int, attrs: dict[str, Any]) -> None:
     graph = fetching(rows, **attrs)
     assert after(fetch_drop_local_rows, graph, MESH).nodes == graph.nodes
 
 
 @pytest.mark.parametrize("read_by", ["caller", "dot", "sort"])
-def test_rows_stay_together_for_who_reads_one_tensor(read_by: str) -> None:
+def test_fetch_for_non_elementwise_user_is_unchanged(read_by: str) -> None:
     if read_by == "sort":
         graph = fetching(9, base=-1, read_by="caller")
         graph.nodes.append(Node("sort", graph.outputs, [Value(graph.outputs[0].type)], {"dim": 0, "is_stable": True}))
@@ -96,7 +96,7 @@ def test_rows_stay_together_for_who_reads_one_tensor(read_by: str) -> None:
     assert after(fetch_drop_local_rows, graph, MESH).nodes == graph.nodes
 
 
-def test_random_fetches_mean_the_same_and_move_no_more() -> None:
+def test_random_fetches_keep_results_and_cost_no_more() -> None:
     rng, changed_count = np.random.default_rng(1), 0
     for _ in range(9000):
         case = random_case(rng, "fetch_rows")

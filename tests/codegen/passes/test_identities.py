@@ -1,4 +1,4 @@
-"""Every row of the table of identities against the oracle: equal results for random and special operands of several types."""
+"""Tests of every entry of the table of identities, with random and special operands of several dtypes."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ Case = Callable[[Builder, Value], Value]
 
 
 def special(kind: TensorType, seed: int) -> np.ndarray:
-    """Random numbers, of floats with zeros of both signs, infinities and NaN among them."""
+    """Return random numbers. Those of floats include zeros of both signs, infinities and NaN."""
     rng = np.random.default_rng(seed)
     if kind.dtype == "i1":
         return np.asarray(rng.random(kind.sizes) < 0.5)
     if not is_float(kind.dtype):
         return rng.integers(-9, 9, kind.sizes).astype(DTYPES[kind.dtype])
     numbers = rng.standard_normal(kind.sizes)
-    odd = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan], kind.sizes)
-    return np.where(rng.random(kind.sizes) < 0.4, odd, numbers).astype(DTYPES[kind.dtype])
+    special_values = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan], kind.sizes)
+    return np.where(rng.random(kind.sizes) < 0.4, special_values, numbers).astype(DTYPES[kind.dtype])
 
 
 def canonical(graph: Graph) -> Graph:
-    """The graph after the pass, which computes the same: signs of zeros may differ, as `x + 0.0` is `x`."""
-    found = after(canonicalize, graph)
-    args = [special(value.type, number) for number, value in enumerate(graph.inputs)]
-    for got, want in zip(evaluate(found, args), evaluate(graph, args), strict=True):
+    """Return the canonicalized graph after checking its results. Signs of zeros may differ: `x + 0.0` folds to `x`."""
+    canonicalized = after(canonicalize, graph)
+    args = [special(value.type, seed) for seed, value in enumerate(graph.inputs)]
+    for got, want in zip(evaluate(canonicalized, args), evaluate(graph, args), strict=True):
         np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
         assert got.dtype == want.dtype and got.shape == want.shape
-    return found
+    return canonicalized
 
 
 @pytest.mark.parametrize(("op", "dtype"), [
@@ -51,17 +51,17 @@ def canonical(graph: Graph) -> Graph:
 ])  # fmt: skip
 def test_elementwise_identities_hold(op: str, dtype: str) -> None:
     kind, applied = TensorType((64,), dtype), 0
-    numbers = [n for n in NUMBERS if is_float(dtype) or (float(n).is_integer() and (dtype != "i1" or n in (0, 1)))]
+    constants = [n for n in NUMBERS if is_float(dtype) or (float(n).is_integer() and (dtype != "i1" or n in (0, 1)))]
     if op in ("maximum", "minimum", "and", "or"):
-        numbers.append(neutral(op, dtype).item())
-    for number, is_first in itertools.product((None, *numbers), (True, False)):
-        if op == "divide" and not is_float(dtype) and (number in (0, None) or is_first):
-            continue  # what division of integers by zero gives is not defined
+        constants.append(neutral(op, dtype).item())
+    for constant, is_first in itertools.product((None, *constants), (True, False)):
+        if op == "divide" and not is_float(dtype) and (constant in (0, None) or is_first):
+            continue  # integer division by zero is undefined
         if op == "power" and is_first:
             continue
         x = Value(kind)
         builder = Builder(Graph("f", [x]))
-        other = x if number is None else builder.broadcast_scalar(number, kind)
+        other = x if constant is None else builder.broadcast_scalar(constant, kind)
         builder.graph.outputs = [builder.elementwise(op, *((other, x) if is_first else (x, other)))]
         applied += all(node.op != op for node in canonical(builder.graph).nodes)
     assert applied
@@ -177,10 +177,12 @@ def test_structural_identities_hold(op: str) -> None:
         x = Value(TensorType(tuple(map(int, sizes.split(","))), dtype))
         builder = Builder(Graph("f", [x]))
         builder.graph.outputs = [case(builder, x)]
-        before, found = builder.graph, canonical(builder.graph)
+        before, canonicalized = builder.graph, canonical(builder.graph)
         assert before.nodes[-1].op == op
-        assert len(found.nodes) < len(before.nodes) or [n.op for n in found.nodes] != [n.op for n in before.nodes]
+        assert len(canonicalized.nodes) < len(before.nodes) or [n.op for n in canonicalized.nodes] != [
+            n.op for n in before.nodes
+        ]
 
 
-def test_each_row_of_the_table_is_tried() -> None:
+def test_identity_table_is_fully_covered() -> None:
     assert {*ELEMENTWISE, *STRUCTURAL} == {*IDENTITIES}

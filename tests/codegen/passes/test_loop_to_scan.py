@@ -1,4 +1,6 @@
-"""Which loops become scans, and which slices rows: what the body has at each trip is known, inside the stack and aligned."""
+"""Tests of the `loop-to-scan` pass: which while loops become scans, and which slices become rows that a scan slices and
+stacks.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ ROW = 8  # elements of 4 bytes: 32 bytes
 
 
 class Loop:
-    """`trips` of: the rows of a stack at an index are added to the state, which is stacked at another one."""
+    """A while loop of `trips` iterations. An iteration adds rows of a stack to the state and may write the state to a
+    stack.
+    """
 
     def __init__(self, trips: int = 4, rows: int = 8, width: int = ROW, start: int = 0) -> None:
         self.graph = Graph("main", [Value(f32(1, width), "x"), Value(f32(rows, width), "w"), Value(f32(rows, width))])
@@ -36,7 +40,7 @@ class Loop:
                          regions=(self.condition, self.body))  # fmt: skip
 
     def times(self, scale: int, plus: int = 0) -> Value:
-        """An index from the counter."""
+        """Return the index `counter * scale + plus`."""
         product = self.body.add("multiply", [self.counter, number(self.body, scale)], [INT]).result
         return self.body.add("add", [product, number(self.body, plus)], [INT]).result
 
@@ -60,7 +64,7 @@ class Loop:
 
 
 def scan_of(module: Module) -> Node:
-    """The scan that a loop becomes, which computes the same."""
+    """Return the scan that a loop becomes, after checking that it computes the same."""
     after = loop_to_scan(module)
     args = [np.random.default_rng(n).standard_normal(t.sizes).astype(np.float32) for n, t in enumerate(module.in_types)]
     for have, want in zip(simulate(after, args), simulate(module, args), strict=True):
@@ -70,7 +74,7 @@ def scan_of(module: Module) -> Node:
     return node
 
 
-def test_rows_are_arguments_and_results() -> None:
+def test_affine_slices_become_scan_operands_and_results() -> None:
     loop = Loop()
     loop.read(loop.times(2, 1))
     loop.write(loop.times(-1, 7))
@@ -80,7 +84,7 @@ def test_rows_are_arguments_and_results() -> None:
     assert [inner.op for inner in node.regions[0].nodes] == ["add"]
 
 
-def test_a_row_that_is_read_before_it_is_written_is_the_one_before() -> None:
+def test_row_read_before_its_update_is_sliced_from_the_initial_stack() -> None:
     loop = Loop()
     loop.read(loop.times(1), loop.stack)
     loop.write(loop.times(1))
@@ -89,35 +93,35 @@ def test_a_row_that_is_read_before_it_is_written_is_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("other", [0, 1])
-def test_a_stack_that_is_read_elsewhere_is_carried_whole(other: int) -> None:
+def test_stack_read_at_another_index_is_carried(other: int) -> None:
     loop = Loop()
     loop.read(loop.times(0, other), loop.stack)
     loop.write(loop.times(1))
     assert 2 not in scan_of(loop.module()).attrs.steps
 
 
-def test_rows_that_overlap_are_carried_whole() -> None:
+def test_stack_with_overlapping_updates_is_carried() -> None:
     loop = Loop()
     loop.write(loop.times(0, 3))
     assert not scan_of(loop.module()).attrs.sliced
 
 
-def test_an_index_that_is_moved_inside_counts_as_it_is_used() -> None:
-    beyond = Loop()
-    beyond.read(beyond.times(0, 100))
-    assert scan_of(beyond.module(1)).attrs.steps == {1: (7, 0)}
-    bent = Loop(trips=6)
-    bent.read(bent.times(2))
-    assert not scan_of(bent.module(1)).attrs.sliced
+def test_clamped_indices_are_sliced_only_if_affine() -> None:
+    constant_index = Loop()
+    constant_index.read(constant_index.times(0, 100))
+    assert scan_of(constant_index.module(1)).attrs.steps == {1: (7, 0)}
+    partly_clamped = Loop(trips=6)
+    partly_clamped.read(partly_clamped.times(2))
+    assert not scan_of(partly_clamped.module(1)).attrs.sliced
 
 
-def test_rows_that_are_not_aligned_are_sliced_by_kernels() -> None:
+def test_unaligned_rows_are_sliced_in_the_body() -> None:
     loop = Loop(width=3)
     loop.read(loop.times(1))
     assert not scan_of(loop.module(1)).attrs.sliced
 
 
-def test_an_index_of_the_data_is_not_known() -> None:
+def test_data_dependent_index_is_sliced_in_the_body() -> None:
     loop = Loop()
     first = loop.body.add("convert", [loop.body.add("reshape", [loop.body.add("slice", [loop.state], [f32(1, 1)], {
         "start": (0, 0), "limit": (1, 1), "stride": (1, 1)}).result], [f32()]).result], [INT]).result  # fmt: skip
@@ -126,14 +130,14 @@ def test_an_index_of_the_data_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 3])
-def test_what_a_counter_ends_at_is_a_constant(start: int) -> None:
+def test_final_counter_value_is_a_constant(start: int) -> None:
     loop = Loop(start=start)
     loop.read(loop.times(1))
     module = loop.module(0, 1)
     assert all(value.type.rank for value in scan_of(module).regions[0].inputs)
 
 
-def test_a_counter_that_is_computed_with_stays() -> None:
+def test_counter_used_in_arithmetic_is_carried() -> None:
     loop = Loop()
     wide = loop.body.add("convert", [loop.counter], [f32()]).result
     spread = loop.body.add("broadcast_in_dim", [wide], [loop.state.type], {"dims": ()}).result
@@ -141,9 +145,9 @@ def test_a_counter_that_is_computed_with_stays() -> None:
     assert scan_of(loop.module(0, 1)).regions[0].inputs[0].type == INT
 
 
-def test_loops_of_unknown_length_and_of_no_trip_stay() -> None:
-    endless = looped(5)
-    endless.graph.nodes[0].op = "process_index"
-    endless.graph.nodes[0].attrs = OverAxes(axes=("x",))
-    for module in (endless, looped(0)):
+def test_loops_with_unknown_or_zero_trip_count_are_unchanged() -> None:
+    unbounded = looped(5)
+    unbounded.graph.nodes[0].op = "process_index"
+    unbounded.graph.nodes[0].attrs = OverAxes(axes=("x",))
+    for module in (unbounded, looped(0)):
         assert loop_to_scan(module) is module

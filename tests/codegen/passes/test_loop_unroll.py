@@ -23,7 +23,7 @@ def number(graph: Graph, value: int) -> Value:
 
 
 def looped(trips: int, *, communicates: bool = True) -> Module:
-    """x = tanh(sum over x of x) * captured, `trips` times."""
+    """Return a loop of `trips` iterations of x = tanh(all_reduce(x)) * scale, where `scale` is captured."""
     local = f32(3, 2)
     graph = Graph("main", [Value(local, "x"), Value(local, "scale")])
     x, scale = graph.inputs
@@ -49,7 +49,7 @@ def looped(trips: int, *, communicates: bool = True) -> Module:
 
 
 @pytest.mark.parametrize("trips", [0, 1, 5])
-def test_a_loop_that_communicates_is_written_out_and_computes_the_same(trips):
+def test_loop_with_collective_is_unrolled(trips):
     module = looped(trips)
     flat = loop_unroll(module)
     ops = [node.op for node in flat.graph.nodes]
@@ -68,7 +68,7 @@ def test_short_elementwise_loops_become_one_kernel():
     np.testing.assert_array_equal(simulate(loop_unroll(module), args)[0], simulate(module, args)[0])
 
 
-def test_other_loops_stay():
+def test_long_and_expensive_loops_are_not_unrolled():
     long = looped(200, communicates=False)
     assert loop_unroll(long) is long
     heavy = looped(5, communicates=False)
@@ -77,14 +77,14 @@ def test_other_loops_stay():
     assert loop_unroll(heavy) is heavy
 
 
-def test_loops_of_unknown_length_stay():
+def test_loop_with_unknown_trip_count_is_not_unrolled():
     module = looped(5)
     module.graph.nodes[0].op = "process_index"
     module.graph.nodes[0].attrs = OverAxes(axes=("x",))
     assert "while" in [node.op for node in loop_unroll(module).graph.nodes]
 
 
-def test_a_loop_that_would_become_too_long_stays(monkeypatch):
+def test_loop_is_unrolled_up_to_the_node_limit(monkeypatch):
     module = looped(5)
     body = next(node for node in module.graph.nodes if node.op == "while").regions[1]
     monkeypatch.setattr(unrolling, "MOST_NODES", 5 * len(body.nodes))
@@ -93,7 +93,7 @@ def test_a_loop_that_would_become_too_long_stays(monkeypatch):
     assert "while" in [node.op for node in loop_unroll(module).graph.nodes]
 
 
-def test_a_loop_whose_condition_communicates_stays():
+def test_loop_with_collective_in_condition_is_not_unrolled():
     module = looped(5)
     condition = next(node for node in module.graph.nodes if node.op == "while").regions[0]
     condition.add("all_reduce", [condition.inputs[1]], [f32(3, 2)], {"axes": ("x",), "kind": "sum"})
@@ -101,23 +101,23 @@ def test_a_loop_whose_condition_communicates_stays():
 
 
 def branching(inner: Module, depth: int) -> Module:
-    """Both ways of a branch hold the loop of `inner`, in `depth` branches more."""
+    """Return a program whose branches both contain the loop of `inner`, nested in `depth` more branches."""
     graph = Graph("main", list(inner.graph.inputs))
     flag = graph.add("constant", [], [TensorType((), "i1")], {"value": np.array(True)}).result
-    way = Graph("way", [], list(inner.graph.nodes), list(inner.graph.outputs))
+    region = Graph("way", [], list(inner.graph.nodes), list(inner.graph.outputs))
     for _ in range(depth + 1):
-        branch = Node("if", [flag], [Value(inner.graph.outputs[0].type)], regions=(way, way))
-        way = Graph("way", [], [branch], [branch.results[0]])
-    graph.nodes += way.nodes
-    graph.outputs = way.outputs
+        branch = Node("if", [flag], [Value(inner.graph.outputs[0].type)], regions=(region, region))
+        region = Graph("way", [], [branch], [branch.results[0]])
+    graph.nodes += region.nodes
+    graph.outputs = region.outputs
     return Module(inner.mesh, graph, "partition", in_types=inner.in_types, out_types=inner.out_types,
                   in_shardings=inner.in_shardings, out_shardings=inner.out_shardings)  # fmt: skip
 
 
 @pytest.mark.parametrize("depth", [0, 1])
-def test_a_branch_with_a_loop_that_may_not_end_is_not_computed_where_it_is_not_taken(depth):
-    endless = looped(5)
-    endless.graph.nodes[0].op = "process_index"
-    endless.graph.nodes[0].attrs = OverAxes(axes=("x",))
-    assert "select" not in [node.op for node in loop_unroll(branching(endless, depth)).graph.nodes]
+def test_branch_with_unbounded_loop_is_not_speculated(depth):
+    unbounded = looped(5)
+    unbounded.graph.nodes[0].op = "process_index"
+    unbounded.graph.nodes[0].attrs = OverAxes(axes=("x",))
+    assert "select" not in [node.op for node in loop_unroll(branching(unbounded, depth)).graph.nodes]
     assert "select" in [node.op for node in loop_unroll(branching(looped(2), depth)).graph.nodes]

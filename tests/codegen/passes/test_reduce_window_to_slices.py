@@ -1,4 +1,4 @@
-"""Small windows as element-wise operations: the same numbers, one kernel, and windows that stay."""
+"""Tests of the `reduce-window-to-slices` pass: small windows become element-wise ops, large ones are unchanged."""
 
 from __future__ import annotations
 
@@ -28,19 +28,23 @@ def window_size(size: int, window: int, stride: int, low: int, high: int, base: 
 
 
 def windowed(sizes: tuple[int, ...], dtype: str, kind: str, attrs: dict[str, Any], *, init: float | None = None, given: bool = False) -> Graph:  # fmt: skip
-    """A reduce_window of an input; its initial value is the neutral one, another number, or an input too."""
+    """Return a reduce_window of an input. Its initial value is the neutral element, `init`, or an input if `given`."""
     graph = Graph("main", [Value(TensorType(sizes, dtype), "x")])
     scalar = TensorType((), dtype)
     start = neutral(kind, dtype) if init is None else np.array(init, scalar.numpy_dtype)
     if given:
         graph.inputs.append(Value(scalar, "init"))
-    first = graph.inputs[1] if given else graph.add("constant", [], [scalar], {"value": start}).result
+    init_value = graph.inputs[1] if given else graph.add("constant", [], [scalar], {"value": start}).result
     region = Graph("fold", [Value(scalar), Value(scalar)])
     region.outputs = region.add(kind, region.inputs, [scalar]).results
     names = ("window_dimensions", "window_strides", "low", "high", "base_dilations", "window_dilations")
     shape = [window_size(*part) for part in zip(sizes, *(attrs[name] for name in names), strict=True)]
     node = Node(
-        "reduce_window", [graph.inputs[0], first], [Value(TensorType(tuple(shape), dtype))], attrs, regions=(region,)
+        "reduce_window",
+        [graph.inputs[0], init_value],
+        [Value(TensorType(tuple(shape), dtype))],
+        attrs,
+        regions=(region,),
     )
     assert not verify_node(node)
     graph.nodes.append(node)
@@ -63,15 +67,15 @@ def random_attrs(rng: np.random.Generator, sizes: tuple[int, ...]) -> dict[str, 
     }  # fmt: skip
 
 
-def test_random_windows_mean_the_same() -> None:
+def test_random_windows_keep_results() -> None:
     rng, written = np.random.default_rng(0), 0
-    for number in range(300):
-        dtype = list(KINDS)[number % len(KINDS)]
+    for iteration in range(300):
+        dtype = list(KINDS)[iteration % len(KINDS)]
         kind = str(rng.choice(KINDS[dtype]))
         sizes = tuple(int(n) for n in rng.integers(2, 7, rng.integers(1, 4)))
         attrs = random_attrs(rng, sizes)
-        given = bool(rng.random() < 0.3)
-        graph = windowed(sizes, dtype, kind, attrs, init=0 if rng.random() < 0.3 else None, given=given)
+        is_init_input = bool(rng.random() < 0.3)
+        graph = windowed(sizes, dtype, kind, attrs, init=0 if rng.random() < 0.3 else None, given=is_init_input)
         if not graph.outputs[0].type.size:
             continue
         changed = after(reduce_window_to_slices, graph)
@@ -82,20 +86,20 @@ def test_random_windows_mean_the_same() -> None:
             for v in graph.inputs
         ]
         (got,), (want,) = evaluate(changed, args), evaluate(graph, args)
-        rounding = 1e-6 if dtype == "f32" else 0  # a product of many is rounded in another order
+        rounding = 1e-6 if dtype == "f32" else 0  # long products round in another order
         np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=rounding)
         assert got.dtype == want.dtype
     assert written >= 200
 
 
-def test_narrow_sums_are_rounded_once() -> None:
+def test_bf16_window_sum_is_rounded_once() -> None:
     graph = windowed((8,), "bf16", "add", plain(1, window_dimensions=(8,)))
     x = np.array([256, *[1] * 7], ml_dtypes.bfloat16)  # 256 + 1 is 256 in bf16
     assert float(evaluate(after(reduce_window_to_slices, graph), [x])[0][0]) == float(ml_dtypes.bfloat16(263))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_a_pooling_is_a_kernel_of_its_own_or_of_its_reader(dtype: str) -> None:
+def test_pooling_is_fused_with_its_user(dtype: str) -> None:
     pooled = windowed((2, 9, 9, 3), dtype, "maximum",
                       plain(4, window_dimensions=(1, 3, 3, 1), window_strides=(1, 2, 2, 1), low=(0, 1, 1, 0), high=(0, 1, 1, 0)))  # fmt: skip
     body = after(reduce_window_to_slices, pooled)
@@ -104,7 +108,7 @@ def test_a_pooling_is_a_kernel_of_its_own_or_of_its_reader(dtype: str) -> None:
     check(body, ulps=8)
 
 
-def test_large_windows_and_those_of_several_tensors_stay() -> None:
+def test_large_windows_are_unchanged() -> None:
     large = windowed((64,), "f32", "add", plain(1, window_dimensions=(DEFAULT.fusion.window_elements + 1,)))
     assert [n.op for n in after(reduce_window_to_slices, large).nodes] == ["constant", "reduce_window"]
     assert math.prod(large.nodes[1].attrs.window_dimensions) == DEFAULT.fusion.window_elements + 1

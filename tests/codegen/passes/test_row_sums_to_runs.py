@@ -1,4 +1,4 @@
-"""Sums over rows in two: only where a kernel reduces the rows anyway, and where that moves less."""
+"""Tests of the `row-sums-to-runs` pass: column sums are split in two stages only if a kernel reduces the rows anyway."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.codegen.norms import Norm
 from tests.codegen.passes.after import after
 
 
-def test_sums_stay_whole_without_rows_to_go_with() -> None:
+def test_column_sums_without_row_reductions_are_unchanged() -> None:
     b = Body("f32[1024,256]")
     graph = b.done(b.reduce("add", b.op("tanh", b.inputs[0]), 0))
     assert after(row_sums_to_runs, graph) is graph, "no row is reduced"
@@ -23,7 +23,7 @@ def test_sums_stay_whole_without_rows_to_go_with() -> None:
     assert after(row_sums_to_runs, graph) is graph, "the rows need the sum"
 
 
-def test_few_rows_stay_whole() -> None:
-    """The sums of the runs would be as many bytes as the rows."""
+def test_column_sums_of_few_rows_are_unchanged() -> None:
+    """Check 96 rows, for which the partial sums would have as many bytes as the rows."""
     graph = Norm((96, 4096), "f32").gradients(True)
     assert after(row_sums_to_runs, graph) is graph

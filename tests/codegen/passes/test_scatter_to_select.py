@@ -1,4 +1,6 @@
-"""Scatters with one update for each row are choices; the numbers are those of the scatter, out of bounds too."""
+"""Tests of the `scatter-to-select` pass: scatters with one update per row become selects, also for indices out of
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ ROWS, COLUMNS = 6, 40
 
 
 def along(x: Array, at: Array) -> Array:
-    """The gradient of a look-up in each row."""
+    """Return the gradient of a lookup in each row."""
     return jax.grad(lambda x: (jnp.take_along_axis(x, at[:, None], 1, mode="clip") * x).sum())(x)
 
 
@@ -37,12 +39,12 @@ def largest(x: Array, at: Array) -> Array:
 
 
 def windows(x: Array, at: Array) -> Array:
-    """Whole rows of 40 elements, of which each is one of 9 of its own."""
+    """Scatter rows of 40 elements, each into one of 9 slots of its own."""
     return jnp.zeros((ROWS, 9, COLUMNS), x.dtype).at[jnp.arange(ROWS), at].add(x, mode="drop")
 
 
 def beside(x: Array, at: Array) -> Array:
-    """Two numbers of each row."""
+    """Scatter with two indices per row."""
     return jnp.zeros((ROWS, 5, 7), x.dtype).at[jnp.arange(ROWS), at % 5, at % 7].add(x[:, 0])
 
 
@@ -51,39 +53,39 @@ def one(x: Array, at: Array) -> Array:
 
 
 def small_numbers(x: Array, at: Array) -> Array:
-    """Indices of 8 bits for more columns than they count."""
+    """Scatter with 8-bit indices into more columns than 8 bits can address."""
     return jnp.zeros((ROWS, 300), x.dtype).at[jnp.arange(ROWS), at.astype("uint8")].add(x[:, 0])
 
 
 def far(x: Array, at: Array) -> Array:
-    """Numbers of rows that are each made of two before them, in a chain longer than Python's stack."""
+    """Scatter with row indices computed by a chain of binary ops that is longer than Python's stack."""
     rows = jnp.arange(ROWS)
     for _ in range(400):
         rows = jnp.maximum(rows + 0 * rows, rows)
     return jnp.zeros((ROWS, COLUMNS), x.dtype).at[rows, at].add(x[:, 0])
 
 
-CHOICES = [far, along, counted, transposed, largest, windows, beside, one, small_numbers]
+REWRITTEN_SCATTERS = [far, along, counted, transposed, largest, windows, beside, one, small_numbers]
 
 
 def met(x: Array, at: Array) -> Array:
-    """Updates of one row may meet."""
+    """Scatter updates that may collide in one row."""
     return jnp.zeros((COLUMNS,), x.dtype).at[at].add(x[:, 0])
 
 
 def several(x: Array, at: Array) -> Array:
-    """Two updates for each row."""
-    both = jnp.stack([at, at // 2], 1)
-    return jnp.zeros((ROWS, COLUMNS), x.dtype).at[jnp.arange(ROWS)[:, None], both].add(x[:, :2])
+    """Scatter two updates for each row."""
+    indices = jnp.stack([at, at // 2], 1)
+    return jnp.zeros((ROWS, COLUMNS), x.dtype).at[jnp.arange(ROWS)[:, None], indices].add(x[:, :2])
 
 
 def kept(x: Array, at: Array) -> Array:
-    """What is updated is in memory."""
+    """Update a tensor that is in memory already."""
     return x.at[jnp.arange(ROWS), at].add(1)
 
 
 def fewer(x: Array, at: Array) -> Array:
-    """Some rows have no update."""
+    """Scatter such that one row has no update."""
     return jnp.zeros((ROWS + 1, COLUMNS), x.dtype).at[jnp.arange(ROWS), at].add(x[:, 0])
 
 
@@ -107,15 +109,15 @@ def scatters(executable: Executable) -> int:
     return sum(node.op == "scatter" for body in executable.plan.kernels.values() for node in body.nodes)
 
 
-@pytest.mark.parametrize("program", CHOICES)
-def test_one_update_for_each_row(program: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("program", REWRITTEN_SCATTERS)
+def test_scatter_with_one_update_per_row_becomes_select(program: Callable[..., Any]) -> None:
     executable = planned(program)
     assert scatters(executable) == 0 and executable.passes["scatter-to-select"].kept == 1
     assert is_right(executable)
 
 
 @pytest.mark.parametrize("program", SCATTERS)
-def test_others_stay(program: Callable[..., Any]) -> None:
+def test_other_scatters_are_unchanged(program: Callable[..., Any]) -> None:
     executable = planned(program)
     assert executable.passes["scatter-to-select"].kept == 0 and scatters(executable) == 1
     assert is_right(executable)
@@ -123,18 +125,18 @@ def test_others_stay(program: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("at", [-41, -40, -1, 0, 39, 40, 45])
 @pytest.mark.parametrize("program", [transposed, largest, windows, one, small_numbers])
-def test_places_out_of_bounds(program: Callable[..., Any], at: int) -> None:
-    """As JAX has them: dropped, or from the end."""
-    x, where = jnp.arange(1.0, ROWS * COLUMNS + 1).reshape(ROWS, COLUMNS), jnp.full((ROWS,), at, "int32")
-    found = api.compile(jax.jit(program).lower(x, where).as_text())(x, where)
-    assert jnp.array_equal(jnp.asarray(found), program(x, where))
+def test_select_drops_updates_out_of_bounds(program: Callable[..., Any], at: int) -> None:
+    """Check JAX's semantics: out-of-bounds updates are dropped, and negative indices count from the end."""
+    x, indices = jnp.arange(1.0, ROWS * COLUMNS + 1).reshape(ROWS, COLUMNS), jnp.full((ROWS,), at, "int32")
+    result = api.compile(jax.jit(program).lower(x, indices).as_text())(x, indices)
+    assert jnp.array_equal(jnp.asarray(result), program(x, indices))
 
 
 @pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("program", [along, counted, transposed, windows, met, several, reversed_rows])
-def test_constant_indices_of_split_rows_give_the_same_numbers(program: Callable[..., Any], devices: int) -> None:
-    """Each device has its rows of the constant, so nothing about them can be computed at compile time."""
+def test_scatter_with_sharded_constant_indices_keeps_results(program: Callable[..., Any], devices: int) -> None:
+    """Check sharded constant indices, which differ among devices and so cannot be constant-folded."""
     x, at = jnp.arange(1.0, ROWS * COLUMNS + 1).reshape(ROWS, COLUMNS), np.array([5, 1, 2, 39, 4, 0], np.int32)
     jitted = jax.jit(lambda x: program(x, jnp.asarray(at)))
-    split = api.compile(jitted, {"dp": devices}, args=(x,), in_specs=[mg.P("dp")], out_specs=mg.P("dp"), target="cpu")
-    assert jnp.allclose(jnp.asarray(split(x)), jitted(x), rtol=1e-6)
+    sharded = api.compile(jitted, {"dp": devices}, args=(x,), in_specs=[mg.P("dp")], out_specs=mg.P("dp"), target="cpu")
+    assert jnp.allclose(jnp.asarray(sharded(x)), jitted(x), rtol=1e-6)

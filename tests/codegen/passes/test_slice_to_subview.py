@@ -1,4 +1,4 @@
-"""Slices that are read where they lie: which are, that numbers stay right, and plans whose parts are none."""
+"""Tests of the `slice-to-subview` pass: which slices become views of their operand's buffer, and forged schedules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cut(graph: Graph, value: Value, start: tuple[int, ...], limit: tuple[int, ..
 
 
 def stack(layers: int = 3) -> Graph:
-    """h = tanh(h @ w[i]) for each of the stacked weights."""
+    """Return h = tanh(h @ w[i]) for each of the stacked weights."""
     graph = Graph("main", [Value(f32(64, 64), "h"), Value(f32(layers, 64, 64), "w")])
     h, weights = graph.inputs
     contract = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
@@ -65,7 +65,7 @@ def plan_of(module: Module) -> Schedule:
     return plan
 
 
-def test_layers_of_a_stack_are_read_where_they_lie(tmp_path: Path) -> None:
+def test_slices_of_stacked_weights_become_views(tmp_path: Path) -> None:
     graph = stack()
     module = module_of(graph)
     plan = plan_of(module)
@@ -80,7 +80,7 @@ def test_layers_of_a_stack_are_read_where_they_lie(tmp_path: Path) -> None:
     np.testing.assert_allclose(got, evaluate(graph, args)[0], atol=1e-5)
 
 
-def test_the_text_of_a_schedule_says_what_is_read_where() -> None:
+def test_views_round_trip_through_schedule_text() -> None:
     module = module_of(stack())
     text = print_text(scheduled(module, plan_of(module)))
     assert text.count("stablehlo.slice") == 3 and "meshgen.view" in text
@@ -98,10 +98,10 @@ def test_the_text_of_a_schedule_says_what_is_read_where() -> None:
         ((0, 0, 0), (1, 8, 32), None, False),
         ((0, 0, 0), (3, 8, 64), (2, 1, 1), False),
         ((0, 1, 0), (1, 2, 64), (4, 4, 4), False),
-        ((0, 0, 1), (1, 1, 64), None, False),  # from byte 4 on
+        ((0, 0, 1), (1, 1, 64), None, False),  # starts at byte 4: not aligned
     ],
 )
-def test_what_is_contiguous_and_aligned_is_a_view(start, limit, stride, is_view) -> None:
+def test_only_contiguous_aligned_slices_become_views(start, limit, stride, is_view) -> None:
     graph = Graph("main", [Value(f32(3, 8, 64), "w")])
     part = cut(graph, graph.inputs[0], start, limit, stride)
     graph.outputs = [graph.add("tanh", [part], [part.type]).result]
@@ -125,8 +125,8 @@ def evaluate_fused(module: Module, args: list[np.ndarray]) -> np.ndarray:
     return values[module.graph.outputs[0]]
 
 
-def test_slices_that_overlap_are_left_to_kernels() -> None:
-    """A stencil reads its rows once."""
+def test_overlapping_slices_are_fused_instead_of_viewed() -> None:
+    """Check a stencil: its kernel reads each row once."""
     graph = Graph("main", [Value(f32(10, 64), "x")])
     parts = [cut(graph, graph.inputs[0], (n, 0), (n + 8, 64)) for n in range(3)]
     total = graph.add("add", [graph.add("add", parts[:2], [f32(8, 64)]).result, parts[2]], [f32(8, 64)]).result
@@ -134,19 +134,19 @@ def test_slices_that_overlap_are_left_to_kernels() -> None:
     assert after(slice_to_subview, graph) is graph
 
 
-def test_what_a_kernel_makes_is_no_place_to_look_at() -> None:
+def test_slice_of_kernel_result_is_no_view() -> None:
     graph = Graph("main", [Value(f32(4, 64), "x")])
-    made = graph.add("tanh", graph.inputs, [f32(4, 64)]).result
-    part = cut(graph, made, (1, 0), (2, 64))
+    computed = graph.add("tanh", graph.inputs, [f32(4, 64)]).result
+    part = cut(graph, computed, (1, 0), (2, 64))
     graph.outputs = [graph.add("negate", [part], [part.type]).result]
     assert after(slice_to_subview, graph) is graph
 
 
-def test_pieces_of_a_gathered_tensor_are_views_and_wait_for_it(tmp_path: Path) -> None:
+def test_views_of_gathered_tensor_wait_for_the_gather(tmp_path: Path) -> None:
     mesh = make_mesh({"x": 2})
     graph = Graph("main", [Value(f32(2, 64), "x")])
-    whole = graph.add("all_gather", graph.inputs, [f32(4, 64)], {"axes": ("x",), "dim": 0}).result
-    parts = [cut(graph, whole, (n, 0), (n + 2, 64)) for n in (0, 2)]
+    gathered = graph.add("all_gather", graph.inputs, [f32(4, 64)], {"axes": ("x",), "dim": 0}).result
+    parts = [cut(graph, gathered, (n, 0), (n + 2, 64)) for n in (0, 2)]
     graph.outputs = [graph.add("multiply", parts, [f32(2, 64)]).result, parts[1]]
     module = fuse(
         Module(mesh, graph, "partition", in_types=[f32(4, 64)], out_types=[f32(2, 64)] * 2, in_shardings=[P("x", None)],
@@ -165,11 +165,11 @@ def test_pieces_of_a_gathered_tensor_are_views_and_wait_for_it(tmp_path: Path) -
     np.testing.assert_array_equal(last, x[2:])
 
 
-def changed(plan: Schedule, number: int, **changes: object) -> Schedule:
-    return replace(plan, buffers=tuple(b._replace(**changes) if n == number else b for n, b in enumerate(plan.buffers)))
+def changed(plan: Schedule, index: int, **changes: object) -> Schedule:
+    return replace(plan, buffers=tuple(b._replace(**changes) if n == index else b for n, b in enumerate(plan.buffers)))
 
 
-def test_parts_outside_of_what_they_are_of_are_refused() -> None:
+def test_checker_rejects_views_at_wrong_offsets() -> None:
     plan = plan_of(module_of(stack()))
     (*_, last) = (item.inputs[1] for item in plan.items)
     with pytest.raises(ScheduleError, match=r"MG0402.*is at another offset"):

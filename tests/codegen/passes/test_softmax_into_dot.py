@@ -1,4 +1,6 @@
-"""Cross-entropy takes what it needs of the logits where these are computed; the numbers are those of the program, infinite and far ones too."""
+"""Tests of the `softmax-into-dot` pass: cross-entropy is fused into the logits' GEMM, also for infinite and extreme
+logits.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,13 @@ def plain(x: Array, w: Array, at: Array) -> Array:
 
 
 def clipped(x: Array, w: Array, at: Array) -> Array:
-    """Labels that are out of bounds are the nearest word."""
+    """Clamp labels that are out of bounds to the nearest word."""
     z = (x @ w).astype(jnp.float32)
     return jnp.take_along_axis(z, at[:, None] * 3 - 400, -1, mode="clip")[:, 0] - jax.nn.logsumexp(z, -1)
 
 
 def counted(x: Array, w: Array, at: Array) -> Array:
-    """Labels beside the numbers of their rows."""
+    """Gather with pairs of row index and label."""
     return -jax.nn.log_softmax((x @ w).astype(jnp.float32))[jnp.arange(ROWS), at]
 
 
@@ -46,25 +48,25 @@ def one_hot(x: Array, w: Array, at: Array) -> Array:
 
 
 def batched(x: Array, w: Array, at: Array) -> Array:
-    """Sequences of tokens, and logits that are scaled and capped."""
+    """Compute the loss over sequences of tokens, with scaled and soft-capped logits."""
     z = jnp.tanh(jnp.einsum("bsd,dv->bsv", x.reshape(2, ROWS // 2, DEPTH), w).astype(jnp.float32) / 8) * 8
     return loss(z, at.reshape(2, ROWS // 2))
 
 
 def flattened(x: Array, w: Array, at: Array) -> Array:
-    """Tokens of all sequences as rows of the product; the loss is of sequences."""
+    """Flatten the tokens of all sequences into rows of the GEMM, but compute the loss per sequence."""
     z = (x @ w).reshape(2, ROWS // 2, WORDS).astype(jnp.float32)
     return -jax.nn.log_softmax(z)[jnp.arange(2)[:, None], jnp.arange(ROWS // 2), at.reshape(2, -1)].mean()
 
 
 def narrow_sums(x: Array, w: Array, at: Array) -> Array:
-    """Everything in the type of the logits, and the mean of all words."""
+    """Compute in the logits' dtype, and average over all words."""
     z = x @ w
     return jax.nn.logsumexp(z, -1) - z.mean(-1)
 
 
 def masked(x: Array, w: Array, at: Array) -> Array:
-    """Parts of rows, and whole rows, that are -inf; one row has +inf."""
+    """Mask parts of rows and one entire row with -inf; one row contains +inf."""
     z = jnp.where(jnp.arange(WORDS) < 200, (x @ w).astype(jnp.float32), -jnp.inf)
     z = jnp.where(jnp.arange(ROWS)[:, None] == 3, -jnp.inf, z)
     z = jnp.where((jnp.arange(ROWS)[:, None] == 5) & (jnp.arange(WORDS) == 7), jnp.inf, z)
@@ -72,13 +74,15 @@ def masked(x: Array, w: Array, at: Array) -> Array:
 
 
 def far(x: Array, w: Array, at: Array) -> Array:
-    """Parts whose greatest elements are hundreds apart: relative to that of the row, sums of the others vanish."""
+    """Compute logits whose 128-column tiles differ by hundreds, so partial sums underflow relative to the row's
+    maximum.
+    """
     z = (x @ w).astype(jnp.float32) + jnp.arange(WORDS) // 128 * 150.0
     return jax.nn.logsumexp(z, -1), jax.nn.logsumexp(-z, -1)
 
 
 def smoothed(x: Array, w: Array, at: Array) -> Array:
-    """Sums and least elements of rows beside the softmax."""
+    """Return a label-smoothed loss and row minima, which need other reductions besides the softmax."""
     z = (x @ w).astype(jnp.float32)
     return loss(z, at) * 0.9 - 0.1 * z.mean(-1), z.min(-1)
 
@@ -101,7 +105,7 @@ def planned(
     program: Callable[..., Array], dtype: str = "bfloat16", words: int = WORDS, specs: Any = None
 ) -> Executable:
     shapes = (((ROWS, DEPTH), dtype), ((DEPTH, words), dtype), ((ROWS,), "int32"))
-    text = jax.jit(program, keep_unused=True).lower(*(jax.ShapeDtypeStruct(*each) for each in shapes)).as_text()
+    text = jax.jit(program, keep_unused=True).lower(*(jax.ShapeDtypeStruct(*shape) for shape in shapes)).as_text()
     return api.plan(text, {"dp": 2, "tp": 2} if specs else {"x": 1}, in_specs=specs, target="cuda:sm_90")
 
 
@@ -111,49 +115,49 @@ def arguments(dtype: str = "bfloat16", words: int = WORDS) -> list[np.ndarray[An
     return [*values, rng.integers(0, words, ROWS, dtype=np.int32)]
 
 
-def is_right(found: Executable, args: Sequence[np.ndarray[Any, Any]]) -> bool:
-    return check(next(iter(found.stages.values())), pipeline=lambda _: found.stages["fuse"], args=args).ok
+def is_right(executable: Executable, args: Sequence[np.ndarray[Any, Any]]) -> bool:
+    return check(next(iter(executable.stages.values())), pipeline=lambda _: executable.stages["fuse"], args=args).ok
 
 
-def fires(found: Executable) -> bool:
-    return found.passes["softmax-into-dot"].kept > 0
+def fires(executable: Executable) -> bool:
+    return executable.passes["softmax-into-dot"].kept > 0
 
 
-def writes(found: Executable, size: int) -> bool:
-    """Whether a kernel writes so many elements."""
-    return any(v.type.size == size for body in found.plan.kernels.values() for v in body.outputs)
+def writes(executable: Executable, size: int) -> bool:
+    """Whether a kernel result has `size` elements."""
+    return any(v.type.size == size for body in executable.plan.kernels.values() for v in body.outputs)
 
 
 @pytest.mark.parametrize("program", TAKEN)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_logits_are_not_written(program: Callable[..., Array], dtype: str) -> None:
-    found = planned(program, dtype)
-    assert fires(found) and not writes(found, ROWS * WORDS)
-    assert is_right(found, arguments(dtype))
+def test_cross_entropy_does_not_write_logits(program: Callable[..., Array], dtype: str) -> None:
+    executable = planned(program, dtype)
+    assert fires(executable) and not writes(executable, ROWS * WORDS)
+    assert is_right(executable, arguments(dtype))
 
 
 @pytest.mark.parametrize("program", TAKEN)
-def test_vocabularies_are_split_among_devices(program: Callable[..., Array]) -> None:
-    found = planned(program, specs={"arg0": P("dp"), "arg1": P(None, "tp"), "arg2": P("dp")})
-    assert fires(found) and not writes(found, ROWS * WORDS // 4)
-    assert is_right(found, arguments())
+def test_cross_entropy_is_fused_for_sharded_vocabulary(program: Callable[..., Array]) -> None:
+    executable = planned(program, specs={"arg0": P("dp"), "arg1": P(None, "tp"), "arg2": P("dp")})
+    assert fires(executable) and not writes(executable, ROWS * WORDS // 4)
+    assert is_right(executable, arguments())
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "uint64", "int64"])
-def test_labels_of_any_integer_type(dtype: str) -> None:
-    """Out of bounds as well: the greatest of their type is the last word, a negative one the first."""
+def test_cross_entropy_supports_any_integer_label_dtype(dtype: str) -> None:
+    """Check labels out of bounds as well: the dtype's maximum selects the last word, a negative label the first."""
     with jax.enable_x64():
         shapes = (((ROWS, DEPTH), "bfloat16"), ((DEPTH, WORDS), "bfloat16"), ((ROWS,), dtype))
-        text = jax.jit(looked_up).lower(*(jax.ShapeDtypeStruct(*each) for each in shapes)).as_text()
-    found = api.plan(text, {"x": 1}, target="cuda:sm_90")
+        text = jax.jit(looked_up).lower(*(jax.ShapeDtypeStruct(*shape) for shape in shapes)).as_text()
+    executable = api.plan(text, {"x": 1}, target="cuda:sm_90")
     limits = np.iinfo(dtype)
     labels = np.resize(np.array([limits.max, limits.min, 0, 7, 100, limits.max // 2], dtype), ROWS)
-    assert fires(found) and not writes(found, ROWS * WORDS)
-    assert is_right(found, [*arguments()[:2], labels])
+    assert fires(executable) and not writes(executable, ROWS * WORDS)
+    assert is_right(executable, [*arguments()[:2], labels])
 
 
 def looked_up(x: Array, w: Array, at: Array) -> Array:
-    """By a gather that clamps, of labels of the type that they have."""
+    """Look up labels of any integer dtype by a clamping gather."""
     z = (x @ w).astype(jnp.float32)
     dims = jax.lax.GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
     picked = jax.lax.gather(z, at[:, None], dims, (1, 1), mode="clip")
@@ -170,25 +174,25 @@ def trained(x: Array, w: Array, at: Array) -> Array:
 
 
 def weighted(x: Array, w: Array, at: Array) -> Array:
-    """A softmax that is multiplied: attention of one head."""
+    """Multiply the softmax by a matrix, as attention of one head does."""
     return jax.nn.softmax((x @ w).astype(jnp.float32)).astype(x.dtype) @ w.T
 
 
 @pytest.mark.parametrize("program", [returned, trained, weighted])
-def test_short_rows_that_are_read_again_stay_whole(program: Callable[..., Array]) -> None:
+def test_softmax_of_reused_short_rows_is_not_fused(program: Callable[..., Array]) -> None:
     assert not fires(planned(program))
 
 
 @pytest.mark.parametrize("program", [returned, trained])
-def test_long_rows_are_read_once_less(program: Callable[..., Array]) -> None:
-    """Registers hold no row of so many words: a kernel would go over them once for the sums, and once for what follows."""
+def test_softmax_of_reused_long_rows_is_fused(program: Callable[..., Array]) -> None:
+    """Check vocabularies that exceed the registers: an unfused kernel would read each row twice."""
     words = 2 * WHOLE_ROW
-    found = planned(program, words=words)
-    assert fires(found) and writes(found, ROWS * words)
-    assert is_right(found, arguments(words=words))
+    executable = planned(program, words=words)
+    assert fires(executable) and writes(executable, ROWS * words)
+    assert is_right(executable, arguments(words=words))
 
 
 @pytest.mark.parametrize("words", [128, 500, 640 + 64])
-def test_rows_of_no_whole_parts_stay(words: int) -> None:
-    found = planned(plain, words=words)
-    assert not fires(found) and is_right(found, arguments(words=words))
+def test_softmax_of_unaligned_row_length_is_not_fused(words: int) -> None:
+    executable = planned(plain, words=words)
+    assert not fires(executable) and is_right(executable, arguments(words=words))

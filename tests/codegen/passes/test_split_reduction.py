@@ -1,4 +1,6 @@
-"""Folds in parts: the same results for all numbers of parts, as many parts as take the least time, and nodes that stay."""
+"""Tests of the `split-reduction` pass: results for every part count, the cost-based choice of the count, and unchanged
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def dot(lhs: str, rhs: str, contract: tuple[Dims, Dims], batch: tuple[Dims, Dims
 
 
 def kernel_gradient(batch: int, side: int, features: int, outputs: int, dtype: str, kernel: str = "IHWO") -> Graph:
-    """Of a 3 x 3 kernel: image dims are features, space and batch, which is summed over with space."""
+    """Return the gradient of a 3 x 3 convolution kernel. Its input features are the image's batch, so it contracts over
+    space and batch.
+    """
     sizes = {"I": batch, "H": side, "W": side, "O": outputs}
     b = Body(f"{dtype}[{features},{side},{side},{batch}]", f"{dtype}[{','.join(str(sizes[d]) for d in kernel)}]")
     gradient = b.op(
@@ -52,7 +56,7 @@ def fold(type_: str, kind: str, *dims: int) -> Graph:
 
 
 def cumulative(type_: str, kind: str, dim: int) -> Graph:
-    """The `reduce_window` of a scan along a dim."""
+    """Return a scan along `dim` written as a `reduce_window`."""
     b = Body(type_)
     (x,), builder = b.inputs, Builder(b.graph)
     scalar = TensorType((), x.type.dtype)
@@ -69,7 +73,7 @@ def cumulative(type_: str, kind: str, dim: int) -> Graph:
 
 
 def greatest_and_its_index(type_: str, dim: int) -> Graph:
-    """The `reduce_region` of an argmax."""
+    """Return an argmax written as a `reduce_region`."""
     b = Body(type_)
     builder, (x,) = Builder(b.graph), b.inputs
     indices = builder.emit("iota", [], TensorType(x.type.shape, "i32"), dim=dim)
@@ -103,7 +107,7 @@ FOLDS: dict[str, Callable[[], Graph]] = {
 
 
 def assert_same(split: Graph, graph: Graph) -> None:
-    """Both graphs compute the same of random arguments, up to the rounding of the types of their results."""
+    """Check that both graphs compute the same for random arguments, up to the rounding of the result dtypes."""
     args = random_args(graph, 2)
     for got, want, value in zip(evaluate(split, args), evaluate(graph, args), graph.outputs, strict=True):
         wide, unit = want.astype(np.float64), UNITS.get(value.type.dtype, 0.0)
@@ -111,7 +115,7 @@ def assert_same(split: Graph, graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("name", FOLDS)
-def test_parts_fold_to_the_whole_for_all_counts(name: str) -> None:
+def test_split_fold_matches_unsplit_for_every_part_count(name: str) -> None:
     graph = FOLDS[name]()
     counted = in_parts(graph)
     assert counted
@@ -121,7 +125,7 @@ def test_parts_fold_to_the_whole_for_all_counts(name: str) -> None:
 
 
 def parts(graph: Graph, op: str) -> int:
-    """How many nodes of an op there are after the pass."""
+    """Return the count of `op` nodes after the pass."""
     return [node.op for node in after(split_reduction, graph).nodes].count(op)
 
 
@@ -129,13 +133,13 @@ def parts(graph: Graph, op: str) -> int:
     dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))),
     dot("f32[8192,24]", "f32[16,8192]", ((0,), (1,))),
     dot("f64[3,8,2048]", "f64[3,2048,8]", ((2,), (1,)), ((0,), (0,))),
-    dot("f32[4,6,2048,3]", "f32[3,2048,6,5]", ((3, 2, 1), (0, 1, 2))),  # of several contracted dims the longest
+    dot("f32[4,6,2048,3]", "f32[3,2048,6,5]", ((3, 2, 1), (0, 1, 2))),  # splits the longest of several contracted dims
     fold("f32[4096,96]", "add", 0),
     fold("f32[4194304]", "add", 0),
     fold("bf16[4096,4096]", "add", 0),
     kernel_gradient(12, 48, 4, 3, "f32"),
 ])  # fmt: skip
-def test_long_folds_are_split_in_two_and_keep_their_results(graph: Graph) -> None:
+def test_long_folds_are_split_in_two_stages(graph: Graph) -> None:
     split = after(split_reduction, graph)
     assert split.outputs == graph.outputs
     folds = [node for node in split.nodes if node.op in PRODUCTS | REDUCTIONS]
@@ -146,16 +150,17 @@ def test_long_folds_are_split_in_two_and_keep_their_results(graph: Graph) -> Non
 
 @pytest.mark.parametrize(("type_", "dims", "folds"), [
     ("f32[256,64,1024]", ((1,), (0,)), ["f32[256,1024]", "f32[1024]"]),
-    ("f32[256,8,2,1024]", ((2,), (0, 1)), ["f32[256,8,1024]", "f32[32,1024]", "f32[1024]"]),  # over more than the runs
+    # also reduces other dims than the runs
+    ("f32[256,8,2,1024]", ((2,), (0, 1)), ["f32[256,8,1024]", "f32[32,1024]", "f32[1024]"]),
 ])  # fmt: skip
-def test_sums_of_runs_of_rows_are_in_two_already(type_: str, dims: tuple[Dims, Dims], folds: list[str]) -> None:
+def test_two_stage_sums_split_only_the_second_stage(type_: str, dims: tuple[Dims, Dims], folds: list[str]) -> None:
     b = Body(type_)
     graph = b.done(b.reduce("add", b.reduce("add", b.inputs[0], *dims[0]), *dims[1]))
     split = after(split_reduction, graph)
     assert [str(node.result.type) for node in split.nodes if node.op == "reduce"] == folds
 
 
-def test_parts_of_a_convolution_fill_a_device_and_no_more() -> None:
+def test_split_convolution_does_not_exceed_one_wave() -> None:
     split = after(split_reduction, kernel_gradient(64, 16, 64, 64, "f32"))
     (node,) = [node for node in split.nodes if node.op == "convolution"]
     tiles = 9 * 64 // DEFAULT.fusion.split_columns
@@ -164,10 +169,10 @@ def test_parts_of_a_convolution_fill_a_device_and_no_more() -> None:
 
 @pytest.mark.parametrize("graph", [
     dot("bf16[8192,8192]", "bf16[8192,8192]", ((1,), (0,))),  # fills the device
-    dot("bf16[128,500]", "bf16[500,128]", ((1,), (0,))),  # a short sum
+    dot("bf16[128,500]", "bf16[500,128]", ((1,), (0,))),  # contracted size too small
     dot("bf16[128,8191]", "bf16[8191,128]", ((1,), (0,))),  # prime
     dot("i32[24,8192]", "i32[8192,16]", ((1,), (0,))),
-    dot("bf16[64,128,4096]", "bf16[64,4096,128]", ((2,), (1,)), ((0,), (0,))),  # batches fill the device
+    dot("bf16[64,128,4096]", "bf16[64,4096,128]", ((2,), (1,)), ((0,), (0,))),  # the batch dim fills the device
     fold("f32[40,9]", "add", 0),
     fold("f32[4096,1024]", "add", 1),  # as many rows as programs
     fold("f32[1048573]", "add", 0),  # prime
@@ -176,21 +181,21 @@ def test_parts_of_a_convolution_fill_a_device_and_no_more() -> None:
     kernel_gradient(8, 4, 4, 3, "f32"),
     kernel_gradient(2, 32, 256, 256, "f32"),  # fills the device
 ])  # fmt: skip
-def test_what_is_short_fills_the_device_or_has_no_even_parts_stays(graph: Graph) -> None:
+def test_unprofitable_folds_are_not_split(graph: Graph) -> None:
     assert after(split_reduction, graph).nodes == graph.nodes
 
 
-def test_dots_of_one_operand_stay_beside_each_other() -> None:
+def test_gemms_with_shared_operand_are_not_split() -> None:
     b = Body("bf16[128,8192]", "bf16[8192,64]", "bf16[8192,64]")
     x, v, w = b.inputs
-    graph = b.done(*(b.dot(x, each, ((1,), (0,))) for each in (v, w)))
+    graph = b.done(*(b.dot(x, rhs, ((1,), (0,))) for rhs in (v, w)))
     assert after(split_reduction, graph).nodes == graph.nodes
 
 
-def halving(monkeypatch: pytest.MonkeyPatch, launch_seconds: float, fold_seconds: float = 0.0) -> None:
-    """A device on which a product takes a second and its parts half of one, and folds of two parts `fold_seconds`."""
+def mock_split_times(monkeypatch: pytest.MonkeyPatch, launch_seconds: float, fold_seconds: float = 0.0) -> None:
+    """Mock a device on which a GEMM takes 1 s and its parts 0.5 s. A fold of two parts takes `fold_seconds`."""
     device = replace(kernel_time.device_of("cpu"), launch_seconds=launch_seconds)
-    moved = (2 * 4 + 2) * 24 * 16  # by a fold of two parts in f32 to a result in bf16
+    moved = (2 * 4 + 2) * 24 * 16  # bytes that a fold of two f32 parts to a bf16 result moves
     for file in (kernel_time, pass_file):
         monkeypatch.setattr(file, "device_of", lambda target: device)
     monkeypatch.setattr(kernel_time, "product_seconds", lambda of, device: 1.0 if of.batch == 1 else 0.5)
@@ -204,11 +209,11 @@ def halving(monkeypatch: pytest.MonkeyPatch, launch_seconds: float, fold_seconds
     [(0.0, False, True), (0.49, False, True), (0.51, False, False), (1.0, False, False),
      (0.0, True, True), (0.24, True, True), (0.26, True, False), (1.0, True, False)],
 )  # fmt: skip
-def test_split_pays_for_launches_of_the_fold_and_of_what_follows(
+def test_split_is_charged_for_launches_of_fold_and_user(
     launch_seconds: float, is_followed: bool, is_split: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts save half a second: the fold is one launch more, and what follows the product another."""
-    halving(monkeypatch, launch_seconds)
+    """Check that splitting, which saves 0.5 s, is charged one launch for the fold and another for an unfused user."""
+    mock_split_times(monkeypatch, launch_seconds)
     b = Body("bf16[24,8192]", "bf16[8192,16]")
     product = b.dot(*b.inputs, ((1,), (0,)))
     graph = b.done(b.op("tanh", product) if is_followed else product)
@@ -216,44 +221,45 @@ def test_split_pays_for_launches_of_the_fold_and_of_what_follows(
 
 
 @pytest.mark.parametrize(("fold_seconds", "is_split"), [(0.3, True), (0.6, False)])
-def test_split_pays_for_bytes_of_partial_sums(
+def test_split_is_charged_for_bytes_of_partial_sums(
     fold_seconds: float, is_split: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts save half a second; their fold takes longer with every part, so two parts take the least time."""
-    halving(monkeypatch, 0.0, fold_seconds)
+    """Check that the fold's memory traffic is charged. It grows with the part count, so two parts are optimal."""
+    mock_split_times(monkeypatch, 0.0, fold_seconds)
     split = after(split_reduction, dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))))
     (product,) = [node.result.type for node in split.nodes if node.op == "dot_general"]
     assert str(product) == ("f32[2,24,16]" if is_split else "bf16[24,16]")
 
 
 @pytest.mark.parametrize(("graph", "count"), [
-    (dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))), 32),  # the most of those that take about the least time
-    (dot("bf16[256,4096]", "bf16[4096,256]", ((1,), (0,))), 4),  # the fewest of those, since parts write much
+    (dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))), 32),  # the largest of the near-optimal counts
+    # the smallest of the near-optimal counts, since parts write many bytes
+    (dot("bf16[256,4096]", "bf16[4096,256]", ((1,), (0,))), 4),
 ])  # fmt: skip
-def test_number_of_parts_depends_on_the_bytes_that_they_write(graph: Graph, count: int) -> None:
+def test_part_count_depends_on_partial_result_bytes(graph: Graph, count: int) -> None:
     (product,) = [node.result.type for node in after(split_reduction, graph).nodes if node.op == "dot_general"]
     assert product.sizes[0] == count
 
 
 def distances(count: int, others: int, *, is_read: bool) -> Graph:
-    """The sum over others of the cube of what a number is away from each; `is_read`: all distances are a result too."""
+    """Return the sum of cubed differences to all others. If `is_read`, the differences are a result as well."""
     b = Body(f"f32[{count}]", f"f32[{others}]")
     x, y = b.inputs
     all_pairs = Value(TensorType((count, others), "f32"))
-    away = b.op("subtract", *(b.wide(value, all_pairs, (dim,)) for dim, value in enumerate((x, y))))
-    cubes = b.op("multiply", away, b.op("multiply", away, away))
+    difference = b.op("subtract", *(b.wide(value, all_pairs, (dim,)) for dim, value in enumerate((x, y))))
+    cubes = b.op("multiply", difference, b.op("multiply", difference, difference))
     return b.done(b.reduce("add", cubes, 1), *([cubes] if is_read else []))
 
 
-def test_parts_of_what_is_computed_along_are_as_few_as_take_the_least_time() -> None:
-    """The results of parts must be small relative to the bytes that the kernel reads, which are few if it computes its operand."""
-    given = after(split_reduction, fold("f32[32,65536]", "add", 1))
+def test_fused_producer_reduces_part_count() -> None:
+    """Check that a fused producer limits the parts: partial results must be few relative to the bytes the kernel reads."""
+    from_memory = after(split_reduction, fold("f32[32,65536]", "add", 1))
     computed = after(split_reduction, distances(32, 65536, is_read=False))
-    (many, _), (few, _) = ([n.result.type.size for n in g.nodes if n.op == "reduce"] for g in (given, computed))
+    (many, _), (few, _) = ([n.result.type.size for n in g.nodes if n.op == "reduce"] for g in (from_memory, computed))
     assert 32 < few < many
 
 
-def test_what_others_read_too_is_not_computed_along() -> None:
+def test_shared_producer_does_not_change_part_count() -> None:
     counted = [
         [node.result.type.size for node in after(split_reduction, graph).nodes if node.op == "reduce"]
         for graph in (distances(32, 65536, is_read=True), fold("f32[32,65536]", "add", 1))
@@ -261,8 +267,8 @@ def test_what_others_read_too_is_not_computed_along() -> None:
     assert counted[0] == counted[1]
 
 
-def test_sums_over_the_same_elements_have_as_many_parts() -> None:
-    """One sum reads twice as many bytes as the other, but kernels are joined only if their loops are the same."""
+def test_sums_over_equal_shapes_have_equal_part_counts() -> None:
+    """Check a sum that reads twice the bytes of another: kernels are fused only if their loops are equal."""
     b = Body("f32[100352,256]", "f32[100352,256]")
     x, y = b.inputs
     graph = b.done(b.reduce("add", x, 0), b.reduce("add", b.op("multiply", x, y), 0))
@@ -272,7 +278,7 @@ def test_sums_over_the_same_elements_have_as_many_parts() -> None:
     assert first == second
 
 
-def test_one_launch_saved_is_not_enough_for_two_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fold_cheaper_than_two_launches_is_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
     launch = pass_file.device_of("cpu").launch_seconds
     monkeypatch.setattr(pass_file, "kernel_seconds", lambda body, target: 2 * launch)
     assert parts(fold("f32[4096,96]", "add", 0), "reduce") == 1
@@ -282,8 +288,8 @@ def test_one_launch_saved_is_not_enough_for_two_kernels(monkeypatch: pytest.Monk
     ("shape", "kept"),
     [("8192x64", 1), ("16x16x4096", 0), ("16x16x4096", 1), ("1048576", 0), ("32x65536", 0), ("4096x4096", 1)],
 )
-def test_splitting_makes_the_predicted_step_no_longer(shape: str, kept: int) -> None:
-    """The program is like a norm: a sum, and element-wise operations before and after it."""
+def test_split_does_not_increase_predicted_step_time(shape: str, kept: int) -> None:
+    """Check a program like a norm: a sum with element-wise ops before and after it."""
     rank = shape.count("x") + 1
     dims = [d for d in range(rank) if rank == 1 or d != kept]
     kind = shape.split("x")[kept] + "xf32" if rank > 1 else "f32"
@@ -296,13 +302,13 @@ def test_splitting_makes_the_predicted_step_no_longer(shape: str, kept: int) -> 
       %3 = stablehlo.subtract %0, %2 : {wide}
       return %3 : {wide}
     }}"""
-    split, whole = api.plan(text), api.plan(text, skip=["split-reduction"])
+    split, unsplit = api.plan(text), api.plan(text, skip=["split-reduction"])
     assert split.passes["split-reduction"].kept
-    assert split.cost.step_seconds <= whole.cost.step_seconds
+    assert split.cost.step_seconds <= unsplit.cost.step_seconds
 
 
 @pytest.mark.parametrize(("kind", "dtypes"), [("maximum", {"bf16"}), ("add", {"bf16", "f32"})])
-def test_narrow_floats_are_widened_only_where_a_fold_rounds(kind: str, dtypes: set[str]) -> None:
+def test_narrow_floats_are_widened_only_for_rounding_folds(kind: str, dtypes: set[str]) -> None:
     for graph in (fold("bf16[3,256]", kind, 1), cumulative("bf16[3,256]", kind, 1)):
         for count, split in in_parts(graph):
             assert {value.type.dtype for node in split.nodes for value in node.results} == dtypes, count

@@ -1,4 +1,4 @@
-"""Reduces of transposed values: every order of dims, and every set of reduced ones, computes the same."""
+"""Tests of the `transpose-before-reduce` pass for every permutation and several sets of reduced dims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.codegen.passes.after import after
 
 
 @pytest.mark.parametrize("dims", [(2,), (0, 3), (1,)], ids=str)
-def test_results_have_their_dims_in_the_order_of_before(dims: tuple[int, ...]) -> None:
+def test_reduce_of_transpose_keeps_result_dim_order(dims: tuple[int, ...]) -> None:
     for perm in itertools.permutations(range(4)):
         b = Body("f32[2,3,4,5]")
         value = b.op("negate", b.inputs[0])
@@ -23,5 +23,5 @@ def test_results_have_their_dims_in_the_order_of_before(dims: tuple[int, ...]) -
         (reduce,) = (node for node in moved.nodes if node.op == "reduce")
         assert reduce.operands[0] is not value
         args = random_args(graph)
-        for one, other in zip(evaluate(graph, args), evaluate(moved, args), strict=True):
-            np.testing.assert_array_equal(one, other)
+        for expected, got in zip(evaluate(graph, args), evaluate(moved, args), strict=True):
+            np.testing.assert_array_equal(expected, got)

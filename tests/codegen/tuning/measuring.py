@@ -1,4 +1,4 @@
-"""Small modules with kernels to choose tiles for, and timers whose times come from a function of the launch."""
+"""Small modules whose kernels have candidate tiles, and fake timers whose times are a function of the launch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.cuda.timing import Timing
 from meshgen.runtime.module_file.container import Container
 
-# Two products: the second is by far the larger one.
+# Two GEMMs; the second is the larger one.
 PRODUCTS = """func.func @main(%a: tensor<80x64xbf16>, %b: tensor<64x96xbf16>, %c: tensor<96x128xbf16>) -> tensor<80x128xbf16> {
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<80x64xbf16>, tensor<64x96xbf16>) -> tensor<80x96xbf16>
   %1 = stablehlo.dot_general %0, %c, contracting_dims = [1] x [0] : (tensor<80x96xbf16>, tensor<96x128xbf16>) -> tensor<80x128xbf16>
@@ -25,7 +25,7 @@ MESH = {"x": 1}
 
 
 class Function:
-    """A timer; `launches` has the programs of each launch that was timed, in order."""
+    """A timer that returns `times(launch)`. `launches` records the program count of each timed launch."""
 
     def __init__(self, times: Callable[[Launch], float]) -> None:
         self._times = times
@@ -33,25 +33,25 @@ class Function:
 
     def seconds(self, launch: Launch) -> Timing:
         self.launches.append(launch.grid[0])
-        found = self._times(launch)
-        return Timing(found, 2 * found)
+        warm = self._times(launch)
+        return Timing(warm, 2 * warm)
 
 
 def by_programs(launch: Launch) -> float:
-    """Fewer programs are faster."""
+    """Return a time that is proportional to the number of programs."""
     return launch.grid[0] * 1e-3
 
 
 def bench(times: Callable[[Launch], float] = by_programs, **options: object) -> tuple[Bench, Function]:
-    """An emulated GPU with such a timer, which is returned too."""
+    """Return a bench on an emulated GPU with a fake timer, and the timer."""
     timer = Function(times)
 
     def timer_of(device: Device, body: Graph) -> Function:
         del device, body
         return timer
 
-    given: dict[str, object] = {"candidates": 4, "rounds": 3} | options
-    return Bench(emulated(1, "sm_90"), timer_of, **given), timer  # type: ignore[arg-type]
+    settings: dict[str, object] = {"candidates": 4, "rounds": 3} | options
+    return Bench(emulated(1, "sm_90"), timer_of, **settings), timer  # type: ignore[arg-type]
 
 
 def compiled(path: Path, text: str = PRODUCTS, target: str = "cuda:sm_90", **options: object) -> Container:

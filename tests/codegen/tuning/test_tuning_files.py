@@ -1,4 +1,4 @@
-"""Tuning a file: it is whole whatever happens, and what was measured is kept."""
+"""Tests of tuning a module file: the file stays valid after any failure, and measurements are kept."""
 
 from __future__ import annotations
 
@@ -23,31 +23,29 @@ def module(tmp_path: Path) -> Path:
     return tmp_path / "m.mgx"
 
 
-def ignore(found: Measured) -> None:
-    del found
+def ignore(result: Measured) -> None:
+    del result
 
 
 def grids(path: Path) -> dict[str, int]:
     return {name: kernel.grid[0] for name, kernel in mg.load(path).manifest.kernels.items()}
 
 
-def test_module_and_table_are_written(module: Path, tmp_path: Path) -> None:
-    before, told = grids(module), list[Measured]()
-    table, (own, _) = tmp_path / "t.json", bench()
-    found = tune_file(Container(module), own, told.append, output=module, table=table)
-    assert found == told and len(read_table(table).rows) == 2
+def test_tuning_writes_module_and_table(module: Path, tmp_path: Path) -> None:
+    before, reported = grids(module), list[Measured]()
+    table, (tuning_bench, _) = tmp_path / "t.json", bench()
+    results = tune_file(Container(module), tuning_bench, reported.append, output=module, table=table)
+    assert results == reported and len(read_table(table).rows) == 2
     assert all(grids(module)[name] < before[name] for name in before)
-    kept = tmp_path / "kept.json"
-    kept.write_text(table.read_text().replace("Emulated H100", "GPU 2"))
-    again, _ = bench()
-    tune_file(Container(module), again, ignore, output=None, table=kept)
-    assert {row.device for row in read_table(kept).rows} == {"GPU 2", "Emulated H100"}
+    other_table = tmp_path / "kept.json"
+    other_table.write_text(table.read_text().replace("Emulated H100", "GPU 2"))
+    second_bench, _ = bench()
+    tune_file(Container(module), second_bench, ignore, output=None, table=other_table)
+    assert {row.device for row in read_table(other_table).rows} == {"GPU 2", "Emulated H100"}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeFailure(), MemoryError()])
-def test_what_was_measured_before_an_interrupt_or_a_fault_is_written(
-    error: BaseException, module: Path, tmp_path: Path
-) -> None:
+def test_interrupted_tuning_writes_completed_measurements(error: BaseException, module: Path, tmp_path: Path) -> None:
     before = grids(module)
 
     def times(launch: Launch) -> float:
@@ -55,29 +53,29 @@ def test_what_was_measured_before_an_interrupt_or_a_fault_is_written(
             raise error
         return by_programs(launch)
 
-    own, timer = bench(times)
+    tuning_bench, timer = bench(times)
     with pytest.raises(type(error)):
-        tune_file(Container(module), own, ignore, output=module, table=tmp_path / "t.json")
+        tune_file(Container(module), tuning_bench, ignore, output=module, table=tmp_path / "t.json")
     assert len(read_table(tmp_path / "t.json").rows) == 1
     assert grids(module)["dot"] == before["dot"] and grids(module)["dot_tanh"] < before["dot_tanh"]
     assert set(mg.load(module).record()["tuning"]) == {"dot_tanh"}
 
 
-def test_a_write_that_fails_leaves_the_module(module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_the_tuned_module(module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = module.read_bytes()
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    own, _ = bench()
+    tuning_bench, _ = bench()
     with monkeypatch.context() as patched, pytest.raises(UsageError, match=r"MG0003: .*No space"):
         patched.setattr("os.fsync", full)
-        tune_file(Container(module), own, ignore, output=module)
+        tune_file(Container(module), tuning_bench, ignore, output=module)
     assert module.read_bytes() == content and [*tmp_path.iterdir()] == [module]
 
 
-def test_bad_places_and_tables_are_refused_before_anything_is_measured(module: Path, tmp_path: Path) -> None:
-    own, timer = bench()
+def test_bad_tuning_paths_are_rejected_before_measuring(module: Path, tmp_path: Path) -> None:
+    tuning_bench, timer = bench()
     (tmp_path / "bad.json").write_text("[]")
     for output, table, code in (
         (tmp_path / "nowhere" / "n.mgx", None, "MG0003"),
@@ -85,11 +83,11 @@ def test_bad_places_and_tables_are_refused_before_anything_is_measured(module: P
         (module, tmp_path / "bad.json", "MG0007"),
     ):
         with pytest.raises(UsageError, match=code):
-            tune_file(Container(module), own, ignore, output=output, table=table)
+            tune_file(Container(module), tuning_bench, ignore, output=output, table=table)
     assert not timer.launches
 
 
-def test_a_signed_module_is_refused_or_signed_again(module: Path, tmp_path: Path) -> None:
+def test_tuning_a_signed_module_requires_its_key(module: Path, tmp_path: Path) -> None:
     ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
@@ -98,19 +96,19 @@ def test_a_signed_module_is_refused_or_signed_again(module: Path, tmp_path: Path
     key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     public.write_bytes(private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     sign(module, module, key)
-    content, (own, timer) = module.read_bytes(), bench()
+    content, (tuning_bench, timer) = module.read_bytes(), bench()
     with pytest.raises(UsageError, match=r"MG0001: .* is signed, and tuning would invalidate its signature"):
-        tune_file(Container(module), own, ignore, output=module)
+        tune_file(Container(module), tuning_bench, ignore, output=module)
     with pytest.raises(UsageError, match="MG0002"):
-        tune_file(Container(module), own, ignore, output=module, key=public)
+        tune_file(Container(module), tuning_bench, ignore, output=module, key=public)
     assert not timer.launches and module.read_bytes() == content
-    tune_file(Container(module), own, ignore, output=module, key=key)
+    tune_file(Container(module), tuning_bench, ignore, output=module, key=key)
     require_signature(Container(module), public)
     assert mg.load(module).record()["tuning"]
 
 
-def test_on_an_emulated_gpu_nothing_is_faster_than_what_was_shipped(module: Path) -> None:
-    found = tune_file(Container(module), on_emulated(Container(module), 300, 3), ignore, output=None)
-    for each in found:
-        assert each.others == 2 and not each.warnings and each.change and each.change.form is None
-        assert each.row and 1e-6 < each.row.seconds == each.row.before < 1e-4
+def test_tuning_on_emulated_gpu_keeps_shipped_kernels(module: Path) -> None:
+    results = tune_file(Container(module), on_emulated(Container(module), 300, 3), ignore, output=None)
+    for result in results:
+        assert result.others == 2 and not result.warnings and result.change and result.change.form is None
+        assert result.row and 1e-6 < result.row.seconds == result.row.before < 1e-4

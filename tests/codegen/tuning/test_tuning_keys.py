@@ -1,4 +1,6 @@
-"""Tiles are kept for kernels of the same structure and class of shapes, whatever their names, sizes and constants."""
+"""Tests of tuning keys: tiles are stored per kernel structure and shape class, independent of names, exact sizes and
+constants.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ def layer(rows: int = 4096, op: str = "tanh", name: str = "layer", scale: float 
     return b.done(b.op(op, b.op("multiply", h, b.splat(scale, h))))
 
 
-def test_names_sizes_and_constants_are_not_in_a_digest() -> None:
-    own = kernel_digest(layer())
-    assert own == kernel_digest(layer(rows=3000, name="other", scale=0.25))
-    assert len({own, kernel_digest(layer(op="exponential")), kernel_digest(layer(dtype="f16"))}) == 3
+def test_kernel_digest_ignores_names_sizes_and_constants() -> None:
+    digest = kernel_digest(layer())
+    assert digest == kernel_digest(layer(rows=3000, name="other", scale=0.25))
+    assert len({digest, kernel_digest(layer(op="exponential")), kernel_digest(layer(dtype="f16"))}) == 3
 
 
-def test_numbers_of_dims_are_in_a_digest() -> None:
+def test_kernel_digest_contains_dim_numbers() -> None:
     def product(left: int) -> Graph:
         b = Body("bf16[64,64]", "bf16[64,64]")
         return b.done(b.dot(b.inputs[0], b.inputs[1], ((left,), (0,))))
@@ -29,7 +31,7 @@ def test_numbers_of_dims_are_in_a_digest() -> None:
     assert kernel_digest(product(1)) != kernel_digest(product(0))
 
 
-def test_shapes_are_rounded_and_small_and_uneven_sizes_stay_apart() -> None:
+def test_shape_class_rounds_large_sizes_only() -> None:
     assert shape_class(layer(4000)) == shape_class(layer(4096)) == "bf16[4096,64], bf16[64,256] -> bf16[4096,256]"
     assert shape_class(layer(4001)) == "bf16[~4096,64], bf16[64,256] -> bf16[~4096,256]"
     assert shape_class(layer(4112)).startswith("bf16[8192,64]")

@@ -1,4 +1,4 @@
-"""Modules with other kernels: what changes, what stays, and that they run."""
+"""Tests of modules with replaced kernels: what changes, what does not, and that they run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ON_TWO_MESHES = Path(__file__).parents[3] / "examples" / "pipeline_stages.mlir"
 
 
 class ShippedIsSlow:
-    """A timer: of each kernel the form that is timed first takes longest."""
+    """A timer for which the variant of a kernel that is timed first is the slowest."""
 
     def __init__(self, device: Device, body: Graph) -> None:
         del device, body
@@ -37,13 +37,13 @@ class ShippedIsSlow:
 
 
 def changes_of(members: Container) -> dict[str, dict[str, Change]]:
-    """Every kernel that has another candidate gets it."""
-    found: dict[str, dict[str, Change]] = {}
-    own = replace(bench()[0], timer_of=ShippedIsSlow)
-    for each in measure(list(modules_of(members)), own):
-        if each.change:
-            found.setdefault(each.module, {})[each.kernel] = each.change
-    return found
+    """Return a change for every kernel that has another candidate."""
+    changes: dict[str, dict[str, Change]] = {}
+    tuning_bench = replace(bench()[0], timer_of=ShippedIsSlow)
+    for result in measure(list(modules_of(members)), tuning_bench):
+        if result.change:
+            changes.setdefault(result.module, {})[result.kernel] = result.change
+    return changes
 
 
 def made(kind: str, path: Path) -> Container:
@@ -57,13 +57,13 @@ def made(kind: str, path: Path) -> Container:
 
 
 @pytest.mark.parametrize("kind", ["one", "two meshes", "entries", "open"])
-def test_a_file_without_changes_has_the_same_bytes(kind: str, tmp_path: Path) -> None:
+def test_rewrite_without_changes_is_byte_identical(kind: str, tmp_path: Path) -> None:
     members = made(kind, tmp_path / "m.mgx")
     assert with_forms(members, {}) == {name: bytes(members[name]) for name in members}
 
 
 @pytest.mark.parametrize("kind, modules", [("one", 1), ("entries", 2), ("open", 2), ("two meshes", 2)])
-def test_only_code_launches_and_the_report_change(kind: str, modules: int, tmp_path: Path) -> None:
+def test_rewrite_changes_only_kernels_and_the_report(kind: str, modules: int, tmp_path: Path) -> None:
     members = made(kind, tmp_path / "m.mgx")
     changes = changes_of(members)
     assert len(changes) == modules
@@ -73,49 +73,51 @@ def test_only_code_launches_and_the_report_change(kind: str, modules: int, tmp_p
         assert after.schedule.items == before.schedule.items and after.stages == before.stages
         tuning = after.record()["tuning"]
         assert after.record() == before.record() | {"tuning": tuning}
-        replaced = {name for name, own in changes[key_of(before.members)].items() if own.form}
+        replaced = {name for name, change in changes[key_of(before.members)].items() if change.form}
         assert replaced and replaced <= set(tuning)
         for name, kernel in after.manifest.kernels.items():
-            was = before.manifest.kernels[name]
-            assert (after.source(name), kernel) != (before.source(name), was) or name not in replaced
-            assert (after.source(name), kernel) == (before.source(name), was) or name in replaced
+            old_kernel = before.manifest.kernels[name]
+            assert (after.source(name), kernel) != (before.source(name), old_kernel) or name not in replaced
+            assert (after.source(name), kernel) == (before.source(name), old_kernel) or name in replaced
 
 
-def test_a_rewritten_module_is_the_one_that_is_compiled_with_the_table(tmp_path: Path) -> None:
-    """Its kernels, launches and binaries are as if they had been compiled so."""
+def test_rewritten_module_equals_one_compiled_with_the_table(tmp_path: Path) -> None:
+    """Check that kernels, launches and binaries are byte-identical to those compiled with the table."""
     from meshgen.codegen.tuning.table import TuningTable
 
-    members, (own, _) = made("one", tmp_path / "m.mgx"), bench()
-    found = list(measure(list(modules_of(members)), own))
-    changes = {found[0].module: {each.kernel: each.change for each in found if each.change}}
+    members, (tuning_bench, _) = made("one", tmp_path / "m.mgx"), bench()
+    results = list(measure(list(modules_of(members)), tuning_bench))
+    changes = {results[0].module: {result.kernel: result.change for result in results if result.change}}
     container.write(tmp_path / "n.mgx", with_forms(members, changes))
-    table = TuningTable([each.row for each in found if each.row])
+    table = TuningTable([result.row for result in results if result.row])
     compiled(tmp_path / "c.mgx", tuning=table)
-    rewritten, again = (Container(tmp_path / f"{name}.mgx") for name in "nc")
+    rewritten, recompiled = (Container(tmp_path / f"{name}.mgx") for name in "nc")
     code = ("kernels/", "cubins/", "ptx/", "manifest.json")
     assert {name: bytes(rewritten[name]) for name in rewritten if name.startswith(code)} == {
-        name: bytes(again[name]) for name in again if name.startswith(code)
+        name: bytes(recompiled[name]) for name in recompiled if name.startswith(code)
     }
 
 
-def test_a_rewritten_module_computes_the_same(tmp_path: Path) -> None:
+def test_rewritten_module_computes_the_same(tmp_path: Path) -> None:
     members = made("one", tmp_path / "m.mgx")
     container.write(tmp_path / "n.mgx", with_forms(members, changes_of(members)))
     old, new = (mg.load(tmp_path / f"{name}.mgx") for name in "mn")
     args = [np.full(b.type.sizes, 1 / 8, b.type.numpy_dtype) for b in old.inputs]
-    (wanted,), (found,) = old.run(args, "emulate"), new.run(args, "emulate")
-    np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
+    (expected,), (result,) = old.run(args, "emulate"), new.run(args, "emulate")
+    np.testing.assert_array_equal(result.astype(np.float32), expected.astype(np.float32))
 
 
-def test_a_launch_table_is_made_again(tmp_path: Path) -> None:
+def test_rewrite_regenerates_the_native_launch_table(tmp_path: Path) -> None:
     made("native", tmp_path / "m.mgx")
     write_native(tmp_path / "m.mgx", tmp_path / "m.mgx")
     members = Container(tmp_path / "m.mgx")
     container.write(tmp_path / "n.mgx", with_forms(members, changes_of(members)))
-    again = Container(tmp_path / "n.mgx")
+    rewritten = Container(tmp_path / "n.mgx")
     tables = {name for name in members if name.startswith("native/")}
-    assert tables and tables == {name for name in again if name.startswith("native/")}
-    written = {name: bytes(again[name]) for name in again}
+    assert tables and tables == {name for name in rewritten if name.startswith("native/")}
+    written = {name: bytes(rewritten[name]) for name in rewritten}
     write_native(tmp_path / "n.mgx", tmp_path / "n.mgx")
-    assert {name: bytes(each) for name, each in ((n, Container(tmp_path / "n.mgx")[n]) for n in again)} == written
-    assert any(bytes(again[name]) != bytes(members[name]) for name in tables)
+    assert {
+        name: bytes(content) for name, content in ((n, Container(tmp_path / "n.mgx")[n]) for n in rewritten)
+    } == written
+    assert any(bytes(rewritten[name]) != bytes(members[name]) for name in tables)
