@@ -1,7 +1,7 @@
-"""meshgen: an SPMD compiler. One-device tensor programs, a mesh and a few annotations become deployable GPU programs.
+"""meshgen: an SPMD compiler that turns one-device tensor programs, a mesh and a few annotations into GPU programs.
 
-Public names are looked up on first use, so that the runtime part imports without the compiler. `__init__.pyi` has
-their types.
+Public names are imported on first use, so that the runtime can be used without the compiler. `__init__.pyi` has their
+types.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
-IMPORTED_AT = time.perf_counter()  # with imports begins what a command takes
+IMPORTED_AT = time.perf_counter()  # the time of a command includes its imports
 
 _PLACES = {
     "meshgen.api": ("advise", "compile", "load", "lower", "replan", "simulate"),
@@ -35,21 +35,25 @@ _PLACES = {
     "meshgen.spec": ("P", "Sharding"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}
+# the type stub has the names
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]  # one list of names, not two
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or an operation of the tracer (`matmul`, `softmax`, ...)."""
+    """Return a public name, or an op of the tracer (`matmul`, `softmax`, ...)."""
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    is_asked = not name.startswith("_") or name.startswith("__array_")  # by users, or as the array-API standard does
-    if is_asked and not find_spec(f"{__name__}.{name}"):  # a submodule is imported, not looked up
+    is_asked = not name.startswith("_") or name.startswith("__array_")  # of the tracer, or of the array-API standard
+    if is_asked and not find_spec(f"{__name__}.{name}"):  # a submodule is imported instead
         return import_module("meshgen.frontend.tracer").find(name, __all__)
     raise AttributeError(f"module 'meshgen' has no attribute {name!r}")
 
 
 class _Package(ModuleType):
-    """Keeps `meshgen.spec` the function: importing the submodule of that name would put the module in its place."""
+    """Keeps `meshgen.spec` bound to the function.
+
+    Importing the submodule `meshgen/spec.py` would otherwise rebind the name to the module.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HOME and isinstance(value, ModuleType)):

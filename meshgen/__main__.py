@@ -1,4 +1,4 @@
-"""`python -m meshgen`."""
+"""Entry point of `python -m meshgen`."""
 
 import sys
 

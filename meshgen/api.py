@@ -1,7 +1,7 @@
 """The Python interface: `compile` a program for a mesh, `lower` it to a stage, `load` a saved module.
 
-Sizes of mesh axes (None) and of tensor dims (`?`) may stay open: `compile` then makes a module that has
-specialisations for the requested sizes, and `load` compiles for others.
+Sizes of mesh axes (None) and of tensor dims (`?`) may stay open. `compile` then makes a module with specializations for
+the requested sizes, and `load` compiles for other sizes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.sizes import Given, Sizes, bound
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
-if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: compiling one needs none of it
+if TYPE_CHECKING:  # compiling a program must not import the runtime or the simulator
     from meshgen.compiled.views import ModuleViews
     from meshgen.reports.changes import Advice
     from meshgen.runtime.module import LoadedModule
@@ -54,16 +54,20 @@ __all__ = ["EntriesExecutable", "Executable", "OpenExecutable", "compile", "load
 @at_callers_line
 @with_options(CompileOptions)
 def compile(graph: Any, mesh: Meshes, options: CompileOptions) -> Executable:
-    """Compile a program to a scheduled, buildable step; one with open sizes to an `OpenExecutable`, with a step for each of `sizes`.
+    """Compile a program to a scheduled step with built kernels.
+
+    A program with open sizes becomes an `OpenExecutable`, with a step for each of `sizes`.
 
     Args:
-        graph: a Python function; MLIR text, or the path of a `.mlir` file; `pkg.mod:function`; what
-            `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export` returns; an ONNX model, or its path; a Module; an xDSL module.
-        mesh: the devices; may be left out where the program declares its mesh. Of several meshes each by name:
-            `{"first": {"dp": 2}, "second": {"x": 4}}`, or a list of named meshes.
+        graph: a Python function; MLIR text, or the path of a `.mlir` file; `pkg.mod:function`; the result of
+            `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export`; an ONNX model, or its path; a Module; an xDSL
+            module.
+        mesh: the devices; may be left out if the program declares its mesh. Several meshes are given by name:
+            `{"first": {"dp": 2}, "second": {"x": 4}}`, or as a list of named meshes.
         {options}
     Raises:
-        ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
+        ProgramError, ShardingError, CodegenError: the program is invalid or unsupported; has all diagnostics with
+            locations.
         UsageError: a bad option, name or path.
     """
     executable = planned(graph, mesh, options)
@@ -74,13 +78,13 @@ def compile(graph: Any, mesh: Meshes, options: CompileOptions) -> Executable:
 @at_callers_line
 @with_options(CompileOptions)
 def plan(graph: Any, mesh: Meshes, options: CompileOptions) -> Executable:
-    """As `compile`, without building binaries."""
+    """Compile a program like `compile`, but without building binaries."""
     return planned(graph, mesh, options)
 
 
 @rarely_collecting()
 def planned(graph: Any, mesh: Meshes, options: CompileOptions, timing: Timing | None = None) -> Executable:
-    """As `plan`; counts into `timing`, if one is given."""
+    """Compile a program like `plan`, and add the time of each stage to `timing`."""
     progress = cast("Any", options.progress)
     if progress is not None and not callable(progress):
         raise UsageError(
@@ -93,21 +97,25 @@ def planned(graph: Any, mesh: Meshes, options: CompileOptions, timing: Timing | 
         return _plan_one(graph, mesh, replace(options, entry=text_option(options.entry, "entry")), timing)
     except EntryError as error:
         if graph == "-":
-            raise  # stdin is read once
+            raise  # stdin can be read only once
         return _plan_entries({name: (graph, name) for name in error.names}, mesh, options, timing)
 
 
 def _plan_entries(
     programs: Mapping[str, tuple[Any, str]], mesh: Meshes, options: CompileOptions, timing: Timing
 ) -> EntriesExecutable:
-    """Plan each entry function: a program, and the name of the function in it."""
+    """Plan each entry function.
+
+    Args:
+        programs: by entry name, the program and the name of its function.
+    """
     chosen = {name: options.of_entry(name, entry, programs.keys()) for name, (_, entry) in programs.items()}
     planned_entries = {name: _plan_one(programs[name][0], mesh, chosen[name], timing) for name in programs}
     return EntriesExecutable(planned_entries, "-".join(planned_entries))
 
 
 def _plan_one(graph: Any, mesh: Meshes, chosen: CompileOptions, timing: Timing) -> Executable:
-    """As `planned`, of one function."""
+    """Plan a program with one entry function."""
     options, progress = chosen.for_stages(), chosen.progress
     if progress:
         progress("import", 0, 1)
@@ -124,24 +132,27 @@ def _plan_one(graph: Any, mesh: Meshes, chosen: CompileOptions, timing: Timing) 
         searched = best(module, options, planning(signature), seconds=seconds, progress=progress)
         return cast("Executable", searched.planned)
     program = open_program(module, {} if signature.is_typed else shapes_of(chosen.args, signature), options)
-    combined = combinations(chosen.sizes)
-    sizes = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combined]
+    size_choices = combinations(chosen.sizes)
+    sizes = [
+        program.sizes(bound(program.meshes, axis_sizes), shapes_of(input_shapes, signature))
+        for axis_sizes, input_shapes in size_choices
+    ]
     if not program.is_open:
         return plan_module(module, options, timing, signature, progress)
     executable = OpenExecutable(module, program, options, timing, signature, plan_module)
-    for each in sizes:
-        executable.specialise_for(each)
+    for requested_sizes in sizes:
+        executable.specialise_for(requested_sizes)
     return executable
 
 
 def planning(signature: Signature) -> Callable[[Module, Options, Timing], Executable]:
-    """`plan_module` for a program whose arguments have this structure."""
+    """Return `plan_module` for a program whose arguments have the structure of `signature`."""
     return lambda module, options, timing: plan_module(module, options, timing, signature)
 
 
 def plan_module(module: Module, options: Options, timing: Timing, signature: Signature | None = None,
                 progress: Progress | None = None) -> Executable:  # fmt: skip
-    """From a module that was read to its schedule."""
+    """Run all stages on an imported module and schedule it."""
     context = context_of(options, timing)
     stages = run_stages(module, options, timing, "fuse", progress, context)
     if stages["fuse"].parts:
@@ -163,28 +174,34 @@ def plan_module(module: Module, options: Options, timing: Timing, signature: Sig
 def _plan_parts(
     stages: Mapping[str, Module], options: Options, timing: Timing, signature: Signature | None, context: Compilation
 ) -> Executable:
-    """The schedules of all meshes, proven right together."""
+    """Schedule the programs of all meshes, and check the schedules together for races and deadlocks."""
     from meshgen.compiled.on_meshes import PartsExecutable
     from meshgen.runtime.validation.checker_parts import check_parts
     from meshgen.sharding.propagate import decisions_of
 
     parts: list[Executable] = []
     with timing.of("schedule"):
-        for number, part in enumerate(stages["fuse"].parts):
-            own = {stage: module.parts[number] for stage, module in stages.items() if module.parts}
-            decided = decisions_of(own["propagate"], context.decisions) if "propagate" in own else None
-            own = ({"import": decided.entered} if decided else {}) | own
-            parts.append(Executable(own, make_schedule(part, context), options, timing, decisions=context.decisions))
+        for index, part in enumerate(stages["fuse"].parts):
+            stages_of_part = {stage: module.parts[index] for stage, module in stages.items() if module.parts}
+            propagation = (
+                decisions_of(stages_of_part["propagate"], context.decisions) if "propagate" in stages_of_part else None
+            )
+            stages_of_part = ({"import": propagation.entered} if propagation else {}) | stages_of_part
+            parts.append(
+                Executable(stages_of_part, make_schedule(part, context), options, timing, decisions=context.decisions)
+            )
         timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
     return PartsExecutable(stages, parts, timeline, options, timing, signature)
 
 
 @at_callers_line
 def advise(executable: Executable, progress: Progress | None = None) -> list[Advice]:
-    """Annotations to drop or to add for a better step, with the change of bytes, time and memory; the program is planned again with each.
+    """Return annotations to drop or add for a better step, with the change of bytes, time and memory.
+
+    The program is planned again with each candidate change.
 
     Args:
-        executable: what `compile` returned.
+        executable: the result of `compile`.
         progress: called as `progress(what, done, total)`.
     """
     if not isinstance(cast("Any", executable), Executable):
@@ -199,7 +216,10 @@ def advise(executable: Executable, progress: Progress | None = None) -> list[Adv
 def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
           in_specs: Specs = None, out_specs: Specs = None, target: str | None = None, arguments: str = "local",
           entry: str = "", donate: Donate = None, machine: str | Path | Machine | None = None, precision: str = "") -> Module:  # fmt: skip
-    """The program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule. Else as `compile`."""
+    """Return the program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule.
+
+    Other arguments are those of `compile`.
+    """
     chosen = CompileOptions(
         args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, entry=entry, donate=donate,
         machine=machine, precision=precision,
@@ -211,20 +231,20 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
 
 @with_options(CompileOptions)
 def read(graph: Any, mesh: Meshes, options: CompileOptions) -> tuple[Module, Signature]:
-    """The program as a verified module with its annotations, and its signature."""
+    """Return the program as a verified module with its annotations, and its signature."""
     return read_with(graph, mesh, options)
 
 
 def read_with(graph: Any, mesh: Meshes, chosen: CompileOptions) -> tuple[Module, Signature]:
-    """As `read`."""
+    """Return the program as a verified module with its annotations, and its signature."""
     args, in_specs, out_specs, machine = chosen.args, chosen.in_specs, chosen.out_specs, chosen.machine
-    given, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
-    module, known = import_program(graph, given, args, text_option(chosen.entry, "entry"))
-    signature = warned_of_mesh(known or signature_of(input_names(module.graph)), graph, module, given)
-    module = placed_on(module, given or (() if module.mesh.axes else mesh_of_specs(in_specs, out_specs)))
+    meshes, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
+    module, imported_signature = import_program(graph, meshes, args, text_option(chosen.entry, "entry"))
+    signature = warned_of_mesh(imported_signature or signature_of(input_names(module.graph)), graph, module, meshes)
+    module = placed_on(module, meshes or (() if module.mesh.axes else mesh_of_specs(in_specs, out_specs)))
     module = on_machine(module, profile) if profile else module
     shapes = {} if signature.is_typed else shapes_of(args, signature)
-    is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
+    is_known = not any(None in input_type.shape for input_type in given_types(module.graph, shapes))
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
     module, signature = with_next_values(donating(module, chosen.donate, signature), signature)
@@ -237,9 +257,9 @@ def read_with(graph: Any, mesh: Meshes, chosen: CompileOptions) -> tuple[Module,
 @at_callers_line
 def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int | None = None, mmap: bool = False,
          verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
-    """As `meshgen.runtime.loading.load`; an open module is compiled for sizes without a specialisation.
+    """Load a module like `meshgen.runtime.loading.load`, and compile an open module for sizes without a specialization.
 
-    The module says so in its report (`record()["specialised"]`). Needs no compiler unless that happens.
+    The module then reports this in `record()["specialised"]`. The compiler is needed only in this case.
     """
     if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
         raise UsageError(Diagnostic("MG0001", f"devices must be a positive integer, got {devices!r:.60}"))
@@ -253,14 +273,17 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
 @at_callers_line
 def simulate(program: Executable | LoadedModule, machine: str | Path | Machine | None = None,
              conditions: Conditions | None = None, *, watch: Sequence[int] | None = None) -> Simulation:  # fmt: skip
-    """Predict one step of all ranks on a machine: end and compute time of each, and all launches of a few of them.
+    """Predict one step of all ranks on a machine.
+
+    The result has the end and compute time of each rank, and all launches of a few ranks.
 
     Args:
         program: compiled or loaded, with sizes for all mesh axes.
-        machine: a profile, its name (`dgx-h100`, ...), or the path of a profile.json; default: the one that the program was
-            compiled for, else one host of the target's devices. Kernels and collectives are timed for it.
+        machine: a profile, its name (`dgx-h100`, ...), or the path of a profile.json; default: the machine that the
+            program was compiled for, else one host of the target's devices. Kernels and collectives are timed for it.
         conditions: slow devices and links, and jitter (`meshgen.simulator.timeline.Conditions`).
-        watch: ranks of which every launch is kept, for `meshgen.simulator.trace.trace_of`; default: the first of each mesh.
+        watch: ranks whose launches are all recorded, for `meshgen.simulator.trace.trace_of`; default: the first of each
+            mesh.
     Raises:
         UsageError: MG0001 or MG0002, for an unknown machine or rank.
         ShardingError: MG0201, the size of a mesh axis is unknown.
@@ -279,10 +302,13 @@ def _schedule_of(part: Executable | LoadedModule) -> Schedule:
 
 @at_callers_line
 def replan(module: LoadedModule) -> Executable:
-    """The program of a loaded module with the decisions that it keeps, for `explain`, `show`, `report` and `advise`.
+    """Return the program of a loaded module with its saved decisions, for `explain`, `show`, `report` and `advise`.
 
-    The program of a module without decisions, or with those of another version of meshgen, is planned again as it was for the module.
-    Raises UsageError MG0002 for a module without the text of its program.
+    A module without decisions, or with decisions of another meshgen version, is planned again with its original
+    options.
+
+    Raises:
+        UsageError: MG0002 if the module does not have the text of its program.
     """
     from meshgen.compiled.restored import saved_program
     from meshgen.reports.places import program_of
@@ -293,16 +319,17 @@ def replan(module: LoadedModule) -> Executable:
 
 
 def views(module: LoadedModule) -> ModuleViews:
-    """The reports of a loaded module."""
+    """Return the reports of a loaded module."""
     from meshgen.compiled.views import ModuleViews
 
     return ModuleViews(module, replan)
 
 
 def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
-    """The members of an open module's specialisation, made now.
+    """Compile an open module for `sizes` and return the members of the specialization.
 
-    Raises MissingError MG0602 where the compiler is not installed, and what `compile` raises.
+    Raises:
+        MissingError: MG0602 if the compiler is not installed. Also raises the errors of `compile`.
     """
     program = module.program
     try:

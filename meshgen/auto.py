@@ -1,4 +1,4 @@
-"""The Python interface of the search for shardings: `search` finds those of arguments, `mutate` changes that of one operation."""
+"""The Python interface of the sharding search: `search` finds shardings of arguments, `mutate` changes that of one op."""
 
 from __future__ import annotations
 
@@ -32,16 +32,18 @@ def search(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spec
            target: str | None = None, arguments: str = "local", memory_limit: int | None = None, skip: Sequence[str] = (),
            entry: str = "", donate: Donate = None, machine: str | Path | Machine | None = None, seconds: float = SECONDS,
            progress: Progress | None = None) -> Found:  # fmt: skip
-    """Find the shardings of a program's arguments with the shortest step; annotations that are given are kept.
+    """Find the shardings of a program's arguments with the shortest step. Given annotations are kept.
 
-    Its `specs` can be passed as `in_specs`, its `module` to `compile`; `sentences` says in words what was found.
+    The result's `specs` can be passed as `in_specs`, its `module` to `compile`. Its `sentences` describe the solution.
+    Arguments not listed here are those of `compile`.
 
     Args:
-        memory_limit: bytes per device that the step may take.
-        seconds: time limit, reading included; the first solution is planned whatever it takes. Else as `compile`.
+        memory_limit: bytes per device that the step may use.
+        seconds: time limit, including reading the program. The first solution is always planned, even after the limit.
     Raises:
-        CodegenError: MG0303, nothing that was found fits into the memory.
-        ProgramError, ShardingError, UsageError: as `compile`, and for programs on several meshes and of unknown sizes.
+        CodegenError: MG0303, no solution fits into the memory.
+        ProgramError, ShardingError, UsageError: as `compile`; also for programs on several meshes or with unknown
+            sizes.
     """
     began = time.monotonic()
     chosen = CompileOptions(
@@ -50,19 +52,19 @@ def search(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spec
     )  # fmt: skip
     module, signature = read_with(graph, mesh, chosen)
     options = replace(chosen.for_stages(), target=built_for(target, module.meshes or (module.mesh,)))
-    left = seconds - (time.monotonic() - began)
-    return best.search(module, options, planning(signature), seconds=left, progress=progress)
+    seconds_left = seconds - (time.monotonic() - began)
+    return best.search(module, options, planning(signature), seconds=seconds_left, progress=progress)
 
 
 @at_callers_line
 def mutate(program: Executable | Module, op: str, option: Option) -> Module:
-    """The program before propagation, with the mesh axes that split each loop of one operation; `compile` takes it.
+    """Return the program before propagation with a new sharding of the loops of one op, for `compile`.
 
     Args:
         program: compiled, or a Module at stage import.
         op: the name of its result (`%h`), or its line.
-        option: per loop, in the order of the operation's rule, an axis, several of them, or None.
+        option: per loop, in the order of the op's sharding rule, a mesh axis, several axes, or None.
     Raises:
-        UsageError: MG0001, no operation or several have that name.
+        UsageError: MG0001, no op or several match.
     """
     return mutation.mutate(program.stages["import"] if isinstance(program, Executable) else program, op, option)

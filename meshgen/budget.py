@@ -1,8 +1,8 @@
-"""Limits on the cost of reading a file, whoever wrote it. A reader asks here before it computes, expands or allocates.
+"""Limits on the cost of reading an untrusted file. Readers check them before they compute, expand or allocate.
 
 integers      64 bits after each operation of a formula
 operations    of a program, counted before its calls, functions and loops are expanded
-memory        what is free on this machine, before bytes are unpacked and arrays are allocated
+memory        free memory of this machine, before bytes are decompressed or arrays allocated
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from meshgen.errors import Diagnostic, Location, ProgramError, about
 from meshgen.host_memory import free_bytes
 from meshgen.printable import bytes_apart
 
-MAX_INTEGER_BITS = 63  # without the sign
-MAX_OPERATIONS = 200_000  # a program of this size takes gigabytes and minutes
+MAX_INTEGER_BITS = 63  # bits, without the sign
+MAX_OPERATIONS = 200_000  # chosen: a program of this size takes gigabytes and minutes to compile
 
 
 def bounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an arithmetic function whose integer result has at most 64 bits; its integer operands must have at most as many.
+    """Wrap an arithmetic function so that its integer result has at most 64 bits.
 
-    The function raises ProgramError MG0108 for a larger result, and TypeError for an operand that is a text or a sequence.
+    The wrapped function raises ProgramError MG0108 for a larger result, and TypeError for an operand that is a string
+    or sequence. Its integer operands must have at most 64 bits.
     """
 
     def checked(*operands: Any) -> Any:
@@ -41,7 +42,11 @@ def bounded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @bounded
 def power(base: Any, exponent: Any) -> Any:
-    """Return `base ** exponent`. Raises ProgramError MG0108 before a power of integers is computed that has more than 64 bits."""
+    """Return `base ** exponent`.
+
+    Raises:
+        ProgramError: MG0108, before the computation, if the integer result would exceed 64 bits.
+    """
     if isinstance(base, int) and isinstance(exponent, int):
         least_bits = (abs(base).bit_length() - 1) * exponent
         if least_bits > MAX_INTEGER_BITS:
@@ -55,7 +60,11 @@ def _refuse_integer(value: str) -> NoReturn:
 
 
 def require_operations(count: int, what: str, loc: Location | None = None, *, hint: str = "") -> None:
-    """Raise ProgramError MG0108 if `what` has more than `MAX_OPERATIONS` operations: "the program has 2^39 operations ..."."""
+    """Check that `what` has at most `MAX_OPERATIONS` operations.
+
+    Raises:
+        ProgramError: MG0108, as in "the program has 2^39 operations".
+    """
     if count > MAX_OPERATIONS:
         limit = f"the limit is {MAX_OPERATIONS:,}"
         text = f"{what} has {about(count)} operations"
@@ -63,9 +72,9 @@ def require_operations(count: int, what: str, loc: Location | None = None, *, hi
 
 
 def memory_fault(needed_bytes: int, what: str) -> str:
-    """Return the fault of `what` that takes more memory than is free; empty if it fits, or if the free memory is unknown.
+    """Return an error text if `what` needs more memory than is free, or "" if it fits or the free memory is unknown.
 
-    Systems overcommit memory and kill the process that uses it, so an allocation that succeeds says nothing.
+    Systems overcommit memory and kill the process that uses it, so a successful allocation does not show that it fits.
     """
     free = free_bytes()
     if free is None or needed_bytes <= free:
@@ -75,13 +84,22 @@ def memory_fault(needed_bytes: int, what: str) -> str:
 
 
 def require_memory(needed_bytes: int, what: str, loc: Location | None = None) -> None:
-    """Raise ProgramError MG0108 if `what` takes more memory than is free."""
+    """Check that `what` fits into free memory.
+
+    Raises:
+        ProgramError: MG0108 if it does not fit.
+    """
     if fault := memory_fault(needed_bytes, what):
         raise ProgramError(Diagnostic("MG0108", fault, loc))
 
 
 def regular_size(path: Path) -> int:
-    """Return the bytes of a regular file. Raises OSError, and ValueError for a device or a pipe: reading one may never end."""
+    """Return the size of a regular file in bytes.
+
+    Raises:
+        OSError: the file cannot be accessed.
+        ValueError: it is a device or pipe, from which reading may never end.
+    """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(os.strerror(errno.EISDIR) if stat.S_ISDIR(status.st_mode) else "it is not a regular file")
@@ -89,7 +107,12 @@ def regular_size(path: Path) -> int:
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:
-    """Return the bytes of a regular file. Raises OSError, and ValueError as `regular_size` and for more than `most_bytes`."""
+    """Return the content of a regular file.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not a regular file, or has more than `most_bytes` bytes.
+    """
     size = regular_size(path)
     if size > most_bytes:
         raise ValueError(f"it has more than {most_bytes:,} bytes")

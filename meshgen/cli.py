@@ -1,7 +1,7 @@
-"""The `meshgen` command: arguments in, exit code out. A user's error is a message, never a traceback.
+"""The `meshgen` command. A user's error is reported as a message, never as a traceback.
 
-Exit codes: 0 ok; 1 program refused; 2 usage; 3 numbers differ, or grew more than diff --fail-on allows; 4 run-time failure; 5 a dependency or device is
-missing; 70 internal error, with a reproducer's path; 130 interrupted.
+Exit codes: 0 ok; 1 program refused; 2 usage; 3 numbers differ, or grew more than diff --fail-on allows; 4 run-time
+failure; 5 a dependency or device is missing; 70 internal error, with a reproducer's path; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -59,12 +59,15 @@ COMMANDS = {
 }
 JSON_HELP = "print one JSON document; output of a Python program goes to stderr"
 INTERNAL_ERROR, INTERRUPTED = 70, 130
-_STARTED = [IMPORTED_AT]  # when the first command of this process began
+_STARTED = [IMPORTED_AT]  # start time of the first command in this process
 
 
 @dataclass
 class Invocation:
-    """A command line, and the options that decide how its failure is told; before they are parsed, by the words."""
+    """A command line with the options that decide how a failure is reported.
+
+    Until they are parsed, they are guessed from the words.
+    """
 
     words: Sequence[str]
     as_json: bool
@@ -72,20 +75,26 @@ class Invocation:
 
 
 class Finished(Exception):
-    """Ends the command; the argument is the exit code."""
+    """Ends the command. The argument is the exit code."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports bad arguments as other diagnostics, and never ends the process."""
+    """Reports bad arguments as diagnostics, and never exits the process."""
 
     def refuse_unknown(self, words: Sequence[str]) -> None:
-        """Raises UsageError MG0001 for an option that there is not: what it was meant to give may be reported as missing else."""
-        known = [option for action in self._actions for option in action.option_strings]
+        """Check for unknown options before parsing.
+
+        Otherwise argparse might report the option that was meant as missing.
+
+        Raises:
+            UsageError: MG0001 for an unknown option.
+        """
+        known_options = [option for action in self._actions for option in action.option_strings]
         options = words[: words.index("--")] if "--" in words else words
         for word in (word.partition("=")[0] for word in options if word.startswith("--")):
-            if not any(option.startswith(word) for option in known):
-                near = nearest_names(word, known, most=1)
-                hint = f"did you mean {near[0]}? " if near else ""
+            if not any(option.startswith(word) for option in known_options):
+                similar_options = nearest_names(word, known_options, most=1)
+                hint = f"did you mean {similar_options[0]}? " if similar_options else ""
                 raise UsageError(Diagnostic("MG0001", f"unknown option {word}", hint=f"{hint}see {self.prog} --help"))
 
     def error(self, message: str) -> NoReturn:
@@ -106,15 +115,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_missing()
     try:
         code = _dispatch(called, began)
-        write_out()  # output of the program itself may still be buffered
+        write_out()  # output of the user's program may still be buffered
         return code
     except Finished as finished:
         return finished.args[0]
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
-        told = _told(error, called)
-        return _refused(told, called.as_json) if told else _internal(error, called)
+        user_error = _as_user_error(error, called)
+        return _report_error(user_error, called.as_json) if user_error else _internal(error, called)
 
 
 def _dispatch(called: Invocation, began: float) -> int:
@@ -122,8 +131,8 @@ def _dispatch(called: Invocation, began: float) -> int:
     if words and words[0] in COMMANDS:
         return _run(words[0], words[1:], began, called)
     if words and not words[0].startswith("-"):
-        near = nearest_names(words[0], COMMANDS, 1)
-        hint = f"did you mean '{near[0]}'? " if near else ""
+        similar_commands = nearest_names(words[0], COMMANDS, 1)
+        hint = f"did you mean '{similar_commands[0]}'? " if similar_commands else ""
         hint += f"the commands are {', '.join(COMMANDS)}; see meshgen --help"
         raise UsageError(Diagnostic("MG0001", f"unknown command '{words[0]}'", hint=hint))
     parser = Parser(prog="meshgen", description="SPMD compiler: one-device tensor programs on a mesh of devices.")
@@ -140,12 +149,13 @@ def _dispatch(called: Invocation, began: float) -> int:
 
 
 def _run(command: str, words: Sequence[str], began: float, called: Invocation) -> int:
-    """Run a command. Only its own module is imported; options may come before, between and after positional arguments.
+    """Run a command, importing only its own module. Options may come before, between and after positional arguments.
 
-    Its options hold the time `began` (`time.perf_counter`), and its `words`; `called` learns what they say about failures.
+    The parsed options get the start time `began` (`time.perf_counter`) and the `words`. `called` gets the options that
+    decide how a failure is reported.
     """
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
-    atexit.register(gc.freeze)  # what is left is given back with the process: no need to look for cycles in it
+    atexit.register(gc.freeze)  # the process is about to end, so collecting cycles would be wasted time
     with rarely_collecting():
         module = import_module(f"meshgen.commands.{command}")
     module.add_arguments(parser)
@@ -161,41 +171,47 @@ def _run(command: str, words: Sequence[str], began: float, called: Invocation) -
         if options.diagnostics == "text":
             return module.run(options, output)
         return run_told(
-            options.diagnostics, output, lambda: module.run(options, output), lambda error: _told(error, called)
+            options.diagnostics,
+            output,
+            lambda: module.run(options, output),
+            lambda error: _as_user_error(error, called),
         )
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """The options that all commands have."""
+    """Add the options that all commands have."""
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
     parser.add_argument("--diagnostics", choices=FORMATS, default="text", help=HELP)
 
 
-def _refused(error: MeshgenError, as_json: bool) -> int:
-    """Report all diagnostics and return the exit code."""
+def _report_error(error: MeshgenError, as_json: bool) -> int:
+    """Report all diagnostics of an error and return the exit code."""
     write_err(printable(f"{error}\n"))
     if as_json:
-        diagnostics = [record(each) for each in error.diagnostics]
+        diagnostics = [record(diagnostic) for diagnostic in error.diagnostics]
         _tell({"ok": False, "exit_code": error.exit_code, "diagnostics": diagnostics})
     return error.exit_code
 
 
 def _tell(document: dict[str, Any]) -> None:
-    """Write the document of a failure; a second failure is ignored."""
+    """Write the document of a failure. A second failure is ignored."""
     try:
         write_out(json.dumps(document, indent=1) + "\n")
     except UsageError as error:
         write_err(f"{error}\n")
 
 
-def _told(error: BaseException, called: Invocation) -> MeshgenError | None:
-    """An exception as a fault of the program, the installation or the machine; None for an internal error."""
+def _as_user_error(error: BaseException, called: Invocation) -> MeshgenError | None:
+    """Convert an exception to an error of the program, the installation or the machine.
+
+    Returns None for an internal error.
+    """
     if isinstance(error, MeshgenError):
         return error
     if isinstance(error, ImportError) and not (error.name or "meshgen.").startswith("meshgen."):
-        return _missing(error.name or "", "" if isinstance(error, ModuleNotFoundError) else str(error))
-    if own := _of_program(error, called.program):
-        return own
+        return _missing_dependency(error.name or "", "" if isinstance(error, ModuleNotFoundError) else str(error))
+    if program_error := _as_program_error(error, called.program):
+        return program_error
     if isinstance(error, MemoryError):
         text = str(error) or "an allocation failed"
         return RuntimeFailure(Diagnostic("MG0005", f"not enough memory: {text}", hint="try smaller sizes"))
@@ -208,8 +224,8 @@ def _told(error: BaseException, called: Invocation) -> MeshgenError | None:
     return None
 
 
-def _missing(module: str, why: str = "") -> MissingError:
-    """A dependency that is not installed, or cannot be imported."""
+def _missing_dependency(module: str, why: str = "") -> MissingError:
+    """Return the error for a dependency that is not installed or cannot be imported."""
     name = module.partition(".")[0]
     text = f"the Python package '{name}' " + (f"cannot be imported: {why}" if why else "is not installed")
     return MissingError(
@@ -217,17 +233,20 @@ def _missing(module: str, why: str = "") -> MissingError:
     )
 
 
-def _of_program(error: BaseException, program: str) -> MeshgenError | None:
-    """An exception of a user's Python program as a fault of its line; None if meshgen's own code raised it."""
+def _as_program_error(error: BaseException, program: str) -> MeshgenError | None:
+    """Convert an exception of the user's Python program to an error at its line.
+
+    Returns None if meshgen's own code raised it.
+    """
     is_python = ":" in program and program.partition(":")[0] in sys.modules
-    place = program_place(error) if is_python else None
-    if place is None:
+    location = program_place(error) if is_python else None
+    if location is None:
         return None
-    return ProgramError(Diagnostic("MG0105", f"the program raises {type(error).__name__}: {error}", place))
+    return ProgramError(Diagnostic("MG0105", f"the program raises {type(error).__name__}: {error}", location))
 
 
 def _internal(error: BaseException, called: Invocation) -> int:
-    """Save a reproducer of an internal error, and report its path."""
+    """Save a reproducer of an internal error and report its path."""
     import shlex
     import traceback
 
@@ -235,30 +254,30 @@ def _internal(error: BaseException, called: Invocation) -> int:
         "command.txt": f"meshgen {shlex.join(called.words)}\n",
         "traceback.txt": "".join(traceback.format_exception(error)),
     }
-    place = keep_reproducer(
+    directory = keep_reproducer(
         {name: text.encode(errors="backslashreplace") for name, text in files.items()} | _inputs(called.words)
     )
     summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-    hint = report_request(str(place) if place else "the command")
+    hint = report_request(str(directory) if directory else "the command")
     write_err(printable(f"internal error: {summary}\n  help: {hint}\n"))
     if called.as_json:
-        reproducer = str(place) if place else None
+        reproducer = str(directory) if directory else None
         _tell({"ok": False, "exit_code": INTERNAL_ERROR, "reproducer": reproducer, "message": summary})
     return INTERNAL_ERROR
 
 
 def _inputs(words: Sequence[str]) -> dict[str, bytes]:
-    """The start of each program and module that the command names."""
-    found: dict[str, bytes] = {}
-    for number, word in enumerate(words):
+    """Return the first bytes of each program and module that the command names."""
+    contents: dict[str, bytes] = {}
+    for index, word in enumerate(words):
         try:
             source = Path(word)
             if source.suffix in (".mlir", ".mgx") and source.is_file():
                 with open(source, "rb") as file:
-                    found[f"input{number}{source.suffix}"] = file.read(MOST_BYTES)
+                    contents[f"input{index}{source.suffix}"] = file.read(MOST_BYTES)
         except (OSError, ValueError):
             continue
-    return found
+    return contents
 
 
 if __name__ == "__main__":

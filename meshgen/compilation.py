@@ -1,7 +1,8 @@
 """Passes, and the context of a compilation that runs them.
 
-A pass takes a program to one that computes the same. `meshgen/passes.py` lists all of them in pipeline order. The stages run
-theirs through the context, so that each can be left out (`--skip`), shown (`--print-after`) and accounted for (`compile --timing`).
+A pass turns a program into an equivalent one. `meshgen/passes.py` lists all passes in pipeline order. Stages run their
+passes through the context, so that a pass can be left out (`--skip`), traced (`--print-after`) and measured (`compile
+--timing`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Graph, Module
 
 Applies = Literal["always", "if cheaper", "unless more expensive"]
-DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one
+DEFAULT_TARGET = "cuda:sm_90"  # if neither the user nor the machine determines the target
 Show = Callable[[str, Module], None]
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,15 +27,17 @@ Subject = TypeVar("Subject", Graph, Module)
 
 @dataclass(frozen=True)
 class Pass:
-    """One change of a program, by name; `module_pass` declares it.
+    """A named rewrite of programs, declared with `module_pass`.
 
     Attributes:
-        name: the name on the command line: words joined by dashes, MLIR's and XLA's where they have one.
-        run: returns the changed program, or the very same module where there is nothing to change.
-        stages: the stages whose programs the pass takes.
-        applies: `always`, or where the changed program costs less (`if cheaper`) or no more (`unless more expensive`), as its stage counts.
-        requires_ops: the pass changes only programs that have one of these ops; empty: any program.
-        enables: the programs that have no kernels for GPUs without the pass; empty: the pass makes programs cheaper, and none needs it.
+        name: the name on the command line, words joined by dashes. MLIR's or XLA's name where they have the pass.
+        run: returns the rewritten program, or the same module object if there is nothing to rewrite.
+        stages: the stages whose programs the pass accepts.
+        applies: `always`, or only if the cost decreases (`if cheaper`) or does not increase (`unless more expensive`).
+            The stage that runs the pass defines the cost.
+        requires_ops: the pass only affects programs with one of these ops; empty for any program.
+        enables: describes the programs that need the pass to get GPU kernels; empty for passes that only make programs
+            cheaper.
     """
 
     name: str
@@ -45,27 +48,27 @@ class Pass:
     enables: str = ""
 
     def __call__(self, module: Module, context: Compilation | None = None) -> Module:
-        """Return the changed program, or the module itself; without a context the pass runs in one of its own."""
+        """Return the rewritten program, or the module itself. Without a context, a new one is created."""
         if self.requires_ops and self.requires_ops.isdisjoint(module.graph.index.ops):
             return module
         return self.run(module, context or Compilation())
 
     @property
     def summary(self) -> str:
-        """What it does in one line: the first of its file."""
+        """Return the first line of the docstring of the pass's file."""
         return (sys.modules[self.run.__module__].__doc__ or "").partition("\n")[0].removesuffix(".")
 
 
 @dataclass
 class PassRecord:
-    """What a pass did to a program.
+    """Statistics of a pass.
 
     Attributes:
-        fired: how often it changed the program, or a part of it.
-        kept: how often the change was taken.
-        before, after: costs of the programs that were compared, summed over all changes; in `unit`, 0 where none is compared.
-        unit: `B` (bytes that a device sends) or `s` (predicted).
-        seconds: spent in the pass, comparing included.
+        fired: number of times that the pass changed the program or a part of it.
+        kept: number of changes that were kept.
+        before, after: costs of the compared programs in `unit`, summed over all changes; 0 if no costs are compared.
+        unit: `B` (bytes sent per device) or `s` (predicted seconds).
+        seconds: time spent in the pass, including cost comparisons.
     """
 
     name: str
@@ -78,11 +81,11 @@ class PassRecord:
 
     @property
     def rejected(self) -> int:
-        """How often the program was changed, and the change was not taken."""
+        """Return the number of changes that were not kept."""
         return self.fired - self.kept
 
     def note(self, *, kept: bool, before: float = 0.0, after: float = 0.0, unit: str = "") -> None:
-        """Count one change; costs are those of the programs before and after it."""
+        """Count one change, with the costs of the programs before and after it."""
         self.fired += 1
         self.kept += kept
         self.before += before
@@ -90,7 +93,7 @@ class PassRecord:
         self.unit = unit or self.unit
 
     def add(self, other: PassRecord) -> None:
-        """Count another record's changes as well."""
+        """Add the counts of another record."""
         self.fired += other.fired
         self.kept += other.kept
         self.before += other.before
@@ -101,16 +104,17 @@ class PassRecord:
 
 @dataclass
 class Timing:
-    """Seconds spent per stage, in the order in which they began, and what each pass did.
+    """Seconds per stage, in the order in which stages began, and the statistics of each pass.
 
-    What is timed within a stage does not count as that stage's. `clock` is read for it: wall time, or `time.process_time`.
+    The time of a nested stage does not count for the outer stage. `clock` is wall time, or for example
+    `time.process_time`.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
     passes: dict[str, PassRecord] = field(default_factory=dict)
     clock: Callable[[], float] = time.perf_counter
     _around: list[str] = field(default_factory=list[str])
-    _since: float = 0.0  # when the innermost stage began, or went on
+    _since: float = 0.0  # when the innermost stage began or resumed
 
     @contextmanager
     def of(self, stage: str) -> Generator[None]:
@@ -124,7 +128,7 @@ class Timing:
             self._around.pop()
 
     def _count(self) -> None:
-        """Give the time since the last change to the innermost stage."""
+        """Add the time since the last call to the innermost stage."""
         now = self.clock()
         if self._around:
             self.seconds[self._around[-1]] += now - self._since
@@ -132,9 +136,9 @@ class Timing:
 
 
 class Decisions(dict[str, dict[Graph, Any]]):
-    """What stages decided, by stage, and by the graph that the decisions made.
+    """Decisions of stages, by stage and by the graph that resulted from the decision.
 
-    Pickles and deep copies are empty: a decision refers to the search that made it, and to graphs by identity.
+    Pickles and deep copies are empty, because a decision refers to the search that made it and to graphs by identity.
     """
 
     def __reduce__(self) -> tuple[type[Decisions], tuple[()]]:
@@ -142,10 +146,13 @@ class Decisions(dict[str, dict[Graph, Any]]):
 
 
 @dataclass(eq=False)
-class _Kept:
-    """What a compilation keeps: results by the graph or module that they are of, and programs with the records of their passes.
+class _Caches:
+    """Caches of a compilation.
 
-    `latest` has the last graph of an analysis with its result.
+    Attributes:
+        results: analysis results by graph or module.
+        latest: the last graph and result of each analysis.
+        programs: programs that passes produced, with the pass records, by input module.
     """
 
     results: dict[Hashable, dict[Hashable, Any]] = field(default_factory=dict[Hashable, dict[Hashable, Any]])
@@ -159,17 +166,17 @@ class _Kept:
 
 @dataclass(eq=False)
 class Compilation:
-    """The context of one compilation: it runs passes, records what each did, and keeps analyses and decisions.
+    """The context of one compilation. It runs passes, records their statistics, and caches analyses and decisions.
 
-    A result that is kept belongs to the context and is dropped with it.
+    Cached results are dropped with the context.
 
     Attributes:
-        skip: names of passes that are left out.
-        target, memory_limit, arguments: as of `pipeline.Options`.
-        show: called with a pass's name and the program after it, where it changed something.
-        records: by name, in the order in which passes first ran.
+        skip: names of passes to leave out.
+        target, memory_limit, arguments: as in `pipeline.Options`.
+        show: called with the pass name and the program after each pass that changed it.
+        records: pass statistics by name, in the order in which passes first ran.
         tell: called with a pass's name when it begins.
-        decisions: what stages decided.
+        decisions: decisions of stages.
     """
 
     skip: frozenset[str] = frozenset()
@@ -180,53 +187,59 @@ class Compilation:
     records: dict[str, PassRecord] = field(default_factory=dict[str, PassRecord])
     tell: Callable[[str], None] | None = None
     decisions: Decisions = field(default_factory=Decisions)
-    _kept: _Kept = field(default_factory=_Kept)
+    _kept: _Caches = field(default_factory=_Caches)
 
     def trial(self) -> Compilation:
-        """Return a context for programs that are only compared: it shares what is kept, and its records are not shown."""
+        """Return a context for programs that are only compared.
+
+        It shares the caches, but not the records and the callbacks.
+        """
         return replace(self, show=None, tell=None, records={})
 
     def once(self, subject: Hashable, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` returned the first time for this graph or module, which is compared by identity, and this key."""
-        known = self._kept.results.setdefault(subject, {})
-        if key not in known:
-            known[key] = make()
-        return known[key]
+        """Return the result of `make` for this subject and key, computed once. The subject is compared by identity."""
+        results = self._kept.results.setdefault(subject, {})
+        if key not in results:
+            results[key] = make()
+        return results[key]
 
     def analysis(
         self, find: Callable[Concatenate[Subject, P], T], subject: Subject, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Return `find(subject, ...)`, computed once per subject, a graph or module that is compared by identity, and arguments."""
+        """Return `find(subject, ...)`, computed once per subject and arguments. The subject is compared by identity."""
         key = find, args, tuple(kwargs.items())
         return self.once(subject, key, lambda: find(subject, *args, **kwargs))
 
     def latest(self, find: Callable[[Graph], T], graph: Graph) -> T:
-        """Return `find(graph)`, as `analysis` does, but keep only the last result: for large ones that passes in a row share."""
-        kept = self._kept.latest.get(find)
-        return kept[1] if kept and kept[0] is graph else self.keep_latest(find, graph, find(graph))
+        """Return `find(graph)` like `analysis`, but cache only the last result, which may be large."""
+        cached = self._kept.latest.get(find)
+        return cached[1] if cached and cached[0] is graph else self.keep_latest(find, graph, find(graph))
 
     def keep_latest(self, find: Callable[[Graph], T], graph: Graph, result: T) -> T:
-        """Let `result` be what `latest` returns for this graph: a pass that changed the graph has changed the result alike."""
+        """Make `result` the cached result of `latest` for this graph, for a pass that updates a result with its graph."""
         self._kept.latest[find] = graph, result
         return result
 
     def made(self, stage: str, module: Module, run: Callable[[Compilation], Module], option: str = "") -> Module:
-        """Return what a run of passes makes of a module, computed once; the records count it each time.
+        """Return the module that `run` makes of `module`, computed once. The records count its passes on each call.
 
         Args:
-            stage: names what `run` does, together with the option.
-            run: runs passes in the context that it is given, which has records of its own.
+            stage: names the work of `run`, together with `option`.
+            run: runs passes in the context that is passed to it, which has its own records.
         """
-        known = self._kept.programs.setdefault(module, {})
-        found = known.get((stage, option))
-        if found is None or self.show:
+        results = self._kept.programs.setdefault(module, {})
+        result = results.get((stage, option))
+        if result is None or self.show:
             inner = replace(self, records={})
-            found = known[stage, option] = run(inner), inner.records
-        self.add(found[1])
-        return found[0]
+            result = results[stage, option] = run(inner), inner.records
+        self.add(result[1])
+        return result[0]
 
     def take(self, module: Module, other: Module, change: Callable[[Module], Module]) -> None:
-        """Let what is kept of `other` hold for `module`, into which `change` turns it; programs that passes made are changed alike."""
+        """Reuse the caches of `other` for `module`, which `change` computes from `other`.
+
+        Cached programs are converted with `change` too.
+        """
         programs = self._kept.programs.setdefault(module, {})
         for key, (before, records) in self._kept.programs.get(other, {}).items():
             after = module if before is other else change(before)
@@ -234,71 +247,73 @@ class Compilation:
             self._kept.results[after] = self._kept.results.get(before, {})
 
     def decide(self, stage: str, graph: Graph, decision: Any) -> None:
-        """Record what a stage decided, by the graph that the decision made."""
+        """Record a decision of a stage, by the graph that resulted from it."""
         self.decisions.setdefault(stage, {})[graph] = decision
 
     def record(self, name: str) -> PassRecord:
-        """The record of a pass, to which its next change is added."""
+        """Return the record of a pass, created on first use."""
         return self.records.setdefault(name, PassRecord(name))
 
     def add(self, records: Mapping[str, PassRecord]) -> None:
-        """Count what another context's passes did."""
+        """Add the pass statistics of another context."""
         for name, record in records.items():
             self.record(name).add(record)
 
-    def runs(self, each: Pass) -> bool:
-        """Whether a pass is not left out."""
-        return each.name not in self.skip
+    def runs(self, candidate: Pass) -> bool:
+        """Whether a pass is enabled."""
+        return candidate.name not in self.skip
 
     @contextmanager
-    def timed(self, each: Pass) -> Generator[PassRecord]:
-        """The record of a pass, to which the seconds of the block are added."""
+    def timed(self, running_pass: Pass) -> Generator[PassRecord]:
+        """Yield the record of a pass, and add the seconds of the block to it."""
         if self.tell:
-            self.tell(each.name)
-        record, begin = self.record(each.name), time.perf_counter()
+            self.tell(running_pass.name)
+        record, begin = self.record(running_pass.name), time.perf_counter()
         try:
             yield record
         finally:
             record.seconds += time.perf_counter() - begin
 
     def changed(self, name: str, module: Module) -> None:
-        """Show the program that a pass or stage made."""
+        """Show the program after a pass or stage that changed it."""
         if self.show:
             self.show(name, module)
 
     def apply(
         self, module: Module, passes: Iterable[Pass], cost: Callable[[Module], float] | None = None, unit: str = ""
     ) -> Module:
-        """The module after the passes, one after the other.
+        """Run passes one after the other and return the module.
 
         Args:
-            cost: of a program, in `unit`; without it every change is taken, as it is from a pass that applies `always`.
+            cost: of a program, in `unit`. Without it every change is kept, like those of a pass that applies `always`.
         """
-        known: float | None = None  # cost of the module
-        for each in filter(self.runs, passes):
-            with self.timed(each) as record:
-                found = each(module, self)
-                if found is module:
+        current_cost: float | None = None  # cost of the current module
+        for next_pass in filter(self.runs, passes):
+            with self.timed(next_pass) as record:
+                rewritten = next_pass(module, self)
+                if rewritten is module:
                     continue
-                require_defined(found, each.name)
-                if cost is None or each.applies == "always":
-                    known = None
+                require_defined(rewritten, next_pass.name)
+                if cost is None or next_pass.applies == "always":
+                    current_cost = None
                     record.note(kept=True)
                 else:
-                    before = cost(module) if known is None else known
-                    known = cost(found)
-                    kept = known < before or (known == before and each.applies == "unless more expensive")
-                    record.note(kept=kept, before=before, after=known, unit=unit)
-                    if not kept:
-                        known = before
+                    before = cost(module) if current_cost is None else current_cost
+                    current_cost = cost(rewritten)
+                    is_kept = current_cost < before or (
+                        current_cost == before and next_pass.applies == "unless more expensive"
+                    )
+                    record.note(kept=is_kept, before=before, after=current_cost, unit=unit)
+                    if not is_kept:
+                        current_cost = before
                         continue
-            module = found
-            self.changed(each.name, module)
+            module = rewritten
+            self.changed(next_pass.name, module)
         return module
 
 
 def module_pass(
     name: str, *stages: str, applies: Applies = "always", requires_ops: Iterable[str] = (), enables: str = ""
 ) -> Callable[[Callable[[Module, Compilation], Module]], Pass]:
-    """Declare a function as the pass of this name; the arguments are the fields of `Pass`."""
+    """Declare a function as a pass called `name`. The arguments are the fields of `Pass`."""
     return lambda run: Pass(name, run, stages, applies, frozenset(requires_ops), enables)

@@ -1,7 +1,7 @@
-"""Located, numbered diagnostics and the errors that carry them.
+"""Diagnostics with a code and a location, and the errors that carry them.
 
-Every fault has a number (`MG0204`); `CODES` names them all and `docs/diagnostics.md` explains them. An
-error carries all the faults of one check. Its class decides the exit code of the command line.
+Every kind of error has a code (`MG0204`). `CODES` names all codes and `docs/diagnostics.md` explains them. An error
+carries all diagnostics of one check. Its class determines the exit code of the command line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path, PurePath
 
 from meshgen.printable import printable
 
-_LONG_WORD, _LONG_TEXT = 400, 8000  # characters
+# chosen: characters of a word and of a text beyond which the middle is elided, so that messages stay readable
+_LONG_WORD, _LONG_TEXT = 400, 8000
 _LONG = re.compile(rf"\S{{{_LONG_WORD + 1},}}")
 _PACKAGE = str(Path(__file__).parent)
 
@@ -81,9 +82,9 @@ CODES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Location:
-    """A source location in the user's program: a file (`-` is stdin) and a 1-based line and column.
+    """A location in the user's program: a file (`-` is stdin), and a line and column that count from 1.
 
-    `scope` is the user's name of what is computed there (`layer_3/attn`), of which one line may make several.
+    `scope` is the user's name for the computation there (`layer_3/attn`). One line may have several scopes.
     """
 
     file: str
@@ -97,7 +98,10 @@ class Location:
 
 @lru_cache(maxsize=1 << 12)
 def place_text(loc: Location | None) -> str:
-    """A location as it is stored, `model.py:31 in layer_3/attn`: only the base name of the file, so that the text does not depend on the directory."""
+    """Format a location as reports store it, such as `model.py:31 in layer_3/attn`.
+
+    Only the base name of the file is included, so that the text does not depend on the directory.
+    """
     if loc is None:
         return ""
     return str(replace(loc, file=file_name(loc.file))) + (f" in {loc.scope}" if loc.scope else "")
@@ -105,21 +109,24 @@ def place_text(loc: Location | None) -> str:
 
 @lru_cache(maxsize=1 << 10)
 def file_name(path: str) -> str:
-    """The base name of a file; bytes that are not UTF-8 are escaped, so that the name can be written."""
+    """Return the base name of a file. Bytes that are not UTF-8 are escaped, so that the name can be printed."""
     return printable(PurePath(path).name)
 
 
 def line_of_place(place: str) -> int | None:
-    """The line of a `place_text`; None where it has none."""
+    """Return the line in a text of `place_text`, or None if it has no line."""
     match = re.search(r":(\d+)(?: in .*)?$", place)
     return int(match[1]) if match else None
 
 
 def program_place(error: BaseException) -> Location | None:
-    """The location in the user's program that raised the error or called a library that did; None if meshgen raised it."""
+    """Return the location in the user's program that raised the error or called the library that did.
+
+    Returns None if meshgen itself raised it.
+    """
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return Location(error.filename, error.lineno, error.offset or 0)
-    import sysconfig  # only where something was raised
+    import sysconfig  # rarely needed
     import traceback
 
     libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), "<frozen")
@@ -132,39 +139,39 @@ def program_place(error: BaseException) -> Location | None:
 
 
 def system_reason(error: BaseException) -> str:
-    """Why a file cannot be read or written: what the operating system says, without the path, or else the exception."""
+    """Return why a file cannot be accessed: the system's reason without the path, or the exception's text."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether the user interrupted meshgen; False where the program itself raises KeyboardInterrupt."""
+    """Whether the user interrupted meshgen. False for a KeyboardInterrupt that the program itself raised."""
     import dis
 
-    step = error.__traceback__
-    while step and step.tb_next:
-        step = step.tb_next
-    is_raised = step is not None and step.tb_frame.f_code.co_code[step.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    frame = error.__traceback__
+    while frame and frame.tb_next:
+        frame = frame.tb_next
+    is_raised = frame is not None and frame.tb_frame.f_code.co_code[frame.tb_lasti] == dis.opmap["RAISE_VARARGS"]
     return isinstance(error, KeyboardInterrupt) and not is_raised
 
 
 def bracketed(place: str) -> str:
-    """A location as a suffix, ` (mlp.mlir:3)`; empty for an empty one."""
+    """Format a location as a suffix such as ` (mlp.mlir:3)`, or "" if it is empty."""
     return f" ({place})" if place else ""
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """Comma-separated names, at most `most` of them: `a, b, and 9,998 more`; `none` for no names."""
+    """Join at most `most` names by commas, as in `a, b, and 9,998 more`. Returns `none` for no names."""
     shown = ", ".join(names[:most]) or "none"
     return shown if len(names) <= most else f"{shown}, and {len(names) - most:,} more"
 
 
 def about(number: int) -> str:
-    """A number of any size for display: `1.5e+06`, `2^60`."""
+    """Format an integer of any size approximately, as `1.5e+06` or `2^60`."""
     return f"{number:.3g}" if number < 10**15 else f"2^{number.bit_length() - 1}"
 
 
 def shortened(text: str) -> str:
-    """A text for display: the middle of very long words, and of a very long text, is elided."""
+    """Shorten a text for display by eliding the middle of very long words and of a very long text."""
     if len(text) <= _LONG_WORD:
         return text
     return _elided(_LONG.sub(lambda word: _elided(word[0], _LONG_WORD), text), _LONG_TEXT)
@@ -177,7 +184,7 @@ def _elided(text: str, most: int) -> str:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One fault: its code, a message with the numbers, its location, notes at further locations, and a hint."""
+    """One error or warning: its code, a message with the numbers, its location, notes at other locations, and a hint."""
 
     code: str
     message: str
@@ -195,7 +202,7 @@ class Diagnostic:
         return self.text("warning" if "(a warning" in CODES[self.code] else "error")
 
     def text(self, severity: str) -> str:
-        """The text for display, with the program's line under a caret; control characters are escaped."""
+        """Return the text for display, with the source line above a caret. Control characters are escaped."""
         where = f"{self.loc}: " if self.loc else ""
         lines = [f"{where}{severity} {self.code}: {self.message}", *_excerpt(self.loc)]
         for text, loc in self.notes:
@@ -205,31 +212,37 @@ class Diagnostic:
         return printable("\n".join(lines))
 
 
-MOST_EXCERPTED = 1 << 30  # bytes of a file whose lines messages show
-MOST_PLACES = 4  # further locations listed per fault
+MOST_EXCERPTED = 1 << 30  # chosen: bytes of the largest file from which messages quote a line
+MOST_PLACES = 4  # chosen: further locations listed per diagnostic
 
 
 def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Each code and message once, at its first location; the first few further locations are notes."""
-    found: dict[tuple[str, str], list[Diagnostic]] = {}
-    for each in diagnostics:
-        found.setdefault((each.code, each.message), []).append(each)
+    """Merge diagnostics with equal code and message. The first location is kept, the next few become notes."""
+    groups: dict[tuple[str, str], list[Diagnostic]] = {}
+    for diagnostic in diagnostics:
+        groups.setdefault((diagnostic.code, diagnostic.message), []).append(diagnostic)
     return [
-        replace(first, notes=(*first.notes, *other_places([each.loc for each in more if each.loc != first.loc])))
-        for first, *more in found.values()
+        replace(
+            first,
+            notes=(
+                *first.notes,
+                *other_places([diagnostic.loc for diagnostic in repeated if diagnostic.loc != first.loc]),
+            ),
+        )
+        for first, *repeated in groups.values()
     ]
 
 
-def other_places(found: Iterable[Location | None]) -> Sequence[tuple[str, Location | None]]:
-    """Notes for further places of a fault: the first few, and how many more there are."""
-    places = [place for place in dict.fromkeys(found) if place]
-    notes: list[tuple[str, Location | None]] = [("also here", place) for place in places[:MOST_PLACES]]
-    rest = len(places) - MOST_PLACES
-    return [*notes, (f"and at {rest} more places", None)] if rest > 0 else notes
+def other_places(locations: Iterable[Location | None]) -> Sequence[tuple[str, Location | None]]:
+    """Return notes for further locations of a diagnostic: the first few, and the number of the others."""
+    places = [location for location in dict.fromkeys(locations) if location]
+    notes: list[tuple[str, Location | None]] = [("also here", location) for location in places[:MOST_PLACES]]
+    omitted_count = len(places) - MOST_PLACES
+    return [*notes, (f"and at {omitted_count} more places", None)] if omitted_count > 0 else notes
 
 
 def _excerpt(loc: Location | None) -> list[str]:
-    """The source line with a caret; empty for pipes and devices, which cannot be read again."""
+    """Return the source line with a caret below. Returns nothing for pipes and devices, which cannot be read again."""
     if loc is None or not loc.line:
         return []
     try:
@@ -240,12 +253,12 @@ def _excerpt(loc: Location | None) -> list[str]:
     except (OSError, ValueError, StopIteration):
         return []
     column = loc.column - 1 if loc.column else len(line) - len(line.lstrip())
-    first = max(0, column - 60)  # MLIR lines run to thousands of characters: show a window around the caret
+    first = max(0, column - 60)  # MLIR lines have thousands of characters, so only a window around the caret is shown
     return [f"  | {line[first : first + 140]}", f"  | {' ' * (column - first)}^"]
 
 
 class MeshgenError(Exception):
-    """A fault that the user can fix. `exit_code` is what the command line returns."""
+    """An error that the user can fix. `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -265,13 +278,13 @@ class ProgramError(MeshgenError):
 
 
 class EntryError(ProgramError):
-    """A program has several public functions, `names`, and the entry function was not given."""
+    """The program has several public functions, `names`, and no entry function was selected."""
 
     names: Sequence[str] = ()
 
 
 class ShardingError(ProgramError):
-    """A mesh, sharding or annotation is malformed or cannot be honoured."""
+    """A mesh, sharding or annotation is malformed or cannot be followed."""
 
 
 class CodegenError(MeshgenError):
@@ -287,11 +300,11 @@ class ModuleError(MeshgenError):
 
 
 class ArgumentError(MeshgenError):
-    """An argument of a run does not fit the module's signature."""
+    """An argument of a run does not match the module's signature."""
 
 
 class NumbersDiffer(MeshgenError):
-    """Results differ from what was expected by more than the tolerance."""
+    """Results differ from the expected ones by more than the tolerance."""
 
     exit_code = 3
 

@@ -1,7 +1,7 @@
-"""Python's cycle collector, at a pace that suits a compiler.
+"""Make Python's garbage collector run less often during compilation.
 
-A compiler makes hundreds of thousands of objects that all stay: at Python's own pace the collector walks them again
-and again and finds nothing, for a fifth of the compile time.
+A compiler creates hundreds of thousands of objects that all stay alive. With Python's default thresholds, the cycle
+collector walks them repeatedly without freeing any, which takes a fifth of the compile time.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-NEW_OBJECTS = 1_000_000  # between two collections of the youngest, some 100 MB; Python's own pace is 700 to 2000
+# objects between two collections of the youngest generation, some 100 MB. Python's default is 700 to 2000.
+NEW_OBJECTS = 1_000_000
 _lock = threading.Lock()
-_entered: list[tuple[int, int, int]] = []  # the caller's pace, once for everyone who is within
+_entered: list[tuple[int, int, int]] = []  # the caller's thresholds, one entry per active context
 
 
 @contextmanager
 def rarely_collecting() -> Generator[None]:
-    """Within it, in any thread, cycles are looked for once in `NEW_OBJECTS` new objects; then at the caller's pace again.
+    """Collect cycles only once per `NEW_OBJECTS` new objects inside the context, in all threads.
 
-    What was made within counts as old then: the caller's next collection of the youngest does not walk it all.
+    The thresholds are restored at the end. Objects that were created inside are moved to the oldest generation, so that
+    the caller's next collection does not walk them.
     """
     with _lock:
         _entered.append(_entered[0] if _entered else gc.get_threshold())
@@ -30,10 +32,11 @@ def rarely_collecting() -> Generator[None]:
         yield
     finally:
         with _lock:
-            pace = _entered.pop()
+            thresholds = _entered.pop()
             if not _entered:
-                # The caller's collector is due. What the caller has frozen would be thawed too, but to count that takes a walk through it.
-                if gc.get_count()[0] > pace[0] and not gc.get_freeze_count():
+                # A collection is due. Objects that the caller has frozen would be unfrozen too, so this is skipped if
+                # there are any.
+                if gc.get_count()[0] > thresholds[0] and not gc.get_freeze_count():
                     gc.freeze()
                     gc.unfreeze()
-                gc.set_threshold(*pace)
+                gc.set_threshold(*thresholds)

@@ -1,12 +1,12 @@
-"""Free memory of the simulating machine."""
+"""Free memory of the machine on which meshgen runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 _FREE = ("MemAvailable", "SwapFree")
-# Of a container, as Linux tells it from inside, under version 2 of control groups and 1: limit, what is used of it, and
-# the copies of files in it, which the system drops where memory is wanted.
+# Files of Linux control groups, versions 2 and 1, inside a container: the limit, the used bytes, and the name of the
+# count of cached file pages in `memory.stat`. The kernel drops cached pages when memory is needed.
 _GROUPS = (
     ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -14,24 +14,24 @@ _GROUPS = (
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Bytes that this process may still allocate, swap included; None if unknown.
+    """Return the bytes that this process can still allocate, including swap, or None if unknown.
 
     Args:
         root: the folder of `proc` and `sys`.
     """
-    machine = _of_machine(root / "proc/meminfo")
-    group = [
-        limit - used + _copies(root / folder / "memory.stat", copies)
+    machine_free_bytes = _machine_free_bytes(root / "proc/meminfo")
+    group_free_bytes = [
+        limit - used_bytes + _copies(root / folder / "memory.stat", copies)
         for folder, *files, copies in _GROUPS
-        for limit, used in [[_number_in_file(root / folder / name) for name in files]]
-        if limit is not None and used is not None
+        for limit, used_bytes in [[_number_in_file(root / folder / name) for name in files]]
+        if limit is not None and used_bytes is not None
     ]
-    known = [*([] if machine is None else [machine]), *group]
-    return max(0, min(known)) if known else None
+    limits = [*([] if machine_free_bytes is None else [machine_free_bytes]), *group_free_bytes]
+    return max(0, min(limits)) if limits else None
 
 
-def _of_machine(path: Path) -> int | None:
-    """From lines such as `MemAvailable:   1024 kB`."""
+def _machine_free_bytes(path: Path) -> int | None:
+    """Return the free bytes of the machine from lines such as `MemAvailable:   1024 kB`."""
     try:
         fields = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
     except OSError:
@@ -42,7 +42,7 @@ def _of_machine(path: Path) -> int | None:
 
 
 def _copies(path: Path, name: str) -> int:
-    """A number of a file with lines such as `inactive_file 4096`; 0 if it is missing."""
+    """Return the value of `name` in a file with lines such as `inactive_file 4096`, or 0 if it is missing."""
     try:
         fields = dict(line.split(" ", 1) for line in path.read_text().splitlines() if " " in line)
     except OSError:
@@ -52,7 +52,7 @@ def _copies(path: Path, name: str) -> int:
 
 
 def _number_in_file(path: Path) -> int | None:
-    """The number that a file holds; None for `max` and unreadable files."""
+    """Return the only number in a file, or None for `max` and unreadable files."""
     try:
         text = path.read_text().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""A dictionary whose keys are compared by identity: for arrays, and for records that are equal without being the same."""
+"""A dictionary that compares keys by identity, for arrays and for records that can be equal but not identical."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ V = TypeVar("V")
 
 
 class IdentityDict(MutableMapping[K, V]):
-    """A dictionary with the keys' identity in place of equality. It keeps its keys alive, so that no other object gets their identity."""
+    """A dictionary that compares keys by identity.
+
+    It keeps its keys alive, so that no other object can get the same identity.
+    """
 
     def __init__(self, items: Iterable[tuple[K, V]] = ()) -> None:
         self._items: dict[int, tuple[K, V]] = {id(key): (key, value) for key, value in items}
@@ -32,6 +35,6 @@ class IdentityDict(MutableMapping[K, V]):
 
 
 def identities(items: Iterable[Any]) -> list[int]:
-    """Return a number for each object: the same one for the same object."""
+    """Return an index for each object. Occurrences of the same object get the same index."""
     numbers = IdentityDict[Any, int]()
     return [numbers.setdefault(item, len(numbers)) for item in items]

@@ -1,6 +1,8 @@
-"""New files and directories that are known to be in use: a lock says so, which the kernel drops when its process ends.
+"""Temporary files and directories with locks that mark them as in use.
 
-Leftovers of killed processes have no lock, so the next process removes them.
+The kernel releases a lock when its process ends.
+
+Files left behind by killed processes are not locked, so the next process removes them.
 """
 
 from __future__ import annotations
@@ -14,76 +16,92 @@ from typing import BinaryIO
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is known to be abandoned, and nothing is removed
+except ImportError:  # Windows: leftovers cannot be recognized, so none are removed
     fcntl = None
 
 _SUFFIX = ".new"
 
 
 @contextmanager
-def replacing(place: Path, prefix: str, mode: int) -> Generator[BinaryIO]:
-    """A temporary file next to `place`, renamed to it when complete, and removed on failure. Raises OSError.
+def replacing(path: Path, prefix: str, mode: int) -> Generator[BinaryIO]:
+    """Yield a temporary file next to `path`. It replaces `path` on success and is removed on failure.
 
-    What was left by processes that had begun a file with this prefix is removed.
+    Abandoned temporary files with this prefix are removed first.
+
+    Raises:
+        OSError: the file cannot be written.
     """
-    fresh, handle = _new_file(place.parent, prefix, mode)
+    fresh, handle = _new_file(path.parent, prefix, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             if fcntl is not None:
-                os.replace(fresh, place)  # while it is locked
+                os.replace(fresh, path)  # while the lock is held
         if fcntl is None:
-            os.replace(fresh, place)  # Windows moves no open file
+            os.replace(fresh, path)  # Windows cannot rename an open file
     finally:
         with contextlib.suppress(OSError):
             fresh.unlink()
 
 
 def _new_file(directory: Path, prefix: str, mode: int) -> tuple[Path, int]:
-    for left in directory.glob(f"{prefix}*{_SUFFIX}"):
-        if (lock := lock_of(left)) is not None:
+    for leftover in directory.glob(f"{prefix}*{_SUFFIX}"):
+        if (lock := lock_of(leftover)) is not None:
             with contextlib.suppress(OSError):
-                left.unlink()
+                leftover.unlink()
             os.close(lock)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    while True:  # before it is locked another process may take it for abandoned
-        place = directory / f"{prefix}{os.urandom(4).hex()}{_SUFFIX}"
-        file = os.open(place, flags, mode)
-        if _is_held(file, place, unless_unknown=True):
-            return place, file
+    while True:  # Another process may delete the file between open() and flock(), so retry until the lock is held.
+        path = directory / f"{prefix}{os.urandom(4).hex()}{_SUFFIX}"
+        file = os.open(path, flags, mode)
+        if _is_held(file, path, unless_unknown=True):
+            return path, file
         os.close(file)
 
 
 def new_directory(prefix: str) -> tuple[Path, int]:
-    """A new directory for temporary files that only its user can enter, and a descriptor that locks it. Raises OSError."""
+    """Create a directory for temporary files that only its user can enter.
+
+    Returns it with a descriptor that holds its lock.
+
+    Raises:
+        OSError: the directory cannot be created.
+    """
     import tempfile  # only compilers need it
 
-    while True:  # as above
-        place = Path(tempfile.mkdtemp(prefix=prefix))
+    while True:  # for the same reason as in `_new_file`
+        path = Path(tempfile.mkdtemp(prefix=prefix))
         with contextlib.suppress(FileNotFoundError):
-            file = os.open(place, os.O_RDONLY)
-            if _is_held(file, place, unless_unknown=True):
-                return place, file
+            file = os.open(path, os.O_RDONLY)
+            if _is_held(file, path, unless_unknown=True):
+                return path, file
             os.close(file)
 
 
-def lock_of(place: Path) -> int | None:
-    """A descriptor that holds the lock of a file or directory of this user. None where another process has it, or it is gone."""
+def lock_of(path: Path) -> int | None:
+    """Lock a file or directory of this user and return the descriptor.
+
+    Returns None if another process holds the lock or the file is gone.
+    """
     if fcntl is None:
         return None
     try:
-        file = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    if os.fstat(file).st_uid == os.geteuid() and _is_held(file, place, unless_unknown=False):
+    if os.fstat(file).st_uid == os.geteuid() and _is_held(file, path, unless_unknown=False):
         return file
     os.close(file)
     return None
 
 
-def _is_held(file: int, place: Path, *, unless_unknown: bool) -> bool:
-    """Whether this process has the lock now, of what is still at its place; `unless_unknown` where locks are missing."""
+def _is_held(file: int, path: Path, *, unless_unknown: bool) -> bool:
+    """Whether this process now holds the lock of `file`, and `file` is still at `path`.
+
+    Args:
+        unless_unknown: the result on systems without locks.
+    """
     if fcntl is None:
         return unless_unknown
     try:
@@ -93,6 +111,6 @@ def _is_held(file: int, place: Path, *, unless_unknown: bool) -> bool:
     except OSError:
         return unless_unknown
     try:
-        return os.path.samestat(os.fstat(file), os.stat(place, follow_symlinks=False))
+        return os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False))
     except OSError:
         return False

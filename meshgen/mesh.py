@@ -1,8 +1,8 @@
-"""A mesh of devices: named axes, coordinates, groups, sub-meshes and split axes.
+"""A mesh of devices: named axes, coordinates, groups, submeshes and subaxes.
 
-Devices are numbered in row-major order over the axes. An axis is referred to by name (`"x"`) or, for a part
-of it, as `"x:(m)k"`: the part of size k below a more major part of size m (Shardy's sub-axis notation; the
-RFC's virtual axis). So `x=8` split as 2 x 4 is `x:(1)2` and `x:(2)4`.
+Devices are numbered in row-major order over the axes. An axis reference is a name (`"x"`) or a subaxis `"x:(m)k"`: the
+part of size k below a more major part of size m (Shardy's subaxis notation, the RFC's virtual axis). So `x=8` split as
+2 x 4 is `x:(1)2` and `x:(2)4`.
 
 Source: `shard` dialect, "Device Groups" and "In-group Devices".
 """
@@ -25,13 +25,14 @@ from meshgen.machine.profiles import Machine
 from meshgen.names import axis_name_fault, mesh_name_faults
 from meshgen.printable import Shown
 
-MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the devices along the axes that matter
-DEFAULT_NAME = "mesh"  # of a mesh that is given without a name
+# chosen: devices; volumes of uneven tiles are computed by enumerating the devices along the relevant axes
+MOST_DEVICES = 1 << 20
+DEFAULT_NAME = "mesh"  # of a mesh without a name
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: size (None: unknown until load) and the link that a ring along it uses; None: as the mesh's machine says."""
+    """A mesh axis with its size (None if unknown until load) and link rates (None to use those of the mesh's machine)."""
 
     name: str
     size: int | None
@@ -40,14 +41,14 @@ class Axis:
 
 
 def _outside(mesh: Mesh, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
-    """A device's coordinates without those along `refs`."""
-    rest = list(mesh.coordinates(rank))
+    """Return a device's coordinates with those along `refs` set to 0. It identifies the device's group."""
+    coordinates = list(mesh.coordinates(rank))
     for ref in refs:
-        place = mesh.axes.index(mesh.axis(ref))
+        axis_index = mesh.axes.index(mesh.axis(ref))
         _, pre, size = split_ref(ref)
         stride = 1 if size is None else mesh.axis_size(mesh.axis(ref).name) // (pre * size)
-        rest[place] -= mesh.coordinate(rank, ref) * stride
-    return tuple(rest)
+        coordinates[axis_index] -= mesh.coordinate(rank, ref) * stride
+    return tuple(coordinates)
 
 
 @lru_cache(256)
@@ -60,9 +61,9 @@ def _groups(mesh: Mesh, refs: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class Mesh(Shown):
-    """Axes in order, major to minor. Raises ShardingError for a repeated name or a size that is not a positive integer.
+    """Mesh axes in order, major to minor. Repeated names and sizes that are not positive integers raise ShardingError.
 
-    `machine` has the devices, in the order of their numbers; None: one host, whatever the size.
+    `machine` has the devices in the order of their numbers. None stands for one host of any size.
     """
 
     axes: tuple[Axis, ...]
@@ -92,7 +93,6 @@ class Mesh(Shown):
         return hash((self.axes, self.name))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is derived: strings hash differently in another process."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_hash", "sizes")}
 
     def __str__(self) -> str:
@@ -117,31 +117,30 @@ class Mesh(Shown):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The shape where all sizes are known. Raises ShardingError otherwise."""
+        """Return the shape. Raises ShardingError if the size of an axis is unknown."""
         return tuple(self.axis_size(name) for name in self.names)
 
     @property
     def size(self) -> int:
-        """Number of devices."""
+        """Return the number of devices."""
         return math.prod(self.sizes)
 
     def with_sizes(self, sizes: Mapping[str, int | None]) -> Mesh:
-        """The mesh with these sizes for these axes; names that it does not have are ignored."""
+        """Return the mesh with these axis sizes. Names of other axes are ignored."""
         axes = tuple(replace(axis, size=sizes.get(axis.name, axis.size)) for axis in self.axes)
         return replace(self, axes=axes)
 
     def completed(self, given: Mesh) -> Mesh:
-        """The mesh that `given` by a user for this mesh means.
+        """Return the mesh that a user's mesh `given` selects.
 
-        If it names some of the axes and no others, it sets their sizes; else it replaces
-        this mesh.
+        If it names a proper subset of the axes, it sets their sizes. Otherwise it replaces this mesh.
         """
         if not set(given.names) < set(self.names):
             return replace(given, machine=given.machine or self.machine)
         return self.with_sizes(given.by_name)
 
     def axis(self, ref: str) -> Axis:
-        """The axis that `ref` names, or of which it names a part. Raises ShardingError for an unknown one."""
+        """Return the axis that `ref` names or refers to a part of. Raises ShardingError if it is unknown."""
         name = split_ref(ref)[0]
         for axis in self.axes:
             if axis.name == name:
@@ -149,7 +148,7 @@ class Mesh(Shown):
         raise ShardingError(self.unknown_axis(name))
 
     def unknown_axis(self, name: str) -> Diagnostic:
-        """Return the fault of an axis that the mesh does not have."""
+        """Return the diagnostic for an axis that the mesh does not have."""
         if not self.axes:
             hint = f"give the mesh: --mesh {name}=2 on the command line, or mesh={{'{name}': 2}} in Python"
             return Diagnostic("MG0202", f"mesh axis '{name}' is unknown, because the program has no mesh", hint=hint)
@@ -158,7 +157,10 @@ class Mesh(Shown):
         )
 
     def axis_size(self, ref: str) -> int:
-        """Devices along an axis or a part of one. Raises ShardingError if unknown or not a divisor."""
+        """Return the number of devices along an axis or subaxis.
+
+        Raises ShardingError if it is unknown or not a divisor.
+        """
         axis = self.axis(ref)
         _, pre, size = split_ref(ref)
         if size is not None:
@@ -179,48 +181,48 @@ class Mesh(Shown):
         return axis.size
 
     def group_size(self, refs: Iterable[str]) -> int:
-        """Devices in each group over the axes `refs` (1 if there are none)."""
+        """Return the number of devices in each group over the axes `refs`, or 1 for no axes."""
         return math.prod(self.axis_size(ref) for ref in refs)
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
-        """The device's coordinate along each axis."""
-        found: list[int] = []
+        """Return the device's coordinate along each axis."""
+        reversed_coordinates: list[int] = []
         for size in reversed(self.sizes):
             rank, coordinate = divmod(rank, size)
-            found.append(coordinate)
-        return tuple(reversed(found))
+            reversed_coordinates.append(coordinate)
+        return tuple(reversed(reversed_coordinates))
 
     def rank(self, coordinates: Sequence[int]) -> int:
-        """The device's number, row-major."""
-        number = 0
+        """Return the row-major number of the device at `coordinates`."""
+        rank = 0
         for coordinate, size in zip(coordinates, self.sizes, strict=True):
-            number = number * size + coordinate
-        return number
+            rank = rank * size + coordinate
+        return rank
 
     def coordinate(self, rank: int, ref: str) -> int:
-        """The device's coordinate along an axis or a part of one."""
-        whole = self.coordinates(rank)[self.axes.index(self.axis(ref))]
+        """Return the device's coordinate along an axis or subaxis."""
+        axis_coordinate = self.coordinates(rank)[self.axes.index(self.axis(ref))]
         _, pre, size = split_ref(ref)
         if size is None:
-            return whole
-        return whole // (self.axis_size(self.axis(ref).name) // (pre * size)) % size
+            return axis_coordinate
+        return axis_coordinate // (self.axis_size(self.axis(ref).name) // (pre * size)) % size
 
     def index(self, rank: int, refs: Iterable[str]) -> int:
-        """The device's number within its group over `refs`: mixed radix, outer to inner."""
-        number = 0
+        """Return the device's index within its group over `refs`. The first reference is the most major."""
+        position = 0
         for ref in refs:
-            number = number * self.axis_size(ref) + self.coordinate(rank, ref)
-        return number
+            position = position * self.axis_size(ref) + self.coordinate(rank, ref)
+        return position
 
     def groups(self, refs: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Groups of devices that differ only along `refs`, each in the order that `refs` induce.
+        """Return the groups of devices that differ only along `refs`, each in the order that `refs` induce.
 
-        No axis: every device is a group of its own. Groups are ordered by the coordinates of their first devices.
+        Without axes every device is a group of its own. Groups are ordered by the coordinates of their first devices.
         """
         return _groups(self, tuple(refs))
 
     def sub_mesh(self, fixed: Mapping[str, int]) -> Mesh:
-        """The part of the mesh where each axis of `fixed` has the given coordinate; those axes are dropped."""
+        """Return the submesh at the coordinates `fixed`, without their axes."""
         for name, coordinate in fixed.items():
             if not 0 <= coordinate < self.axis_size(name):
                 raise ShardingError(
@@ -231,7 +233,10 @@ class Mesh(Shown):
         return Mesh(tuple(axis for axis in self.axes if axis.name not in fixed), self.name)
 
     def split_axis(self, name: str, *sizes: int) -> tuple[str, ...]:
-        """References to the parts of an axis, major to minor. Raises ShardingError unless they multiply to its size."""
+        """Return references to the subaxes of these sizes, major to minor.
+
+        Raises ShardingError unless their product fits.
+        """
         if math.prod(sizes) != self.axis_size(name):
             raise ShardingError(
                 Diagnostic(
@@ -242,18 +247,17 @@ class Mesh(Shown):
         return tuple(f"{name}:({math.prod(sizes[:i])}){size}" for i, size in enumerate(sizes))
 
     def order(self, ref: str) -> tuple[int, int]:
-        """Sort key of an axis reference: mesh order, then major to minor."""
+        """Return the sort key of an axis reference: mesh order, then major to minor."""
         return self.axes.index(self.axis(ref)), split_ref(ref)[1]
 
 
-# A user's argument: one mesh, several by name or with names, or none.
+# Argument type for meshes: one mesh, several by name or with names, or none.
 Meshes: TypeAlias = (
     Mesh | Mapping[str, int | None] | Mapping[str, Mesh | Mapping[str, int | None]] | Sequence[Mesh] | None
 )
 
 
 def _axis_fault(axis: Axis) -> Diagnostic | None:
-    """The fault of a user's axis."""
     name, size = cast("Any", axis.name), cast("Any", axis.size)
     if fault := axis_name_fault(name):
         return fault
@@ -264,25 +268,33 @@ def _axis_fault(axis: Axis) -> Diagnostic | None:
 
 
 def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str = DEFAULT_NAME) -> Mesh:
-    """A mesh from `{"dp": 2, "tp": 4}`, or from sizes alone: then the axes are named `"0"`, `"1"`, ...
+    """Make a mesh from `{"dp": 2, "tp": 4}`, or from sizes alone, whose axes are named `"0"`, `"1"`, ...
 
     Args:
         axes: sizes by axis name, major to minor; None is unknown until load.
-        name: of the mesh, in a program on several.
+        name: of the mesh, in a program on several meshes.
     Raises:
         ShardingError: MG0201, a size is not a positive integer, or the argument has another type.
     """
-    given, called = cast("Any", axes), cast("Any", name)
-    if isinstance(given, str) or not isinstance(given, (Mapping, Iterable)) or not isinstance(called, str):
-        what = ("sizes of mesh axes", given) if isinstance(called, str) else ("the name of a mesh", called)
-        wrong = f"expected {what[0]}, got {what[1]!r}"
-        raise ShardingError(Diagnostic("MG0201", wrong, hint='write make_mesh({"dp": 2, "tp": 4})'))
+    untyped_axes, untyped_name = cast("Any", axes), cast("Any", name)
+    if (
+        isinstance(untyped_axes, str)
+        or not isinstance(untyped_axes, (Mapping, Iterable))
+        or not isinstance(untyped_name, str)
+    ):
+        expectation = (
+            ("sizes of mesh axes", untyped_axes)
+            if isinstance(untyped_name, str)
+            else ("the name of a mesh", untyped_name)
+        )
+        message = f"expected {expectation[0]}, got {expectation[1]!r}"
+        raise ShardingError(Diagnostic("MG0201", message, hint='write make_mesh({"dp": 2, "tp": 4})'))
     pairs = axes.items() if isinstance(axes, Mapping) else ((str(i), size) for i, size in enumerate(axes))
     return Mesh(tuple(Axis(axis, _python_integer(size)) for axis, size in pairs), name)
 
 
 def _python_integer(size: Any) -> Any:
-    """An integer of any kind, such as NumPy's, as Python's; anything else unchanged, for a mesh to refuse."""
+    """Convert an integer of any type, such as NumPy's, to Python's. Other values are left for `Mesh` to reject."""
     try:
         return size if isinstance(size, bool) else operator.index(size)
     except TypeError:
@@ -290,37 +302,37 @@ def _python_integer(size: Any) -> Any:
 
 
 def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
-    """A user's mesh (also one of `jax.sharding`, or torch's `DeviceMesh`), several by name, or none.
+    """Convert a user's argument to meshes: one mesh (also of `jax.sharding` or PyTorch), several by name, or none.
 
-    Raises UsageError for anything else, ShardingError for bad sizes.
+    Raises UsageError if the argument is not a mesh, ShardingError if a size is invalid.
     """
     if given is None or isinstance(given, Mesh):
         return () if given is None else (given,)
     if not isinstance(given, Mapping):
         listed: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
-        meshes = [_mesh_of_others(each) for each in listed]
-        if wrong := [each for each in meshes if not isinstance(each, Mesh)]:
+        meshes = [_mesh_of_others(item) for item in listed]
+        if invalid := [item for item in meshes if not isinstance(item, Mesh)]:
             hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
-            raise UsageError(Diagnostic("MG0001", f"expected a mesh, got {wrong[0]!r}", hint=hint))
+            raise UsageError(Diagnostic("MG0001", f"expected a mesh, got {invalid[0]!r}", hint=hint))
         return tuple(meshes)
     sizes = cast("Mapping[str, Any]", given)
-    sizes = {name: _mesh_of_others(each) for name, each in sizes.items()}
-    if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):
+    sizes = {name: _mesh_of_others(item) for name, item in sizes.items()}
+    if not any(isinstance(item, (Mesh, Mapping)) for item in sizes.values()):
         return (make_mesh(sizes),)
     return tuple(
-        replace(each, name=name) if isinstance(each, Mesh) else make_mesh(each, name) for name, each in sizes.items()
+        replace(item, name=name) if isinstance(item, Mesh) else make_mesh(item, name) for name, item in sizes.items()
     )
 
 
-def _mesh_of_others(given: Any) -> Any:
-    """A mesh of JAX, or torch's `DeviceMesh`, as a mesh, with its devices renumbered in row-major order; anything else as it is."""
-    if is_mesh_of_jax(given):
-        return make_mesh(dict(given.shape))
-    if not hasattr(given, "mesh_dim_names"):
-        return given
-    return make_mesh(dict(zip(given.mesh_dim_names or map(str, range(given.ndim)), given.shape, strict=True)))
+def _mesh_of_others(foreign: Any) -> Any:
+    """Convert a mesh of JAX or PyTorch, with its devices renumbered in row-major order. Other values are unchanged."""
+    if is_mesh_of_jax(foreign):
+        return make_mesh(dict(foreign.shape))
+    if not hasattr(foreign, "mesh_dim_names"):
+        return foreign
+    return make_mesh(dict(zip(foreign.mesh_dim_names or map(str, range(foreign.ndim)), foreign.shape, strict=True)))
 
 
-def is_mesh_of_jax(given: Any) -> bool:
-    """Whether this is a `jax.sharding.Mesh` or `AbstractMesh`, by what it has: JAX need not be there."""
-    return hasattr(given, "axis_names") and isinstance(getattr(given, "shape", None), Mapping)
+def is_mesh_of_jax(candidate: Any) -> bool:
+    """Whether this is a `jax.sharding.Mesh` or `AbstractMesh`, judging by its attributes: JAX may not be installed."""
+    return hasattr(candidate, "axis_names") and isinstance(getattr(candidate, "shape", None), Mapping)

@@ -1,4 +1,4 @@
-"""Names and numbers that users write, as far as every stage's text can hold them and a terminal can show them."""
+"""Check the names and numbers that users write, so that texts of all stages can contain them and terminals show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PART_OF_AXIS = re.compile(r"(.+):\(([0-9]{1,18})\)([0-9]{1,18})")
 
 
 def axis_name_fault(name: Any) -> Diagnostic | None:
-    """The fault of the name of a mesh axis."""
+    """Return the diagnostic for an invalid name of a mesh axis, or None."""
     if isinstance(name, str) and name and name.isascii() and _is_writable(name) and not PART_OF_AXIS.fullmatch(name):
         return None
     text = f"mesh axis {name!r:.80}: a name must be printable ASCII characters, without quotes and backslashes"
@@ -20,7 +20,7 @@ def axis_name_fault(name: Any) -> Diagnostic | None:
 
 
 def mesh_name_faults(name: str) -> list[Diagnostic]:
-    """The fault of the name of a mesh."""
+    """Return the diagnostic for an invalid name of a mesh, or an empty list."""
     text = f"mesh name {name!r:.80} has quotes, backslashes or control characters"
     return [] if _is_writable(name) else [Diagnostic("MG0201", text)]
 
@@ -30,13 +30,17 @@ def _is_writable(name: str) -> bool:
 
 
 def whole_number(text: str) -> int | None:
-    """The number of decimal digits; None for what is none, or is longer than any size."""
+    """Return the value of a text of decimal digits, or None for other texts and for numbers longer than any size."""
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def nearest_names(name: str, known: Iterable[str], most: int = 3, alike: float = 0.6) -> list[str]:
-    """The known names, at most `most`, that have the share `alike` of their letters in common with a name; the nearest first."""
-    from difflib import get_close_matches  # only a wrong name needs it
+    """Return at most `most` known names that are similar to `name`, the most similar first.
+
+    Args:
+        alike: least similarity, the ratio of `difflib`.
+    """
+    from difflib import get_close_matches  # slow import that only a wrong name needs
 
     return get_close_matches(name, list(known), most, alike)
 
@@ -45,7 +49,10 @@ _BYTES = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*(?:([kmgt])(i?b)?|b)?", 
 
 
 def byte_count(text: str) -> int | None:
-    """Return the bytes of a size: `64`, `64kB` and `64KB` (of 1,000), `64KiB` and `64K` (of 1,024); None for another text."""
+    """Parse a size in bytes: `64`, `64kB` and `64KB` (of 1,000), `64KiB` and `64K` (of 1,024).
+
+    Returns None for another text.
+    """
     size = _BYTES.fullmatch(text.strip())
     if not size:
         return None

@@ -1,6 +1,6 @@
-"""Meshes and shardings as the command line writes them: `dp=2,tp=4` and `dp,_,a+b/sum:tp`. They need no quoting in a shell.
+"""The notation of the command line for meshes and shardings: `dp=2,tp=4` and `dp,_,a+b/sum:tp`.
 
-`str` of a mesh or a sharding is the form of diagnostics.
+It needs no quoting in a shell. Diagnostics instead use the `str` of a mesh or sharding.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ _SIZE = r"(?:\?|-?[0-9]{1,18})"
 
 
 def parse_mesh(text: str) -> Mesh:
-    """A mesh from the command line's `dp=2,tp=4`, or by name `first:dp=2,tp=4`; `?` is a size that is unknown until load."""
+    """Parse a mesh such as `dp=2,tp=4`, or with a name `first:dp=2,tp=4`. `?` is a size that is unknown until load."""
     return parse_mesh_choices(text)[0]
 
 
 def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
-    """A mesh from the command line's `dp=2|4,tp=4`, and the sizes of the axes that have several: these are open in it."""
+    """Parse a mesh such as `dp=2|4,tp=4`.
+
+    Returns:
+        The mesh, in which an axis with several sizes is open, and the sizes of these axes.
+    """
     axes: dict[str, int | None] = {}
     choices: dict[str, tuple[int, ...]] = {}
     name, colon, listed = text.rpartition(":")
@@ -33,22 +37,22 @@ def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
     for part in listed.split(","):
         match = re.fullmatch(rf"\s*([A-Za-z_]\w*|\d+)\s*=\s*({_SIZE}(?:\s*\|\s*{_SIZE})*)\s*", part)
         if not match or match[1] in axes:
-            wrong = f"axis '{match[1]}' is given twice" if match else f"'{part.strip()}' is not NAME=SIZE"
+            reason = f"axis '{match[1]}' is given twice" if match else f"'{part.strip()}' is not NAME=SIZE"
             hint = "write for example dp=2,tp=4; dp=? or dp=2|4 leaves a size open"
-            raise ShardingError(Diagnostic("MG0201", f"mesh '{text}': {wrong}", hint=hint))
+            raise ShardingError(Diagnostic("MG0201", f"mesh '{text}': {reason}", hint=hint))
         sizes = [None if size.strip() == "?" else int(size) for size in match[2].split("|")]
         axes[match[1]] = sizes[0] if len(sizes) == 1 else None
-        if known := tuple(dict.fromkeys(size for size in sizes if size is not None)) if len(sizes) > 1 else ():
-            choices[match[1]] = known
+        if alternatives := tuple(dict.fromkeys(size for size in sizes if size is not None)) if len(sizes) > 1 else ():
+            choices[match[1]] = alternatives
     mesh = make_mesh(axes, name or DEFAULT_NAME)
     for axis, sizes in choices.items():
         for size in sizes:
-            mesh.with_sizes({axis: size})  # the mesh refuses a bad one
+            mesh.with_sizes({axis: size})  # raises for an invalid size
     return mesh, choices
 
 
 def format_sharding(sharding: Sharding) -> str:
-    """The command line's form, which `parse_sharding` reads: `dp,_,a+b/sum:tp/halo:0:1:2/offsets:1:0:2:5@stage1`."""
+    """Format a sharding for `parse_sharding`, such as `dp,_,a+b/sum:tp/halo:0:1:2/offsets:1:0:2:5@stage1`."""
     text = ",".join("+".join(axes) or "_" for axes in sharding.dims)
     tails = [f"{kind}:{axis}" for axis, kind in sharding.partial]
     tails += [f"halo:{d}:{before}:{after}" for d, (before, after) in enumerate(sharding.halo) if before or after]
@@ -57,10 +61,13 @@ def format_sharding(sharding: Sharding) -> str:
 
 
 def parse_sharding(text: str) -> Sharding:
-    """A sharding from the command line's form: per dim its axes joined by `+`, or `_`; then after slashes
-    KIND:AXIS for partial axes, halo:DIM:BEFORE:AFTER and offsets:DIM:0:...:SIZE; last @MESH, where there are several.
+    """Parse a sharding in the notation of the command line.
 
-    Raises ShardingError.
+    For each dim it has the axes joined by `+`, or `_`. After slashes follow KIND:AXIS for partial axes,
+    halo:DIM:BEFORE:AFTER and offsets:DIM:0:...:SIZE. At the end comes @MESH in a program with several meshes.
+
+    Raises:
+        ShardingError: the text is malformed.
     """
     body, _, mesh = text.partition("@")
     body, *tails = body.split("/")
@@ -74,14 +81,14 @@ def parse_sharding(text: str) -> Sharding:
     halo: dict[int, Halo] = {}
     offsets: dict[int, tuple[int, ...]] = {}
     for tail in tails:
-        kind, _, rest = tail.strip().partition(":")
-        numbers = [int(n) for n in rest.split(":")] if re.fullmatch(r"[0-9]{1,18}(:[0-9]{1,18})+", rest) else []
+        kind, _, argument = tail.strip().partition(":")
+        numbers = [int(n) for n in argument.split(":")] if re.fullmatch(r"[0-9]{1,18}(:[0-9]{1,18})+", argument) else []
         if kind == "halo" and len(numbers) == 3 and numbers[0] < len(dims):
             halo[numbers[0]] = (numbers[1], numbers[2])
         elif kind == "offsets" and numbers and numbers[0] < len(dims):
             offsets[numbers[0]] = tuple(numbers[1:])
-        elif kind in PARTIAL_KINDS and rest:
-            partial.append((rest.strip(), kind))
+        elif kind in PARTIAL_KINDS and argument:
+            partial.append((argument.strip(), kind))
         else:
             hint = f"after a slash write KIND:AXIS with KIND one of {', '.join(PARTIAL_KINDS)}, halo:DIM:BEFORE:AFTER or offsets:DIM:0:...:SIZE"
             raise ShardingError(Diagnostic("MG0204", f"cannot parse '{tail}' in sharding '{text}'", hint=hint))

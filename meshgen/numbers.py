@@ -1,4 +1,4 @@
-"""Options that are numbers, as `type` of `argparse`."""
+"""Numeric option types for `argparse`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from meshgen.names import whole_number
 
 
 def natural(text: str) -> int:
-    """A non-negative integer option."""
-    number = whole_number(text)
-    if number is None:
+    """Parse a non-negative integer option."""
+    value = whole_number(text)
+    if value is None:
         raise argparse.ArgumentTypeError(f"expected a non-negative integer, got '{text:.40}'")
-    return number
+    return value
 
 
 def not_negative(text: str) -> float:
-    """A non-negative number option."""
+    """Parse a non-negative number option."""
     try:
         value = float(text)
     except ValueError:
@@ -28,8 +28,8 @@ def not_negative(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """A positive integer option."""
-    number = whole_number(text)
-    if not number:
+    """Parse a positive integer option."""
+    value = whole_number(text)
+    if not value:
         raise argparse.ArgumentTypeError(f"expected a positive integer, got '{text:.40}'")
-    return number
+    return value

@@ -1,7 +1,8 @@
-"""The options of `compile`, each declared once: its type, default and meaning, and its flags on the command line.
+"""The options of `compile`, each declared once with type, default, meaning and command-line flags.
 
-Python takes them as keywords (`with_options`), the command line as flags (`commands/options.py`), and pyproject.toml as settings with
-the names of flags (`commands/settings.py`). Pages of the reference are written from the same declarations.
+Python takes them as keywords (`with_options`), the command line as flags (`commands/options.py`), and pyproject.toml as
+settings with the names of the flags (`commands/settings.py`). The reference pages are generated from the same
+declarations.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _DOC_WIDTH = 136
 
 @dataclass(frozen=True)
 class Flag:
-    """How an option is written on the command line; the fields are arguments of `ArgumentParser.add_argument`.
+    """The command-line form of an option. The fields are arguments of `ArgumentParser.add_argument`.
 
     Attributes:
         repeats: the flag may be given several times.
@@ -50,13 +51,13 @@ class Flag:
 
 
 def _about(text: str, *flags: Flag) -> Mapping[str, Any]:
-    """The metadata of a field: what the option means, and its flags."""
+    """Return the metadata of a field: the meaning of the option, and its flags."""
     return {"help": text, "flags": flags}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions:
-    """What a caller chooses besides the program and its mesh."""
+    """The options of a compilation, besides the program and its mesh."""
 
     args: Args = field(
         default=None,
@@ -115,8 +116,10 @@ class CompileOptions:
     arguments: str = field(
         default="local",
         metadata=_about(
-            "`local`: each rank is given its shards; `global`: the whole arrays.",
-            Flag("--arguments", "ranks get their shards, or whole arrays that they slice", choices=("local", "global")),
+            "`local`: each rank gets its shards; `global`: each gets the entire arrays.",
+            Flag(
+                "--arguments", "ranks get their shards, or entire arrays that they slice", choices=("local", "global")
+            ),
         ),
     )
     sizes: Sequence[Mapping[str, Any]] = field(
@@ -129,16 +132,16 @@ class CompileOptions:
     strict: bool | Sequence[str | int] = field(
         default=False,
         metadata=_about(
-            "refuse (MG0210) values that are gathered though no annotation replicates them: True, or only for values by name and for lines.",
-            Flag("--strict", "refuse values that are gathered though no annotation replicates them", is_switch=True),
-            Flag("--strict-at", "the same, of one value or line only", "VALUE|LINE", repeats=True),
+            "refuse (MG0210) values that are gathered although no annotation replicates them: True, or only these values (by name) and source lines.",
+            Flag("--strict", "refuse values that are gathered although no annotation replicates them", is_switch=True),
+            Flag("--strict-at", "the same, for one value or line only", "VALUE|LINE", repeats=True),
         ),
     )
     memory_limit: int | None = field(
         default=None,
         metadata=_about(
             "bytes per device that a step may use to hide more communication; default: the memory of the machine's device, without a "
-            "machine what the step needs where nothing overlaps.",
+            "machine the memory that the step needs without overlap.",
             Flag(
                 "--memory-limit",
                 "device memory, such as 80GB, that a step may use to hide communication (default: the machine's, else what it needs without)",
@@ -186,11 +189,11 @@ class CompileOptions:
     machine: str | Path | Machine | None = field(
         default=None,
         metadata=_about(
-            "whose links and devices the program is planned for, as `simulate` takes it; devices are numbered through its hosts in the "
-            "order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.",
+            "the machine whose links and devices the program is planned for, as in `simulate`; devices are numbered through its hosts in the "
+            "order of the mesh. Default: the machine of the program's mesh, else one host of NVLink 4.",
             Flag(
                 "--machine",
-                f"the hosts that the mesh is on: {', '.join(MACHINES)}, or a profile.json of your own (default: what the program says, else one host)",
+                f"the hosts that the mesh is on: {', '.join(MACHINES)}, or a profile.json of your own (default: the program's machine, else one host)",
                 is_shared=True,
             ),
         ),
@@ -198,10 +201,10 @@ class CompileOptions:
     precision: str = field(
         default="",
         metadata=_about(
-            "of all f32 products on GPUs: `default` (tf32), `high` (three products of tf32), `highest`; default: as the program says.",
+            "of all f32 matmuls on GPUs: `default` (tf32), `high` (three tf32 multiplications), `highest`; default: as in the program.",
             Flag(
                 "--precision",
-                "of all f32 dots and convolutions on GPUs: tf32, three products of it, or f32 (default: what the program says)",
+                "of all f32 dots and convolutions on GPUs: tf32, three tf32 multiplications, or f32 (default: as in the program)",
                 choices=tuple(PRECISIONS),
                 is_shared=True,
             ),
@@ -210,10 +213,10 @@ class CompileOptions:
     tuning: Tuning = field(
         default=None,
         metadata=_about(
-            "a table that `meshgen tune` wrote: kernels with a row take the tile measured to be best on the target's (first) architecture.",
+            "a table that `meshgen tune` wrote: kernels with a row use the tile that was fastest on the target's (first) architecture.",
             Flag(
                 "--tuning",
-                "a table that meshgen tune has written: kernels take the tiles that were measured to be best",
+                "a table that meshgen tune wrote: kernels use the tiles that were measured to be fastest",
                 "FILE.json",
             ),
         ),
@@ -232,17 +235,23 @@ class CompileOptions:
     )
 
     def for_stages(self) -> Options:
-        """Return the options of the stages, checked; the target is the default where none is given. Raises UsageError MG0001."""
+        """Return the checked options of the stages, with the default target if none is set.
+
+        Raises:
+            UsageError: MG0001 for an invalid option.
+        """
         target = DEFAULT_TARGET if self.target is None else self.target
         arguments, strict = text_option(self.arguments, "arguments"), strict_option(self.strict)
         skip = names_option(self.skip, "skip")
         return Options(target, arguments, strict, self.memory_limit, skip, given_table(self.tuning))
 
     def of_entry(self, name: str, entry: str, names: Collection[str]) -> CompileOptions:
-        """Return the options of one entry function of several; an option that is a dict by their names has one for each.
+        """Return the options of one entry function of several. An option that is a dict by entry names is looked up.
 
         Args:
-            entry: the name of the function in its program.
+            name: the entry.
+            entry: the name of its function in its program.
+            names: all entries.
         """
         chosen: dict[str, Any] = {"entry": entry}
         for option in ("args", "in_specs", "out_specs", "donate", "machine", "precision"):
@@ -258,7 +267,7 @@ FLAGS: Mapping[str, tuple[Flag, ...]] = {
 
 
 class TakesOptions(Protocol[P, R_co]):
-    """A function of a program, its mesh, and options as keywords."""
+    """A function that takes a program, its mesh, and options as keywords."""
 
     def __call__(self, graph: Any, mesh: Meshes = None, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
@@ -266,7 +275,10 @@ class TakesOptions(Protocol[P, R_co]):
 def with_options(
     options: Callable[P, CompileOptions],
 ) -> Callable[[Callable[[Any, Meshes, CompileOptions], R_co]], TakesOptions[P, R_co]]:
-    """Let a function take the options as keywords; its docstring gets what they mean where it says `{options}`."""
+    """Wrap a function so that it takes the options as keywords.
+
+    `{options}` in its docstring is replaced by their meanings.
+    """
 
     def decorated(function: Callable[[Any, Meshes, CompileOptions], R_co]) -> TakesOptions[P, R_co]:
         @wraps(function)
@@ -281,18 +293,18 @@ def with_options(
 
 
 def _signature_with_options() -> inspect.Signature:
-    """The parameters of a function that takes a program, a mesh and the options."""
-    both, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    first = [inspect.Parameter("graph", both), inspect.Parameter("mesh", both, default=None)]
+    """Return the signature of a function that takes a program, a mesh and the options."""
+    positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    first = [inspect.Parameter("graph", positional), inspect.Parameter("mesh", positional, default=None)]
     declared = fields(cast("Any", CompileOptions))
     return inspect.Signature(
-        [*first, *(inspect.Parameter(each.name, keyword, default=each.default) for each in declared)]
+        [*first, *(inspect.Parameter(option.name, keyword, default=option.default) for option in declared)]
     )
 
 
 def _described() -> str:
-    """Return what each option means, as lines of the section of arguments in a docstring without indentation."""
-    texts = (f"{each.name}: {each.metadata['help']}" for each in fields(cast("Any", CompileOptions)))
+    """Return the meaning of each option as lines of the `Args` section of an unindented docstring."""
+    texts = (f"{option.name}: {option.metadata['help']}" for option in fields(cast("Any", CompileOptions)))
     wrapper = textwrap.TextWrapper(_DOC_WIDTH, " " * 4, " " * 8, break_on_hyphens=False)
     wrapped = map(wrapper.wrap, texts)
     return "\n".join(line for lines in wrapped for line in lines).lstrip()

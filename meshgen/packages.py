@@ -1,6 +1,6 @@
-"""The packages that meshgen uses, as `pyproject.toml` declares them: what each is for, and the command that installs it.
+"""The packages that meshgen uses, with their purpose and install command, as `pyproject.toml` declares them.
 
-Commands name the packages themselves: the distribution `meshgen-spmd` is not on a package index yet.
+Commands name the packages themselves, because the distribution `meshgen-spmd` is not on a package index yet.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 
-RUNTIME = ("numpy", "ml_dtypes")  # what running a module without a compiler needs
+RUNTIME = ("numpy", "ml_dtypes")  # needed to run a module without the compiler
 
 # requirement -> purpose
 CORE = {
@@ -20,7 +20,8 @@ CORE = {
     "jinja2>=3.1": "reports",
     "scipy>=1.14": "search, matrix factorizations, fast special functions",
 }
-# extra -> requirement -> purpose; an empty purpose: a package that another of the extra needs, and that may come from elsewhere
+# extra -> requirement -> purpose. An empty purpose marks a package that another package of the extra needs and that may
+# be installed otherwise.
 EXTRAS: Mapping[str, Mapping[str, str]] = {
     "cuda12": {
         "cuda-bindings>=12.9,<13": "running on GPUs",
@@ -40,11 +41,12 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "sign": {"cryptography>=42": "signatures of modules"},
     "completion": {"shtab>=1.7": "completion in shells"},
 }
-_EXTRA_OF = {"cupy": "cuda12", "cuda": "cuda12", "nvidia": "cuda12", "jaxlib": "jax"}  # modules not named as a package
+# Python modules that are not named like their package
+_EXTRA_OF = {"cupy": "cuda12", "cuda": "cuda12", "nvidia": "cuda12", "jaxlib": "jax"}
 
 
 def install(extra: str) -> str:
-    """Return the command that installs the packages of an extra; of CUDA 12, also that for CUDA 13."""
+    """Return the command that installs the packages of an extra. For CUDA 12 it also has the command for CUDA 13."""
     command = install_command(EXTRAS[extra])
     return f"{command}; if the driver supports CUDA 13: {install('cuda13')}" if extra == "cuda12" else command
 
@@ -54,7 +56,7 @@ def install_command(requirements: Iterable[str]) -> str:
 
 
 def install_line(module: str) -> str:
-    """Return what to do about a Python module that is missing: the command that installs it, if meshgen uses it."""
+    """Return how to install a missing Python module: a command if meshgen uses it, else general advice."""
     name = module.partition(".")[0]
     for extra, packages in EXTRAS.items():
         if name in map(name_of, packages) or _EXTRA_OF.get(name) == extra:
@@ -75,16 +77,16 @@ def allows(requirement: str, version: str) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version without zeros at its end: `2.9.0rc1` is (2, 9)."""
-    numbers = re.match(r"\d+(\.\d+)*", version)
-    found = [int(each) for each in numbers[0].split(".")] if numbers else []
-    while found and not found[-1]:
-        found.pop()
-    return tuple(found)
+    """Return the numbers of a version without trailing zeros: `2.9.0rc1` is (2, 9)."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    parts = [int(part) for part in match[0].split(".")] if match else []
+    while parts and not parts[-1]:
+        parts.pop()
+    return tuple(parts)
 
 
 def report_request(attachment: str) -> str:
-    """Return the hint of a fault of meshgen: what to report, and where."""
+    """Return a hint that asks the user to report an error of meshgen itself, with `attachment`."""
     return (
         f"this is a fault of meshgen; please report it as an issue of its repository, with {attachment} and the output "
         "of 'meshgen doctor'"

@@ -1,7 +1,9 @@
-"""The stages of compilation as a table; each is timed, and its result verified: types, attributes, and that values are defined before use.
+"""The stages of compilation as a table.
 
-`STAGES` maps a stage to the function that makes it from the stage before. The passes are imported when they
-run, so that reading this table costs nothing.
+Each stage is timed and its result verified: types, attributes, and definition before use.
+
+`STAGES` maps a stage to the function that computes it from the previous stage. Passes are imported when they run, so
+that importing this table is cheap.
 """
 
 from __future__ import annotations
@@ -23,21 +25,21 @@ from meshgen.mesh import Mesh
 from meshgen.names import nearest_names
 from meshgen.runtime.plan import Schedule
 
-Progress = Callable[[str, int, int], None]  # the stage, or stage and pass; steps done, of how many
+Progress = Callable[[str, int, int], None]  # called with the stage, or stage and pass; steps done; total steps
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose.
+    """The user's options for the stages.
 
     Attributes:
         target: `cpu`, or `cuda:` and one or more architectures.
-        arguments: `local`: every rank is given its shards; `global`: all are given the whole arrays and slice them.
-        strict: refuse gathers that no annotation asks for: all, or those of values (by name) and lines.
-        memory_limit: bytes of a device that a step may take; None: those of the machine's device, else what it takes where nothing
-            overlaps.
+        arguments: `local`: every rank gets its shards; `global`: all get the entire arrays and slice them.
+        strict: refuse gathers that no annotation requires: all, or those of values (by name) and lines.
+        memory_limit: device bytes that a step may use; None for the memory of the machine's device, or without a
+            machine for what the step needs without overlap.
         skip: names of passes to leave out (`meshgen/passes.py`).
-        tuning: tiles that were measured, which kernels take in place of the predicted ones.
+        tuning: measured tiles that kernels use instead of the predicted ones.
     """
 
     target: str = DEFAULT_TARGET
@@ -60,26 +62,26 @@ class Options:
 
     @property
     def architectures(self) -> tuple[str, ...]:
-        """GPU architectures to build for; none for the CPU."""
+        """Return the GPU architectures to build for; none for the CPU."""
         return architectures_of(self.target)
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The passes that do not run."""
+        """Return the names of the passes that do not run."""
         return frozenset(self.skip) | unneeded_passes(self.target)
 
 
 def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
-    """A fault for each unknown pass."""
-    if not (asked := list(names)):
+    """Return a diagnostic for each unknown pass."""
+    if not (requested := list(names)):
         return []
     from meshgen.passes import PASSES
 
     def hint(name: str) -> str:
-        near = nearest_names(name, [*PASSES, *STAGES])
-        return f"did you mean '{near[0]}'?" if near else "meshgen opt --list-passes lists them"
+        similar_names = nearest_names(name, [*PASSES, *STAGES])
+        return f"did you mean '{similar_names[0]}'?" if similar_names else "meshgen opt --list-passes lists them"
 
-    return [Diagnostic("MG0001", f"unknown pass '{name}'", hint=hint(name)) for name in asked if name not in PASSES]
+    return [Diagnostic("MG0001", f"unknown pass '{name}'", hint=hint(name)) for name in requested if name not in PASSES]
 
 
 def _propagate(module: Module, context: Compilation) -> Module:
@@ -130,7 +132,7 @@ STAGES: Mapping[str, Callable[[Module, Compilation], Module]] = {
 }
 
 
-# Stages that a stage takes: without materialize, say, annotations would be dropped in silence.
+# Stages from which a stage can continue. Without materialize, for example, annotations would be dropped silently.
 _TAKES = {
     "optimize": ("materialize", "optimize", "partition"),
     "partition": ("materialize", "optimize"),
@@ -140,13 +142,13 @@ _TAKES = {
 
 
 def context_of(options: Options, timing: Timing | None = None) -> Compilation:
-    """Return a context for a compilation with these options, which counts passes into `timing`."""
+    """Return a context for a compilation with these options, which records pass statistics in `timing`."""
     records = (timing or Timing()).passes
     return Compilation(options.left_out, options.target, options.memory_limit, options.arguments, records=records)
 
 
 def make_schedule(module: Module, context: Compilation) -> Schedule:
-    """The last step, from a fused module to a plan that is proven free of races and deadlock."""
+    """Schedule a fused module, and check the schedule for races and deadlocks."""
     from meshgen.codegen.planner import planned
     from meshgen.runtime.validation.checker import check
 
@@ -156,7 +158,7 @@ def make_schedule(module: Module, context: Compilation) -> Schedule:
 
 
 def scheduled_parts(module: Module, context: Compilation) -> list[Module]:
-    """The fused parts of a program on several meshes with their schedules, which are proven right together."""
+    """Schedule the fused parts of a program on several meshes, and check the schedules together."""
     from meshgen.codegen.scheduling.schedule_stage import scheduled
     from meshgen.runtime.validation.checker_parts import check_parts
 
@@ -168,9 +170,12 @@ def scheduled_parts(module: Module, context: Compilation) -> list[Module]:
 @rarely_collecting()
 def run_stages(module: Module, options: Options, timing: Timing, last: str = "fuse", progress: Progress | None = None,
                context: Compilation | None = None) -> dict[str, Module]:  # fmt: skip
-    """Return the programs of all stages from the module's own to `last`, by name; the module itself is the first (optimized, if local).
+    """Run the stages up to `last`, and return the program of each stage by name.
 
-    Raises UsageError if `last` comes before the module's stage, and what the passes raise.
+    The first entry is the module itself, optimized if it is local.
+
+    Raises:
+        UsageError: `last` comes before the module's stage. Also raises the errors of the passes.
     """
     order = ["import", *STAGES]
     if module.stage not in order or last not in order or order.index(last) < order.index(module.stage):
@@ -178,18 +183,19 @@ def run_stages(module: Module, options: Options, timing: Timing, last: str = "fu
         raise UsageError(Diagnostic("MG0001", text, hint=f"the stages are {', '.join(order)}"))
     require_defined(module, module.stage)
     context = context or context_of(options, timing)
-    if module.stage == "partition":  # written with collectives by the user: passes that hold on local values apply
+    # The user wrote the collectives, so only the passes that are valid on local values run.
+    if module.stage == "partition":
         with timing.of("optimize"):
             module = _on_meshes("optimize", module, context)
-    found = {module.stage: module}
-    wanted = order[order.index(module.stage) + 1 : order.index(last) + 1]
-    for number, stage in enumerate(wanted):
+    programs = {module.stage: module}
+    remaining = order[order.index(module.stage) + 1 : order.index(last) + 1]
+    for done, stage in enumerate(remaining):
         if progress:
-            progress(stage, number, len(wanted))
-            context.tell = partial(_tell_pass, progress, stage, number, len(wanted))
+            progress(stage, done, len(remaining))
+            context.tell = partial(_tell_pass, progress, stage, done, len(remaining))
         with timing.of(stage):
-            module = found[stage] = run_stage(stage, module, context)
-    return found
+            module = programs[stage] = run_stage(stage, module, context)
+    return programs
 
 
 def _tell_pass(progress: Progress, stage: str, done: int, total: int, name: str) -> None:
@@ -197,13 +203,17 @@ def _tell_pass(progress: Progress, stage: str, done: int, total: int, name: str)
 
 
 def run_stage(stage: str, module: Module, context: Compilation) -> Module:
-    """One stage, with the result verified. Raises UsageError for an unknown stage, or one that the program has passed."""
+    """Run one stage and verify the result.
+
+    Raises:
+        UsageError: the stage is unknown, or comes before the program's stage.
+    """
     if stage not in STAGES:
         raise UsageError(Diagnostic("MG0001", f"unknown stage '{stage}'", hint=f"stages are {', '.join(STAGES)}"))
     order = ["import", *STAGES]
-    if stage == module.stage and stage not in ("propagate", "optimize"):  # what was written so is there already
+    if stage == module.stage and stage not in ("propagate", "optimize"):  # the program was written at this stage
         return module
-    is_local = module.stage == "partition" and stage == "optimize"  # its passes that hold on local values apply
+    is_local = module.stage == "partition" and stage == "optimize"  # only passes that are valid on local values run
     if module.stage in order and order.index(stage) < order.index(module.stage) and not is_local:
         hint = f"stages after it are {', '.join(order[order.index(module.stage) + 1 :]) or 'none'}"
         message = f"the program is at stage '{module.stage}', which comes after '{stage}'"
@@ -218,36 +228,43 @@ def run_stage(stage: str, module: Module, context: Compilation) -> Module:
 
 
 def run_pass(name: str, module: Module, context: Compilation) -> Module:
-    """One pass by itself, whatever it costs, with the result verified. Raises UsageError for a program at another stage."""
+    """Run one pass by itself, without comparing costs, and verify the result.
+
+    Raises:
+        UsageError: the pass does not accept a program at this stage.
+    """
     from meshgen.ir.parts import joined
     from meshgen.passes import PASSES
     from meshgen.sharding.unknown import at_nominal_sizes
 
-    each = PASSES[name]
-    if module.stage not in each.stages:
-        message = f"'{name}' takes a program at stage {' or '.join(each.stages)}, not at stage '{module.stage}'"
+    selected = PASSES[name]
+    if module.stage not in selected.stages:
+        message = f"'{name}' takes a program at stage {' or '.join(selected.stages)}, not at stage '{module.stage}'"
         raise UsageError(Diagnostic("MG0001", message))
     if len(module.meshes) > 1 and not module.parts:
         raise UsageError(Diagnostic("MG0001", f"'{name}' takes a program on one mesh until it is propagated"))
-    run = at_nominal_sizes(lambda part: context.apply(part, (each,)))
+    run = at_nominal_sizes(lambda part: context.apply(part, (selected,)))
     result = joined(module, [run(part) for part in module.parts]) if module.parts else run(module)
     require_sound(result, name, module)
     return result
 
 
 def require_sound(module: Module, made_by: str, made_from: Module) -> None:
-    """Fail (exit code 70) for a malformed program that a stage or a pass made; nodes that it took over are known."""
+    """Check a program that a stage or pass made, and fail with an internal error (exit code 70) if it is malformed.
+
+    Nodes taken over from `made_from` are not checked again.
+    """
     require_defined(module, made_by)
     faults = node_faults(module) if not _is_sound(module, {*made_from.graph.nodes}) else ()
     assert not faults, f"{made_by} made a malformed program: {faults[0]}"
 
 
-def _is_sound(module: Module, known: set[Node]) -> bool:
-    """Whether nothing is malformed in what a pass made; each form of node is looked at once, and none that is known."""
+def _is_sound(module: Module, checked: set[Node]) -> bool:
+    """Whether all new nodes are well-formed. Nodes with equal forms are checked once, nodes in `checked` not at all."""
     if module.parts:
-        return all(_is_sound(part, known) for part in module.parts)
+        return all(_is_sound(part, checked) for part in module.parts)
     graphs: list[Graph] = [module.graph, *module.kernels.values()]
-    return all(_is_sound_node(node) for graph in graphs for node in graph.nodes if node not in known)
+    return all(_is_sound_node(node) for graph in graphs for node in graph.nodes if node not in checked)
 
 
 def _is_sound_node(node: Node) -> bool:
@@ -265,7 +282,7 @@ def _is_sound_form(form: Form) -> bool:
 
 
 def _on_meshes(stage: str, module: Module, context: Compilation) -> Module:
-    """One pass on a program: on each of its parts, where it is on several meshes."""
+    """Run a stage on a program, on each of its parts if it is on several meshes."""
     from meshgen.sharding.multi_mesh.split import split_meshes
 
     run = STAGES[stage]
@@ -286,7 +303,10 @@ def _on_meshes(stage: str, module: Module, context: Compilation) -> Module:
 
 
 def node_faults(module: Module, mesh: Mesh | None = None) -> list[Diagnostic]:
-    """Everything that is malformed in a module's graph and kernels; with a mesh, sizes of local tensors are checked too."""
+    """Return diagnostics for all malformed nodes of a module's graph and kernels.
+
+    With a mesh, local sizes are checked too.
+    """
     from meshgen.ops.types.inference import graph_faults
 
     if module.parts:
@@ -296,7 +316,7 @@ def node_faults(module: Module, mesh: Mesh | None = None) -> list[Diagnostic]:
 
 
 def program_faults(module: Module) -> list[Diagnostic]:
-    """Everything that is malformed in a program that a user wrote."""
+    """Return diagnostics for everything that is malformed in a user's program."""
     if module.parts:
         return [fault for part in module.parts for fault in program_faults(part)]
     from meshgen.ir import limits
@@ -309,6 +329,10 @@ def program_faults(module: Module) -> list[Diagnostic]:
 
 
 def verify_program(module: Module) -> None:
-    """Refuse a program that a user wrote. Raises ProgramError with all faults at once."""
+    """Check a user's program.
+
+    Raises:
+        ProgramError: one diagnostic for each fault.
+    """
     if faults := program_faults(module):
         raise ProgramError(*faults)

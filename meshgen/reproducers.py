@@ -1,4 +1,7 @@
-"""Reproducers of internal errors, kept for a report: private directories, the newest few, of bounded size."""
+"""Reproducers of internal errors, stored for bug reports in private directories.
+
+The newest few are kept, and their size is bounded.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,34 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PREFIX = "meshgen-reproducer-"
-KEPT = 8  # directories per user
-MOST_BYTES = 16 << 20  # of one file; a larger one is cut
+KEPT = 8  # chosen: directories per user
+MOST_BYTES = 16 << 20  # chosen: bytes of one file; a larger file is truncated
 
 
 def keep_reproducer(files: Mapping[str, bytes]) -> Path | None:
-    """A new directory that only its owner can read, with these files; the oldest ones go. None where none can be written."""
+    """Write the files to a new directory that only its owner can read, and delete the oldest reproducers.
+
+    Returns None if the directory cannot be written.
+    """
     import shutil
     import tempfile
 
     try:
-        place = Path(tempfile.mkdtemp(prefix=PREFIX))
+        directory = Path(tempfile.mkdtemp(prefix=PREFIX))
         for name, content in files.items():
-            (place / name).write_bytes(content[:MOST_BYTES])
+            (directory / name).write_bytes(content[:MOST_BYTES])
         for old in sorted(own_directories(PREFIX), key=_age)[KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
     except OSError:
         return None
-    return place
+    return directory
 
 
 def own_directories(prefix: str) -> Iterator[Path]:
-    """This user's directories of this kind in the place for temporary files. Those of others and links are passed over."""
+    """Yield this user's temporary directories whose names start with `prefix`.
+
+    Other users' directories and links are skipped.
+    """
     import tempfile
 
     with os.scandir(tempfile.gettempdir()) as entries:
@@ -40,15 +49,15 @@ def own_directories(prefix: str) -> Iterator[Path]:
 
 def _is_own_directory(entry: os.DirEntry[str]) -> bool:
     try:
-        found = entry.stat(follow_symlinks=False)
-    except OSError:  # it went meanwhile
+        status = entry.stat(follow_symlinks=False)
+    except OSError:  # deleted meanwhile
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
-def _age(place: Path) -> float:
-    """Sort key: the newest first; what is gone is the oldest."""
+def _age(directory: Path) -> float:
+    """Return a sort key that puts the newest directory first and a deleted one last."""
     try:
-        return -place.stat().st_mtime
+        return -directory.stat().st_mtime
     except OSError:
         return 0.0

@@ -1,8 +1,11 @@
-"""Shardings: which mesh axes split each dim, over which axes a value is partial, halo, offsets.
+"""Shardings: the mesh axes that split each dim, the axes over which a value is partial, halos and offsets.
 
-One function (`Sharding.ranges`) says which part of a tensor a device owns; local shapes, reshards, masks and the oracle's assembly are computed
-from it. A dim of size N split over P devices has tile T = ceil(N / P); the device with in-group index i owns [min(i T, N), min((i + 1) T, N)),
-so a last tile may be short or empty. Local buffers always have the tile's size (plus halo); rows beyond a device's range are padding.
+`Sharding.ranges` alone determines which part of a tensor a device owns. Local shapes, reshards, masks and the oracle's
+assembly are computed from it.
+
+A dim of size N split over P devices has tile T = ceil(N / P). The device with in-group index i owns [min(i T, N),
+min((i + 1) T, N)), so a last tile may be short or empty. Local buffers always have the size of a tile (plus halo).
+Elements beyond a device's range are padding.
 """
 
 from __future__ import annotations
@@ -25,14 +28,15 @@ _MOST_ROWS = 1 << 40  # elements of a value: `MAX_ELEMENTS` of meshgen/ir/encode
 
 @dataclass(frozen=True)
 class Sharding(Shown):
-    """The map of a tensor onto a mesh. Equality is exact, the order of axes included.
+    """The distribution of a tensor over a mesh. Equality is exact, including the order of axes.
 
     Attributes:
         dims: per tensor dim the axes that split it, major to minor.
-        partial: (axis, kind) pairs in mesh order: the value is the reduction of kind `kind` over the axis.
-        halo: per tensor dim (rows before, rows after) that are held in addition; empty: none.
-        offsets: per tensor dim the start of each shard and the end of the last; empty: equal tiles.
-        mesh: name of the value's mesh in a program on several as the user wrote it; empty elsewhere, and if not given.
+        partial: (axis, kind) pairs in mesh order; the value is the reduction of kind `kind` over the axis.
+        halo: per tensor dim the numbers of additional elements (before, after) that a device holds; empty for none.
+        offsets: per tensor dim the start of each shard and the end of the last; empty for equal tiles.
+        mesh: name of the value's mesh in a user's program on several meshes; empty elsewhere, and if the user names
+            none.
     """
 
     dims: tuple[tuple[str, ...], ...]
@@ -49,12 +53,12 @@ class Sharding(Shown):
         return hash((self.dims, self.partial, self.halo, self.offsets))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the hash: strings hash differently in another process."""
+        """Drop the cached hash, because strings hash differently in another process."""
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     @staticmethod
     def replicated(rank: int) -> Sharding:
-        """Every device holds the whole tensor."""
+        """Return the sharding in which every device holds the entire tensor."""
         return Sharding(((),) * rank)
 
     @property
@@ -63,7 +67,7 @@ class Sharding(Shown):
 
     @cached_property
     def split_axes(self) -> tuple[str, ...]:
-        """Axes that split some dim, in dim order."""
+        """Return the axes that split some dim, in dim order."""
         return tuple(axis for axes in self.dims for axis in axes)
 
     @property
@@ -82,17 +86,17 @@ class Sharding(Shown):
         return self.with_partial(())
 
     def with_partial(self, partial: tuple[tuple[str, str], ...]) -> Sharding:
-        """The same tiles, partial along other axes."""
+        """Return the sharding with the same tiles and other partial axes."""
         if partial == self.partial:
             return self
         return Sharding(self.dims, partial, self.halo, self.offsets, self.mesh)
 
     def with_dims(self, dims: Iterable[Iterable[str]]) -> Sharding:
-        """The same partial axes over other dims; halo and offsets are dropped."""
+        """Return the sharding with other dims and the same partial axes, without halo and offsets."""
         return Sharding(tuple(tuple(axes) for axes in dims), self.partial)
 
     def canonical(self, mesh: Mesh) -> Sharding:
-        """Without axes of size 1, with partial axes in mesh order, without zero halos."""
+        """Return the sharding without axes of size 1 and zero halos, and with partial axes in mesh order."""
 
         def keep(ref: str) -> bool:
             return mesh.axis(ref).size is None or mesh.axis_size(ref) > 1
@@ -102,7 +106,7 @@ class Sharding(Shown):
         return Sharding(dims, partial, self.halo if any(any(h) for h in self.halo) else (), self.offsets)
 
     def without_even_offsets(self, shape: Sequence[int | None], mesh: Mesh) -> Sharding:
-        """The same without offsets that equal those of even tiles. The sharding must be sound."""
+        """Return the sharding without offsets that equal those of even tiles. The sharding must be valid."""
         if not any(self.offsets):
             return replace(self, offsets=())
         offsets = tuple(self._uneven(dim, size, mesh) for dim, size in enumerate(shape))
@@ -117,82 +121,84 @@ class Sharding(Shown):
         return () if self.offsets[dim] == even else self.offsets[dim]
 
     def faults(self, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
-        """The faults of this sharding for a tensor of `shape` on `mesh`; empty if it is sound."""
-        found: list[Diagnostic] = []
+        """Return diagnostics for a tensor of `shape` on `mesh`, or an empty list if the sharding is valid."""
+        diagnostics: list[Diagnostic] = []
         if self.rank != len(shape):
-            found.append(
+            diagnostics.append(
                 Diagnostic(
                     "MG0204",
                     f"the sharding has {self.rank} dims, but the tensor has rank {len(shape)}",
                     hint="give one entry per tensor dim, empty where the dim is not split",
                 )
             )
-        known: list[str] = []
+        checked: list[str] = []
         for ref in self.used_axes:
             try:
                 mesh.axis_size(ref) if mesh.axis(ref).size is not None else None
             except ShardingError as error:
-                found += error.diagnostics
+                diagnostics += error.diagnostics
                 continue
-            if other := next((seen for seen in known if overlaps(seen, ref)), None):
-                found.append(overlap_fault(other, ref))
-            known.append(ref)
-        found += [
+            if conflicting := next((earlier for earlier in checked if overlaps(earlier, ref)), None):
+                diagnostics.append(overlap_fault(conflicting, ref))
+            checked.append(ref)
+        diagnostics += [
             Diagnostic("MG0204", f"unknown partial kind '{kind}'", hint=f"use one of {', '.join(PARTIAL_KINDS)}")
             for _, kind in self.partial
             if kind not in PARTIAL_KINDS
         ]
-        return found or self._halo_and_offset_faults(shape, mesh)
+        return diagnostics or self._halo_and_offset_faults(shape, mesh)
 
     def _halo_and_offset_faults(self, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
-        found: list[Diagnostic] = []
+        diagnostics: list[Diagnostic] = []
         if self.halo and any(self.offsets):
-            found.append(Diagnostic("MG0204", "halo sizes and offsets exclude each other"))
+            diagnostics.append(Diagnostic("MG0204", "halo sizes and offsets exclude each other"))
         for dim, (before, after) in enumerate(self.halo):
             if (before or after) and not self.dims[dim]:
-                found.append(Diagnostic("MG0204", f"dim {dim} has a halo of ({before}, {after}) but is not split"))
+                diagnostics.append(
+                    Diagnostic("MG0204", f"dim {dim} has a halo of ({before}, {after}) but is not split")
+                )
             if before < 0 or after < 0:
-                found.append(Diagnostic("MG0204", f"dim {dim} has a negative halo ({before}, {after})"))
+                diagnostics.append(Diagnostic("MG0204", f"dim {dim} has a negative halo ({before}, {after})"))
             if max(before, after) > _MOST_ROWS:
                 message = f"dim {dim} has a halo of ({before}, {after}) rows; the limit is {_MOST_ROWS}"
-                found.append(Diagnostic("MG0204", message))
+                diagnostics.append(Diagnostic("MG0204", message))
         for dim, offsets in enumerate(self.offsets):
             if not offsets:
                 continue
             if unknown := [axis for axis in self.dims[dim] if mesh.axis(axis).size is None]:
                 text = f"dim {dim} has offsets, but the size of mesh axis '{unknown[0]}' that splits it is unknown"
-                found.append(Diagnostic("MG0201", text, hint="give it with --mesh"))
+                diagnostics.append(Diagnostic("MG0201", text, hint="give it with --mesh"))
                 continue
             parts = mesh.group_size(self.dims[dim])
             if len(offsets) != parts + 1:
-                found.append(
+                diagnostics.append(
                     Diagnostic(
                         "MG0204",
                         f"dim {dim} is split into {parts} shards and needs {parts + 1} offsets, but has {len(offsets)}",
                     )
                 )
             elif any(a > b for a, b in itertools.pairwise(offsets)) or offsets[0] != 0:
-                found.append(Diagnostic("MG0204", f"the offsets {list(offsets)} of dim {dim} must ascend from 0"))
+                diagnostics.append(Diagnostic("MG0204", f"the offsets {list(offsets)} of dim {dim} must ascend from 0"))
             elif shape[dim] is not None and offsets[-1] != shape[dim]:
-                found.append(
+                diagnostics.append(
                     Diagnostic(
                         "MG0204", f"the offsets of dim {dim} end at {offsets[-1]}, but the dim has size {shape[dim]}"
                     )
                 )
-        return found
+        return diagnostics
 
     def parts(self, dim: int, mesh: Mesh) -> int:
-        """Number of shards of a dim."""
+        """Return the number of shards of a dim."""
         return mesh.group_size(self.dims[dim])
 
     def tile(self, dim: int, size: int, mesh: Mesh) -> int:
-        """Rows of a dim that a local buffer has room for, without halo."""
+        """Return the size of a dim in a local buffer, without halo."""
         if self.offsets and self.offsets[dim]:
             return max(b - a for a, b in itertools.pairwise(self.offsets[dim]))
         return -(-size // self.parts(dim, mesh))
 
     def local_shape(self, shape: Sequence[int], mesh: Mesh) -> tuple[int, ...]:
-        """Shape of every device's buffer: the tiles, widened by the halo."""
+        """Return the shape of every device's buffer: the tiles, extended by the halo."""
         halo = self.halo or ((0, 0),) * self.rank
         return tuple(self.tile(d, size, mesh) + sum(halo[d]) for d, size in enumerate(shape))
 
@@ -201,7 +207,7 @@ class Sharding(Shown):
         return all(size % self.parts(d, mesh) == 0 for d, size in enumerate(shape)) and not any(self.offsets)
 
     def core(self, dim: int, size: int, mesh: Mesh, rank: int) -> tuple[int, int]:
-        """Range [start, stop) of a dim that a device owns, without halo."""
+        """Return the range [start, stop) of a dim that a device owns, without halo."""
         index = mesh.index(rank, self.dims[dim])
         if self.offsets and self.offsets[dim]:
             return self.offsets[dim][index], self.offsets[dim][index + 1]
@@ -209,14 +215,14 @@ class Sharding(Shown):
         return min(index * tile, size), min((index + 1) * tile, size)
 
     def ranges(self, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[tuple[int, int], ...]:
-        """Range [start, stop) of each dim that a device holds, halo included, clipped at the tensor's ends."""
+        """Return the range [start, stop) of each dim that a device holds, including halo, clipped to the tensor."""
         halo = self.halo or ((0, 0),) * self.rank
-        found: list[tuple[int, int]] = []
+        dim_ranges: list[tuple[int, int]] = []
         for dim, size in enumerate(shape):
             start, stop = self.core(dim, size, mesh, rank)
             before, after = halo[dim]
-            found.append((max(0, start - before), min(size, stop + after)))
-        return tuple(found)
+            dim_ranges.append((max(0, start - before), min(size, stop + after)))
+        return tuple(dim_ranges)
 
     def __str__(self) -> str:
         text = "[" + ", ".join("{" + ",".join(axes) + "}" for axes in self.dims) + "]"
@@ -234,12 +240,13 @@ AxisEntry = str | Sequence[str] | None
 
 def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None = None,
       mesh: str | Mesh = "") -> Sharding:  # fmt: skip
-    """A sharding as users write it: per dim an axis, a tuple of axes (major to minor) or None.
+    """Make a sharding from an entry per dim: an axis, a tuple of axes (major to minor) or None.
 
-    Trailing dims may be left out; `Sharding.rank` is then short and `fit` fills it up. `partial="tp"` is a
-    partial sum over `tp`; `partial={"tp": "max"}` names the kind. `mesh` is for programs on several meshes.
+    Trailing dims may be left out; `fit` adds them later. `partial="tp"` is a partial sum over `tp`, `partial={"tp":
+    "max"}` names the kind. `mesh` is for programs on several meshes.
 
-    Raises ShardingError MG0204 for an entry that is not an axis name, a sequence of names or None.
+    Raises:
+        ShardingError: MG0204 for an entry that is not an axis name, a sequence of names or None.
     """
     entries = tuple(axes_of_dim(d, dims) for d in dims)
     if bad := [axis for axes in entries for axis in axes if not isinstance(axis, str)]:
@@ -253,7 +260,11 @@ def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None 
 
 
 def axes_of_dim(entry: Any, dims: Any) -> tuple[Any, ...]:
-    """The axes of one dim as a user writes them. Raises ShardingError MG0204."""
+    """Return the axes in a user's entry for one dim.
+
+    Raises:
+        ShardingError: MG0204 for an invalid entry.
+    """
     if entry is None or isinstance(entry, str):
         return (entry,) if entry else ()
     if not isinstance(entry, Iterable):
@@ -262,7 +273,7 @@ def axes_of_dim(entry: Any, dims: Any) -> tuple[Any, ...]:
 
 
 def no_sharding(part: object, whole: object) -> ShardingError:
-    """The error for an entry of a sharding that is not a mesh axis."""
+    """Return the error for an entry of a sharding that is not a mesh axis."""
     return ShardingError(
         Diagnostic(
             "MG0204",
@@ -273,7 +284,10 @@ def no_sharding(part: object, whole: object) -> ShardingError:
 
 
 def from_indices(dims: Sequence[Sequence[int]], mesh: Mesh, rank: int) -> Sharding:
-    """The seeds' integer form: `[[0], [], [1, 2]]`; a further list after the last dim holds partial-sum axes."""
+    """Make a sharding from axis indices per dim, `[[0], [], [1, 2]]`.
+
+    A further list after the last dim has partial-sum axes.
+    """
     try:
         named = [tuple(mesh.names[index] for index in axes if index >= 0 or _reject(index)) for axes in dims]
     except IndexError as error:
@@ -297,5 +311,5 @@ def _reject(index: int) -> bool:
 
 
 def fit(sharding: Sharding, rank: int) -> Sharding:
-    """The sharding at a tensor's rank: omitted trailing dims are not split."""
+    """Extend a sharding to the rank of a tensor. Omitted trailing dims are not split."""
     return replace(sharding, dims=sharding.dims + ((),) * (rank - sharding.rank))

@@ -1,1 +1,4 @@
-"""The commands of `meshgen`, one file each: `add_arguments(parser)` and `run(options, output) -> exit code`."""
+"""The commands of `meshgen`, one per file.
+
+Each file defines `add_arguments(parser)` and `run(options, output)`, which returns the exit code.
+"""

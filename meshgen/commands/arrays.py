@@ -1,4 +1,4 @@
-"""Arrays in files. The size that a header claims is checked against the size of the file and the free memory."""
+"""Load arrays from untrusted files. The size in a header is checked against the size of the file and the free memory."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ from meshgen.runtime.archives import open_member, open_zip, zip_faults
 Array = np.ndarray[Any, Any]
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_MOST_HEADER = 12 + 10_000  # bytes: NumPy reads no longer headers, but unpacks them first
+_MOST_HEADER = 12 + 10_000  # bytes: NumPy rejects longer headers, but only after it has decompressed them
 _ZIP, _NPY = b"PK", b"\x93NUMPY"
 
 
 def load_arrays(path: str, *, mapped: bool = False) -> dict[str, Array]:
-    """The arrays of a `.npz`, or the one of a `.npy` under an empty name; `mapped`: this one is memory-mapped.
+    """Return the arrays of a `.npz` file by name, or the array of a `.npy` file under an empty name.
 
-    Raises UsageError MG0002 for another kind of file, for one that claims more than it holds, and for arrays that take
-    more memory than is free.
+    Args:
+        mapped: memory-map the array of a `.npy` file.
+    Raises:
+        UsageError: MG0002 for another kind of file, for a header that claims more bytes than the file holds, and for
+            arrays that need more memory than is free.
     """
     with _reading(path):
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe or device may never end
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe or device may never end
             raise ValueError
         with open(path, "rb") as file:
             start = file.read(len(_NPY))
@@ -47,7 +50,7 @@ def load_arrays(path: str, *, mapped: bool = False) -> dict[str, Array]:
 
 
 def is_raw(array: Array) -> bool:
-    """Whether a file has raw bytes as elements, as NumPy writes bf16 and 8-bit floats."""
+    """Whether an array has raw bytes as elements, as NumPy writes bf16 and 8-bit floats."""
     return array.dtype.kind == "V" and array.dtype.names is None and array.dtype.subdtype is None
 
 
@@ -64,7 +67,7 @@ def _reading(path: str) -> Generator[None]:
 
 
 def _members(path: str, file: IO[bytes]) -> dict[str, Array]:
-    """The arrays of a zip; the sizes of all are checked before any is unpacked."""
+    """Return the arrays of a zip file. The sizes of all are checked before any is decompressed."""
     with _zip_of(path, file) as archive:
         entries, total = archive.infolist(), 0
         for entry in entries:
@@ -73,11 +76,11 @@ def _members(path: str, file: IO[bytes]) -> dict[str, Array]:
             with open_member(archive, entry) as member:
                 total += _claimed_bytes(member, entry.file_size)
         _refuse_too_big(path, total)
-        found: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         for entry in entries:
             with open_member(archive, entry) as member:
-                found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
-        return found
+                arrays[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+        return arrays
 
 
 def _zip_of(path: str, file: IO[bytes]) -> zipfile.ZipFile:
@@ -90,7 +93,11 @@ def _zip_of(path: str, file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def _claimed_bytes(file: IO[bytes], size: int) -> int:
-    """Bytes of an array by its header. Raises ValueError where a file of `size` bytes cannot hold them."""
+    """Return the size of an array according to its header.
+
+    Raises:
+        ValueError: a file of `size` bytes cannot hold the array.
+    """
     header = BytesIO(file.read(_MOST_HEADER))
     version: Any = np.lib.format.read_magic(header)
     if version not in _HEADERS:

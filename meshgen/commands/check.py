@@ -1,7 +1,7 @@
-"""`meshgen check IN`: law 1 on a program: unpartitioned against all ranks simulated, and run from a module's file.
+"""`meshgen check IN`: compare the unpartitioned program with a simulation of all ranks, run from a module file.
 
-Mesh axes and tensor dims whose size is unknown are tried with several sizes; the program passes if it does with all.
-With `--random` it checks meshgen itself, on generated programs.
+Mesh axes and tensor dims of unknown size are tried with several sizes, and the program must pass with all of them.
+`--random` checks meshgen itself on generated programs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from meshgen.testing.random_programs import check_random, through_module
 
 @dataclass(frozen=True)
 class Trial:
-    """The program for one mesh, and the oracle's verdict."""
+    """The program planned for one mesh and one choice of sizes, and the result of its check."""
 
     executable: Executable
     result: CheckResult
@@ -105,51 +105,55 @@ def _run_random(options: argparse.Namespace, output: Output) -> int:
 def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
     limit = memory_limit(options.memory)
     module, choice, timing = program(options)
-    found: list[Trial] = []
+    trials: list[Trial] = []
     refused: list[MeshgenError] = []
     with output.progress() as progress:
-        named = at_combinations(module, choice, options, output)
-        guessed = {} if named else _at_trial_sizes(module)
-        for sizes, tried in [*named.items(), *guessed.items()]:
+        requested = at_combinations(module, choice, options, output)
+        default_trials = {} if requested else _at_trial_sizes(module)
+        for sizes, candidate in [*requested.items(), *default_trials.items()]:
             try:
-                executable = api.plan_module(tried, choice, timing, progress=progress)
+                executable = api.plan_module(candidate, choice, timing, progress=progress)
             except MeshgenError as error:
-                if sizes in named or len(guessed) == 1:
+                if sizes in requested or len(default_trials) == 1:
                     raise
                 refused.append(error)
                 output.note(f"note: {sizes} is skipped: {error.diagnostics[0].message}")
                 continue
-            refuse_too_big(tried, executable, limit)
+            refuse_too_big(candidate, executable, limit)
             fused = executable.fused
             runs = [through_module([part.plan for part in executable.parts])]
-            result = check(tried, pipeline=lambda _, fused=fused: fused, seed=options.seed, runs=runs)
-            found.append(Trial(executable, result))
-    if not found:
+            result = check(candidate, pipeline=lambda _, fused=fused: fused, seed=options.seed, runs=runs)
+            trials.append(Trial(executable, result))
+    if not trials:
         raise refused[0]
-    if len(found) == len(guessed) == 1 and any(None in value.type.shape for value in module.graph.inputs):
-        output.note(f"note: sizes are open: tried {next(iter(guessed))}; --shape names others")
-    return found
+    if len(trials) == len(default_trials) == 1 and any(None in value.type.shape for value in module.graph.inputs):
+        output.note(f"note: sizes are open: tried {next(iter(default_trials))}; --shape names others")
+    return trials
 
 
 def _at_trial_sizes(module: Module) -> dict[str, Module]:
-    """The program for trial sizes, by their text; sizes that contradict it are skipped, unless all do.
+    """Return the program for several trial sizes, by the text of the sizes.
 
-    Every mesh is tried with one shape of the inputs, and the first with several.
+    Each mesh is tried with one shape per input, the first mesh with several. Sizes that contradict the program are
+    skipped.
+
+    Raises:
+        MeshgenError: all sizes contradict the program.
     """
-    sound: dict[str, Module] = {}
+    valid_programs: dict[str, Module] = {}
     refused: list[MeshgenError] = []
-    for number, mesh in enumerate(trial_meshes(module)):
+    for index, mesh in enumerate(trial_meshes(module)):
         placed = at_mesh(module, mesh)
-        for shapes in trial_shapes(placed)[: 1 if number else None] or [{}]:
+        for shapes in trial_shapes(placed)[: 1 if index else None] or [{}]:
             try:
-                tried = with_shapes(placed, shapes) if shapes or has_open_results(placed) else placed
-                verify_program(tried)
+                candidate = with_shapes(placed, shapes) if shapes or has_open_results(placed) else placed
+                verify_program(candidate)
             except MeshgenError as error:
                 refused.append(error)
                 continue
-            named = (f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items())
-            sound[" ".join([str(mesh), *named])] = tried
-    if not sound:
+            shape_texts = (f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items())
+            valid_programs[" ".join([str(mesh), *shape_texts])] = candidate
+    if not valid_programs:
         refuse_unknown_dims(module)
         raise refused[-1]
-    return sound
+    return valid_programs

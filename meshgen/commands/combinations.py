@@ -1,4 +1,4 @@
-"""The combinations of sizes that a command line lists, `--mesh dp=2|4` and `--shape x=16x?|32x?`: those to compile for ahead of time."""
+"""The size combinations of a command line such as `--mesh dp=2|4 --shape x=16x?|32x?`, each of which is compiled."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from meshgen.runtime.sizes import Sizes, bound
 
 
 class Combination(NamedTuple):
-    """A size for each axis that has several, and a shape for each input that has several."""
+    """One choice of a size per axis with several sizes, and of a shape per input with several shapes."""
 
-    axes: Mapping[tuple[str, str], int]  # by names of mesh and axis
+    axes: Mapping[tuple[str, str], int]  # by the names of mesh and axis
     shapes: Mapping[str, Shape]
 
     @property
@@ -32,64 +32,73 @@ class Combination(NamedTuple):
 
     @property
     def meshes(self) -> list[Mesh]:
-        """The sizes of axes, mesh by mesh."""
-        found: dict[str, dict[str, int]] = {}
+        """Return the chosen axis sizes as meshes."""
+        sizes_by_mesh: dict[str, dict[str, int]] = {}
         for (mesh, axis), size in self.axes.items():
-            found.setdefault(mesh, {})[axis] = size
-        return [make_mesh(sizes, mesh) for mesh, sizes in found.items()]
+            sizes_by_mesh.setdefault(mesh, {})[axis] = size
+        return [make_mesh(sizes, mesh) for mesh, sizes in sizes_by_mesh.items()]
 
 
 def combinations(options: argparse.Namespace) -> list[Combination]:
-    """Every combination of the sizes with several choices; empty without any."""
+    """Return every combination of the listed sizes and shapes, or none if nothing has several choices."""
     meshes = [parse_mesh_choices(text) for text in options.mesh]
     axes = {(mesh.name, axis): sizes for mesh, choices in meshes for axis, sizes in choices.items()}
-    shapes = {name: each for name, each in shapes_option(options.shape).items() if len(each) > 1}
+    shapes = {
+        name: alternatives for name, alternatives in shapes_option(options.shape).items() if len(alternatives) > 1
+    }
     if not axes and not shapes:
         return []
     rows = itertools.product(itertools.product(*axes.values()), itertools.product(*shapes.values()))
-    return [Combination(dict(zip(axes, a, strict=True)), dict(zip(shapes, s, strict=True))) for a, s in rows]
+    return [
+        Combination(dict(zip(axes, axis_sizes, strict=True)), dict(zip(shapes, input_shapes, strict=True)))
+        for axis_sizes, input_shapes in rows
+    ]
 
 
 def at_combinations(
     module: Module, choice: Options, options: argparse.Namespace, output: Output
 ) -> dict[Sizes, Module]:
-    """The program for each combination of sizes that it allows; empty where no sizes are given."""
-    if not (wanted := combinations(options)):
+    """Return the program for each combination of sizes that fits it, or nothing if the command line lists no sizes."""
+    if not (requested := combinations(options)):
         return {}
     program = open_program(module, fixed_shapes(options), choice)
-    return _fitting(module, program, wanted, output) if program.is_open else {}
+    return _fitting(module, program, requested, output) if program.is_open else {}
 
 
 def specialise(executable: Executable, options: argparse.Namespace, output: Output) -> None:
-    """Compile a program with open sizes, without binaries, for each combination that it allows."""
-    wanted = combinations(options)
+    """Compile a program with open sizes, without binaries, for each combination that fits it."""
+    requested = combinations(options)
     if isinstance(executable, OpenExecutable):
         (module,) = executable.stages.values()
-        for sizes in _fitting(module, executable.program, wanted, output):
+        for sizes in _fitting(module, executable.program, requested, output):
             executable.specialise_for(sizes)
-    elif wanted:
+    elif requested:
         output.note(
             "note: the program does not depend on the sizes that are given several times: one module covers all"
         )
 
 
 def _fitting(
-    module: Module, program: OpenProgram, wanted: Sequence[Combination], output: Output
+    module: Module, program: OpenProgram, requested: Sequence[Combination], output: Output
 ) -> dict[Sizes, Module]:
-    """The program for the combinations that fit it. Raises the fault of a size that fits in none."""
-    found: dict[Sizes, Module] = {}
+    """Return the program for the combinations that fit it.
+
+    Raises:
+        ArgumentError, ProgramError: the error of a combination with a size that fits in no combination.
+    """
+    programs: dict[Sizes, Module] = {}
     refused: list[tuple[Combination, MeshgenError]] = []
-    used: set[tuple[object, object]] = set()
-    for each in wanted:
+    fitting_choices: set[tuple[object, object]] = set()
+    for combination in requested:
         try:
-            sizes = program.sizes(bound(program.meshes, each.meshes), each.shapes)
-            found[sizes] = closed(module, program, sizes)
-            used |= each.choices
+            sizes = program.sizes(bound(program.meshes, combination.meshes), combination.shapes)
+            programs[sizes] = closed(module, program, sizes)
+            fitting_choices |= combination.choices
         except (ArgumentError, ProgramError) as error:
-            refused.append((each, error))
-    for each, error in refused:
-        if not each.choices <= used:
+            refused.append((combination, error))
+    for combination, error in refused:
+        if not combination.choices <= fitting_choices:
             raise error
     if refused:
-        output.note(f"note: {len(refused)} of {len(wanted)} combinations of sizes contradict the program: skipped")
-    return found
+        output.note(f"note: {len(refused)} of {len(requested)} combinations of sizes contradict the program: skipped")
+    return programs

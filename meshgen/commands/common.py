@@ -1,4 +1,4 @@
-"""Shared by commands: options that describe a program, and reading it."""
+"""Helpers that commands share: options that describe a program, and reading it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
-    """The options that describe a program and its shardings."""
-    what = "a .mlir, .onnx or .pt2 file, pkg.mod:function, or - for stdin"
-    parser.add_argument("program", metavar="IN", nargs=None if needed else "?", help=what)
+    """Add the options that describe a program and its shardings."""
+    input_help = "a .mlir, .onnx or .pt2 file, pkg.mod:function, or - for stdin"
+    parser.add_argument("program", metavar="IN", nargs=None if needed else "?", help=input_help)
     parser.add_argument(
         "--mesh",
         metavar="[NAME:]AXES",
@@ -43,28 +43,29 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """The options that say how a program is planned."""
+    """Add the options that select how a program is planned."""
     add_options(parser, OF_TARGET)
 
 
 def source_of(options: argparse.Namespace) -> tuple[Any, Meshes]:
-    """The program that IN names, and its mesh."""
+    """Return the program that IN names, and its meshes."""
     return read_program(options.program), meshes_option(options.mesh)
 
 
 def planned(options: argparse.Namespace, output: Output) -> Executable:
-    """The scheduled program, without binaries. Open sizes get the first ones given; mesh axes a nominal one by default.
+    """Return the scheduled program, without binaries.
 
-    A note says so. A module's program is planned as it was for the module; a note says in which figures the module differs.
+    Open sizes become the first listed ones, and open mesh axes a nominal size; a note reports both. The program of a
+    module is planned with the module's options, and a note lists the figures that differ from the module's.
     """
     loaded = module_named(options)
-    if loaded and (saved := _as_compiled(loaded, options)) is not None:
-        return saved
+    if loaded and (saved_executable := _as_compiled(loaded, options)) is not None:
+        return saved_executable
     module, choice, timing = program(options, loaded)
-    if named := at_combinations(module, choice, options, output):
-        sizes, module = next(iter(named.items()))
-        if len(named) > 1:
-            output.note(f"note: planned for {sizes}, the first of {len(named)} combinations of sizes")
+    if combinations := at_combinations(module, choice, options, output):
+        sizes, module = next(iter(combinations.items()))
+        if len(combinations) > 1:
+            output.note(f"note: planned for {sizes}, the first of {len(combinations)} combinations of sizes")
     if unknown := unknown_axes(module):
         module = at_mesh(module, nominal_mesh(module))
         module = with_shapes(module, {}) if has_open_results(module) else module
@@ -73,16 +74,23 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
             f"note: the size of mesh axis {', '.join(unknown)} is unknown: planned for {module.mesh}; --mesh sets another"
         )
     with output.progress() as progress:
-        found = api.plan_module(module, choice, timing, progress=progress)
-    if loaded and choice == program_of(loaded, options.program)[1] and (others := differences(loaded, found)):
+        executable = api.plan_module(module, choice, timing, progress=progress)
+    if (
+        loaded
+        and choice == program_of(loaded, options.program)[1]
+        and (changed_figures := differences(loaded, executable))
+    ):
         output.note(
-            f"note: this version of meshgen plans the program otherwise: {', '.join(others)} are not the module's"
+            f"note: this version of meshgen plans the program otherwise: {', '.join(changed_figures)} are not the module's"
         )
-    return found
+    return executable
 
 
 def _as_compiled(loaded: LoadedModule, options: argparse.Namespace) -> Executable | None:
-    """The program of a module with its decisions; None where it has none, or the command line asks for other ones."""
+    """Return the program of a module with its saved decisions.
+
+    Returns None if the module has no decisions or the command line changes options.
+    """
     from meshgen.compiled.restored import saved_program
 
     names = [name for name in (*OF_PROGRAM, *OF_TARGET) if name != "entry"]
@@ -91,7 +99,7 @@ def _as_compiled(loaded: LoadedModule, options: argparse.Namespace) -> Executabl
 
 
 def module_named(options: argparse.Namespace) -> LoadedModule | None:
-    """The module, if IN is one."""
+    """Return the module that IN names, or None if IN is not a module."""
     if Path(options.program).suffix != ".mgx":
         return None
     from meshgen.runtime.loading import load
@@ -100,7 +108,7 @@ def module_named(options: argparse.Namespace) -> LoadedModule | None:
 
 
 def program(options: argparse.Namespace, loaded: LoadedModule | None = None) -> tuple[Module, Options, Timing]:
-    """The program as read, or that of a module, and the options for its stages."""
+    """Return the program that IN names, or that of `loaded`, with the options for its stages."""
     if loaded:
         return _program_of_module(options, loaded)
     timing, chosen = Timing(), CompileOptions(**chosen_options(options, (*OF_PROGRAM, *OF_TARGET)))
@@ -112,18 +120,18 @@ def program(options: argparse.Namespace, loaded: LoadedModule | None = None) -> 
 
 
 def _program_of_module(options: argparse.Namespace, loaded: LoadedModule) -> tuple[Module, Options, Timing]:
-    """The program of a module, with what the options change."""
-    timing, asked = Timing(), chosen_options(options, OF_TARGET)
+    """Return the program of a module and its options, with the changes from the command line."""
+    timing, target_options = Timing(), chosen_options(options, OF_TARGET)
     with timing.of("import"):
         module, choice = program_of(loaded, options.program)
-        names = [name for name in OF_PROGRAM if name not in ("arguments", "entry")]  # they are the module's
+        names = [name for name in OF_PROGRAM if name not in ("arguments", "entry")]  # the module determines these two
         module, _ = api.read_with(module, meshes_option(options.mesh), CompileOptions(**chosen_options(options, names)))
-    given = {name: value for name, value in asked.items() if value}
-    return module, replace(choice, **given), timing
+    changes = {name: value for name, value in target_options.items() if value}
+    return module, replace(choice, **changes), timing
 
 
 def read_program(name: str) -> Any:
-    """The program that IN names."""
+    """Return IN as a path, or unchanged if it names stdin or a Python function."""
     if name == "-":
         return name
     return name if ":" in name and not os.path.exists(name) else Path(name)

@@ -1,4 +1,4 @@
-"""Comparison of results with expected ones."""
+"""Compare results with expected ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.ir.graph import TensorType, dtype_name
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected results by name or number, and per result the error bound of each element, where it is known."""
+    """Expected results by name or index, with an error bound per element of each result if bounds are known."""
 
     arrays: Mapping[str, Array]
     bounds: Sequence[Array] | None = None
@@ -25,8 +25,13 @@ class Expected:
 def compare(
     names: Sequence[str], results: Sequence[Array], expectation: Expected, tolerance: float | None
 ) -> list[dict[str, Any]]:
-    """Per result its largest error and what is allowed: element by element where bounds are known and no tolerance
-    is given, else relative to the largest expected value. Raises ArgumentError for a misfit.
+    """Return for each result its largest error and the allowed error.
+
+    Errors are compared element by element if bounds are known and `tolerance` is None. Otherwise they are relative to
+    the largest expected value.
+
+    Raises:
+        ArgumentError: the number, shape or element type of results differs from the expected one.
     """
     expected = expectation.arrays
     if len(expected) != len(results):
@@ -35,10 +40,10 @@ def compare(
         )
     rows: list[dict[str, Any]] = []
     keys = names if set(names) == set(expected) else expected
-    for number, (name, got, key) in enumerate(zip(names, results, keys, strict=True)):
+    for index, (name, got, key) in enumerate(zip(names, results, keys, strict=True)):
         want = _fitting(name, got, expected[key])
         if expectation.bounds is not None and tolerance is None:
-            rows.append({"name": name, **_within(got, want, expectation.bounds[number])})
+            rows.append({"name": name, **_within(got, want, expectation.bounds[index])})
             continue
         limit = default_tolerance(got) if tolerance is None else tolerance
         error = relative_error(got, want)
@@ -48,7 +53,11 @@ def compare(
 
 
 def _fitting(name: str, got: Array, want: Array) -> Array:
-    """The expected values of a result, as numbers. Raises ArgumentError for another shape or elements that are not numbers."""
+    """Return the expected values of a result as numbers.
+
+    Raises:
+        ArgumentError: the shape differs, or the elements are not numbers.
+    """
     if want.shape != got.shape:
         message = f"result '{name}' has shape {list(got.shape)}, expected {list(want.shape)}"
         raise ArgumentError(Diagnostic("MG0601", message))
@@ -60,28 +69,33 @@ def _fitting(name: str, got: Array, want: Array) -> Array:
 
 
 def _within(got: Array, want: Array, bound: Array) -> dict[str, Any]:
-    """The comparison that `check` makes."""
+    """Compare element by element with bounds, as the command `check` does."""
     from meshgen.testing.oracle import compare as compared
 
-    found = compared(TensorType(got.shape, dtype_name(got.dtype)), want, got, bound)
-    return {"measure": "largest error", "error": found.max_abs_error, "tolerance": found.tolerance, "ok": found.ok}
+    comparison = compared(TensorType(got.shape, dtype_name(got.dtype)), want, got, bound)
+    return {
+        "measure": "largest error",
+        "error": comparison.max_abs_error,
+        "tolerance": comparison.tolerance,
+        "ok": comparison.ok,
+    }
 
 
 def relative_error(got: Array, want: Array) -> float:
-    """Largest difference over the largest expected value; infinite where one is not finite and they differ."""
+    """Return the largest difference divided by the largest expected value, or infinity if a non-finite value differs."""
     wide = np.complex128 if np.iscomplexobj(got) or np.iscomplexobj(want) else np.float64
-    left, right = np.asarray(got, wide), np.asarray(want, wide)
-    whole = got.dtype.kind in "iu" and want.dtype.kind in "iu"  # float64 cannot represent large ones exactly
-    same = got == want if whole else (left == right) | (np.isnan(left) & np.isnan(right))
+    actual, reference = np.asarray(got, wide), np.asarray(want, wide)
+    are_integers = got.dtype.kind in "iu" and want.dtype.kind in "iu"  # float64 cannot represent large integers exactly
+    are_equal = got == want if are_integers else (actual == reference) | (np.isnan(actual) & np.isnan(reference))
     with np.errstate(invalid="ignore"):
-        distance = np.where(same, 0.0, np.maximum(np.abs(left - right), float(whole)))
-    worst = float(np.max(np.nan_to_num(distance, nan=np.inf), initial=0))
-    scale = float(np.max(np.abs(right), initial=0, where=np.isfinite(right)))
-    return worst / scale if scale else worst
+        distance = np.where(are_equal, 0.0, np.maximum(np.abs(actual - reference), float(are_integers)))
+    largest_error = float(np.max(np.nan_to_num(distance, nan=np.inf), initial=0))
+    scale = float(np.max(np.abs(reference), initial=0, where=np.isfinite(reference)))
+    return largest_error / scale if scale else largest_error
 
 
 def default_tolerance(array: Array) -> float:
-    """Half of the digits of a float type; integers must be equal."""
+    """Return a tolerance of half the digits of a float type, or 0 for integers."""
     try:
         return float(ml_dtypes.finfo(array.dtype).eps) ** 0.5
     except ValueError:

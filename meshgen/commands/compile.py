@@ -1,4 +1,4 @@
-"""`meshgen compile IN -o OUT.mgx`: the main job."""
+"""`meshgen compile IN -o OUT.mgx`: compile a program into a module."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @rarely_collecting()
 def run(options: argparse.Namespace, output: Output) -> int:
-    for place in (options.output, options.weights):
-        if place:
-            refuse_place(Path(place))
+    for path in (options.output, options.weights):
+        if path:
+            refuse_place(Path(path))
     names = (*OF_PROGRAM, *OF_TARGET, "tuning")
     timing = Timing({"start": time.perf_counter() - options.began})
     with output.progress() as progress:
@@ -72,26 +72,30 @@ def run(options: argparse.Namespace, output: Output) -> int:
         with timing.of("save"):
             _save(executable, options)
     with timing.of("report"):
-        _tell_warnings(executable, output)
+        _print_warnings(executable, output)
         if options.dump:
             dump(executable, Path(options.dump))
         if options.report:
             executable.report(options.report)
     if isinstance(executable, EntriesExecutable):
-        _tell_entries(executable, options.output, output)
+        _print_entries(executable, options.output, output)
     elif isinstance(executable, OpenExecutable):
-        _tell_open(executable, options.output, output)
+        _print_open(executable, options.output, output)
     else:
         with timing.of("report"):
             record = _tell(executable, output)
-        _tell_end(executable, record, options.output, output)
+        _print_summary(executable, record, options.output, output)
     if options.timing:
         output.tables(pass_table(executable.passes))
     return 0
 
 
 def _save(executable: Executable, options: argparse.Namespace) -> None:
-    """Write the module, and the file of weights beside it. Raises UsageError MG0003."""
+    """Write the module and, if requested, a separate file of weights.
+
+    Raises:
+        UsageError: MG0003 if a file cannot be written.
+    """
     if not options.weights:
         executable.save(options.output)
         return
@@ -100,7 +104,7 @@ def _save(executable: Executable, options: argparse.Namespace) -> None:
     write_file(Path(options.weights), lambda file: file.write(content))
 
 
-def _tell_warnings(executable: Executable, output: Output) -> None:
+def _print_warnings(executable: Executable, output: Output) -> None:
     output.warnings([*executable.warnings, *executable.build_warnings])
     if executable.without_code:
         names = ", ".join(executable.without_code)
@@ -108,11 +112,14 @@ def _tell_warnings(executable: Executable, output: Output) -> None:
 
 
 def _tell(executable: Executable, output: Output) -> Mapping[str, Any]:
-    """Print the tables of a program without open sizes, except the last; returns the JSON document, if there is to be one."""
-    if found := gathers(executable):
-        moved = bytes_text(sum(gather.ring_bytes for gather in found))
+    """Print the tables of a program without open sizes, except the last.
+
+    Returns the JSON document if `--json` requests it.
+    """
+    if unannotated_gathers := gathers(executable):
+        moved = bytes_text(sum(gather.ring_bytes for gather in unannotated_gathers))
         output.note(
-            f"note: {len(found)} gather{'s' if len(found) > 1 else ''} that no annotation requires, {moved} per device: explain lists them"
+            f"note: {len(unannotated_gathers)} gather{'s' if len(unannotated_gathers) > 1 else ''} that no annotation requires, {moved} per device: explain lists them"
         )
     kernels = kernel_records(executable)
     output.tables(
@@ -129,57 +136,61 @@ def _tell(executable: Executable, output: Output) -> Mapping[str, Any]:
     }
 
 
-def _tell_end(executable: Executable, record: Mapping[str, Any], path: str, output: Output) -> None:
-    """Where time went, and what was written."""
+def _print_summary(executable: Executable, record: Mapping[str, Any], path: str, output: Output) -> None:
+    """Print where compile time was spent and which file was written."""
     output.tables(seconds_table(executable.seconds))
     size = Path(path).stat().st_size
     output.text(f"{executable.name} for {executable.place}, {executable.target}: {path}, {size} bytes")
     output.document({**record, "seconds": executable.seconds, "output": path, "bytes": size})
 
 
-def _tell_entries(executable: EntriesExecutable, path: str, output: Output) -> None:
+def _print_entries(executable: EntriesExecutable, path: str, output: Output) -> None:
     """Print a line for each entry function."""
     size = Path(path).stat().st_size
-    for name, each in executable.entries.items():
-        output.text(f"{name} for {each.place}, {each.target}")
+    for name, entry in executable.entries.items():
+        output.text(f"{name} for {entry.place}, {entry.target}")
     output.text(f"{len(executable.entries)} entry functions: {path}, {size} bytes")
     output.document(executable.record() | {"output": path, "bytes": size})
 
 
-def _tell_open(executable: OpenExecutable, path: str, output: Output) -> None:
-    """Print the open sizes and the specialisations."""
-    records = {sizes: each.record() for sizes, each in executable.specialisations.items()}
+def _print_open(executable: OpenExecutable, path: str, output: Output) -> None:
+    """Print the open sizes and the specializations."""
+    records = {sizes: specialization.record() for sizes, specialization in executable.specialisations.items()}
     size = Path(path).stat().st_size
     output.tables(specialisations_table(records), seconds_table(executable.seconds))
     output.text(f"{executable.name} for {executable.place}, {executable.target}: {path}, {size} bytes")
     output.text(f"open until load: {executable.program.what_is_open()}")
     if not records:
         output.note("note: the module has no specialisation: loading it needs the compiler")
-    head = {"name": executable.name, "mesh": executable.mesh.by_name, "open": open_record(executable.program)}
-    output.document(head | {"specialisations": list(records.values()), "output": path, "bytes": size})
+    summary = {"name": executable.name, "mesh": executable.mesh.by_name, "open": open_record(executable.program)}
+    output.document(summary | {"specialisations": list(records.values()), "output": path, "bytes": size})
 
 
-def dump(executable: Executable, place: Path) -> None:
-    """One numbered file per stage, source, PTX and resources per kernel, and `decisions.json`. Raises UsageError MG0003."""
+def dump(executable: Executable, folder: Path) -> None:
+    """Write a numbered file per stage, the source, PTX and resources of each kernel, and `decisions.json` to `folder`.
+
+    Raises:
+        UsageError: MG0003 if a file cannot be written.
+    """
     if isinstance(executable, EntriesExecutable):
-        for name, each in executable.entries.items():
-            dump(each, place / _file_name(name))
+        for name, nested in executable.entries.items():
+            dump(nested, folder / _file_name(name))
         return
     if isinstance(executable, OpenExecutable):
-        for sizes, each in executable.specialisations.items():
-            dump(each, place / _file_name(str(sizes)))
+        for sizes, nested in executable.specialisations.items():
+            dump(nested, folder / _file_name(str(sizes)))
         return
     from meshgen.reports.decisions import decisions
 
     try:
-        (place / "kernels").mkdir(parents=True, exist_ok=True)
-        for number, stage in enumerate((*executable.stages, "schedule")):
-            write_text(place / f"{number:02}_{stage}.mlir", executable.as_text(stage))
+        (folder / "kernels").mkdir(parents=True, exist_ok=True)
+        for index, stage in enumerate((*executable.stages, "schedule")):
+            write_text(folder / f"{index:02}_{stage}.mlir", executable.as_text(stage))
         document = json.dumps(decisions(executable), indent=1, default=plain)
-        write_text(place / "decisions.json", document + "\n")
+        write_text(folder / "decisions.json", document + "\n")
         binaries = {record["name"]: record["binaries"] for record in kernel_records(executable)}
         for name, source in executable.sources.items():
-            file = place.joinpath("kernels", *map(_file_name, f"{name}.py".rsplit("/", 1)))  # each mesh has a folder
+            file = folder.joinpath("kernels", *map(_file_name, f"{name}.py".rsplit("/", 1)))  # each mesh has a folder
             file.parent.mkdir(exist_ok=True)
             write_text(file, source.text)
             write_text(file.with_suffix(".json"), json.dumps(binaries[name], indent=1) + "\n")
@@ -187,10 +198,10 @@ def dump(executable: Executable, place: Path) -> None:
                 if form := executable.forms.get((name, arch)):
                     write_text(file.with_suffix(f".{arch}.py"), form.text)
                 write_text(file.with_suffix(f".{arch}.ptx"), executable.built[name, arch].ptx.decode())
-    except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
-        raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {system_reason(error)}")) from error
+    except (OSError, ValueError) as error:  # ValueError: the path contains a NUL byte
+        raise UsageError(Diagnostic("MG0003", f"'{folder}' cannot be written: {system_reason(error)}")) from error
 
 
 def _file_name(text: str) -> str:
-    """A program's name as a file name, without path separators."""
+    """Return a program's name as a file name, without path separators."""
     return re.sub(r"[^\w.=-]+", "_", text).lstrip(".") or "_"

@@ -1,4 +1,4 @@
-"""`meshgen completion`: a script with which a shell completes commands, options and their values."""
+"""`meshgen completion`: print a script with which a shell completes commands, options and their values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """All commands with their options; arguments that are files complete as such."""
+    """Return a parser with all commands and their options. Arguments that are files complete as file names."""
     import shtab
 
     from meshgen.cli import COMMANDS, add_common
@@ -44,6 +44,6 @@ def whole_parser() -> argparse.ArgumentParser:
 
 
 def _is_file(action: argparse.Action) -> bool:
-    """By what the usage line calls it: IN, OUT.mgx, FILE.json, DIR, ..."""
+    """Whether an argument is a file, judging by its name in the usage line: IN, OUT.mgx, FILE.json, DIR, ..."""
     name = str(action.metavar or "")
     return name in ("IN", "FILE", "DIR", "HTML", "PEM") or "." in name

@@ -12,25 +12,33 @@ _WORDS = {"true": True, "false": False}
 
 
 def constants_option(texts: Sequence[str]) -> dict[str, Constant]:
-    """The values of `--constant` by input. Raises UsageError with all faults."""
-    found: dict[str, Constant] = {}
+    """Return the values of `--constant` by input.
+
+    Raises:
+        UsageError: MG0001, one diagnostic per malformed or repeated value.
+    """
+    constants: dict[str, Constant] = {}
     faults: list[Diagnostic] = []
     for text in texts:
         name, _, value = text.partition("=")
-        if name in found:
+        if name in constants:
             faults.append(Diagnostic("MG0001", f"two values of '{name}' are given", hint="give one"))
         try:
-            found[name] = _constant(value)
+            constants[name] = _constant(value)
         except ValueError:
             hint = "write for example sr=16000, axes=0,2, flag=true, or table=@table.npy"
             faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=VALUE", hint=hint))
     if faults:
         raise UsageError(*faults)
-    return found
+    return constants
 
 
 def _constant(text: str) -> Constant:
-    """The value of a text: a number, several between commas, or the only array of a file. Raises ValueError."""
+    """Parse a number, several numbers between commas, or the only array of a file.
+
+    Raises:
+        ValueError: the text is malformed.
+    """
     if text.startswith("@"):
         (array,) = load_arrays(text[1:]).values()
         return constant(array)

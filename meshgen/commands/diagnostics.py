@@ -1,4 +1,4 @@
-"""Diagnostics for programs that read them: `--diagnostics json` and `--diagnostics sarif` write one document to stderr."""
+"""Machine-readable diagnostics: `--diagnostics json` and `--diagnostics sarif` write one document to stderr."""
 
 from __future__ import annotations
 
@@ -15,38 +15,44 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "sarif")
 HELP = "how warnings and faults are written to stderr: text, or one document for editors and CI (default: text)"
-Told = tuple[str, Diagnostic]  # `error`, `warning` or `note`
+Told = tuple[str, Diagnostic]  # a level (`error`, `warning` or `note`) and a diagnostic
 
 
-def run_told(form: str, output: Output, run: Callable[[], int], told: Callable[[BaseException], MeshgenError | None]) -> int:  # fmt: skip
-    """Run a command and write its warnings, notes and refusal as one document; returns the exit code.
+def run_told(form: str, output: Output, run: Callable[[], int], as_refusal: Callable[[BaseException], MeshgenError | None]) -> int:  # fmt: skip
+    """Run a command, write its warnings, notes and error as one document, and return the exit code.
 
     Args:
-        told: an exception as a refusal; None for an internal error, which is raised.
+        told: converts an exception to an error for the user, or to None for an internal error, which is raised again.
     """
-    found: list[Told] = []
-    output.collected = found
+    diagnostics: list[Told] = []
+    output.collected = diagnostics
     try:
         code = run()
     except Exception as error:
-        refusal = told(error)
+        refusal = as_refusal(error)
         if refusal is None:
             raise
-        found += [("error", each) for each in refusal.diagnostics]
+        diagnostics += [("error", diagnostic) for diagnostic in refusal.diagnostics]
         code = refusal.exit_code
         if output.as_json:
             output.document(
-                {"ok": False, "exit_code": code, "diagnostics": [record(each) for each in refusal.diagnostics]}
+                {
+                    "ok": False,
+                    "exit_code": code,
+                    "diagnostics": [record(diagnostic) for diagnostic in refusal.diagnostics],
+                }
             )
     document = (
-        sarif(found) if form == "sarif" else {"diagnostics": [{"level": level} | record(each) for level, each in found]}
+        sarif(diagnostics)
+        if form == "sarif"
+        else {"diagnostics": [{"level": level} | record(diagnostic) for level, diagnostic in diagnostics]}
     )
     write_err(json.dumps(document, indent=1) + "\n")
     return code
 
 
 def record(diagnostic: Diagnostic) -> dict[str, Any]:
-    """A diagnostic as JSON values."""
+    """Return a diagnostic as JSON values."""
     return {
         "code": diagnostic.code,
         "message": diagnostic.message,
@@ -56,14 +62,17 @@ def record(diagnostic: Diagnostic) -> dict[str, Any]:
     }
 
 
-def sarif(found: Sequence[Told]) -> dict[str, Any]:
-    """The Static Analysis Results Interchange Format, version 2.1.0 (OASIS, 2020)."""
+def sarif(diagnostics: Sequence[Told]) -> dict[str, Any]:
+    """Return diagnostics in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS, 2020)."""
     from meshgen import __version__
 
-    codes = dict.fromkeys(each.code for _, each in found if each.code in CODES)
+    codes = dict.fromkeys(diagnostic.code for _, diagnostic in diagnostics if diagnostic.code in CODES)
     rules = [{"id": code, "shortDescription": {"text": CODES[code]}} for code in codes]
     driver = {"name": "meshgen", "version": __version__, "rules": rules}
-    return {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": [_result(*each) for each in found]}]}
+    return {
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": [_result(*diagnostic) for diagnostic in diagnostics]}],
+    }
 
 
 def _result(level: str, diagnostic: Diagnostic) -> dict[str, Any]:
@@ -78,7 +87,9 @@ def _result(level: str, diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def _location(loc: Location) -> dict[str, Any]:
-    """Lines and columns count from 1; 0 is unknown."""
-    region = {name: number for name, number in (("startLine", loc.line), ("startColumn", loc.column)) if number}
-    place: dict[str, Any] = {"artifactLocation": {"uri": loc.file}} | ({"region": region} if loc.line else {})
-    return {"physicalLocation": place}
+    """Return a source location in SARIF form. Lines and columns count from 1; 0 stands for unknown and is left out."""
+    region = {name: position for name, position in (("startLine", loc.line), ("startColumn", loc.column)) if position}
+    physical_location: dict[str, Any] = {"artifactLocation": {"uri": loc.file}} | (
+        {"region": region} if loc.line else {}
+    )
+    return {"physicalLocation": physical_location}

@@ -1,4 +1,4 @@
-"""`meshgen diff A B`: what changed between two modules: collectives, bytes, kernels, memory, time."""
+"""`meshgen diff A B`: show what changed between two modules: collectives, bytes, kernels, memory, time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FIGURE:+LIMIT",
         action="append",
         default=[],
-        help=f"exit with code 3 where a figure grew more, such as bytes:+5%% or memory:+1GB; figures are {', '.join(FIGURES)}",
+        help=f"exit with code 3 if a figure grew more, such as bytes:+5%% or memory:+1GB; figures are {', '.join(FIGURES)}",
     )
 
 
@@ -53,39 +53,39 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _comms(module: LoadedModule) -> Comms:
-    """The collectives of all meshes; none of a module with open sizes, whose specialisations differ."""
+    """Return the collectives of all meshes. A module with open sizes has none, since its specializations differ."""
     parts = () if isinstance(module, OpenModule) else module.parts
     return Comms(tuple(row for part in parts for row in comms_of(part.schedule, part.mesh)))
 
 
 def figures(module: LoadedModule) -> dict[str, Any]:
-    """A module's totals by name; those of a specialisation carry its sizes."""
+    """Return a module's totals by name. Those of a specialization carry its sizes."""
     if not isinstance(module, OpenModule):
         return _figures(module)
-    found: dict[str, Any] = {"specialisations": len(module.specialisations)}
+    totals: dict[str, Any] = {"specialisations": len(module.specialisations)}
     for sizes in module.specialisations:
-        found |= {f"{sizes}: {name}": value for name, value in _figures(module.held(sizes)).items()}
-    return found
+        totals |= {f"{sizes}: {name}": value for name, value in _figures(module.held(sizes)).items()}
+    return totals
 
 
 def _figures(module: LoadedModule) -> dict[str, Any]:
-    """The totals of a module; those of several meshes carry the mesh."""
-    found: dict[str, Any] = {}
+    """Return the totals of a module. With several meshes, names carry the mesh."""
+    totals: dict[str, Any] = {}
     for part in module.parts:
-        head = f"@{part.mesh.name} " if len(module.parts) > 1 else ""
-        found |= {f"{head}{name}": value for name, value in _totals(part).items()}
-    return found
+        prefix = f"@{part.mesh.name} " if len(module.parts) > 1 else ""
+        totals |= {f"{prefix}{name}": value for name, value in _totals(part).items()}
+    return totals
 
 
 def _totals(module: LoadedModule) -> dict[str, Any]:
     plan, comms = module.schedule, comms_of(module.schedule, module.mesh)
-    launches = [each for each in plan.launches() if each.item.kernel]
+    launches = [launch for launch in plan.launches() if launch.item.kernel]
     return {f"collectives: {kind}": count for kind, count in comms.counts.items()} | {
         "devices": math.prod(size or 1 for size in module.mesh.shape),
         "ring bytes": comms.ring_bytes,
-        "kernels": sum(each.times for each in launches),
-        "distinct kernels": len({each.item.kernel for each in launches}),
-        "device bytes": sum(launch_bytes(each.item, each.plan) * each.times for each in launches),
+        "kernels": sum(launch.times for launch in launches),
+        "distinct kernels": len({launch.item.kernel for launch in launches}),
+        "device bytes": sum(launch_bytes(launch.item, launch.plan) * launch.times for launch in launches),
         "peak memory bytes": plan.arena_bytes,
         "step seconds": round(plan.step_seconds, 9),
         "exposed seconds": round(plan.exposed_seconds, 9),
@@ -93,13 +93,13 @@ def _totals(module: LoadedModule) -> dict[str, Any]:
 
 
 def _pair(before: dict[str, Any], after: dict[str, Any], name: str) -> tuple[Any, Any]:
-    """The figure of both modules; missing collectives count as 0, another missing figure is None."""
-    other = 0 if "collectives: " in name else None
-    return before.get(name, other), after.get(name, other)
+    """Return the figure of both modules. A missing count of collectives is 0, another missing figure None."""
+    default = 0 if "collectives: " in name else None
+    return before.get(name, default), after.get(name, default)
 
 
 def _change(old: float | None, new: float | None) -> str:
-    """In percent of the old figure, where both modules have it."""
+    """Return the change in percent of the old figure, or "new" or "gone" if only one module has it."""
     if old is None or new is None:
         return "gone" if new is None else "new"
     return "" if old == new else f"{100 * (new - old) / old:+.1f} %" if old else "from none"

@@ -1,4 +1,4 @@
-"""`meshgen doctor`: which packages are installed, how to install the rest, what of the machine can be used, and which options the project sets."""
+"""`meshgen doctor`: report installed packages, how to install missing ones, usable hardware, and the project's options."""
 
 from __future__ import annotations
 
@@ -24,13 +24,19 @@ from meshgen.errors import MissingError
 from meshgen.packages import CORE, EXTRAS, RUNTIME, allows, install_command, name_of
 from meshgen.reports.tables import Table, table_of
 
-DEVICES = ("reference", "interpret", "emulate", "cuda")  # of `run --device`, which imports NumPy
+# the devices of `run --device`, repeated here because `run` imports NumPy
+DEVICES = ("reference", "interpret", "emulate", "cuda")
 COLUMNS = ("package", "version", "", "needed for", "get it with")
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package that meshgen uses. `extra` is empty where compiling needs it; `version` where it is not installed."""
+    """A package that meshgen uses.
+
+    Attributes:
+        extra: the extra that requires it; empty if compiling requires it.
+        version: the installed version; empty if it is not installed.
+    """
 
     requirement: str
     purpose: str
@@ -43,7 +49,7 @@ class Package:
 
     @property
     def is_too_old(self) -> bool:
-        """Whether the installed version is not one that `pyproject.toml` allows."""
+        """Whether the installed version is outside the range that `pyproject.toml` allows."""
         return bool(self.version) and not allows(self.requirement, self.version)
 
     @property
@@ -52,9 +58,9 @@ class Package:
 
     @property
     def install(self) -> str:
-        """The command that installs it, with packages that it needs and does not require; empty where it is usable."""
-        beside = [each for each, purpose in EXTRAS.get(self.extra, {}).items() if not purpose]
-        return "" if self.is_usable else install_command([self.requirement, *beside])
+        """Return the command that installs the package and its optional dependencies, or "" if it is usable."""
+        companions = [requirement for requirement, purpose in EXTRAS.get(self.extra, {}).items() if not purpose]
+        return "" if self.is_usable else install_command([self.requirement, *companions])
 
     @property
     def state(self) -> str:
@@ -82,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     packages = [*packages_of(CORE, ""), *(row for extra in _extras() for row in packages_of(EXTRAS[extra], extra))]
-    from meshgen.cli import COMMANDS  # it starts this command
+    from meshgen.cli import COMMANDS  # circular import: `cli` starts this command
 
     project, machine, engines = settings(tuple(COMMANDS)), _machine(), _engines(packages)
     cache = _cache_directory()
@@ -99,15 +105,15 @@ def run(options: argparse.Namespace, output: Output) -> int:
     _tell(packages, missing, engines, options.run, output)
     output.document({"python": platform.python_version(), "packages": [row.record() for row in packages], "missing": missing,
                      "kernel_cache": cache, "machine": machine, "devices": {name: not why for name, why in engines.items()},
-                     "settings": {each.key: each.value for each in project}})  # fmt: skip
-    lacking = engines[options.run] if options.run else missing
-    return MissingError.exit_code if lacking else 0
+                     "settings": {setting.key: setting.value for setting in project}})  # fmt: skip
+    missing_requirements = engines[options.run] if options.run else missing
+    return MissingError.exit_code if missing_requirements else 0
 
 
 def _tell(
     packages: Sequence[Package], missing: Sequence[str], engines: Mapping[str, str], device: str | None, output: Output
 ) -> None:
-    """Write notes about what is missing for the purpose, and about packages of versions that do not work."""
+    """Write notes about packages that the requested purpose lacks, and about packages of unsupported versions."""
     for row in packages:
         if row.is_too_old:
             output.note(
@@ -130,7 +136,7 @@ def packages_of(requirements: Mapping[str, str], extra: str) -> list[Package]:
 
 
 def _extras() -> list[str]:
-    """The extras to list: of the two for CUDA, the one that the installed packages are of."""
+    """Return the extras to list. Of the two for CUDA, only the one with more installed packages is listed."""
     installed = {
         extra: sum(row.is_usable for row in packages_of(EXTRAS[extra], extra)) for extra in ("cuda12", "cuda13")
     }
@@ -139,27 +145,32 @@ def _extras() -> list[str]:
 
 
 def _engines(packages: Sequence[Package]) -> dict[str, str]:
-    """Return for each device that runs modules why it cannot; empty texts where it can."""
+    """Return for each device of `run --device` the reason why it cannot be used, or "" if it can."""
     unusable = {row.name: f"{row.name} is {row.state}" for row in packages if not row.is_usable}
     base = "; ".join(unusable[name] for name in RUNTIME if name in unusable)
-    found: dict[str, str] = dict.fromkeys(DEVICES, base)
+    reasons: dict[str, str] = dict.fromkeys(DEVICES, base)
     if not base:
-        found["interpret"] = unusable.get("triton", "")
-        found["cuda"] = gpu_facts().get("fault", "")
-    return found
+        reasons["interpret"] = unusable.get("triton", "")
+        reasons["cuda"] = gpu_facts().get("fault", "")
+    return reasons
 
 
-def _settings_table(given: Sequence[Setting]) -> Table:
+def _settings_table(project_settings: Sequence[Setting]) -> Table:
     columns = ("command", "option", "value", "from")
-    told = [
-        (f"meshgen {each.command or '...'}", f"--{each.option}", str(each.value), f"{each.file}: {each.key}")
-        for each in given
+    cells = [
+        (
+            f"meshgen {setting.command or '...'}",
+            f"--{setting.option}",
+            str(setting.value),
+            f"{setting.file}: {setting.key}",
+        )
+        for setting in project_settings
     ]
-    return table_of("Options that the project sets", columns, told, left=columns)
+    return table_of("Options that the project sets", columns, cells, left=columns)
 
 
 def _machine() -> dict[str, str]:
-    """What runs programs: processor, GPUs, driver, NCCL, MPI; each with why it cannot be used."""
+    """Return the processor, GPUs, driver, NCCL and MPI, each with the reason if it cannot be used."""
     facts = gpu_facts()
     memory = memory_bytes()
     return {
@@ -173,7 +184,7 @@ def _machine() -> dict[str, str]:
 
 
 def _cache_directory() -> str:
-    """The directory of the kernel cache, or why there is none."""
+    """Return the directory of the kernel cache, or the reason why there is none."""
     from meshgen.codegen.building.cache import Cache
 
     cache = Cache()

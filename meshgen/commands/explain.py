@@ -1,4 +1,6 @@
-"""`meshgen explain IN [VALUE|LINE]`: the verdict about a step, its collectives by cause, reasons of shardings, and what-if plans."""
+"""`meshgen explain IN [VALUE|LINE]`: show the verdict about a step, reasons of collectives and shardings, and plans
+with changes.
+"""
 
 from __future__ import annotations
 
@@ -131,9 +133,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
     what = line_or_name(options.what) if options.what else options.what
     document: dict[str, Any] = {}
     if what is None and not options.verbose:
-        asked = Filter(options.kind, options.axis, options.layer)
-        refuse_unknown(executable, asked)
-        summary = summary_of(executable, asked)
+        selection = Filter(options.kind, options.axis, options.layer)
+        refuse_unknown(executable, selection)
+        summary = summary_of(executable, selection)
         output.text(summary.text(options.top or TOP, output.width))
         document = summary.record()
     else:
@@ -148,15 +150,19 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _tables(executable: Executable) -> list[Table]:
-    """What the notation is about, in numbers: cost, memory, links, donations, arithmetic and chunks."""
+    """Return the tables for `-v`: cost, memory, links, donations, arithmetic and chunks."""
     work = [work_table(executable.analysis)] if executable.analysis else []
     chunks = [table] if (table := overlap_table(executable)) else []
-    own = [cost_table(executable.cost), memory_table(executable.memory)]
-    return [*own, *link_tables(executable), *donation_tables(executable), *work, *chunks]
+    totals = [cost_table(executable.cost), memory_table(executable.memory)]
+    return [*totals, *link_tables(executable), *donation_tables(executable), *work, *chunks]
 
 
 def _document(executable: Executable, what: str | int | None, *, is_all: bool) -> dict[str, Any]:
-    """What `--json` says about a value or line, or the whole program; `is_all`: with what grows with every op."""
+    """Return the `--json` document about a value, a line, or the entire program.
+
+    Args:
+        is_all: include the records whose size grows with the number of ops.
+    """
     document = executable.record() | formula_record(executable)
     if what is None:
         document |= {"gathers": gather_records(executable), "overlap": overlap_records(executable)}
@@ -167,8 +173,12 @@ def _document(executable: Executable, what: str | int | None, *, is_all: bool) -
 
 
 def _refuse_conflicts(options: argparse.Namespace) -> None:
-    """Refuse options that would be ignored. Raises UsageError."""
-    asked = {
+    """Check for options that would be ignored.
+
+    Raises:
+        UsageError: MG0001 for options that exclude each other.
+    """
+    modes = {
         "VALUE|LINE": options.what is not None,
         "--what-if": bool(options.what_if),
         "--collective": options.collective is not None,
@@ -177,24 +187,24 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
         "--advise": options.advise and options.collective is None,
     }
     filters = {"--kind": options.kind, "--axis": options.axis, "--layer": options.layer, "--top": options.top}
-    if ignored := [name for name, given in filters.items() if given and (options.verbose or any(asked.values()))]:
+    if ignored := [name for name, is_set in filters.items() if is_set and (options.verbose or any(modes.values()))]:
         text = f"{ignored[0]} chooses among the causes of collectives"
         raise UsageError(Diagnostic("MG0001", text, hint="leave out the other options, or -v"))
-    if len(named := [name for name, is_asked in asked.items() if is_asked]) > 1:
-        text = f"{' and '.join(named)} exclude each other"
+    if len(used_modes := [name for name, is_used in modes.items() if is_used]) > 1:
+        text = f"{' and '.join(used_modes)} exclude each other"
         raise UsageError(Diagnostic("MG0001", text, hint="give one at a time; --advise combines with --collective"))
 
 
 def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:
-    """Print which annotations to change; returns the records for `--json`."""
+    """Print which annotations to change, and return the records for `--json`."""
     with output.progress() as progress:
-        found = advise(executable, api.plan_module, numbers, progress)
-    output.tables(advice_table(executable, found))
-    return {"advice": [advice.record() for advice in found]}
+        advice_list = advise(executable, api.plan_module, numbers, progress)
+    output.tables(advice_table(executable, advice_list))
+    return {"advice": [advice.record() for advice in advice_list]}
 
 
 def what_if(before: Executable, texts: list[str], output: Output) -> int:
-    """Plan the program with the annotations too, and show both."""
+    """Plan the program with additional annotations, and compare both plans."""
     specs = specs_option(texts)
     module = annotated_with(next(iter(before.stages.values())), specs)
     after = api.plan_module(module, before.options, Timing())

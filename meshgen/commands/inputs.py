@@ -1,4 +1,4 @@
-"""The inputs of `meshgen run`: of `--input`, of `--weights`, and random numbers."""
+"""The inputs of `meshgen run`: arrays of `--input` and `--weights`, and random numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANDOM = "random"
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the inputs."""
+    """Add the options for inputs."""
     parser.add_argument(
         "--input",
         metavar="[NAME=]@FILE",
@@ -39,8 +39,14 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def read_inputs(texts: Sequence[str], *, mapped: bool = False) -> dict[str, Array]:
-    """The arrays of `--input`, by name; `mapped` as of `load_arrays`. Raises UsageError."""
-    given: dict[str, Array] = {}
+    """Return the arrays of `--input` by name.
+
+    Args:
+        mapped: memory-map them, as in `load_arrays`.
+    Raises:
+        UsageError: MG0001 for a malformed or repeated input, MG0002 for a file that cannot be read.
+    """
+    inputs: dict[str, Array] = {}
     for text in texts:
         name, _, file = text.rpartition("=")
         if name and file == RANDOM:
@@ -50,14 +56,20 @@ def read_inputs(texts: Sequence[str], *, mapped: bool = False) -> dict[str, Arra
             raise UsageError(Diagnostic("MG0001", f"'{text}' is not NAME=@FILE", hint=hint))
         arrays = load_arrays(file[1:], mapped=mapped)
         arrays = {name: _one_of(arrays, name, file[1:])} if name else arrays
-        if twice := [f"'{each}'" for each in arrays if each in given]:
-            raise UsageError(Diagnostic("MG0001", f"--input gives {listed(twice)} twice", hint="give each input once"))
-        given |= arrays
-    return given
+        if duplicates := [f"'{repeated}'" for repeated in arrays if repeated in inputs]:
+            raise UsageError(
+                Diagnostic("MG0001", f"--input gives {listed(duplicates)} twice", hint="give each input once")
+            )
+        inputs |= arrays
+    return inputs
 
 
 def _one_of(arrays: Mapping[str, Array], name: str, file: str) -> Array:
-    """The only array of a file, or the one of that name. Raises UsageError MG0002."""
+    """Return the only array of a file, or the array called `name`.
+
+    Raises:
+        UsageError: MG0002 if the file has several arrays and none has the name.
+    """
     if len(arrays) == 1:
         return next(iter(arrays.values()))
     if name in arrays:
@@ -67,30 +79,41 @@ def _one_of(arrays: Mapping[str, Array], name: str, file: str) -> Array:
 
 
 def input_arrays(
-    module: LoadedModule, given: Mapping[str, Array], options: argparse.Namespace, output: Output
+    module: LoadedModule, explicit_arrays: Mapping[str, Array], options: argparse.Namespace, output: Output
 ) -> dict[str, Array]:
-    """Return arrays for every input: of --input, of --weights, and random ones. Raises ArgumentError, and UsageError MG0002."""
+    """Return an array for every input, from --input, from --weights, or random.
+
+    Raises:
+        ArgumentError: MG0601 for unknown inputs or arrays that do not fit.
+        UsageError: MG0002 for files that cannot be read.
+    """
     names = [b.name for b in module.inputs]
-    if unknown := [name for name in given if name not in names]:
+    if unknown := [name for name in explicit_arrays if name not in names]:
         hint = f"the inputs are {', '.join(names)}"
         raise ArgumentError(*(Diagnostic("MG0601", f"unknown input '{name}'", hint=hint) for name in unknown))
-    found = {b.name: _reinterpreted(given[b.name], b.type) for b in module.inputs if b.name in given}
+    arrays = {
+        b.name: _reinterpreted(explicit_arrays[b.name], b.type) for b in module.inputs if b.name in explicit_arrays
+    }
     patterns = random_inputs(options.input)
     if unmatched := [pattern for pattern in patterns if not fnmatch.filter(names, pattern)]:
         text = f"--input {unmatched[0]}=random names no input"
         raise UsageError(Diagnostic("MG0001", text, hint=f"the inputs are {', '.join(names)}"))
     if options.weights:
-        found = _weights(module, options, {*found}) | found
-        if left := [f"'{name}'" for name in names if name not in found]:
-            output.note(f"note: random numbers for {listed(left)}: neither --weights nor --input gives them")
-    return {b.name: random_array(b.type, [options.seed, i]) for i, b in enumerate(module.inputs)} | found
+        arrays = _weights(module, options, {*arrays}) | arrays
+        if random_names := [f"'{name}'" for name in names if name not in arrays]:
+            output.note(f"note: random numbers for {listed(random_names)}: neither --weights nor --input gives them")
+    return {b.name: random_array(b.type, [options.seed, i]) for i, b in enumerate(module.inputs)} | arrays
 
 
-def _weights(module: LoadedModule, options: argparse.Namespace, given: Collection[str]) -> dict[str, Array]:
+def _weights(module: LoadedModule, options: argparse.Namespace, explicit_inputs: Collection[str]) -> dict[str, Array]:
     """Return the arrays of `--weights` by input.
 
-    What the file lacks is refused: parameters, where the program says which inputs they are; else leaves of structures, where the
-    file fills one; else every input. Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601.
+    The files must provide all parameters if the program marks its parameters. Otherwise, if they provide a leaf of a
+    structure, they must provide all leaves; otherwise every input.
+
+    Raises:
+        UsageError: MG0002 for files that cannot be read.
+        ArgumentError: MG0601 for missing weights or weights that do not fit.
     """
     inputs = WeightArguments({b.name: (b.type,) for b in module.inputs}, [module.call])
     patterns = random_inputs(options.input)
@@ -98,9 +121,13 @@ def _weights(module: LoadedModule, options: argparse.Namespace, given: Collectio
     def missing(filled: Collection[str]) -> list[str]:
         structures = inputs.structures
         leaves = [name for group in structures for name in group]
-        begun = any(name in filled for name in leaves)
-        names = inputs.parameters or (leaves if begun else [*inputs.types])
-        has_value = {*filled, *given, *(name for each in patterns for name in fnmatch.filter(names, each))}
+        has_leaf = any(name in filled for name in leaves)
+        names = inputs.parameters or (leaves if has_leaf else [*inputs.types])
+        has_value = {
+            *filled,
+            *explicit_inputs,
+            *(name for pattern in patterns for name in fnmatch.filter(names, pattern)),
+        }
         return [name for name in names if name not in has_value]
 
     paths = options.weights
@@ -111,12 +138,12 @@ def _weights(module: LoadedModule, options: argparse.Namespace, given: Collectio
 
 
 def random_inputs(texts: Sequence[str]) -> list[str]:
-    """The patterns of inputs for which `--input NAME=random` asks."""
+    """Return the input patterns of `--input NAME=random`."""
     return [name for name, _, value in (text.rpartition("=") for text in texts) if name and value == RANDOM]
 
 
-def _reinterpreted(array: Array, kind: TensorType) -> Array:
-    """Files hold bf16 and 8-bit floats as plain bytes: give them their type back."""
-    if is_raw(array) and array.dtype.itemsize == kind.numpy_dtype.itemsize:
-        return array.view(kind.numpy_dtype)
+def _reinterpreted(array: Array, input_type: TensorType) -> Array:
+    """Return an array of raw bytes with the element type of its input. Files hold bf16 and 8-bit floats as raw bytes."""
+    if is_raw(array) and array.dtype.itemsize == input_type.numpy_dtype.itemsize:
+        return array.view(input_type.numpy_dtype)
     return array

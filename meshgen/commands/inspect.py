@@ -1,4 +1,4 @@
-"""`meshgen inspect OUT.mgx`: signature, kernels, buffers and schedule of a module, and the text of a stage or kernel."""
+"""`meshgen inspect OUT.mgx`: show signature, kernels, buffers and schedule of a module, or a stage or kernel as text."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     module = load(options.module, meshes_option(options.mesh), entry=options.entry, runs=False)
-    several = {} if options.entry or len(module.entries) == 1 else module.entries
-    if not several:
+    entries = {} if options.entry or len(module.entries) == 1 else module.entries
+    if not entries:
         output.document(_show_entry(module, options, output))
         return 0
     records: dict[str, Any] = {}
-    for name, each in several.items():
+    for name, entry in entries.items():
         output.text(f"Entry function {name}:")
-        records[name] = _show_entry(each, options, output)
+        records[name] = _show_entry(entry, options, output)
     output.document({"entries": records})
     return 0
 
 
 def _show_entry(module: LoadedModule, options: argparse.Namespace, output: Output) -> dict[str, Any]:
-    """Show one entry function; returns its record."""
+    """Show one entry function, and return its record."""
     shapes = closing(options)
     if isinstance(module, OpenModule) and not (shapes or options.kernel):
         return _show_open(module, options.stage, output)
@@ -63,12 +63,12 @@ def _show_entry(module: LoadedModule, options: argparse.Namespace, output: Outpu
 
 
 def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[str, Any]:
-    """Show the open sizes and the specialisations; all of them are checked."""
+    """Show the open sizes and the specializations. All specializations are checked."""
     program, reports = module.program, {sizes: module.held(sizes).record() for sizes in module.specialisations}
     if stage:
         output.text(_chosen("stage", stage, module.stages))
     else:
-        rows = [(a.name, way, a.type, "yes" if a.stored else "") for way, a in program.signature]
+        rows = [(a.name, direction, a.type, "yes" if a.stored else "") for direction, a in program.signature]
         title = f"{module.name}: {module.place}, {program.target}, arguments {program.arguments}; open until load: {program.what_is_open()}"
         output.tables(
             table_of(title, ("name", "", "type", "stored"), rows, left=("", "type")), specialisations_table(reports)
@@ -80,10 +80,12 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[st
         "target": program.target,
         "open": open_record(program),
         **{
-            f"{way}puts": [
-                {"name": a.name, "type": str(a.type), "stored": a.stored} for w, a in program.signature if w == way
+            f"{direction}puts": [
+                {"name": a.name, "type": str(a.type), "stored": a.stored}
+                for own_direction, a in program.signature
+                if own_direction == direction
             ]
-            for way in ("in", "out")
+            for direction in ("in", "out")
         },
         "specialisations": list(reports.values()),
         "stages": list(module.stages),
@@ -91,14 +93,14 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[st
 
 
 def _show_binaries(module: LoadedModule, kernel: str, output: Output, ptx: bool) -> None:
-    """Sources for single architectures; what each architecture's binary needs and is made of, and the PTX that it was assembled from."""
+    """Show the sources for single architectures, the resources and instructions of each binary, and with `ptx` its PTX."""
     for arch in module.manifest.kernels[kernel].forms:
         output.text(f"\nFor {arch}:\n\n{module.source(kernel, arch)}")
-    (found,) = (each for each in kernels(module) if each["name"] == kernel)
-    if found["binaries"]:
+    (kernel_entry,) = (entry for entry in kernels(module) if entry["name"] == kernel)
+    if kernel_entry["binaries"]:
         output.text("")
-        output.tables(binary_table(found))
-    for arch in found["binaries"] if ptx else ():
+        output.tables(binary_table(kernel_entry))
+    for arch in kernel_entry["binaries"] if ptx else ():
         output.text(module.ptx(kernel, arch))
 
 
@@ -109,18 +111,18 @@ def _chosen(word: str, name: str, texts: dict[str, str]) -> str:
 
 
 def first_numbers(module: LoadedModule) -> list[int]:
-    """Per mesh the number of its first collective: numbers run through all meshes, as in `explain`."""
+    """Return for each mesh the index of its first collective. As in `explain`, indices are counted over all meshes."""
     counts = [len(comms_of(part.schedule, part.mesh)) for part in module.parts]
-    return [sum(counts[:place]) for place in range(len(counts))]
+    return [sum(counts[:mesh_index]) for mesh_index in range(len(counts))]
 
 
 def show(module: LoadedModule, output: Output, schedule: bool, first: int = 0) -> None:
-    """The module's tables, its collectives numbered from `first` on."""
+    """Show the module's tables, with its collectives numbered from `first` on."""
     bindings = [("in", b) for b in module.manifest.inputs] + [("out", b) for b in module.outputs]
     names = [b.name for b in module.outputs]
     rows = [
-        (b.name, way, b.type, b.sharding, list(b.local_shape), "yes" if b.stored else "", _next_value(b, names))
-        for way, b in bindings
+        (b.name, direction, b.type, b.sharding, list(b.local_shape), "yes" if b.stored else "", _next_value(b, names))
+        for direction, b in bindings
     ]
     columns = ("name", "", "type", "sharding", "local shape", "stored", "donated to")
     ranks = module.mesh.size if module.mesh.is_static else "?"
@@ -136,32 +138,32 @@ def show(module: LoadedModule, output: Output, schedule: bool, first: int = 0) -
 
 
 def _next_value(binding: Binding, results: Sequence[str]) -> str:
-    """The result that an argument is donated to; empty if it is not donated."""
+    """Return the result that an argument is donated to, or "" if it is not donated."""
     return "" if binding.donated_to is None else results[binding.donated_to]
 
 
 def schedule_table(module: LoadedModule) -> Any:
-    """Items in the order of issue; those of the regions of item 3 are numbered 3.0.0, 3.0.1, 3.1.0."""
+    """Return a table of the items in issue order. Items in the regions of item 3 are numbered 3.0.0, 3.0.1, 3.1.0."""
     columns = ("#", "launch", "stream", "start", "takes", "waits", "records", "reads", "writes")
     return table_of(
         "Schedule of every rank", columns, list(_schedule_rows(module.schedule, "")), left=("launch", "reads", "writes")
     )
 
 
-def _schedule_rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
+def _schedule_rows(plan: Schedule, prefix: str) -> Iterator[tuple[Any, ...]]:
     names = [b.name for b in plan.buffers]
-    for n, item in enumerate(plan.items):
+    for index, item in enumerate(plan.items):
         yield (
-            f"{before}{n}", item.label, item.stream, seconds_text(item.start), seconds_text(item.seconds),
+            f"{prefix}{index}", item.label, item.stream, seconds_text(item.start), seconds_text(item.seconds),
             " ".join(map(str, item.waits)), "" if item.records is None else item.records,
             " ".join(names[b] for b in item.inputs), " ".join(names[b] for b in item.writes),
         )  # fmt: skip
-        for number, region in enumerate(item.regions):
-            yield from _schedule_rows(region, f"{before}{n}.{number}.")
+        for region_index, region in enumerate(item.regions):
+            yield from _schedule_rows(region, f"{prefix}{index}.{region_index}.")
 
 
 def kernels(module: LoadedModule) -> list[dict[str, Any]]:
-    """The table of kernels, as `compile` shows it."""
+    """Return the kernels of a module as records, as `compile` shows them."""
     launches, measured = module.schedule.launch_counts(), module.record().get("tuning", {})
     return [
         kernel_record(name, launches[name], kernel, measured.get(name, {}).get("device", ""), kernel.binaries)
@@ -170,7 +172,7 @@ def kernels(module: LoadedModule) -> list[dict[str, Any]]:
 
 
 def program_record(module: LoadedModule) -> dict[str, Any]:
-    """The document of `inspect --json`: the record of the module, or those of all meshes."""
+    """Return the document of `inspect --json`: the record of the module, or the records of all meshes."""
     if len(module.parts) == 1:
         return record(module)
     return {
@@ -184,7 +186,7 @@ def program_record(module: LoadedModule) -> dict[str, Any]:
 
 
 def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
-    """The record of a module, for `inspect --json`."""
+    """Return the record of a module on one mesh, for `inspect --json`."""
     plan, manifest = module.schedule, module.manifest
     rows = collective_records(comms_of(plan, module.mesh))
     return {
@@ -213,12 +215,12 @@ def _binding(b: Binding, outputs: Sequence[Binding] = ()) -> dict[str, Any]:
         "sharding": str(b.sharding),
         "local_shape": list(b.local_shape),
         "stored": b.stored,
-        "donated_to": _next_value(b, [each.name for each in outputs]) or None,
+        "donated_to": _next_value(b, [output.name for output in outputs]) or None,
     }
 
 
 def schedule_record(plan: Schedule) -> list[dict[str, Any]]:
-    """The launches of a step, or of a region: control flow has those of its regions."""
+    """Return the launches of a step or region as records. Control flow contains the records of its regions."""
     return [
         {
             "launch": item.label,

@@ -1,4 +1,7 @@
-"""Each distinct kernel of a module by itself, against its body in NumPy: its Triton code interpreted, or its PTX emulated."""
+"""Check each distinct kernel of a module against its body in NumPy.
+
+Kernels run in Triton's interpreter, or as PTX on an emulated GPU.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from meshgen.runtime.simulate import rank_handlers
 
 
 def check_kernels(module: LoadedModule, seed: int, emulation: Emulation | None = None) -> list[dict[str, Any]]:
-    """A record per kernel, and with `emulation` per architecture, all if it names none.
+    """Return a record per kernel and, with `emulation`, per architecture (all architectures if it names none).
 
-    It has the largest error, the bound there, whether all elements are within theirs, and times; `fault` is
-    the emulated GPU's report. Kernels run as on the last rank, which is the one with padding.
+    A record has the largest error with its bound, whether all elements are within their bounds, and the time. `fault`
+    is the report of the emulated GPU. Kernels run as on the last rank, whose shards have the padding.
     """
     if len(module.parts) > 1:
         return [
@@ -30,41 +33,44 @@ def check_kernels(module: LoadedModule, seed: int, emulation: Emulation | None =
             for part in module.parts
             for row in check_kernels(part, seed, emulation)
         ]
-    ways, tf32 = _ways(module, emulation), emulation is not None
-    numbers = range(len(module.schedule.kernels))
-    return [row for number in numbers for row in _checked(module, number, ways, seed, tf32=tf32)]
+    launches, tf32 = _launches_by_arch(module, emulation), emulation is not None
+    indices = range(len(module.schedule.kernels))
+    return [row for index in indices for row in _check_kernel(module, index, launches, seed, tf32=tf32)]
 
 
-def _ways(module: LoadedModule, emulation: Emulation | None) -> dict[str, Launch]:
-    """How kernels run, by architecture."""
+def _launches_by_arch(module: LoadedModule, emulation: Emulation | None) -> dict[str, Launch]:
+    """Return the function that launches kernels, by architecture."""
     if emulation is None:
         return {"": interpreted(module.manifest, {name: module.source(name) for name in module.manifest.kernels})}
-    found = dict.fromkeys(arch for kernel in module.manifest.kernels.values() for arch in kernel.binaries)
+    binary_archs = dict.fromkeys(arch for kernel in module.manifest.kernels.values() for arch in kernel.binaries)
     archs = (
-        [emulation.arch] if emulation.arch else list(found) or [""]
-    )  # without any, the module raises what is missing
+        [emulation.arch] if emulation.arch else list(binary_archs) or [""]
+    )  # for a module without binaries, "" makes `emulated_kernels` raise the reason
     return {
         a: emulated(module.manifest, module.emulated_kernels(a), races=emulation.races, issues=emulation.instructions)
         for a in archs
     }
 
 
-def _checked(
-    module: LoadedModule, number: int, ways: Mapping[str, Launch], seed: int, *, tf32: bool
+def _check_kernel(
+    module: LoadedModule, index: int, launches: Mapping[str, Launch], seed: int, *, tf32: bool
 ) -> list[dict[str, Any]]:
-    """One kernel on every engine, compared with its body on the same random operands; `tf32` as of `error_bound`."""
-    name, body = list(module.schedule.kernels.items())[number]
+    """Run one kernel on every engine and compare it with its body on the same random operands.
+
+    `tf32` is passed to `error_bound`.
+    """
+    name, body = list(module.schedule.kernels.items())[index]
     rank = module.mesh.size - 1
-    operands = random_operands(body, [seed, number])
+    operands = random_operands(body, [seed, index])
     types = [value.type for value in body.outputs]
-    wanted = evaluated(module.manifest)(name, rank, operands, types)
+    expected = evaluated(module.manifest)(name, rank, operands, types)
     bounds = error_bound(body, operands, tf32=tf32, evaluator=Evaluator(rank_handlers(module.mesh, rank)))
     rows: list[dict[str, Any]] = []
-    for arch, way in ways.items():
+    for arch, launch in launches.items():
         begin = time.perf_counter()
         try:
-            found = way(name, rank, operands, types)
-            worst = [worst_error(*each) for each in zip(found, wanted, bounds, strict=True)]
+            results = launch(name, rank, operands, types)
+            worst = [worst_error(*triple) for triple in zip(results, expected, bounds, strict=True)]
             fault = None
         except DeviceFault as error:
             worst, fault = [(np.inf, 0.0)], error.diagnostics[0]
@@ -76,16 +82,16 @@ def _checked(
     return rows
 
 
-def worst_error(found: Any, wanted: Any, bound: Any) -> tuple[float, float]:
-    """Error and bound where the error is largest in units of the bound."""
-    with np.errstate(all="ignore"):  # a NaN may be a signalling one
-        left, right = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
-    if not left.size:
+def worst_error(results: Any, expected: Any, bound: Any) -> tuple[float, float]:
+    """Return the error and bound of the element whose error is largest relative to its bound."""
+    with np.errstate(all="ignore"):  # converting a signaling NaN would warn
+        actual, reference = np.asarray(results, np.float64), np.asarray(expected, np.float64)
+    if not actual.size:
         return 0.0, 0.0
-    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    are_equal = (actual == reference) | (np.isnan(actual) & np.isnan(reference))
     with np.errstate(all="ignore"):
-        error = np.where(same, 0.0, np.nan_to_num(np.abs(left - right), nan=np.inf))
+        error = np.where(are_equal, 0.0, np.nan_to_num(np.abs(actual - reference), nan=np.inf))
         allowed = np.broadcast_to(np.asarray(bound, np.float64), error.shape)
-        excess = np.where(same, 0.0, error / allowed)
-    place = np.unravel_index(int(np.argmax(excess)), error.shape)
-    return float(error[place]), float(allowed[place])
+        excess = np.where(are_equal, 0.0, error / allowed)
+    index = np.unravel_index(int(np.argmax(excess)), error.shape)
+    return float(error[index]), float(allowed[index])

@@ -1,4 +1,4 @@
-"""Whether a check fits into memory: refused before it starts, because an out-of-memory kill leaves no message."""
+"""Check that a comparison fits into memory before it starts, because an out-of-memory kill leaves no message."""
 
 from __future__ import annotations
 
@@ -12,42 +12,52 @@ from meshgen.reports.tables import bytes_text
 from meshgen.testing.lockstep import on_one_device
 from meshgen.testing.oracle import whole
 
-_DEVICE_BYTES = 5000  # of a simulated device without its arena: 5.5 kB between 2^14 and 2^16 devices, whatever they run
+# Bytes of a simulated device without its arena. Measured: 5.5 kB with 2^14 to 2^16 devices, for any program.
+_DEVICE_BYTES = 5000
 
 
 def memory_limit(text: str | None) -> int | None:
-    """Bytes that `--memory` allows; by default the free memory of the machine; None: unlimited.
+    """Return the bytes that `--memory` allows, by default the free memory of the machine. None means unlimited.
 
-    Raises UsageError MG0001 for a malformed size.
+    Raises:
+        UsageError: MG0001 for a malformed size.
     """
     return free_bytes() if text is None else bytes_of(text, "--memory")
 
 
 def refuse_too_big(module: Module, executable: Executable, limit: int | None) -> None:
-    """Raise RuntimeFailure MG0606 if checking the program takes at least `limit` bytes."""
-    needed, what, where = max(_on_one_device(module), _on_all_ranks(executable), key=lambda need: need[0])
+    """Check the memory that comparing the program with its simulated ranks needs.
+
+    Raises:
+        RuntimeFailure: MG0606 if it needs more than `limit` bytes.
+    """
+    needed, what, location = max(_on_one_device(module), _on_all_ranks(executable), key=lambda need: need[0])
     if limit is not None and needed > limit:
         raise RuntimeFailure(
             Diagnostic(
                 "MG0606",
                 f"{what} need at least {bytes_text(needed)}, more than the {bytes_text(limit)} that are free or allowed",
-                where,
+                location,
                 hint=f"check it with smaller sizes, or allow more: --memory {bytes_text(1.5 * needed).replace(' ', '')}",
             )
         )
 
 
 def _on_one_device(module: Module) -> tuple[int, str, Location | None]:
-    """Peak bytes of the reference with its error bounds, and the location of the peak."""
-    if module.stage == "partition":  # all ranks do the same
+    """Return the peak bytes of the reference with its error bounds, a description, and the location of the peak."""
+    if module.stage == "partition":  # a partitioned program has no reference on one device
         return 0, "", None
-    most = most_bytes(on_one_device(whole(module), module.mesh, *module.meshes))
-    at = f" at '{most.at.op}'" if most.at else ""
-    return most.bytes, f"the program on one device and the bounds of its errors{at}", most.at.loc if most.at else None
+    peak = most_bytes(on_one_device(whole(module), module.mesh, *module.meshes))
+    op_text = f" at '{peak.at.op}'" if peak.at else ""
+    return (
+        peak.bytes,
+        f"the program on one device and the bounds of its errors{op_text}",
+        peak.at.loc if peak.at else None,
+    )
 
 
 def _on_all_ranks(executable: Executable) -> tuple[int, str, Location | None]:
-    """Bytes of all simulated devices."""
+    """Return the bytes of all simulated devices, a description, and the location of the largest input."""
     ranks = sum(part.mesh.size for part in executable.parts)
     needed = sum(part.mesh.size * (part.plan.arena_bytes + _DEVICE_BYTES) for part in executable.parts)
     largest = max(executable.fused.graph.inputs, key=lambda value: value.type.nbytes, default=None)

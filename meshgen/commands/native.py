@@ -26,9 +26,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
         return 0
     if not options.module:
         raise UsageError(Diagnostic("MG0001", "a module is missing", hint="meshgen native OUT.mgx"))
-    place = options.output or options.module
+    path = options.output or options.module
     with time_limit(options.time_limit):
-        members = {name: len(content) for name, content in write_native(options.module, place).items()}
-    output.text(f"{place}: {', '.join(f'{name} of {size} bytes' for name, size in members.items())}")
-    output.document({"output": place, "members": members})
+        members = {name: len(content) for name, content in write_native(options.module, path).items()}
+    output.text(f"{path}: {', '.join(f'{name} of {size} bytes' for name, size in members.items())}")
+    output.document({"output": path, "members": members})
     return 0

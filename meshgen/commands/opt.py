@@ -1,4 +1,4 @@
-"""`meshgen opt IN --passes a,b,c`: IR in, IR out, through whole stages or single passes."""
+"""`meshgen opt IN --passes a,b,c`: run stages or single passes on a program and print the result."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _program_printer(watched: Sequence[str]) -> Any:
-    """What prints programs after the passes and stages that are watched; None where none is."""
+    """Return a function that prints the program after each pass or stage in `watched`, or None if `watched` is empty."""
     if not watched:
         return None
 
@@ -92,12 +92,12 @@ def _program_printer(watched: Sequence[str]) -> Any:
 
 
 class _ListPasses(argparse.Action):
-    """Lists the passes instead of running the command."""
+    """The action of `--list-passes`, which lists the passes and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from meshgen.passes import PASSES
 
         width = max(map(len, PASSES))
-        for each in PASSES.values():
-            sys.stdout.write(f"{each.name:{width}}  {each.summary}\n")
+        for entry in PASSES.values():
+            sys.stdout.write(f"{entry.name:{width}}  {entry.summary}\n")
         parser.exit()

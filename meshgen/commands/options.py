@@ -1,4 +1,4 @@
-"""Options of `compile` on the command line: the flags that `meshgen/options.py` declares, and their values."""
+"""Options of `compile` on the command line: the flags of `meshgen/options.py`, and the conversion of their values."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OF_TARGET = ("target", "strict", "memory_limit", "skip")
 
 
 def add_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Add the flags of some options."""
-    defaults = {each.name: each.default for each in fields(cast("Any", CompileOptions))}
+    """Add the flags of the options called `names`."""
+    defaults = {option.name: option.default for option in fields(cast("Any", CompileOptions))}
     for name in names:
         for flag in FLAGS[name]:
             parser.add_argument(flag.name, help=flag.help, **_settings(flag, defaults[name]))
@@ -37,51 +37,63 @@ def _settings(flag: Flag, default: Any) -> dict[str, Any]:
 
 
 def chosen_options(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """Return the values of some options, by their names in `CompileOptions`. Raises UsageError, ShardingError."""
+    """Return the values of the options called `names`, as arguments of `CompileOptions`.
+
+    Raises:
+        UsageError, ShardingError: a value is malformed.
+    """
     return {name: _READERS[name](options) for name in names}
 
 
 def _entries(names: Sequence[str]) -> str | Sequence[str]:
-    """The function to compile; several for one module."""
+    """Return the name of the function to compile, or a sequence of several names for one module."""
     return names if len(names) > 1 else "".join(names)
 
 
 def donate_option(texts: Sequence[str]) -> dict[str, str | None]:
-    """Donated arguments by name, each with its result; None: the result of its structure."""
+    """Return the result that reuses each donated argument. None stands for the result of the same structure."""
     pairs = (text.partition("=") for text in texts)
     return {name: result or None for name, _, result in pairs}
 
 
 def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:
-    """Shardings by name. Raises UsageError with all that is malformed."""
-    found: dict[str, Sharding] = {}
+    """Return shardings by name.
+
+    Raises:
+        UsageError: MG0001, one diagnostic per malformed or repeated sharding.
+    """
+    shardings: dict[str, Sharding] = {}
     faults: list[Diagnostic] = []
     for text in texts:
         name, equals, spec = text.partition("=")
         if not equals or not name:
             faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=SPEC", hint="write for example w1=_,tp"))
             continue
-        if name in found:
+        if name in shardings:
             faults.append(
                 Diagnostic("MG0001", f"two shardings of '{name}' are given", hint="give one; * matches several names")
             )
         try:
-            found[name] = parse_sharding(spec)
+            shardings[name] = parse_sharding(spec)
         except ShardingError as error:
             faults += error.diagnostics
     if faults:
         raise UsageError(*faults)
-    return found
+    return shardings
 
 
 def line_or_name(text: str) -> int | str:
-    """A line by its number, or a value by its name."""
+    """Return a source line for a number, and a value's name for any other text."""
     number = whole_number(text)
     return text if number is None else number
 
 
 def bytes_of(text: str, option: str) -> int:
-    """Return the bytes of a size such as `64GB`. Raises UsageError MG0001."""
+    """Return the bytes of a size such as `64GB`.
+
+    Raises:
+        UsageError: MG0001 for a malformed size.
+    """
     size = byte_count(text)
     if size is None:
         hint = f"write for example {option} 64GB, 64GiB or 64G (GiB)"

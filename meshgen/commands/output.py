@@ -1,4 +1,4 @@
-"""The output of a command: text or one document, notes, progress."""
+"""The output of a command: text or one JSON document, notes, and progress."""
 
 from __future__ import annotations
 
@@ -14,31 +14,39 @@ from meshgen.commands.streams import write_err, write_out
 from meshgen.errors import Diagnostic
 from meshgen.printable import printable
 
-if TYPE_CHECKING:  # `meshgen doctor` runs where packages are missing
+if TYPE_CHECKING:  # `meshgen doctor` must run although packages are missing
     from meshgen.pipeline import Progress
     from meshgen.reports.tables import Table
 
-_CLEARED = "\r\x1b[K"  # the line of a terminal, with the cursor at its start
+_CLEARED = "\r\x1b[K"  # clears the line of the terminal and moves the cursor to its start
 
 
 class Output:
-    """The output streams of a command: text and tables, or with `--json` one document; progress only on a terminal.
+    """The output streams of a command: text and tables, or with `--json` one document.
 
-    Names and texts of a program or module are untrusted: control characters are escaped.
+    Progress is shown on a terminal only.
+
+    Names and texts of a program or module are untrusted, so control characters are escaped.
     """
 
     def __init__(self, as_json: bool, *, is_silent: bool = False) -> None:
-        """`is_silent`: write nothing, because another process of the program reports for this one."""
+        """Choose the output form.
+
+        Args:
+            as_json: write one document instead of text and tables.
+            is_silent: write nothing, because another process of the program reports for this one.
+        """
         self.as_json, self.is_silent = as_json, is_silent
-        self.collected: list[tuple[str, Diagnostic]] | None = None  # with --diagnostics: they are written at the end
+        # collects the diagnostics of --diagnostics, which are written at the end
+        self.collected: list[tuple[str, Diagnostic]] | None = None
 
     def text(self, text: str) -> None:
-        """Write text to stdout, unless with `--json`."""
+        """Write text to stdout, except with `--json`."""
         if not (self.as_json or self.is_silent):
             write_out(printable(text if text.endswith("\n") else text + "\n"))
 
     def tables(self, *tables: Table) -> None:
-        """Write tables to stdout with an empty line after each, unless with `--json`."""
+        """Write tables to stdout with an empty line after each, except with `--json`."""
         if self.as_json or self.is_silent:
             return
         from meshgen.reports.tables import render
@@ -48,14 +56,14 @@ class Output:
 
     @property
     def width(self) -> int:
-        """The columns of the terminal, or of a file."""
+        """Return the number of columns of the terminal, or a default for a file."""
         from meshgen.reports.tables import WIDTH
 
-        is_terminal = not sys.stdout.closed and sys.stdout.isatty()  # the program that was read may have closed it
+        is_terminal = not sys.stdout.closed and sys.stdout.isatty()  # the user's program may have closed stdout
         return shutil.get_terminal_size().columns if is_terminal else WIDTH
 
     def document(self, value: Mapping[str, Any]) -> None:
-        """With `--json`, write the document to stdout."""
+        """Write the document to stdout if `--json` was given."""
         if self.as_json and not self.is_silent:
             write_out(document_text(value) + "\n")
 
@@ -66,28 +74,28 @@ class Output:
         elif not self.is_silent:
             write_err(printable(text + "\n"))
 
-    def warnings(self, found: Sequence[Diagnostic]) -> None:
-        """Write warnings to stderr, each with its location."""
+    def warnings(self, diagnostics: Sequence[Diagnostic]) -> None:
+        """Write warnings with their locations to stderr."""
         if self.collected is not None:
-            self.collected += [("warning", each) for each in found]
+            self.collected += [("warning", diagnostic) for diagnostic in diagnostics]
             return
-        for each in found:
-            self.note(each.text("warning"))
+        for diagnostic in diagnostics:
+            self.note(diagnostic.text("warning"))
 
     @contextmanager
     def progress(self) -> Generator[Progress | None]:
-        """A status line on a terminal; None elsewhere."""
+        """Yield a function that updates a status line on a terminal, or None if stderr is not a terminal."""
         if not sys.stderr.isatty():
             yield None
             return
         try:
-            yield lambda what, done, total: write_err(f"{_CLEARED}{printable(what)} ({done}/{total})")
+            yield lambda activity, done, total: write_err(f"{_CLEARED}{printable(activity)} ({done}/{total})")
         finally:
             write_err(_CLEARED)
 
 
 def document_text(value: Mapping[str, Any]) -> str:
-    """The document as JSON; numbers that are not finite become `null`."""
+    """Return the document as JSON, in which numbers that are not finite become `null`."""
     try:
         return json.dumps(value, indent=1, default=plain, allow_nan=False)
     except ValueError:
@@ -96,14 +104,14 @@ def document_text(value: Mapping[str, Any]) -> str:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(each) for each in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain(value: Any) -> Any:
-    """NumPy's scalars as Python's."""
+    """Convert NumPy scalars to Python scalars, for `json.dumps`."""
     import numpy as np
 
     if isinstance(value, np.generic):

@@ -1,4 +1,4 @@
-"""`meshgen report IN -o OUT.html`: one offline page about a program."""
+"""`meshgen report IN -o OUT.html`: write one offline page about a program."""
 
 from __future__ import annotations
 

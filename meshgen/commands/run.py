@@ -1,4 +1,4 @@
-"""`meshgen run OUT.mgx`: run a module on all its ranks. Needs neither xDSL nor Triton on the reference device."""
+"""`meshgen run OUT.mgx`: run a module on all its ranks. The reference device needs neither xDSL nor Triton."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the engine."""
+    """Add the options that select and configure the engine."""
     parser.add_argument(
         "--device",
         choices=DEVICES,
@@ -106,23 +106,24 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         type=natural,
         default=0,
         metavar="SEED",
-        help="seed of the order in which emulated GPUs run, among those that streams and events allow (default: %(default)s)",
+        help="seed of the order in which emulated GPUs run, among the orders that streams and events allow (default: %(default)s)",
     )
     parser.add_argument(
         "--instruction-limit",
         type=positive,
         default=0,
         metavar="N",
-        help="give a kernel up as endless after N instructions of its blocks that emulated GPUs run at once "
+        help="report a kernel as endless after N instructions of the blocks that an emulated GPU runs concurrently "
         "(default: the variable MESHGEN_INSTRUCTION_LIMIT, else 20,000,000)",
     )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Run a module; under a launcher in a process per rank, of which the first reports unless another fails."""
+    """Run a module. Under a launcher there is a process per rank, and only the first reports unless another fails."""
     module = _loaded(options)
-    if isinstance(module, MeshgenError) and any(each.code == "MG0603" for each in module.diagnostics):
-        raise module  # the number of processes cannot run the module: to wait for them would be in vain
+    if isinstance(module, MeshgenError) and any(diagnostic.code == "MG0603" for diagnostic in module.diagnostics):
+        # The number of processes does not fit the module, so waiting for the other ranks would be in vain.
+        raise module
     world = bootstrap.world(options.time_out)
     with propagating_failures(world):
         if isinstance(module, MeshgenError):
@@ -134,48 +135,55 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _loaded(options: argparse.Namespace) -> LoadedModule | MeshgenError:
-    """Return the module, or why it is refused, which one rank reports when all are connected."""
+    """Load the module. Returns an error instead of raising it, so that one rank reports it once all are connected."""
     try:
         sizes, key = meshes_option(options.mesh), options.verify_key
-        given = {"entry": options.entry, "devices": options.devices}
-        return load(options.module, sizes, **given, specialise=_specialised, verify_key=key)
+        requested = {"entry": options.entry, "devices": options.devices}
+        return load(options.module, sizes, **requested, specialise=_specialised, verify_key=key)
     except MeshgenError as error:
         return error
 
 
 def _run(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:
-    given = read_inputs(options.input, mapped=bootstrap.world() is not None)
+    explicit_inputs = read_inputs(options.input, mapped=bootstrap.world() is not None)
     module.require_entry()
-    module = module.at(args=closing(options) | {name: array.shape for name, array in given.items() if name})
-    made = module.record().get("specialised", {})
-    if made.get("made") == AT_LOAD:
-        output.note(f"note: compiled at load: {options.module} has no specialisation for {sizes_text(made)}")
-    of_emulation = {"--arch": options.arch, "--races": options.races, "--order": options.order, "--instruction-limit": options.instruction_limit}  # fmt: skip
-    if any(of_emulation.values()) and options.device != "emulate":
-        option = next(name for name, value in of_emulation.items() if value)
+    module = module.at(args=closing(options) | {name: array.shape for name, array in explicit_inputs.items() if name})
+    specialization = module.record().get("specialised", {})
+    if specialization.get("made") == AT_LOAD:
+        output.note(f"note: compiled at load: {options.module} has no specialisation for {sizes_text(specialization)}")
+    emulation_options = {"--arch": options.arch, "--races": options.races, "--order": options.order, "--instruction-limit": options.instruction_limit}  # fmt: skip
+    if any(emulation_options.values()) and options.device != "emulate":
+        option = next(name for name, value in emulation_options.items() if value)
         raise UsageError(
             Diagnostic("MG0001", f"{option} applies to the emulated GPU only", hint="add --device emulate")
         )
     if options.trace and (options.kernels or options.device not in LAUNCHES):
         hint = f"measure a step with --device {' or '.join(LAUNCHES)}; `meshgen simulate --trace` predicts one of GPUs"
         raise UsageError(Diagnostic("MG0001", "--trace measures steps on the host only", hint=hint))
-    for place in filter(None, (options.output, options.trace)):
-        refuse_place(Path(place))
+    for path in filter(None, (options.output, options.trace)):
+        refuse_place(Path(path))
     with time_limit(options.time_limit):
         if options.kernels:
             return run_kernels(module, options, output)
-        return run_step(module, given, options, output)
+        return run_step(module, explicit_inputs, options, output)
 
 
 def _specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
-    """The compiler is imported where a module has to be compiled at load alone: half of the time that a short run begins with."""
+    """Compile a module at load.
+
+    Only this case imports the compiler, which takes half of the startup time of a short run.
+    """
     from meshgen.api import specialised
 
     return specialised(module, sizes)
 
 
 def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:
-    """Check each distinct kernel by itself. Raises RuntimeFailure MG0608 with all faults of the emulated GPU."""
+    """Check each distinct kernel by itself.
+
+    Raises:
+        RuntimeFailure: MG0608 with all faults of the emulated GPU.
+    """
     from meshgen.commands.kernel_check import check_kernels
 
     module.require_sizes()
@@ -188,9 +196,11 @@ def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Outpu
     seconds = time.perf_counter() - begin
     if faults := [row["fault"] for row in rows if row["fault"]]:
         raise RuntimeFailure(*faults)
-    what = f"PTX on the emulated GPU{', races refused,' * options.races}" if emulation else "Triton's interpreter"
+    engine_text = (
+        f"PTX on the emulated GPU{', races refused,' * options.races}" if emulation else "Triton's interpreter"
+    )
     kernels = len({row["name"] for row in rows})
-    title = f"{kernels} distinct kernels, {what} against NumPy: {seconds:.1f} s"
+    title = f"{kernels} distinct kernels, {engine_text} against NumPy: {seconds:.1f} s"
     output.tables(_checks_table(title, rows))
     device = "emulate" if emulation else "interpret"
     output.document({"device": device, "seconds": seconds, "kernel_checks": [_without_fault(row) for row in rows]})
@@ -198,17 +208,17 @@ def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Outpu
 
 
 def _checks_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-    """A line per kernel and architecture."""
+    """Return a table with a row per kernel and architecture."""
     table = [
         (
-            r["name"],
-            r["arch"],
-            "ok" if r["ok"] else "DIFFERS",
-            f"{r['error']:.3g}",
-            f"{r['tolerance']:.3g}",
-            f"{r['seconds']:.2f}",
+            row["name"],
+            row["arch"],
+            "ok" if row["ok"] else "DIFFERS",
+            f"{row['error']:.3g}",
+            f"{row['tolerance']:.3g}",
+            f"{row['seconds']:.2f}",
         )
-        for r in rows
+        for row in rows
     ]
     return table_of(title, ("kernel", "arch", "", "error", "allowed", "seconds"), table)
 
@@ -217,23 +227,25 @@ def _without_fault(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "fault"}
 
 
-def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse.Namespace, output: Output) -> int:
-    """One step on all ranks."""
+def run_step(
+    module: LoadedModule, explicit_inputs: Mapping[str, Array], options: argparse.Namespace, output: Output
+) -> int:
+    """Run one step on all ranks and report its results. Returns the exit code."""
     module.require_sizes()
     module.require_memory()
-    args = input_arrays(module, given, options, output)
-    speaks = not output.is_silent
+    args = input_arrays(module, explicit_inputs, options, output)
+    reports = not output.is_silent
     tf32 = options.device in ("emulate", "cuda")
-    expected = expectation(module, options.expect, args, tf32=tf32) if options.expect and speaks else Expected({})
+    expected = expectation(module, options.expect, args, tf32=tf32) if options.expect and reports else Expected({})
     begin = time.perf_counter()
     emulation = Emulation(options.arch or "", options.races, options.order, options.instruction_limit)
     with measured() as spans:
         results = module.run(args, emulation if options.device == "emulate" else options.device)
     seconds = time.perf_counter() - begin
-    if not speaks:
+    if not reports:
         return 0
     if options.trace:
-        from meshgen.simulator.trace import measured_trace  # needs no compiler, but most runs need it neither
+        from meshgen.simulator.trace import measured_trace  # slow import that few runs need
 
         write_text(Path(options.trace), json.dumps(measured_trace(spans, module.meshes)))
     names = [b.name for b in module.outputs]
@@ -248,15 +260,16 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
         verdict = "ok" if row["ok"] else "DIFFERS"
         output.text(f"{verdict}: {row['name']}: {row['measure']} {row['error']:.3g}, allowed {row['tolerance']:.3g}")
     record = {"device": options.device, "ranks": module.ranks, "seconds": seconds, "outputs": rows}
-    record |= {"specialised": made} if (made := module.record().get("specialised")) else {}
+    record |= {"specialised": specialization} if (specialization := module.record().get("specialised")) else {}
     output.document(record | {"compared": compared})
     return 0 if all(row["ok"] for row in compared) else NumbersDiffer.exit_code
 
 
 def expectation(module: LoadedModule, source: str, args: Mapping[str, Array], *, tf32: bool) -> Expected:
-    """Expected results: the arrays of a file, or the results of an unpartitioned program for the same arguments.
+    """Return expected results: the arrays of a file, or the results of an unpartitioned program for the same arguments.
 
-    `tf32`: the bounds are those of GPUs, whose f32 products have the precision that the module was compiled with.
+    Args:
+        tf32: use the error bounds of GPUs, whose f32 matmuls have the precision that the module was compiled with.
     """
     if not source.endswith(".mlir"):
         return Expected(load_arrays(source))
@@ -273,12 +286,12 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array], *,
             program, {n: a.shape for n, a in zip(input_names(program.graph), args.values(), strict=False)}
         )
     graph = whole(program)
-    have, want = [v.type for v in graph.inputs], [b.type for b in module.inputs]
-    if have != want:
-        message = f"'{source}' takes ({', '.join(map(str, have))}), but the module ({', '.join(map(str, want))})"
+    program_types, module_types = [v.type for v in graph.inputs], [b.type for b in module.inputs]
+    if program_types != module_types:
+        message = f"'{source}' takes ({', '.join(map(str, program_types))}), but the module ({', '.join(map(str, module_types))})"
         raise ArgumentError(Diagnostic("MG0601", message))
-    wanted, bounds = meaning(graph, list(args.values()), module.mesh, *program.meshes, tf32=tf32)
-    return Expected({str(i): array for i, array in enumerate(wanted)}, bounds)
+    expected, bounds = meaning(graph, list(args.values()), module.mesh, *program.meshes, tf32=tf32)
+    return Expected({str(i): array for i, array in enumerate(expected)}, bounds)
 
 
 def _described(name: str, array: Array) -> dict[str, Any]:
@@ -293,12 +306,12 @@ def _described(name: str, array: Array) -> dict[str, Any]:
 
 
 def _save(path: Path, arrays: Mapping[str, Array]) -> None:
-    """As NumPy's `savez`, which rejects an array called `file` and appends `.npz` to other names."""
+    """Write arrays in the format of NumPy's `savez`, which would reject an array called `file` and change file names."""
 
     def content(file: BinaryIO) -> None:
         with zipfile.ZipFile(file, "w") as archive:
             for name, array in arrays.items():
-                entry = zipfile.ZipInfo(f"{name}.npy")  # of a fixed time: the same results, the same bytes
+                entry = zipfile.ZipInfo(f"{name}.npy")  # a fixed time stamp, so that equal results give equal bytes
                 with archive.open(entry, "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
 

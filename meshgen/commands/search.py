@@ -1,4 +1,4 @@
-"""`meshgen search IN`: the shardings of a program's arguments with the shortest step, within the memory of a device."""
+"""`meshgen search IN`: find the shardings of a program's arguments with the shortest step that fits into device memory."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ def run(options: argparse.Namespace, output: Output) -> int:
     module, choice, _ = program(options)
     began = time.perf_counter()
     with output.progress() as progress:
-        found = search(module, choice, api.plan_module, seconds=options.seconds, progress=progress)
-    record = _record(found) | {"seconds": time.perf_counter() - began}
-    output.text(str(found))
+        solution = search(module, choice, api.plan_module, seconds=options.seconds, progress=progress)
+    record = _record(solution) | {"seconds": time.perf_counter() - began}
+    output.text(str(solution))
     if options.output:
         from meshgen.mlir.text import print_text
 
-        write_text(Path(options.output), print_text(found.module))
+        write_text(Path(options.output), print_text(solution.module))
         output.text(f"written to {options.output}")
     output.document(record)
     return 0
 
 
-def _record(found: Found) -> dict[str, Any]:
+def _record(solution: Found) -> dict[str, Any]:
     return {
-        "specs": found.specs,
-        "sentences": found.sentences,
-        "step_seconds": found.step_seconds,
-        "peak_memory_bytes": found.planned.plan.arena_bytes,
-        "estimated_seconds": found.estimated_seconds,
-        "gap": found.gap,
-        "is_given": found.is_given,
+        "specs": solution.specs,
+        "sentences": solution.sentences,
+        "step_seconds": solution.step_seconds,
+        "peak_memory_bytes": solution.planned.plan.arena_bytes,
+        "estimated_seconds": solution.estimated_seconds,
+        "gap": solution.gap,
+        "is_given": solution.is_given,
     }

@@ -1,4 +1,4 @@
-"""Options that a project sets: `[tool.meshgen]` of the nearest pyproject.toml, in the working directory or above it.
+"""Options that a project sets in `[tool.meshgen]` of the nearest pyproject.toml, in the working directory or above it.
 
     [tool.meshgen]              options of every command that reads a program
     mesh = "dp=2,tp=4"
@@ -7,7 +7,8 @@
     [tool.meshgen.explain]      options of one command
     top = 5
 
-A key is the long name of an option. What the command line says wins, option by option. Compiled modules have the options that they were compiled with.
+A key is the long name of an option. An option on the command line overrides that of the project. Compiled modules keep
+the options that they were compiled with.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from meshgen.budget import read_file
 from meshgen.errors import Diagnostic, Location, UsageError, system_reason
 from meshgen.names import nearest_names
 
-MOST_BYTES = 1 << 26  # of the file
+MOST_BYTES = 1 << 26  # chosen: bytes of the file, against absurd input
 _FILE = "pyproject.toml"
 
 
 class Setting(NamedTuple):
-    """One option that a file sets; `command` is empty for all commands that read a program."""
+    """One option that a file sets. `command` is empty if it applies to all commands that read a program."""
 
     option: str
     value: Any
@@ -40,48 +41,53 @@ class Setting(NamedTuple):
 
 
 def shared_options() -> tuple[str, ...]:
-    """Return the names of options that are set for all commands that read a program."""
-    from meshgen.options import FLAGS  # the command line of modules needs no compiler
+    """Return the names of options that can be set for all commands that read a program."""
+    from meshgen.options import FLAGS  # commands that only read modules must not import the compiler's options
 
-    flags = (flag for each in FLAGS.values() for flag in each if flag.is_shared)
+    flags = (flag for option_flags in FLAGS.values() for flag in option_flags if flag.is_shared)
     return ("mesh", *(flag.name.removeprefix("--") for flag in flags))
 
 
 def settings(commands: Sequence[str], start: Path | None = None) -> list[Setting]:
-    """What the nearest file sets; nothing without a file. Raises UsageError MG0001 for tables and keys that mean nothing."""
-    here = (start or Path.cwd()).resolve()
-    file = next((path for folder in (here, *here.parents) if (path := folder / _FILE).is_file()), None)
+    """Return the options that the nearest pyproject.toml sets.
+
+    Raises:
+        UsageError: MG0001 for an unknown table or key.
+    """
+    directory = (start or Path.cwd()).resolve()
+    file = next((path for folder in (directory, *directory.parents) if (path := folder / _FILE).is_file()), None)
     table = _table(file) if file else {}
-    found: list[Setting] = []
+    project_settings: list[Setting] = []
     for name, value in table.items():
         assert file is not None
         if isinstance(value, dict):
-            _known(name, commands, "a command", file)
-            found += [Setting(option, each, name, file) for option, each in value.items()]
+            _require_known(name, commands, "a command", file)
+            project_settings += [Setting(option, option_value, name, file) for option, option_value in value.items()]
         else:
-            _known(name, shared_options(), "an option of all programs", file)
-            found.append(Setting(name, value, "", file))
-    return found
+            _require_known(name, shared_options(), "an option of all programs", file)
+            project_settings.append(Setting(name, value, "", file))
+    return project_settings
 
 
 def _table(file: Path) -> dict[str, Any]:
-    import tomllib  # only where there is a file: each command takes a look
+    import tomllib  # imported only if there is a file, because every command looks for one
 
     try:
-        found = tomllib.loads(read_file(file, MOST_BYTES).decode()).get("tool", {}).get("meshgen", {})
+        table = tomllib.loads(read_file(file, MOST_BYTES).decode()).get("tool", {}).get("meshgen", {})
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise _settings_fault(f"the file cannot be read: {system_reason(error)}", file) from error
-    if not isinstance(found, dict):
+    if not isinstance(table, dict):
         raise _settings_fault("tool.meshgen is not a table", file)
-    return found
+    return table
 
 
 def parse_configured(
     command: str, parser: argparse.ArgumentParser, words: Sequence[str], from_file: Sequence[Setting]
 ) -> argparse.Namespace:
-    """Parse a command line, with the options of the project that the line does not give.
+    """Parse a command line, using the options of the project that the command line does not set.
 
-    Raises UsageError MG0001 for words and keys that the command does not have.
+    Raises:
+        UsageError: MG0001 for words and keys that the command does not have.
     """
     options = {
         string.removeprefix("--"): action
@@ -91,7 +97,7 @@ def parse_configured(
     }
     for setting in from_file:
         if setting.command == command:
-            _known(setting.option, options, f"an option of meshgen {command}", setting.file)
+            _require_known(setting.option, options, f"an option of meshgen {command}", setting.file)
     on_line = _explicit(parser, words) if from_file else {}
     applied = [
         setting
@@ -100,11 +106,11 @@ def parse_configured(
         and options[setting.option].dest not in on_line
         and (setting.command == command or (not setting.command and _is_program(on_line.get("program"))))
     ]
-    own = [setting.option for setting in applied if setting.command]
-    applied = [setting for setting in applied if setting.command or setting.option not in own]
-    added = [word for setting in applied for word in _option_words(setting, options[setting.option])]
+    command_options = [setting.option for setting in applied if setting.command]
+    applied = [setting for setting in applied if setting.command or setting.option not in command_options]
+    option_words = [word for setting in applied for word in _option_words(setting, options[setting.option])]
     try:
-        configured = _explicit(parser, added)
+        configured = _explicit(parser, option_words)
     except UsageError as error:
         raise _settings_fault(error.diagnostics[0].message, applied[0].file) from error
     with _optional(parser, configured):
@@ -112,12 +118,12 @@ def parse_configured(
 
 
 def _is_program(name: str | None) -> bool:
-    """Whether the input of a command is a program: a compiled module has its own options."""
+    """Whether the input of a command is a program. A compiled module has its own options."""
     return name is not None and Path(name).suffix != ".mgx"
 
 
 def _explicit(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
-    """Return the values that words give, by destination, without the defaults of the parser."""
+    """Return the values that `words` set, by destination, without the defaults of the parser."""
     absent = argparse.Namespace(**{action.dest: None for action in parser._actions})
     with _optional(parser, vars(absent)):
         values = vars(parser.parse_intermixed_args(words, absent))
@@ -126,7 +132,7 @@ def _explicit(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str
 
 @contextmanager
 def _optional(parser: argparse.ArgumentParser, names: Container[str]) -> Generator[None]:
-    """Let the arguments with these destinations be absent from the command line."""
+    """Make the arguments with these destinations optional on the command line."""
     required = [action for action in parser._actions if action.required and action.dest in names]
     for action in required:
         action.required = False
@@ -138,7 +144,10 @@ def _optional(parser: argparse.ArgumentParser, names: Container[str]) -> Generat
 
 
 def _option_words(setting: Setting, action: argparse.Action) -> Iterator[str]:
-    """`--mesh dp=2`; once for each element of a list; a flag where the value is true."""
+    """Yield the words that set an option, such as `--mesh=dp=2`.
+
+    A list repeats the option per element, and a flag appears if its value is true.
+    """
     values = setting.value if isinstance(setting.value, list) else [setting.value]
     if action.nargs == 0:
         if not isinstance(setting.value, bool):
@@ -154,12 +163,12 @@ def _option_words(setting: Setting, action: argparse.Action) -> Iterator[str]:
         yield from (f"--{setting.option}={value}" for value in values)
 
 
-def _known(name: str, names: Any, what: str, file: Path) -> None:
+def _require_known(name: str, names: Any, description: str, file: Path) -> None:
     if name not in names:
-        near = nearest_names(name, list(names), 1)
-        hint = f"did you mean '{near[0]}'? " if near else ""
+        similar_names = nearest_names(name, list(names), 1)
+        hint = f"did you mean '{similar_names[0]}'? " if similar_names else ""
         raise _settings_fault(
-            f"tool.meshgen: '{name}' is not {what}", file, f"{hint}there are {', '.join(sorted(names))}"
+            f"tool.meshgen: '{name}' is not {description}", file, f"{hint}there are {', '.join(sorted(names))}"
         )
 
 

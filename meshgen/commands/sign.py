@@ -17,8 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    place = options.output or options.module
-    public = sign(options.module, place, options.key)
-    output.text(f"{place}: signed by the key {public}")
-    output.document({"output": place, "key": public})
+    path = options.output or options.module
+    public = sign(options.module, path, options.key)
+    output.text(f"{path}: signed by the key {public}")
+    output.document({"output": path, "key": public})
     return 0

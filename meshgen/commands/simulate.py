@@ -1,4 +1,4 @@
-"""`meshgen simulate OUT.mgx`: predict a step of all ranks on a machine, slow devices and links included."""
+"""`meshgen simulate OUT.mgx`: predict a step of all ranks on a machine, including slow devices and links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from meshgen.simulator.simulation import PartTimes, Simulation
 from meshgen.simulator.timeline import Conditions, Span
 from meshgen.simulator.trace import memory_over_time, peak_of, trace_of
 
-_MOST_ROWS = 12  # of a table
+_MOST_ROWS = 12  # chosen: rows shown of a table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,14 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--machine",
         help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: the one that the module was compiled for, else {DEFAULT_MACHINE} of the target's devices)",
     )
-    for name, what in (("slow-device", "the kernels of this rank"), ("slow-link", "the collectives of this rank")):
+    for name, affected in (("slow-device", "the kernels of this rank"), ("slow-link", "the collectives of this rank")):
         parser.add_argument(
             f"--{name}",
             metavar="RANK=FACTOR",
             action="append",
             default=[],
             type=_factor,
-            help=f"{what} take this much longer",
+            help=f"{affected} take this much longer",
         )
     parser.add_argument(
         "--jitter",
@@ -63,12 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _factor(text: str) -> tuple[int, float]:
     rank, equals, factor = text.partition("=")
     try:
-        found = natural(rank), float(factor)
+        rank_factor = natural(rank), float(factor)
     except ValueError:
-        found = 0, math.nan
-    if not equals or not 0 < found[1] < math.inf:
+        rank_factor = 0, math.nan
+    if not equals or not 0 < rank_factor[1] < math.inf:
         raise argparse.ArgumentTypeError(f"'{text}' is not RANK=FACTOR, such as 3=1.5")
-    return found
+    return rank_factor
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -76,30 +76,30 @@ def run(options: argparse.Namespace, output: Output) -> int:
     module.require_entry()
     module = module.at(args=closing(options))
     conditions = Conditions(dict(options.slow_device), dict(options.slow_link), options.jitter, options.seed)
-    found = simulate(module, options.machine, conditions, watch=options.rank)
+    simulation = simulate(module, options.machine, conditions, watch=options.rank)
     if options.trace:
-        write_text(Path(options.trace), json.dumps(trace_of(found)))
-    output.tables(*(table for part in found.parts for table in _tables(module.name, found, part)))
+        write_text(Path(options.trace), json.dumps(trace_of(simulation)))
+    output.tables(*(table for part in simulation.parts for table in _tables(module.name, simulation, part)))
     if options.trace:
         output.text(options.trace)
-    output.document({"name": module.name} | simulation_record(found))
+    output.document({"name": module.name} | simulation_record(simulation))
     return 0
 
 
-def _tables(name: str, found: Simulation, part: PartTimes) -> Iterator[Table]:
+def _tables(name: str, simulation: Simulation, part: PartTimes) -> Iterator[Table]:
     record = _part_record(part)
     seconds, slowest = record["seconds"], record["slowest_rank"]
     rows = [
-        ("step", seconds_text(found.step_seconds), ""),
+        ("step", seconds_text(simulation.step_seconds), ""),
         ("last rank done", seconds_text(seconds["last"]), f"rank {slowest}"),
         ("first rank done", seconds_text(seconds["first"]), f"rank {int(part.end.argmin())}"),
         ("kernels", seconds_text(record["computing_seconds"]), f"on rank {slowest}"),
         ("no kernel runs", seconds_text(record["exposed_seconds"]), f"on rank {slowest}"),
     ]
     if part.watched:
-        at, most = peak_of(record["memory"])
-        rows.append(("most bytes in use", bytes_text(most), f"after {seconds_text(at)}"))
-    title = f"{name}: {part.mesh.size} ranks of {part.mesh} on {machine_title(found.machine)}"
+        peak_time, peak_bytes = peak_of(record["memory"])
+        rows.append(("most bytes in use", bytes_text(peak_bytes), f"after {seconds_text(peak_time)}"))
+    title = f"{name}: {part.mesh.size} ranks of {part.mesh} on {machine_title(simulation.machine)}"
     yield table_of(title, ("", "", ""), rows)
     if part.watched:
         collectives = sorted(record["collectives"], key=lambda row: -row["seconds"] * row["times"])
@@ -107,21 +107,24 @@ def _tables(name: str, found: Simulation, part: PartTimes) -> Iterator[Table]:
             (row["name"], row["times"], bytes_text(row["bytes"]), seconds_text(row["seconds"]), seconds_text(row["waited_seconds"]), row["source"])
             for row in collectives[:_MOST_ROWS]
         ]  # fmt: skip
-        title = f"Collectives of rank {part.watched[0]}, longest first" + _left_out(len(collectives))
+        title = f"Collectives of rank {part.watched[0]}, longest first" + _omitted_text(len(collectives))
         yield table_of(title, ("", "times", "bytes", "takes", "waits", "from"), cells, left=("from",))
 
 
-def _left_out(count: int) -> str:
+def _omitted_text(count: int) -> str:
     return f" (the first {_MOST_ROWS} of {count})" if count > _MOST_ROWS else ""
 
 
 def collective_rows(part: PartTimes) -> list[dict[str, Any]]:
-    """Each collective on the first watched rank: its count, bytes per device, mean seconds, and mean wait for others."""
+    """Return a record for each collective on the first watched rank.
+
+    A record has the count, bytes per device, mean seconds, and mean time that the rank waits for others.
+    """
     spans = IdentityDict[Any, list[Span]]()
     for span in part.spans:
         if span.item.is_collective:
             spans.setdefault(span.item, []).append(span)
-    return [_collective_row(part, each) for each in spans.values()]
+    return [_collective_row(part, spans_of_item) for spans_of_item in spans.values()]
 
 
 def _collective_row(part: PartTimes, spans: Sequence[Span]) -> dict[str, Any]:
@@ -136,12 +139,12 @@ def _collective_row(part: PartTimes, spans: Sequence[Span]) -> dict[str, Any]:
     }
 
 
-def simulation_record(found: Simulation) -> dict[str, Any]:
-    """The document of `--json`."""
+def simulation_record(simulation: Simulation) -> dict[str, Any]:
+    """Return the document of `--json`."""
     return {
-        "machine": machine_record(found.machine),
-        "step_seconds": found.step_seconds,
-        "parts": [_part_record(part) for part in found.parts],
+        "machine": machine_record(simulation.machine),
+        "step_seconds": simulation.step_seconds,
+        "parts": [_part_record(part) for part in simulation.parts],
     }
 
 

@@ -1,4 +1,4 @@
-"""Open sizes on the command line: `--mesh dp=2` and `--shape x=16x?` say them; of several, as in `--shape x=16x?|32x?`, each is meant."""
+"""Open sizes on the command line: `--mesh dp=2` and `--shape x=16x?` set them, `--shape x=16x?|32x?` lists several."""
 
 from __future__ import annotations
 
@@ -39,10 +39,14 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
 
 
 def meshes_option(texts: Sequence[str]) -> tuple[Mesh, ...] | None:
-    """The meshes by name, or the only one; None if none is given. Raises UsageError for names that are missing or repeated."""
+    """Return the meshes of `--mesh`, or None if the option is absent.
+
+    Raises:
+        UsageError: MG0001 for a malformed mesh, and for one of several meshes without a name or with a repeated name.
+    """
     try:
         meshes = tuple(map(parse_mesh, texts))
-    except ShardingError as error:  # a fault of the call, not of a program
+    except ShardingError as error:  # an error of the command line, not of a program
         raise UsageError(*error.diagnostics) from error
     names = [mesh.name for mesh in meshes]
     faults = [
@@ -50,38 +54,46 @@ def meshes_option(texts: Sequence[str]) -> tuple[Mesh, ...] | None:
         for text, mesh in zip(texts, meshes, strict=True)
         if len(meshes) > 1 and mesh.name == DEFAULT_NAME
     ]
-    twice = dict.fromkeys(name for name in names if name != DEFAULT_NAME and names.count(name) > 1)
-    faults += [Diagnostic("MG0001", f"--mesh gives @{name} {names.count(name)} times") for name in twice]
+    duplicates = dict.fromkeys(name for name in names if name != DEFAULT_NAME and names.count(name) > 1)
+    faults += [Diagnostic("MG0001", f"--mesh gives @{name} {names.count(name)} times") for name in duplicates]
     if faults:
         raise UsageError(*faults)
     return meshes or None
 
 
 def shapes_option(texts: Sequence[str]) -> dict[str, tuple[Shape, ...]]:
-    """The shapes of `--shape`, by input; `?` keeps the program's size. Raises UsageError with all faults."""
-    found: dict[str, tuple[Shape, ...]] = {}
+    """Return the shapes of `--shape` by input. `?` keeps the size of the program.
+
+    Raises:
+        UsageError: MG0001, one diagnostic per malformed or repeated shape.
+    """
+    shapes_by_input: dict[str, tuple[Shape, ...]] = {}
     faults: list[Diagnostic] = []
     for text in texts:
         name, equals, shapes = text.partition("=")
         rows = [shape.strip().split("x") for shape in shapes.split("|")]
-        if name in found:
+        if name in shapes_by_input:
             faults.append(
                 Diagnostic("MG0001", f"--shape gives the shape of '{name}' twice", hint="x=8x64|16x64 lists several")
             )
         if name and equals and all(size == "?" or whole_number(size) is not None for row in rows for size in row):
-            found[name] = tuple(tuple(whole_number(size) for size in row) for row in rows)
+            shapes_by_input[name] = tuple(tuple(whole_number(size) for size in row) for row in rows)
         else:
             hint = "write for example x=8x64; x=8x64|16x64 names two shapes"
             faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=SIZES", hint=hint))
     if faults:
         raise UsageError(*faults)
-    return found
+    return shapes_by_input
 
 
 def closing(options: argparse.Namespace) -> dict[str, Shape]:
-    """The shapes with which a module is run. Raises UsageError for several of one input."""
-    if several := [name for name, shapes in shapes_option(options.shape).items() if len(shapes) > 1]:
-        text = f"--shape gives several shapes of {', '.join(several)}"
+    """Return the shapes with which a module is run.
+
+    Raises:
+        UsageError: MG0001 for several shapes of an input or several sizes of a mesh axis.
+    """
+    if ambiguous := [name for name, shapes in shapes_option(options.shape).items() if len(shapes) > 1]:
+        text = f"--shape gives several shapes of {', '.join(ambiguous)}"
         raise UsageError(Diagnostic("MG0001", text, hint="a module runs with one; compile accepts several"))
     for text in options.mesh:
         if choices := parse_mesh_choices(text)[1]:
@@ -91,18 +103,22 @@ def closing(options: argparse.Namespace) -> dict[str, Shape]:
 
 
 def fixed_shapes(options: argparse.Namespace) -> dict[str, Shape]:
-    """The shapes of inputs that have one."""
+    """Return the shapes of the inputs with exactly one shape."""
     return {name: shapes[0] for name, shapes in shapes_option(options.shape).items() if len(shapes) == 1}
 
 
 def open_record(program: OpenProgram) -> dict[str, Any]:
-    """The open sizes, for `--json`."""
-    kinds = {each.name: str(each.type) for each in program.inputs}
-    return {"axes": list(program.axes), "inputs": {name: kinds[name] for name in program.shapes}}
+    """Return the open sizes, for `--json`."""
+    types_by_name = {value.name: str(value.type) for value in program.inputs}
+    return {"axes": list(program.axes), "inputs": {name: types_by_name[name] for name in program.shapes}}
 
 
 def specialisations_table(records: Mapping[Sizes, Mapping[str, Any]]) -> Any:
-    """A row per specialisation, of its `Executable.record`."""
+    """Return a table with a row per specialization.
+
+    Args:
+        records: `Executable.record` of each specialization.
+    """
     rows = [
         (
             str(sizes),

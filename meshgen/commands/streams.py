@@ -1,8 +1,8 @@
-"""The process's standard streams, whatever the caller made of them: closed, full, or read by somebody who left.
+"""The standard streams of the process, which the caller may have closed, filled or stopped reading.
 
-A command that cannot write its result fails (MG0003). A reader that closes the pipe is not a fault: the command goes on in
-silence, with the exit code that it would have had. Where stdout must hold one document only, what the
-Python program prints goes to stderr.
+A command that cannot write its result fails with MG0003. If the reader closes the pipe, the command continues silently
+with its usual exit code. If stdout must hold one document only, the output of the user's Python program is redirected
+to stderr.
 """
 
 from __future__ import annotations
@@ -19,74 +19,84 @@ _documents: TextIO | None = None  # receives documents while stdout is redirecte
 
 
 def open_missing() -> None:
-    """Open files for closed streams, so that no other file gets their descriptor: stdin and stdout one that fails, stderr one
-    that swallows.
+    """Open files for closed streams, so that no other file gets their descriptors.
+
+    Reading from stdin and writing to stdout then fail, and output to stderr is discarded.
     """
     for name, mode, flags in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:
             file = os.open(os.devnull, flags)
+            # stays open for the life of the process
             setattr(sys, name, open(file, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # for good
 
 
 @contextlib.contextmanager
 def only_documents() -> Generator[None]:
-    """A context in which only `write_out` writes to stdout: other output, also of child processes, goes to stderr."""
+    """Let only `write_out` write to stdout. Other output, including that of child processes, goes to stderr."""
     global _documents
     stream = sys.stdout
-    own = _led_to_stderr(stream)
-    if own is None:
+    original_stdout = _redirect_to_stderr(stream)
+    if original_stdout is None:
         sys.stdout = sys.stderr
-    _documents = own or stream
+    _documents = original_stdout or stream
     try:
         yield
     finally:
         _documents, sys.stdout = None, stream
-        if own is not None:
-            _lead_back(stream, own)
+        if original_stdout is not None:
+            _restore_stream(stream, original_stdout)
 
 
-def _led_to_stderr(stream: TextIO) -> TextIO | None:
-    """Redirect a stream's descriptor to stderr; returns a stream to its old target, None for one without descriptor."""
+def _redirect_to_stderr(stream: TextIO) -> TextIO | None:
+    """Redirect a stream's descriptor to stderr.
+
+    Returns:
+        A stream to the old target, or None if the stream has no descriptor.
+    """
     try:
-        number, errors = stream.fileno(), sys.stderr.fileno()
+        descriptor, stderr_descriptor = stream.fileno(), sys.stderr.fileno()
         stream.flush()
-        own = open(os.dup(number), "w", encoding=stream.encoding, errors=stream.errors)  # noqa: SIM115
+        original = open(os.dup(descriptor), "w", encoding=stream.encoding, errors=stream.errors)  # noqa: SIM115
     except (OSError, ValueError):
         return None
-    os.dup2(errors, number)
-    return own
+    os.dup2(stderr_descriptor, descriptor)
+    return original
 
 
-def _lead_back(stream: TextIO, own: TextIO) -> None:
-    """Undo `_led_to_stderr`; reopens stdout where the program has closed it."""
+def _restore_stream(stream: TextIO, original: TextIO) -> None:
+    """Undo `_redirect_to_stderr`. Reopens stdout if the program has closed it."""
     if stream.closed:
-        sys.stdout = own
+        sys.stdout = original
         return
     with contextlib.suppress(OSError):
         stream.flush()
-    os.dup2(own.fileno(), stream.fileno())
-    own.close()
+    os.dup2(original.fileno(), stream.fileno())
+    original.close()
 
 
 def write_out(text: str = "") -> None:
-    """Write to stdout, at once. Raises UsageError MG0003 where that is impossible."""
+    """Write to stdout and flush it. Output to a pipe without a reader is discarded.
+
+    Raises:
+        UsageError: MG0003 if stdout cannot be written.
+    """
     try:
         _put(_documents or sys.stdout, text)
     except BrokenPipeError:
         _silence(_documents or sys.stdout)
-    except (OSError, ValueError) as error:  # ValueError: the program that was read has closed it
+    except (OSError, ValueError) as error:  # ValueError: the user's program has closed it
         _silence(_documents or sys.stdout)
         raise UsageError(Diagnostic("MG0003", f"standard output cannot be written: {system_reason(error)}")) from error
 
 
 def write_err(text: str) -> None:
-    """Write to stderr; ignored where that is impossible."""
+    """Write to stderr. Errors are ignored."""
     with contextlib.suppress(OSError, ValueError):
         _put(sys.stderr, text)
 
 
 def _put(stream: TextIO, text: str) -> None:
-    """Write to a stream and flush; characters that its encoding lacks are escaped."""
+    """Write to a stream and flush it. Characters that its encoding lacks are escaped."""
     try:
         stream.write(text)
     except UnicodeEncodeError as error:
@@ -100,6 +110,7 @@ def _silence(stream: TextIO) -> None:
     try:
         os.dup2(sink, stream.fileno())
     except (OSError, ValueError):  # not a file, or closed
+        # stays open for the life of the process
         sys.stdout = open(sink, "w", encoding="utf-8")  # noqa: SIM115  # for good
     else:
         os.close(sink)

@@ -1,4 +1,4 @@
-"""A time limit for the step of a module: a loop in it may never end."""
+"""A time limit for the step of a module, because a loop in the step may never end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, RuntimeFailure
 
-_AGAIN = 1.0  # seconds until the time limit raises again: Python drops what is raised while it collects garbage
+# Seconds after which the timer fires again. Python ignores exceptions that are raised during garbage collection.
+_AGAIN = 1.0
 
 
 def add_time_limit(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +21,7 @@ def add_time_limit(parser: argparse.ArgumentParser) -> None:
 
 
 def seconds(text: str) -> float:
-    """A positive number of seconds, as the type of an option."""
+    """Parse a positive number of seconds, as the type of an option."""
     try:
         value = float(text)
     except ValueError:
@@ -32,7 +33,7 @@ def seconds(text: str) -> float:
 
 @contextmanager
 def time_limit(limit: float | None) -> Generator[None]:
-    """A context that raises RuntimeFailure MG0604 when the time is over. For the main thread of a process."""
+    """Raise RuntimeFailure MG0604 in the context after `limit` seconds. Works only in the main thread of a process."""
     if limit is None:
         yield
         return

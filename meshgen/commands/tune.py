@@ -1,4 +1,7 @@
-"""`meshgen tune OUT.mgx`: measure candidates of a module's kernels on a GPU, and put the best into the module and a table."""
+"""`meshgen tune OUT.mgx`: measure candidates of a module's kernels on a GPU, and put the best into the module.
+
+`--table` also stores them in a table, which `compile --tuning` reads.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=seconds,
         default=300,
-        help="no kernel is begun after so long; those with the most predicted time come first (default: %(default)s)",
+        help="time after which no further kernel is measured; those with the most predicted time come first (default: %(default)s)",
     )
     parser.add_argument(
         "--candidates",
         type=positive,
         default=16,
-        help="of each kernel, the best predicted first (default: %(default)s)",
+        help="candidates to measure per kernel, the best predicted first (default: %(default)s)",
     )
     parser.add_argument("--key", metavar="PEM", help="sign the module again with this private key")
     parser.add_argument(
@@ -57,15 +60,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if not options.module:
         raise UsageError(Diagnostic("MG0001", "a module is missing", hint="meshgen tune OUT.mgx"))
     members, is_real = Container(Path(options.module)), options.device == "cuda"
-    if not is_real and (given := [name for name in ("output", "table", "key") if getattr(options, name)]):
-        raise UsageError(Diagnostic("MG0001", f"--device emulate writes nothing: leave out --{given[0]}"))
+    if not is_real and (used_options := [name for name in ("output", "table", "key") if getattr(options, name)]):
+        raise UsageError(Diagnostic("MG0001", f"--device emulate writes nothing: leave out --{used_options[0]}"))
     budget = options.seconds, options.candidates
     bench = on_gpu(*budget) if is_real else on_emulated(members, *budget)
-    place = Path(options.output or options.module) if is_real else None
-    table, key = (Path(each) if each else None for each in (options.table, options.key))
-    found = tune_file(members, bench, lambda each: _tell(each, output), output=place, table=table, key=key)
-    _tell_all(found, output, place)
-    if not is_real and any(each.warnings for each in found):
+    output_path = Path(options.output or options.module) if is_real else None
+    table, key = (Path(kernel) if kernel else None for kernel in (options.table, options.key))
+    measured_kernels = tune_file(
+        members, bench, lambda kernel: _tell(kernel, output), output=output_path, table=table, key=key
+    )
+    _print_results(measured_kernels, output, output_path)
+    if not is_real and any(kernel.warnings for kernel in measured_kernels):
         return NumbersDiffer.exit_code
     return 0
 
@@ -81,12 +86,12 @@ def _merge(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _tell(each: Measured, output: Output) -> None:
-    output.warnings(each.warnings)
+def _tell(measured: Measured, output: Output) -> None:
+    output.warnings(measured.warnings)
 
 
-def _tell_all(found: list[Measured], output: Output, place: Path | None) -> None:
-    records = [_record(each) for each in found]
+def _print_results(measured_kernels: list[Measured], output: Output, path: Path | None) -> None:
+    records = [_record(measured) for measured in measured_kernels]
     rows = [
         (r["kernel"], r["compared"], *(seconds_text(r[name]) if r["compared"] else "" for name in ("before", "after")), r["verdict"])
         for r in records
@@ -97,21 +102,25 @@ def _tell_all(found: list[Measured], output: Output, place: Path | None) -> None
         )
     )
     changed = sum(record["is_replaced"] for record in records)
-    if place:
-        output.text(f"{place}: {changed} of {len(found)} kernels replaced")
-    output.document({"output": str(place) if place else None, "kernels": records, "replaced": changed})
+    if path:
+        output.text(f"{path}: {changed} of {len(measured_kernels)} kernels replaced")
+    output.document({"output": str(path) if path else None, "kernels": records, "replaced": changed})
 
 
-def _record(each: Measured) -> dict[str, Any]:
-    told = each.change.provenance if each.change else {}
-    is_replaced = each.change is not None and each.change.form is not None
-    verdict = "replaced" if is_replaced else "stays" if each.change else "no choice"
+def _record(measured: Measured) -> dict[str, Any]:
+    provenance = measured.change.provenance if measured.change else {}
+    is_replaced = measured.change is not None and measured.change.form is not None
+    verdict = "replaced" if is_replaced else "stays" if measured.change else "no choice"
     record: dict[str, Any] = {
-        "kernel": each.kernel,
-        "compared": each.others,
+        "kernel": measured.kernel,
+        "compared": measured.others,
         "verdict": verdict,
         "is_replaced": is_replaced,
     }
-    if told:
-        record |= {"before": told["before"], "after": (told["warm"] + told["cold"]) / 2, "measured": dict(told)}
-    return record | {"disagree": len(each.warnings)}
+    if provenance:
+        record |= {
+            "before": provenance["before"],
+            "after": (provenance["warm"] + provenance["cold"]) / 2,
+            "measured": dict(provenance),
+        }
+    return record | {"disagree": len(measured.warnings)}

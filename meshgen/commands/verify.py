@@ -1,4 +1,4 @@
-"""`meshgen verify OUT.mgx --key PUBLIC`: check the whole file of a module, and its signature."""
+"""`meshgen verify OUT.mgx --key PUBLIC`: check the entire file of a module, and its signature."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Every constant that decides between plans, with its unit and where its value comes from."""
+"""The cost model: all constants that decide between plans, each with its unit and source."""

@@ -1,4 +1,4 @@
-"""What kernels take on a device: the peaks of its data sheet, and the part of them that kernels reach."""
+"""Cost model of kernels: the peaks of each device from its data sheet, and the share of them that kernels reach."""
 
 from __future__ import annotations
 
@@ -13,36 +13,39 @@ _GUIDE = "CUDA C++ programming guide, table of technical specifications per comp
 
 @dataclass(frozen=True)
 class Device:
-    """One architecture, or another device of it, whose memory is slower.
+    """A device model. Two models can have the same architecture, for example with different memory.
 
     Attributes:
-        peaks: FLOP/s of a dot by the numbers that it multiplies: an element type, `tf32`, or `tf32x3` (`meshgen/ops/precision.py`).
+        peaks: FLOP/s of a dot by number format: an element type, `tf32`, or `tf32x3` (`meshgen/ops/precision.py`).
         vector_flops: FLOP/s of f32 arithmetic outside of dots.
         bandwidth: bytes/s of device memory.
         launch_seconds: from the end of one kernel to the start of the next on a stream.
         l2_bandwidth: bytes/s that the L2 cache delivers to all multiprocessors.
-        multiprocessors, shared_bytes (of one block): limits.
+        shared_bytes: largest shared memory of one block.
+        arch: the architecture, if it is not `name`.
         product: the name under which the device is sold.
     """
 
     name: str
     peaks: Mapping[str, float] = required(
-        "FLOP/s", "dots, by the numbers that are multiplied", f"{_SHEET}; tf32x3: three products of tf32"
+        "FLOP/s",
+        "peak rate of dots by the number format that is multiplied",
+        f"{_SHEET}; tf32x3: three multiplications in tf32",
     )
-    vector_flops: float = required("FLOP/s", "f32 arithmetic outside of dots", _SHEET)
-    bandwidth: float = required("bytes/s", "device memory", _SHEET)
+    vector_flops: float = required("FLOP/s", "peak rate of f32 arithmetic outside of dots", _SHEET)
+    bandwidth: float = required("bytes/s", "device memory bandwidth", _SHEET)
     launch_seconds: float = required(
         "s",
-        "from the end of a kernel to the start of the next on a stream",
+        "time from the end of a kernel to the start of the next on a stream",
         "chosen; `meshgen bench launch` measures the host's part of a launch",
     )
-    multiprocessors: int = required("count", "multiprocessors", _SHEET)
-    shared_bytes: int = required("bytes", "shared memory of one block", _GUIDE)
+    multiprocessors: int = required("count", "number of multiprocessors", _SHEET)
+    shared_bytes: int = required("bytes", "largest shared memory of one block", _GUIDE)
     l2_bandwidth: float = required(
-        "bytes/s", "from the L2 cache to all multiprocessors",
+        "bytes/s", "rate from the L2 cache to all multiprocessors",
         "NVIDIA A100 Tensor Core GPU architecture: 5,120 bytes per clock; derived: times the boost clock, on a B200 from each of two dies",
     )  # fmt: skip
-    arch: str = ""  # where it is not the name
+    arch: str = ""  # if it differs from the name
     product: str = ""
 
     @property
@@ -69,41 +72,41 @@ _H100 = replace(_SM_90, name="h100", bandwidth=3.35e12, arch="sm_90", product="H
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
-    """The roofline of generated kernels."""
+    """Parameters of the roofline model of generated kernels."""
 
-    efficiency: float = chosen(0.75, "share", "of a device's peaks that kernels reach", matters=True)
+    efficiency: float = chosen(0.75, "share", "share of a device's peaks that kernels reach", matters=True)
     integer_share: float = known(
         0.5,
         "share",
-        "of the rate of f32 arithmetic outside of dots that other types have",
+        "rate of arithmetic in other types outside of dots, relative to f32",
         "CUDA C++ programming guide, throughput of arithmetic instructions: 64 of 128 results per clock on an H100",
     )
     main_loop_share: float = known(
-        0.7, "share", "of the peak rate of products that the main loop of large ones sustains, while its operands arrive in time",
+        0.7, "share", "share of the peak rate that the main loop of a large GEMM sustains if its operands arrive in time",
         "fit to published measurements on an H100 (`python -m bench.products`)",
     )  # fmt: skip
     start_seconds: float = known(
-        7e-7, "s", "from the end of a tile to the first product of the next on the same multiprocessor",
+        7e-7, "s", "time from the end of a tile to the first MMA of the next tile on the same multiprocessor",
         "fit to published measurements on an H100 (`python -m bench.products`)",
     )  # fmt: skip
     copy_seconds: float = known(
-        5.5e-7, "s", "until a copy from device memory arrives in shared memory",
+        5.5e-7, "s", "latency of a copy from device memory to shared memory",
         "Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture: 479 cycles without load; derived: twice that",
     )  # fmt: skip
     multiprocessor_bandwidth: float = known(
-        1.1e11, "bytes/s", "that one multiprocessor reads, however few others do",
+        1.1e11, "bytes/s", "largest read rate of one multiprocessor, however few others read",
         "derived: 64 bytes per clock from the L2 cache, at the boost clock of an H100",
     )  # fmt: skip
     unaligned_share: float = known(
-        0.9, "share", "of a product's time that it takes longer where the rows of an operand do not begin at multiples of 16 bytes",
-        "derived: a tile's loads and stores of 2 bytes take 1,536 clocks per step of 128 x 256 x 64, its products 1,024, its latency 960; for two operands",
+        0.9, "share", "share by which a GEMM takes longer if the rows of an operand do not begin at multiples of 16 bytes",
+        "derived: a tile's loads and stores of 2 bytes take 1,536 clocks per step of 128 x 256 x 64, its MMAs 1,024, its latency 960; for two operands",
     )  # fmt: skip
     transposed_share: float = known(
-        0.8, "share", "of a product's time that it takes longer where 8-bit elements are transposed in its main loop",
-        "derived: 265 instructions of a warp instead of 138 in the loop, and no products meanwhile (`tests/codegen/test_dot_instructions.py`)",
+        0.8, "share", "share by which a GEMM takes longer if 8-bit elements are transposed in its main loop",
+        "derived: 265 instructions of a warp instead of 138 in the loop, without concurrent MMAs (`tests/codegen/test_dot_instructions.py`)",
     )  # fmt: skip
-    threads: int = known(2048, "threads", "of a multiprocessor at a time", _GUIDE)
+    threads: int = known(2048, "threads", "most resident threads of a multiprocessor", _GUIDE)
     trips_ahead: int = known(
-        3, "trips", "of a recurrence whose rows are being copied", "derived: of the four buffers that Triton's pipeline of four stages has, one is in use"
+        3, "trips", "iterations of a recurrence whose rows are prefetched", "derived: Triton's pipeline of four stages has four buffers, one of which is in use"
     )  # fmt: skip
     devices: tuple[Device, ...] = (_SM_80, _SM_90, _SM_100, _H100)

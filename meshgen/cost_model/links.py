@@ -1,4 +1,4 @@
-"""What moving bytes between devices takes, where a mesh or a machine profile does not say."""
+"""Cost model of communication between devices, used where neither the mesh nor a machine profile defines the links."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ _RATE = "bandwidths of NCCL's tuning model (github.com/NVIDIA/nccl, src/graph/tu
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A way in which NCCL runs a collective over several hosts, with one of its protocols. It takes the fastest.
+    """An algorithm, with a protocol, by which NCCL runs a collective over several hosts. NCCL uses the fastest one.
 
-    A ring passes all devices, and the hosts one after the other; a tree (all-reduce only) joins the hosts pairwise, up and
-    down again. Inside a host both take what a collective there takes; a ring passes the devices of the other hosts too.
+    A ring passes through all devices, host by host. A tree (all-reduce only) joins the hosts pairwise, up and down
+    again. Inside a host both take the time of a collective on that host. A ring additionally passes through the devices
+    of the other hosts.
     """
 
     name: str
     is_tree: bool
-    inside_seconds: float = required("s", "a step inside another host", _STEP)
-    between_steps: float = required("steps", "a step between hosts, in those of the Simple protocol (14 us)", _STEP)
-    share: float = required("share", "of the rate of the links", _RATE)
+    inside_seconds: float = required("s", "time of a ring step inside another host", _STEP)
+    between_steps: float = required(
+        "steps", "time of a step between hosts, relative to the Simple protocol (14 us)", _STEP
+    )
+    share: float = required("share", "share of the rate of the links that the algorithm reaches", _RATE)
 
 
 _ALGORITHMS = (
@@ -40,23 +43,37 @@ _ALGORITHMS = (
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Bandwidths are those of one device in one direction; latencies go from launch to finish of the smallest collective."""
+    """Rates and latencies of links.
 
-    nvlink_bytes_per_second: float = known(370e9, "bytes/s", "a ring over NVLink 4 (H100, H200)", _RING)
-    nvlink_latency_seconds: float = known(8e-6, "s", "a collective inside a host", f"{_TUNING}: 8.4 us")
-    network_bytes_per_second: float = known(45e9, "bytes/s", "a ring over one 400 Gb/s InfiniBand port per GPU", _PORT)
+    Rates are those of one device in one direction. Latencies are measured from launch to finish of the smallest
+    collective.
+    """
+
+    nvlink_bytes_per_second: float = known(370e9, "bytes/s", "rate of a ring over NVLink 4 (H100, H200)", _RING)
+    nvlink_latency_seconds: float = known(8e-6, "s", "latency of a collective inside a host", f"{_TUNING}: 8.4 us")
+    network_bytes_per_second: float = known(
+        45e9, "bytes/s", "rate of a ring over one 400 Gb/s InfiniBand port per GPU", _PORT
+    )
     network_latency_seconds: float = known(
-        20e-6, "s", "a message between hosts or meshes", f"{_TUNING}: 8.4 us and 9.6 us of a step over the network"
+        20e-6,
+        "s",
+        "latency of a message between hosts or meshes",
+        f"{_TUNING}: 8.4 us and 9.6 us of a step over the network",
     )
     peer_seconds: float = chosen(
-        0.3e-6, "s", "one more peer in a group of sends and receives, which NCCL posts in one launch", matters=True
+        0.3e-6,
+        "s",
+        "time of one more peer in a group of sends and receives, which NCCL posts in one launch",
+        matters=True,
     )
-    ring_share: float = known(370 / 450, "share", "of a link's data-sheet rate that NCCL's ring reaches", _RING)
-    port_share: float = known(45 / 50, "share", "of a network port's data-sheet rate that NCCL's ring reaches", _PORT)
+    ring_share: float = known(370 / 450, "share", "share of a link's data-sheet rate that NCCL's ring reaches", _RING)
+    port_share: float = known(
+        45 / 50, "share", "share of a network port's data-sheet rate that NCCL's ring reaches", _PORT
+    )
     overlap_slowdown: float = known(
         0.35,
         "share",
-        "by which a kernel takes longer while a collective runs beside it",
+        "share by which a concurrent collective slows a kernel down",
         "30 to 40 % for matmuls on H100 SXM beside NCCL's kernels (github.com/pytorch/pytorch/issues/179937)",
     )
     algorithms: tuple[Algorithm, ...] = _ALGORITHMS

@@ -1,4 +1,4 @@
-"""The cost model: what all passes that decide between plans read."""
+"""The cost model, which all passes that decide between plans read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from meshgen.cost_model.search import Search
 
 @dataclass(frozen=True, eq=False)
 class CostModel:
-    """Groups of fields in the order of the stages; `entries` (`meshgen/cost_model/fields.py`) lists them with units and sources."""
+    """The groups of the cost model in the order of the stages.
+
+    `entries` (`meshgen/cost_model/fields.py`) lists all fields.
+    """
 
     links: Links = field(default_factory=Links)
     kernels: Kernels = field(default_factory=Kernels)
@@ -30,13 +33,13 @@ class CostModel:
     search: Search = field(default_factory=Search)
 
     def with_values(self, values: Mapping[str, Any]) -> CostModel:
-        """The model with other values for some fields, by name: `{"links.peer_seconds": 0.0}`."""
-        found = self
+        """Return the model with other values for some fields, by name, as in `{"links.peer_seconds": 0.0}`."""
+        model = self
         for name, value in values.items():
-            group, _, own = name.partition(".")
-            part = replace(getattr(found, group), **{own: value})
-            found = replace(found, **{group: part})
-        return found
+            group, _, field_name = name.partition(".")
+            changed_group = replace(getattr(model, group), **{field_name: value})
+            model = replace(model, **{group: changed_group})
+        return model
 
 
 DEFAULT = CostModel()

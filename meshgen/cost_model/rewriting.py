@@ -1,4 +1,4 @@
-"""When a plan is left for another one: reshards, equal programs, local rewrites and messages."""
+"""Cost model of rewrites: the gain for which a plan, reshard or message is replaced by another one."""
 
 from __future__ import annotations
 
@@ -12,34 +12,42 @@ class Resharding:
     """Paths between two shardings of a value."""
 
     packing_seconds: float = chosen(
-        4e-6, "s", "cutting out and joining the pieces for one more peer of a transfer", matters=True
+        4e-6, "s", "time to slice and concatenate the data for one more peer of a transfer", matters=True
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Rewriting:
-    """Programs that are equal to the user's: estimates err alike for both, so one must be clearly cheaper."""
+    """Rewritten programs that are equivalent to the user's.
+
+    Estimation errors affect both alike, so the rewritten one must be clearly cheaper.
+    """
 
     worth: float = chosen(
-        0.97, "ratio", "a rewritten program's time, or its time on links, to the user's", matters=False
+        0.97,
+        "ratio",
+        "largest ratio of a rewritten program's time, or of its time on links, to that of the user's program",
+        matters=False,
     )
-    more_dots: float = chosen(1.05, "ratio", "its work in dots, where only its time on links is shorter", matters=False)
-    more_rows: float = chosen(3.0, "times", "its other work, where only its time on links is shorter", matters=False)
+    more_dots: float = chosen(
+        1.05, "ratio", "largest ratio of its work in dots if only its time on links is shorter", matters=False
+    )
+    more_rows: float = chosen(
+        3.0, "times", "largest ratio of its other work if only its time on links is shorter", matters=False
+    )
     near: int = chosen(
-        8, "part", "of a frame's rows by which a neighbourly shift is at most: one in so many", matters=False
+        8, "part", "a shift by at most one in so many rows of a frame counts as a halo exchange", matters=False
     )
     saved_seconds: float = chosen(
-        64e-6, "s", "that fewer collectives must save where they move or repeat more: eight latencies", matters=False
+        64e-6, "s", "time that fewer collectives must save if they move or repeat more: eight latencies", matters=False
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """Small collectives that become one message: copies against the latencies that are saved."""
+    """Small collectives that are combined into one message, at the cost of copies."""
 
-    share: float = chosen(
-        1 / 8, "share", "of the saved latency that copies may take, whatever else runs", matters=False
-    )
+    share: float = chosen(1 / 8, "share", "share of the saved latency that copies may take in any case", matters=False)
     larger_share: float = chosen(
-        1 / 2, "share", "of the saved latency that copies may take, where the step is then shorter", matters=False
+        1 / 2, "share", "share of the saved latency that copies may take if the step gets shorter", matters=False
     )

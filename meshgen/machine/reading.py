@@ -1,4 +1,4 @@
-"""Read machine profiles: by name, from a JSON file, or from the JSON text that a program or a module has."""
+"""Read machine profiles by name, from a JSON file, or from the JSON text in a program or module."""
 
 from __future__ import annotations
 
@@ -15,42 +15,49 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, MOST_DEVICES, Link, Machine
 
-MOST_FILE_BYTES = 1 << 20  # bytes: a profile has a few lines
-MOST_MEMORY, MOST_RATE = 1 << 53, 1e30  # bytes of a device; bytes per second
+MOST_FILE_BYTES = 1 << 20  # chosen: bytes; a profile has a few lines
+MOST_MEMORY, MOST_RATE = 1 << 53, 1e30  # chosen: bytes of a device, exact as a float; bytes per second
 DEVICES: Mapping[str, Device] = {device.name: device for device in DEFAULT.kernels.devices}
 
 
-def machine_of(given: str | Path | Machine) -> Machine:
-    """A profile, one of `MACHINES` by name, or the profile in a JSON file.
+def machine_of(machine: str | Path | Machine) -> Machine:
+    """Return the profile `machine`, a profile of `MACHINES` by name, or the profile in a JSON file.
 
-    Raises UsageError: MG0001 for anything else or a malformed profile, MG0002 where the file cannot be read.
+    Raises:
+        UsageError: MG0001 for a malformed profile or any other argument, MG0002 if the file cannot be read.
     """
-    if isinstance(given, Machine):
-        return given
-    if not isinstance(cast("Any", given), str | Path):
+    if isinstance(machine, Machine):
+        return machine
+    if not isinstance(cast("Any", machine), str | Path):
         hint = f"use one of {', '.join(MACHINES)}, or the path of a profile.json"
-        raise UsageError(Diagnostic("MG0001", f"expected a machine profile or its name, got {given!r:.60}", hint=hint))
-    if str(given) in MACHINES:
-        return MACHINES[str(given)]
-    path = Path(given)
+        raise UsageError(
+            Diagnostic("MG0001", f"expected a machine profile or its name, got {machine!r:.60}", hint=hint)
+        )
+    if str(machine) in MACHINES:
+        return MACHINES[str(machine)]
+    path = Path(machine)
     if path.suffix != ".json":
         hint = f"use one of {', '.join(MACHINES)}, or the path of a profile.json"
-        raise UsageError(Diagnostic("MG0001", f"unknown machine '{given}'", hint=hint))
+        raise UsageError(Diagnostic("MG0001", f"unknown machine '{machine}'", hint=hint))
     return _from_json(path)
 
 
 def machine_record(machine: Machine) -> dict[str, Any]:
-    """The profile as JSON values, as `machine_of` reads them."""
+    """Return the profile as JSON values, which `machine_of` reads."""
     return asdict(machine) | {"links": [asdict(link) for link in machine.links]}
 
 
 def machine_text(machine: Machine) -> str:
-    """The profile in a program's text: the name of a built-in one, JSON of any other."""
+    """Return the profile as it stands in a program's text: the name of a built-in profile, the JSON of any other."""
     return machine.name if MACHINES.get(machine.name) == machine else json.dumps(machine_record(machine))
 
 
 def machine_of_text(text: str) -> Machine:
-    """What `machine_text` wrote. Raises UsageError MG0001 for anything else."""
+    """Parse the result of `machine_text`.
+
+    Raises:
+        UsageError: MG0001 for any other text.
+    """
     if text in MACHINES:
         return MACHINES[text]
     try:
@@ -79,15 +86,15 @@ def _from_json(path: Path) -> Machine:
 
 
 def machine_from_record(value: Mapping[str, Any]) -> Machine:
-    """The profile that `machine_record` gives, in which `profile_fault` finds no fault; a built-in one is itself."""
-    given: dict[str, Any] = {**value, "links": tuple(Link(**link) for link in value["links"])}
-    machine = Machine(**given)
-    known = MACHINES.get(machine.name, machine)
-    return known if machine == known else machine
+    """Return the profile of a record that `profile_fault` accepts. Equal to a built-in profile, it is that object."""
+    values: dict[str, Any] = {**value, "links": tuple(Link(**link) for link in value["links"])}
+    machine = Machine(**values)
+    builtin = MACHINES.get(machine.name, machine)
+    return builtin if machine == builtin else machine
 
 
 def profile_fault(value: Any) -> str:
-    """The fault of a profile's JSON; empty if there is none."""
+    """Return the fault of a profile's JSON, or "" if it is valid."""
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         return "a profile must be an object with a name"
     if not value["name"].isprintable():
@@ -102,9 +109,9 @@ def profile_fault(value: Any) -> str:
     links = profile.get("links")
     if not isinstance(links, list) or not links:
         return "links must be a list of at least one level"
-    for number, link in enumerate(cast("list[Any]", links)):
+    for level, link in enumerate(cast("list[Any]", links)):
         if fault := _link_fault(link):
-            return f"links[{number}]: {fault}"
+            return f"links[{level}]: {fault}"
     sizes = [link["devices"] for link in cast("list[Any]", links)]
     if sizes[-1] is not None or None in sizes[:-1]:
         return "the last level, and no other, must join all devices (devices: null)"
@@ -124,17 +131,17 @@ def _device_fault(profile: Mapping[str, Any]) -> str:
 
 def _link_fault(link: Any) -> str:
     names = {field.name for field in fields(Link)}
-    found = cast("Mapping[str, Any]", link if isinstance(link, Mapping) else {})
-    if set(found) != names:
+    record = cast("Mapping[str, Any]", link if isinstance(link, Mapping) else {})
+    if set(record) != names:
         return f"a level must have the fields {', '.join(sorted(names))}"
-    devices = found["devices"]
-    if not isinstance(found["name"], str) or not found["name"].isprintable():
+    devices = record["devices"]
+    if not isinstance(record["name"], str) or not record["name"].isprintable():
         return "name must be a printable string"
     if devices is not None and (type(devices) is not int or not 1 <= devices <= MOST_DEVICES):
         return f"devices must be null or an integer from 1 to {MOST_DEVICES}"
-    if not _is_number(found["bytes_per_second"], least=1):
+    if not _is_number(record["bytes_per_second"], least=1):
         return "bytes_per_second must be a number of at least 1"
-    return "" if _is_number(found["latency_seconds"], least=0) else "latency_seconds must be a non-negative number"
+    return "" if _is_number(record["latency_seconds"], least=0) else "latency_seconds must be a non-negative number"
 
 
 def _is_number(value: Any, least: float) -> bool:

@@ -1,1 +1,1 @@
-"""What is said of a program: records of what runs, tables, explanations, predictions, pictures, reports."""
+"""Reports about a compiled program: records, tables, explanations, predictions, pictures and the HTML page."""

@@ -1,7 +1,8 @@
-"""Which annotation to change, and what that saves: annotations that cause collectives are dropped, what devices repeat is split.
+"""Find annotation changes that make a step shorter or move fewer bytes, by planning the program again with each change.
 
-One at a time, and each time the program is planned again, so what is promised is what compiling it so gives. A drop is reported
-where fewer bytes move and the step stays as short, a split where the step is shorter.
+Candidates drop an annotation that causes collectives, or split a value that several devices compute redundantly. Each
+candidate is planned alone, so the promised figures are those of compiling with it. A drop is reported if fewer bytes
+move and the step gets no longer. A split is reported if the step gets shorter.
 """
 
 from __future__ import annotations
@@ -23,37 +24,45 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, figure_text, table_of
 
 Plan = Callable[[Module, Options, Timing], Compiled]
-LEAST_TRIED = 8  # changes that are tried first, those that could save the most
-SECONDS = 5.0  # after which only these are tried
-MOST_SECONDS = 60.0  # after which none is tried
-ENOUGH = 0.5  # of what a change could save at most, from which others of its group are not tried
-STRICT_DROPS, STRICT_SPLITS = 3, 2  # changes that are tried for a refused gather
+# chosen: this many changes, those with the largest possible saving, are planned even after SECONDS have passed
+LEAST_TRIED = 8
+# chosen: seconds after which only the first LEAST_TRIED changes are still planned, so that `explain` stays interactive
+SECONDS = 5.0
+MOST_SECONDS = 60.0  # chosen: seconds after which no further change is planned, even of the first LEAST_TRIED
+ENOUGH = 0.5  # chosen: a change that achieves this fraction of its largest possible saving ends the search in its group
+STRICT_DROPS, STRICT_SPLITS = 3, 2  # chosen: candidates that are planned for the hint of a refused gather
 
 
 def advise(
     executable: Compiled, plan: Plan, numbers: Sequence[int] | None = None, progress: Progress | None = None
 ) -> list[Advice]:
-    """What may be changed for a shorter step, the shortest first; about some collectives by number, or all.
+    """Return the annotation changes that improve the step, those with the shortest step first.
 
-    Changes that could save the most are tried first: eight of them if that takes no more than a minute, and more for a few seconds.
+    Changes that could save the most are planned first: eight if that takes at most a minute, more only within five
+    seconds.
 
     Args:
-        plan: from a program to its executable, as `meshgen.api.plan_module`.
+        plan: compiles a module to an executable, as `meshgen.api.plan_module` does.
+        numbers: indices of the collectives to improve; None for all.
+        progress: called before each change is planned.
     """
     if "propagate" not in executable.stages or "import" not in executable.stages:
         return []
     kinds = (splits, scatters, orders, drops)
-    changes = [change for each in kinds for change in each(executable, numbers)]
+    changes = [change for candidates_of in kinds for change in candidates_of(executable, numbers)]
     changes.sort(key=lambda change: -change.seconds)
     return _tried(executable, plan, changes, progress)
 
 
 def best_change(executable: Compiled, plan: Plan, numbers: Sequence[int]) -> str:
-    """As a hint, the change that makes the step shortest, of those that could save most of some collectives; empty if none does."""
-    found: list[Change] = []
-    for changes, most in ((splits, STRICT_SPLITS), (drops, STRICT_DROPS)):
-        found += sorted(changes(executable, numbers), key=lambda change: -change.seconds)[:most]
-    if not (best := next(iter(_tried(executable, plan, found)), None)):
+    """Return a hint with the change that makes the step shortest, or "" if no change improves it.
+
+    Only the candidates that could save the most time of the collectives with these `numbers` are planned.
+    """
+    candidates: list[Change] = []
+    for changes, max_candidates in ((splits, STRICT_SPLITS), (drops, STRICT_DROPS)):
+        candidates += sorted(changes(executable, numbers), key=lambda change: -change.seconds)[:max_candidates]
+    if not (best := next(iter(_tried(executable, plan, candidates)), None)):
         return ""
     name = f"%{best.value}" if best.value else "its value"
     then = f": {name} then has sharding {best.instead}" if best.kind == "drop" else ""
@@ -64,25 +73,26 @@ def best_change(executable: Compiled, plan: Plan, numbers: Sequence[int]) -> str
 def _tried(
     executable: Compiled, plan: Plan, changes: Sequence[Change], progress: Progress | None = None
 ) -> list[Advice]:
-    """Those of the changes that pay, of each group the best, the shortest step first."""
+    """Plan each change and return the profitable ones: the best of each group, the shortest step first."""
     begin, before = time.monotonic(), figures_of(executable)
     best: dict[str, Advice] = {}
-    done: set[str] = set()
+    finished_groups: set[str] = set()
     for tried, change in enumerate(changes):
         if time.monotonic() - begin > (MOST_SECONDS if tried < LEAST_TRIED else SECONDS):
             break
         if progress:
             progress(change.text, tried, len(changes))
-        found = None if change.group in done else _advice(executable, plan, change, before)
-        if found is None:
+        advice = None if change.group in finished_groups else _advice(executable, plan, change, before)
+        if advice is None:
             continue
-        if change.group not in best or _seconds_after(found) < _seconds_after(best[change.group]):
-            best[change.group] = found
-        if before["step_seconds"] - _seconds_after(found) > ENOUGH * change.seconds:
-            done.add(change.group)
-    ordered = sorted(best.values(), key=lambda each: (_seconds_after(each), each.after["ring_bytes"]))
-    found = {tuple(each.after.values()): each for each in reversed(ordered)}  # of equal ones the first
-    return [each for each in ordered if found[tuple(each.after.values())] is each]
+        if change.group not in best or _seconds_after(advice) < _seconds_after(best[change.group]):
+            best[change.group] = advice
+        if before["step_seconds"] - _seconds_after(advice) > ENOUGH * change.seconds:
+            finished_groups.add(change.group)
+    ordered = sorted(best.values(), key=lambda entry: (_seconds_after(entry), entry.after["ring_bytes"]))
+    # Keep the first of several changes with equal figures.
+    advice = {tuple(entry.after.values()): entry for entry in reversed(ordered)}
+    return [entry for entry in ordered if advice[tuple(entry.after.values())] is entry]
 
 
 def _seconds_after(advice: Advice) -> float:
@@ -90,28 +100,33 @@ def _seconds_after(advice: Advice) -> float:
 
 
 def _advice(executable: Compiled, plan: Plan, change: Change, before: dict[str, float]) -> Advice | None:
-    """What a change gives; None where it does not pay, or cannot be made."""
+    """Plan the program with `change`.
+
+    Returns None if the change is not profitable or the program cannot be compiled with it.
+    """
     module = change.program()
     if module is None:
         return None
     try:
         after = plan(module, replace(executable.options, strict=False), Timing())
-    except MeshgenError:  # another annotation cannot be kept with it
+    except MeshgenError:  # the remaining annotations contradict the changed one
         return None
-    now, same = figures_of(after), DEFAULT.scheduling.same_step
+    now, tolerance = figures_of(after), DEFAULT.scheduling.same_step
     if change.kind in ("drop", "reorder"):
-        pays = now["ring_bytes"] < before["ring_bytes"] and now["step_seconds"] <= same * before["step_seconds"]
+        is_profitable = (
+            now["ring_bytes"] < before["ring_bytes"] and now["step_seconds"] <= tolerance * before["step_seconds"]
+        )
     else:
-        pays = same * now["step_seconds"] < before["step_seconds"]
-    return Advice(change.kind, change.text, change.value, *change.then(after), before, now) if pays else None
+        is_profitable = tolerance * now["step_seconds"] < before["step_seconds"]
+    return Advice(change.kind, change.text, change.value, *change.then(after), before, now) if is_profitable else None
 
 
-def advice_table(executable: Compiled, found: Iterable[Advice]) -> Table:
-    """For people: what to change, and what the step is then."""
-    rows = [(advice.change, advice.instead, *_figure_texts(advice.after)) for advice in found]
+def advice_table(executable: Compiled, advice_list: Iterable[Advice]) -> Table:
+    """Return a table of the changes, with the figures of the step after each."""
+    rows = [(advice.change, advice.instead, *_figure_texts(advice.after)) for advice in advice_list]
     now = ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _figure_texts(figures_of(executable)), strict=True))
     title = f"Now: {now}. " + (
-        "Better with one of these changes:" if rows else "No change of one annotation that was tried is better"
+        "Better with one of these changes:" if rows else "None of the tried changes of one annotation is better"
     )
     return table_of(title, ("change", "sharding then", *_NAMES), rows, left=("sharding then",))
 

@@ -1,4 +1,4 @@
-"""Annotations that cause collectives: what if each were left out?"""
+"""Candidate changes that drop an annotation which causes collectives."""
 
 from __future__ import annotations
 
@@ -21,19 +21,25 @@ from meshgen.spec import Sharding
 
 
 def drops(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
-    """A change for each annotation that causes collectives (those with `numbers`, or all), which could save all time of these."""
+    """Yield a change for each annotation that causes one of the collectives.
+
+    The possible saving of a change is the time of all collectives that the annotation causes.
+
+    Args:
+        numbers: indices of the collectives; None for all.
+    """
     for text, seconds in _annotations(executable, numbers).items():
         origin = _origin(text, executable)
         if origin is None:
             continue
-        what, name = f"drop the {text}", origin.site.value.name
+        action, name = f"drop the {text}", origin.site.value.name
         program = partial(_dropped, executable.stages["import"], origin)
-        yield Change("drop", what, name, what, seconds, program, partial(_sharding_then, origin))
+        yield Change("drop", action, name, action, seconds, program, partial(_sharding_then, origin))
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """An annotation as chains name it, and its site in the program of a mesh."""
+    """An annotation, as the text that reasons use for it, and its site in the propagation problem of one mesh."""
 
     text: str
     site: Site
@@ -42,18 +48,22 @@ class _Origin:
 
 
 def _annotations(executable: Compiled, numbers: Sequence[int] | None) -> dict[str, float]:
-    """The annotations that cause collectives, as chains name them, with the seconds that these take; of all meshes."""
-    found: dict[str, float] = {}
-    for each in served(executable):
-        if numbers is None or each.number in numbers:
-            users = [value for edge in each.edges for value in edge.users]
-            for annotation in dict.fromkeys(chain.annotation for _, chain in each.chains(*each.values(), *users)):
-                found[annotation] = found.get(annotation, 0.0) + each.row.seconds * each.row.times
-    return found
+    """Map the text of each annotation that causes collectives, on any mesh, to the seconds of these collectives."""
+    seconds_by_annotation: dict[str, float] = {}
+    for collective in served(executable):
+        if numbers is None or collective.number in numbers:
+            users = [value for edge in collective.edges for value in edge.users]
+            for annotation in dict.fromkeys(
+                chain.annotation for _, chain in collective.chains(*collective.values(), *users)
+            ):
+                seconds_by_annotation[annotation] = (
+                    seconds_by_annotation.get(annotation, 0.0) + collective.row.seconds * collective.row.times
+                )
+    return seconds_by_annotation
 
 
 def _origin(text: str, executable: Compiled) -> _Origin | None:
-    """The site, on any mesh, of an annotation that chains name so."""
+    """Find the site, on any mesh, of the annotation that reasons call `text`."""
     for part in executable.parts:
         solved = known_of(part).solved
         site = next((site for site in solved.sites if text in _seeds(site, solved)), None) if solved else None
@@ -63,44 +73,47 @@ def _origin(text: str, executable: Compiled) -> _Origin | None:
 
 
 def _sharding_then(origin: _Origin, after: Compiled) -> tuple[str, str]:
-    """The sharding of the value then, as text and as a spec."""
+    """Return the sharding that the value has in the program `after` the change, as text and as a spec."""
     name = origin.site.value.name
     part = next((part for part in after.parts if part.mesh.name == origin.part.mesh.name), after)
-    known = [record for record in known_of(part).values() if name and record["value"] == name]
-    return (known[0]["sharding"], known[0]["spec"]) if known else ("left open", "")
+    records = [record for record in known_of(part).values() if name and record["value"] == name]
+    return (records[0]["sharding"], records[0]["spec"]) if records else ("left open", "")
 
 
 def _seeds(site: Site, solved: Solved) -> set[str]:
-    """The annotations of a site, as chains name them."""
+    """Return the texts by which reasons refer to the annotations of a site."""
     return {origin for axis in solved.decisions for _, _, origin in seeds(site, axis)}
 
 
 def _dropped(module: Module, origin: _Origin) -> Module | None:
-    """The program without an annotation; None if it is elsewhere, as in an option of an op. A mesh that it names is kept."""
+    """Return the program without the annotation, except that the mesh which it names stays.
+
+    Returns None if the sharding comes from elsewhere, for example from an option of an op.
+    """
     site = origin.site
     if site.annotation is None:
         return None
     if is_input(site.node) or is_output(site.node):
-        number = [s for s in origin.solved.sites if s.node.op == site.node.op].index(site)
+        index = [s for s in origin.solved.sites if s.node.op == site.node.op].index(site)
         if is_output(site.node):
-            number = untied_outputs(origin.solved.module)[number]
+            index = untied_outputs(origin.solved.module)[index]
         entered = origin.part.stages["import"]
         numbers = entered.in_numbers if is_input(site.node) else entered.out_numbers
-        number = number if numbers is None else numbers[number]
+        index = index if numbers is None else numbers[index]
         if is_input(site.node):
-            return replace(module, in_annotations=_cleared(module.in_annotations, number))
-        return replace(module, out_annotations=_cleared(module.out_annotations, number))
+            return replace(module, in_annotations=_cleared(module.in_annotations, index))
+        return replace(module, out_annotations=_cleared(module.out_annotations, index))
     if not is_annotation(site.node):
         return None
     return replace(module, graph=_opened(module.graph, site))
 
 
-def _cleared(annotations: Sequence[Annotation | None], number: int) -> list[Annotation | None]:
-    return [_opened_annotation(each) if at == number else each for at, each in enumerate(annotations)]
+def _cleared(annotations: Sequence[Annotation | None], index: int) -> list[Annotation | None]:
+    return [_opened_annotation(annotation) if at == index else annotation for at, annotation in enumerate(annotations)]
 
 
 def _opened_annotation(annotation: Annotation | None) -> Annotation | None:
-    """An annotation that only says on which mesh a value is; None if it names no mesh."""
+    """Return an annotation that keeps only the mesh of `annotation`, or None if that names no mesh."""
     if annotation is None or not annotation.sharding.mesh:
         return None
     rank = annotation.sharding.rank
@@ -109,7 +122,7 @@ def _opened_annotation(annotation: Annotation | None) -> Annotation | None:
 
 
 def _opened(graph: Graph, site: Site) -> Graph:
-    """The graph where annotations at the site's place ask for nothing but the mesh."""
+    """Return the graph in which the annotations at the location of `site` with its sharding keep only their mesh."""
     nodes: list[Node] = []
     for node in graph.nodes:
         regions = tuple(_opened(region, site) for region in node.regions)
@@ -127,5 +140,5 @@ def _opened(graph: Graph, site: Site) -> Graph:
 
 
 def _same_sharding(left: Sharding, right: Sharding) -> bool:
-    """Whether two shardings are the same; in the program of one mesh none is named."""
+    """Whether two shardings are equal except for the mesh name, which is absent in the program of one mesh."""
     return replace(left, mesh="") == replace(right, mesh="")

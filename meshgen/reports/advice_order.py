@@ -1,8 +1,9 @@
-"""Rows of other devices' tiles that need not be fetched: what if a weight's columns were stored in another order?
+"""Candidate changes that store the columns of a weight in another order, to avoid fetching rows of other devices.
 
-A product with a fused weight, its columns split over 4 devices, is cut into 3 parts (q, k and v), each to be split over the same
-devices: a device has columns of one or two parts and needs a quarter of each. With the columns stored so that each
-device's are a quarter of every part, nothing moves. No annotation says so: the program and what is stored have to change.
+A GEMM with a fused weight, whose columns are split over 4 devices, is sliced into 3 parts (q, k and v). Each part is to
+be split over the same devices, but a device has columns of one or two parts and needs a quarter of each. Nothing moves
+if the columns are stored so that each device's columns are a quarter of every part. No annotation expresses this: the
+program and the stored weight have to change.
 
     %h = dot_general %x, %w : [8,3072]     split [{}, {tp}]       %r = reshape %h : [8,4,3,256]
     %q = slice %h [0:8, 0:1024]                              ->   %q = reshape (slice %r [0:8, 0:4, 0:1, 0:256])
@@ -29,23 +30,34 @@ Column = tuple[Value, int]  # a value, and the dim along which its elements woul
 
 @dataclass(frozen=True)
 class _Cut:
-    """A value that is cut along a split dim into equal parts (`slices`, in order), each split over the same devices."""
+    """A value that is sliced along a sharded dim into equal parts, each sharded over the same devices.
+
+    Attributes:
+        slices: the nodes that slice the parts out, in order.
+        stored: the inputs whose elements would be stored in another order.
+    """
 
     value: Value
     dim: int
     devices: int
     slices: tuple[Node, ...]
-    stored: tuple[Column, ...]  # what would be stored in another order
+    stored: tuple[Column, ...]
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Parts, devices, and the elements that a device has of a part."""
+        """Return the number of parts, the number of devices, and the elements per part and device."""
         parts = len(self.slices)
         return parts, self.devices, self.value.type.sizes[self.dim] // parts // self.devices
 
 
 def orders(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
-    """Weights in another order, those that are alike together, with the time of the fetches that they need now; for some collectives by number, or all."""
+    """Yield a change for each group of equally sliced weights that stores them in another order.
+
+    The possible saving is the time of the row fetches that the present order needs.
+
+    Args:
+        numbers: indices of the collectives to avoid; None for all.
+    """
     for part, first in numbered_parts(executable):
         if module := part.stages.get("optimize"):
             groups: dict[tuple[object, ...], list[_Cut]] = {}
@@ -57,25 +69,32 @@ def orders(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
 
 
 def _fetch_seconds(part: Compiled, group: Sequence[_Cut], numbers: set[int] | None) -> float:
-    """How long rows are fetched for the slices of a group; by some collectives only."""
+    """Return the seconds of the row fetches for the slices of a group.
+
+    Args:
+        numbers: the collectives that count, by index; None for all.
+    """
     places = {place_text(node.loc) for cut in group for node in cut.slices}
-    rows = (row for number, row in enumerate(part.comms) if numbers is None or number in numbers)
+    rows = (row for index, row in enumerate(part.comms) if numbers is None or index in numbers)
     return sum(row.seconds * row.times for row in rows if row.kind == "fetch_rows" and row.source in places)
 
 
 def _cuts(graph: Graph, part: Compiled) -> Iterator[_Cut]:
-    makers, uses = graph.index.producers, graph.index.uses
+    producers, uses = graph.index.producers, graph.index.uses
     for value, users in uses.items():
         slices = [node for node, _ in users if node.op == "slice"]
-        if len(slices) > 1 and len(slices) == len(users) and (cut := _cut(value, slices, makers, part)):
+        if len(slices) > 1 and len(slices) == len(users) and (cut := _cut(value, slices, producers, part)):
             yield cut
     for node in graph.nodes:
         for region in node.regions if node.op in WITH_PROGRAMS else ():
             yield from _cuts(region, part)
 
 
-def _cut(value: Value, slices: Sequence[Node], makers: Mapping[Value, Node], part: Compiled) -> _Cut | None:
-    """The cut that slices make; None if they are not equal parts of a split dim that lie in order and are split alike."""
+def _cut(value: Value, slices: Sequence[Node], producers: Mapping[Value, Node], part: Compiled) -> _Cut | None:
+    """Return the cut that `slices` make of a value.
+
+    Returns None unless the slices are equal, adjacent and equally sharded parts of a sharded dim.
+    """
     sizes, count = value.type.sizes, len(slices)
     dims = {dim for node in slices for dim, size in enumerate(node.result.type.sizes) if size != sizes[dim]}
     if len(dims) != 1 or value.sharding is None:
@@ -91,32 +110,39 @@ def _cut(value: Value, slices: Sequence[Node], makers: Mapping[Value, Node], par
     )
     if devices == 1 or sizes[dim] % (count * devices) or not are_parts:
         return None
-    stored = _stored((value, dim), makers)
+    stored = _stored((value, dim), producers)
     return _Cut(value, dim, devices, tuple(ordered), tuple(stored)) if stored else None
 
 
-def _stored(column: Column, makers: Mapping[Value, Node]) -> list[Column] | None:
-    """The inputs whose order is that of a dim; None if it is also that of other things, or is not theirs alone."""
+def _stored(column: Column, producers: Mapping[Value, Node]) -> list[Column] | None:
+    """Return the inputs whose element order along one dim determines the order of `column`.
+
+    Returns None if reordering one of them would also reorder another value.
+    """
     value, dim = column
-    if value not in makers:
+    if value not in producers:
         return [column]
-    node = makers[value]
+    node = producers[value]
     if node.op in COMMUNICATING or node.regions or not node.operands or not has_rule(node.op):
         return None
     rule = rule_of(node)
-    walked = rule.results[node.results.index(value)][dim]
-    if len(walked) != 1 or rule.factors[walked[0]].kind != "parallel" or any(w.factor in walked for w in rule.windows):
+    column_factors = rule.results[node.results.index(value)][dim]
+    if (
+        len(column_factors) != 1
+        or rule.factors[column_factors[0]].kind != "parallel"
+        or any(w.factor in column_factors for w in rule.windows)
+    ):
         return None
-    found: dict[Column, None] = {}
+    columns: dict[Column, None] = {}
     for operand, dims in zip(node.operands, rule.operands, strict=True):
-        for number, factors in enumerate(dims):
-            if walked[0] not in factors:
+        for operand_dim, factors in enumerate(dims):
+            if column_factors[0] not in factors:
                 continue
-            origin = _stored((operand, number), makers) if factors == walked else None
-            if origin is None:
+            operand_columns = _stored((operand, operand_dim), producers) if factors == column_factors else None
+            if operand_columns is None:
                 return None
-            found |= dict.fromkeys(origin)
-    return list(found)
+            columns |= dict.fromkeys(operand_columns)
+    return list(columns)
 
 
 def _change(executable: Compiled, group: Sequence[_Cut], seconds: float) -> Change:
@@ -126,14 +152,14 @@ def _change(executable: Compiled, group: Sequence[_Cut], seconds: float) -> Chan
     stored = " and ".join(
         f"dim {dim} of {f'%{value.name}' if value.name else 'its operand'}" for value, dim in cut.stored
     )
-    what = (
+    action = (
         f"store {stored} as [{devices}, {parts}, {width}] instead of [{parts}, {devices}, {width}], and cut {name} so"
     )
-    what += f"; {len(group) - 1} more alike" if group[1:] else ""
+    action += f"; {len(group) - 1} more alike" if group[1:] else ""
     program = partial(_recut, executable.stages["import"], group)
     return Change(
         "reorder",
-        what,
+        action,
         cut.value.name,
         f"order {cut.value.id}",
         seconds,
@@ -143,8 +169,8 @@ def _change(executable: Compiled, group: Sequence[_Cut], seconds: float) -> Chan
 
 
 def _recut(module: Module, group: Sequence[_Cut]) -> Module | None:
-    """The program in which parts are cut out of a device's own elements."""
-    cuts = {node.result.id: (cut, number) for cut in group for number, node in enumerate(cut.slices)}
+    """Return the program with each part sliced out of a reshaped value, so that a device reads its own elements only."""
+    cuts = {node.result.id: (cut, part_index) for cut in group for part_index, node in enumerate(cut.slices)}
     done: set[int] = set()
     graph = _recut_graph(module.graph, cuts, done)
     return replace(module, graph=graph) if done == cuts.keys() else None
@@ -153,17 +179,17 @@ def _recut(module: Module, group: Sequence[_Cut]) -> Module | None:
 def _recut_graph(graph: Graph, cuts: Mapping[int, tuple[_Cut, int]], done: set[int]) -> Graph:
     builder = Builder(Graph(graph.name, graph.inputs, [], graph.outputs))
     for node in graph.nodes:
-        made = node.results[0].id if node.results else -1
-        if made not in cuts:
+        result_id = node.results[0].id if node.results else -1
+        if result_id not in cuts:
             regions = tuple(_recut_graph(region, cuts, done) for region in node.regions)
             builder.add(replace(node, regions=regions))
             continue
-        (cut, number), whole = cuts[made], node.operands[0]
+        (cut, part_index), fused = cuts[result_id], node.operands[0]
         parts, devices, width = cut.sizes
-        sizes = whole.type.sizes
+        sizes = fused.type.sizes
         builder.loc = node.loc
-        seen = builder.reshape(whole, (*sizes[: cut.dim], devices, parts, width, *sizes[cut.dim + 1 :]))
-        builder.reshape(builder.rows(seen, cut.dim + 1, number, number + 1), node.result.type.sizes)
+        reshaped = builder.reshape(fused, (*sizes[: cut.dim], devices, parts, width, *sizes[cut.dim + 1 :]))
+        builder.reshape(builder.rows(reshaped, cut.dim + 1, part_index, part_index + 1), node.result.type.sizes)
         builder.make(node.results)
-        done.add(made)
+        done.add(result_id)
     return builder.graph

@@ -1,9 +1,11 @@
-"""Sums that every device is given whole: what if what reads them were split over the axis, so that each device takes its own part?
+"""Candidate changes that split the users of an all-reduced sum over its axes, so that a device needs only its part.
 
-    add %x, (all_reduce %d over tp)           annotated as split over tp: reduce_scatter, and a gather where the whole is needed
+    add %x, (all_reduce %d over tp)     annotated as split over tp: a reduce_scatter, and an all_gather where all rows
+    are needed
 
-Between the two, work on whole rows is done once and not by every device ("sequence parallelism"), and both move what the all-reduce
-moved. Whether that pays is for the planner to say: the program is planned with the annotation.
+Between the two collectives, work on rows is divided among the devices instead of repeated ("sequence parallelism").
+Both collectives together move as many bytes as the all-reduce. Planning the program with the annotation decides whether
+the change is profitable.
 """
 
 from __future__ import annotations
@@ -20,43 +22,49 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.what_if import values_by_id
 from meshgen.spec import Sharding
 
-GROUPS = 4  # causes that are tried, those that the step waits for longest
-DIMS = 2  # of a value that are tried, those of most rows first
+GROUPS = 4  # chosen: groups of all-reduces for which changes are proposed, those with the longest exposed time first
+DIMS = 2  # chosen: dims of a value that are proposed for the split, those with the largest local size first
 
 
 def scatters(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
-    """Annotations of what reads the sums of a cause, with the time of these; of some collectives by number, or of all."""
-    asked = None if numbers is None else {*numbers}
-    found = [group for group in groups_of(executable) if group.kind == "all_reduce" and group.reduction == "sum"]
-    found = [group for group in found if asked is None or asked & {*group.numbers}]
+    """Yield annotations that shard the first users of all-reduced sums.
+
+    The possible saving of a change is the exposed time of its group of all-reduces.
+
+    Args:
+        numbers: indices of the all-reduces; None for all.
+    """
+    requested = None if numbers is None else {*numbers}
+    sum_groups = [group for group in groups_of(executable) if group.kind == "all_reduce" and group.reduction == "sum"]
+    sum_groups = [group for group in sum_groups if requested is None or requested & {*group.numbers}]
     module, collectives = executable.stages["import"], served(executable)
     entered = values_by_id(module.graph)
     for part in executable.parts:
-        of_part = [group for group in found if collectives[group.numbers[0]].part is part]
+        of_part = [group for group in sum_groups if collectives[group.numbers[0]].part is part]
         for group in of_part[:GROUPS]:
-            yield from _of_group(module, group, [collectives[number] for number in group.numbers], entered)
+            yield from _of_group(module, group, [collectives[index] for index in group.numbers], entered)
 
 
 def _of_group(module: Module, group: Group, sums: Sequence[Served], entered: Mapping[int, Value]) -> Iterator[Change]:
-    """A change for each of the largest dims of what first reads the sums."""
-    mesh, several = sums[0].part.mesh, bool(sums[0].mesh)
-    read = [edge.users[0] for each in sums for edge in each.edges if edge.users]
-    values = [entered[value.id] for value in dict.fromkeys(read) if value.id in entered]
-    if not values or read[0].sharding is None:
+    """Yield a change for each of the largest dims of the first value that is computed from the sums."""
+    mesh, has_several_meshes = sums[0].part.mesh, bool(sums[0].mesh)
+    first_results = [edge.users[0] for collective in sums for edge in collective.edges if edge.users]
+    values = [entered[value.id] for value in dict.fromkeys(first_results) if value.id in entered]
+    if not values or first_results[0].sharding is None:
         return
-    same = [value for value in values if value.type == values[0].type]
-    for sharding in _split(read[0], group.axes, mesh):
-        placed = replace(sharding, mesh=mesh.name) if several else sharding
-        sums_of = f"sum {same[0].id}"
+    equal_types = [value for value in values if value.type == values[0].type]
+    for sharding in _split(first_results[0], group.axes, mesh):
+        placed = replace(sharding, mesh=mesh.name) if has_several_meshes else sharding
+        sums_of = f"sum {equal_types[0].id}"
         yield annotation(
-            module, same, placed, group=sums_of, seconds=group.exposed_seconds, unnamed="what reads the sum"
+            module, equal_types, placed, group=sums_of, seconds=group.exposed_seconds, unnamed="what reads the sum"
         )
 
 
 def _split(value: Value, axes: tuple[str, ...], mesh: Mesh) -> list[Sharding]:
-    """The value's sharding with the axes on one more dim, evenly, those of the longest tiles first."""
-    now, tiles = split_along(value, mesh)
-    if {*axes} & {*now.used_axes}:
+    """Return shardings of `value` that also shard one more dim evenly over `axes`, the largest local dim first."""
+    sharding, tiles = split_along(value, mesh)
+    if {*axes} & {*sharding.used_axes}:
         return []
     dims = [dim for dim, size in tiles.items() if size % mesh.group_size(axes) == 0]
-    return [split_further(now, {dim: axes}) for dim in dims[:DIMS]]
+    return [split_further(sharding, {dim: axes}) for dim in dims[:DIMS]]

@@ -1,4 +1,4 @@
-"""Splits of what devices repeat: what if a value were annotated so that the axes along which it is computed alike split it?"""
+"""Candidate changes that annotate redundantly computed values, so that the mesh axes which repeat the work split it."""
 
 from __future__ import annotations
 
@@ -17,37 +17,44 @@ from meshgen.reports.repeated import Repeated, repeated_work
 from meshgen.reports.what_if import values_by_id
 from meshgen.spec import Sharding
 
-GROUPS = 6  # of ops alike that are tried, those that could save the most
-SPLITS = 3  # ways to split each that are tried, its largest dims first
+GROUPS = 6  # chosen: groups of equal ops that are proposed, those with the largest possible saving first
+SPLITS = 3  # chosen: shardings that are proposed per group, those that split the largest dims first
 
 
 def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
-    """Annotations of what ops make whose work is repeated, with the time of this work and of the gathers for it.
+    """Yield annotations that shard the results of ops which several devices compute redundantly.
 
-    Ops that are alike, as those of repeated layers, are annotated together. With `numbers` of collectives only those
-    ops that they gather for.
+    The possible saving is the time of the repeated work and of the gathers for it. Equal ops, such as those of repeated
+    layers, are annotated together.
+
+    Args:
+        numbers: indices of collectives; only ops that these gather operands for are proposed. None for all ops.
     """
     module = executable.stages["import"]
     entered = values_by_id(module.graph)
     for part, first in numbered_parts(executable):
-        gathered = _gather_seconds_by_value(part, None if numbers is None else {number - first for number in numbers})
-        found = [(_seconds(each, part, gathered), each) for each in repeated_work(part)]
-        asked = [pair for pair in found if numbers is None or _ids(pair[1]) & gathered.keys()]
-        for seconds, each in sorted(asked, key=lambda pair: -pair[0])[:GROUPS]:
-            values = [entered[id] for id in sorted(_ids(each)) if id in entered]
-            for sharding in _shardings(each, part.mesh):
-                placed = replace(sharding, mesh=part.mesh.name) if len(executable.parts) > 1 else sharding
+        gathered = _gather_seconds_by_value(part, None if numbers is None else {index - first for index in numbers})
+        by_seconds = [(_seconds(repeated, part, gathered), repeated) for repeated in repeated_work(part)]
+        requested = [pair for pair in by_seconds if numbers is None or _ids(pair[1]) & gathered.keys()]
+        for seconds, repeated in sorted(requested, key=lambda pair: -pair[0])[:GROUPS]:
+            values = [entered[id] for id in sorted(_ids(repeated)) if id in entered]
+            for sharding in _shardings(repeated, part.mesh):
+                on_mesh = replace(sharding, mesh=part.mesh.name) if len(executable.parts) > 1 else sharding
                 if values:
-                    yield annotation(module, values, placed, group=str(values[0].id), seconds=seconds)
+                    yield annotation(module, values, on_mesh, group=str(values[0].id), seconds=seconds)
 
 
 def _gather_seconds_by_value(part: Compiled, numbers: set[int] | None) -> dict[int, float]:
-    """By the id of a value that values are gathered for, the seconds that this takes; by these collectives only."""
-    found: dict[int, float] = {}
+    """Map the id of each value that operands are gathered for to the seconds of the gathers.
+
+    Args:
+        numbers: indices of the collectives that count; None for all.
+    """
+    seconds_by_id: dict[int, float] = {}
     for gather in gathers(part):
         for value in gather.edge.users if numbers is None or numbers & {*gather.numbers} else ():
-            found[value.id] = found.get(value.id, 0.0) + gather.seconds
-    return found
+            seconds_by_id[value.id] = seconds_by_id.get(value.id, 0.0) + gather.seconds
+    return seconds_by_id
 
 
 def _ids(repeated: Repeated) -> set[int]:
@@ -55,22 +62,25 @@ def _ids(repeated: Repeated) -> set[int]:
 
 
 def _seconds(repeated: Repeated, part: Compiled, gathered: dict[int, float]) -> float:
-    """Time that a step could save: that of the repeated work, and of the gathers for it."""
+    """Return the time that a step could save: that of the repeated work and of the gathers for it."""
     device, node = device_of(predicted_on(part.options.target, None, part.mesh)[0]), repeated.nodes[0]
-    is_product = node.op in CONTRACTIONS
-    rate = device.peaks.get(multiplied_as(node), device.vector_flops) if is_product else device.vector_flops
-    made = repeated.value
-    shape = made.sharding.local_shape(made.type.sizes, part.mesh) if made.sharding else made.type.sizes
-    wasted = made.type.with_shape(shape).nbytes * len(repeated.nodes) * (1 - 1 / repeated.devices)
-    work = max(repeated.wasted / rate, memory_seconds(int(wasted), device))
+    is_contraction = node.op in CONTRACTIONS
+    rate = device.peaks.get(multiplied_as(node), device.vector_flops) if is_contraction else device.vector_flops
+    value = repeated.value
+    shape = value.sharding.local_shape(value.type.sizes, part.mesh) if value.sharding else value.type.sizes
+    redundant_bytes = value.type.with_shape(shape).nbytes * len(repeated.nodes) * (1 - 1 / repeated.devices)
+    work = max(repeated.wasted / rate, memory_seconds(int(redundant_bytes), device))
     return work + sum(gathered.get(id, 0.0) for id in _ids(repeated))
 
 
 def _shardings(repeated: Repeated, mesh: Mesh) -> list[Sharding]:
-    """The sharding of the value with the idle axes on one dim more or, two of them, on two; on dims with the largest tiles first."""
-    axes, (now, tiles) = repeated.axes, split_along(repeated.value, mesh)
+    """Return shardings of the value that also use the idle axes, those on the dims with the largest local sizes first.
+
+    All idle axes go to one dim, or two idle axes go to two dims.
+    """
+    axes, (sharding, tiles) = repeated.axes, split_along(repeated.value, mesh)
     dims = [dim for dim, size in tiles.items() if size > 1]
-    ways = [{dim: axes} for dim in dims if tiles[dim] >= repeated.devices]
+    splits_by_dim = [{dim: axes} for dim in dims if tiles[dim] >= repeated.devices]
     if len(axes) == 2:
-        ways[1:1] = [{a: axes[:1], b: axes[1:]} for a in dims[:2] for b in dims[:2] if a != b]
-    return [split_further(now, way) for way in ways[:SPLITS]]
+        splits_by_dim[1:1] = [{a: axes[:1], b: axes[1:]} for a in dims[:2] for b in dims[:2] if a != b]
+    return [split_further(sharding, axes_by_dim) for axes_by_dim in splits_by_dim[:SPLITS]]

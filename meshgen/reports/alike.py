@@ -1,7 +1,8 @@
-"""Reasons that differ in numbers of values, lines and layers only, as one: what layers repeat is one row of a table.
+"""Merge reasons that differ only in value names, line numbers and layer numbers, for tables with repeated layers.
 
-dot_general '39' (model.py:11 in layer_0/mlp) gives [{}, {}] partial sum(tp)      dot_general '*' (model.py:11 in layer_*/mlp)
-dot_general '80' (model.py:11 in layer_1/mlp) gives [{}, {}] partial sum(tp)      gives [{}, {}] partial sum(tp)
+dot_general '39' (model.py:11 in layer_0/mlp) gives [{}, {}] partial sum(tp) dot_general '80' (model.py:11 in
+layer_1/mlp) gives [{}, {}] partial sum(tp) -> dot_general '*' (model.py:11 in layer_*/mlp) gives [{}, {}] partial
+sum(tp)
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# names of values, inputs and outputs, and places; numbers elsewhere are sizes, which tell rows apart
+# Matches names of values, inputs and outputs, and source locations. Numbers elsewhere are sizes, which distinguish
+# rows.
 _NAMED = re.compile(r"'[^']*'|`[^`]*`|%[^\s;,)]+|\([^()\s]+:\d+(?: in (?:[^()]|\([^()]*\))+)?\)")
 _OTHERS = re.compile(r"; \d+ other choices? would move more")
 _NUMBER = re.compile(r"(\d+)")
 
 
 def skeleton(reason: str) -> str:
-    """A reason with a star for each number in a name or place; equal for those of repeated layers."""
+    """Return the reason with a star for each number in a name or location.
+
+    Reasons of repeated layers have equal skeletons.
+    """
     return _NAMED.sub(lambda match: _NUMBER.sub("*", match[0]), _OTHERS.sub("", reason))
 
 
 def joined(reasons: Sequence[str]) -> str:
-    """Reasons of one skeleton as one, with a star where their numbers differ."""
+    """Merge reasons of one skeleton into one text, with a star where their numbers differ."""
     if len({*reasons}) == 1:
         return reasons[0]
     rows = [_NUMBER.split(_OTHERS.sub("", reason)) for reason in reasons]
@@ -29,10 +34,12 @@ def joined(reasons: Sequence[str]) -> str:
 
 
 def said_once(reason: str) -> str:
-    """The reason of a message that carries several, each sentence once: heads that are alike are counted, what follows them is not repeated.
+    """Return a reason that was merged from several with each sentence once.
 
-    slice (m.py:3) needs rows; x splits dim 0; and slice (m.py:4) needs rows; x splits dim 0 [2 in one]
-        -> 2 x slice (m.py:3) needs rows; x splits dim 0 [2 in one]
+    First clauses with equal skeletons are counted, and the clauses after them are not repeated.
+
+        slice (m.py:3) needs rows; x splits dim 0; and slice (m.py:4) needs rows; x splits dim 0 [2 in one]
+            -> 2 x slice (m.py:3) needs rows; x splits dim 0 [2 in one]
     """
     parts = reason.split("; and ")
     if len(parts) == 1:
@@ -43,6 +50,6 @@ def said_once(reason: str) -> str:
     heads: dict[str, list[str]] = {}
     for head, *_ in clauses:
         heads.setdefault(skeleton(head), []).append(head)
-    told = [f"{len(alike)} x {alike[0]}" if len(alike) > 1 else alike[0] for alike in heads.values()]
-    rest = dict.fromkeys(clause for _, *others in clauses for clause in others)
-    return "; ".join([" and ".join(told), *rest]) + (f" [{note}" if is_note else "")
+    counted_heads = [f"{len(alike)} x {alike[0]}" if len(alike) > 1 else alike[0] for alike in heads.values()]
+    tails = dict.fromkeys(clause for _, *tail in clauses for clause in tail)
+    return "; ".join([" and ".join(counted_heads), *tails]) + (f" [{note}" if is_note else "")

@@ -1,7 +1,8 @@
-"""What became of the annotations inside a program: whether their values are made, and read, with the annotated sharding.
+"""Report annotations inside a program that the optimized program does not follow.
 
-Propagation and materialisation keep what is required exactly. Optimisation may find that no device reads more of such a value
-than its own part: then the collective that made it, and the slice after it, are dropped. Each such annotation is named, hints too.
+Propagation and materialization follow required annotations exactly. The optimizer may find that no device reads more of
+such a value than its own shard, and drops the collective and the slice that produced the annotated sharding. Each such
+annotation is reported, also hints.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from meshgen.sharding.reshard.plan import same_layout
 
 @dataclass(frozen=True)
 class Unmade:
-    """An annotation that no value of the optimised program follows, and why."""
+    """An annotation that no value of the optimized program follows, and the reason."""
 
-    value: str  # with `%`; `%?` where it has no name
+    value: str  # with a leading `%`; `%?` if it has no name
     asked: str
     required: bool
     why: str
@@ -34,30 +35,34 @@ class Unmade:
 
     def __str__(self) -> str:
         where = bracketed(self.location)
-        kind = "required annotation" if self.required else "hint"
-        return f"{kind} {self.asked} of {self.value}{where}: {self.why}"
+        strength = "required annotation" if self.required else "hint"
+        return f"{strength} {self.asked} of {self.value}{where}: {self.why}"
 
 
 def unmade(executable: Compiled) -> list[Unmade]:
-    """The annotations inside the program of one mesh that propagation granted but no value of the optimised program follows."""
+    """Return the annotations on one mesh that propagation granted but no value of the optimized program follows."""
     return [_unmade(node, why) for _, node, why in _missing(executable)]
 
 
 def unmade_values(executable: Compiled, planned: Graph) -> dict[Value, str]:
-    """The annotated values of the propagated program that are not made with that sharding, each with a message."""
+    """Map each annotated value that is not computed with its annotated sharding to a message.
+
+    Args:
+        planned: the graph after propagation.
+    """
     nodes = list(annotations_of(planned))
-    return {nodes[number].result: str(_unmade(node, why)) for number, node, why in _missing(executable)}
+    return {nodes[index].result: str(_unmade(node, why)) for index, node, why in _missing(executable)}
 
 
 def _missing(executable: Compiled) -> Iterator[tuple[int, Node, str]]:
     if "propagate" not in executable.stages or "partition" not in executable.stages:
         return
     planned = executable.stages["propagate"].graph
-    made = {number for value in all_values(executable.stages["partition"].graph) for number in value.granted}
+    followed = {index for value in all_values(executable.stages["partition"].graph) for index in value.granted}
     used = set(used_values(without_dead(planned)))
-    for number, node in enumerate(annotations_of(planned)):
-        if number not in made and _is_granted(node, executable):
-            yield number, node, _CUT if node.result in used else "nothing uses the value"
+    for index, node in enumerate(annotations_of(planned)):
+        if index not in followed and _is_granted(node, executable):
+            yield index, node, _CUT if node.result in used else "nothing uses the value"
 
 
 _CUT = (
@@ -67,12 +72,15 @@ _CUT = (
 
 
 def _is_granted(node: Node, executable: Compiled) -> bool:
-    """Whether propagation followed an annotation; hints that lost there are reported with what they would cost."""
-    asked, granted = node.attrs.sharding, node.sharding
+    """Whether propagation followed an annotation.
+
+    Overridden hints are reported elsewhere, with the cost of following them.
+    """
+    annotated, granted = node.attrs.sharding, node.sharding
     assert granted is not None, "every node has a sharding after propagation"
     return node.attrs.required or (
-        asked.rank == node.result.type.rank
-        and same_layout(asked, granted.results[0], node.result.type, executable.mesh)
+        annotated.rank == node.result.type.rank
+        and same_layout(annotated, granted.results[0], node.result.type, executable.mesh)
     )
 
 
@@ -84,7 +92,7 @@ def _unmade(node: Node, why: str) -> Unmade:
 
 @dataclass(frozen=True)
 class OtherUse:
-    """A use that does not read a value with the sharding required for its users: requirements contradict each other there."""
+    """A use that reads a value with another sharding than required for its users, because two requirements conflict."""
 
     value: str
     asked: str
@@ -98,15 +106,15 @@ class OtherUse:
 
 
 def other_uses(solved: Solved) -> Iterator[OtherUse]:
-    """The uses that contradict a required annotation for them, in program order."""
-    for value, (maker, _), uses in edges_of(solved.sites):
-        for number, operand in uses:
-            user = solved.sites[number]
-            if not asks_use(solved.sites[maker], user):
+    """Yield the uses that violate an annotation required for them, in program order."""
+    for value, (producer, _), uses in edges_of(solved.sites):
+        for user_index, operand in uses:
+            user = solved.sites[user_index]
+            if not asks_use(solved.sites[producer], user):
                 continue
             for axis, decision in solved.decisions.items():
-                state = decision.solution.labels[number].operands[operand]
-                if not is_as_asked(solved.sites[maker], state, axis):
+                state = decision.solution.labels[user_index].operands[operand]
+                if not is_as_asked(solved.sites[producer], state, axis):
                     where = place_text(user.node.loc)
                     why = f"along {axis} it {state_text(state)}, which its rule or another requirement needs"
-                    yield OtherUse(f"%{value.name or '?'}", str(solved.sites[maker].asked), user.node.op, why, where)
+                    yield OtherUse(f"%{value.name or '?'}", str(solved.sites[producer].asked), user.node.op, why, where)

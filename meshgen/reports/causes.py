@@ -1,4 +1,4 @@
-"""Collectives grouped by cause: those that layers, trips of loops and parameters repeat are one group, with counts and sums."""
+"""Group collectives by cause. Those that layers, loop iterations and parameters repeat form one group with sums."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Group:
-    """Collectives of one kind, along the same axes, for one reason. Bytes and seconds are sums per device and step.
+    """Collectives of one kind, over the same axes, for the same reason. Bytes and seconds are sums per device and step.
 
     Attributes:
-        numbers: of the collectives, in the order in which they run.
-        way: over which axes, or to or from which mesh.
-        operands: the distinct operands, that of most bytes first.
-        scope: the user's name of the part of the program, `layer_*/attn`; empty without one.
-        places: the places in the program, those of most bytes first.
+        numbers: indices of the collectives in execution order.
+        way: "over" the axes, or "to" or "from" the mesh at the other end of a transfer.
+        operands: the distinct operand types, those that move the most bytes first.
+        scope: the user's name for the part of the program, `layer_*/attn`; empty if unnamed.
+        places: source locations, those that move the most bytes first.
     """
 
     numbers: tuple[int, ...]
@@ -49,7 +49,10 @@ class Group:
 
     @property
     def title(self) -> str:
-        """`64 x all_reduce sum over tp, layer_*/attn`: how often they run in a step, unless in a branch that does not count."""
+        """Return, for example, `64 x all_reduce sum over tp, layer_*/attn`.
+
+        The count is the number of executions per step. It is omitted in a branch whose time does not count.
+        """
         kind = " ".join(filter(None, (self.kind, self.reduction)))
         there = f" on @{self.mesh}" if self.mesh else ""
         scope = f", {self.scope}" if self.scope else ""
@@ -62,7 +65,7 @@ class Group:
 
     @property
     def figures(self) -> str:
-        """`1.61 GB, 2.7 ms, 1.3 ms of it exposed`."""
+        """Return, for example, `1.61 GB, 2.7 ms, 1.3 ms of it not hidden`."""
         if self.exposed_seconds < 1e-12:
             share = "hidden"
         elif self.exposed_seconds > 0.999 * self.seconds:
@@ -72,42 +75,45 @@ class Group:
         return f"{bytes_text(self.ring_bytes)}, {seconds_text(self.seconds)}, {share}"
 
     def record(self) -> dict[str, Any]:
-        """For `--json` and the page."""
+        """Return the group as plain values, for `--json` and the HTML page."""
         return asdict(self) | {"title": self.title, "figures": self.figures, "shown": numbers_text(self.numbers)}
 
 
 def groups_of(executable: Compiled, asked: Filter = ALL) -> list[Group]:
-    """The groups of what is asked for, those that the step waits for longest first, then those that take longest; of all meshes."""
+    """Group the collectives of all meshes that match the filter `asked`.
+
+    Groups are ordered by decreasing exposed time, then by decreasing total time.
+    """
     alike: dict[tuple[object, ...], list[tuple[Served, str]]] = {}
-    for each in served(executable):
-        if asked.takes(each):
-            sentence = sentence_of(each)
-            alike.setdefault(_cause(each, sentence), []).append((each, sentence))
-    groups = [_group([each for each, _ in rows], [text for _, text in rows]) for rows in alike.values()]
+    for collective in served(executable):
+        if asked.takes(collective):
+            sentence = sentence_of(collective)
+            alike.setdefault(_cause(collective, sentence), []).append((collective, sentence))
+    groups = [_group([collective for collective, _ in rows], [text for _, text in rows]) for rows in alike.values()]
     return sorted(groups, key=lambda group: (-group.exposed_seconds, -group.seconds, group.numbers))
 
 
-def _cause(each: Served, sentence: str) -> tuple[object, ...]:
+def _cause(collective: Served, sentence: str) -> tuple[object, ...]:
     """Return the key that collectives of one group share."""
-    row, (scope, backward) = each.row, each.scope
-    kind = (each.mesh, row.kind, row.reduction, row.axes, row.peer)
+    row, (scope, backward) = collective.row, collective.scope
+    kind = (collective.mesh, row.kind, row.reduction, row.axes, row.peer)
     lines = tuple(_PYTHON_LINE.findall(sentence))
     return *kind, backward, _NUMBER.sub("*", scope), skeleton(sentence), lines
 
 
-def _group(found: Sequence[Served], sentences: Sequence[str]) -> Group:
-    rows = [each.row for each in found]
-    first, total = found[0], total_of(rows)
+def _group(collectives: Sequence[Served], sentences: Sequence[str]) -> Group:
+    rows = [collective.row for collective in collectives]
+    first, total = collectives[0], total_of(rows)
     largest = sorted(rows, key=lambda row: -row.ring_bytes)
     return Group(
-        numbers=tuple(each.number for each in found),
+        numbers=tuple(collective.number for collective in collectives),
         kind=first.row.kind,
         reduction=first.row.reduction,
         axes=first.row.axes,
         way=first.row.way,
         mesh=first.mesh,
         operands=tuple(dict.fromkeys(row.operand for row in largest)),
-        scope=joined([each.scope[0] for each in found]),
+        scope=joined([collective.scope[0] for collective in collectives]),
         backward=first.scope[1],
         places=tuple(dict.fromkeys(row.source for row in largest)),
         sentence=joined(sentences),

@@ -1,4 +1,4 @@
-"""A change of a program's annotations that is worth trying, and what the step is with it."""
+"""A candidate change of a program's annotations, and the result of planning the program with it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ FIGURES = ("ring_bytes", "step_seconds", "peak_memory_bytes")
 
 @dataclass(frozen=True)
 class Change:
-    """One that is worth trying.
+    """A candidate change of a program.
 
     Attributes:
-        kind: `drop` a required annotation, `annotate` a value, or `reorder` what is stored.
-        text: what to do, in a user's words.
-        value: the value that it is about; empty where that has no name.
+        kind: `drop` a required annotation, `annotate` a value, or `reorder` a stored weight.
+        text: the instruction for the user.
+        value: name of the changed value; empty if it has no name.
         group: changes of one group exclude each other.
-        seconds: of a step, which it could save at most.
-        program: the program with it; None where it cannot be made.
-        then: the sharding of the value in a program that was compiled with it, as text and as --spec and --what-if take it.
+        seconds: upper bound of the time that the change can save per step.
+        program: builds the changed program, or returns None if the change cannot be applied.
+        then: returns the value's sharding in a program compiled with the change, as text and as a spec for --spec and
+            --what-if.
     """
 
     kind: str
@@ -42,44 +43,54 @@ class Change:
 
 @dataclass(frozen=True)
 class Advice:
-    """A change that was tried and pays: the sharding that the value has then, and figures of a step before and after."""
+    """A profitable change: the sharding that the value then has, and the figures of a step before and after."""
 
-    kind: str  # as of the change
+    kind: str  # as in `Change`
     change: str
     value: str
     instead: str
-    spec: str  # the same as --spec and --what-if take it; empty where it has no name
+    spec: str  # the same sharding as a spec for --spec and --what-if; empty if the value has no name
     before: dict[str, float]
     after: dict[str, float]
 
     def record(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the fields as plain values, for `--json`."""
         return asdict(self)
 
 
 def annotation(
     module: Module, values: Sequence[Value], sharding: Sharding, *, group: str, seconds: float, unnamed: str = "it"
 ) -> Change:
-    """The annotation of values that are alike, the first of which is called `unnamed` if it has no name."""
+    """Return the change that annotates `values` with one sharding.
+
+    Args:
+        unnamed: the text for the first value if it has no name.
+    """
     name, spec = values[0].name, format_sharding(sharding)
-    what = f"annotate {f'%{name}' if name else unnamed}" + (f" and {len(values) - 1} more alike" if values[1:] else "")
+    action = f"annotate {f'%{name}' if name else unnamed}" + (
+        f" and {len(values) - 1} more alike" if values[1:] else ""
+    )
     program = partial(annotated_values, module, dict.fromkeys(values, sharding))
-    return Change("annotate", f"{what} as {spec}", name, group, seconds, program, lambda _: (str(sharding), spec))
+    return Change("annotate", f"{action} as {spec}", name, group, seconds, program, lambda _: (str(sharding), spec))
 
 
 def split_along(value: Value, mesh: Mesh) -> tuple[Sharding, dict[int, int]]:
-    """The sharding of a value without partial sums, and the sizes of a device's tiles by dim, the largest first."""
-    now = (value.sharding or Sharding.replicated(value.type.rank)).without_partial()
-    tiles = dict(enumerate(now.local_shape(value.type.sizes, mesh)))
-    return now, dict(sorted(tiles.items(), key=lambda tile: -tile[1]))
+    """Return the sharding of `value` without partial sums, and the local size of each dim, the largest first."""
+    sharding = (value.sharding or Sharding.replicated(value.type.rank)).without_partial()
+    tiles = dict(enumerate(sharding.local_shape(value.type.sizes, mesh)))
+    return sharding, dict(sorted(tiles.items(), key=lambda tile: -tile[1]))
 
 
-def split_further(sharding: Sharding, way: Mapping[int, tuple[str, ...]]) -> Sharding:
-    """A sharding with more axes on some dims."""
-    return Sharding(tuple(axes + way.get(dim, ()) for dim, axes in enumerate(sharding.dims)))
+def split_further(sharding: Sharding, added_axes: Mapping[int, tuple[str, ...]]) -> Sharding:
+    """Return `sharding` with more axes on some dims.
+
+    Args:
+        way: the additional axes by dim.
+    """
+    return Sharding(tuple(axes + added_axes.get(dim, ()) for dim, axes in enumerate(sharding.dims)))
 
 
 def figures_of(executable: Compiled) -> dict[str, float]:
-    """What changes are compared by."""
+    """Return the figures by which changes are compared."""
     record = executable.record()
     return {name: float(record[name]) for name in FIGURES}

@@ -1,4 +1,4 @@
-"""The timeline of a step as text: a row per stream, a column per slice of the step, and the longest launches by name."""
+"""Draw the timeline of a step as text: a row per stream, a column per time slice, and the longest launches by name."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from meshgen.reports.page.timeline import streams
 from meshgen.reports.tables import WIDTH, seconds_text
 from meshgen.runtime.plan import Item
 
-_SHADES = " ░▒▓█"  # how much of a slice is busy: none, some, half, most, all
-_LONGEST = 5  # launches that are named
+_SHADES = " ░▒▓█"  # share of a time slice that is busy: none, some, half, most, all
+_LONGEST = 5  # chosen: launches that are listed by name, so that the timeline fits a terminal
 
 
 def timeline_text(executable: Compiled, width: int = WIDTH) -> str:
-    """Streams of all meshes over the predicted step, and what takes longest on each."""
+    """Draw the streams of all meshes over the predicted step, and list the longest launches."""
     step, lanes = executable.cost.step_seconds, list(streams(executable))
-    left = max(len(name) for name, _ in lanes) + 2
-    columns = max(width - left, 10)
+    name_width = max(len(name) for name, _ in lanes) + 2
+    columns = max(width - name_width, 10)
     bars = [_bar([span[:2] for span in launches], step, columns) for _, launches in lanes]
-    lines = [f"{name:{left}}{bar}".rstrip() for (name, _), bar in zip(lanes, bars, strict=True)]
-    launches = [each for _, launches in lanes for each in launches]
+    lines = [f"{name:{name_width}}{bar}".rstrip() for (name, _), bar in zip(lanes, bars, strict=True)]
+    launches = [launch for _, launches in lanes for launch in launches]
     longest = sorted(launches, key=lambda span: (span[0] - span[1], span[0]))[:_LONGEST]
-    return "\n".join([f"{'':{left}}{_axis(step, columns)}", *lines, "", "longest", *starmap(_launch_line, longest)])
+    return "\n".join(
+        [f"{'':{name_width}}{_axis(step, columns)}", *lines, "", "longest", *starmap(_launch_line, longest)]
+    )
 
 
 def _launch_line(start: float, _: float, item: Item) -> str:
@@ -31,14 +33,14 @@ def _launch_line(start: float, _: float, item: Item) -> str:
 
 
 def _axis(step: float, columns: int) -> str:
-    """The times at the ends and the middle."""
+    """Return the line with the times at the start, the middle and the end of the step."""
     half = columns // 2
     middle, end = seconds_text(step / 2), seconds_text(step)
     return f"{'0':{half}}{middle}".ljust(columns - len(end)) + end
 
 
 def _bar(spans: Sequence[tuple[float, float]], step: float, columns: int) -> str:
-    """A shade per column, by the share of its time in which something runs."""
+    """Return a character per column that shades the busy share of its time slice."""
     if not step:
         return ""
     busy = [0.0] * columns

@@ -1,6 +1,6 @@
 """The collectives of a compiled program as plain records and as a table.
 
-They are read off the schedule that runs, so a report cannot disagree with it.
+Records are derived from the schedule that the runtime executes, so a report cannot disagree with it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from meshgen.runtime.plan import Launched, Schedule
 
 
 class Collective(NamedTuple):
-    """One collective of a schedule, as every rank runs it. Bytes are per device, and they and seconds are of one run.
+    """One collective of a schedule. Bytes are per device, and bytes and seconds are per execution.
 
-    `times` is how often it runs in a step: 0 in a branch that does not count (`runtime/plan.py`, `runs_of`).
+    `times` is the number of executions per step: 0 in a branch whose time does not count (`runs_of` in
+    `runtime/plan.py`).
     """
 
     kind: str
@@ -41,32 +42,32 @@ class Collective(NamedTuple):
     seconds: float
     hidden_seconds: float
     exposed_seconds: float
-    mesh: str = ""  # in a program on several meshes: whose devices run it
-    peer: str = ""  # and of a transfer: with which mesh
+    mesh: str = ""  # the mesh whose devices run it; empty unless the program has several meshes
+    peer: str = ""  # the mesh at the other end of a transfer
     channel: int = -1
-    edges: tuple[int, ...] = ()  # of stage `materialize` that it serves
-    operands: int = 1  # of a group call several; the shape is that of all elements then
+    edges: tuple[int, ...] = ()  # numbers of the edges of stage `materialize` that it reshards
+    operands: int = 1  # more than one for a group call, whose `shape` is the total element count
 
     @property
     def way(self) -> str:
-        """`over` the axes, or `to` or `from` the mesh that takes or has the value."""
+        """Return "over" and the axes, or "to" or "from" and the mesh at the other end of a transfer."""
         if not self.peer:
             return f"over {', '.join(self.axes)}"
         return f"{'to' if self.kind == 'transfer_send' else 'from'} @{self.peer}"
 
     @property
     def operand(self) -> str:
-        """The type of what is moved: `f32[4,8]`, or `f32[96] in 3` for a group call of three."""
+        """Return the operand type, such as `f32[4,8]`, or `f32[96] in 3` for a group call with three operands."""
         return f"{self.dtype}[{','.join(map(str, self.shape))}]{f' in {self.operands}' if self.operands > 1 else ''}"
 
     @property
     def line(self) -> int | None:
-        """The line of the program that it comes from."""
+        """Return the source line of the collective."""
         return line_of_place(self.source)
 
 
 class Total(NamedTuple):
-    """Sums over the runs of collectives in a step: their count, bytes per device, and seconds."""
+    """Sums over all executions of collectives in a step: their count, bytes per device, and seconds."""
 
     times: int
     ring_bytes: int
@@ -76,7 +77,7 @@ class Total(NamedTuple):
 
 
 def total_of(rows: Iterable[Collective]) -> Total:
-    """Sum up all runs of some collectives in a step."""
+    """Sum over all executions of `rows` in a step."""
     rows = list(rows)
     return Total(
         times=sum(row.times for row in rows),
@@ -89,7 +90,7 @@ def total_of(rows: Iterable[Collective]) -> Total:
 
 @dataclass(frozen=True)
 class Comms(Sequence[Collective]):
-    """The collectives of a program in the order in which they run."""
+    """The collectives of a program in execution order."""
 
     rows: tuple[Collective, ...]
 
@@ -104,7 +105,7 @@ class Comms(Sequence[Collective]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each kind runs in a step; kinds of which none runs are left out."""
+        """Return the number of executions per step by kind, without kinds that never run."""
         table: Counter[str] = Counter()
         for row in self.rows:
             table[row.kind] += row.times
@@ -112,21 +113,24 @@ class Comms(Sequence[Collective]):
 
     @property
     def runs(self) -> int:
-        """How many collectives run in a step: the sum of `counts`. `len` is the number of collectives in the schedule, which loops repeat."""
+        """Return the number of collectives executed per step, the sum of `counts`.
+
+        `len` is the number of collectives in the schedule, where a loop body counts once.
+        """
         return sum(row.times for row in self.rows)
 
     @property
     def in_schedule(self) -> str:
-        """` (29 in the schedule)`, where that is another number than `runs`."""
+        """Return, for example, ` (29 in the schedule)`, or "" if that number equals `runs`."""
         return "" if self.runs == len(self) else f" ({len(self)} in the schedule)"
 
     def count(self, value: Any) -> int:
-        """How often collectives of a kind run, such as `comms.count("all_gather")`."""
+        """Return the number of executions per step of one kind, as in `comms.count("all_gather")`."""
         return self.counts.get(str(value), 0)
 
     @property
     def ring_bytes(self) -> int:
-        """Bytes per device and step in the ring model; of several meshes those of the one that moves most."""
+        """Return the bytes per device and step in the ring model; with several meshes, of the mesh that moves the most."""
         meshes = dict.fromkeys(row.mesh for row in self.rows)
         return max((sum(r.ring_bytes * r.times for r in self.rows if r.mesh == mesh) for mesh in meshes), default=0)
 
@@ -138,12 +142,15 @@ class Comms(Sequence[Collective]):
 
 
 def comms_of(plan: Schedule, mesh: Mesh) -> Comms:
-    """The collectives of a schedule."""
-    return Comms(tuple(_collective(each, mesh) for each in plan.launches() if each.item.is_collective))
+    """Return the collectives of a schedule."""
+    return Comms(tuple(_collective(launch, mesh) for launch in plan.launches() if launch.item.is_collective))
 
 
 def _collective(launched: Launched, mesh: Mesh) -> Collective:
-    """A `send` has no result and a `recv` no operand: the type is that of the one they have. Group calls count all their elements."""
+    """Return the record of a launched collective, with the types of its operands.
+
+    A `recv` has no operand, so its result type is used. A group call sums the elements of all its operands.
+    """
     item, plan = launched.item, launched.plan
     hidden = launched.exposure.hidden if launched.exposure else 0.0
     called = plan.collective(item, mesh)
@@ -156,8 +163,8 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
         axes=axes,
         group_size=mesh.group_size(axes),
         dtype=types[0].dtype,
-        shape=types[0].sizes if len(types) == 1 else (sum(each.size for each in types),),
-        local_bytes=sum(each.nbytes for each in types),
+        shape=types[0].sizes if len(types) == 1 else (sum(value_type.size for value_type in types),),
+        local_bytes=sum(value_type.nbytes for value_type in types),
         ring_bytes=called.ring_bytes,
         reduction=reduction_of(item.attrs),
         times=launched.times,
@@ -174,21 +181,24 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
 
 
 def collective_records(comms: Comms) -> list[dict[str, Any]]:
-    """Rows as plain values; what concerns several meshes only if there are several."""
+    """Return the records of all collectives as plain values."""
     return [collective_record(row) for row in comms]
 
 
 def collective_record(row: Collective) -> dict[str, Any]:
-    """A row as plain values; what concerns several meshes only if there are several."""
+    """Return a record as plain values, without the fields that only programs on several meshes have if they are empty."""
     absent = {"mesh": "", "peer": "", "channel": -1}
     return {name: value for name, value in row._asdict().items() if name not in absent or value != absent[name]}
 
 
 def comms_table(comms: Comms, first: int = 0) -> Table:
-    """The collectives, numbered from `first` on; those that are alike, of the trips of a loop or of layers, in one row with their sums."""
+    """Return a table of the collectives, numbered from `first` on.
+
+    Equal collectives, as of loop iterations or repeated layers, share a row with their sums.
+    """
     alike: dict[tuple[str, ...], dict[int, Collective]] = {}
-    for number, row in enumerate(comms, first):
-        alike.setdefault((*_comms_words(row), skeleton(row.why)), {})[number] = row
+    for index, row in enumerate(comms, first):
+        alike.setdefault((*_comms_words(row), skeleton(row.why)), {})[index] = row
     rows: list[tuple[object, ...]] = []
     for (*words, _), group in alike.items():
         total, why = total_of(group.values()), joined([row.why for row in group.values()])
@@ -200,7 +210,7 @@ def comms_table(comms: Comms, first: int = 0) -> Table:
 
 
 def _comms_words(row: Collective) -> tuple[str, ...]:
-    """Kind, axes or other mesh, operand and its bytes."""
+    """Return the cells for the kind, the axes or other mesh, the operand, and its bytes."""
     return (
         row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
         ",".join(row.axes) or (row.way if row.peer else ""),
@@ -210,7 +220,7 @@ def _comms_words(row: Collective) -> tuple[str, ...]:
 
 
 def numbers_text(numbers: Sequence[int]) -> str:
-    """`1`, `1, 3`, or `1, 3 .. 21 (11)`."""
+    """Abbreviate a list of indices as `1`, `1, 3`, or `1, 3 .. 21 (11)`."""
     if len(numbers) < 4:
         return ", ".join(map(str, numbers))
     return f"{numbers[0]}, {numbers[1]} .. {numbers[-1]} ({len(numbers)})"

@@ -1,4 +1,4 @@
-"""Collectives as a tree: the operation that needs a value, how the value is resharded for it, and what moves it."""
+"""Show collectives as a tree: the op that needs a value, how the value is resharded, and the collectives that do so."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from meshgen.reports.tables import bytes_text
 
 @dataclass(frozen=True)
 class Branch:
-    """What one value needs on its way to an operation; no edge: what partitioning fetches for the operation itself."""
+    """A resharded operand of an op. `edge` is empty for rows that the partitioner fetches for the op itself."""
 
     edge: str
-    collectives: tuple[int, ...]  # by number
+    collectives: tuple[int, ...]  # indices in execution order
 
 
 @dataclass(frozen=True)
 class Root:
-    """An operation, or an output, with what is moved for it. A collective that serves several is counted in full at each."""
+    """An op or an output with the collectives that run for it.
+
+    A collective that serves several ops is counted fully at each.
+    """
 
     op: str
     source: str
@@ -35,26 +38,26 @@ class Root:
     edges: tuple[Branch, ...]
 
     def record(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the fields as plain values, for `--json`."""
         return asdict(self)
 
 
 def comms_tree(executable: Compiled) -> list[Root]:
-    """The operations for which something is moved, in the order in which their first collective runs."""
-    found: dict[tuple[str, str], dict[str, list[int]]] = {}
-    for each in served(executable):
-        for op, source, text in _branches(each):
-            found.setdefault((op, source), {}).setdefault(text, []).append(each.number)
-    return [_root(*key, branches, executable.comms) for key, branches in found.items()]
+    """Return the ops that need collectives, in the execution order of their first collective."""
+    collectives_by_user: dict[tuple[str, str], dict[str, list[int]]] = {}
+    for collective in served(executable):
+        for op, source, text in _branches(collective):
+            collectives_by_user.setdefault((op, source), {}).setdefault(text, []).append(collective.number)
+    return [_root(*key, branches, executable.comms) for key, branches in collectives_by_user.items()]
 
 
-def _branches(each: Served) -> list[tuple[str, str, str]]:
-    """Operation, its place and the edge, for each edge that a collective serves."""
-    row = each.row
-    if not each.edges:  # its reason says which operation it is for
+def _branches(collective: Served) -> list[tuple[str, str, str]]:
+    """Return an op, its source location and the text of the edge, for each edge that a collective reshards."""
+    row = collective.row
+    if not collective.edges:  # the reason of the collective names its op
         crossing = row.why if row.kind.startswith("transfer_") else ""
         return [(row.why.partition(" needs ")[0] if " needs " in row.why else row.kind, row.source, crossing)]
-    return [(*_user(edge), _edge_text(edge)) for edge in each.edges]
+    return [(*_user(edge), _edge_text(edge)) for edge in collective.edges]
 
 
 def _user(edge: Edge) -> tuple[str, str]:
@@ -71,23 +74,25 @@ def _op_text(node: Node) -> str:
 
 def _edge_text(edge: Edge) -> str:
     name = f"%{edge.value.name} " if edge.value.name else ""
-    more = len(edge.uses) - 1
-    others = f", for {more} more use{'s' if more > 1 else ''} too" if more > 0 else ""
-    return f"{name}{edge.source} -> {edge.target}{others}"
+    other_count = len(edge.uses) - 1
+    other_uses = f", for {other_count} more use{'s' if other_count > 1 else ''} too" if other_count > 0 else ""
+    return f"{name}{edge.source} -> {edge.target}{other_uses}"
 
 
 def _root(op: str, source: str, branches: Mapping[str, list[int]], comms: Comms) -> Root:
-    numbers = dict.fromkeys(number for each in branches.values() for number in each)
-    rows: list[Collective] = [comms[number] for number in numbers]
+    numbers = dict.fromkeys(index for indices in branches.values() for index in indices)
+    rows: list[Collective] = [comms[index] for index in numbers]
     counts = Counter[str]()
     for row in rows:
         counts[row.kind] += row.times
     moved = total_of(rows).ring_bytes
-    return Root(op, source, dict(counts), moved, tuple(Branch(edge, tuple(each)) for edge, each in branches.items()))
+    return Root(
+        op, source, dict(counts), moved, tuple(Branch(edge, tuple(indices)) for edge, indices in branches.items())
+    )
 
 
 def tree_text(roots: Iterable[Root], comms: Comms) -> str:
-    """The tree for people."""
+    """Render the tree as text."""
     lines: list[str] = []
     for root in roots:
         counts = ", ".join(f"{count} {kind}" for kind, count in root.counts.items())
@@ -103,11 +108,15 @@ def tree_text(roots: Iterable[Root], comms: Comms) -> str:
 
 
 def _collective_lines(numbers: Iterable[int], comms: Comms) -> Iterable[str]:
-    """A line per kind and way; those of the trips of a loop share one."""
-    alike: dict[str, list[int]] = {}
-    for number in numbers:
-        row: Collective = comms[number]
+    """Yield a line per kind and axes. Collectives of the iterations of a loop share a line."""
+    numbers_by_text: dict[str, list[int]] = {}
+    for index in numbers:
+        row: Collective = comms[index]
         words = f"{row.kind} {row.way}: {bytes_text(row.ring_bytes)}"
-        alike.setdefault(words, []).append(number)
-    for words, each in alike.items():
-        yield f"#{each[0]} {words}" if len(each) == 1 else f"#{each[0]} .. #{each[-1]} {words}, {len(each)} times"
+        numbers_by_text.setdefault(words, []).append(index)
+    for words, equal_numbers in numbers_by_text.items():
+        yield (
+            f"#{equal_numbers[0]} {words}"
+            if len(equal_numbers) == 1
+            else f"#{equal_numbers[0]} .. #{equal_numbers[-1]} {words}, {len(equal_numbers)} times"
+        )

@@ -1,4 +1,4 @@
-"""Work, traffic and time of one step of a compiled program, by the cost model."""
+"""Floating-point work, memory traffic and time of one step of a compiled program, predicted by the cost model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meshgen.runtime.plan import Item, Schedule
 
 
 class Shorter(NamedTuple):
-    """A shorter step that takes more memory."""
+    """The figures of a shorter step that needs more memory."""
 
     step_seconds: float
     memory_bytes: int
@@ -22,11 +22,14 @@ class Shorter(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one step of one rank does by the cost model.
+    """The predicted work, traffic and time of one step on one device.
 
-    Without overlap the step would take `serial_seconds`, of which `communication_seconds` on links; overlap hides part
-    of these under kernels. `shorter` is the step without a memory limit, if that is shorter. `redundant_flops`, of the
-    `flops`, repeat work of other devices (None: unknown, for a program that was written per device).
+    Attributes:
+        redundant_flops: those `flops` that repeat work of other devices; None for a program that was written per
+            device.
+        serial_seconds: length of the step without overlap.
+        communication_seconds: time of collectives, part of which overlap hides under kernels.
+        shorter: the step without a memory limit, or None if that is not shorter.
     """
 
     flops: float
@@ -43,31 +46,35 @@ class Cost:
 
     @property
     def overlap_gain_seconds(self) -> float:
-        """By how much overlap makes the step shorter."""
+        """Return the time by which overlap shortens the step."""
         return max(0.0, self.serial_seconds - self.step_seconds)
 
     def __str__(self) -> str:
         return render(cost_table(self))
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Return the table as HTML, for notebooks."""
         return render(cost_table(self), html=True)
 
 
 def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_flops: float | None = None,
             unlimited: Schedule | None = None) -> Cost:  # fmt: skip
-    """Totals of a step; `flops` per kernel; `unlimited` is the schedule that may take any memory.
+    """Sum up the cost of a step.
 
-    `redundant_flops` are counted before partition; kernels may leave out some of that work, so they are at most the kernels' `flops`.
+    Args:
+        flops: per kernel.
+        redundant_flops: counted before partitioning. Kernels may skip some of that work, so it is capped by the
+            kernels' flops.
+        unlimited: the schedule without a memory limit.
     """
-    launches = [each for each in plan.launches() if each.item.kernel]
-    total = sum(flops[each.item.kernel] * each.times for each in launches)
+    launches = [launch for launch in plan.launches() if launch.item.kernel]
+    total = sum(flops[launch.item.kernel] * launch.times for launch in launches)
     return Cost(
         flops=total,
         redundant_flops=None if redundant_flops is None else min(redundant_flops, total),
-        device_bytes=sum(launch_bytes(each.item, each.plan) * each.times for each in launches),
-        kernels=sum(each.times for each in launches),
-        distinct_kernels=len({each.item.kernel for each in launches}),
+        device_bytes=sum(launch_bytes(launch.item, launch.plan) * launch.times for launch in launches),
+        kernels=sum(launch.times for launch in launches),
+        distinct_kernels=len({launch.item.kernel for launch in launches}),
         ring_bytes=comms.ring_bytes,
         step_seconds=plan.step_seconds,
         exposed_seconds=plan.exposed_seconds,
@@ -78,7 +85,7 @@ def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_
 
 
 def _serial_seconds(plan: Schedule) -> float:
-    """Return the seconds of one item after the other, those of regions too."""
+    """Return the seconds that the items take one after the other, including the items of regions."""
     overlapped = sum(item.seconds for item in plan.items)
     runs = (run for item in plan.items for run in item.runs)
     return overlapped + sum((_serial_seconds(region) - region.step_seconds) * times for region, times in runs)
@@ -91,7 +98,7 @@ def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:
 
 
 def launch_bytes(item: Item, plan: Schedule) -> int:
-    """Device memory that the kernel of an item reads and writes; 0 of an item that launches none."""
+    """Return the device memory that the kernel of an item reads and writes, or 0 if the item launches none."""
     return kernel_bytes(plan.kernels[item.kernel]) if item.kernel else 0
 
 
@@ -112,6 +119,7 @@ def cost_table(cost: Cost) -> Table:
         ),
     ]
     if cost.shorter:
-        limit = bytes_text(cost.shorter.memory_bytes * 1.005).replace(" ", "")  # three digits, not less than it needs
+        # in three digits, rounded up so that the step still fits
+        limit = bytes_text(cost.shorter.memory_bytes * 1.005).replace(" ", "")
         rows.append(("with more memory", f"{seconds_text(cost.shorter.step_seconds)}: --memory-limit {limit}"))
     return table_of("Cost per device and step, predicted", ("", "value"), rows)

@@ -1,4 +1,4 @@
-"""The cost model as a table: what decided between plans, in numbers that can be looked up."""
+"""The constants of the cost model as a table."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from typing import Any, cast
 from meshgen.cost_model.fields import entries
 from meshgen.cost_model.model import DEFAULT
 
-COLUMNS = ("field", "value", "unit", "of", "source")
+COLUMNS = ("field", "value", "unit", "meaning", "source")
 
 
 def cost_model_rows() -> list[tuple[str, ...]]:
-    """A row per field, as `COLUMNS` says."""
-    return [(each.name, value_text(each.value), each.unit, each.meaning, each.source) for each in entries(DEFAULT)]
+    """Return a row per field of the cost model, in the order of `COLUMNS`."""
+    return [
+        (entry.name, value_text(entry.value), entry.unit, entry.meaning, entry.source) for entry in entries(DEFAULT)
+    ]
 
 
 def value_text(value: Any) -> str:
-    """A whole number in full, others in six digits; of several each, with its name where it has one."""
+    """Format an integer in full and another number in six digits.
+
+    The elements of a sequence or mapping are joined by commas, those of a mapping after their keys.
+    """
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {each:g}" for name, each in cast("Mapping[str, float]", value).items())
+        return ", ".join(f"{name} {item:g}" for name, item in cast("Mapping[str, float]", value).items())
     if isinstance(value, Sequence):
-        return ", ".join(f"{each:g}" for each in cast("Sequence[float]", value))
+        return ", ".join(f"{item:g}" for item in cast("Sequence[float]", value))
     if isinstance(value, int):
         return f"{value:,}"
     return f"1 + {value - 1:.0g}" if 0 < abs(value - 1) < 1e-6 else f"{value:g}"

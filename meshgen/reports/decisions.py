@@ -1,4 +1,4 @@
-"""Every decision of a compilation as one document: what `compile --dump` writes beside the stages."""
+"""All decisions of a compilation in one document, which `compile --dump` writes beside the program of each stage."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from meshgen.reports.overlap import overlap_records
 
 
 def decisions(executable: Compiled) -> dict[str, Any]:
-    """The sharding of each value and the rules that chose it, the reason of each collective, hints that lost, and the cost."""
+    """Return the sharding of each value with its reason, the reason of each collective, overridden hints, and the cost."""
     parts = [_part_decisions(part) | {"mesh": part.mesh.name} for part in executable.parts]
-    found = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
-    found |= {"overlap": overlap_records(executable), "fusion": fusion_records(executable)}
-    found |= {"explanations": explanations(executable), "work": work_records(executable)}
-    found.pop("seconds", None)  # the same bytes every time
-    return found | (parts[0] if len(parts) == 1 else {"meshes": parts}) | {"mesh": found["mesh"]}
+    document = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
+    document |= {"overlap": overlap_records(executable), "fusion": fusion_records(executable)}
+    document |= {"explanations": explanations(executable), "work": work_records(executable)}
+    document.pop("seconds", None)  # wall time would make the document differ between compilations
+    return document | (parts[0] if len(parts) == 1 else {"meshes": parts}) | {"mesh": document["mesh"]}
 
 
 def _part_decisions(part: Compiled) -> dict[str, Any]:
-    """What was decided for the program of one mesh."""
+    """Return the decisions for the program of one mesh."""
     record = annotation_record(part)
     return {
-        "explained": [explained(each, weighed=False) for each in served(part)],
+        "explained": [explained(collective, weighed=False) for collective in served(part)],
         "tree": [root.record() for root in comms_tree(part)],
         "hints_that_lost": record["hints_that_lost"],
         "not_as_required": record["not_as_required"],

@@ -1,4 +1,4 @@
-"""Donated arguments: which result takes the memory of each, and why others keep theirs."""
+"""Report donated arguments: the result that reuses the memory of each, or why its memory is not reused."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from meshgen.reports.tables import Table, table_of
 
 
 def donation_records(executable: Compiled) -> list[dict[str, Any]]:
-    """For `--json`: per donated argument its next value (None: no result fits), and why its memory is not reused."""
+    """Return a record per donated argument, for `--json`.
+
+    It has the result that reuses the argument's memory, or the reason why no result does.
+    """
     return [record for part in executable.parts for record in _records(part)]
 
 
 def donation_tables(executable: Compiled) -> list[Table]:
-    """The same as tables; none if nothing is donated."""
-    rows = [(each["argument"], each["result"] or "", each["kept"]) for each in donation_records(executable)]
+    """Return the table of donated arguments, or no table if none is donated."""
+    rows = [(record["argument"], record["result"] or "", record["kept"]) for record in donation_records(executable)]
     columns = ("argument", "next value", "memory is not reused because")
     return [table_of("Donated arguments", columns, rows, left=columns[1:])] if rows else []
 
 
 def donation_warnings(executable: Compiled) -> Iterator[Diagnostic]:
-    """MG0111 for each argument whose memory is not reused."""
+    """Yield MG0111 for each donated argument whose memory is not reused."""
     for part in executable.parts:
         inputs = dict(zip(_inputs(part), part.fused.graph.inputs, strict=True))
-        for record in (each for each in _records(part) if each["kept"]):
+        for record in (candidate for candidate in _records(part) if candidate["kept"]):
             text = f"memory of donated argument '{record['argument']}' is not reused: {record['kept']}"
             yield Diagnostic("MG0111", text, inputs[record["argument"]].loc)
 
@@ -36,11 +39,11 @@ def donation_warnings(executable: Compiled) -> Iterator[Diagnostic]:
 def _records(part: Compiled) -> Iterator[dict[str, Any]]:
     module = part.fused
     inputs, outputs = _inputs(part), signature_names("result", module.graph.outputs)
-    found = donated(module)
-    for number in module.donations:
-        result = found.pairs.get(number)
-        name = None if result is None else outputs[result]
-        yield {"argument": inputs[number], "result": name, "kept": found.unused.get(number, "")}
+    donation = donated(module)
+    for input_index in module.donations:
+        output_index = donation.pairs.get(input_index)
+        name = None if output_index is None else outputs[output_index]
+        yield {"argument": inputs[input_index], "result": name, "kept": donation.unused.get(input_index, "")}
 
 
 def _inputs(part: Compiled) -> list[str]:

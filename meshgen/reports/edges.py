@@ -1,4 +1,4 @@
-"""The edges of a materialized program: values on their way to uses that need them with another sharding."""
+"""The edges of a materialized program, where a value is resharded for uses that need another sharding."""
 
 from __future__ import annotations
 
@@ -15,53 +15,57 @@ from meshgen.spec import Sharding
 
 @dataclass(frozen=True)
 class Edge:
-    """A value on its way to uses that need it with another sharding."""
+    """A value that is resharded from `source` to `target` for its `uses`."""
 
     value: Value
     uses: tuple[Node, ...]
     source: Sharding
     target: Sharding
     why: str
-    places: tuple[Location, ...]  # of its users and its producer
-    maker: Node | None = None  # None: an input
+    places: tuple[Location, ...]  # source locations of the reshard, its producer and its users
+    maker: Node | None = None  # None for an input
 
     @property
     def users(self) -> tuple[Value, ...]:
-        """The results of its uses."""
+        """Return the results of the using nodes."""
         return tuple(value for node in self.uses for value in node.results)
 
 
 def edges_of(part: Compiled) -> Mapping[int, Edge]:
-    """Return the edges of the program of one mesh by their numbers, computed once; none if it was entered later."""
+    """Return the edges of the program of one mesh by number, computed once.
+
+    Returns no edges if the program was loaded after materialization.
+    """
     if (module := part.stages.get("materialize")) is None:
         return {}
-    known = part.decisions.setdefault("edges", {})
-    if module.graph not in known:
-        known[module.graph] = _edges(module.graph)
-    return known[module.graph]
+    edges_by_graph = part.decisions.setdefault("edges", {})
+    if module.graph not in edges_by_graph:
+        edges_by_graph[module.graph] = _edges(module.graph)
+    return edges_by_graph[module.graph]
 
 
-def _edges(whole: Graph) -> dict[int, Edge]:
+def _edges(program: Graph) -> dict[int, Edge]:
     steps: dict[int, list[Node]] = {}
-    makers: dict[Value, Node] = {}
+    producers: dict[Value, Node] = {}
     uses: dict[Value, list[Node]] = {}
-    for graph in flow_graphs(whole):
-        makers |= graph.index.producers
+    for graph in flow_graphs(program):
+        producers |= graph.index.producers
         for node in graph.nodes:
-            for number in node.notes.edges:
-                steps.setdefault(number, []).append(node)
+            for edge_number in node.notes.edges:
+                steps.setdefault(edge_number, []).append(node)
             for value in node.operands:
                 uses.setdefault(value, []).extend([node] if node.op not in LOCAL_OPS else ())
-            if node.op in LOCAL_OPS and node.operands[0] in uses:  # a slice for the uses does not count as a use
+            # a local slice does not count as a use: forward to the uses of its result
+            if node.op in LOCAL_OPS and node.operands[0] in uses:
                 uses[node.result] = uses[node.operands[0]]
-    return {number: _edge(nodes, makers, uses) for number, nodes in steps.items()}
+    return {edge_number: _edge(nodes, producers, uses) for edge_number, nodes in steps.items()}
 
 
-def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], uses: Mapping[Value, list[Node]]) -> Edge:
+def _edge(steps: Sequence[Node], producers: Mapping[Value, Node], uses: Mapping[Value, list[Node]]) -> Edge:
     start, end = steps[0].operands[0], steps[-1].results[0]
-    maker = makers.get(start)
+    producer = producers.get(start)
     assert start.sharding is not None and end.sharding is not None, "values are sharded after materialize"
-    places = [steps[0].loc, maker.loc if maker else start.loc]
+    places = [steps[0].loc, producer.loc if producer else start.loc]
     why = steps[0].notes.why
-    found = tuple(place for place in places if place)
-    return Edge(start, tuple(uses.get(end, ())), start.sharding, end.sharding, why, found, maker)
+    known_places = tuple(place for place in places if place)
+    return Edge(start, tuple(uses.get(end, ())), start.sharding, end.sharding, why, known_places, producer)

@@ -1,4 +1,4 @@
-"""Explanations of collectives and shardings, from what propagation and the resharding planner recorded."""
+"""Explain collectives and shardings from the reasons that propagation and the reshard planner recorded."""
 
 from __future__ import annotations
 
@@ -23,40 +23,50 @@ from meshgen.spec import Sharding
 
 
 def explain(executable: Compiled, what: Question = None, *, verbose: bool = False) -> str:
-    """Text: the verdict and the collectives by cause, or what concerns a value or a source line.
+    """Return the summary of a program, or all about one value or source line, as text.
 
-    `verbose`: without a value or line all collectives in notation, their formulas, and the annotations that lost.
+    Args:
+        what: a value name or source line; None for the program.
+        verbose: for the program, list all collectives, formulas of their bytes, and overridden annotations.
     """
     if what is None and not verbose:
         return summary_of(executable).text()
     across, collectives = _across(executable), served(executable)
     texts: list[str] = []
     for part in parts_about(executable, what):
-        own = [each for each in collectives if each.part is part]
-        text = _program_text(part, own) if what is None else _value_text(part, own, what, across)
+        collectives_of_part = [collective for collective in collectives if collective.part is part]
+        text = (
+            _program_text(part, collectives_of_part)
+            if what is None
+            else _value_text(part, collectives_of_part, what, across)
+        )
         texts.append(f"{across.heading(part)}\n{text}" if across else text)
     return "\n\n".join(texts)
 
 
 def _across(executable: Compiled) -> Across | None:
-    """How a program's meshes interact; None if it is on one."""
+    """Return the interactions between the meshes of a program, or None if it has only one mesh."""
     return Across(executable) if len(executable.parts) > 1 else None
 
 
-def _program_text(part: Compiled, own: Sequence[Served]) -> str:
-    """Return the text about one mesh: its collectives, formulas of the bytes of each kind, gathers, and annotations that the plan does not follow."""
-    first = own[0].number if own else 0
-    lines = [line for title, each in ignored_of(part) for line in ("", title, *each)]
-    found = gathers(part)
-    tables = [*formula_tables(part), *(["", gathers_table(found, first)] if found else [])]
+def _program_text(part: Compiled, collectives: Sequence[Served]) -> str:
+    """Return the text about one mesh: its collectives, formulas of the bytes moved, gathers, and ignored annotations."""
+    first = collectives[0].number if collectives else 0
+    lines = [line for title, ignored_lines in ignored_of(part) for line in ("", title, *ignored_lines)]
+    unannotated_gathers = gathers(part)
+    tables = [*formula_tables(part), *(["", gathers_table(unannotated_gathers, first)] if unannotated_gathers else [])]
     return "\n".join([render(comms_table(part.comms, first), *tables).rstrip("\n"), *lines])
 
 
-def _value_text(part: Compiled, own: Sequence[Served], what: str | int, across: Across | None) -> str:
-    """The values of one mesh that are asked for, and the collectives about them."""
+def _value_text(part: Compiled, collectives: Sequence[Served], what: str | int, across: Across | None) -> str:
+    """Return the text about the values that `what` selects on one mesh, and about their collectives."""
     texts = [_value_record_text(record) for record in _values(part, what, across)]
-    moved = [each for each in own if each.is_about(what) or (across and across.is_about(each, what))]
-    return "\n".join([*texts, *(f"\n{collective_text(_collective(each, across))}" for each in moved)])
+    moved = [
+        collective
+        for collective in collectives
+        if collective.is_about(what) or (across and across.is_about(collective, what))
+    ]
+    return "\n".join([*texts, *(f"\n{collective_text(_collective(collective, across))}" for collective in moved)])
 
 
 def _values(part: Compiled, what: Question, across: Across | None) -> list[dict[str, Any]]:
@@ -64,14 +74,15 @@ def _values(part: Compiled, what: Question, across: Across | None) -> list[dict[
     return [across.placed(part, value, record) if across else record for value, record in records]
 
 
-def _collective(each: Served, across: Across | None) -> dict[str, Any]:
-    return across.collective(each, explained(each)) if across else explained(each)
+def _collective(collective: Served, across: Across | None) -> dict[str, Any]:
+    return across.collective(collective, explained(collective)) if across else explained(collective)
 
 
 def explain_collective(executable: Compiled, number: int) -> list[dict[str, Any]]:
-    """All that is known of one collective, by its number in the order in which they run.
+    """Return the full explanation of one collective, by its index in execution order.
 
-    Raises UsageError (MG0001) for a number that is too large.
+    Raises:
+        UsageError: MG0001 if `number` is out of range.
     """
     collectives = served(executable)
     if not 0 <= number < len(collectives):
@@ -81,24 +92,31 @@ def explain_collective(executable: Compiled, number: int) -> list[dict[str, Any]
 
 
 def shown(executable: Compiled, what: Question, width: int = WIDTH) -> str:
-    """The timeline of a step, or the tiles of the values of a name or line, as text. Raises as `pictures`."""
+    """Draw the timeline of a step, or the tiles of the values that a name or source line selects.
+
+    Raises the same errors as `pictures`.
+    """
     return timeline_text(executable, width) if what is None else "\n\n".join(map(str, pictures(executable, what)))
 
 
 def pictures(executable: Compiled, what: str | int) -> list[Picture]:
-    """Which devices hold which tiles of the values of a name or line. Raises UsageError (MG0001) if there are none."""
-    from meshgen.frontend.tracer import spec  # it imports all operations of the tracer
+    """Return pictures of the tiles that each device holds of the values that a name or source line selects.
 
-    found: list[Picture] = []
+    Raises:
+        UsageError: MG0001 if nothing matches.
+    """
+    from meshgen.frontend.tracer import spec  # slow import: it loads all operations of the tracer
+
+    drawings: list[Picture] = []
     for part in parts_about(executable, what):
         for record in known_of(part).values(what):
             sharding = replace(parse_sharding(record["spec"]), mesh="") if record["spec"] else Sharding.replicated(0)
-            found.append(show(sharding, spec(record["type"]).sizes, part.mesh))
-    return found
+            drawings.append(show(sharding, spec(record["type"]).sizes, part.mesh))
+    return drawings
 
 
 def formula_record(executable: Compiled) -> dict[str, Any]:
-    """For `--json`: formulas of the bytes moved."""
+    """Return the formulas of the bytes moved, for `--json`."""
     if len(executable.parts) > 1:
         return {"formulas": {part.mesh.name: formula_record(part).get("formula") for part in executable.parts}}
     volume = executable.volume
@@ -106,13 +124,16 @@ def formula_record(executable: Compiled) -> dict[str, Any]:
 
 
 def work_records(executable: Compiled) -> list[dict[str, Any]]:
-    """For `--json`: the work of each op before partition, of all meshes; empty where the program was entered later."""
+    """Return the work of each op before partitioning, for `--json`.
+
+    The list is empty for a program that was loaded after partitioning.
+    """
     analyses = [part.analysis for part in executable.parts]
     return [work.record() for analysis in analyses if analysis for work in analysis.work]
 
 
 def formula_tables(executable: Compiled) -> list[Any]:
-    """What each kind moves in terms of the numbers of devices."""
+    """Return the table of the bytes that each kind of collective moves, as formulas in the mesh axis sizes."""
     volume = executable.volume
     if volume is None or not executable.comms:
         return []
@@ -127,15 +148,16 @@ def formula_tables(executable: Compiled) -> list[Any]:
 
 
 def explanations(executable: Compiled, what: Question = None) -> list[dict[str, Any]]:
-    """A record per value: its sharding (`spec`: as --spec and --what-if take it), the op that makes it, why each axis is used or not, and the chain to an annotation.
+    """Return a record per value: its sharding, its op, why each axis is used or not, and the reasons for the sharding.
 
-    For a given value or line also the rejected alternatives, with what they would cost.
+    `spec` is the sharding as --spec and --what-if take it. If `what` is given, records include the rejected
+    alternatives with their cost.
 
     Args:
         what: a value's name (with or without `%`), a line number, or None for every value.
     Raises:
-        UsageError: MG0001 for an unknown name or a line without values, and for a value of a program that was
-            entered after its shardings were chosen.
+        UsageError: MG0001 for an unknown name, for a line without values, and for a program that was loaded after its
+            shardings were chosen.
     """
     if what is None and "propagate" not in executable.stages:
         return []
@@ -148,13 +170,13 @@ def _value_record_text(record: dict[str, Any]) -> str:
     where = f"  at {place_text(Location(**place))}" if place else ""
     name = f"%{record['value']} = " if record["value"] else ""
     spec = f", as a spec {record['spec']}" if record["spec"] else ""
-    there = (
+    mesh_text = (
         f" on @{record['mesh']}" + (f" ({record['placed']})" if record["placed"] else "") if "mesh" in record else ""
     )
-    head = f"{name}{record['op']}{there}: {record['type']} {record['sharding']}{spec}{where}"
+    head = f"{name}{record['op']}{mesh_text}: {record['type']} {record['sharding']}{spec}{where}"
     lines = record["why"] if record["op"] == "input" or not record["chain_text"] else []
-    whole = [f"{axis} is not used: {why}" for axis, why in record["whole"].items()]
-    others = [f"  {other['text']}" for other in record.get("rivals", ())]
+    unused_axes = [f"{axis} is not used: {why}" for axis, why in record["whole"].items()]
+    alternatives = [f"  {alternative['text']}" for alternative in record.get("rivals", ())]
     lines = [record["note"]] * bool(record["note"]) + lines
-    body = [*lines, *record["chain_text"], *whole, *(["other choices:", *others] if others else [])]
+    body = [*lines, *record["chain_text"], *unused_axes, *(["other choices:", *alternatives] if alternatives else [])]
     return "\n".join([head, *(f"    {line}" for line in body)])

@@ -1,4 +1,4 @@
-"""Which collectives a person asks for, and what is wrong with a question that none can match."""
+"""Filters on collectives, and the error for a filter that cannot match any."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from meshgen.ops.classes import COMMUNICATING
 from meshgen.reports.collectives import Served, plain_scope
 from meshgen.reports.interface import Compiled
 
-_SHOWN = 12  # parts of a program in a hint
+_SHOWN = 12  # chosen: names of program parts that a hint lists
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which collectives: of a kind, along an axis, of a part of the program (`layer_3`, `layer_*/mlp`)."""
+    """Selects collectives by kind, mesh axis, and part of the program (`layer_3`, `layer_*/mlp`)."""
 
     kind: str = ""
     axis: str = ""
     layer: str = ""
 
-    def takes(self, each: Served) -> bool:
-        row = each.row
+    def takes(self, collective: Served) -> bool:
+        row = collective.row
         is_kind = not self.kind or _kind(self.kind) == row.kind
         is_axis = not self.axis or any(overlaps(self.axis, axis) for axis in row.axes)
-        return is_kind and is_axis and (not self.layer or self.is_of(each.scope[0]))
+        return is_kind and is_axis and (not self.layer or self.is_of(collective.scope[0]))
 
     def is_of(self, scope: str) -> bool:
-        """Whether this part of the program is the one asked for, or inside of it."""
+        """Whether `scope` is the selected part of the program or inside it."""
         return fnmatchcase(f"{scope}/", f"{self.layer}/*")
 
 
@@ -40,11 +40,15 @@ ALL = Filter()
 
 
 def _kind(text: str) -> str:
-    return text.replace("-", "_")  # as options are written
+    return text.replace("-", "_")  # options are written with hyphens
 
 
 def refuse_unknown(executable: Compiled, asked: Filter) -> None:
-    """Raises UsageError MG0001 for a kind that is none, an axis that no mesh has, and a part that the program does not have."""
+    """Check that the kind, axis and program part of a filter exist.
+
+    Raises:
+        UsageError: MG0001 if one of them does not exist.
+    """
     kind = _kind(asked.kind)
     if kind and kind not in COMMUNICATING:
         _refuse(f"unknown kind of collective '{asked.kind}'", "the kinds are", kind, sorted(COMMUNICATING))
@@ -56,15 +60,15 @@ def refuse_unknown(executable: Compiled, asked: Filter) -> None:
 
 
 def _scopes(executable: Compiled) -> Iterator[str]:
-    """The parts of the program, with those that they are in."""
+    """Yield the scopes of the program and all their enclosing scopes."""
     for node in all_nodes(next(iter(executable.stages.values())).graph):
         names = plain_scope(node.loc.scope)[0].split("/") if node.loc else []
         yield from ("/".join(names[:count]) for count in range(1, len(names) + 1) if names[0])
 
 
-def _refuse(text: str, listed: str, name: str, known: list[str]) -> None:
-    near = nearest_names(name, known)
-    more = " ..." if len(known) > _SHOWN else ""
-    names = f"{listed} {', '.join(known[:_SHOWN])}{more}" if known else "none of its parts has a name"
-    meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    raise UsageError(Diagnostic("MG0001", text, hint=meant + names))
+def _refuse(text: str, listed: str, name: str, candidates: list[str]) -> None:
+    similar_names = nearest_names(name, candidates)
+    ellipsis = " ..." if len(candidates) > _SHOWN else ""
+    names = f"{listed} {', '.join(candidates[:_SHOWN])}{ellipsis}" if candidates else "none of its parts has a name"
+    suggestion = f"did you mean {' or '.join(map(repr, similar_names))}? " if similar_names else ""
+    raise UsageError(Diagnostic("MG0001", text, hint=suggestion + names))

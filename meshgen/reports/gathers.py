@@ -1,4 +1,4 @@
-"""Sharded values that are gathered for a use though no annotation asks for them whole: what `strict` refuses."""
+"""Find sharded values that are gathered for a use although no annotation requires it. Option `strict` refuses them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from meshgen.reports.tables import bytes_text, seconds_text, table_of
 from meshgen.sharding.propagation.sites import annotation_of
 from meshgen.spec import Sharding
 
-GATHERING = ("all_gather", "retile")  # an all-to-all, which exchanges one split dim for another, does not count
-Strict = bool | Sequence[str | int]  # everywhere, or for values by name and for lines
+GATHERING = ("all_gather", "retile")  # An all_to_all, which moves the split from one dim to another, does not count.
+Strict = bool | Sequence[str | int]  # True for everywhere, or the names and source lines of values
 
-MOST_ADVISED = 4  # refused gathers, those that move most, for which the best change is searched
+MOST_ADVISED = 4  # chosen: refused gathers, those that move the most bytes, for which the best change is searched
 
 
 class Gather(NamedTuple):
-    """An edge over which a value becomes whole along `axes`; bytes per device and step, time on idle links."""
+    """An edge over which a value loses the split along `axes`.
+
+    Bytes are per device and step; seconds assume idle links.
+    """
 
     value: str
     user: str
@@ -37,38 +40,48 @@ class Gather(NamedTuple):
     seconds: float
     made: Location | None
     used: Location | None
-    numbers: tuple[int, ...]  # of the collectives
+    numbers: tuple[int, ...]  # indices of the collectives
     edge: Edge
 
     def record(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the fields as plain values, for `--json`."""
         places = {"made": self.made and asdict(self.made), "used": self.used and asdict(self.used)}
         return {name: getattr(self, name) for name in self._fields if name not in (*places, "edge")} | places
 
 
-_Asked: TypeAlias = dict[int, list[Sharding]]  # per value, by its id
+_Asked: TypeAlias = dict[int, list[Sharding]]  # shardings that annotations require, by the id of the value
 
 
 def gathers(executable: Compiled) -> list[Gather]:
-    """The gathers that nothing asks for, those of each mesh that move most first. Empty if the program was written with its collectives."""
+    """Return the gathers that no annotation requires, those that move the most bytes first on each mesh.
+
+    The list is empty for a program that was written with its collectives.
+    """
     return [gather for part in executable.parts for gather in _gathers(part)]
 
 
 def _gathers(executable: Compiled) -> list[Gather]:
     if (entered := executable.stages.get("import")) is None:
         return []
-    asked: _Asked = {}
-    for value, sharding in _wholes(entered.graph):
-        asked.setdefault(value.id, []).append(sharding)
-    found = [_gather(number, edge, executable, asked) for number, edge in edges_of(executable).items()]
-    return sorted((each for each in found if each), key=lambda each: (-each.ring_bytes, each.numbers))
+    required: _Asked = {}
+    for value, sharding in _required_shardings(entered.graph):
+        required.setdefault(value.id, []).append(sharding)
+    candidates = [
+        _gather(edge_number, edge, executable, required) for edge_number, edge in edges_of(executable).items()
+    ]
+    return sorted((gather for gather in candidates if gather), key=lambda gather: (-gather.ring_bytes, gather.numbers))
 
 
-def _gather(number: int, edge: Edge, executable: Compiled, asked: _Asked) -> Gather | None:
-    rows = [(at, row) for at, row in enumerate(executable.comms) if number in row.edges and row.kind in GATHERING]
-    axes = _lost(edge.source, edge.target, executable.mesh)
-    axes = tuple(axis for axis in axes if not any(_is_whole(each, axis) for each in asked.get(edge.value.id, ())))
-    if not rows or not axes or not edge.users:  # an unused value is an output: its sharding is annotated or chosen
+def _gather(edge_number: int, edge: Edge, executable: Compiled, required: _Asked) -> Gather | None:
+    rows = [
+        (index, row) for index, row in enumerate(executable.comms) if edge_number in row.edges and row.kind in GATHERING
+    ]
+    axes = _gathered_axes(edge.source, edge.target, executable.mesh)
+    axes = tuple(
+        axis for axis in axes if not any(_is_whole(sharding, axis) for sharding in required.get(edge.value.id, ()))
+    )
+    # a value without users is an output, whose sharding is annotated or chosen
+    if not rows or not axes or not edge.users:
         return None
     total = total_of(row for _, row in rows)
     return Gather(
@@ -81,20 +94,20 @@ def _gather(number: int, edge: Edge, executable: Compiled, asked: _Asked) -> Gat
         total.seconds,
         edge.value.loc or next(reversed(edge.places), None),
         next(iter(edge.places), None),
-        tuple(at for at, _ in rows),
+        tuple(index for index, _ in rows),
         edge,
     )
 
 
-def _lost(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
-    """Axes, or parts of them, of more than one device that split the source and are unused in the target."""
+def _gathered_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
+    """Return the axes, or subaxes, of more than one device that split the source and are unused in the target."""
     sizes = {axis: mesh.axis_size(axis) for axis in source.split_axes}
-    used = target.used_axes
-    return tuple(part for axis, size in sizes.items() if size > 1 for part in parts_left(axis, size, used))
+    used_after = target.used_axes
+    return tuple(part for axis, size in sizes.items() if size > 1 for part in parts_left(axis, size, used_after))
 
 
-def _wholes(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
-    """What required annotations inside the program ask of values."""
+def _required_shardings(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
+    """Yield the values that have a required annotation inside the program, with the required sharding."""
     for node in all_nodes(graph):
         annotation = annotation_of(node) if is_annotation(node) else None
         if annotation and annotation.required:
@@ -106,43 +119,47 @@ def _is_whole(sharding: Sharding, axis: str) -> bool:
 
 
 def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequence[int]], str]) -> None:
-    """Raises ShardingError MG0210 for all gathers that nothing asks for, or for those of some values and lines.
-
-    Raises UsageError MG0001 for unknown values and lines.
+    """Raise an error for the gathers that no annotation requires, of all values or only of those that `strict` lists.
 
     Args:
-        best: from numbers of collectives to the change that saves the most, as a hint; empty if none does.
+        best: returns a hint with the change that saves the most for collectives with these indices, or "" if none does.
+    Raises:
+        ShardingError: MG0210, one diagnostic per gather.
+        UsageError: MG0001 for an unknown value name or line in `strict`.
     """
     from meshgen.reports.values import parts_about
 
-    for each in () if isinstance(strict, bool) else strict:
-        parts_about(executable, each)  # a typo must not make it less strict
-    found = [
+    for value_or_line in () if isinstance(strict, bool) else strict:
+        parts_about(executable, value_or_line)  # raises for an unknown name, so that a typo does not disable the check
+    refused = [
         (gather, part, first)
         for part, first in numbered_parts(executable)
         for gather in gathers(part)
         if strict is True or _concerns(gather, strict if isinstance(strict, Sequence) else ())
     ]
-    if strict and found:
-        hints = [best([n + start for n in gather.numbers]) for gather, _, start in found[:MOST_ADVISED]]
-        hints += [""] * (len(found) - len(hints))
+    if strict and refused:
+        hints = [best([n + start for n in gather.numbers]) for gather, _, start in refused[:MOST_ADVISED]]
+        hints += [""] * (len(refused) - len(hints))
         raise ShardingError(
-            *(_unasked_gather(gather, part, hint) for (gather, part, _), hint in zip(found, hints, strict=True))
+            *(_unasked_gather(gather, part, hint) for (gather, part, _), hint in zip(refused, hints, strict=True))
         )
 
 
-def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:
+def _concerns(gather: Gather, selected: Sequence[str | int]) -> bool:
     names = {gather.value, gather.user}
     lines = {place.line for place in (gather.made, gather.used) if place}
-    return any(each in lines if isinstance(each, int) else each.lstrip("%") in names for each in what)
+    return any(
+        value_or_line in lines if isinstance(value_or_line, int) else value_or_line.lstrip("%") in names
+        for value_or_line in selected
+    )
 
 
-def _unasked_gather(gather: Gather, executable: Compiled, best: str) -> Diagnostic:
-    """The fault, with the annotations that made both sides, and the best change."""
+def _unasked_gather(gather: Gather, executable: Compiled, best_change_hint: str) -> Diagnostic:
+    """Return the diagnostic for a gather, with the annotations behind both shardings and the best change."""
     from meshgen.reports.values import chains_to
 
     values = (gather.edge.value, *gather.edge.users)
-    chains = [found for axis in gather.axes for found in chains_to(executable, values, (axis,))]
+    chains = [value_chain for axis in gather.axes for value_chain in chains_to(executable, values, (axis,))]
     notes = [(f"{name}: {chain.axis} {chain.state}, from {chain.annotation}", None) for name, chain in chains]
     name = f"%{gather.value}" if gather.value else "the value"
     message = (
@@ -150,13 +167,13 @@ def _unasked_gather(gather: Gather, executable: Compiled, best: str) -> Diagnost
         f"{f'%{gather.user}' if gather.user else 'its use'}: gathering it over {', '.join(gather.axes)} moves "
         f"{bytes_text(gather.ring_bytes)} per device ({seconds_text(gather.seconds)}), and no annotation asks for it"
     )
-    change = best or "no single annotation that leads to it saves bytes when dropped"
+    change = best_change_hint or "no single annotation that leads to it saves bytes when dropped"
     hint = f"{change}; if the gather is meant, annotate {name} as {gather.target} for its users"
     return Diagnostic("MG0210", message, gather.used, tuple(dict.fromkeys(notes)), hint)
 
 
 def gathers_table(found: Sequence[Gather], first: int = 0, most: int = 12) -> Any:
-    """The largest gathers as a table; collectives are numbered from `first` on."""
+    """Return a table of the largest gathers, whose collectives are numbered from `first` on."""
     rows = [
         (f"%{g.value}" if g.value else "", g.source, g.target, f"%{g.user}" if g.user else "", bytes_text(g.ring_bytes), ", ".join(f"#{n + first}" for n in g.numbers[:3]), place_text(g.used))
         for g in found[:most]
@@ -168,7 +185,7 @@ def gathers_table(found: Sequence[Gather], first: int = 0, most: int = 12) -> An
 
 
 def gather_records(executable: Compiled) -> list[Mapping[str, Any]]:
-    """For `--json`: those of all meshes."""
+    """Return the gathers of all meshes, for `--json`."""
     several = len(executable.parts) > 1
     return [
         gather.record() | ({"mesh": part.mesh.name} if several else {})

@@ -1,4 +1,4 @@
-"""How much figures may grow between two programs: `bytes:+5%`, `memory:+1GB`, `collectives:+0`."""
+"""Limits on how much a figure may grow between two programs, written as `bytes:+5%`, `memory:+1GB` or `collectives:+0`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.reports.tables import figure_text
 
-# What may be limited, and how figures of `diff` of that kind end; `collectives` is all kinds together.
+# Names of limits, and the suffix of the figures of `diff` that each limits. `collectives` adds up all kinds.
 FIGURES = {
     "bytes": "ring bytes",
     "memory": "peak memory bytes",
@@ -26,44 +26,56 @@ _LIMIT = re.compile(r"(?P<name>[a-z]+):\+(?P<number>\d+(?:\.\d+)?)(?P<unit>%|[kM
 
 @dataclass(frozen=True)
 class Limit:
-    """A figure may grow by a share of what it was, or by an amount (bytes, seconds, a count)."""
+    """The permitted growth of a figure, as a share of its old value or as an amount (bytes, seconds, a count)."""
 
     name: str
     share: float
     amount: float
 
     def most(self, before: float) -> float:
-        """The largest value that it allows for a figure that was `before`."""
+        """Return the largest permitted value of a figure that was `before`."""
         return before * (1 + self.share) + self.amount
 
     def exceeded(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-        """A line for each figure of this name that grew more; those of several meshes and sizes are compared each for itself."""
+        """Yield a line for each figure of this name that grew too much.
+
+        Figures of several meshes and sizes are compared separately.
+        """
         old, new = figures_named(before, self.name), figures_named(after, self.name)
         for figure in old.keys() & new.keys():
-            most = self.most(old[figure])
-            if new[figure] > most * (1 + 1e-12):
-                shown = [figure_text(FIGURES[self.name], value) for value in (old[figure], new[figure], most)]
-                yield f"{figure}: {shown[0]} -> {shown[1]}, at most {shown[2]} is allowed"
+            largest_allowed = self.most(old[figure])
+            if new[figure] > largest_allowed * (1 + 1e-12):
+                texts = [
+                    figure_text(FIGURES[self.name], value) for value in (old[figure], new[figure], largest_allowed)
+                ]
+                yield f"{figure}: {texts[0]} -> {texts[1]}, at most {texts[2]} is allowed"
 
 
 def limit_of(text: str) -> Limit:
-    """A limit as written. Raises UsageError MG0001."""
+    """Parse a limit.
+
+    Raises:
+        UsageError: MG0001 for a malformed limit or an unknown figure.
+    """
     match = _LIMIT.fullmatch(text)
     if match is None or match["name"] not in FIGURES:
         hint = f"write FIGURE:+NUMBER and % or a unit, such as bytes:+5%; figures are {', '.join(FIGURES)}"
         raise UsageError(Diagnostic("MG0001", f"'{text:.40}' does not limit a figure", hint=hint))
-    number, unit = float(match["number"]), match["unit"] or ""
-    return Limit(match["name"], number / 100, 0.0) if unit == "%" else Limit(match["name"], 0.0, number * _UNITS[unit])
+    value, unit = float(match["number"]), match["unit"] or ""
+    return Limit(match["name"], value / 100, 0.0) if unit == "%" else Limit(match["name"], 0.0, value * _UNITS[unit])
 
 
 def figures_named(figures: Mapping[str, Any], name: str) -> dict[str, float]:
-    """The figures of `diff` that a name is about, with what stands before it (`@mesh `, sizes)."""
-    found: dict[str, float] = {}
+    """Return the figures of `diff` that the limit `name` applies to.
+
+    Keys keep their prefix for a mesh or sizes (`@mesh `).
+    """
+    selected: dict[str, float] = {}
     for figure, value in figures.items():
         head, _, kind = figure.rpartition("collectives: ")
         is_kind = bool(kind) and figure == f"{head}collectives: {kind}"
         if name == "collectives" and is_kind:
-            found[f"{head}collectives"] = found.get(f"{head}collectives", 0) + value
+            selected[f"{head}collectives"] = selected.get(f"{head}collectives", 0) + value
         elif name != "collectives" and re.fullmatch(rf"(?:.*[: ])?{FIGURES[name]}", figure) and not figure.endswith("distinct kernels"):  # fmt: skip
-            found[figure] = value
-    return found
+            selected[figure] = value
+    return selected

@@ -1,4 +1,4 @@
-"""What the plan of a program does not follow: hints that lost, required annotations without a value, and axes without a proof."""
+"""What a plan does not follow: overridden hints, dropped required annotations, and decisions not proven best."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from meshgen.sharding.propagation.solve import Gap
 
 
 def hints_that_lost(executable: Compiled) -> list[LostHint | Unmade]:
-    """The hints that propagation did not follow, and those whose values optimization dropped, mesh by mesh."""
-    found: list[LostHint | Unmade] = []
+    """Return the hints that propagation overrode or whose values the optimizer removed, mesh by mesh."""
+    hints: list[LostHint | Unmade] = []
     for part in executable.parts:
-        found += lost_hints(solved) if (solved := solved_of(part)) else ()
-        found += (each for each in unmade(part) if not each.required)
-    return found
+        hints += lost_hints(solved) if (solved := solved_of(part)) else ()
+        hints += (annotation for annotation in unmade(part) if not annotation.required)
+    return hints
 
 
 def not_as_required(executable: Compiled) -> list[Unmade | OtherUse]:
-    """The required annotations that no value of the optimized program follows, and the uses that contradict one, mesh by mesh."""
-    found: list[Unmade | OtherUse] = []
+    """Return the required annotations that no optimized value follows, and the uses that violate one, mesh by mesh."""
+    violations: list[Unmade | OtherUse] = []
     for part in executable.parts:
-        found += (each for each in unmade(part) if each.required)
-        found += other_uses(solved) if (solved := solved_of(part)) else ()
-    return found
+        violations += (annotation for annotation in unmade(part) if annotation.required)
+        violations += other_uses(solved) if (solved := solved_of(part)) else ()
+    return violations
 
 
 def _gaps(executable: Compiled) -> list[Gap]:
-    """The decisions that are not proven best."""
+    """Return the decisions that are not proven best."""
     return [gap for part in executable.parts if (solved := solved_of(part)) for gap in solved.gaps()]
 
 
 def annotation_record(executable: Compiled) -> dict[str, Any]:
-    """For `--json`: the hints that lost, the required annotations that no value follows, and the axes without a proof, of all meshes."""
+    """Return overridden hints, violated required annotations and unproven decisions of all meshes, for `--json`."""
     return {
         "hints_that_lost": [asdict(hint) for hint in hints_that_lost(executable)],
-        "not_as_required": [asdict(each) for each in not_as_required(executable)],
+        "not_as_required": [asdict(violation) for violation in not_as_required(executable)],
         "not_proven_best": [gap._asdict() for gap in _gaps(executable)],
     }
 
 
 def ignored_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The same as titles and the lines under each, and the meshes whose order of devices is not kept."""
-    found = {
+    """Yield titles with their lines: the entries of `annotation_record`, and meshes whose device order changed."""
+    entries_by_title = {
         "Hints that lost": hints_that_lost(executable),
         "Required annotations that no value follows": not_as_required(executable),
         "Decisions not proven best": _gaps(executable),
         "Meshes whose order of devices is not kept": _reordered_meshes(executable),
     }
-    yield from ((title, tuple(map(str, each))) for title, each in found.items() if each)
+    yield from ((title, tuple(map(str, entries))) for title, entries in entries_by_title.items() if entries)
 
 
 def _reordered_meshes(executable: Compiled) -> list[str]:
-    """Return the meshes that list the devices of another mesh in an order that none of its axes have."""
+    """Return a line for each mesh that lists the devices of another mesh in an order that no axes of that mesh produce."""
     modules = [part.stages["import"] for part in executable.parts if "import" in part.stages]
     orders = {symbol: order for module in modules for symbol, order in module.reordered.items()}
     return [

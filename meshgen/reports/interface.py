@@ -1,4 +1,4 @@
-"""What reports read of a compiled program, be it on one mesh or on several (`meshgen/compiled`)."""
+"""The interface through which reports read a compiled program on one mesh or several. `meshgen/compiled` implements it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from meshgen.sharding.arithmetic import Work
 
 
 class Compiled(Protocol):
-    """A program that went all the way to a schedule. One on several meshes has a part for each."""
+    """A program that was compiled down to a schedule. A program on several meshes has a part for each mesh."""
 
     @property
     def parts(self) -> Sequence[Compiled]: ...
@@ -78,7 +78,7 @@ class Compiled(Protocol):
 
 
 def numbered_parts(executable: Compiled) -> Iterator[tuple[Compiled, int]]:
-    """The program of each mesh, with the number of its first collective: numbers run through all meshes."""
+    """Yield the program of each mesh with the index of its first collective. Indices are counted over all meshes."""
     first = 0
     for part in executable.parts:
         yield part, first

@@ -1,4 +1,4 @@
-"""The kernels of a program or module: a record of each, and tables of them."""
+"""Records and tables of the kernels of a program or module."""
 
 from __future__ import annotations
 
@@ -10,24 +10,32 @@ from meshgen.reports.tables import Table, counted, table_of
 _FIGURES = ("regs", "spill_bytes", "stack_bytes", "shared", "threads", "instructions")
 
 
-def kernel_record(name: str, launches: int, made: Any, measured: str, binaries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a distinct kernel: its launches, template, tile and grid, and the resources of its binary per architecture.
+def kernel_record(
+    name: str, launches: int, generated: Any, measured: str, binaries: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the record of a distinct kernel, with the resources of its binary per architecture.
 
-    `made` has the template, grid and constants (None: it has no code); `measured` is the device on which its tile was measured.
+    Args:
+        generated: the kernel with template, grid and constants; None if it has no code.
+        measured: the device on which its tile was measured.
     """
     return {
         "name": name,
         "launches": launches,
-        "template": made.template if made else "",
-        "grid": list(made.grid) if made else [],
-        "constants": dict(made.constants) if made else {},
+        "template": generated.template if generated else "",
+        "grid": list(generated.grid) if generated else [],
+        "constants": dict(generated.constants) if generated else {},
         "measured": measured,
-        "binaries": {arch: {each: getattr(built, each) for each in _FIGURES} for arch, built in binaries.items()},
+        "binaries": {arch: {figure: getattr(built, figure) for figure in _FIGURES} for arch, built in binaries.items()},
     }
 
 
 def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = ()) -> Table:
-    """Registers per thread, spilled bytes and shared memory of each kernel on each architecture; `refused` have no code."""
+    """Return the registers per thread, spilled bytes and shared memory of each kernel on each architecture.
+
+    Args:
+        refused: the kernels without code, which are only counted.
+    """
     archs = list(dict.fromkeys(arch for kernel in kernels for arch in kernel["binaries"]))
     columns = [f"{arch} {figure}" for arch in archs for figure in ("registers", "spills", "shared")]
     measured = any(kernel["measured"] for kernel in kernels)
@@ -55,7 +63,7 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = 
 
 
 def binary_table(kernel: Mapping[str, Any]) -> Table:
-    """Resources of a kernel on each architecture, and how many of its machine instructions are of characteristic kinds."""
+    """Return the resources of a kernel on each architecture, with the counts of characteristic machine instructions."""
     figures = ("regs", "spill_bytes", "stack_bytes", "shared", "threads")
     rows = [
         (

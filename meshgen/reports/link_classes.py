@@ -1,4 +1,4 @@
-"""Which links of its machine a program's collectives use: those inside a host, or those between hosts too."""
+"""Classify the collectives of a program by the links of the machine that they use: inside a host, or between hosts too."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 
 
 class LinkClass(NamedTuple):
-    """The collectives of a step whose groups reach these links, and none further out. Bytes and seconds are per device.
+    """The collectives of a step whose groups reach these links and no links further out.
+
+    Bytes and seconds are per device.
 
     Attributes:
         name: of the links.
-        axes: the mesh axes along which such collectives run.
-        times: how often they run in a step.
+        axes: the mesh axes of these collectives.
+        times: number of executions per step.
     """
 
     name: str
@@ -32,12 +34,15 @@ class LinkClass(NamedTuple):
     exposed_seconds: float
 
     def record(self) -> dict[str, Any]:
-        """Return the fields in the types of JSON."""
+        """Return the fields as JSON values."""
         return self._asdict() | {"axes": [*self.axes]}
 
 
 def link_of(mesh: Mesh, axes: tuple[str, ...]) -> str:
-    """The name of the outermost links of the mesh's machine that some group along the axes reaches; none of the axes: to another mesh."""
+    """Return the name of the outermost links that some group along `axes` reaches on the mesh's machine.
+
+    Without axes these are the outermost links of the machine, which a transfer to another mesh uses.
+    """
     assert mesh.machine
     links = mesh.machine.links
     if not axes:
@@ -48,14 +53,17 @@ def link_of(mesh: Mesh, axes: tuple[str, ...]) -> str:
 
 
 def link_classes(executable: Compiled) -> list[LinkClass]:
-    """A record per class of links that some collective uses, from the innermost outwards; empty without a machine."""
-    found: dict[str, list[Collective]] = {}
+    """Return a record per class of links that some collective uses, innermost first.
+
+    Returns no records without a machine.
+    """
+    rows_by_link: dict[str, list[Collective]] = {}
     for part in executable.parts:
         if machine := part.mesh.machine:
-            found |= {link.name: found.get(link.name, []) for link in machine.links}
+            rows_by_link |= {link.name: rows_by_link.get(link.name, []) for link in machine.links}
             for row in part.comms:
-                found[link_of(part.mesh, row.axes)].append(row)
-    return [_link_class(name, rows) for name, rows in found.items() if rows]
+                rows_by_link[link_of(part.mesh, row.axes)].append(row)
+    return [_link_class(name, rows) for name, rows in rows_by_link.items() if rows]
 
 
 def _link_class(name: str, rows: Sequence[Collective]) -> LinkClass:
@@ -65,26 +73,26 @@ def _link_class(name: str, rows: Sequence[Collective]) -> LinkClass:
 
 
 def link_tables(executable: Compiled) -> list[Table]:
-    """A table of the classes of links; none without a machine."""
+    """Return the table of link classes, or no table without a machine."""
     if not any(part.mesh.machine for part in executable.parts):
         return []
     rows = [
-        (each.name, ",".join(each.axes), each.times, bytes_text(each.ring_bytes), seconds_text(each.seconds), seconds_text(each.exposed_seconds))
-        for each in link_classes(executable)
+        (link_class.name, ",".join(link_class.axes), link_class.times, bytes_text(link_class.ring_bytes), seconds_text(link_class.seconds), seconds_text(link_class.exposed_seconds))
+        for link_class in link_classes(executable)
     ]  # fmt: skip
     columns = ("links", "axes", "collectives", "moved", "takes", "exposed")
     return [table_of(f"Links of {machine_names(executable)}, per device and step", columns, rows, left=("axes",))]
 
 
 def link_record(executable: Compiled) -> dict[str, Any]:
-    """Return the machine that times are predicted for, and the classes of its links, for `--json`; no classes if none was named."""
+    """Return the machine that times are predicted for, for `--json`, with its link classes if the program names it."""
     machine = _machines(executable)[0]
-    links = [each.record() for each in link_classes(executable)]
+    links = [link_class.record() for link_class in link_classes(executable)]
     return {"machine": machine_record(machine)} | ({"links": links} if executable.parts[0].mesh.machine else {})
 
 
 def machine_names(executable: Compiled) -> str:
-    """Return the machines that times are predicted for, each with its device."""
+    """Return the machines that times are predicted for, with their devices."""
     return ", ".join(map(machine_title, _machines(executable)))
 
 

@@ -1,4 +1,4 @@
-"""Device memory of a compiled program: its buffers, and which of them are alive at the peak."""
+"""Device memory of a compiled program: its buffers, and those that are live at the peak."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.runtime.plan import Buffer, Schedule
 
 
 class Resident(NamedTuple):
-    """A buffer: what it holds, how many bytes of the arena it takes, and the line of the program that makes it."""
+    """A buffer: its name, type and kind, its bytes and offset in the arena, and the source line that produces it."""
 
     name: str
     type: str
@@ -27,8 +27,12 @@ class Resident(NamedTuple):
 class Memory:
     """Device memory of one rank.
 
-    `largest` are the distinct buffers, largest first. At launch `peak_at` the most bytes are alive at once:
-    `live_bytes`, in the buffers `live_at_peak` (largest first); the arena's `peak_bytes` are these and the gaps.
+    Attributes:
+        peak_bytes: size of the arena, including the gaps between buffers.
+        live_bytes: the most bytes that are live at once.
+        live_at_peak: the buffers that are live then, largest first.
+        peak_at: label of the launch at which the most bytes are live.
+        largest: the distinct buffers, largest first.
     """
 
     peak_bytes: int
@@ -43,19 +47,19 @@ class Memory:
         return render(memory_table(self))
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Return the table as HTML, for notebooks."""
         return render(memory_table(self), html=True)
 
 
 def memory_of(plan: Schedule) -> Memory:
-    """The buffers of a schedule; views share their storage's bytes and are left out."""
+    """Return the memory use of a schedule. Views are left out because they share the bytes of their storage."""
     owners = [b for n, b in enumerate(plan.buffers) if b.storage == n]
-    at, live = _peak(plan)
+    peak_index, live = _peak(plan)
     return Memory(
         plan.arena_bytes,
         sum(b.type.nbytes for b in live),
         tuple(_residents(live)),
-        plan.items[at].label if plan.items else "",
+        plan.items[peak_index].label if plan.items else "",
         sum(b.type.nbytes for b in owners if b.kind == "input"),
         sum(b.type.nbytes for b in owners if b.kind == "output"),
         tuple(_residents(owners)),
@@ -68,7 +72,7 @@ def _residents(buffers: Iterable[Buffer]) -> Iterator[Resident]:
 
 
 class Lifetime(NamedTuple):
-    """A buffer, and the first and last launch in the order of issue at which it is alive."""
+    """A buffer with the indices, in issue order, of the first and last launch at which it is live."""
 
     buffer: Buffer
     first: int
@@ -76,38 +80,44 @@ class Lifetime(NamedTuple):
 
 
 def lifetimes(plan: Schedule) -> list[Lifetime]:
-    """The buffers that own their bytes. Inputs and constants are alive all along, outputs until the end."""
-    stays = {b.storage for b in plan.buffers if b.kind in ("input", "constant")}
-    born: dict[int, int] = dict.fromkeys(stays, 0)
+    """Return the lifetimes of the buffers that own their bytes.
+
+    Inputs and constants are live throughout, outputs until the end.
+    """
+    permanent = {b.storage for b in plan.buffers if b.kind in ("input", "constant")}
+    first: dict[int, int] = dict.fromkeys(permanent, 0)
     last: dict[int, int] = {n: len(plan.items) for n, b in enumerate(plan.buffers) if b.kind != "temporary"}
-    for number, item in enumerate(plan.items):
+    for index, item in enumerate(plan.items):
         for buffer in (*item.inputs, *item.writes):
             storage = plan.buffers[buffer].storage
-            born.setdefault(storage, number)
-            last[storage] = max(last.get(storage, 0), number)
-    for result, operand in plan.replaced.items():  # where one ends the other begins: they are the same bytes
-        last[operand] = max(born[operand] - 1, born[plan.buffers[result].storage] - 1)
-    return [Lifetime(plan.buffers[storage], start, last[storage]) for storage, start in born.items()]
+            first.setdefault(storage, index)
+            last[storage] = max(last.get(storage, 0), index)
+    # An operand that is overwritten in place ends where the result begins, since both have the same bytes.
+    for result, operand in plan.replaced.items():
+        last[operand] = max(first[operand] - 1, first[plan.buffers[result].storage] - 1)
+    return [Lifetime(plan.buffers[storage], start, last[storage]) for storage, start in first.items()]
 
 
 def live_bytes(plan: Schedule) -> list[int]:
-    """Bytes that are alive at each launch, in the order of issue."""
+    """Return the bytes that are live at each launch, in issue order."""
     change = [0] * (len(plan.items) + 2)
-    for each in lifetimes(plan):
-        change[each.first] += each.buffer.type.nbytes
-        change[each.last + 1] -= each.buffer.type.nbytes
+    for lifetime in lifetimes(plan):
+        change[lifetime.first] += lifetime.buffer.type.nbytes
+        change[lifetime.last + 1] -= lifetime.buffer.type.nbytes
     return list(itertools.accumulate(change))[: max(len(plan.items), 1)]
 
 
 def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
-    """The launch at which most bytes are alive in the order of issue, and the buffers that are."""
+    """Return the index of the launch at which the most bytes are live, and the buffers that are live there."""
     totals = live_bytes(plan)
-    at = max(range(len(totals)), key=lambda number: (totals[number], -number))
-    return at, [each.buffer for each in lifetimes(plan) if each.first <= at <= each.last]
+    peak_index = max(range(len(totals)), key=lambda index: (totals[index], -index))
+    return peak_index, [
+        lifetime.buffer for lifetime in lifetimes(plan) if lifetime.first <= peak_index <= lifetime.last
+    ]
 
 
 def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
-    """For `--json`: peaks, and the largest buffers that are alive at the peak."""
+    """Return the peak figures and the largest buffers that are live at the peak, for `--json`."""
     return {
         "peak_memory_bytes": memory.peak_bytes,
         "live_peak_bytes": memory.live_bytes,
@@ -117,21 +127,24 @@ def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
 
 
 def residents_alike(memory: Memory) -> list[list[Resident]]:
-    """The buffers that are alive at the peak, those that layers repeat together: most bytes first."""
-    alike: dict[tuple[str, str, str, str], list[Resident]] = {}
-    for each in memory.live_at_peak:
-        key = (each.type, each.kind, skeleton(f"'{each.name}'"), skeleton(f"({each.source})"))
-        alike.setdefault(key, []).append(each)
-    return sorted(alike.values(), key=lambda group: -sum(each.bytes for each in group))
+    """Group the buffers that are live at the peak, so that those of repeated layers are together.
+
+    The largest group is first.
+    """
+    groups: dict[tuple[str, str, str, str], list[Resident]] = {}
+    for resident in memory.live_at_peak:
+        key = (resident.type, resident.kind, skeleton(f"'{resident.name}'"), skeleton(f"({resident.source})"))
+        groups.setdefault(key, []).append(resident)
+    return sorted(groups.values(), key=lambda group: -sum(resident.bytes for resident in group))
 
 
 def alike_table(memory: Memory, most: int = 24) -> Table:
-    """Where the memory at the peak goes: a row per group of equal buffers."""
+    """Return a table of the memory at the peak, with a row per group of equal buffers."""
     rows: list[tuple[object, ...]] = []
     for group in residents_alike(memory)[:most]:
-        total, first = sum(each.bytes for each in group), group[0]
+        total, first = sum(resident.bytes for resident in group), group[0]
         share = f"{100 * total / memory.live_bytes:.1f} %" if memory.live_bytes else ""
-        names = (joined([each.name for each in group]), joined([each.source for each in group]))
+        names = (joined([resident.name for resident in group]), joined([resident.source for resident in group]))
         rows.append((bytes_text(total), share, len(group), names[0], first.type, first.kind, names[1]))
     title = f"Memory: {bytes_text(memory.peak_bytes)} per device, {bytes_text(memory.live_bytes)} alive at {memory.peak_at or 'the start'}"
     return table_of(

@@ -1,4 +1,4 @@
-"""Exposed collectives: split into chunks that overlap with compute, or left whole, and why."""
+"""Report how exposed collectives are handled: split into chunks that overlap with compute, or left unsplit, and why."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ from meshgen.sharding.chunks.chunks import in_chunks
 
 
 def overlap_of(executable: Compiled) -> tuple[ChunkDecision, ...]:
-    """What was decided for a program on one mesh."""
+    """Return the chunk decisions for a program on one mesh."""
     if "partition" not in executable.stages or "chunks" in executable.options.skip:
         return ()
     module = executable.stages["partition"]
-    if (decided := executable.decisions.get("chunks", {}).get(module.graph)) is not None:
-        return decided
+    if (recorded := executable.decisions.get("chunks", {}).get(module.graph)) is not None:
+        return recorded
     return in_chunks(module, Planner.of(context_of(executable.options), executable.mesh)).decisions
 
 
 def overlap_table(executable: Compiled) -> Table | None:
-    """A row per group of equal collectives; None if none is exposed."""
+    """Return a table with a row per group of equal collectives, or None if no collective is exposed."""
     rows = [
-        (each.what, seconds_text(each.exposed_seconds), "in chunks" if each.is_applied else "whole", each.text)
-        for each in executable.overlap
+        (
+            decision.what,
+            seconds_text(decision.exposed_seconds),
+            "in chunks" if decision.is_applied else "whole",
+            decision.text,
+        )
+        for decision in executable.overlap
     ]
     if not rows:
         return None
@@ -36,5 +41,5 @@ def overlap_table(executable: Compiled) -> Table | None:
 
 
 def overlap_records(executable: Compiled) -> list[dict[str, Any]]:
-    """The same for `--json`."""
-    return [asdict(each) for each in executable.overlap]
+    """Return the chunk decisions as plain values, for `--json`."""
+    return [asdict(decision) for decision in executable.overlap]

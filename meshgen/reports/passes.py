@@ -1,4 +1,4 @@
-"""What each pass did to a program: how often it changed something, whether that was taken, costs before and after."""
+"""Report what each pass did to a program: how often it changed something, how often the change was kept, and the costs."""
 
 from __future__ import annotations
 
@@ -13,34 +13,32 @@ COLUMNS = ("pass", "fired", "kept", "rejected", "before", "after")
 
 
 def pass_rows(passes: Mapping[str, PassRecord]) -> list[tuple[str, ...]]:
-    """A row for each pass that changed something, in the order in which they first ran."""
+    """Return a row for each pass that changed something, in the order of their first runs."""
     return [
         (
-            each.name,
-            str(each.fired),
-            str(each.kept),
-            str(each.rejected),
-            *(_cost_text(cost, each.unit) for cost in (each.before, each.after)),
+            record.name,
+            str(record.fired),
+            str(record.kept),
+            str(record.rejected),
+            *(_cost_text(cost, record.unit) for cost in (record.before, record.after)),
         )
-        for each in passes.values()
-        if each.fired
+        for record in passes.values()
+        if record.fired
     ]
 
 
 def pass_table(passes: Mapping[str, PassRecord]) -> Table:
-    """The rows as a table; costs are those that decided: bytes that a device sends, or predicted seconds."""
-    idle = [each for each in passes.values() if not each.fired]
-    title = (
-        f"Passes that changed something; {len(idle)} others had nothing to do in {sum(e.seconds for e in idle):.2f} s"
-    )
-    took = [f"{each.seconds:.3f}" for each in passes.values() if each.fired]
-    rows = [(*row, seconds) for row, seconds in zip(pass_rows(passes), took, strict=True)]
+    """Return the rows as a table. Costs are those that decided: bytes sent per device, or predicted seconds."""
+    unfired = [record for record in passes.values() if not record.fired]
+    title = f"Passes that changed something; {len(unfired)} others had nothing to do in {sum(unfired_record.seconds for unfired_record in unfired):.2f} s"
+    second_texts = [f"{record.seconds:.3f}" for record in passes.values() if record.fired]
+    rows = [(*row, seconds) for row, seconds in zip(pass_rows(passes), second_texts, strict=True)]
     return table_of(title, (*COLUMNS, "seconds"), rows)
 
 
 def pass_records(passes: Mapping[str, PassRecord]) -> list[dict[str, Any]]:
-    """The same for `--json`, with those that had nothing to do."""
-    return [asdict(each) | {"rejected": each.rejected} for each in passes.values()]
+    """Return the records of all passes, for `--json`, including those that changed nothing."""
+    return [asdict(record) | {"rejected": record.rejected} for record in passes.values()]
 
 
 def _cost_text(cost: float, unit: str) -> str:

@@ -1,6 +1,6 @@
-"""Pictures of shardings, drawn from what they say: no data and no devices, any rank, as text and as SVG.
+"""Draw shardings of any rank as text and as SVG, without data or devices.
 
-The last two dims are the rows and columns of a grid of tiles; each tile of the dims before them is a grid of its own.
+The last two dims are the rows and columns of a grid of tiles. Each tile of the dims before them gets a grid of its own.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from meshgen.frontend.shardings import SpecLike, sharding_of
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import Sharding
 
-MOST_GRIDS = 16  # that are drawn; the rest is counted
-MOST_CELLS = 64  # along a side of a grid
-_CELL_WIDTH, _CELL_HEIGHT, _GAP, _TEXT = 84, 30, 26, 16  # of the SVG
+MOST_GRIDS = 16  # chosen: grids that are drawn; the rest is counted
+MOST_CELLS = 64  # chosen: cells along a side of a grid
+_CELL_WIDTH, _CELL_HEIGHT, _GAP, _TEXT = 84, 30, 26, 16  # of the SVG, in pixels
 _HUES = 360
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The tiles of the last two dims, for one tile of the dims before: the devices that hold each."""
+    """The tiles of the last two dims for one tile of the dims before them, with the devices that hold each tile."""
 
     outer: tuple[Range, ...]
     rows: tuple[Range, ...]
@@ -34,7 +34,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Picture:
-    """Which device holds which tile of a tensor. `str` draws it as text; a notebook shows it as SVG."""
+    """The devices that hold each tile of a tensor. `str` draws it as text; a notebook shows it as SVG."""
 
     title: str
     grids: tuple[Grid, ...]
@@ -65,64 +65,68 @@ class Picture:
             parts += self._grid_svg(grid, top)
             top += _TEXT + _CELL_HEIGHT * (len(grid.rows) + 1) + _GAP
             width = max(width, _CELL_WIDTH * (len(grid.columns) + 1))
-        head = f'<text x="0" y="{_TEXT}">{escape(self.title)}</text>'
+        title = f'<text x="0" y="{_TEXT}">{escape(self.title)}</text>'
         width = max(width, 8 * len(self.title))
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}" width="{width}" height="{top}" '
-            f'font-family="sans-serif" font-size="12" fill="currentColor">{head}{"".join(parts)}</svg>'
+            f'font-family="sans-serif" font-size="12" fill="currentColor">{title}{"".join(parts)}</svg>'
         )
 
     def _grid_svg(self, grid: Grid, top: int) -> Iterator[str]:
         if grid.outer:
             yield _svg_text(0, top, f"[{', '.join(map(_range_text, grid.outer))}]")
         top += _TEXT
-        for number, column in enumerate(grid.columns if self.rank else ()):
-            yield _svg_text(_CELL_WIDTH * (number + 1), top, _range_text(column))
-        for line, (row, cells) in enumerate(zip(grid.rows, grid.cells, strict=True)):
-            y = top + 8 + _CELL_HEIGHT * line
+        for column_index, column in enumerate(grid.columns if self.rank else ()):
+            yield _svg_text(_CELL_WIDTH * (column_index + 1), top, _range_text(column))
+        for row_index, (row, cells) in enumerate(zip(grid.rows, grid.cells, strict=True)):
+            y = top + 8 + _CELL_HEIGHT * row_index
             if self.rank > 1:
                 yield _svg_text(0, y + 20, _range_text(row))
-            for number, devices in enumerate(cells):
-                yield _cell(_CELL_WIDTH * (number + 1), y, devices)
+            for column_index, devices in enumerate(cells):
+                yield _cell(_CELL_WIDTH * (column_index + 1), y, devices)
 
 
 def show(sharding: SpecLike, shape: int | Sequence[int], mesh: Mesh | Mapping[str, int | None]) -> Picture:
-    """A picture of the tiles of a tensor of `shape` on the devices of `mesh`: as text with `print`, as SVG in a notebook.
+    """Draw the tiles of a tensor of `shape` on the devices of `mesh`, as text with `print` and as SVG in a notebook.
 
     Args:
-        sharding: as `compile` takes it, such as `mg.P("dp")` or `"dp,_"`.
-        mesh: what `make_mesh` returns, or takes.
+        sharding: in any form that `compile` accepts, such as `mg.P("dp")` or `"dp,_"`.
+        mesh: a mesh from `make_mesh`, or its arguments.
     Raises:
-        ShardingError: the mesh is none, or the sharding does not fit it or the tensor.
+        ShardingError: the mesh is invalid, or the sharding does not fit the mesh or the tensor.
     """
     shape = [shape] if isinstance(shape, int) else shape
     mesh = mesh if isinstance(mesh, Mesh) else make_mesh(mesh)
-    drawn = sharding_of(sharding, len(shape), mesh)
-    if faults := drawn.faults(tuple(shape), mesh):
+    checked_sharding = sharding_of(sharding, len(shape), mesh)
+    if faults := checked_sharding.faults(tuple(shape), mesh):
         raise ShardingError(*faults)
     holders: dict[tuple[Range, ...], list[int]] = {}
     for rank in range(mesh.size):
-        holders.setdefault(drawn.ranges(shape, mesh, rank), []).append(rank)
-    tiles = [sorted({box[dim] for box in holders}) for dim in range(len(shape))]
-    cut = max(0, len(shape) - 2)
-    outers = [outer for outer in itertools.product(*tiles[:cut]) if any(box[:cut] == outer for box in holders)]
-    grids = [_grid(outer, tiles[cut:], holders) for outer in outers[:MOST_GRIDS]]
-    return Picture(_title(drawn, shape, mesh), tuple(grids), max(0, len(outers) - MOST_GRIDS), len(shape))
+        holders.setdefault(checked_sharding.ranges(shape, mesh, rank), []).append(rank)
+    tiles = [sorted({tile[dim] for tile in holders}) for dim in range(len(shape))]
+    outer_rank = max(0, len(shape) - 2)
+    outers = [
+        outer for outer in itertools.product(*tiles[:outer_rank]) if any(tile[:outer_rank] == outer for tile in holders)
+    ]
+    grids = [_grid(outer, tiles[outer_rank:], holders) for outer in outers[:MOST_GRIDS]]
+    return Picture(_title(checked_sharding, shape, mesh), tuple(grids), max(0, len(outers) - MOST_GRIDS), len(shape))
 
 
 def _grid(outer: tuple[Range, ...], inner: Sequence[list[Range]], holders: dict[tuple[Range, ...], list[int]]) -> Grid:
     rows = inner[0][:MOST_CELLS] if len(inner) > 1 else [(0, 1)]
     columns = inner[-1][:MOST_CELLS] if inner else [(0, 1)]
     dims = [rows, columns][2 - len(inner) :]
-    found = iter([tuple(holders.get((*outer, *place), ())) for place in itertools.product(*dims)])
-    return Grid(outer, tuple(rows), tuple(columns), tuple(tuple(next(found) for _ in columns) for _ in rows))
+    holders_by_cell = iter([tuple(holders.get((*outer, *tile), ())) for tile in itertools.product(*dims)])
+    return Grid(outer, tuple(rows), tuple(columns), tuple(tuple(next(holders_by_cell) for _ in columns) for _ in rows))
 
 
 def _title(sharding: Sharding, shape: Sequence[int], mesh: Mesh) -> str:
-    """Sizes with the axes that split them, `[8@dp, 32@tp]`, what is partial, and where devices hold nothing."""
-    words = [f"{size}{'@' + '+'.join(axes) if axes else ''}" for size, axes in zip(shape, sharding.dims, strict=True)]
+    """Return the title: sizes with axes as in `[8@dp, 32@tp]`, partial sums, padding, and devices that hold nothing."""
+    size_texts = [
+        f"{size}{'@' + '+'.join(axes) if axes else ''}" for size, axes in zip(shape, sharding.dims, strict=True)
+    ]
     partial = f" {{{', '.join(f'{kind}:{axis}' for axis, kind in sharding.partial)}}}" if sharding.partial else ""
-    title = f"[{', '.join(words)}]{partial} on {mesh}: the devices that hold each tile"
+    title = f"[{', '.join(size_texts)}]{partial} on {mesh}: the devices that hold each tile"
     empty = [rank for rank in range(mesh.size) if any(a >= b for a, b in sharding.ranges(shape, mesh, rank))]
     uneven = "" if sharding.is_even(shape, mesh) else "; tiles are padded to the longest"
     summands = ", each its summand" if sharding.partial else ""
@@ -130,7 +134,7 @@ def _title(sharding: Sharding, shape: Sequence[int], mesh: Mesh) -> str:
 
 
 def devices_text(devices: Sequence[int]) -> str:
-    """Numbers of devices, runs of them as `0-3`."""
+    """Abbreviate a list of device ranks, with `0-3` for consecutive ranks."""
     runs: list[list[int]] = []
     for device in devices:
         if runs and device == runs[-1][-1] + 1:
@@ -149,8 +153,8 @@ def _svg_text(x: int, y: int, text: str) -> str:
 
 
 def _cell(x: int, y: int, devices: Sequence[int]) -> str:
-    """A tile in the colour of its first device."""
+    """Return a tile, colored by its first device."""
     hue = devices[0] * 137 % _HUES if devices else 0
     fill = f"hsl({hue} 60% 50% / 0.35)" if devices else "none"
-    box = f'<rect x="{x}" y="{y}" width="{_CELL_WIDTH - 4}" height="{_CELL_HEIGHT - 4}" fill="{fill}" stroke="currentColor"/>'
-    return box + _svg_text(x + 6, y + 18, devices_text(devices))
+    rectangle = f'<rect x="{x}" y="{y}" width="{_CELL_WIDTH - 4}" height="{_CELL_HEIGHT - 4}" fill="{fill}" stroke="currentColor"/>'
+    return rectangle + _svg_text(x + 6, y + 18, devices_text(devices))

@@ -1,7 +1,7 @@
-"""How a module was planned, so that it can be planned and explained again: its options, and the places of its operations.
+"""Record the options and source locations of a module's plan, so that it can be planned and explained again.
 
-Texts of stages have no places, so that they do not depend on the directory. A module's report has them beside: each distinct place
-once, and its number for every operation of stage `import`, in the order of the text.
+Texts of stages have no locations, so that they do not depend on the directory. The report of a module has them instead:
+each distinct location once, and its index for every op of stage `import`, in the order of the text.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from meshgen.pipeline import Options
 from meshgen.reports.interface import Compiled
 from meshgen.runtime.module_file.json_values import each_of, get, optional, read_count, read_table, read_text, shown
 
-if TYPE_CHECKING:  # compiling a program loads no module
+if TYPE_CHECKING:  # loading a module is not needed to compile a program
     from meshgen.runtime.module import LoadedModule
 
 _Placed = TypeVar("_Placed")
-FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")  # by which a module and its plan are compared
+FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")  # the figures by which a module and its plan are compared
 
 
 def packaged_record(executable: Compiled) -> dict[str, Any]:
-    """The report of a module: the program's record without the times of this compilation, and how it was planned."""
+    """Return the report of a module: the program's record without wall times, and how it was planned."""
     options, module = executable.options, next(iter(executable.stages.values()))
-    record = {key: value for key, value in executable.record().items() if key != "seconds"}  # the same bytes every time
+    # wall times would make the bytes of a module differ between compilations
+    record = {key: value for key, value in executable.record().items() if key != "seconds"}
     choices = {
         "arguments": options.arguments,
         "target": options.target,
@@ -41,26 +42,33 @@ def packaged_record(executable: Compiled) -> dict[str, Any]:
 
 
 def places_record(module: Module) -> dict[str, Any]:
-    """`places`: file (its base name), line, column and scope; `inputs` and `nodes`: of each its place, -1 without one.
+    """Return the source locations of a program as plain values.
 
-    `unnamed` are the nodes whose results have no names, which a text numbers.
+    `places` has the file (its base name), line, column and scope of each location. `inputs` and `nodes` have the index
+    of the location of each, or -1. `unnamed` lists the nodes with unnamed results, which the text of the program
+    numbers.
     """
-    known: dict[Location, int] = {}
+    index_by_location: dict[Location, int] = {}
 
-    def numbered(found: Iterable[Value | Node]) -> list[int]:
-        return [-1 if each.loc is None else known.setdefault(each.loc, len(known)) for each in found]
+    def numbered(located: Iterable[Value | Node]) -> list[int]:
+        return [
+            -1 if item.loc is None else index_by_location.setdefault(item.loc, len(index_by_location))
+            for item in located
+        ]
 
     nodes = list(all_nodes(module.graph))
     numbers = {"inputs": numbered(module.graph.inputs), "nodes": numbered(nodes)}
-    numbers["unnamed"] = [number for number, node in enumerate(nodes) if not any(each.name for each in node.results)]
-    places = [[file_name(place.file), place.line, place.column, place.scope] for place in known]
+    numbers["unnamed"] = [index for index, node in enumerate(nodes) if not any(result.name for result in node.results)]
+    places = [[file_name(place.file), place.line, place.column, place.scope] for place in index_by_location]
     return {"places": places} | numbers
 
 
 def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
-    """The program that a module was compiled from, with the places of its operations, and the options it was planned with.
+    """Return the program that a module was compiled from, with its source locations and the options of its plan.
 
-    Raises UsageError MG0002 for a module without the text of its program, ModuleError MG0502 for malformed options and places.
+    Raises:
+        UsageError: MG0002 if the module does not have the text of its program.
+        ModuleError: MG0502 for malformed options or locations.
     """
     from meshgen.mlir.text import parse_text
     from meshgen.runtime.validation.checked import reading
@@ -83,13 +91,17 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
 
 
 def _checked(planned: Any) -> dict[str, Any]:
-    """What a module's file says of how it was planned. Raises ValueError for values of another kind."""
+    """Check and convert the planning record of a module's file.
+
+    Raises:
+        ValueError: a field has the wrong type.
+    """
     chosen = read_table(planned)
     return {name: get(chosen, name, read) for name, read in _READERS.items() if name in chosen}
 
 
 def _location(value: Any) -> Location:
-    """A place: file, line, column and scope."""
+    """Convert a list of file, line, column and scope to a location."""
     if not isinstance(value, list) or len(value) != 4:
         raise ValueError(f"expected a file, line, column and scope, got {shown(value)}")
     file, line, column, scope = value
@@ -116,34 +128,39 @@ def _has_open_sizes(loaded: LoadedModule) -> bool:
 
 
 def _placed(module: Module, chosen: Mapping[str, Any]) -> Module:
-    """Gives inputs, their annotations and operations their places; none to those of a text that has another number of them.
+    """Set the locations of inputs, their annotations and ops.
 
-    Results that had no names in the program lose the numbers of the text.
+    Ops stay without locations if their count differs from the record's.
+
+    Results without names in the original program lose the numbers that the text gave them.
     """
-    known, unnamed = chosen.get("places", ()), {*chosen.get("unnamed", ())}
-    for number, (node, loc) in enumerate(_paired(list(all_nodes(module.graph)), chosen.get("nodes", ()), known)):
+    locations, unnamed = chosen.get("places", ()), {*chosen.get("unnamed", ())}
+    for index, (node, loc) in enumerate(_paired(list(all_nodes(module.graph)), chosen.get("nodes", ()), locations)):
         node.loc = loc
         for value in node.results:
             value.loc = loc
-            value.name = "" if number in unnamed else value.name
-    for value, loc in _paired(module.graph.inputs, chosen.get("inputs", ()), known):
+            value.name = "" if index in unnamed else value.name
+    for value, loc in _paired(module.graph.inputs, chosen.get("inputs", ()), locations):
         value.loc = loc
-    ends = itertools.zip_longest(module.in_annotations, module.graph.inputs)
-    return replace(module, in_annotations=[each and replace(each, loc=value.loc) for each, value in ends])
+    annotated_inputs = itertools.zip_longest(module.in_annotations, module.graph.inputs)
+    return replace(
+        module,
+        in_annotations=[annotation and replace(annotation, loc=value.loc) for annotation, value in annotated_inputs],
+    )
 
 
 def _paired(
-    found: Sequence[_Placed], numbers: Sequence[int], known: Sequence[Location]
+    items: Sequence[_Placed], numbers: Sequence[int], locations: Sequence[Location]
 ) -> Iterator[tuple[_Placed, Location | None]]:
-    if len(found) == len(numbers):
+    if len(items) == len(numbers):
         yield from (
-            (each, known[number] if 0 <= number < len(known) else None)
-            for each, number in zip(found, numbers, strict=True)
+            (item, locations[index] if 0 <= index < len(locations) else None)
+            for item, index in zip(items, numbers, strict=True)
         )
 
 
 def differences(loaded: LoadedModule, executable: Compiled) -> list[str]:
-    """The figures in which a module differs from its program as planned now, by this version of meshgen."""
+    """Return the figures in which a module differs from its program as this version of meshgen plans it."""
     if _has_open_sizes(loaded):
         return []
     then, now = loaded.record(), executable.record()

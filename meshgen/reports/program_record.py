@@ -15,7 +15,7 @@ from meshgen.reports.warnings import warning_records
 
 
 def program_record(executable: Compiled) -> dict[str, Any]:
-    """What `explain --json` prints of a program on one mesh: bytes, operations and seconds per device and step."""
+    """Return the figures that `explain --json` prints of a program on one mesh. They are per device and step."""
     cost = executable.cost
     return {
         "name": executable.name,
@@ -44,10 +44,10 @@ def program_record(executable: Compiled) -> dict[str, Any]:
 
 
 def _multiplied_as(executable: Compiled) -> dict[str, int]:
-    """Launches per step that multiply matrices, by the numbers that they multiply (`ops/precision.py`)."""
-    found = Counter[str]()
+    """Count the launches with matmuls per step by the number format in which they multiply (`ops/precision.py`)."""
+    launch_counts = Counter[str]()
     for part in executable.parts:
         for name, launches in part.plan.launch_counts().items():
-            kinds = {multiplied_as(node) for node in products_of(part.plan.kernels[name])}
-            found.update(dict.fromkeys(kinds, launches))
-    return {kind: count for kind, count in sorted(found.items()) if count}
+            formats = {multiplied_as(node) for node in products_of(part.plan.kernels[name])}
+            launch_counts.update(dict.fromkeys(formats, launches))
+    return {kind: count for kind, count in sorted(launch_counts.items()) if count}

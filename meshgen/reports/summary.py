@@ -1,4 +1,4 @@
-"""What `meshgen explain` prints first: the verdict, the collectives by cause, and what the plan does not follow."""
+"""The first output of `meshgen explain`: the verdict, the collectives by cause, and what the plan does not follow."""
 
 from __future__ import annotations
 
@@ -17,36 +17,40 @@ from meshgen.reports.sentences import named
 from meshgen.reports.tables import WIDTH, bytes_text, counted, seconds_text
 from meshgen.reports.verdict import Verdict, verdict_of
 
-TOP = 10  # groups of collectives in text
-SHOWN = 3  # of the annotations that lost
+TOP = 10  # chosen: groups of collectives shown in text
+SHOWN = 3  # chosen: overridden annotations shown under each title
 _INDENT = "    "
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The verdict, and the groups of collectives that were asked for; `ignored` is what else a user should know."""
+    """The verdict, the selected groups of collectives, and further notes for the user."""
 
     verdict: Verdict
     groups: tuple[Group, ...]
     asked: Filter = ALL
-    ignored: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())  # titles, and what they list
+    ignored: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())  # titles and the lines under them
 
     def record(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the verdict and the groups as plain values, for `--json`."""
         return {"verdict": self.verdict.record(), "groups": [group.record() for group in self.groups]}
 
     def text(self, top: int | None = TOP, width: int = WIDTH) -> str:
-        """For people; `top`: so many groups, None for all. Nothing but the groups where some were asked for."""
+        """Render the summary as text. If a filter selected collectives, only their groups are shown.
+
+        Args:
+            top: number of groups to show; None for all.
+        """
         lines = [str(self.verdict), ""] if self.asked == ALL else []
         lines += _group_lines(self.groups, len(self.groups) if top is None else top, width)
-        for title, found in self.ignored if self.asked == ALL else ():
-            more = [f"... {len(found) - SHOWN} more: explain -v"] if len(found) > SHOWN else []
-            lines += ["", title, *found[:SHOWN], *more]
+        for title, entries in self.ignored if self.asked == ALL else ():
+            ellipsis = [f"... {len(entries) - SHOWN} more: explain -v"] if len(entries) > SHOWN else []
+            lines += ["", title, *entries[:SHOWN], *ellipsis]
         return "\n".join(lines).rstrip("\n")
 
 
 def summary_of(executable: Compiled, asked: Filter = ALL) -> Summary:
-    """The summary of a program on one mesh or several."""
+    """Return the summary of a program, with the groups of the collectives that match the filter `asked`."""
     groups = groups_of(executable)
     shown = groups if asked == ALL else groups_of(executable, asked)
     notes = (*gathered_of(executable), *ignored_of(executable))
@@ -54,24 +58,24 @@ def summary_of(executable: Compiled, asked: Filter = ALL) -> Summary:
 
 
 def gathered_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The values that are gathered though no annotation asks for it, those that move most first."""
-    found = sorted(gathers(executable), key=lambda each: -each.ring_bytes)
+    """Yield a title and a line per value that is gathered although no annotation requires it, the most bytes first."""
+    ordered = sorted(gathers(executable), key=lambda gather: -gather.ring_bytes)
     lines = [
-        f"{named(each.value) or place_text(each.made) or 'a value'} over {', '.join(each.axes)}, "
-        f"for {place_text(each.used) or named(each.user) or 'its use'}: {bytes_text(each.ring_bytes)}"
-        for each in found
+        f"{named(gather.value) or place_text(gather.made) or 'a value'} over {', '.join(gather.axes)}, "
+        f"for {place_text(gather.used) or named(gather.user) or 'its use'}: {bytes_text(gather.ring_bytes)}"
+        for gather in ordered
     ]
     if lines:
         yield "Gathered though no annotation asks for it (--strict refuses it)", tuple(lines)
 
 
 def _runs_text(groups: Sequence[Group]) -> str:
-    """The number of collectives that groups run in a step."""
+    """Return the number of collectives that the groups execute per step."""
     return counted(sum(group.times for group in groups), "collective")
 
 
 def _group_lines(groups: Sequence[Group], top: int, width: int) -> Iterator[str]:
-    """Two or three lines per group, and one for all that are not shown."""
+    """Yield two or three lines per group, and one line for all groups that are not shown."""
     if not groups:
         yield "no collectives"
         return
@@ -81,10 +85,10 @@ def _group_lines(groups: Sequence[Group], top: int, width: int) -> Iterator[str]
         yield from wrap(
             f"{group.sentence}.", width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
         )
-    if left := groups[top:]:
-        moved, seconds = sum(group.ring_bytes for group in left), sum(group.seconds for group in left)
-        exposed = sum(group.exposed_seconds for group in left)
+    if omitted := groups[top:]:
+        moved, seconds = sum(group.ring_bytes for group in omitted), sum(group.seconds for group in omitted)
+        exposed = sum(group.exposed_seconds for group in omitted)
         yield (
-            f"  {len(left)} more cause{'s' if len(left) > 1 else ''}, {_runs_text(left)}: {bytes_text(moved)}, "
+            f"  {len(omitted)} more cause{'s' if len(omitted) > 1 else ''}, {_runs_text(omitted)}: {bytes_text(moved)}, "
             f"{seconds_text(seconds)}, {seconds_text(exposed)} not hidden: explain --top {len(groups)}"
         )

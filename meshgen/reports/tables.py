@@ -1,4 +1,4 @@
-"""Tables for people, and the texts of bytes and seconds in them."""
+"""Text tables for reports, and the formatting of bytes, seconds and other figures in their cells."""
 
 from __future__ import annotations
 
@@ -16,63 +16,66 @@ if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis
     from meshgen.sharding.arithmetic import Work
 
-WIDTH = 150  # columns if the output is not a terminal
-_LEAST = 20  # columns of a folded one
-_LITTLE = 0.01  # share of a device's operations: of less redundant work the ops are not listed
+WIDTH = 150  # chosen: columns if the output is not a terminal
+_LEAST = 20  # chosen: columns that a folded column keeps at least
+_LITTLE = 0.01  # chosen: share of a device's operations below which ops with redundant work are not listed
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells under their title; columns are right-aligned except the first and those in `left`."""
+    """Cells with a title. Columns are right-aligned, except the first column and those in `left`."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: Sequence[str] = ()
 
-    def is_left(self, number: int) -> bool:
-        return number == 0 or self.columns[number] in self.left
+    def is_left(self, column: int) -> bool:
+        return column == 0 or self.columns[column] in self.left
 
     def text(self, width: int) -> str:
-        """The table in so many columns, where all but the column `why` fit: that is folded. Other lines may be longer."""
+        """Render the table in `width` columns by folding the column `why`.
+
+        Lines stay longer if the other columns do not fit.
+        """
         lines = [self.columns, *self.rows]
-        widths = [max(_width(line[number]) for line in lines) for number in range(len(self.columns))]
-        folded = next((number for number, name in enumerate(self.columns) if name == "why"), None)
+        widths = [max(_width(line[column]) for line in lines) for column in range(len(self.columns))]
+        folded = next((column for column, name in enumerate(self.columns) if name == "why"), None)
         if folded is not None:
-            others = sum(widths) - widths[folded] + 2 * (len(widths) - 1)
-            widths[folded] = min(widths[folded], max(width - others, _LEAST))
-        aligned = [self._aligned(part, widths) for line in lines for part in _folded(line, folded, widths)]
+            other_width = sum(widths) - widths[folded] + 2 * (len(widths) - 1)
+            widths[folded] = min(widths[folded], max(width - other_width, _LEAST))
+        aligned = [self._aligned(cells, widths) for line in lines for cells in _folded(line, folded, widths)]
         return "\n".join([self.title, *aligned])
 
     def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> str:
         cells: list[str] = []
-        for number, (cell, width) in enumerate(zip(line, widths, strict=True)):
+        for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
             space = " " * (width - _width(cell))
-            cells.append(cell + space if self.is_left(number) else space + cell)
+            cells.append(cell + space if self.is_left(column) else space + cell)
         return "  ".join(cells).rstrip()
 
 
 def _folded(line: Sequence[str], folded: int | None, widths: Sequence[int]) -> list[list[str]]:
-    """A line as several where one of its cells takes more than its column."""
+    """Split a line into several if its folded cell is wider than the column."""
     if folded is None or _width(line[folded]) <= widths[folded]:
         return [list(line)]
     parts = wrap(line[folded], widths[folded], break_on_hyphens=False)
     return [
-        [part if n == folded else "" if number else cell for n, cell in enumerate(line)]
-        for number, part in enumerate(parts)
+        [part if n == folded else "" if line_index else cell for n, cell in enumerate(line)]
+        for line_index, part in enumerate(parts)
     ]
 
 
 def _width(text: str) -> int:
-    """The columns that a text takes on a terminal."""
+    """Return the number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
-    return sum(2 if east_asian_width(each) in "WF" else 0 if combining(each) else 1 for each in text)
+    return sum(2 if east_asian_width(character) in "WF" else 0 if combining(character) else 1 for character in text)
 
 
 def render(*tables: Table | str, html: bool = False, width: int = WIDTH) -> str:
-    """Tables and lines as plain text, or as an HTML fragment."""
-    text = "\n".join(each if isinstance(each, str) else each.text(width) for each in tables)
+    """Render tables and lines as plain text, or as an HTML fragment."""
+    text = "\n".join(table if isinstance(table, str) else table.text(width) for table in tables)
     if not html:
         return text
     from html import escape
@@ -83,17 +86,17 @@ def render(*tables: Table | str, html: bool = False, width: int = WIDTH) -> str:
 def table_of(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str] = ()
 ) -> Table:
-    """A table of whatever has a text."""
+    """Return a table whose cells are the texts of the given objects."""
     return Table(title, columns, [[str(cell) for cell in row] for row in rows], left)
 
 
 def flops_text(count: float) -> str:
-    """A number of floating-point operations with three digits: `34.4 GFLOP`."""
+    """Format a number of floating-point operations in three digits, such as `34.4 GFLOP`."""
     return scaled_text(count, "FLOP", "kMGT")
 
 
 def seconds_text(seconds: float) -> str:
-    """A time with three digits: `12.5 us`; less than a picosecond is rounding."""
+    """Format a time in three digits, such as `12.5 us`. Less than a picosecond is a rounding error and becomes zero."""
     if seconds < 1e-12:
         return "0 us"
     if seconds >= 1:
@@ -102,7 +105,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def figure_text(figure: str, value: float) -> str:
-    """A figure with the unit that its name ends with, such as `ring_bytes`, `step seconds` or `flops_per_device`; a count without one."""
+    """Format a figure by the unit in its name (`ring_bytes`, `step seconds`, `flops_per_device`), or else as a count."""
     words = re.split(r"[ _]", figure)
     for unit, text in (("bytes", bytes_text), ("seconds", seconds_text), ("flops", flops_text)):
         if unit in words:
@@ -111,21 +114,24 @@ def figure_text(figure: str, value: float) -> str:
 
 
 def counted(count: int, word: str) -> str:
-    """`1 launch`, `2 launches`, `3 ranks`."""
+    """Return a count with its noun, such as `1 launch`, `2 launches` or `3 ranks`."""
     return f"{count} {word}{'' if count == 1 else 'es' if word.endswith('ch') else 's'}"
 
 
-def work_table(analysis: Analysis, most: int = 8) -> Table:
-    """The ops that repeat the most work, or those that do the most where hardly any is repeated; alike ones in one row with their sums."""
+def work_table(analysis: Analysis, max_rows: int = 8) -> Table:
+    """Return a table of the ops that repeat the most work, or of those with the most work if hardly any is repeated.
+
+    Equal ops share a row with their sums.
+    """
     total, redundant = analysis.flops_per_device, analysis.redundant_flops_per_device
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in analysis.work:
         groups.setdefault((work.op, work.flops, work.redundant, work.repeats), []).append(work)
     sums = [(sum(w.redundant for w in group), sum(w.flops for w in group), group) for group in groups.values()]
-    if is_telling := redundant > _LITTLE * total:
-        sums = [each for each in sums if each[0] > _LITTLE * redundant]
-    ordered = sorted(sums, key=lambda each: (-each[0] if is_telling else 0.0, -each[1]))
-    rows = [_work_row(group, flops, repeated) for repeated, flops, group in ordered[:most]]
+    if lists_redundant := redundant > _LITTLE * total:
+        sums = [entry for entry in sums if entry[0] > _LITTLE * redundant]
+    ordered = sorted(sums, key=lambda entry: (-entry[0] if lists_redundant else 0.0, -entry[1]))
+    rows = [_work_row(group, flops, redundant_flops) for redundant_flops, flops, group in ordered[:max_rows]]
     share = f"{100 * redundant / total:.2g} %" if total else "none"
     title = (
         f"Arithmetic: {flops_text(total)} per device, {share} of it redundant (repeated on other devices, or padding)"

@@ -1,4 +1,4 @@
-"""Why each value has its sharding: a record per value of the propagated program, or of what became of it."""
+"""Explain the sharding of each value: a record per value of the propagated program, or of the value that replaced it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.rewrites.cse import common_values
 from meshgen.spec import Sharding
 
-_ALIKE = 0.5  # of the letters of two names: what `difflib` calls their ratio
-_SHOWN = 40  # names in a hint
-Question = str | int | None  # a value's name, a line number, or everything
+_ALIKE = 0.5  # chosen: similarity (the ratio of `difflib`) from which a name is suggested for an unknown one
+_SHOWN = 40  # chosen: names listed in a hint
+Question = str | int | None  # a value's name, a source line, or None for all values
 
 
 @dataclass(frozen=True)
-class _Made:
-    """A value, the op that makes it, its sharding and why; a note if it is not computed as written."""
+class _Produced:
+    """A value with its op, its sharding and the reason; `note` says why it is not computed as written."""
 
     value: Value
     op: str
@@ -45,74 +45,95 @@ class _Made:
 
 @dataclass(frozen=True)
 class Known:
-    """A program after propagation, and the decisions if propagation made them."""
+    """A program after propagation, with the decisions if propagation made them."""
 
     module: Module
     entered: Module | None
     solved: Solved | None
     reasons: Reasons | None
-    left_out: Mapping[Value, str]  # annotated values that the optimized program does not make, and why
+    left_out: Mapping[Value, str]  # annotated values that the optimized program does not compute, with the reason
 
     def values(self, what: Question = None) -> list[dict[str, Any]]:
-        """A record per value that `what` names; for one that is not computed as written, what is computed instead.
+        """Return a record per value that `what` selects.
 
-        Raises UsageError (MG0001) if `what` names none.
+        For an eliminated value it describes the value that replaces it.
+
+        Raises:
+            UsageError: MG0001 if `what` selects no value.
         """
         return [record for _, record in self.records(what)]
 
     def records(self, what: Question = None) -> list[tuple[Value, dict[str, Any]]]:
-        """The same, each with its value. Raises UsageError (MG0001) if `what` names none."""
-        made = [*self._inputs(), *_made(self.module.graph)]
-        records = [(each.value, self._record(each, what)) for each in made if _is_meant(what, each.value, each.loc)]
+        """Return the same records as `values`, each with its value.
+
+        Raises:
+            UsageError: MG0001 if `what` selects no value.
+        """
+        producers = [*self._inputs(), *_made(self.module.graph)]
+        records = [
+            (producer.value, self._record(producer, what))
+            for producer in producers
+            if _is_meant(what, producer.value, producer.loc)
+        ]
         if what is not None:
-            records += self._elsewhere(made, what)
+            records += self._replaced_values(producers, what)
         if not records and what is not None:
-            raise UsageError(_missing(what, list(dict.fromkeys(each.value.name for each in made if each.value.name))))
+            raise UsageError(
+                _missing(
+                    what, list(dict.fromkeys(producer.value.name for producer in producers if producer.value.name))
+                )
+            )
         return records
 
-    def _inputs(self) -> Iterator[_Made]:
-        for number, value in enumerate(self.module.graph.inputs):
-            annotation = self.module.in_annotations[number]
-            kind = "required" if annotation and annotation.required else "hinted"
-            why = f"annotated as {annotation.sharding} ({kind})" if annotation else "not annotated: chosen for its uses"
-            yield _Made(value, "input", self.module.in_shardings[number], [why], value.loc)
+    def _inputs(self) -> Iterator[_Produced]:
+        for index, value in enumerate(self.module.graph.inputs):
+            annotation = self.module.in_annotations[index]
+            strength = "required" if annotation and annotation.required else "hinted"
+            why = (
+                f"annotated as {annotation.sharding} ({strength})"
+                if annotation
+                else "not annotated: chosen for its uses"
+            )
+            yield _Produced(value, "input", self.module.in_shardings[index], [why], value.loc)
 
-    def _elsewhere(self, made: Sequence[_Made], what: str | int) -> Iterator[tuple[Value, dict[str, Any]]]:
-        """Records of values of the entered program that the propagated one does not have."""
+    def _replaced_values(
+        self, producers: Sequence[_Produced], what: str | int
+    ) -> Iterator[tuple[Value, dict[str, Any]]]:
+        """Yield records of values of the original program that the propagated program no longer has."""
         if self.entered is None:
             return
-        table = {each.value: each for each in made}
-        same = common_values(self.entered.graph)
+        producer_by_value = {producer.value: producer for producer in producers}
+        equal_values = common_values(self.entered.graph)
         for node in program_nodes(self.entered.graph):
             for value in node.results:
-                if value in table or not _is_meant(what, value, node.loc) or is_annotation(node):
+                if value in producer_by_value or not _is_meant(what, value, node.loc) or is_annotation(node):
                     continue
-                kept = table.get(same.get(value, value))
-                if kept is None:
-                    yield value, self._absent(value, node)
+                replacement = producer_by_value.get(equal_values.get(value, value))
+                if replacement is None:
+                    yield value, self._removed_record(value, node)
                     continue
-                where = bracketed(place_text(kept.loc))
-                name = f"%{kept.value.name}" if kept.value.name else f"the result of {kept.op}"
+                where = bracketed(place_text(replacement.loc))
+                name = f"%{replacement.value.name}" if replacement.value.name else f"the result of {replacement.op}"
                 note = f"it equals {name}{where}, which is computed once for both"
-                record = self._record(replace(kept, note=note), what)
+                record = self._record(replace(replacement, note=note), what)
                 yield value, record | {"value": value.name, "location": asdict(node.loc) if node.loc else None}
 
-    def _absent(self, value: Value, node: Node) -> dict[str, Any]:
+    def _removed_record(self, value: Value, node: Node) -> dict[str, Any]:
         note = "it is not computed: nothing needs it in the cheapest of the equal programs that were compared"
-        whole = Sharding.replicated(value.type.rank)
-        return self._record(_Made(value, node.op, whole, (), node.loc, note), None)
+        replicated = Sharding.replicated(value.type.rank)
+        return self._record(_Produced(value, node.op, replicated, (), node.loc, note), None)
 
-    def _record(self, made: _Made, what: Question) -> dict[str, Any]:
-        value, loc, reasons = made.value, made.loc, self.reasons
-        note = made.note or self.left_out.get(value, "") or (reasons.note(value) if reasons else "")
+    def _record(self, producer: _Produced, what: Question) -> dict[str, Any]:
+        value, loc, reasons = producer.value, producer.loc, self.reasons
+        note = producer.note or self.left_out.get(value, "") or (reasons.note(value) if reasons else "")
         chains: list[Chain] = reasons.chains(value) if reasons else []
         record = {
             "value": value.name,
-            "op": made.op,
+            "op": producer.op,
             "type": str(value.type),
-            "sharding": str(made.sharding),
-            "spec": format_sharding(made.sharding),
-            "why": list(made.why),
+            "sharding": str(producer.sharding),
+            "spec": format_sharding(producer.sharding),
+            "why": list(producer.why),
             "note": note,
             "chains": [chain.record() for chain in chains],
             "chain_text": [line for chain in chains for line in chain.lines()],
@@ -120,9 +141,11 @@ class Known:
             "location": asdict(loc) if loc else None,
         }
         if what is not None and self.solved:
-            makers = [site for site in self.solved.sites if value in site.node.results]
+            sites = [site for site in self.solved.sites if value in site.node.results]
             record["rivals"] = [
-                asdict(other) | {"text": str(other)} for s in makers for other in rejected(self.solved, s)
+                asdict(alternative) | {"text": str(alternative)}
+                for s in sites
+                for alternative in rejected(self.solved, s)
             ]
         return record
 
@@ -130,51 +153,56 @@ class Known:
 def known_of(executable: Compiled) -> Known:
     """Return the decisions of a program's propagation, computed once per executable.
 
-    Raises UsageError (MG0001) for a program that was entered after its shardings were chosen.
+    Raises:
+        UsageError: MG0001 for a program that was loaded after propagation.
     """
     module = executable.stages.get("propagate")
     if module is None:
         text = f"the program entered at stage '{next(iter(executable.stages))}', after its shardings were chosen"
         raise UsageError(Diagnostic("MG0001", text, hint="explain the program as it was before propagation"))
-    known = executable.decisions.setdefault("explanations", {})
-    if module.graph not in known:
-        known[module.graph] = _known_of(executable, module)
-    return known[module.graph]
+    known_by_graph = executable.decisions.setdefault("explanations", {})
+    if module.graph not in known_by_graph:
+        known_by_graph[module.graph] = _known_of(executable, module)
+    return known_by_graph[module.graph]
 
 
 def parts_about(executable: Compiled, what: Question) -> list[Compiled]:
-    """Return the programs of the meshes that know a value or line, all of them for None. Raises UsageError MG0001 where none does."""
-    found: list[Compiled] = []
+    """Return the programs of the meshes that contain the value or line `what`, or of all meshes for None.
+
+    Raises:
+        UsageError: MG0001 if no mesh contains it.
+    """
+    matching_parts: list[Compiled] = []
     faults: list[Diagnostic] = []
     for part in executable.parts:
         try:
             if what is not None:
                 known_of(part).values(what)
-            found.append(part)
+            matching_parts.append(part)
         except UsageError as error:
             faults += error.diagnostics
-    if not found:
+    if not matching_parts:
         raise UsageError(*faults)
-    return found
+    return matching_parts
 
 
 def solved_of(part: Compiled) -> Solved | None:
-    """Return the decisions of the propagation of one mesh; None for a program that was entered later, or made none."""
+    """Return the propagation decisions of one mesh, or None if the program has none."""
     return known_of(part).solved if "propagate" in part.stages else None
 
 
 def reasons_of(part: Compiled) -> Reasons | None:
-    """Return the reasons of the shardings of one mesh; None for a program that was entered later."""
+    """Return the reasons for the shardings of one mesh, or None for a program that was loaded after propagation."""
     return known_of(part).reasons if "propagate" in part.stages else None
 
 
 def chains_to(part: Compiled, values: Iterable[Value], axes: Sequence[str]) -> list[tuple[str, Chain]]:
-    """The chains that lead to some axes on values of a later stage, each with the name of its value."""
+    """Return the chains that lead to `axes` on values of a later stage, each with the name of its value."""
     reasons = reasons_of(part)
-    planned = [reasons.same(value) for value in dict.fromkeys(values)] if reasons else []
+    propagated_values = [reasons.same(value) for value in dict.fromkeys(values)] if reasons else []
     return [
         (reasons.name(value), chain)
-        for value in planned
+        for value in propagated_values
         if reasons and value
         for chain in reasons.chains(value)
         if any(overlaps(chain.axis, axis) for axis in axes)
@@ -182,20 +210,20 @@ def chains_to(part: Compiled, values: Iterable[Value], axes: Sequence[str]) -> l
 
 
 def chain_record(name: str, chain: Chain) -> dict[str, Any]:
-    """A chain of the value with this name, as plain values and as text."""
+    """Return a chain of the value called `name`, as plain values and as text."""
     return {"value": name} | chain.record() | {"text": chain.lines()}
 
 
 def link_parts(parts: Sequence[Compiled]) -> None:
-    """Let chains of reasons cross transfers between the parts of a program on several meshes."""
-    linked: dict[str, ReasonsAcross] = {}
+    """Connect the chains of reasons of a program's meshes across the transfers between them."""
+    reasons_by_mesh: dict[str, ReasonsAcross] = {}
     for part in parts:
         if "import" not in part.stages:
             continue
-        known, graph = known_of(part), part.stages["propagate"].graph
-        if known.solved and not isinstance(known.reasons, ReasonsAcross):
-            linked[part.mesh.name] = ReasonsAcross(known.solved, linked)
-            part.decisions["explanations"][graph] = replace(known, reasons=linked[part.mesh.name])
+        explained, graph = known_of(part), part.stages["propagate"].graph
+        if explained.solved and not isinstance(explained.reasons, ReasonsAcross):
+            reasons_by_mesh[part.mesh.name] = ReasonsAcross(explained.solved, reasons_by_mesh)
+            part.decisions["explanations"][graph] = replace(explained, reasons=reasons_by_mesh[part.mesh.name])
 
 
 def _known_of(executable: Compiled, module: Module) -> Known:
@@ -214,60 +242,65 @@ def _missing(what: str | int, names: Sequence[str]) -> Diagnostic:
 
 
 def near_names(name: str, names: Sequence[str]) -> str:
-    """A hint for an unknown name: those that are written alike, else the first ones."""
-    if near := nearest_names(name.lstrip("%"), names, 3, _ALIKE):
-        return f"did you mean {' or '.join(f'%{each}' for each in near)}?"
+    """Return a hint for an unknown name: similar names, or else the first ones."""
+    if similar_names := nearest_names(name.lstrip("%"), names, 3, _ALIKE):
+        return f"did you mean {' or '.join(f'%{similar}' for similar in similar_names)}?"
     return f"values with a name are {', '.join(names[:_SHOWN])}{' ...' if len(names) > _SHOWN else ''}"
 
 
-def _made(graph: Graph) -> Iterator[_Made]:
-    """The results of a propagated graph's nodes and the inputs of their regions, in program order."""
+def _made(graph: Graph) -> Iterator[_Produced]:
+    """Yield the results of a propagated graph's nodes and the inputs of their regions, in program order."""
     for node in graph.nodes:
         shardings = node.sharding
         assert shardings is not None, "every node has a sharding after propagation"
-        for value, sharding in zip(_carried(node), shardings.results, strict=False):
-            yield _Made(value, node.op, sharding, shardings.why, node.loc)
+        for value, sharding in zip(_data_results(node), shardings.results, strict=False):
+            yield _Produced(value, node.op, sharding, shardings.why, node.loc)
         if is_manual(node) and not is_open(node):
             yield from _per_device(node.regions[0], node)
         elif node.op in WITH_PROGRAMS:
-            yield from _taken(node)
+            yield from _region_inputs(node)
             for region in node.regions:
                 yield from _made(region)
 
 
-def _carried(node: Node) -> list[Value]:
-    """The results of a node, without the tokens that order transfers."""
+def _data_results(node: Node) -> list[Value]:
+    """Return the results of a node without the tokens that order transfers."""
     if is_transfer_send(node):
         return []
     return node.results[:1] if is_transfer_recv(node) else node.results
 
 
-def _taken(node: Node) -> Iterator[_Made]:
-    """Inputs of regions. A loop's condition has the same inputs as its body, mostly by the same names."""
+def _region_inputs(node: Node) -> Iterator[_Produced]:
+    """Yield the inputs of regions.
+
+    The inputs of a loop's condition repeat those of its body, so equal names are skipped.
+    """
     assert node.sharding is not None, "every node has a sharding after propagation"
-    given = node.sharding.results if is_loop(node) else node.sharding.operands
-    given = given[1:] if is_branching(node) else given
+    shardings = node.sharding.results if is_loop(node) else node.sharding.operands
+    shardings = shardings[1:] if is_branching(node) else shardings
     if is_manual(node):
-        given = tuple(free_part(sharding, node.attrs.axes) for sharding in given)
-    seen: set[str] = set()
+        shardings = tuple(free_part(sharding, node.attrs.axes) for sharding in shardings)
+    seen_names: set[str] = set()
     for region in node.regions[::-1]:
-        for value, sharding in zip(region.inputs, given, strict=True):
-            if value.name not in seen:
-                yield _Made(value, f"argument of {node.op}", sharding, (), value.loc or node.loc)
-        seen |= {value.name for value in region.inputs if value.name}
+        for value, sharding in zip(region.inputs, shardings, strict=True):
+            if value.name not in seen_names:
+                yield _Produced(value, f"argument of {node.op}", sharding, (), value.loc or node.loc)
+        seen_names |= {value.name for value in region.inputs if value.name}
 
 
-def _per_device(body: Graph, manual: Node) -> Iterator[_Made]:
-    """The values of a manual computation, which the program gives per device."""
+def _per_device(body: Graph, manual: Node) -> Iterator[_Produced]:
+    """Yield the values of a manual computation, which the program defines per device."""
     where = bracketed(place_text(manual.loc))
     axes = ", ".join(manual.attrs.axes)
-    note = f"a device's own, in the manual computation over {axes}{where}: the program says what each device computes"
+    note = (
+        f"local to a device, in the manual computation over {axes}{where}: the program says what each device computes"
+    )
     for value in body.inputs:
-        whole, loc = Sharding.replicated(value.type.rank), value.loc or manual.loc
-        yield _Made(value, "argument of manual", whole, (), loc, note)
+        replicated, loc = Sharding.replicated(value.type.rank), value.loc or manual.loc
+        yield _Produced(value, "argument of manual", replicated, (), loc, note)
     for node in program_nodes(body):
         for value in node.results:
-            yield _Made(value, node.op, Sharding.replicated(value.type.rank), (), node.loc, note)
+            yield _Produced(value, node.op, Sharding.replicated(value.type.rank), (), node.loc, note)
 
 
 def _is_meant(what: Question, value: Value, loc: Location | None) -> bool:

@@ -1,4 +1,4 @@
-"""What a person wants to know of a step first: how long it takes, what it waits for, and up to five things that matter most."""
+"""Summarize a step: how long it takes, what it waits for, and up to five points that matter most."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from meshgen.reports.repeated import repeated_work
 from meshgen.reports.sentences import named
 from meshgen.reports.tables import bytes_text, counted, flops_text, seconds_text
 
-MOST_POINTS = 5  # lines of advice (chosen: read at a glance)
-_WORTH = 0.01  # of the step: less is not worth a line
-_REPEATED = 0.01  # of a device's operations, from which repeated work is worth a line
+MOST_POINTS = 5  # chosen: points in a verdict, so that it can be read at a glance
+_WORTH = 0.01  # chosen: share of the step below which a point is left out
+_REPEATED = 0.01  # chosen: share of a device's operations above which repeated work is a point
 
 
 @dataclass(frozen=True)
 class Point:
-    """One thing that matters: how many seconds of the step it is about, in words, and the command that says more."""
+    """A point that matters: its seconds of the step, a sentence, and the command that shows more."""
 
     seconds: float
     text: str
@@ -35,34 +35,38 @@ class Point:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The figures of a step, and what matters most, longest first."""
+    """The figures of a step, and the points that matter most, longest first."""
 
     lines: tuple[str, ...]
     points: tuple[Point, ...]
 
     def __str__(self) -> str:
-        told = [
-            f"  {number}. {each.text}{f'  [{each.command}]' if each.command else ''}"
-            for number, each in enumerate(self.points, 1)
+        point_lines = [
+            f"  {index}. {point.text}{f'  [{point.command}]' if point.command else ''}"
+            for index, point in enumerate(self.points, 1)
         ]
-        return "\n".join([*self.lines, *(["", "What matters most", *told] if told else [])])
+        return "\n".join([*self.lines, *(["", "What matters most", *point_lines] if point_lines else [])])
 
     def record(self) -> dict[str, Any]:
-        """For `--json` and the page."""
+        """Return the verdict as plain values, for `--json` and the HTML page."""
         return asdict(self)
 
 
 def verdict_of(executable: Compiled, groups: Sequence[Group]) -> Verdict:
-    """The verdict about a program; `groups` are all of its collectives."""
-    found = [
+    """Return the verdict about a program.
+
+    Args:
+        groups: all of its collectives, grouped by cause.
+    """
+    candidates = [
         *_waits(groups),
         *_repeats(executable),
         *_computes(executable),
         *_more_memory(executable),
         *_gathers(executable),
     ]
-    worth = [point for point in found if point.seconds >= _WORTH * executable.cost.step_seconds]
-    points = sorted(worth, key=lambda point: -point.seconds)[: MOST_POINTS - 1]
+    relevant = [point for point in candidates if point.seconds >= _WORTH * executable.cost.step_seconds]
+    points = sorted(relevant, key=lambda point: -point.seconds)[: MOST_POINTS - 1]
     return Verdict(tuple(_lines(executable)), (*points, *_buffers(executable)))
 
 
@@ -70,10 +74,10 @@ def _lines(executable: Compiled) -> Iterator[str]:
     cost, memory = executable.cost, executable.memory
     exposed, total = cost.exposed_seconds, cost.communication_seconds
     yield f"{executable.name} on {executable.place}, {executable.target}; predicted for {machine_names(executable)}"
-    waits = f"{seconds_text(exposed)} of them waiting for communication ({_percent(exposed, cost.step_seconds)})"
+    waiting_text = f"{seconds_text(exposed)} of them waiting for communication ({_percent(exposed, cost.step_seconds)})"
     step = f"Step    {seconds_text(cost.step_seconds)}, predicted"
     if total:
-        yield f"{step}: {waits}; {seconds_text(max(0.0, total - exposed))} of communication is hidden behind kernels"
+        yield f"{step}: {waiting_text}; {seconds_text(max(0.0, total - exposed))} of communication is hidden behind kernels"
     else:
         yield f"{step}; nothing is communicated"
     kinds: Counter[str] = Counter()
@@ -103,28 +107,28 @@ def _waits(groups: Sequence[Group]) -> Iterator[Point]:
 
 
 def _repeats(executable: Compiled) -> Iterator[Point]:
-    """Work that several devices do alike, with its share of the time of the kernels."""
+    """Yield a point for redundant work, with its share of the kernel time."""
     for part in executable.parts:
-        analysis, found = part.analysis, repeated_work(part)
-        if analysis is None or not found or not analysis.flops_per_device:
+        analysis, groups = part.analysis, repeated_work(part)
+        if analysis is None or not groups or not analysis.flops_per_device:
             continue
-        share = sum(each.wasted for each in found) / analysis.flops_per_device
+        share = sum(each.wasted for each in groups) / analysis.flops_per_device
         if share > _REPEATED:
             computing = sum(each.item.seconds * each.times for each in part.plan.launches() if each.item.kernel)
-            text = f"{100 * share:.2g} % of the work is repeated on other devices, most by {found[0]}"
+            text = f"{100 * share:.2g} % of the work is repeated on other devices, most by {groups[0]}"
             yield Point(share * computing, text, "--advise")
 
 
 def _computes(executable: Compiled) -> Iterator[Point]:
-    """The operations whose kernels take longest, those with one main operation together."""
+    """Yield a point for the ops whose kernels take longest. Kernels are grouped by their main op."""
     times: dict[str, float] = {}
     counts: Counter[str] = Counter()
     for part in executable.parts:
-        for each in part.plan.launches():
-            if each.item.kernel:
-                heavy = main_op([node.op for node in part.plan.kernels[each.item.kernel].nodes])
-                times[heavy] = times.get(heavy, 0.0) + each.item.seconds * each.times
-                counts[heavy] += each.times
+        for launch in part.plan.launches():
+            if launch.item.kernel:
+                kernel_op = main_op([node.op for node in part.plan.kernels[launch.item.kernel].nodes])
+                times[kernel_op] = times.get(kernel_op, 0.0) + launch.item.seconds * launch.times
+                counts[kernel_op] += launch.times
     for op, seconds in sorted(times.items(), key=lambda pair: -pair[1])[:1]:
         text = f"{seconds_text(seconds)} computing in {counts[op]} kernel launches around {op}"
         yield Point(seconds, text, "")
@@ -134,7 +138,7 @@ _HEAVY = ("dot_general", "convolution", "sort", "scatter", "gather", "reduce", "
 
 
 def main_op(ops: Sequence[str]) -> str:
-    """The operation that a kernel is about: the heaviest of its body."""
+    """Return the most expensive op of a kernel body."""
     return next((op for op in _HEAVY if op in ops), "element-wise operations")
 
 
@@ -147,21 +151,21 @@ def _more_memory(executable: Compiled) -> Iterator[Point]:
 
 
 def _gathers(executable: Compiled) -> Iterator[Point]:
-    """Gathers that no annotation asks for."""
-    if found := gathers(executable):
-        moved, first = sum(each.ring_bytes for each in found), found[0]
+    """Yield a point for gathers that no annotation requires."""
+    if unannotated := gathers(executable):
+        moved, first = sum(gather.ring_bytes for gather in unannotated), unannotated[0]
         name = named(first.value) or f"the value of {place_text(first.made) or 'an operation'}"
-        text = f"{counted(len(found), 'value')} gathered though no annotation asks for it, {bytes_text(moved)}; most for {name}"
-        yield Point(sum(each.seconds for each in found), text, "--strict, --advise")
+        text = f"{counted(len(unannotated), 'value')} gathered though no annotation asks for it, {bytes_text(moved)}; most for {name}"
+        yield Point(sum(gather.seconds for gather in unannotated), text, "--strict, --advise")
 
 
 def _buffers(executable: Compiled) -> Iterator[Point]:
-    """The buffers of most bytes at the peak, those that layers repeat together."""
+    """Yield a point for the group of equal buffers with the most bytes at the peak."""
     largest = next(iter(residents_alike(executable.memory)), [])
     if largest:
-        total = sum(each.bytes for each in largest)
+        total = sum(resident.bytes for resident in largest)
         share = _percent(total, executable.memory.live_bytes)
-        common = joined([each.name for each in largest])
+        common = joined([resident.name for resident in largest])
         name = f" `{common}`" if named(common.replace("*", "0")) else ""
-        what = f"{counted(len(largest), 'buffer')}{name} of {largest[0].type}, {largest[0].kind}"
-        yield Point(0.0, f"{bytes_text(total)} ({share}) of the memory at the peak is in {what}", "--memory")
+        buffers_text = f"{counted(len(largest), 'buffer')}{name} of {largest[0].type}, {largest[0].kind}"
+        yield Point(0.0, f"{bytes_text(total)} ({share}) of the memory at the peak is in {buffers_text}", "--memory")

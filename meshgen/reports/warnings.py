@@ -1,4 +1,4 @@
-"""Warnings: what a program's author should know although the program is valid. They have codes like errors."""
+"""Warnings about valid programs that their author should know. They have codes like errors."""
 
 from __future__ import annotations
 
@@ -25,65 +25,84 @@ _MAPS = with_trait(Trait.BROADCASTS) | ARRANGING | {*ANNOTATIONS} | MADE - OF_RA
 
 
 def warnings_of(executable: Compiled) -> list[Diagnostic]:
-    """The warnings about a program, those of each mesh in program order."""
+    """Return the warnings about a program, those of each mesh in program order."""
     stages = [part.stages for part in executable.parts]
-    entered = [warning for each in stages if "import" in each for warning in _reductions(each["import"])]
-    entered += [warning for each in stages if "partition" in each for warning in _branches(each["partition"])]
-    return [*entered, *repetition_warnings(executable), *donation_warnings(executable)]
+    found_warnings = [
+        warning
+        for stages_of_part in stages
+        if "import" in stages_of_part
+        for warning in _reductions(stages_of_part["import"])
+    ]
+    found_warnings += [
+        warning
+        for stages_of_part in stages
+        if "partition" in stages_of_part
+        for warning in _branches(stages_of_part["partition"])
+    ]
+    return [*found_warnings, *repetition_warnings(executable), *donation_warnings(executable)]
 
 
-def warning_records(found: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-    """For `--json`."""
+def warning_records(warnings: Sequence[Diagnostic]) -> list[dict[str, Any]]:
+    """Return the warnings as plain values, for `--json`."""
     return [
-        {"code": each.code, "message": each.message, "hint": each.hint, "location": place_text(each.loc)}
-        for each in found
+        {"code": warning.code, "message": warning.message, "hint": warning.hint, "location": place_text(warning.loc)}
+        for warning in warnings
     ]
 
 
 def _reductions(module: Module) -> Iterator[Diagnostic]:
-    """Shardy's reductions of values that are not unreduced: arguments, constants and element-wise ops on them."""
-    makers = {value: node for node in all_nodes(module.graph) for value in node.results}
-    said = dict(zip(module.graph.inputs, module.in_annotations, strict=False))
-    whole: dict[Value, bool] = {}
+    """Yield a warning for each Shardy reduction of a value that cannot be unreduced.
+
+    Such values are arguments, constants and element-wise results without a partial annotation.
+    """
+    producers = {value: node for node in all_nodes(module.graph) for value in node.results}
+    annotation_by_input = dict(zip(module.graph.inputs, module.in_annotations, strict=False))
+    is_reduced: dict[Value, bool] = {}
 
     def is_whole(value: Value) -> bool:
-        """Whether neither an annotation nor an op can make devices hold parts of a sum."""
-        node = makers.get(value)
-        if value not in whole:
-            whole[value] = False  # nothing is known of values of regions
+        """Whether neither an annotation nor an op can make devices hold partial sums of `value`."""
+        node = producers.get(value)
+        if value not in is_reduced:
+            is_reduced[value] = False  # values of regions are unknown, so they count as possibly unreduced
             if node is None:
-                annotation = said.get(value)
-                whole[value] = value in said and (annotation is None or not annotation.sharding.partial)
+                annotation = annotation_by_input.get(value)
+                is_reduced[value] = value in annotation_by_input and (
+                    annotation is None or not annotation.sharding.partial
+                )
             elif is_annotation(node):
-                whole[value] = not node.attrs.sharding.partial and is_whole(node.operands[0])
+                is_reduced[value] = not node.attrs.sharding.partial and is_whole(node.operands[0])
             else:
-                whole[value] = node.op in _MAPS and all(map(is_whole, node.operands))
-        return whole[value]
+                is_reduced[value] = node.op in _MAPS and all(map(is_whole, node.operands))
+        return is_reduced[value]
 
-    for value in makers:  # in program order, so that recursion stays shallow
+    for value in producers:  # in program order, so that the recursion stays shallow
         is_whole(value)
     for node in all_nodes(module.graph):
         axes = node.notes.reduces
         if axes and is_whole(node.operands[0]):
-            text = f"a reduction over {', '.join(axes)} of a value that nothing says is unreduced: it is taken as it is, equal copies are not added up"
-            hint = "say unreduced={...} where the value is made, or leave the reduction out"
+            text = f"a reduction over {', '.join(axes)} of a value that is not unreduced: the value is used as it is, and equal copies are not added up"
+            hint = "annotate the value with unreduced={...}, or leave out the reduction"
             yield Diagnostic("MG0109", text, node.loc, (), hint)
 
 
 def _branches(module: Module) -> Iterator[Diagnostic]:
-    """Branches with collectives: they become selects, so all of them are computed."""
-    found = [
+    """Yield a warning for each branch op with collectives, which becomes selects, so that all branches are computed."""
+    branchings = [
         node
         for node in all_nodes(module.graph)
         if is_branching(node) and any(map(communicates, node.regions)) and all(map(always_ends, node.regions))
     ]
-    varying = Varying(module) if found else None
-    for node in found:
+    varying = Varying(module) if branchings else None
+    for node in branchings:
         assert varying is not None, "there are branches"
         axes = sorted({axis for region in node.regions for axis in _axes_used_in(region)}, key=module.mesh.order)
-        alike = varying.is_uniform(node.operands[0], axes)
-        which = "" if alike else f", also those of one group over {', '.join(axes)}, which may choose differently"
-        text = f"the branches of '{node.op}' hold collectives: all are computed, and each device takes the results of its own{which}"
+        chosen_uniformly = varying.is_uniform(node.operands[0], axes)
+        addition = (
+            ""
+            if chosen_uniformly
+            else f", also those of one group over {', '.join(axes)}, which may choose differently"
+        )
+        text = f"the branches of '{node.op}' contain collectives: all branches are computed, and each device selects the results of its own branch{addition}"
         hint = "move the collectives out of the branches, or select between their results"
         yield Diagnostic("MG0403", text, node.loc, (), hint)
 

@@ -1,4 +1,4 @@
-"""What if a value were annotated: the program propagated again with the annotation, and both compared."""
+"""Answer "what if a value were annotated": plan the program again with the annotation, and compare both plans."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ FIGURES = (
 
 
 def annotated_with(module: Module, shardings: Mapping[str, Sharding]) -> Module:
-    """The program with required annotations on values: `%h`, an input's name, or the line of the op that makes it.
+    """Return the program with required annotations on the named values. They replace annotations that the values have.
 
-    Replaces an annotation that the value has. Raises UsageError (MG0001) for unknown values.
+    Args:
+        shardings: by `%h`, an input's name, or the source line of the producing op.
+    Raises:
+        UsageError: MG0001 for an unknown value.
     """
     if module.stage != "import":
         text = f"the program entered at stage '{module.stage}', after its shardings were chosen"
@@ -39,83 +42,88 @@ def annotated_with(module: Module, shardings: Mapping[str, Sharding]) -> Module:
 
 
 def _with_annotation(module: Module, name: str, sharding: Sharding) -> Module:
-    number, value = named_value(module.graph, name)
+    input_index, value = named_value(module.graph, name)
     sharding = fit(sharding, value.type.rank)
-    if number is not None:
-        found = [*module.in_annotations, *[None] * (len(module.graph.inputs) - len(module.in_annotations))]
-        found[number] = Annotation(sharding, True, (False,) * sharding.rank, value.loc)
-        return replace(module, in_annotations=found)
+    if input_index is not None:
+        annotations = [*module.in_annotations, *[None] * (len(module.graph.inputs) - len(module.in_annotations))]
+        annotations[input_index] = Annotation(sharding, True, (False,) * sharding.rank, value.loc)
+        return replace(module, in_annotations=annotations)
     return annotated_values(module, {value: sharding})
 
 
 def annotated_values(module: Module, shardings: Mapping[Value, Sharding]) -> Module:
-    """The program with required annotations on values that its nodes make."""
+    """Return the program with required annotations on values that its nodes produce."""
     return replace(module, graph=_insert(module.graph, shardings))
 
 
 def values_by_id(graph: Graph) -> dict[int, Value]:
-    """The values that nodes of a graph make, those of its regions too, by what is kept of them at all stages."""
-    return {value.id: value for value in _made(graph)}
+    """Return the values that a graph's nodes and their regions produce, by the id that stays constant in all stages."""
+    return {value.id: value for value in _produced_values(graph)}
 
 
 def named_value(graph: Graph, name: str) -> tuple[int | None, Value]:
-    """The input's number, or None, and the value. Raises UsageError for none and for several."""
-    plain = name.lstrip("%")
+    """Find a value by name or source line. Returns the input index, or None for a node's result, and the value.
+
+    Raises:
+        UsageError: MG0001 if the name matches no value or several.
+    """
+    bare_name = name.lstrip("%")
     inputs = input_names(graph)
     line = whole_number(name)
-    if plain in inputs and line is None:
-        number = inputs.index(plain)
-        return number, graph.inputs[number]
-    made = [value for value in _made(graph) if value.name == plain]
-    if not made and line is not None:
-        made = [value for value in _made(graph) if value.loc and value.loc.line == line]
-    if len(made) == 1:
-        return None, made[0]
-    if made:
-        if len({value.name for value in made}) > 1:
-            hint = "annotate one by its name: " + ", ".join(f"%{value.name}" for value in made)
+    if bare_name in inputs and line is None:
+        index = inputs.index(bare_name)
+        return index, graph.inputs[index]
+    candidates = [value for value in _produced_values(graph) if value.name == bare_name]
+    if not candidates and line is not None:
+        candidates = [value for value in _produced_values(graph) if value.loc and value.loc.line == line]
+    if len(candidates) == 1:
+        return None, candidates[0]
+    if candidates:
+        if len({value.name for value in candidates}) > 1:
+            hint = "annotate one by its name: " + ", ".join(f"%{value.name}" for value in candidates)
         else:
-            hint = "annotate one by its line: " + ", ".join(str(value.loc.line) for value in made if value.loc)
-        raise UsageError(Diagnostic("MG0001", f"'{name}' is {len(made)} values", hint=hint))
-    names = [*inputs, *(v.name for v in _made(graph) if v.name)]
+            hint = "annotate one by its line: " + ", ".join(str(value.loc.line) for value in candidates if value.loc)
+        raise UsageError(Diagnostic("MG0001", f"'{name}' is {len(candidates)} values", hint=hint))
+    names = [*inputs, *(v.name for v in _produced_values(graph) if v.name)]
     raise UsageError(Diagnostic("MG0001", f"unknown value '{name}'", hint=near_names(name, names)))
 
 
-def _made(graph: Graph) -> list[Value]:
-    found: list[Value] = []
+def _produced_values(graph: Graph) -> list[Value]:
+    values: list[Value] = []
     for node in graph.nodes:
-        found += node.results
+        values += node.results
         regions = program_regions(node)
-        found += [value for region in regions[-1:] for value in region.inputs]
-        found += [value for region in regions for value in _made(region)]
-    return found
+        values += [value for region in regions[-1:] for value in region.inputs]
+        values += [value for region in regions for value in _produced_values(region)]
+    return values
 
 
 def _insert(graph: Graph, shardings: Mapping[Value, Sharding]) -> Graph:
-    """The graph with an annotation after each node that makes such a value, or at the start of the region whose input it is."""
-    put: dict[Value, Value] = {}
-    nodes = [_annotation(value, shardings[value], value.loc, put) for value in graph.inputs if value in shardings]
+    """Insert an annotation after each node that produces a value of `shardings`, and in regions with such an input."""
+    annotated: dict[Value, Value] = {}
+    nodes = [_annotation(value, shardings[value], value.loc, annotated) for value in graph.inputs if value in shardings]
     for node in graph.nodes:
-        operands = [put.get(v, v) for v in node.operands]
+        operands = [annotated.get(v, v) for v in node.operands]
         regions = tuple(_insert(region, shardings) for region in node.regions)
-        attrs, found = node.attrs, [value for value in node.results if value in shardings]
-        if found and is_annotation(node):
-            attrs = {**attrs, "sharding": shardings[found[0]], "required": True, "open_dims": ()}
+        attrs, annotated_results = node.attrs, [value for value in node.results if value in shardings]
+        if annotated_results and is_annotation(node):
+            attrs = {**attrs, "sharding": shardings[annotated_results[0]], "required": True, "open_dims": ()}
         nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
         if not is_annotation(node):
-            nodes += [_annotation(value, shardings[value], node.loc, put) for value in found]
-    return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
+            nodes += [_annotation(value, shardings[value], node.loc, annotated) for value in annotated_results]
+    return Graph(graph.name, graph.inputs, nodes, [annotated.get(v, v) for v in graph.outputs])
 
 
-def _annotation(value: Value, sharding: Sharding, loc: Location | None, put: dict[Value, Value]) -> Node:
-    """An annotation of a value; `put` maps the value to its result, for later uses."""
-    put[value] = Value(value.type, value.name, loc=value.loc, id=value.id)  # to the user it is the same value
+def _annotation(value: Value, sharding: Sharding, loc: Location | None, annotated: dict[Value, Value]) -> Node:
+    """Return an annotation node for a value, and map the value to its result in `annotated`, for later uses."""
+    # the same id, because the user sees it as the same value
+    annotated[value] = Value(value.type, value.name, loc=value.loc, id=value.id)
     options = {"sharding": sharding, "required": True, "as_result": True, "open_dims": ()}
-    return Node("annotate", [value], [put[value]], options, loc)
+    return Node("annotate", [value], [annotated[value]], options, loc)
 
 
 def comparison(before: Compiled, after: Compiled) -> list[tuple[str, Any, Any]]:
-    """Rows of (figure, before, after): collectives and bytes of each kind, then totals."""
+    """Return rows of (figure, before, after): collectives and bytes of each kind, then totals."""
     kinds = sorted({row.kind for executable in (before, after) for row in executable.comms})
     rows: list[tuple[str, Any, Any]] = []
     for kind in kinds:
@@ -126,25 +134,28 @@ def comparison(before: Compiled, after: Compiled) -> list[tuple[str, Any, Any]]:
 
 
 def changed_record(vanish: Comms, appear: Comms) -> dict[str, Any]:
-    """For `--json`: the collectives that vanish and those that appear."""
+    """Return the collectives that vanish and those that appear, for `--json`."""
     return {"vanish": collective_records(vanish), "appear": collective_records(appear)}
 
 
 def changed_collectives(before: Comms, after: Comms) -> tuple[Comms, Comms]:
-    """The collectives that vanish, and those that appear: equal ones, by what they do, are in both programs."""
+    """Return the collectives that vanish and those that appear.
+
+    Collectives with equal operands, axes and source line match.
+    """
     return _without(before, after), _without(after, before)
 
 
-def _without(rows: Comms, others: Comms) -> Comms:
-    left = Counter(map(_meaning, others))
-    found: list[Collective] = []
+def _without(rows: Comms, other_rows: Comms) -> Comms:
+    unmatched = Counter(map(_comparison_key, other_rows))
+    remaining: list[Collective] = []
     for row in rows:
-        left[_meaning(row)] -= 1
-        found += [row] if left[_meaning(row)] < 0 else []
-    return Comms(tuple(found))
+        unmatched[_comparison_key(row)] -= 1
+        remaining += [row] if unmatched[_comparison_key(row)] < 0 else []
+    return Comms(tuple(remaining))
 
 
-def _meaning(row: Collective) -> tuple[object, ...]:
+def _comparison_key(row: Collective) -> tuple[object, ...]:
     return row.kind, row.axes, row.peer, row.dtype, row.shape, row.reduction, row.source
 
 
@@ -153,19 +164,19 @@ def _kind_bytes(executable: Compiled, kind: str) -> int:
 
 
 def changes_text(vanish: Comms, appear: Comms) -> list[str]:
-    """A line per collective that vanishes or appears; those that layers repeat are one line with their sum."""
-    alike: dict[tuple[str, ...], list[Collective]] = {}
+    """Return a line per collective that vanishes or appears. Those of repeated layers share a line with their sum."""
+    groups: dict[tuple[str, ...], list[Collective]] = {}
     for word, rows in (("vanishes", vanish), ("appears", appear)):
         for row in rows:
-            alike.setdefault((word, row.kind, row.way, row.operand, skeleton(f"({row.source})")), []).append(row)
-    return [_change_line(word, rows) for (word, *_), rows in alike.items()]
+            groups.setdefault((word, row.kind, row.way, row.operand, skeleton(f"({row.source})")), []).append(row)
+    return [_change_line(word, rows) for (word, *_), rows in groups.items()]
 
 
 def _change_line(word: str, rows: Sequence[Collective]) -> str:
     first, total = rows[0], total_of(rows)
-    what = f"{f'{total.times} x ' if total.times > 1 else ''}{first.kind} {first.way} of {first.operand}"
+    subject = f"{f'{total.times} x ' if total.times > 1 else ''}{first.kind} {first.way} of {first.operand}"
     where = f", at {joined([row.source for row in rows])}" if first.source else ""
-    return f"{word}: {what}, {bytes_text(total.ring_bytes)}{where}"
+    return f"{word}: {subject}, {bytes_text(total.ring_bytes)}{where}"
 
 
 def comparison_table(rows: list[tuple[str, Any, Any]], shardings: Mapping[str, Sharding]) -> Table:

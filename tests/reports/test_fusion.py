@@ -39,11 +39,11 @@ def test_every_value_between_kernels_has_reason(edges: list[FusionEdge]) -> None
     between = [edge for edge in edges if not edge.kernel]
     assert between
     assert all(edge.why and not edge.is_fused for edge in between)
-    assert "each tile that needs it would compute it again" in "".join(reasons(edges, "t"))
+    assert "each tile that needs it would recompute it" in "".join(reasons(edges, "t"))
 
 
 def test_row_sum_of_matmul_result_is_not_fused(edges: list[FusionEdge]) -> None:
-    assert reasons(edges, "q") == {"a program has a tile of the product, and the reader sums over whole rows": False}
+    assert reasons(edges, "q") == {"a program has a tile of the GEMM, but the reader reduces over entire rows": False}
 
 
 def test_all_reduce_is_reason_between_kernels(edges: list[FusionEdge]) -> None:
@@ -51,7 +51,7 @@ def test_all_reduce_is_reason_between_kernels(edges: list[FusionEdge]) -> None:
 
 
 def test_fused_reduction_operand_has_register_reason(edges: list[FusionEdge]) -> None:
-    assert reasons(edges, "m") == {"each element is computed where it is summed": True}
+    assert reasons(edges, "m") == {"each element is computed where it is reduced": True}
 
 
 def test_explain_lists_fusion_edges_by_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,7 +119,7 @@ def test_branch_with_unbounded_loop_is_not_speculated() -> None:
 
 def test_speculated_branches_are_reported_as_warning() -> None:
     (warning,) = mg.compile(TEXT.replace("WAY", "1"), target="cpu").warnings
-    assert warning.code == "MG0403" and warning.loc and "each device takes the results of its own" in warning.message
+    assert warning.code == "MG0403" and warning.loc and "each device selects the results of its own" in warning.message
     assert (
         "may choose differently"
         not in mg.compile(

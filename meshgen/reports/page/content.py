@@ -1,4 +1,4 @@
-"""What the page shows of a program, as plain values: text for the template, and data for the script."""
+"""The contents of the HTML page as plain values: text for the template, and data for the script."""
 
 from __future__ import annotations
 
@@ -35,12 +35,17 @@ from meshgen.reports.verdict import verdict_of
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.sizes import sizes_text
 
-MOST_PICTURES = 60  # of inputs and outputs whose tiles are drawn; those of one type and sharding share one
-MOST_CELLS = 16  # along a side of a drawn grid
+MOST_PICTURES = 60  # chosen: drawn inputs and outputs; those of equal type and sharding share a picture
+MOST_CELLS = 16  # chosen: cells along a side of a drawn grid, so that device lists stay readable
 
 
 def content(executable: Compiled, command: str, loaded: LoadedModule | None = None) -> dict[str, Any]:
-    """The page of a program on one mesh or several; `command` made it, of the module `loaded` if there is one."""
+    """Return the page content of a program.
+
+    Args:
+        command: the command line that made the page, which the page shows.
+        loaded: the module whose code the page shows; None to generate the code.
+    """
     groups = groups_of(executable)
     return {
         "sizes": sizes_text(executable.specialised) if executable.specialised else "",
@@ -66,7 +71,7 @@ def content(executable: Compiled, command: str, loaded: LoadedModule | None = No
 
 
 def origin(executable: Compiled, command: str) -> dict[str, Any]:
-    """How to make the page again: the command, the version, and the hash of the program's text."""
+    """Return what is needed to make the page again: the command, the version, and a hash of the program's text."""
     first = next(iter(executable.stages))
     text = executable.as_text(first)
     options = executable.options
@@ -84,55 +89,61 @@ def origin(executable: Compiled, command: str) -> dict[str, Any]:
 
 
 def collectives(executable: Compiled) -> list[dict[str, Any]]:
-    """A record per collective, in the order in which they run, those of each mesh after those of the one before."""
-    kept = ("kind", "reduction", "axes", "ring_bytes", "times", "why", "source", "seconds", "exposed_seconds")
+    """Return a record per collective, mesh by mesh in execution order."""
+    shown_fields = ("kind", "reduction", "axes", "ring_bytes", "times", "why", "source", "seconds", "exposed_seconds")
     rows = ((row, collective_record(row)) for row in executable.comms)
-    return [{"operand": row.operand} | {name: record[name] for name in kept} for row, record in rows]
+    return [{"operand": row.operand} | {name: record[name] for name in shown_fields} for row, record in rows]
 
 
 def tables(executable: Compiled) -> list[Table]:
-    """What the page shows as tables."""
-    found = [cost_table(executable.cost), memory_table(executable.memory, 20), *link_tables(executable)]
-    found += [*_warnings(executable), *_annotations(executable)]
-    found += [table] if (table := overlap_table(executable)) else []
-    found += [*donation_tables(executable), _inputs(executable)]
-    found += [work_table(part.analysis) for part in executable.parts if part.analysis]
-    return [*found, *_stages(executable), Table("Passes", PASS_COLUMNS, pass_rows(executable.passes))]
+    """Return the tables of the page."""
+    page_tables = [cost_table(executable.cost), memory_table(executable.memory, 20), *link_tables(executable)]
+    page_tables += [*_warnings(executable), *_annotations(executable)]
+    page_tables += [table] if (table := overlap_table(executable)) else []
+    page_tables += [*donation_tables(executable), _inputs(executable)]
+    page_tables += [work_table(part.analysis) for part in executable.parts if part.analysis]
+    return [*page_tables, *_stages(executable), Table("Passes", PASS_COLUMNS, pass_rows(executable.passes))]
 
 
 def table_record(table: Table) -> dict[str, Any]:
-    """Cells with the side that they are aligned to."""
-    left = [table.is_left(number) for number in range(len(table.columns))]
-    return {"title": table.title, "columns": table.columns, "rows": table.rows, "left": left}
+    """Return the cells of a table, and for each column whether it is left-aligned."""
+    left_aligned = [table.is_left(column) for column in range(len(table.columns))]
+    return {"title": table.title, "columns": table.columns, "rows": table.rows, "left": left_aligned}
 
 
 def _warnings(executable: Compiled) -> list[Table]:
-    rows = [(each.code, place_text(each.loc), each.message, each.hint) for each in executable.warnings]
+    rows = [(warning.code, place_text(warning.loc), warning.message, warning.hint) for warning in executable.warnings]
     columns = ("number", "at", "what", "way out")
     return [Table("Warnings", columns, rows, columns)] if rows else []
 
 
 def _annotations(executable: Compiled) -> list[Table]:
-    """The annotations that the optimised program does not follow; none if it follows all."""
-    found = annotation_record(executable)
-    rows = [("required", each) for each in found["not_as_required"]]
-    rows += [("hint", each) for each in found["hints_that_lost"]]
-    cells = [(kind, each["value"], each["location"], each["asked"], each["why"]) for kind, each in rows]
+    """Return the table of annotations that the optimized program does not follow, or no table if it follows all."""
+    record = annotation_record(executable)
+    rows = [("required", annotation) for annotation in record["not_as_required"]]
+    rows += [("hint", annotation) for annotation in record["hints_that_lost"]]
+    cells = [
+        (strength, annotation["value"], annotation["location"], annotation["asked"], annotation["why"])
+        for strength, annotation in rows
+    ]
     columns = ("annotation", "of", "at", "asks", "why")
     return [Table("Annotations that the program does not follow", columns, cells, columns)] if cells else []
 
 
 def _stages(executable: Compiled) -> list[Table]:
-    """How many operations each stage has, and how many collectives of each kind: what the passes between them changed."""
-    found: list[Table] = []
+    """Return tables of the op count and the collectives of each kind per stage, which show what the passes changed."""
+    stage_tables: list[Table] = []
     for part in executable.parts:
         counts = {stage: _counts(module.graph) for stage, module in part.stages.items()}
-        kinds = list(dict.fromkeys(kind for each in counts.values() for kind in each))
-        rows = [(stage, *(str(each.get(kind, "")) for kind in kinds)) for stage, each in counts.items()]
-        there = f" on @{part.mesh.name}" if len(executable.parts) > 1 else ""
-        title = f"From stage to stage{there}: operations, and collectives of each kind"
-        found.append(Table(title, ("stage", *kinds), rows))
-    return found
+        kinds = list(dict.fromkeys(kind for counts_of_stage in counts.values() for kind in counts_of_stage))
+        rows = [
+            (stage, *(str(counts_of_stage.get(kind, "")) for kind in kinds))
+            for stage, counts_of_stage in counts.items()
+        ]
+        mesh_text = f" on @{part.mesh.name}" if len(executable.parts) > 1 else ""
+        title = f"From stage to stage{mesh_text}: operations, and collectives of each kind"
+        stage_tables.append(Table(title, ("stage", *kinds), rows))
+    return stage_tables
 
 
 def _counts(graph: Graph) -> dict[str, int]:
@@ -145,34 +156,37 @@ def _inputs(executable: Compiled) -> Table:
     for part in executable.parts:
         module, mesh = part.fused, f" on @{part.mesh.name}" if len(executable.parts) > 1 else ""
         triples = zip(module.graph.inputs, module.in_types, module.in_shardings, strict=True)
-        rows += [(value.name, str(kind), f"{sharding}{mesh}", str(value.type)) for value, kind, sharding in triples]
+        rows += [
+            (value.name, str(global_type), f"{sharding}{mesh}", str(value.type))
+            for value, global_type, sharding in triples
+        ]
     columns = ("input", "global type", "sharding", "local type")
     return Table("Inputs", columns, rows, columns)
 
 
 def pictures(executable: Compiled) -> list[dict[str, Any]]:
-    """The tiles of inputs and outputs: those of one type and sharding share a picture."""
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    """Return the tiles of inputs and outputs. Values of equal type and sharding share a picture."""
+    pictures_by_key: dict[tuple[str, str, str], dict[str, Any]] = {}
     for part in executable.parts:
         module = part.fused
-        ends = [*zip(module.graph.inputs, module.in_types, module.in_shardings, strict=True)]
-        ends += [*zip(module.graph.outputs, module.out_types, module.out_shardings, strict=True)]
-        for value, kind, sharding in ends:
-            key = (part.mesh.name, str(kind), str(sharding))
-            if key not in found and len(found) < MOST_PICTURES:
-                drawn = show(sharding, spec(str(kind)).sizes, part.mesh)
-                found[key] = {
-                    "title": drawn.title,
+        boundary_values = [*zip(module.graph.inputs, module.in_types, module.in_shardings, strict=True)]
+        boundary_values += [*zip(module.graph.outputs, module.out_types, module.out_shardings, strict=True)]
+        for value, global_type, sharding in boundary_values:
+            key = (part.mesh.name, str(global_type), str(sharding))
+            if key not in pictures_by_key and len(pictures_by_key) < MOST_PICTURES:
+                picture = show(sharding, spec(str(global_type)).sizes, part.mesh)
+                pictures_by_key[key] = {
+                    "title": picture.title,
                     "names": [],
-                    "grids": [grid_record(each) for each in drawn.grids[:4]],
+                    "grids": [grid_record(grid) for grid in picture.grids[:4]],
                 }
-            if key in found:
-                found[key]["names"].append(value.name)
-    return list(found.values())
+            if key in pictures_by_key:
+                pictures_by_key[key]["names"].append(value.name)
+    return list(pictures_by_key.values())
 
 
 def grid_record(grid: Grid) -> dict[str, Any]:
-    """A grid with the devices of each cell as text and as the number of the first."""
+    """Return a grid in which each cell has its devices as text and the rank of the first."""
     cells = [row[:MOST_CELLS] for row in grid.cells[:MOST_CELLS]]
     texts: Sequence[Any] = [[[devices_text(cell), cell[0] if cell else -1] for cell in row] for row in cells]
     return asdict(grid) | {"rows": grid.rows[:MOST_CELLS], "columns": grid.columns[:MOST_CELLS], "cells": texts}

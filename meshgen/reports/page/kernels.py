@@ -1,4 +1,4 @@
-"""The kernels of the page: work, traffic and time of each for the roofline, and their code."""
+"""The kernels on the HTML page: work, traffic and time of each for the roofline, and their code."""
 
 from __future__ import annotations
 
@@ -13,39 +13,42 @@ from meshgen.reports.interface import Compiled
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.plan import Launched
 
-MOST_CODE = 600_000  # characters of sources, and as many of PTX: the page stays below 2 MB
+MOST_CODE = 600_000  # chosen: characters of sources, and as many of PTX, so that the page stays below 2 MB
 
 
 def kernels(executable: Compiled) -> list[dict[str, Any]]:
-    """A record per kernel, longest in a step first; seconds, operations and bytes are of one launch."""
-    several = len(executable.parts) > 1
-    found: list[dict[str, Any]] = []
+    """Return a record per kernel, those that take longest in a step first.
+
+    Seconds, operations and bytes are per launch.
+    """
+    has_several_meshes = len(executable.parts) > 1
+    records: list[dict[str, Any]] = []
     for part in executable.parts:
         launched: dict[str, list[Launched]] = {}
-        for each in part.plan.launches():
-            if each.item.kernel:
-                launched.setdefault(each.item.kernel, []).append(each)
-        head = f"{part.mesh.name}/" if several else ""
-        found += [_kernel(head, name, launches, part) for name, launches in launched.items()]
-    return sorted(found, key=lambda record: -record["total"])
+        for launch in part.plan.launches():
+            if launch.item.kernel:
+                launched.setdefault(launch.item.kernel, []).append(launch)
+        prefix = f"{part.mesh.name}/" if has_several_meshes else ""
+        records += [_kernel(prefix, name, launches, part) for name, launches in launched.items()]
+    return sorted(records, key=lambda record: -record["total"])
 
 
-def _kernel(head: str, name: str, launches: list[Launched], part: Compiled) -> dict[str, Any]:
+def _kernel(prefix: str, name: str, launches: list[Launched], part: Compiled) -> dict[str, Any]:
     body, first = part.plan.kernels[name], launches[0]
     return {
-        "name": f"{head}{name}",
-        "launches": sum(each.times for each in launches),
+        "name": f"{prefix}{name}",
+        "launches": sum(launch.times for launch in launches),
         "seconds": first.item.seconds,
-        "total": sum(each.item.seconds * each.times for each in launches),
+        "total": sum(launch.item.seconds * launch.times for launch in launches),
         "flops": graph_flops(body),
         "bytes": launch_bytes(first.item, first.plan),
         "ops": list(dict.fromkeys(node.op for node in body.nodes)),
-        "sources": list(dict.fromkeys(each.item.source for each in launches))[:6],
+        "sources": list(dict.fromkeys(launch.item.source for launch in launches))[:6],
     }
 
 
 def roofline(executable: Compiled) -> dict[str, Any]:
-    """The limits of the device that times are predicted for: FLOP/s of products by type and of other arithmetic, bytes/s."""
+    """Return the limits of the predicted device: FLOP/s of matmuls by type and of other arithmetic, and bytes/s."""
     device = device_of(predicted_on(executable.target, None, executable.mesh)[0])
     return {
         "device": device.product,
@@ -55,59 +58,62 @@ def roofline(executable: Compiled) -> dict[str, Any]:
 
 
 def code(executable: Compiled, loaded: LoadedModule | None = None) -> dict[str, Any]:
-    """Triton source per kernel, and PTX where it is built, as much as fits; `left_out` names the kernels whose code does not.
+    """Return the Triton source of each kernel, and its PTX if built.
 
-    With a module its code is taken, else what is generated now.
+    `left_out` in the result names the kernels whose code exceeds the size limit.
+
+    Args:
+        loaded: the module that has the code; None to generate it from `executable`.
     """
     order = [record["name"] for record in kernels(executable)]
     if loaded is not None:
-        return _sources_that_fit(*_of_module(loaded), order)
+        return _sources_that_fit(*_code_of_module(loaded), order)
     try:
         sources = {name: source.text for name, source in executable.sources.items()}
         sources |= {f"{name} ({arch})": source.text for (name, arch), source in executable.forms.items()}
-    except MeshgenError as error:  # the target lacks kernels; the page says which
+    except MeshgenError as error:  # the target lacks kernels; the page shows the error
         return _sources_that_fit({}, {}, order) | {"refused": str(error)}
     ptx = {f"{name} ({arch})": built.ptx.decode() for (name, arch), built in executable.built.items()}
     return _sources_that_fit(sources, ptx, order)
 
 
-def _of_module(loaded: LoadedModule) -> tuple[dict[str, str], dict[str, str]]:
-    """Sources and PTX of a module's kernels."""
+def _code_of_module(loaded: LoadedModule) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the sources and the PTX of a module's kernels."""
     sources: dict[str, str] = {}
     ptx: dict[str, str] = {}
     for part in loaded.parts:
-        head = f"{part.mesh.name}/" if len(loaded.parts) > 1 else ""
+        prefix = f"{part.mesh.name}/" if len(loaded.parts) > 1 else ""
         for name, kernel in part.manifest.kernels.items():
-            sources[f"{head}{name}"] = part.source(name)
-            sources |= {f"{head}{name} ({arch})": part.source(name, arch) for arch in kernel.forms}
+            sources[f"{prefix}{name}"] = part.source(name)
+            sources |= {f"{prefix}{name} ({arch})": part.source(name, arch) for arch in kernel.forms}
             ptx |= {
-                f"{head}{name} ({arch})": part.ptx(name, arch) for arch, built in kernel.binaries.items() if built.ptx
+                f"{prefix}{name} ({arch})": part.ptx(name, arch) for arch, built in kernel.binaries.items() if built.ptx
             }
     return sources, ptx
 
 
 def _sources_that_fit(sources: dict[str, str], ptx: dict[str, str], order: list[str]) -> dict[str, Any]:
-    """What fits, that of the kernels that take longest first."""
-    rank = {name: number for number, name in enumerate(order)}
+    """Return the code that fits into the page, with the kernels that take longest first."""
+    rank = {name: index for index, name in enumerate(order)}
     left_out: list[str] = []
-    first = [
-        dict(sorted(each.items(), key=lambda pair: rank.get(pair[0].partition(" (")[0], len(rank))))
-        for each in (sources, ptx)
+    ordered = [
+        dict(sorted(texts.items(), key=lambda pair: rank.get(pair[0].partition(" (")[0], len(rank))))
+        for texts in (sources, ptx)
     ]
-    found = [_fitting(each, left_out) for each in first]
-    return {"triton": found[0], "ptx": found[1], "left_out": left_out, "refused": ""}
+    fitting = [_fitting(texts, left_out) for texts in ordered]
+    return {"triton": fitting[0], "ptx": fitting[1], "left_out": left_out, "refused": ""}
 
 
 def _fitting(texts: dict[str, str], left_out: list[str]) -> dict[str, str]:
-    """The texts up to the limit, in order; the names of others are added to `left_out`."""
-    found: dict[str, str] = {}
-    room = MOST_CODE
+    """Return the first texts up to the size limit. The names of the others are appended to `left_out`."""
+    fitting: dict[str, str] = {}
+    characters_left = MOST_CODE
     for name, text in texts.items():
         if not text:
             continue
-        if len(text) <= room:
-            found[name] = text
-            room -= len(text)
+        if len(text) <= characters_left:
+            fitting[name] = text
+            characters_left -= len(text)
         else:
             left_out.append(name)
-    return found
+    return fitting

@@ -1,4 +1,4 @@
-"""The user's program with the collectives, bytes and seconds of each line."""
+"""The user's source lines with the collectives, bytes and seconds of each."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from meshgen.ir.regions import program_nodes
 from meshgen.reports.comms import Collective, total_of
 from meshgen.reports.interface import Compiled
 
-CONTEXT = 3  # lines shown around one that has a figure
-MOST_WHOLE = 400  # lines of a file that is shown whole
-MOST_LINES = 1500  # of a file that is shown
+CONTEXT = 3  # chosen: lines shown before and after a line with figures
+MOST_WHOLE = 400  # chosen: lines of a file that is shown entirely
+MOST_LINES = 1500  # chosen: lines shown of one file, so that the page stays small
 
 
 class Line(NamedTuple):
-    """What a step does for a line: bytes per device, seconds on links and, of these, exposed, and seconds of kernels."""
+    """The figures of a source line per step: bytes per device, total and exposed seconds on links, seconds of kernels."""
 
     collectives: int
     ring_bytes: int
@@ -26,28 +26,31 @@ class Line(NamedTuple):
 
 
 def files(executable: Compiled) -> list[dict[str, Any]]:
-    """Per file of the program its lines: number, text (empty where the file cannot be read), and figures if it has any."""
+    """Return the lines of each source file: number, text, and figures if there are any.
+
+    The text is empty if the file cannot be read.
+    """
     paths = _paths(executable)
     by_file: dict[str, dict[int, Line]] = {}
     for (file, line), figure in figures(executable).items():
         by_file.setdefault(file, {})[line] = figure
     order = sorted(
-        by_file, key=lambda name: -sum(each.seconds + each.kernel_seconds for each in by_file[name].values())
+        by_file, key=lambda name: -sum(cost.seconds + cost.kernel_seconds for cost in by_file[name].values())
     )
     return [{"name": file, "lines": list(_lines(by_file[file], paths.get(file)))} for file in order]
 
 
 def figures(executable: Compiled) -> dict[tuple[str, int], Line]:
-    """What each line costs, by base name of its file and number."""
+    """Return the cost of each line, by the base name of its file and its number."""
     rows: dict[tuple[str, int], list[Collective]] = {}
     kernels: dict[tuple[str, int], float] = {}
     for part in executable.parts:
         for row in part.comms:
             if (place := _place(row.source)) is not None:
                 rows.setdefault(place, []).append(row)
-        for each in part.plan.launches():
-            if each.item.kernel and (place := _place(each.item.source)) is not None:
-                kernels[place] = kernels.get(place, 0.0) + each.item.seconds * each.times
+        for launch in part.plan.launches():
+            if launch.item.kernel and (place := _place(launch.item.source)) is not None:
+                kernels[place] = kernels.get(place, 0.0) + launch.item.seconds * launch.times
     totals = {place: total_of(rows.get(place, ())) for place in rows | kernels}
     return {
         place: Line(total.times, total.ring_bytes, total.seconds, total.exposed_seconds, kernels.get(place, 0.0))
@@ -61,24 +64,24 @@ def _place(source: str) -> tuple[str, int] | None:
 
 
 def _paths(executable: Compiled) -> dict[str, Path]:
-    """The files that can be read, by their base names; of two of one name the first."""
-    found: dict[str, Path] = {}
+    """Return the readable source files by base name. The first of several files with the same base name wins."""
+    paths: dict[str, Path] = {}
     for part in executable.parts:
         for node in program_nodes(next(iter(part.stages.values())).graph):
-            if node.loc and (name := PurePath(node.loc.file).name) not in found:
+            if node.loc and (name := PurePath(node.loc.file).name) not in paths:
                 path = Path(node.loc.file)
-                found |= {name: path} if path.is_file() else {}
-    return found
+                paths |= {name: path} if path.is_file() else {}
+    return paths
 
 
-def _lines(found: dict[int, Line], path: Path | None) -> Iterator[list[Any]]:
-    """Number, text and figures; a file of many lines is shown around those with figures."""
+def _lines(figures_by_line: dict[int, Line], path: Path | None) -> Iterator[list[Any]]:
+    """Yield the number, text and figures of the shown lines. A long file is shown only around lines with figures."""
     texts = path.read_text(errors="replace").splitlines() if path else []
     if len(texts) <= MOST_WHOLE:
-        shown = set(range(1, len(texts) + 1)) | found.keys()
+        shown = set(range(1, len(texts) + 1)) | figures_by_line.keys()
     else:
-        near = {each for line in found for each in range(line - CONTEXT, line + CONTEXT + 1)}
-        shown = {each for each in near if 0 < each <= len(texts)} | found.keys()
-    for number in sorted(shown)[:MOST_LINES]:
-        text = texts[number - 1] if 0 < number <= len(texts) else ""
-        yield [number, text[:200], *([found[number]] if number in found else [])]
+        context = {nearby for line in figures_by_line for nearby in range(line - CONTEXT, line + CONTEXT + 1)}
+        shown = {nearby for nearby in context if 0 < nearby <= len(texts)} | figures_by_line.keys()
+    for line_number in sorted(shown)[:MOST_LINES]:
+        text = texts[line_number - 1] if 0 < line_number <= len(texts) else ""
+        yield [line_number, text[:200], *([figures_by_line[line_number]] if line_number in figures_by_line else [])]

@@ -1,4 +1,4 @@
-"""What the page draws over time: launches on the streams of each mesh, and bytes of memory with the largest buffers."""
+"""The time axis of the HTML page: launches on the streams of each mesh, and memory in use with the largest buffers."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.memory import lifetimes, live_bytes
 from meshgen.runtime.plan import NETWORK, Item
 
-LARGEST = 24  # buffers that are drawn
-_DIGITS = 4  # of times in microseconds, enough for a step of a second
+LARGEST = 24  # chosen: buffers that are drawn
+_DIGITS = 4  # chosen: digits of times in microseconds, which suffice for a step of a second
 _MICROSECONDS = 1e6
 STREAM_NAMES = ("computes", "communicates", "network")
 
 
 def streams(executable: Compiled) -> Iterator[tuple[str, list[tuple[float, float, Item]]]]:
-    """The streams of all meshes by name, each with its launches and when they start and end in a step, in seconds.
+    """Yield the name and launches of each stream of all meshes. A launch has its start and end in the step, in seconds.
 
-    The stream of the network is left out where nothing runs on it.
+    The network stream is left out if it has no launches.
     """
-    several = len(executable.parts) > 1
-    for number, part in enumerate(executable.parts):
-        head, items = f"@{part.mesh.name} " if several else "", part.plan.items
-        spans = [(at, at + item.seconds, item) for at, item in zip(executable.started(number), items, strict=True)]
+    has_several_meshes = len(executable.parts) > 1
+    for index, part in enumerate(executable.parts):
+        prefix, items = f"@{part.mesh.name} " if has_several_meshes else "", part.plan.items
+        spans = [(at, at + item.seconds, item) for at, item in zip(executable.started(index), items, strict=True)]
         for stream, name in enumerate(STREAM_NAMES):
             launches = [span for span in spans if span[2].stream == stream]
             if launches or stream != NETWORK:
-                yield f"{head}{name}", launches
+                yield f"{prefix}{name}", launches
 
 
 def lanes(executable: Compiled) -> list[dict[str, Any]]:
-    """A lane per mesh and stream, each with its spans: start and duration in microseconds, label, and whether it communicates.
+    """Return a lane per mesh and stream, with spans of start, duration, label, and whether it communicates.
 
-    Labels with their places are numbers in `labels` of the lane: most launches share them.
+    Times are in microseconds. A span refers to its label by the index in `labels` of the lane, because most launches
+    share labels.
     """
-    found: list[dict[str, Any]] = []
+    drawn_lanes: list[dict[str, Any]] = []
     for name, launches in streams(executable):
         labels: dict[str, int] = {}
         spans: list[list[float]] = []
@@ -43,33 +44,33 @@ def lanes(executable: Compiled) -> list[dict[str, Any]]:
             text = f"{item.label}\n{item.source}" if item.source else item.label
             label = labels.setdefault(text, len(labels))
             spans.append([_microseconds(start), _microseconds(item.seconds), label, int(item.is_collective)])
-        found.append({"name": name, "labels": list(labels), "spans": spans})
-    return found
+        drawn_lanes.append({"name": name, "labels": list(labels), "spans": spans})
+    return drawn_lanes
 
 
 def memory(executable: Compiled) -> list[dict[str, Any]]:
-    """Per mesh the bytes that are alive from each time on (microseconds), and the largest buffers with their spans."""
-    found: list[dict[str, Any]] = []
-    for number, part in enumerate(executable.parts):
-        plan, starts = part.plan, list(executable.started(number))
+    """Return for each mesh the live bytes over time (in microseconds) and the largest buffers with their spans."""
+    records: list[dict[str, Any]] = []
+    for index, part in enumerate(executable.parts):
+        plan, starts = part.plan, list(executable.started(index))
         ends = [*starts[1:], executable.cost.step_seconds] if starts else []
-        order = sorted(lifetimes(plan), key=lambda each: (-each.buffer.type.nbytes, each.first))
+        order = sorted(lifetimes(plan), key=lambda lifetime: (-lifetime.buffer.type.nbytes, lifetime.first))
         totals = live_bytes(plan)
         buffers = [
             {
-                "name": each.buffer.name,
-                "type": str(each.buffer.type),
-                "kind": each.buffer.kind,
-                "bytes": each.buffer.type.nbytes,
-                "source": each.buffer.source,
-                "from": _microseconds(starts[each.first]) if starts else 0,
-                "to": _microseconds(ends[min(each.last, len(ends) - 1)]) if ends else 0,
+                "name": lifetime.buffer.name,
+                "type": str(lifetime.buffer.type),
+                "kind": lifetime.buffer.kind,
+                "bytes": lifetime.buffer.type.nbytes,
+                "source": lifetime.buffer.source,
+                "from": _microseconds(starts[lifetime.first]) if starts else 0,
+                "to": _microseconds(ends[min(lifetime.last, len(ends) - 1)]) if ends else 0,
             }
-            for each in order[:LARGEST]
+            for lifetime in order[:LARGEST]
         ]
         curve = [[_microseconds(start), total] for start, total in zip(starts, totals, strict=False)]
-        found.append({"mesh": part.mesh.name, "curve": curve, "peak": plan.arena_bytes, "buffers": buffers})
-    return found
+        records.append({"mesh": part.mesh.name, "curve": curve, "peak": plan.arena_bytes, "buffers": buffers})
+    return records
 
 
 def _microseconds(seconds: float) -> float:

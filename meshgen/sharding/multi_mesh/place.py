@@ -96,7 +96,7 @@ class _Placer:
                 self.places.home[value] = sharding.mesh
         for node in self.graph.nodes:
             if self.named_mesh[node]:
-                self._assign(node, self.named_mesh[node], "annotated so")
+                self._assign(node, self.named_mesh[node], "because of its annotation")
             elif not node.regions and all(value in self.places.free for value in node.operands):
                 self.places.free.update(node.results)
             elif placed := [value for value in self.reads[node] if value in self.places.home]:
