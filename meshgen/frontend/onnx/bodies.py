@@ -36,8 +36,9 @@ def has_body(domain: str, name: str, version: int) -> bool:
 
 
 def body_of(node: Any, domain: str, version: int, types: Sequence[TensorType | Sequence[TensorType] | None]) -> Any:
-    """Return the body of a node's operator as a `FunctionProto`, with the node's attributes substituted, or None if it
-    has no body.
+    """Return the body of a node's operator as a `FunctionProto`, or None if the operator has no body.
+
+    The node's attributes are substituted in the body.
 
     Args:
         types: operand types, on which some bodies depend; a list of element types for a sequence, None for an omitted

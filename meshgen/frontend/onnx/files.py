@@ -63,7 +63,7 @@ def array_of_proto(proto: Any, folder: Path | None, file: str) -> Array:
     onnx = onnx_package()
     try:
         if proto.data_location == onnx.TensorProto.EXTERNAL:
-            return _external(proto, folder, file, onnx)
+            return _read_external(proto, folder, file, onnx)
         array = onnx.numpy_helper.to_array(proto)
     except ProgramError:
         raise
@@ -74,7 +74,7 @@ def array_of_proto(proto: Any, folder: Path | None, file: str) -> Array:
     return array
 
 
-def _external(proto: Any, folder: Path | None, file: str, onnx: Any) -> Array:
+def _read_external(proto: Any, folder: Path | None, file: str, onnx: Any) -> Array:
     """Read a tensor from an external file.
 
     Raises ProgramError MG0101 for a path outside of the model's folder, or a file that is too short.

@@ -21,7 +21,7 @@ from meshgen.frontend.onnx.ops.table import Elements
 from meshgen.frontend.onnx.origins import with_hint
 from meshgen.frontend.onnx.prepare import domain_of, prepared
 from meshgen.frontend.onnx.sizes import read_inputs
-from meshgen.frontend.onnx.walk import MOST_FOLDED, Walk, Weight, as_operand, refuse_unknown, value_named
+from meshgen.frontend.onnx.walk import MAX_FOLDED_ELEMENTS, Walk, Weight, as_operand, lookup_value, refuse_unknown
 from meshgen.frontend.opening.program import opened
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import Trace
@@ -31,12 +31,12 @@ from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 
 
-def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, Signature]:
+def from_onnx(program: Any, user_meshes: Sequence[Mesh], args: Args) -> tuple[Module, Signature]:
     """Import an ONNX model: return its module and the signature for its callers. Initializers are weights with values.
 
     Args:
         program: a path, or an `onnx.ModelProto`.
-        given: the user's meshes.
+        user_meshes: the user's meshes.
         args: shapes or types of inputs with symbolic sizes, in order or by name, or sizes of symbols: `{"batch": 8}`.
             Other symbols stay open. An input whose argument is a number or `mg.constant(...)` becomes a constant of the
             program.
@@ -47,12 +47,12 @@ def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, 
             MG0208, an input without a shape, or a size that cannot stay open.
     """
     model, file, folder = read_model(program)
-    with _located(file):
-        return _read_model(model, file, folder, given, args)
+    with _with_file_location(file):
+        return _read_model(model, file, folder, user_meshes, args)
 
 
 @contextmanager
-def _located(file: str) -> Generator[None]:
+def _with_file_location(file: str) -> Generator[None]:
     """Add the model's file as location to errors without one."""
     try:
         yield
@@ -65,7 +65,7 @@ def _located(file: str) -> Generator[None]:
 
 
 def _read_model(
-    model: Any, file: str, folder: Path | None, given: Sequence[Mesh], args: Args
+    model: Any, file: str, folder: Path | None, user_meshes: Sequence[Mesh], args: Args
 ) -> tuple[Module, Signature]:
     """Import a model in memory whose external data is in `folder`. Raises the same errors as `from_onnx`."""
     light, protos = prepared(model, file)
@@ -75,10 +75,10 @@ def _read_model(
     data_inputs = [item for item in light.graph.input if item.name not in initializers]
     inputs = read_inputs(data_inputs, args, file)
 
-    def read(sizes: Mapping[str, int], most_folded: int = MOST_FOLDED) -> tuple[Module, Signature]:
+    def read(sizes: Mapping[str, int], max_folded: int = MAX_FOLDED_ELEMENTS) -> tuple[Module, Signature]:
         types = inputs.types(sizes)
-        walk = Walk(file, versions, types, most_folded)
-        return _at_sizes(light.graph, types, inputs.constants, initializers, given, walk)
+        walk = Walk(file, versions, types, max_folded)
+        return _at_sizes(light.graph, types, inputs.constants, initializers, user_meshes, walk)
 
     if not (symbols := inputs.open):
         return read({})
@@ -88,7 +88,7 @@ def _read_model(
     except ProgramError:
         # Folded values may have no formula in the open sizes. Retry with only short lists of sizes folded.
         with _with_open_sizes_hint(symbols):
-            return opened(ranges, lambda sizes: read(sizes, LONGEST_SHAPE))
+            return opened(ranges, lambda sizes: read(sizes, MAX_FOLDED_SHAPE))
 
 
 @contextmanager
@@ -107,22 +107,24 @@ def _with_open_sizes_hint(symbols: Sequence[str]) -> Generator[None]:
         raise type(error)(*faults) from error
 
 
-def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[str, Array], initializers: Initializers, given: Sequence[Mesh],
+def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[str, Array], initializers: Initializers, user_meshes: Sequence[Mesh],
               walk: Walk) -> tuple[Module, Signature]:  # fmt: skip
     """Import the model for inputs with these types, and constant inputs with these values."""
     name = light.name if light.name.isidentifier() else "main"
     graph = Graph(name, [Value(kind, called) for called, kind in types.items()])
-    root = Trace(graph, given[0] if given else None, meshes=tuple(given) if len(given) > 1 else ())
+    root = Trace(
+        graph, user_meshes[0] if user_meshes else None, meshes=tuple(user_meshes) if len(user_meshes) > 1 else ()
+    )
     with recording(root):
         values: dict[str, Any] = {value.name: Tensor(value) for value in graph.inputs}
         values |= constants
-        values |= {item: _initial(item, initializers, root) for item in initializers}
+        values |= {item: _load_initializer(item, initializers, root) for item in initializers}
         declared = declared_types((*light.value_info, *light.input, *light.output))
         _refuse_contradictions(declared, values, walk.file)
         walk.nodes(light.node, values, declared)
         if walk.faults:
             raise ProgramError(*walk.faults)
-        graph.outputs = [_output(item.name, value_named(item.name, values), walk.file) for item in light.output]
+        graph.outputs = [_output(item.name, lookup_value(item.name, values), walk.file) for item in light.output]
     order = {item: index for index, item in enumerate([*types, *initializers])}
     graph.inputs.sort(key=lambda value: order[value.name])
     module = Module(root.mesh or make_mesh({}), graph, name=name, meshes=root.meshes)
@@ -146,10 +148,10 @@ def _signature(graph: Graph, count: int, initializers: Initializers) -> Signatur
     return Signature(slots, tuple(slots), is_typed=True, weights=weights, weight_names=(*weights,))
 
 
-def _initial(name: str, initializers: Initializers, root: Trace) -> Any:
+def _load_initializer(name: str, initializers: Initializers, root: Trace) -> Any:
     """Return an initializer as an array if it may be a shape, axes or the like, else as a weight.
 
-    Arrays are scalars and integer vectors.
+    Scalars and vectors of integers become arrays.
     """
     proto = initializers.proto(name)
     is_float = proto.data_type not in _WHOLE
@@ -158,7 +160,7 @@ def _initial(name: str, initializers: Initializers, root: Trace) -> Any:
 
 
 # elements of the longest constant-folded list of sizes when sizes are open; chosen: programs have at most 32 dims
-LONGEST_SHAPE = 64
+MAX_FOLDED_SHAPE = 64
 _WHOLE = (6, 7, 9, 12, 13)  # codes of int32, int64, bool, uint32 and uint64 in TensorProto.DataType
 
 

@@ -23,8 +23,7 @@ FIRST = 7  # oldest opset whose operators need no conversion
 Form = tuple[Call, list[Any]]
 
 # Operators that need no conversion: their versions differ only in dtypes, in attributes that the importer handles for
-# both versions, or
-# in `consumed_inputs`, which concerns memory.
+# both versions, or in `consumed_inputs`, which concerns memory.
 _SAME = frozenset((
     "Abs", "AveragePool", "Ceil", "Clip", "Elu", "Exp", "Floor", "GlobalLpPool", "GRU", "HardSigmoid", "InstanceNormalization",
     "LeakyRelu", "Log", "LpPool", "LSTM", "Max", "Mean", "Min", "Neg", "Pad", "Reciprocal", "Relu", "Reshape", "RNN", "Selu", "Sigmoid",
@@ -32,8 +31,8 @@ _SAME = frozenset((
 ))  # fmt: skip
 
 
-def as_of_opset_7(call: Call, operands: list[Any]) -> Form:
-    """Convert a call of a standard operator of an opset below 7, with its operands, to opset 7.
+def convert_to_opset_7(call: Call, operands: list[Any]) -> Form:
+    """Convert a call of a standard operator, and its operands, from an opset below 7 to opset 7.
 
     Raises:
         ProgramError: MG0103, the version of the operator is unsupported; MG0104, the operands do not fit it.
@@ -47,8 +46,8 @@ def as_of_opset_7(call: Call, operands: list[Any]) -> Form:
     return _FORMS[call.op](call, operands)
 
 
-def with_newer_operands(call: Call, operands: list[Any]) -> list[Any]:
-    """Append operands that older versions of a standard operator have as attributes, such as `axes` of Squeeze."""
+def append_newer_operands(call: Call, operands: list[Any]) -> list[Any]:
+    """Append operands that older versions of a standard operator store as attributes, such as `axes` of Squeeze."""
     extended = [*operands]
     for index, name in enumerate(newest_operands(call.op)):
         if index >= len(operands) and (value := call[name.lower()]) is not None:
@@ -63,8 +62,9 @@ def _with(call: Call, **attributes: Any) -> Call:
 
 
 def _broadcast(call: Call, operands: list[Any]) -> Form:
-    """Reshape the second operand of a broadcast, whose sizes match consecutive dims of the first: from `axis` on, or
-    its last dims.
+    """Reshape the second operand of a broadcast, whose sizes match consecutive dims of the first.
+
+    The dims start at `axis`; without `axis`, they are the last dims.
     """
     x, y = operands
     shape, y_shape = x.shape, y.shape

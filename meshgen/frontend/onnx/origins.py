@@ -1,4 +1,4 @@
-"""Hints for errors about data-dependent values: they name the model inputs that determine the value."""
+"""Hints for errors about data-dependent values, with the model inputs that determine the value."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from meshgen.ir.graph import Node, Value
 from meshgen.ir.matchers import values_behind
 
 
-def inputs_behind(x: Tensor, names: Collection[str]) -> list[str]:
-    """Return those of the inputs `names` from which `x` is computed, in the current trace and its enclosing traces."""
+def source_inputs(x: Tensor, names: Collection[str]) -> list[str]:
+    """Return the inputs among `names` from which `x` is computed, in the current trace and its enclosing traces."""
     producers: dict[Value, Node] = {}
     trace: Trace | None = current()
     while trace is not None:
@@ -24,10 +24,8 @@ def inputs_behind(x: Tensor, names: Collection[str]) -> list[str]:
 
 
 def remedy(x: Tensor, names: Collection[str], gain: str) -> str:
-    """Return the hint to make the inputs that determine `x` constants at compile time, or an empty string if there are
-    none.
-    """
-    inputs = inputs_behind(x, names)
+    """Return a hint to make the inputs that determine `x` constants, or an empty string if `x` has no such inputs."""
+    inputs = source_inputs(x, names)
     if not inputs:
         return ""
     args = ", ".join(f"'{name}': mg.constant(...)" for name in inputs)

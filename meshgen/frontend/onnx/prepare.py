@@ -20,10 +20,7 @@ def domain_of(name: str) -> str:
 
 
 def nodes_of(graph: Any, *, with_branches: bool = True) -> Iterator[Any]:
-    """Yield all nodes of a graph, also those in subgraphs.
-
-    Branches of `If` are only included if `with_branches` is set.
-    """
+    """Yield all nodes of a graph and its subgraphs. Branches of `If` are only included if `with_branches` is set."""
     for node in graph.node:
         yield node
         if with_branches or node.op_type != "If":
@@ -49,8 +46,8 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
     if not model.graph.output:
         raise _model_fault("MG0102", "the model has no outputs", file)
     try:
-        light = _light(model, onnx)
-        onnx.checker.check_model(_typed(light, onnx))
+        light = _with_initializers_as_inputs(model, onnx)
+        onnx.checker.check_model(_with_placeholder_types(light, onnx))
     except Exception as error:  # ValidationError, or any exception that a malformed protobuf raises
         raise _model_fault("MG0104", f"the model is malformed: {_one_line(error)}", file) from error
     try:
@@ -63,9 +60,7 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _opset_faults(model: Any, onnx: Any) -> Iterator[str]:
-    """Yield a message for each opset that is missing from the installed package, and for conflicting opsets of a
-    domain.
-    """
+    """Yield a message for each opset that the installed package lacks, and for conflicting opsets of a domain."""
     newest = {
         "": max(row[2] for row in onnx.helper.VERSION_TABLE),
         "ai.onnx.ml": max(row[3] for row in onnx.helper.VERSION_TABLE),
@@ -85,7 +80,7 @@ def _opset_faults(model: Any, onnx: Any) -> Iterator[str]:
                 yield f"{owner} imports opsets {versions[domain]} and {item.version} of {domain or 'ai.onnx'}"
 
 
-def _light(model: Any, onnx: Any) -> Any:
+def _with_initializers_as_inputs(model: Any, onnx: Any) -> Any:
     """Copy the model with its initializers turned into inputs."""
     without_initializers = onnx.GraphProto(**_fields(model.graph, "initializer"))
     light = onnx.ModelProto(**_fields(model, "graph"), graph=without_initializers)
@@ -105,7 +100,7 @@ def _fields(message: Any, without: str) -> dict[str, Any]:
     return {field.name: value for field, value in message.ListFields() if field.name != without}
 
 
-def _typed(model: Any, onnx: Any) -> Any:
+def _with_placeholder_types(model: Any, onnx: Any) -> Any:
     """Return the model with placeholder types for untyped inputs and outputs.
 
     The checker of the onnx package requires types.
@@ -121,8 +116,10 @@ def _typed(model: Any, onnx: Any) -> Any:
 
 
 def _refuse_many_calls(model: Any, file: str) -> None:
-    """Raise ProgramError MG0108 if the model has too many nodes after inlining its functions, MG0104 if the functions
-    are recursive.
+    """Count the nodes of the model after inlining its functions.
+
+    Raises:
+        ProgramError: MG0108, too many nodes; MG0104, a function calls itself.
     """
     functions = {
         (domain_of(function.domain), function.name, function.overload): function for function in model.functions

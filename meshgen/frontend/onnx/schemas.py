@@ -45,9 +45,7 @@ class Schema:
     is_variadic: bool
 
     def type_faults(self, operands: Sequence[Any]) -> Iterator[str]:
-        """Yield a message for each operand with a disallowed dtype, or a dtype unequal to that of an operand with the
-        same type variable.
-        """
+        """Yield a message for each operand with a disallowed dtype, or a dtype that contradicts a shared type variable."""
         bound: dict[str, tuple[int, str]] = {}
         last = len(self.parameters) - 1
         for index, operand in enumerate(operands):
@@ -99,7 +97,7 @@ def _parameter(formal: Any, is_variadic: bool) -> Parameter:
 
 @cache
 def _kinds() -> dict[str, str]:
-    """Return the dtypes of the IR by the tensor types in schemas, such as `tensor(float)`."""
+    """Return the IR dtypes by the schemas' names of tensor types, such as `tensor(float)`."""
     onnx = onnx_package()
     dtypes: dict[str, str] = {}
     for name, code in onnx.TensorProto.DataType.items():
@@ -111,9 +109,7 @@ def _kinds() -> dict[str, str]:
 
 
 def attribute_value(proto: Any, file: str) -> Any:
-    """Return the value of an attribute: a number, a string, a list of these, an array, or a protobuf message such as a
-    graph.
-    """
+    """Return the value of an attribute: a number, a string, a list, an array, or a protobuf message such as a graph."""
     value = onnx_package().helper.get_attribute_value(proto)
     if proto.type in _MESSAGES:
         return value

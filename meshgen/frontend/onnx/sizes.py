@@ -39,7 +39,7 @@ class Inputs:
     @property
     def open(self) -> list[str]:
         """The symbols without a size, in order."""
-        shapes = [_solved(size, self.known) for shape in self.shapes.values() for size in shape]
+        shapes = [_evaluate_size(size, self.known) for shape in self.shapes.values() for size in shape]
         names = (name for size in shapes if isinstance(size, str) for name in _symbols(size))
         return list(dict.fromkeys(name for name in names if name not in self.known))
 
@@ -73,7 +73,7 @@ def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
     sizes = {name: _size(name, args[name]) for name in args if name not in shapes}
     faults: list[str] = []
     for name, shape in arg_shapes.items():
-        faults += _bound(name, shapes[name], shape, sizes)
+        faults += _bind_symbols(name, shapes[name], shape, sizes)
         if shapes[name] is None:
             shapes[name] = tuple(f"{name}.{n}" if size is None else size for n, size in enumerate(shape))
     if faults:
@@ -93,7 +93,7 @@ def _symbols(size: str) -> list[str]:
         return [size]
 
 
-def _solved(size: Size, sizes: Mapping[str, int]) -> Size:
+def _evaluate_size(size: Size, sizes: Mapping[str, int]) -> Size:
     """Evaluate a size: a number, a symbol, or a formula of symbols (`past + 1`).
 
     Returns `size` itself if a symbol is unknown.
@@ -106,13 +106,15 @@ def _solved(size: Size, sizes: Mapping[str, int]) -> Size:
         return size
 
 
-def _size_of_input(name: str, size: Size, known: Mapping[str, int]) -> int:
-    number: Any = _solved(size, known)
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        bindings_text = ", ".join(f"{symbol} is {known[symbol]}" for symbol in _symbols(str(size)) if symbol in known)
-        text = f"a size of input '{name}' is {size}, which {f'is {number} where {bindings_text}, and ' if bindings_text else ''}is not a size"
+def _size_of_input(name: str, size: Size, bindings: Mapping[str, int]) -> int:
+    value: Any = _evaluate_size(size, bindings)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        bindings_text = ", ".join(
+            f"{symbol} is {bindings[symbol]}" for symbol in _symbols(str(size)) if symbol in bindings
+        )
+        text = f"a size of input '{name}' is {size}, which {f'is {value} where {bindings_text}, and ' if bindings_text else ''}is not a size"
         raise ProgramError(Diagnostic("MG0208", text, hint=f"give its shape: args={{'{name}': (8, 64)}}"))
-    return number
+    return value
 
 
 def _input_dtype(info: Any, file: str) -> str:
@@ -191,7 +193,7 @@ def _given_shape(argument: Any) -> tuple[int | None, ...]:
     return tuple(cast("list[Any]", argument)) if is_shape else spec(argument).shape
 
 
-def _bound(
+def _bind_symbols(
     name: str, shape: tuple[Size, ...] | None, actual_shape: Sequence[int | None], sizes: dict[str, int]
 ) -> list[str]:
     """Bind the symbols of an input to the sizes from `actual_shape`, and return messages for sizes that do not fit."""

@@ -20,7 +20,7 @@ from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.onnx.bodies import body_of, has_body
 from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
 from meshgen.frontend.onnx.files import Initializers, array_of_proto
-from meshgen.frontend.onnx.older import FIRST, as_of_opset_7, with_newer_operands
+from meshgen.frontend.onnx.older import FIRST, append_newer_operands, convert_to_opset_7
 from meshgen.frontend.onnx.ops.refused import reason
 from meshgen.frontend.onnx.ops.table import TABLE, Array, Call, DataOperandError, Elements, Operator, array_of
 from meshgen.frontend.onnx.origins import remedy, with_hint
@@ -34,14 +34,17 @@ from meshgen.ir.graph import Graph, TensorType, Value, dtype_name
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.evaluate.evaluator import evaluate
 
-MOST_FOLDED = 1 << 16  # elements of the largest constant-folded result; chosen: larger results stay in the program
-MOST_BETWEEN = 1 << 22  # elements of the largest intermediate value while folding a node; chosen to bound memory
+# Elements of the largest constant-folded result. Chosen: larger results stay in the program, where they need no literal.
+MAX_FOLDED_ELEMENTS = 1 << 16
+# Elements of the largest intermediate value of a constant-folded node. Chosen to bound memory and import time.
+MAX_INTERMEDIATE_ELEMENTS = 1 << 22
 _PYTHON_LINE = re.compile(r'File "([^"]+)", line ([0-9]{1,9})')
 
 
 class Weight:
-    """An initializer: an array if an operator needs its elements at compile time; otherwise an input of the program
-    once an operator uses it.
+    """An initializer, which is read as an array or becomes an input of the program.
+
+    It is an array for operators that need its elements at compile time, and an input once another operator uses it.
     """
 
     def __init__(self, name: str, initializers: Initializers, root: Trace) -> None:
@@ -74,9 +77,9 @@ class Walk:
     """The importer's state: opset versions, constant-folding limits, and the faults so far."""
 
     def __init__(
-        self, file: str, versions: Mapping[str, int], inputs: Collection[str], most_folded: int = MOST_FOLDED
+        self, file: str, versions: Mapping[str, int], inputs: Collection[str], max_folded: int = MAX_FOLDED_ELEMENTS
     ) -> None:
-        self.file, self.versions, self.inputs, self.most_folded = file, dict(versions), inputs, most_folded
+        self.file, self.versions, self.inputs, self.max_folded = file, dict(versions), inputs, max_folded
         self.faults: list[Diagnostic] = []
         self._executed = 0  # executed nodes; a node in a loop counts once per unrolled iteration
 
@@ -90,7 +93,7 @@ class Walk:
         if new_faults := self.faults[num_faults:]:
             del self.faults[num_faults:]
             raise _NamedFaults(*new_faults)
-        return [as_operand(value_named(item.name, values)) for item in graph.output]
+        return [as_operand(lookup_value(item.name, values)) for item in graph.output]
 
     def nodes(self, nodes: Iterable[Any], values: dict[str, Any], declared: Mapping[str, Declared]) -> None:
         """Import nodes in order and add their results to `values`. Results must have the declared types."""
@@ -109,7 +112,7 @@ class Walk:
         trace.at = place_of(node, self.file, outer_location)
         operands: list[Any] = []
         try:
-            operands = [value_named(name, values) if name else None for name in node.input]
+            operands = [lookup_value(name, values) if name else None for name in node.input]
             if any(isinstance(item, _Faulty) for item in operands):
                 return [_Faulty()] * len(node.output)
             return self._called(node, operands, values)
@@ -164,9 +167,12 @@ class Walk:
         ):
             raise ProgramError(*(Diagnostic("MG0104", text, current().at) for text in faults))
         if not domain and call.version < FIRST:
-            call, converted = as_of_opset_7(call, converted)
-        converted = converted if domain else with_newer_operands(call, converted)
-        if _can_fold(call, converted) and (folded := _folded(operator, call, converted, self.most_folded)) is not None:
+            call, converted = convert_to_opset_7(call, converted)
+        converted = converted if domain else append_newer_operands(call, converted)
+        if (
+            _can_fold(call, converted)
+            and (folded := _constant_fold_call(operator, call, converted, self.max_folded)) is not None
+        ):
             return folded
         results = _results_of(operator, call, converted)
         if len(results) < call.results:
@@ -190,7 +196,7 @@ class Walk:
             self.versions = outer_versions
             self.faults[num_faults:] = [_of_node(item, node) for item in self.faults[num_faults:]]
         pairs = zip(body.output, node.output, strict=False)  # unused results may have no value
-        return [value_named(name, values) if result else None for name, result in pairs]
+        return [lookup_value(name, values) if result else None for name, result in pairs]
 
     def _operand(self, operator: Operator, index: int, value: Any) -> Any:
         if isinstance(value, Weight) and (index in operator.known or index in operator.constant):
@@ -215,10 +221,10 @@ class Walk:
 
 
 class _NamedFaults(ProgramError):
-    """Faults that already name their nodes, such as faults of a subgraph."""
+    """Faults whose messages already name their nodes, such as faults of a subgraph."""
 
 
-def value_named(name: str, values: Mapping[str, Any]) -> Any:
+def lookup_value(name: str, values: Mapping[str, Any]) -> Any:
     """Return the value of a name. Raises ProgramError MG0104 for an undefined name, which a model function may contain."""
     if name not in values:
         raise ProgramError(Diagnostic("MG0104", f"'{name}' is used, but not defined", current().at))
@@ -238,7 +244,7 @@ def _type_with_elements(operand: Any) -> TensorType | list[TensorType] | None:
 
 
 def _results_of(operator: Operator, call: Call, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return the results of a call, without trailing unused ones."""
+    """Return the results of a call up to the last used one."""
     output = operator(call, operands)
     is_one = isinstance(output, Elements) or not isinstance(output, (tuple, list))
     return [output] if is_one else cast("Sequence[Any]", output)[: max(call.results, 1)]
@@ -251,7 +257,7 @@ def _can_fold(call: Call, operands: Sequence[Any]) -> bool:
     return bool(arrays) and not has_graph and all(isinstance(value, np.ndarray) for value in arrays)
 
 
-def _folded(operator: Operator, call: Call, operands: Sequence[Any], max_elements: int) -> list[Any] | None:
+def _constant_fold_call(operator: Operator, call: Call, operands: Sequence[Any], max_elements: int) -> list[Any] | None:
     """Constant-fold a call. Returns None if a result or intermediate value is too large, or a result is a sequence."""
     trace = replace(current(), graph=Graph("folded"), constants={}, around=None)
     with recording(trace):
@@ -262,15 +268,14 @@ def _folded(operator: Operator, call: Call, operands: Sequence[Any], max_element
     if any(value.type.size > max_elements for value in trace.graph.outputs):
         return None
     intermediates = (value for node in all_nodes(trace.graph) for value in node.results)
-    if any(value.type.size > MOST_BETWEEN for value in intermediates):
+    if any(value.type.size > MAX_INTERMEDIATE_ELEMENTS for value in intermediates):
         return None
     folded = iter(evaluate(trace.graph, []))
     return [next(folded) if isinstance(result, Tensor) else result for result in results]
 
 
 def place_of(node: Any, file: str, outer_location: Location | None = None) -> Location:
-    """Return the location of a node: the user's Python line if the exporter recorded it, else the outer location or the
-    file.
+    """Return the location of a node: the user's Python line if recorded, else the outer location or the file.
 
     The scope is the module path of PyTorch's exporter, or else the node's name.
     """
@@ -303,10 +308,10 @@ def _of_node(fault: Diagnostic, node: Any) -> Diagnostic:
 
 
 def refuse_unknown(graph: Any, versions: Mapping[str, int], file: str) -> None:
-    """Raise ProgramError MG0103 for all operators that have neither an entry in the table nor a body, with their counts
-    and nodes.
+    """Raise ProgramError MG0103 for all operators that have neither an entry in the table nor a body.
 
-    Operators that occur only in branches of `If` are not checked, because the importer may skip the branch.
+    The messages have counts and nodes. Operators that occur only in branches of `If` are not checked, because the
+    importer may skip the branch.
     """
 
     def is_unknown(node: Any) -> bool:

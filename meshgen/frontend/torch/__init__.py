@@ -1,1 +1,1 @@
-"""The PyTorch front end: programs of `torch.export`, and sharding in the words of DTensor."""
+"""The PyTorch front end: importer for programs of `torch.export`, and conversion of DTensor placements."""

@@ -27,7 +27,7 @@ class Part:
         return self.run(self.graph, operands)
 
 
-def in_autocast(device: str, dtype: Any, enabled: bool, cache: Any, part: Part, *operands: Any) -> list[Any]:
+def run_autocast(device: str, dtype: Any, enabled: bool, cache: Any, part: Part, *operands: Any) -> list[Any]:
     """Trace the body of `torch.autocast`. Raises ProgramError MG0103 if autocast is enabled.
 
     Disabled autocast has no effect: torch exports the operations of the body with the dtypes that they use.
@@ -41,22 +41,22 @@ def tensors(values: Sequence[Any]) -> list[Tensor]:
     return [tensor(value) for value in values]
 
 
-def while_loop(test: Part, step: Part, carried: Sequence[Any], more: Sequence[Any] = ()) -> list[Any]:
-    """Trace a while loop and return the final values of `carried`; `more` are its loop invariants."""
-    final_values = control_flow.while_loop(lambda values: test(*values, *more)[0], lambda values: tuple(step(*values, *more)), tuple(tensors(carried)))  # fmt: skip
+def while_loop(test: Part, step: Part, carried: Sequence[Any], invariants: Sequence[Any] = ()) -> list[Any]:
+    """Trace a while loop and return the final values of `carried`. The values `invariants` are loop-invariant."""
+    final_values = control_flow.while_loop(lambda values: test(*values, *invariants)[0], lambda values: tuple(step(*values, *invariants)), tuple(tensors(carried)))  # fmt: skip
     return list(final_values)
 
 
-def scan(step: Part, carried: Sequence[Any], rows: Sequence[Any], more: Sequence[Any] = ()) -> list[Any]:
-    """Trace a scan over the first dim of `rows`; `more` are its loop invariants.
+def scan(step: Part, carried: Sequence[Any], rows: Sequence[Any], invariants: Sequence[Any] = ()) -> list[Any]:
+    """Trace a scan over the first dim of `rows`. The values `invariants` are loop-invariant.
 
     Returns:
-        The final values of `carried`, then the per-iteration results of `step`, stacked along a new first dim.
+        The final values of `carried`, then the outputs of all iterations, stacked along a new first dim.
     """
     num_carried = len(carried)
 
     def body(state: Any, row: Any) -> tuple[Any, Any]:
-        results = step(*state, *row, *more)
+        results = step(*state, *row, *invariants)
         return tuple(results[:num_carried]), tuple(results[num_carried:])
 
     last, stacks = control_flow.scan(body, tuple(tensors(carried)), tuple(tensors(rows)))
@@ -70,5 +70,5 @@ HIGHER_ORDER: Mapping[str, Callable[..., Any]] = {
     "scan": scan,
     "map_impl": lambda part, rows, more=(): scan(part, (), rows, more),
     "wrap_with_set_grad_enabled": lambda _enabled, part, *operands: part(*operands),
-    "wrap_with_autocast": in_autocast,
+    "wrap_with_autocast": run_autocast,
 }  # fmt: skip

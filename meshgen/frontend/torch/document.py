@@ -16,11 +16,11 @@ from meshgen.runtime.sessions.torch_archive import SCALAR_TYPES
 
 Json = Mapping[str, Any]
 # Kinds of arguments that do not affect results; they are read as None.
-NOWHERE = ("as_memory_format", "as_layout", "as_device", "as_none")
+IGNORED_ARGUMENT_KINDS = ("as_memory_format", "as_layout", "as_device", "as_none")
 
 
 def only(union: Json) -> tuple[str, Any]:
-    """Return the only entry of a union: its kind and its value."""
+    """Return the kind and the value of a union's only entry."""
     ((kind, value),) = union.items()
     return kind, value
 
@@ -39,26 +39,26 @@ def names_in(argument: Json) -> list[str]:
     return []
 
 
-def argument_of(argument: Json, held: Callable[[str], Any], subgraph: Callable[[Json], Any]) -> Any:
+def read_argument(argument: Json, lookup: Callable[[str], Any], subgraph: Callable[[Json], Any]) -> Any:
     """Convert an argument of a node to a Python value.
 
     Args:
-        held: returns the tensor or number of a name.
+        lookup: returns the tensor or number of a name.
         subgraph: converts a graph argument.
     Returns:
         The value. Dtypes become meshgen's dtype names; devices, layouts and memory formats become None.
     """
     kind, value = only(argument)
-    if kind in NOWHERE:
+    if kind in IGNORED_ARGUMENT_KINDS:
         return None
     if kind == "as_tensor":
-        return held(value["name"])
+        return lookup(value["name"])
     if kind == "as_tensors":
-        return [held(item["name"]) for item in value]
+        return [lookup(item["name"]) for item in value]
     if kind in ("as_optional_tensors", "as_sym_ints", "as_sym_bools", "as_sym_floats"):
-        return [_argument_element(item, held) for item in value]
+        return [_argument_element(item, lookup) for item in value]
     if kind in ("as_optional_tensor", "as_sym_int", "as_sym_bool", "as_sym_float"):
-        return _argument_element(value, held)
+        return _argument_element(value, lookup)
     if kind == "as_scalar_type":
         return SCALAR_TYPES[value]
     if kind == "as_graph":
@@ -70,10 +70,10 @@ def argument_of(argument: Json, held: Callable[[str], Any], subgraph: Callable[[
     return value
 
 
-def _argument_element(union: Json, held: Callable[[str], Any]) -> Any:
+def _argument_element(union: Json, lookup: Callable[[str], Any]) -> Any:
     kind, value = only(union)
     if kind in ("as_tensor", "as_name"):
-        return held(value["name"] if kind == "as_tensor" else value)
+        return lookup(value["name"] if kind == "as_tensor" else value)
     return None if kind == "as_none" else float(value) if kind == "as_float" else value
 
 
@@ -94,14 +94,14 @@ def type_of(meta: Json, symbols: Mapping[str, int]) -> TensorType:
     return TensorType(tuple(size_of(size, symbols) for size in meta["sizes"]), dtype)
 
 
-def without_out(node: Json) -> Iterator[Json]:
+def split_out_argument(node: Json) -> Iterator[Json]:
     """Split a node with an `out=` tensor into the operation and a copy into that tensor. Yield other nodes unchanged."""
     outs = [argument for argument in node["inputs"] if argument.get("kind") == 2 and argument["name"] == "out"]
     if len(outs) != 1 or len(node["outputs"]) != 1 or not names_in(outs[0]["arg"]):
         yield node
         return
     temporary = {"as_tensor": {"name": f"{names_in(node['outputs'][0])[0]} before it is copied"}}
-    rest = [argument for argument in node["inputs"] if argument is not outs[0]]
-    yield {**node, "inputs": rest, "outputs": [temporary]}
+    other_inputs = [argument for argument in node["inputs"] if argument is not outs[0]]
+    yield {**node, "inputs": other_inputs, "outputs": [temporary]}
     copy_inputs = [{"name": "self", "arg": outs[0]["arg"], "kind": 1}, {"name": "src", "arg": temporary, "kind": 1}]
     yield {**node, "target": "torch.ops.aten.copy_.default", "inputs": copy_inputs}

@@ -1,8 +1,8 @@
 """Inputs of an exported program: their origin (caller or model), their names, and tied tensors with several names.
 
-forward(self, x, w), with a buffer `w`      arguments `x`, `w`; state `self.w`, for which weights may use the name `w`
-head.weight = embed.weight                  one input `embed.weight` with the alias `head.weight` step({"layers.0.W":
-w}, x) by make_fx       `arg0.layers.0.W` with the alias `arg0_layers_0_w`, torch's placeholder
+forward(self, x, w), with a buffer `w`      arguments `x`, `w`; state `self.w`, which weights may call `w`
+head.weight = embed.weight                  one input `embed.weight` with the alias `head.weight`
+step({"layers.0.W": w}, x) by make_fx       `arg0.layers.0.W` with torch's placeholder `arg0_layers_0_w` as alias
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Entry:
         name: name in the exported graph.
         target: name in torch's signature; for state and constants, the name in the model.
         value: the value of a number, which is constant in the program.
-        called: name of the module's input.
+        input_name: name of the module's input.
         number: index of the module's input, or None if this entry has no input.
-        before: the tensor before the program runs.
+        initial: the tensor before the program runs.
         tied: an earlier entry with the same tensor, or None.
     """
 
@@ -43,9 +43,9 @@ class Entry:
     name: str
     target: str
     value: Any = None
-    called: str = ""
+    input_name: str = ""
     number: int | None = None
-    before: Tensor | None = None
+    initial: Tensor | None = None
     tied: Entry | None = None
 
 
@@ -67,16 +67,16 @@ def _entry(spec: Json) -> Entry:
         return Entry("constant", content["arg"]["name"], content["tensor_constant_name"])
     if kind == "constant_input":
         return Entry("number", content["name"], content["name"], only(content["value"])[1])
-    if kind == "token":  # orders operations with side effects; the supported ones only check for errors
+    if kind == "token":  # tokens order side effects; the supported operations with side effects only check for errors
         return Entry(kind, content["arg"]["name"], content["arg"]["name"], 0)
     text = f"the program takes an input of the kind {kind}, which is not supported"
     raise unusable(text, "export a model whose inputs are tensors and numbers")
 
 
-def held_apart(entries: Sequence[Entry], tree: Tree, names: Sequence[str]) -> Tree:
+def split_off_state(entries: Sequence[Entry], tree: Tree, names: Sequence[str]) -> Tree:
     """Turn the leaves of the first argument into state and return the structure of the remaining arguments.
 
-    The first argument is a list of tensors; `names` are their names in the model.
+    The first argument is a list of tensors, whose names in the model are `names`.
     """
     by_position, by_name = tree.children
     leaves = [item for item in entries if item.kind in ("user_input", "number")]
@@ -89,9 +89,7 @@ def held_apart(entries: Sequence[Entry], tree: Tree, names: Sequence[str]) -> Tr
 
 
 def argument_roots(entries: Sequence[Entry], tree: Tree, names: Sequence[str] | None) -> list[tuple[str, Tree]]:
-    """Return the name and the structure of each parameter of the user's function: positional ones first, then keyword
-    ones.
-    """
+    """Return the name and structure of each parameter of the user's function, positional ones first."""
     by_position, by_name = tree.children
     leaves = [entry.name for entry in entries if entry.kind in ("user_input", "number")]
     roots: list[tuple[str, Tree]] = []
@@ -116,14 +114,14 @@ def name_inputs(entries: Sequence[Entry], roots: Sequence[tuple[str, Tree]], tie
     paths = [path for root, tree in roots for path in _paths(tree, (root,))]
     taken: set[str] = set()
     for entry, path in zip(leaves, paths, strict=True):
-        entry.called = path if path not in taken else entry.name
-        taken.add(entry.called)
+        entry.input_name = path if path not in taken else entry.name
+        taken.add(entry.input_name)
     taken |= {root for root, _ in roots}
     first_entries: dict[str, Entry] = {}
     for entry in (item for item in entries if item.kind == "state"):
-        entry.called = entry.target
-        while entry.called in taken:
-            entry.called = f"self.{entry.called}"
+        entry.input_name = entry.target
+        while entry.input_name in taken:
+            entry.input_name = f"self.{entry.input_name}"
         first_entry = first_entries.setdefault(ties.get(entry.target, entry.target), entry)
         entry.tied = None if first_entry is entry else first_entry
 
@@ -136,9 +134,7 @@ def _paths(tree: Tree, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def argument_nodes(entries: Sequence[Entry], roots: Sequence[tuple[str, Tree]]) -> dict[str, Node]:
-    """Map each parameter of the user's function to its structure of input slots, and each tensor of the model to its
-    slot.
-    """
+    """Map each parameter of the user's function, and each tensor of the model, to a structure of input slots."""
     leaves: list[Slot | None] = [_slot(entry) for entry in entries if entry.kind in ("user_input", "number")]
     nodes: dict[str, Node] = {}
     first_leaf = 0
@@ -146,21 +142,24 @@ def argument_nodes(entries: Sequence[Entry], roots: Sequence[tuple[str, Tree]]) 
         nodes[root] = child.node(leaves[first_leaf : first_leaf + child.leaves])
         first_leaf += child.leaves
     state = [entry for entry in entries if entry.kind == "state" and entry.tied is None]
-    return nodes | {entry.called: Slot(entry.called, entry.number) for entry in state}
+    return nodes | {entry.input_name: Slot(entry.input_name, entry.number) for entry in state}
 
 
 def _slot(entry: Entry) -> Slot | None:
-    return None if entry.kind == "number" and entry.value is None else Slot(entry.called, entry.number)
+    return None if entry.kind == "number" and entry.value is None else Slot(entry.input_name, entry.number)
 
 
 def aliases_of(entries: Sequence[Entry]) -> dict[str, str]:
-    """Return alternative input names: of tied tensors, of state with the name of an argument, and torch's placeholder
-    names.
+    """Return alternative names of inputs.
+
+    They are names of tied tensors, of state that shares its name with an argument, and torch's placeholder names.
     """
     inputs = [entry for entry in entries if entry.number is not None]
-    aliases = {entry.name: entry.called for entry in inputs if entry.kind == "user_input"}
-    called = {entry.called for entry in inputs}
-    aliases = {name: target for name, target in aliases.items() if name not in called}
-    tied = {entry.target: entry.tied.called for entry in entries if entry.tied is not None}
-    renamed = {entry.target: entry.called for entry in inputs if entry.kind == "state" and entry.called != entry.target}
+    aliases = {entry.name: entry.input_name for entry in inputs if entry.kind == "user_input"}
+    input_names = {entry.input_name for entry in inputs}
+    aliases = {name: target for name, target in aliases.items() if name not in input_names}
+    tied = {entry.target: entry.tied.input_name for entry in entries if entry.tied is not None}
+    renamed = {
+        entry.target: entry.input_name for entry in inputs if entry.kind == "state" and entry.input_name != entry.target
+    }
     return aliases | tied | renamed

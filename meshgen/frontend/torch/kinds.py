@@ -1,4 +1,4 @@
-"""Recognition of PyTorch programs without importing torch, and the error for unusable ones."""
+"""Predicates that recognize PyTorch programs without importing torch, and the error for unusable programs."""
 
 from __future__ import annotations
 

@@ -77,10 +77,10 @@ def exported(module: Any, args: Args) -> Any:
             raise unusable(text, _PARALLELIZED)
     by_name = isinstance(args, Mapping)
     try:
-        module, mode = off_meta(module)
+        module, mode = replace_meta_tensors(module)
         example = next(iter(module.parameters()), torch.zeros(()))
         keyword_args = {str(name): each for name, each in args.items()} if by_name else {}
-        leading_args = _leading(module, keyword_args) if by_name else args
+        leading_args = _pop_leading(module, keyword_args) if by_name else args
         with mode:
             positional_args = tuple(as_tensors(each, example) for each in leading_args)
             return torch.export.export(
@@ -94,20 +94,20 @@ def exported(module: Any, args: Args) -> Any:
         raise unusable(f"torch.export cannot export the module for these args: {text}", hint) from error
 
 
-def _leading(module: Any, named: dict[str, Any]) -> list[Any]:
-    """Pop the leading parameters of `module.forward` from `named`.
+def _pop_leading(module: Any, keyword_args: dict[str, Any]) -> list[Any]:
+    """Remove the leading parameters of `module.forward` from `keyword_args` and return their arguments.
 
-    Callers of the program may then pass them by position too.
+    Passing them by position lets callers of the compiled program do the same.
     """
     leading: list[Any] = []
     for name, parameter in inspect.signature(module.forward).parameters.items():
-        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or name not in named:
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or name not in keyword_args:
             break
-        leading.append(named.pop(name))
+        leading.append(keyword_args.pop(name))
     return leading
 
 
-def off_meta(module: Any) -> tuple[Any, Any]:
+def replace_meta_tensors(module: Any) -> tuple[Any, Any]:
     """Return the module with its meta tensors replaced by fake CPU tensors, and the mode to export it in.
 
     A model that branches on its device may need features that torch lacks for the meta device, such as
@@ -120,9 +120,9 @@ def off_meta(module: Any) -> tuple[Any, Any]:
         return module, nullcontext()
     mode = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
 
-    def to_cpu(each: Any) -> Any:
-        fake = torch.empty_like(each, device="cpu")
-        return torch.nn.Parameter(fake, each.requires_grad) if isinstance(each, torch.nn.Parameter) else fake
+    def to_cpu(tensor: Any) -> Any:
+        fake = torch.empty_like(tensor, device="cpu")
+        return torch.nn.Parameter(fake, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else fake
 
     with mode:
         return deepcopy(module, {id(each): to_cpu(each) if each.is_meta else each for each in tensors}), mode
@@ -132,10 +132,10 @@ def as_tensors(argument: Any, like: Any) -> Any:
     """Replace each type in an argument, such as `f32[8,16]`, by a zero tensor of that type on the device of `like`."""
     torch: Any = import_module("torch")
 
-    def to_tensor(each: Any) -> Any:
-        if isinstance(each, torch.Tensor) or not (isinstance(each, str | TensorType) or hasattr(each, "dtype")):
-            return each
-        type_spec = spec(each)
+    def to_tensor(item: Any) -> Any:
+        if isinstance(item, torch.Tensor) or not (isinstance(item, str | TensorType) or hasattr(item, "dtype")):
+            return item
+        type_spec = spec(item)
         return torch.zeros(type_spec.sizes, dtype=getattr(torch, _TORCH_NAMES[type_spec.dtype]), device=like.device)
 
     return torch.utils._pytree.tree_map(to_tensor, argument)
@@ -174,16 +174,16 @@ def serialized(program: Any) -> Exported:
 
 
 def _ties(tensors: Mapping[str, Any]) -> dict[str, str]:
-    """Map each name of a tensor to the first name of a tensor with the same memory and shape, if that is another name."""
+    """Map each further name of a tensor to its first name. Tensors are equal if they share memory, shape and dtype."""
     first: dict[Any, str] = {}
     first_names = {name: first.setdefault(_memory(tensor), name) for name, tensor in tensors.items()}
     return {name: first_name for name, first_name in first_names.items() if name != first_name}
 
 
 def _memory(tensor: Any) -> Any:
-    """Return a key that is equal for tensors with the same memory, shape and dtype.
+    """Return a hashable key that is equal for tensors with the same memory, shape and dtype.
 
-    Tensor subclasses such as DTensor have no memory of their own, so their key is the object's identity.
+    Tensor subclasses such as DTensor have no memory of their own, so the object's identity is the key.
     """
     if tensor.numel() == 0 or type(tensor).__name__ not in ("Tensor", "Parameter", "Buffer", "FakeTensor"):
         return id(tensor)
@@ -192,10 +192,10 @@ def _memory(tensor: Any) -> Any:
 
 
 def _refuse_lost_gradients(program: Any) -> None:
-    """Refuse a program whose gradients torch.export has disconnected: saved forward values became constants without
-    elements.
+    """Refuse a program whose gradients torch.export has disconnected.
 
-    A model on the meta device may have such constants of its own, so it is accepted.
+    The sign is a constant without elements: a value that the forward pass saved for its gradient. A model on the meta
+    device may have such constants of its own, so it is accepted.
     """
     lost = [name for name, tensor in program.constants.items() if type(tensor).__name__ == "FakeTensor"]
     if lost and any(type(tensor).__name__ != "FakeTensor" for tensor in program.state_dict.values()):
@@ -204,12 +204,10 @@ def _refuse_lost_gradients(program: Any) -> None:
 
 
 def written_out(program: Any) -> Any:
-    """Decompose unsupported operations by torch's own rules, and remove the markers of `torch.vmap`, which torch cannot
-    serialize.
+    """Decompose unsupported operations by torch's rules, and remove unserializable markers of `torch.vmap`.
 
     Only unsupported operations with a rule in torch's default table are decomposed by rule. Every call of
-    `run_decompositions` also decomposes the operations that torch defines by others without a rule, such as `ravel`,
-    whose results may be views.
+    `run_decompositions` also decomposes operations that torch defines in terms of others, such as `ravel`.
     """
     seen = set[Any]()
     while True:
@@ -239,7 +237,7 @@ def is_operation(target: Any) -> bool:
 
 
 def _is_composition(operation: Any) -> bool:
-    """Whether torch defines `operation` as a composition of other operations."""
+    """Whether torch defines `operation` in terms of other operations."""
     return bool(operation._can_decompose()) if hasattr(operation, "_can_decompose") else False
 
 

@@ -17,24 +17,24 @@ from typing import Any
 from meshgen.budget import bounded, power
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.torch.control import HIGHER_ORDER, Part
-from meshgen.frontend.torch.document import Json, argument_of, names_in, only, size_of, type_of, without_out
+from meshgen.frontend.torch.document import Json, names_in, only, read_argument, size_of, split_out_argument, type_of
 from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.places import place_of
 from meshgen.frontend.torch.values import (
     READ_ONLY,
+    RESHAPES_IN_PLACE,
     SAME,
     SPLITS,
-    TURNS,
     VIEWS,
+    DataDependentNumber,
     Memory,
-    NumberOfData,
     Values,
     is_copied,
     is_einsum_view,
+    part_writer,
     refuse_write,
-    row_of_data,
+    select_row_by_tensor,
     split_dim,
-    written_part,
 )
 from meshgen.frontend.tracer import creation
 from meshgen.frontend.tracer.operands import convert
@@ -43,7 +43,16 @@ from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.packages import report_request
 
 # Keyword arguments about the device, layout or memory of a tensor, which do not affect its elements.
-WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad")
+IGNORED_OPTIONS = (
+    "device",
+    "layout",
+    "pin_memory",
+    "memory_format",
+    "non_blocking",
+    "copy",
+    "generator",
+    "requires_grad",
+)
 # Prefixes of operations that check assertions of the user's code, or that mark nodes for tools.
 CHECKS = (
     "aten._assert", "aten._functional_assert", "aten._linalg_check_errors", "aten.sym_constrain", "aten._functional_sym_constrain",
@@ -85,11 +94,11 @@ class Faults:
     def refuse(self) -> None:
         """Raise a ProgramError with all faults, the most frequent first. Does nothing if there are none."""
         faults = sorted(self.places.items(), key=lambda fault: -len(fault[1]))
-        if diagnostics := [_counted_fault(*key, locations) for key, locations in faults]:
+        if diagnostics := [_merge_locations(*key, locations) for key, locations in faults]:
             raise ProgramError(*diagnostics)
 
 
-def _counted_fault(code: str, text: str, hint: str, locations: Sequence[Location | None]) -> Diagnostic:
+def _merge_locations(code: str, text: str, hint: str, locations: Sequence[Location | None]) -> Diagnostic:
     """Return a diagnostic at the first location of a fault; its text gives the number of locations."""
     times = f" ({len(locations)} times)" if len(locations) > 1 else ""
     return Diagnostic(code, text + times, locations[0], hint=hint)
@@ -104,10 +113,10 @@ class Reader:
 
     def run(self, graph: Json, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs of `graph` for these inputs."""
-        values = self.carried_out(graph, inputs)
-        return [argument_of(output, values.__getitem__, self._part) for output in graph["outputs"]]
+        values = self.evaluate_graph(graph, inputs)
+        return [read_argument(output, values.__getitem__, self._part) for output in graph["outputs"]]
 
-    def carried_out(self, graph: Json, inputs: Sequence[Any], ties: Mapping[str, str] | None = None) -> Values:
+    def evaluate_graph(self, graph: Json, inputs: Sequence[Any], ties: Mapping[str, str] | None = None) -> Values:
         """Evaluate all nodes of `graph` and return the values of its names.
 
         Args:
@@ -119,7 +128,7 @@ class Reader:
                 values[name] = value
         for name, base in (ties or {}).items():
             values.same(name, base)
-        for node in chain.from_iterable(map(without_out, graph["nodes"])):
+        for node in chain.from_iterable(map(split_out_argument, graph["nodes"])):
             trace = current()
             outer_location, trace.at = trace.at, place_of(node["metadata"]) or trace.at
             try:
@@ -136,50 +145,52 @@ class Reader:
         if target.startswith(CHECKS):
             return
         arguments = [
-            (argument, argument_of(argument["arg"], values.__getitem__, self._part)) for argument in node["inputs"]
+            (argument, read_argument(argument["arg"], values.__getitem__, self._part)) for argument in node["inputs"]
         ]
         args = [value for argument, value in arguments if argument.get("kind") != 2]
         options = {
             argument["name"]: value
             for argument, value in arguments
-            if argument.get("kind") == 2 and argument["name"] not in WHERE
+            if argument.get("kind") == 2 and argument["name"] not in IGNORED_OPTIONS
         }
         if data_number := next(
-            (argument for argument in (*args, *options.values()) if isinstance(argument, NumberOfData)), None
+            (argument for argument in (*args, *options.values()) if isinstance(argument, DataDependentNumber)), None
         ):
             if target.startswith("_operator."):
                 for name in [name for argument in node["outputs"] for name in names_in(argument)]:
-                    values[name] = NumberOfData(None, data_number.text)
+                    values[name] = DataDependentNumber(None, data_number.text)
                 return
-            args = row_of_data(target, args, data_number)
+            args = select_row_by_tensor(target, args, data_number)
         if target.startswith("aten.as_strided"):
             options["memory"] = self._memory(names_in(node["inputs"][0]["arg"]), graph)
         in_place_name = target.removeprefix("aten.").partition(".")[0] if target.startswith("aten.") else ""
-        target = f"aten.{TURNS[in_place_name]}" if in_place_name in TURNS else target
+        target = f"aten.{RESHAPES_IN_PLACE[in_place_name]}" if in_place_name in RESHAPES_IN_PLACE else target
         function, mutates = self._function(target)
         try:
             raw_results = function(*args, **options)
         except TypeError:
-            _refuse_others(target, function, args, options)
+            _refuse_arguments(target, function, args, options)
             raise
         results = [*raw_results] if isinstance(raw_results, list | tuple) else [raw_results]
         changed, results = results[len(results) - len(mutates) :], results[: len(results) - len(mutates)]
         self._is_after_lstm |= target == "aten.lstm.input"
-        named = {name: self._as_declared(name, value, graph) for name, value in named_results(node["outputs"], results)}
-        for name, value in named.items():
+        results_by_name = {
+            name: self._as_declared(name, value, graph) for name, value in named_results(node["outputs"], results)
+        }
+        for name, value in results_by_name.items():
             values[name] = value
-        names, results = [*named], [*named.values()]
+        names, results = [*results_by_name], [*results_by_name.values()]
         sources = [names_in(argument["arg"]) for argument, _ in arguments]
         for position, value in zip(mutates, changed, strict=True):
             if sources[position] and value is not None:
                 values.change(sources[position][0], value)
         if not self._is_copy(target, node, graph):
             self._note_views(target, names, results, args, options, sources, values, mutates == (0,))
-        if in_place_name in TURNS:
+        if in_place_name in RESHAPES_IN_PLACE:
             values.turn(sources[0][0], names[0])
 
     def _function(self, target: str) -> tuple[Callable[..., Any], tuple[int, ...]]:
-        """Return the function that computes a node, and the indices of the arguments that it mutates.
+        """Return the function that computes a node, and the indices of the arguments that the node mutates.
 
         Raises:
             ProgramError: MG0103, the operation is unsupported.
@@ -196,7 +207,9 @@ class Reader:
         if target.startswith("aten.sym_numel"):
             return lambda x: x.size, ()
         if target.startswith(("aten.item", "aten._local_scalar")):
-            return lambda x: NumberOfData(x, f"{target} converts a tensor, which is data, to a Python number"), ()
+            return lambda x: DataDependentNumber(
+                x, f"{target} converts a tensor, which is data, to a Python number"
+            ), ()
         if target.startswith("higher_order."):
             function = self._with_effects if name == "with_effects" else HIGHER_ORDER.get(name)
             return function or refuse(f"{target} is not supported", UNKNOWN, "MG0103"), ()
@@ -206,7 +219,7 @@ class Reader:
         return op.function, op.mutates
 
     def _memory(self, names: Sequence[str], graph: Json) -> Memory | None:
-        """Return sizes, strides and offset of the first of these tensors in torch, or None if they are unknown."""
+        """Return the sizes, strides and offset of the first tensor in `names`, or None if they are unknown."""
         meta = graph["tensor_values"].get(names[0]) if names else None
         if meta is None:
             return None
@@ -217,7 +230,7 @@ class Reader:
         return Memory(sizes, strides, offset)
 
     def _is_copy(self, target: str, node: Json, graph: Json) -> bool:
-        """Whether a node's result has its own memory: `copy=True` was passed, or torch had to copy the operand."""
+        """Whether a node's result has its own memory, because `copy=True` was passed or torch had to copy the operand."""
         if not node["inputs"] or not node["outputs"]:
             return False
         if any(argument["name"] == "copy" and argument["arg"].get("as_bool") for argument in node["inputs"]):
@@ -287,7 +300,7 @@ class Reader:
                 if kind in SPLITS:
                     dim = split_dim(kind, args[0], other_args, options)
                     read = lambda x, at=index: function(x, *other_args, **options)[at]  # noqa: E731
-                    write = written_part(results, index, kind == "unbind", dim)
+                    write = part_writer(results, index, kind == "unbind", dim)
                 else:
                     read = lambda x: function(x, *other_args, **options)  # noqa: E731
                     write = (
@@ -305,7 +318,9 @@ class Reader:
                 self._faults.refuse()
 
 
-def _refuse_others(target: str, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> None:
+def _refuse_arguments(
+    target: str, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> None:
     """Refuse arguments that do not match the signature of the operation's function."""
     try:
         inspect.signature(function).bind(*args, **options)

@@ -1,7 +1,8 @@
 """Conversion between DTensor placements (one per mesh axis) and shardings (mesh axes per tensor dim).
 
-[Shard(0), Replicate()] on a mesh (dp, tp)      P("dp", None) [Shard(1), Shard(1)]                            P(None,
-("dp", "tp")): the first axis is major [Partial(), Shard(0)]                           P("tp", partial="dp")
+[Shard(0), Replicate()] on a mesh (dp, tp)      P("dp", None)
+[Shard(1), Shard(1)]                            P(None, ("dp", "tp")): the first axis is major
+[Partial(), Shard(0)]                           P("tp", partial="dp")
 [_StridedShard(0, split_factor=4), Shard(0)]    P(("tp", "dp")), with tp = 4: FSDP over a tensor-parallel dim
 """
 
@@ -45,7 +46,7 @@ def from_placements(placements: Sequence[Any], rank: int, mesh: Mesh) -> Shardin
 
 
 def _reduction(placement: Any) -> str:
-    """Return the reduction of a partial placement. Raises ShardingError MG0204 for an unsupported one, such as `avg`."""
+    """Return the reduction of a partial placement. Raises ShardingError MG0204 if it is unsupported."""
     kind = _KINDS.get(placement.reduce_op)
     if kind is None:
         hint = f"the reductions are {', '.join(_KINDS)}"
@@ -56,8 +57,9 @@ def _reduction(placement: Any) -> str:
 
 
 def _major_axes(placement: Any, later: Sequence[str], mesh: Mesh) -> int:
-    """Return how many of the `later` mesh axes are major to `placement` in its dim: the product of their sizes is the
-    split factor.
+    """Return how many of the `later` mesh axes are major to `placement` in its dim.
+
+    The sizes of the major axes multiply to the split factor of `placement`.
 
     Raises:
         ShardingError: MG0204, no leading axes of `later` have this product.
@@ -82,11 +84,11 @@ def to_placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:
     try:
         kinds: Any = import_module("torch.distributed.tensor")
     except ImportError as error:
-        raise MissingError(Diagnostic("MG0602", "placements are torch's, which is not installed", hint=install("torch"))) from error  # fmt: skip
+        raise MissingError(Diagnostic("MG0602", "placements are objects of torch, which is not installed", hint=install("torch"))) from error  # fmt: skip
     order = [mesh.names.index(axis) if axis in mesh.names else -1 for axes in sharding.dims for axis in axes]
     is_sorted = all([*map(mesh.names.index, axes)] == sorted(map(mesh.names.index, axes)) for axes in sharding.dims if {*axes} <= {*mesh.names})  # fmt: skip
     if -1 in order or not is_sorted or sharding.halo or sharding.offsets:
-        raise ShardingError(Diagnostic("MG0204", f"{sharding} on {mesh} has no placements", hint="split dims over whole mesh axes, in the order of the mesh"))  # fmt: skip
+        raise ShardingError(Diagnostic("MG0204", f"{sharding} on {mesh} has no placements", hint="split dims over entire mesh axes, in the order of the mesh"))  # fmt: skip
     placements: dict[str, Any] = {axis: kinds.Shard(dim) for dim, axes in enumerate(sharding.dims) for axis in axes}
     placements |= {axis: kinds.Partial(kind) for axis, kind in sharding.partial}
     return tuple(placements.get(axis, kinds.Replicate()) for axis in mesh.names)

@@ -1,6 +1,4 @@
-"""Source locations of the operations of an exported program: the user's code line and the enclosing module of the
-model.
-"""
+"""Source locations of operations in an exported program: the user's code line and the module of the model."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from pathlib import PurePath
 from meshgen.errors import Location
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in ')
-_LIBRARY = "torch"  # name of the package folder; lines in its files are not the user's
+_LIBRARY = "torch"  # folder of the torch package; lines of its files are not user code
 
 
 def place_of(metadata: Mapping[str, str]) -> Location | None:

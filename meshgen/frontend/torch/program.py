@@ -1,5 +1,4 @@
-"""Import of PyTorch programs: results of `torch.export.export`, `.pt2` files, and `torch.nn.Module`s with example
-arguments.
+"""Import of PyTorch programs from `torch.export.export`, from `.pt2` files, or from modules with example arguments.
 
     mg.compile("model.pt2", mesh, in_specs={"*.wq.weight": P("tp"), "x": P("dp")})
 
@@ -26,8 +25,8 @@ from meshgen.frontend.torch.entries import (
     argument_nodes,
     argument_roots,
     entries_of,
-    held_apart,
     name_inputs,
+    split_off_state,
 )
 from meshgen.frontend.torch.kinds import unusable
 from meshgen.frontend.torch.nodes import Faults, Reader
@@ -72,7 +71,7 @@ def read_exported(exported: Exported, args: Args) -> tuple[Module, Signature]:
     entries, _, _ = _inputs_of(exported)
     inputs = [entry.name for entry in entries if entry.kind == "user_input"]
     if isinstance(args, Mapping):
-        names = {entry.called: entry.name for entry in entries if entry.kind == "user_input"}
+        names = {entry.input_name: entry.name for entry in entries if entry.kind == "user_input"}
         args = {names.get(str(name), name): value for name, value in args.items()}
     symbols = symbols_of(exported.document, inputs, args)
     if ranges := open_ranges(exported.document, inputs, symbols):
@@ -90,12 +89,12 @@ def _inputs_of(exported: Exported) -> tuple[list[Entry], Roots, Roots]:
     call = _call_of(graph_module)
     entries = entries_of(graph_module["signature"]["input_specs"])
     for entry in entries:
-        if entry.kind == "constant" and _home(entry, exported) is None:
+        if entry.kind == "constant" and _constant_source(entry, exported) is None:
             entry.kind = "state"  # a constant without elements: the model is on the meta device
     tree = tree_of(call["in_spec"], graph_module.get("treespec_namedtuple_fields") or {})
     names = call.get("forward_arg_names")
     if exported.held:
-        tree, names = held_apart(entries, tree, exported.held), exported.names
+        tree, names = split_off_state(entries, tree, exported.held), exported.names
     roots = argument_roots(entries, tree, names)
     name_inputs(entries, roots, exported.ties)
     return entries, roots[: len(tree.children[0].children)], roots[len(tree.children[0].children) :]
@@ -116,9 +115,9 @@ def _at_sizes(exported: Exported, symbols: Mapping[str, int], is_open: bool) -> 
     returned = tree_of(call["out_spec"], graph_module.get("treespec_namedtuple_fields") or {})
     faults, main_graph = Faults(), Graph("main")
     with recording(Trace(main_graph)):
-        inputs = [_input(entry, graph, main_graph, symbols, exported) for entry in entries]
+        inputs = [_add_input(entry, graph, main_graph, symbols, exported) for entry in entries]
         ties = {entry.name: entry.tied.name for entry in entries if entry.tied is not None}
-        values = Reader(symbols, faults).carried_out(graph, inputs, ties)
+        values = Reader(symbols, faults).evaluate_graph(graph, inputs, ties)
         faults.refuse()
         results, result = results_of(graph_module["signature"]["output_specs"], entries, values, returned, is_open)
     main_graph.outputs = results.values
@@ -131,15 +130,17 @@ def _at_sizes(exported: Exported, symbols: Mapping[str, int], is_open: bool) -> 
 def _signature(entries: Sequence[Entry], by_position: Roots, by_name: Roots, result: Node, weights: Mapping[str, Any]) -> Signature:  # fmt: skip
     """Return the signature: the structures of arguments and results, and the names of the weights."""
     state = [entry for entry in entries if entry.kind == "state" and entry.number is not None]
-    readers = {entry.called: partial(weights.__getitem__, entry.target) for entry in state if entry.target in weights}
+    readers = {
+        entry.input_name: partial(weights.__getitem__, entry.target) for entry in state if entry.target in weights
+    }
     return Signature(
         argument_nodes(entries, [*by_position, *by_name]), tuple(name for name, _ in by_position), is_typed=True, result=result,
-        weights=Lazy(readers), aliases=aliases_of(entries), weight_names=tuple(entry.called for entry in state),
+        weights=Lazy(readers), aliases=aliases_of(entries), weight_names=tuple(entry.input_name for entry in state),
     )  # fmt: skip
 
 
 class Lazy(Mapping[str, Any]):
-    """A mapping that reads each tensor when it is accessed."""
+    """A read-only mapping that reads each tensor on access."""
 
     def __init__(self, readers: Mapping[str, Callable[[], Any]]) -> None:
         self._readers = readers
@@ -157,32 +158,32 @@ class Lazy(Mapping[str, Any]):
         return len(self._readers)
 
 
-def _input(entry: Entry, graph: Json, main_graph: Graph, symbols: Mapping[str, int], exported: Exported) -> Any:
+def _add_input(entry: Entry, graph: Json, main_graph: Graph, symbols: Mapping[str, int], exported: Exported) -> Any:
     """Return the tensor or number of an input, and add a module input if the caller or the weights supply it."""
     if entry.kind in ("number", "token"):
         return entry.value
-    if entry.kind == "constant" and (source := _home(entry, exported)) is not None:
-        entry.before = tensor(source[entry.target])
-        return entry.before
+    if entry.kind == "constant" and (source := _constant_source(entry, exported)) is not None:
+        entry.initial = tensor(source[entry.target])
+        return entry.initial
     if entry.tied is not None:
-        entry.before = entry.tied.before
-        return entry.before
+        entry.initial = entry.tied.initial
+        return entry.initial
     meta = graph["tensor_values"].get(entry.name)
     if meta is None:  # a number from the caller, which is constant in the program
         return symbols.get(entry.name)
     entry.number = len(main_graph.inputs)
-    main_graph.inputs.append(Value(_closed(entry, type_of(meta, symbols)), entry.called))
-    entry.before = Tensor(main_graph.inputs[-1])
-    return entry.before
+    main_graph.inputs.append(Value(_require_known_sizes(entry, type_of(meta, symbols)), entry.input_name))
+    entry.initial = Tensor(main_graph.inputs[-1])
+    return entry.initial
 
 
-def _home(entry: Entry, exported: Exported) -> Mapping[str, Any] | None:
+def _constant_source(entry: Entry, exported: Exported) -> Mapping[str, Any] | None:
     """Return the mapping with the elements of a constant, or None if the program does not contain them."""
     return next((tensors for tensors in (exported.constants, exported.weights) if entry.target in tensors), None)
 
 
-def _closed(entry: Entry, kind: TensorType) -> TensorType:
+def _require_known_sizes(entry: Entry, kind: TensorType) -> TensorType:
     if None in kind.shape:
         hint = "give args=, the types of the inputs, or export it with fixed sizes"
-        raise unusable(f"the program leaves sizes of '{entry.called}' open: {kind}", hint)
+        raise unusable(f"the program leaves sizes of '{entry.input_name}' open: {kind}", hint)
     return kind

@@ -49,7 +49,7 @@ _Function = Callable[..., Any]
 _WIDEST = {bool: "i1", int: "i64", float: "f64", complex: "c128"}
 
 
-def _converting(count: int, convert: Callable[..., list[Tensor]]) -> Callable[[_Function], _Function]:
+def _convert_operands(count: int, convert: Callable[..., list[Tensor]]) -> Callable[[_Function], _Function]:
     """Return a decorator that converts the first `count` operands of a function."""
     return lambda function: wraps(function)(
         lambda *args, **options: function(*convert(*args[:count]), *args[count:], **options)
@@ -58,10 +58,10 @@ def _converting(count: int, convert: Callable[..., list[Tensor]]) -> Callable[[_
 
 # Operand conversions as decorators. The first two convert one operand, to a tensor or to a float tensor.
 # The other two convert two operands to one shape and a common dtype, or to a common float dtype.
-in_tensors = _converting(1, lambda x: [tensor(x, _WIDEST.get(type(x)))])
-in_floats = _converting(1, lambda x: [as_float(tensor(x, _WIDEST.get(type(x))))])
-in_common_type = _converting(2, promoted)
-in_common_floats = _converting(2, lambda *operands: promoted(*operands, floats=True))
+in_tensors = _convert_operands(1, lambda x: [tensor(x, _WIDEST.get(type(x)))])
+in_floats = _convert_operands(1, lambda x: [as_float(tensor(x, _WIDEST.get(type(x))))])
+in_common_type = _convert_operands(2, promoted)
+in_common_floats = _convert_operands(2, lambda *operands: promoted(*operands, floats=True))
 
 
 def rounded_once(function: _Function) -> _Function:
@@ -73,8 +73,8 @@ def rounded_once(function: _Function) -> _Function:
     @wraps(function)
     def rounded(x: Operand, *args: Any, **options: Any) -> Tensor:
         widened_x, dtype = wide(x)
-        rest = [wide(argument)[0] if isinstance(argument, Tensor) else argument for argument in args]
-        return convert(function(widened_x, *rest, **options), dtype)
+        other_args = [wide(argument)[0] if isinstance(argument, Tensor) else argument for argument in args]
+        return convert(function(widened_x, *other_args, **options), dtype)
 
     return rounded
 
@@ -86,8 +86,8 @@ def on_rows(function: Callable[..., Any]) -> Callable[..., Any]:
     def lifted(x: Tensor, *args: Any, **options: Any) -> Any:
         if x.ndim:
             return function(x, *args, **options)
-        rest = [_as_row(value) for value in args]
-        results = function(_as_row(x), *rest, **{name: _as_row(value) for name, value in options.items()})
+        other_args = [_as_row(value) for value in args]
+        results = function(_as_row(x), *other_args, **{name: _as_row(value) for name, value in options.items()})
         return tuple(reshape(value, ()) for value in results) if isinstance(results, tuple) else reshape(results, ())
 
     return lifted
@@ -108,7 +108,9 @@ def _category(dtype: str) -> int:
 
 
 def _promote_levels(higher: str, lower: str) -> str:
-    """Combine the dtypes of two levels: the higher level's, unless the lower level has a higher category."""
+    """Combine the dtypes of two precedence levels.
+
+    The dtype of the higher level wins unless the lower level has a higher category, such as float over integer."""
     if _category(lower) <= _category(higher):
         return higher
     if is_complex(lower) and is_float(higher):
@@ -117,7 +119,7 @@ def _promote_levels(higher: str, lower: str) -> str:
 
 
 def _promote_in_level(left: str, right: str) -> str:
-    """Combine two dtypes of one level."""
+    """Combine two dtypes of one precedence level, for example of two tensors with dims."""
     if _category(left) != _category(right):
         return left if _category(left) > _category(right) else right
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from meshgen.calls.classes import constant_form
 from meshgen.calls.nodes import Branch, Node, Slot
-from meshgen.frontend.torch.document import Json, argument_of, only
+from meshgen.frontend.torch.document import Json, only, read_argument
 from meshgen.frontend.torch.entries import Entry
 from meshgen.frontend.torch.trees import Tree
 from meshgen.frontend.torch.values import Values
@@ -63,7 +63,7 @@ class Results:
             return
         slot = self.add(value)
         if group != "gradients" and entry is not None and isinstance(slot, Slot):
-            name = entry.called or name
+            name = entry.input_name or name
             if entry.number is not None:
                 self.donations[entry.number] = slot.number
         self.groups.setdefault(group, {})[name] = slot
@@ -79,7 +79,7 @@ def results_of(specs: Sequence[Json], entries: Sequence[Entry], values: Values, 
             group, key = GROUPS[kind]
             results.put(group, by_target.get(content[key]), content[key], values[content["arg"]["name"]])
     for entry in entries:
-        if entry.before is not None and entry.tied is None and (after := values[entry.name]) is not entry.before:
+        if entry.initial is not None and entry.tied is None and (after := values[entry.name]) is not entry.initial:
             results.put("inputs" if entry.kind == "user_input" else "buffers", entry, entry.target, after)
     if len(results.values) == 1 and not results.groups:
         nodes = [Slot("result", 0) if isinstance(node, Slot) else node for node in nodes]
@@ -92,5 +92,5 @@ def results_of(specs: Sequence[Json], entries: Sequence[Entry], values: Values, 
 
 def _user_result(kind: str, content: Json, values: Values, results: Results) -> Node:
     argument: Json = content["arg"] if kind == "user_output" else {"as_tensor": content["arg"]}
-    value = argument_of(argument, values.__getitem__, lambda _: None)
+    value = read_argument(argument, values.__getitem__, lambda _: None)
     return results.add(value, is_of_sizes=only(argument)[0].startswith("as_sym"))

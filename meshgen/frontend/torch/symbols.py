@@ -1,5 +1,6 @@
-"""Symbolic sizes of an exported program, such as `s0` of `torch.export.Dim("batch")`: their values from `args`, ranges
-and guards.
+"""Symbolic sizes of an exported program, such as `s0` of `torch.export.Dim("batch")`.
+
+They get values from `args`, or stay open within their ranges and guards.
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ def symbols_of(document: Json, inputs: Sequence[str], args: Args) -> dict[str, i
 def open_ranges(
     document: Json, inputs: Sequence[str], values_by_symbol: Mapping[str, int]
 ) -> dict[str, tuple[int, int | None]]:
-    """Return the minimum and maximum (None if unbounded) of each symbol in input sizes that is not in
-    `values_by_symbol`.
-    """
+    """Return the range of each symbol in input sizes that has no value yet: minimum, and maximum or None if unbounded."""
     values: Json = document["graph_module"]["graph"]["tensor_values"]
     sizes = [size for name in inputs if name in values for size in values[name]["sizes"]]
     names = dict.fromkeys(name for size in sizes for name in _names(_formula(size)) if name not in values_by_symbol)

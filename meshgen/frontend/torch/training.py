@@ -1,7 +1,7 @@
 """Training steps of PyTorch models: forward pass, gradients and the update of a torch.optim optimizer as one program.
 
-    step = mg.training_step(model, lambda model, x, y: F.cross_entropy(model(x), y),
-    torch.optim.AdamW(model.parameters()))
+    optimizer = torch.optim.AdamW(model.parameters())
+    step = mg.training_step(model, lambda model, x, y: F.cross_entropy(model(x), y), optimizer)
     exe = mg.compile(step, mesh, args=(x, y), in_specs={"*.up.weight": P("tp"), "x": P("dp"), "y": P("dp")})
     loss, state = exe(x, y)
 
@@ -28,7 +28,7 @@ from meshgen.calls.signature import Signature
 from meshgen.errors import MeshgenError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.torch.kinds import unusable
-from meshgen.frontend.torch.live import arrays, as_tensors, off_meta, serialized
+from meshgen.frontend.torch.live import arrays, as_tensors, replace_meta_tensors, serialized
 from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.torch.updates import Tensors, Update
 from meshgen.ir.graph import Module
@@ -38,9 +38,7 @@ _LOSS = "give loss=lambda model, x, y: F.cross_entropy(model(x), y), a function 
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """A training step to compile: a model, a loss function of the model and a batch, and a torch.optim optimizer of its
-    parameters.
-    """
+    """A training step to compile: a model, a loss function, and a torch.optim optimizer of the model's parameters."""
 
     model: Any
     loss: Callable[..., Any]
@@ -81,7 +79,7 @@ def read_step(step: TrainingStep, args: Args) -> tuple[Module, Signature]:
         hint = "give args=(x, y), tensors or types, as the loss takes them after the model"
         raise unusable("a training step needs a batch, or its types", hint)
     try:
-        exported, state_names = _exported(step, args)
+        exported, state_names = _export_step(step, args)
     except MeshgenError:
         raise
     except Exception as error:  # tracing the model can raise anything
@@ -107,12 +105,12 @@ def _with_state(module: Module, signature: Signature, state_names: Sequence[str]
     Drop outputs for state that the step does not change.
     """
     assert isinstance(signature.result, Branch)  # of the recorded step
-    result, after = signature.result.values()
+    result, next_values = signature.result.values()
     outputs, count = module.graph.outputs, len([*slots_of(result)])
     state = Branch()
     donations: dict[int, int | None] = {}
     kept_outputs = outputs[:count]
-    for name, slot in zip(state_names, slots_of(after), strict=True):
+    for name, slot in zip(state_names, slots_of(next_values), strict=True):
         input_slot, value = signature.weight(name), outputs[slot.number or 0]
         if (
             isinstance(input_slot, Slot)
@@ -130,17 +128,17 @@ def _with_state(module: Module, signature: Signature, state_names: Sequence[str]
     return module, replace(signature, result=structure)
 
 
-def _exported(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
+def _export_step(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
     """Return the serialized step and the names of its state. The next values of the state are the last results."""
     torch: Any = import_module("torch")
-    model, mode = off_meta(step.model)
+    model, mode = replace_meta_tensors(step.model)
     with mode, torch.backends.mkldnn.flags(enabled=False):  # mkldnn's recurrent layers are opaque to the importer
         batch = _batch(step.loss, args, next(iter(model.parameters()), torch.zeros(())))
         program = torch.export.export(_loss_module(model, step.loss), batch).module()
         update = Update(step.optimizer, {tensor: name for name, tensor in step.model.named_parameters()})
         state = {name: tensor.detach() for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
-        state |= update.begun(state)
-        traced = _traced(Forward(program, model), update, state, batch)
+        state |= update.initial_state(state)
+        traced = _record_step(Forward(program, model), update, state, batch)
         exported = torch.export.export(traced, ([*state.values()], *batch))
     names = tuple(inspect.signature(step.loss).parameters)[1:]
     program_data = serialized(exported)  # the tensors inside of the exported step are constants of the loss
@@ -197,7 +195,7 @@ class Forward:
         )
 
 
-def _traced(forward: Forward, update: Update, state: Tensors, batch: Sequence[Any]) -> Any:
+def _record_step(forward: Forward, update: Update, state: Tensors, batch: Sequence[Any]) -> Any:
     """Record the step as a graph: a function of the state tensors and the batch.
 
     Returns:
@@ -213,8 +211,8 @@ def _traced(forward: Forward, update: Update, state: Tensors, batch: Sequence[An
         result = forward(tensors, own_batch)
         gradients = torch.autograd.grad(_loss_of(result, torch), [*trained.values()], allow_unused=True)
         with torch.no_grad():
-            after = tensors | update(tensors, dict(zip(trained, gradients, strict=True)))
-        return pytree.tree_map_only(torch.Tensor, lambda x: x.detach(), (result, [after[name] for name in state]))
+            next_state = tensors | update(tensors, dict(zip(trained, gradients, strict=True)))
+        return pytree.tree_map_only(torch.Tensor, lambda x: x.detach(), (result, [next_state[name] for name in state]))
 
     is_fake = any(type(tensor).__name__ == "FakeTensor" for tensor in state.values())
     make = proxies.make_fx(step, tracing_mode="real" if is_fake else "fake", _allow_non_fake_inputs=True)

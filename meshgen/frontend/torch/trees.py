@@ -97,13 +97,13 @@ def _tree(spec: Json, fields: Json) -> Tree:
 
 def tree_text(spec: Any, fields: dict[str, Any]) -> str:
     """Return the JSON of a structure in memory, and add its named tuples to `fields`."""
-    return json.dumps([1, _written(spec, fields)])
+    return json.dumps([1, _tree_json(spec, fields)])
 
 
-def _written(spec: Any, fields: dict[str, Any]) -> dict[str, Any]:
+def _tree_json(spec: Any, fields: dict[str, Any]) -> dict[str, Any]:
     # torch 2.9 has no method `children`
     children = spec.children() if hasattr(spec, "children") else spec.children_specs
-    children_json = [_written(child, fields) for child in children]
+    children_json = [_tree_json(child, fields) for child in children]
     if spec.type is None:
         return {"type": None, "context": None, "children_spec": []}
     tuple_class = spec.context if hasattr(spec.context, "_fields") else spec.type
@@ -117,7 +117,7 @@ def _written(spec: Any, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _full_name(kind: Any) -> str:
-    """Return the name under which torch serializes a class, or its module and qualified name if torch has no such name."""
+    """Return torch's serialized name of a class, or the module and qualified name if torch has none."""
     registration = getattr(import_module("torch.utils._pytree"), "SUPPORTED_SERIALIZED_TYPES", {}).get(kind)
     name = getattr(registration, "serialized_type_name", "")
     is_name = isinstance(name, str) and name and "NO_SERIALIZED" not in name
@@ -125,8 +125,9 @@ def _full_name(kind: Any) -> str:
 
 
 def _context(spec: Any) -> str:
-    """Return the JSON of a structure's context: only the keys for a defaultdict, `null` if the context cannot be
-    serialized.
+    """Return the JSON of a structure's context.
+
+    For a defaultdict, that is the list of keys; for a context that cannot be serialized, `null`.
     """
     if spec.type.__name__ == "defaultdict":
         return json.dumps([*spec.context[1]])

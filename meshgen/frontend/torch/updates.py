@@ -44,10 +44,8 @@ class Update:
         self.trained = [parameters[parameter] for parameter in listed]
         self._keys: dict[str, bool] = {}  # whether a state is one number for all parameters, by state key
 
-    def begun(self, tensors: Mapping[str, Any]) -> Tensors:
-        """Return the initial state: the optimizer's current state, or newly initialized state for parameters that have
-        none.
-        """
+    def initial_state(self, tensors: Mapping[str, Any]) -> Tensors:
+        """Return the optimizer's current state, initialized for parameters that have none."""
         torch: Any = import_module("torch")
         state: Tensors = {}
         for key, values in self._states({name: tensors[name] for name in self.trained}).items():
@@ -73,17 +71,15 @@ class Update:
                 if (full_name := self._full_name(key, name)) in tensors:
                     optimizer.state[parameter][key] = tensors[full_name].clone() if is_shared else tensors[full_name]
         optimizer.step()
-        after: Tensors = {}
+        next_state: Tensors = {}
         for name in (name for name in self.trained if gradients[name] is not None):
             for key, value in optimizer.state[tensors[name]].items():
                 if key in self._keys:
-                    after[self._full_name(key, name)] = value
-        return after
+                    next_state[self._full_name(key, name)] = value
+        return next_state
 
     def _full_name(self, key: str, parameter: str) -> str:
-        """Return the full name of the state `key` of a parameter, without the parameter's name if all parameters share
-        the state.
-        """
+        """Return the full name of a parameter's state `key`. State shared by all parameters has no parameter name."""
         return f"optimizer.{key}" if self._keys[key] else f"optimizer.{key}.{parameter}"
 
     @property
@@ -96,8 +92,9 @@ class Update:
         return "optimizer.lr" if len(self._optimizer.param_groups) == 1 else f"optimizer.lr.{group_index}"
 
     def _copy(self, tensors: Mapping[str, Any]) -> Any:
-        """Copy the optimizer with `tensors` as its parameters, without state, and with the differentiable
-        implementation of the update.
+        """Copy the optimizer with `tensors` as its parameters and without state.
+
+        The copy uses the differentiable implementation of the update, which make_fx can record.
         """
         optimizer: Any = copy(self._optimizer)
         optimizer.state = defaultdict(dict)
@@ -110,9 +107,7 @@ class Update:
         return optimizer
 
     def _states(self, tensors: Mapping[str, Any]) -> dict[str, Tensors]:
-        """Return the state by key and parameter name: the optimizer's state if it has taken steps, else its initial
-        state.
-        """
+        """Return the optimizer's state by key and parameter name, initialized where it has taken no steps."""
         torch: Any = import_module("torch")
         named_states = [
             (self._names.get(tensor), state) for tensor, state in self._optimizer.state.items() if not tensor.is_meta
@@ -135,7 +130,7 @@ class Update:
         return states
 
 
-def _begin_momentum(optimizer: Any, group: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def _begin_momentum(optimizer: Any, group: Mapping[str, Any], current_state: Mapping[str, Any]) -> None:
     """Initialize the momentum of SGD to zero.
 
     SGD itself starts with the first gradients, which gives the same update without dampening.
@@ -144,7 +139,7 @@ def _begin_momentum(optimizer: Any, group: Mapping[str, Any], known: Mapping[str
         UsageError: MG0001, the optimizer uses dampening and has taken no step.
     """
     torch: Any = import_module("torch")
-    if group.get("dampening") and not known:
+    if group.get("dampening") and not current_state:
         text = "SGD with dampening starts its momentum with the undamped first gradients"
         raise unusable(text, "take the first step in PyTorch, or leave dampening out")
     for parameter in group["params"]:

@@ -28,27 +28,27 @@ from meshgen.packages import report_request
 Written = Callable[..., Tensor]
 
 
-def _permuted_back(_x: Tensor, new: Tensor, dims: Sequence[int]) -> Tensor:
+def _permute_back(_x: Tensor, new: Tensor, dims: Sequence[int]) -> Tensor:
     order = [dim % new.ndim for dim in dims]
     return transpose(new, [order.index(d) for d in range(new.ndim)])
 
 
-def _as_before(x: Tensor, new: Tensor, *_: Any, **__: Any) -> Tensor:
+def _restore_shape(x: Tensor, new: Tensor, *_: Any, **__: Any) -> Tensor:
     return reshape(new, x.shape)
 
 
-def _split_written(x: Tensor, new: Tensor, dim: int, start: int, size: int) -> Tensor:
+def _update_slice(x: Tensor, new: Tensor, dim: int, start: int, size: int) -> Tensor:
     return indexing.slice_scatter(x, new, dim, start, start + size)
 
 
 # Operations that return a view: how the viewed tensor changes when the view is written.
 VIEWS: Mapping[str, Written] = {
-    **dict.fromkeys(("view", "reshape", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze", "view_as", "reshape_as", "alias", "detach"), _as_before),
+    **dict.fromkeys(("view", "reshape", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze", "view_as", "reshape_as", "alias", "detach"), _restore_shape),
     "select": lambda x, new, dim, index: indexing.select_scatter(x, new, dim, index),
     "slice": lambda x, new, dim=0, start=None, end=None, step=1: indexing.slice_scatter(x, new, dim, start, end, step),
-    "narrow": lambda x, new, dim, start, length: _split_written(x, new, dim, start % x.shape[dim], length),
+    "narrow": lambda x, new, dim, start, length: _update_slice(x, new, dim, start % x.shape[dim], length),
     **dict.fromkeys(("transpose", "swapaxes", "swapdims"), lambda _x, new, first, second: swapaxes(new, first, second)),
-    "permute": _permuted_back,
+    "permute": _permute_back,
     **dict.fromkeys(("t", "numpy_T"), lambda _x, new: transpose(new)),
     "mT": lambda _x, new: swapaxes(new, -1, -2),
     "diagonal": lambda x, new, *args, **options: indexing.diagonal_scatter(x, new, *args, **options),
@@ -61,17 +61,18 @@ VIEWS: Mapping[str, Written] = {
     "view_as_complex": lambda _x, new: view_as_real(new),
     **dict.fromkeys(("movedim", "moveaxis"), lambda _x, new, source, destination: moveaxis(new, destination, source)),
     **dict.fromkeys(("adjoint", "mH", "H", "matrix_H"), lambda _x, new: adjoint(new)),
-}  # fmt: skip
-# Operations that return several views, consecutive slices along a dim, and operations whose views cannot be written.
+}  # SPLITS are operations that return several views, consecutive slices along a dim. Views of READ_ONLY operations cannot be written.  # fmt: skip
+# SPLITS return several views: consecutive slices along a dim. The views that READ_ONLY return cannot be written.
 _SPLIT_DIMS = {"hsplit": 1, "vsplit": 0, "dsplit": 2}
 SPLITS = ("unbind", "split", "split_with_sizes", "chunk", "tensor_split", *_SPLIT_DIMS)
 READ_ONLY = ("expand", "unfold", "broadcast_to", "expand_as")  # fmt: skip
 
 
-# Operations that change the shape of a tensor in place: the tensor becomes a view of its old value.
-TURNS = {"transpose_": "transpose.int", "swapaxes_": "swapaxes", "swapdims_": "swapdims", "t_": "t", "squeeze_": "squeeze", "unsqueeze_": "unsqueeze"}  # fmt: skip
-# Operations that return their first argument itself if its value does not change, and operations that copy it if its
-# strides require that.
+# Operations that change the shape of a tensor in place, and the views that replace the tensor.
+# SAME lists operations that return their first argument if its value does not change. _MAY_COPY lists operations that
+# copy a tensor if its strides require that.
+RESHAPES_IN_PLACE = {"transpose_": "transpose.int", "swapaxes_": "swapaxes", "swapdims_": "swapdims", "t_": "t", "squeeze_": "squeeze", "unsqueeze_": "unsqueeze"}  # fmt: skip
+# SAME return their first argument itself if its value does not change. _MAY_COPY copy it if its strides require that.
 SAME = (
     "alpha_dropout", "contiguous", "dropout", "feature_alpha_dropout", "feature_dropout", "lift", "lift_fresh", "pin_memory",
     "positive", "requires_grad", "resolve_conj", "resolve_neg", "to", "type_as",
@@ -80,7 +81,7 @@ _MAY_COPY = ("contiguous", "flatten", "ravel", "reshape", "reshape_as")
 
 
 def is_copied(kind: str, x: Memory | None, result: Memory | None) -> bool:
-    """Whether an operation that may return a view has copied `x`, judging by the strides of `x` and `result`."""
+    """Whether an operation that may return a view has copied `x`, according to the strides of `x` and `result`."""
     if kind not in _MAY_COPY or x is None or result is None:
         return False
     x_dims, result_dims = (
@@ -112,15 +113,15 @@ def split_dim(kind: str, x: Tensor, other_args: Sequence[Any], options: Mapping[
     return options.get("dim", by_position)
 
 
-def written_part(parts: Sequence[Tensor], index: int, is_row: bool, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
+def part_writer(views: Sequence[Tensor], index: int, is_row: bool, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the function that updates a split tensor when its view `index` is written.
 
     With `is_row`, each view is a single row without the dim `dim`; otherwise, a slice along `dim`.
     """
-    axis = dim % (parts[0].ndim + is_row)
+    axis = dim % (views[0].ndim + is_row)
     if is_row:
         return lambda x, new: indexing.select_scatter(x, new, axis, index)
-    start = sum(part.shape[axis] for part in parts[:index])
+    start = sum(part.shape[axis] for part in views[:index])
     return lambda x, new: indexing.slice_scatter(x, new, axis, start, start + new.shape[axis])
 
 
@@ -130,7 +131,7 @@ def refuse_write(_x: Tensor, _new: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class NumberOfData:
+class DataDependentNumber:
     """A Python number that the program reads from a tensor. It can only select a row, or be compared in an assertion.
 
     Attributes:
@@ -142,15 +143,15 @@ class NumberOfData:
     text: str
 
 
-def row_of_data(target: str, args: list[Any], number: NumberOfData) -> list[Any]:
+def select_row_by_tensor(target: str, args: list[Any], row_index: DataDependentNumber) -> list[Any]:
     """Replace the last argument, a data-dependent row index, by its tensor.
 
     Raises ProgramError MG0103 if the operation does not select a row.
     """
-    is_row = target in ("aten.select.int", "aten.select_scatter.default") and args[-1] is number
-    if is_row and number.tensor is not None:
-        return [*args[:-1], number.tensor]
-    return refuse(number.text, "keep it a tensor", "MG0103")
+    is_row = target in ("aten.select.int", "aten.select_scatter.default") and args[-1] is row_index
+    if is_row and row_index.tensor is not None:
+        return [*args[:-1], row_index.tensor]
+    return refuse(row_index.text, "keep it a tensor", "MG0103")
 
 
 @dataclass
@@ -165,7 +166,7 @@ class _View:
 
 
 class Values:
-    """Tensors and numbers by name. Writes through views are propagated."""
+    """Tensors and numbers by name. A write to a view changes the viewed tensor and its other views."""
 
     def __init__(self, around: Mapping[str, Any] | None = None) -> None:
         self._held: dict[str, Any] = dict(around or {})

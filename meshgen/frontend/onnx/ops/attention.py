@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.casts import kind_named
+from meshgen.frontend.onnx.ops.casts import dtype_of_code
 from meshgen.frontend.onnx.ops.layout import padded
 from meshgen.frontend.onnx.ops.table import Call, enter_rows, op
 from meshgen.frontend.tracer import nn
@@ -48,15 +48,15 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Attended:
+class AttentionResult:
     """The result [b, h, q, d] of attention, and its intermediate values: scores, capped scores, biased scores, weights."""
 
     result: Tensor
     between: tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, how: Scores) -> Attended:
-    """Return softmax(query @ key * scale) @ value with masks from `how`.
+def attend(query: Tensor, key: Tensor, value: Tensor, settings: Scores) -> AttentionResult:
+    """Return softmax(query @ key * scale) @ value with masks from `settings`.
 
     Groups of query heads share a key and value head.
     """
@@ -67,29 +67,33 @@ def attend(query: Tensor, key: Tensor, value: Tensor, how: Scores) -> Attended:
     scores = dot_general(
         grouped_query, key, (0, 1), (0, 1), (4,), (3,), dtype="f32" if kind in ("f16", "bf16") else kind
     )
-    plain = (scores * how.scale).reshape(b, heads, rows, columns)
-    capped = plain if not how.softcap else tanh(plain / how.softcap) * how.softcap
-    biased = capped if how.bias is None else capped + how.bias.astype(capped.type.dtype)
-    biased = biased if how.allowed is None else where(how.allowed, biased, NEVER if how.has_empty_rows else nn.MASKED)
-    weights = nn.softmax(biased.astype(how.kind)).astype(kind)
+    plain = (scores * settings.scale).reshape(b, heads, rows, columns)
+    capped = plain if not settings.softcap else tanh(plain / settings.softcap) * settings.softcap
+    biased = capped if settings.bias is None else capped + settings.bias.astype(capped.type.dtype)
+    biased = (
+        biased
+        if settings.allowed is None
+        else where(settings.allowed, biased, NEVER if settings.has_empty_rows else nn.MASKED)
+    )
+    weights = nn.softmax(biased.astype(settings.kind)).astype(kind)
     grouped_weights = weights.reshape(b, shared_heads, heads // shared_heads, rows, columns)
     weighted = dot_general(grouped_weights, value, (0, 1), (0, 1), (4,), (2,))
     result = weighted.reshape(b, heads, rows, value.shape[-1])
-    if how.has_empty_rows and (is_nonempty := _nonempty_rows(how)) is not None:
+    if settings.has_empty_rows and (is_nonempty := _nonempty_rows(settings)) is not None:
         result, weights = where(is_nonempty, result, 0), where(is_nonempty, weights, 0)
-    return Attended(result, (plain, capped, biased, weights))
+    return AttentionResult(result, (plain, capped, biased, weights))
 
 
-def _nonempty_rows(how: Scores) -> Tensor | None:
+def _nonempty_rows(settings: Scores) -> Tensor | None:
     """Return which queries have an allowed key, [.., q, 1], or None without masks."""
-    has_allowed = None if how.allowed is None else any_(how.allowed, -1, True)
-    if how.bias is None:
+    has_allowed = None if settings.allowed is None else any_(settings.allowed, -1, True)
+    if settings.bias is None:
         return has_allowed
-    is_finite = how.bias > NEVER
-    return any_(is_finite if how.allowed is None else logical_and(is_finite, how.allowed), -1, True)
+    is_finite = settings.bias > NEVER
+    return any_(is_finite if settings.allowed is None else logical_and(is_finite, settings.allowed), -1, True)
 
 
-def heads_of(x: Tensor, count: int) -> Tensor:
+def separate_heads(x: Tensor, count: int) -> Tensor:
     """Convert [b, s, h * d] to [b, h, s, d]. A tensor of rank 4 is returned unchanged."""
     if x.ndim == 4:
         return x
@@ -99,7 +103,7 @@ def heads_of(x: Tensor, count: int) -> Tensor:
     return x.reshape(b, rows, count, hidden // count).transpose(0, 2, 1, 3)
 
 
-def joined_heads(x: Tensor) -> Tensor:
+def join_heads(x: Tensor) -> Tensor:
     """Convert [b, h, s, d] to [b, s, h * d]."""
     b, heads, rows, size = x.shape
     return x.transpose(0, 2, 1, 3).reshape(b, rows, heads * size)
@@ -109,21 +113,23 @@ def joined_heads(x: Tensor) -> Tensor:
 def attention(call: Call, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, past_key: Tensor | None = None,
               past_value: Tensor | None = None, lengths: Tensor | None = None) -> Any:  # fmt: skip
     """Import the `Attention` operator of opset 23 and later."""
-    query = heads_of(q, call["q_num_heads"] or 0)
-    key, value = (heads_of(x, call["kv_num_heads"] or 0) for x in (k, v))
+    query = separate_heads(q, call["q_num_heads"] or 0)
+    key, value = (separate_heads(x, call["kv_num_heads"] or 0) for x in (k, v))
     past_length = 0 if past_key is None else past_key.shape[2]
     if past_key is not None:
         key, value = concatenate([past_key, key], 2), concatenate([past_value, value], 2)
     attended = attend(query, key, value, _scores(call, query, key, mask, past_length, lengths))
-    result = attended.result if q.ndim == 4 else joined_heads(attended.result)
+    result = attended.result if q.ndim == 4 else join_heads(attended.result)
     intermediate = attended.between[call["qk_matmul_output_mode"] or 0].astype(query.type.dtype)
     return result, key, value, intermediate
 
 
-def _scores(call: Call, query: Tensor, key: Tensor, mask: Tensor | None, before: int, lengths: Tensor | None) -> Scores:
+def _scores(
+    call: Call, query: Tensor, key: Tensor, mask: Tensor | None, past_length: int, lengths: Tensor | None
+) -> Scores:
     """Return the scale and masks of attention: causal, sliding window, key padding, and the explicit mask.
 
-    In causal attention, `before` is the number of keys before the first query.
+    In causal attention, `past_length` is the number of keys before the first query.
     """
     rows, columns, size = query.shape[2], key.shape[2], query.shape[3]
     conditions: list[Tensor] = []
@@ -134,7 +140,7 @@ def _scores(call: Call, query: Tensor, key: Tensor, mask: Tensor | None, before:
             conditions.append(padded(mask, pairs, value=np.False_))
         else:
             bias = padded(mask, pairs, value=np.asarray(NEVER, mask.dtype))
-    first: int | Tensor = before
+    first: int | Tensor = past_length
     if lengths is not None:
         length = lengths.reshape(-1, 1, 1, 1)
         conditions.append(iota((columns,), 0, length.type.dtype).reshape(1, 1, 1, -1) < length)
@@ -148,7 +154,7 @@ def _scores(call: Call, query: Tensor, key: Tensor, mask: Tensor | None, before:
         conditions.append(distance >= -right)
     allowed = reduce(logical_and, conditions) if conditions else None
     scale = 1 / math.sqrt(size) if call["scale"] is None else call["scale"]
-    kind = kind_named(call["softmax_precision"]) if call["softmax_precision"] else query.type.dtype
+    kind = dtype_of_code(call["softmax_precision"]) if call["softmax_precision"] else query.type.dtype
     may_be_empty = any(condition is not None for condition in (mask, lengths, left, right)) or call.results > 3
     return Scores(scale, call["softcap"] or 0.0, allowed, bias, may_be_empty, kind)
 
@@ -161,15 +167,15 @@ def distances(rows: int, columns: int, first: int | Tensor) -> Tensor:
     return iota((rows,), 0, "i64").reshape(-1, 1) + tensor(first, "i64") - iota((columns,), 0, "i64")
 
 
-def rotated(call: Call, x: Tensor, cos: Tensor | None, sin: Tensor | None, places: Tensor | None) -> Tensor:
+def rotated(call: Call, x: Tensor, cos: Tensor | None, sin: Tensor | None, positions: Tensor | None) -> Tensor:
     """Apply rotary embeddings to x [b, h, s, d] or [b, s, h * d].
 
-    `cos` and `sin` are [b, s, d / 2], or tables of which `places` selects the rows.
+    `cos` and `sin` are [b, s, d / 2], or tables of which `positions` selects the rows.
     """
-    heads = heads_of(x, call["num_heads"])
+    heads = separate_heads(x, call["num_heads"])
     rotary_size = call["rotary_embedding_dim"] or heads.shape[-1]
-    cosines, sines = (expand_dims(table if places is None else take(table, places, 0), 1) for table in (cos, sin))
-    rotary_part, rest = split(heads, [rotary_size], -1)
+    cosines, sines = (expand_dims(table if positions is None else take(table, positions, 0), 1) for table in (cos, sin))
+    rotary_part, unrotated_part = split(heads, [rotary_size], -1)
     if call["interleaved"]:
         pairs = rotary_part.reshape(*rotary_part.shape[:-1], rotary_size // 2, 2)
         first, second = pairs[..., 0], pairs[..., 1]
@@ -177,8 +183,8 @@ def rotated(call: Call, x: Tensor, cos: Tensor | None, sin: Tensor | None, place
         first, second = split(rotary_part, 2, -1)
     real, imaginary = cosines * first - sines * second, sines * first + cosines * second
     rotated_part = stack([real, imaginary], -1).reshape(rotary_part.shape) if call["interleaved"] else concatenate([real, imaginary], -1)  # fmt: skip
-    result = rotated_part if rotary_size == heads.shape[-1] else concatenate([rotated_part, rest], -1)
-    return result if x.ndim == 4 else joined_heads(result)
+    result = rotated_part if rotary_size == heads.shape[-1] else concatenate([rotated_part, unrotated_part], -1)
+    return result if x.ndim == 4 else join_heads(result)
 
 
 enter_rows({"RotaryEmbedding": lambda call, x, cos, sin, places=None: rotated(call, x, cos, sin, places)})

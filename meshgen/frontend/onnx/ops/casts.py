@@ -22,7 +22,7 @@ from meshgen.ir.graph import DTYPES, dtype_name, is_float
 MANY = 1 << 16  # elements of the largest range that is constant-folded; chosen: longer ones become an iota
 
 
-def kind_named(code: int) -> str:
+def dtype_of_code(code: int) -> str:
     """Return the IR's dtype for a code of `TensorProto.DataType`. Raises ProgramError MG0104 for an unsupported one."""
     try:
         return dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(code))
@@ -45,7 +45,7 @@ def converted(x: Tensor, kind: str, call: Call) -> Tensor:
 @op("BitCast")
 def bit_cast(call: Call, x: Tensor) -> Tensor:
     x = x.astype("ui8") if x.type.dtype == "i1" else x
-    return bitcast_convert_type(x, kind_named(call["to"]))
+    return bitcast_convert_type(x, dtype_of_code(call["to"]))
 
 
 @op("Constant")
@@ -68,7 +68,7 @@ def constant_of_shape(call: Call, shape: Array) -> Tensor:
 @op("EyeLike")
 def eye_like(call: Call, x: Tensor) -> Tensor:
     rows, columns = x.shape
-    kind = x.type.dtype if call["dtype"] is None else kind_named(call["dtype"])
+    kind = x.type.dtype if call["dtype"] is None else dtype_of_code(call["dtype"])
     return eye(rows, columns, call["k"] or 0, kind)
 
 
@@ -85,7 +85,7 @@ def range_(call: Call, start: Array, limit: Array, delta: Array) -> Any:
 
 
 enter_rows({
-    "Cast": lambda call, x: converted(x, kind_named(call["to"]), call),
+    "Cast": lambda call, x: converted(x, dtype_of_code(call["to"]), call),
     "CastLike": lambda call, x, like: converted(x, like.type.dtype, call),
 })  # fmt: skip
 enter_rows({  # compile-time constants, even if the operand is a tensor

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import ProgramError
-from meshgen.frontend.onnx.ops.casts import kind_named
+from meshgen.frontend.onnx.ops.casts import dtype_of_code
 from meshgen.frontend.onnx.ops.table import ALL, Call, Elements, op
 from meshgen.frontend.tracer import control_flow
 from meshgen.frontend.tracer.creation import iota, zeros
@@ -25,12 +25,14 @@ from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import moveaxis, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
-# trip count up to which a loop is unrolled if it cannot become a scan, because carried values change shape; chosen
-MOST_UNROLLED = 64
-MOST_WRITTEN_OUT = 1 << 14  # trip count up to which any loop is unrolled; chosen to bound import time
-# Largest constant trip count of a scan; loops with a larger one become while loops. Chosen: exporters write larger numbers for loops
-# that only end by their condition.
-MOST_TRIPS = 1 << 31
+# Largest trip count of a loop that is unrolled because it cannot become a scan: its carried values change shape.
+# Chosen: a longer loop reports the error of the scan instead.
+MAX_FALLBACK_UNROLL = 64
+# Largest trip count of any unrolled loop. Chosen to bound import time and program size.
+MAX_UNROLL = 1 << 14
+# Largest constant trip count of a scan; loops with a larger one become while loops. Chosen: exporters write larger
+# numbers for loops that only end by their condition.
+MAX_TRIP_COUNT = 1 << 31
 
 
 @op("If", plain=(0,))
@@ -57,27 +59,27 @@ def loop(call: Call, trips: Operand, flag: Operand, *carried: Any) -> Any:
     if isinstance(flag, np.ndarray) and not bool(flag):
         trips, flag = np.zeros((), np.int64), None
     if isinstance(trips, Tensor) or isinstance(flag, Tensor) or trips is None:
-        return _while(call, trips, flag, carried)
+        return _trace_as_while(call, trips, flag, carried)
     count = max(0, int(np.asarray(trips).reshape(())))
-    if count > MOST_TRIPS:
-        return _while(call, trips, flag, carried)
+    if count > MAX_TRIP_COUNT:
+        return _trace_as_while(call, trips, flag, carried)
     if any(value is None or isinstance(value, Elements) for value in carried) or not count:
-        return _unrolled(call, count, carried)
+        return _unroll(call, count, carried)
     try:
-        return _scanned(call, count, carried)
+        return _trace_as_scan(call, count, carried)
     except _HasDynamicEnd:
-        return _while(call, trips, flag, carried)
+        return _trace_as_while(call, trips, flag, carried)
     except ProgramError:
-        if count > MOST_UNROLLED:
+        if count > MAX_FALLBACK_UNROLL:
             raise
-        return _unrolled(call, count, carried)
+        return _unroll(call, count, carried)
 
 
 class _HasDynamicEnd(Exception):
     """Raised if the body of a loop computes whether to continue."""
 
 
-def _step(call: Call, index: Operand, carried: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def _trace_iteration(call: Call, index: Operand, carried: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Trace one iteration: return the next carried values and the scan outputs.
 
     Raises:
@@ -89,24 +91,24 @@ def _step(call: Call, index: Operand, carried: Sequence[Any]) -> tuple[list[Any]
     return results[: len(carried)], results[len(carried) :]
 
 
-def _scanned(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
+def _trace_as_scan(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
     def body(state: Any, index: Tensor) -> Any:
-        next_state, rows = _step(call, index, state)
+        next_state, rows = _trace_iteration(call, index, state)
         return tuple(tensor(value) for value in next_state), tuple(tensor(row) for row in rows)
 
     last, rows = control_flow.scan(body, tuple(tensor(value) for value in carried), iota((count,), 0, "i64"))
     return [*last, *rows]
 
 
-def _unrolled(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
+def _unroll(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
     """Unroll a loop. Carried values may be sequences, or change shape between iterations."""
-    if count > MOST_WRITTEN_OUT:
+    if count > MAX_UNROLL:
         text = f"{count:,} iterations would be unrolled, because the loop carries sequences, or values that change their shape"
-        refuse(text, f"the limit is {MOST_WRITTEN_OUT:,}", "MG0108")
+        refuse(text, f"the limit is {MAX_UNROLL:,}", "MG0108")
     state, rows = list(carried), list[list[Any]]()
     for index in range(count):
         try:
-            state, outputs = _step(call, np.asarray(index, np.int64), state)
+            state, outputs = _trace_iteration(call, np.asarray(index, np.int64), state)
         except _HasDynamicEnd:
             refuse("a loop with a computed exit condition carries values that change their shape", "keep their shapes the same in every iteration")  # fmt: skip
         rows.append(outputs)
@@ -116,10 +118,10 @@ def _unrolled(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
     if any(not kind.HasField("shape") for kind in shapes):
         refuse("a loop with trip count 0 has scan outputs of unknown shape")
     sizes = ([0, *(dim.dim_value for dim in kind.shape.dim)] for kind in shapes)
-    return [*state, *(zeros(output, kind_named(kind.elem_type)) for output, kind in zip(sizes, shapes, strict=True))]
+    return [*state, *(zeros(output, dtype_of_code(kind.elem_type)) for output, kind in zip(sizes, shapes, strict=True))]
 
 
-def _while(call: Call, trips: Operand, flag: Operand, carried: Sequence[Any]) -> Any:
+def _trace_as_while(call: Call, trips: Operand, flag: Operand, carried: Sequence[Any]) -> Any:
     """Convert a loop with a dynamic end to a while loop, which cannot have scan outputs."""
     if len(call["body"].output) != 1 + len(carried):
         refuse("the trip count of a loop with scan outputs decides shapes, but is data here", "make the trip count a constant")  # fmt: skip
@@ -133,10 +135,10 @@ def _while(call: Call, trips: Operand, flag: Operand, carried: Sequence[Any]) ->
         index, continues, values = state
         next_flag, *results = call.run(call["body"], [index, continues, *values])
         never_ends = next_flag is continues or (isinstance(next_flag, np.ndarray) and bool(next_flag))
-        if isinstance(trips, np.ndarray) and int(trips.reshape(())) > MOST_TRIPS and never_ends:
+        if isinstance(trips, np.ndarray) and int(trips.reshape(())) > MAX_TRIP_COUNT and never_ends:
             refuse(
                 f"the loop runs {int(trips.reshape(())):,} iterations: its condition never changes",
-                f"the limit is {MOST_TRIPS:,}",
+                f"the limit is {MAX_TRIP_COUNT:,}",
             )
         return index + 1, reshape(tensor(next_flag), ()), tuple(tensor(value) for value in results)
 
@@ -153,7 +155,7 @@ def scan(call: Call, *operands: Operand) -> Any:
     states, stacks = operands[: len(operands) - count], operands[len(operands) - count :]
     num_outputs = len(call["body"].output) - len(states)
     axes, backwards = call["scan_input_axes"] or [0] * count, call["scan_input_directions"] or [0] * count
-    rows = [_reversed_if(moveaxis(x, a, 0), b) for x, a, b in zip(stacks, axes, backwards, strict=True)]
+    rows = [_flip_if(moveaxis(x, a, 0), b) for x, a, b in zip(stacks, axes, backwards, strict=True)]
 
     def body(state: Any, row: Any) -> Any:
         results = [tensor(each) for each in call.run(call["body"], [*state, *row])]
@@ -161,8 +163,8 @@ def scan(call: Call, *operands: Operand) -> Any:
 
     last, outputs = control_flow.scan(body, tuple(map(tensor, states)), tuple(rows))
     axes, backwards = call["scan_output_axes"] or [0] * num_outputs, call["scan_output_directions"] or [0] * num_outputs
-    return [*last, *(moveaxis(_reversed_if(x, b), 0, a) for x, a, b in zip(outputs, axes, backwards, strict=True))]
+    return [*last, *(moveaxis(_flip_if(x, b), 0, a) for x, a, b in zip(outputs, axes, backwards, strict=True))]
 
 
-def _reversed_if(x: Operand, is_backwards: int) -> Tensor:
+def _flip_if(x: Operand, is_backwards: int) -> Tensor:
     return flip(x, 0) if is_backwards else tensor(x)

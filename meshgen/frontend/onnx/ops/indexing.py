@@ -71,9 +71,7 @@ def compress(call: Call, x: Tensor, mask: Array) -> Tensor:
 
 @op("Unique", known=(0,))
 def unique(call: Call, x: Array) -> Any:
-    """Return the unique elements, sorted or in the order of their first occurrence, with the index tables of NumPy's
-    `unique`.
-    """
+    """Return the unique elements, sorted or by first occurrence, and the index tables of NumPy's `unique`."""
     axis = call["axis"]
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     if not call["sorted"]:
@@ -94,7 +92,7 @@ _METHODS = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min":
 
 
 def _scatter(call: Call, x: Tensor, index: Any, updates: Tensor) -> Tensor:
-    """Update the elements of `x` at `index`, with the operator's attribute `reduction`."""
+    """Scatter `updates` into `x` at `index`, with the reduction that the operator's attribute names."""
     reduction = call["reduction"] or "none"
     if reduction not in _METHODS:
         refuse(f"'{reduction}' is not a reduction of updates", f"the reductions are {', '.join(_METHODS)}")

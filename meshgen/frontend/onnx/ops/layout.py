@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, dims_of, enter_rows, op, require_few
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, dims_of, enter_rows, op, require_small_array
 from meshgen.frontend.tracer import joining, shapes
 from meshgen.frontend.tracer.creation import full, iota, tril, triu
 from meshgen.frontend.tracer.joining import concatenate
@@ -36,7 +36,7 @@ def split(call: Call, x: Tensor, sizes: Array | None = None) -> list[Tensor]:
     """Split `x` into slices of the given sizes, or of equal size except for a smaller last one."""
     axis = dim_of(call["axis"], x.ndim)
     dim_size, count = x.shape[axis], call["num_outputs"] or call.results
-    require_few("Split", count)
+    require_small_array("Split", count)
     slice_size = -(-dim_size // count)
     slice_sizes = (
         [max(0, min(slice_size, dim_size - n * slice_size)) for n in range(count)] if sizes is None else sizes.tolist()
@@ -82,7 +82,7 @@ def padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str = "constant", 
     added = [(max(0, a), max(0, b)) for a, b in pairs]
     x = x[tuple(cuts)]
     if mode != "constant":
-        require_few("Pad", max((size + a + b for size, (a, b) in zip(x.shape, added, strict=True)), default=0))
+        require_small_array("Pad", max((size + a + b for size, (a, b) in zip(x.shape, added, strict=True)), default=0))
         return joining.pad(x, added, mode)
     if not isinstance(value, Tensor):
         fill: Any = 0 if value is None else np.asarray(value).reshape(())[()]

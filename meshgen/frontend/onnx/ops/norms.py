@@ -63,10 +63,9 @@ def _per_feature(vector: Tensor, rank: int, kind: str) -> Tensor:
 def batch_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor, average: Tensor, variance: Tensor) -> Any:  # fmt: skip
     """Normalize by the running mean and variance.
 
-    In training, normalize by the batch's and return updated running statistics as well.
-
-    Training mode is an attribute. From opset 7 to 13, further results select it; the last two of these are the batch's
-    statistics.
+    In training mode, normalize by the statistics of the batch, and return updated running statistics as well. An
+    attribute selects training mode; from opset 7 to 13, the use of further results does, and the last two results are
+    the batch's statistics.
     """
     is_training = bool(call["training_mode"]) or (call.version < 14 and call.results > 1)
     if call.results > 1 and not is_training:

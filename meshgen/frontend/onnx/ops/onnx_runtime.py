@@ -1,6 +1,4 @@
-"""Operators of ONNX Runtime in models from exporters and optimizers: attention with and without a cache, and GEMMs with
-packed weights.
-"""
+"""Operators of ONNX Runtime in exported or optimized models: attention, cached attention, GEMMs with packed weights."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.attention import Scores, attend, distances, heads_of, joined_heads, rotated
+from meshgen.frontend.onnx.ops.attention import Scores, attend, distances, join_heads, rotated, separate_heads
 from meshgen.frontend.onnx.ops.layout import padded
 from meshgen.frontend.onnx.ops.table import MICROSOFT, Array, Call, kind_of, op
 from meshgen.frontend.tracer.creation import iota, zeros
@@ -26,13 +24,13 @@ from meshgen.ops.factors import notation
 
 
 @op("RotaryEmbedding", domain=MICROSOFT)
-def rotary_embedding(call: Call, x: Tensor, places: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Apply rotary embeddings. `places` has a position per batch and row, or only the position of the first row."""
-    if places.ndim == 1:
-        places = places.reshape(-1, 1) + iota((1, x.shape[-2]), 1, "i64")
+def rotary_embedding(call: Call, x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Apply rotary embeddings. `positions` has a position per batch and row, or only the position of the first row."""
+    if positions.ndim == 1:
+        positions = positions.reshape(-1, 1) + iota((1, x.shape[-2]), 1, "i64")
     if x.ndim == 3 and not call["num_heads"]:
         refuse("RotaryEmbedding of a tensor of rank 3 needs num_heads")
-    return rotated(call, x, cos, sin, places)
+    return rotated(call, x, cos, sin, positions)
 
 
 @op("MultiHeadAttention", domain=MICROSOFT)
@@ -46,32 +44,32 @@ def multi_head_attention(call: Call, q: Tensor, k: Tensor, v: Tensor, bias: Tens
         widths = [x.shape[-1] for x in (q, k, v)]
         query_bias, key_bias, value_bias = split(bias, [widths[0], widths[0] + widths[1]])
         q, k, v = q + query_bias, k + key_bias, v + value_bias
-    query, key, value = (heads_of(x, call["num_heads"]) for x in (q, k, v))
+    query, key, value = (separate_heads(x, call["num_heads"]) for x in (q, k, v))
     if past_key is not None:
         key, value = concatenate([past_key, key], 2), concatenate([past_value, value], 2)
-    return _attended(call, query, key, value, padding, added)
+    return _attention_outputs(call, query, key, value, padding, added)
 
 
 @op("Attention", domain=MICROSOFT)
 def attention(call: Call, x: Tensor, weights: Tensor, bias: Tensor | None = None, padding: Tensor | None = None) -> Any:
     """Import attention with one matmul for query, key and value."""
     wide = matmul(x, weights)
-    q, k, v = (heads_of(part, call["num_heads"]) for part in split(wide if bias is None else wide + bias, 3, -1))
-    return _attended(call, q, k, v, padding, None)
+    q, k, v = (separate_heads(part, call["num_heads"]) for part in split(wide if bias is None else wide + bias, 3, -1))
+    return _attention_outputs(call, q, k, v, padding, None)
 
 
-def _attended(call: Call, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, added: Tensor | None) -> Any:  # fmt: skip
+def _attention_outputs(call: Call, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, added: Tensor | None) -> Any:  # fmt: skip
     """Return the result of attention on separate heads, and the keys and values."""
     rows, columns = query.shape[2], key.shape[2]
-    allowed = None if padding is None else _allowed(padding, columns)
+    allowed = None if padding is None else _allowed_pairs(padding, columns)
     if call["unidirectional"]:
         causal = distances(rows, columns, columns - rows) >= 0
         allowed = causal if allowed is None else allowed & causal
     score_settings = Scores(call["scale"] or query.shape[-1] ** -0.5, 0.0, allowed, added, kind=query.type.dtype)
-    return joined_heads(attend(query, key, value, score_settings).result), key, value
+    return join_heads(attend(query, key, value, score_settings).result), key, value
 
 
-def _allowed(padding: Tensor, columns: int) -> Tensor:
+def _allowed_pairs(padding: Tensor, columns: int) -> Tensor:
     """Convert a mask of keys or of pairs to booleans [b, 1, 1 or q, s]."""
     if padding.ndim not in (2, 3) or padding.shape[-1] != columns:
         refuse(f"a mask {padding.type} is not supported: give one [b, {columns}] or [b, q, {columns}]")
@@ -81,7 +79,7 @@ def _allowed(padding: Tensor, columns: int) -> Tensor:
 @op("GroupQueryAttention", domain=MICROSOFT, known=(6,))
 def group_query_attention(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None, past_key: Tensor | None, past_value: Tensor | None,
                           lengths: Tensor, total: Array, cos: Tensor | None = None, sin: Tensor | None = None,
-                          places: Tensor | None = None, bias: Tensor | None = None, *unsupported: Tensor | None) -> Any:  # fmt: skip
+                          positions: Tensor | None = None, bias: Tensor | None = None, *unsupported: Tensor | None) -> Any:  # fmt: skip
     """Import causal attention over a cache.
 
     Args:
@@ -99,8 +97,8 @@ def group_query_attention(call: Call, q: Tensor, k: Tensor | None, v: Tensor | N
     starts = zeros((b, 1), "i64") if rows == total_rows else lengths.astype("i64").reshape(b, 1) + 1 - rows
     if call["do_rotary"]:
         rotary_call = replace(call, attributes=dict(call.attributes) | {"interleaved": call["rotary_interleaved"]})
-        positions = starts + iota((1, rows), 1, "i64") if places is None else places
-        query, key = (rotated(rotary_call, x, cos, sin, positions) for x in (query, key))
+        query_positions = starts + iota((1, rows), 1, "i64") if positions is None else positions
+        query, key = (rotated(rotary_call, x, cos, sin, query_positions) for x in (query, key))
     key, value = (
         _update_cache(past, update, starts, total_rows) for past, update in ((past_key, key), (past_value, value))
     )
@@ -109,7 +107,7 @@ def group_query_attention(call: Call, q: Tensor, k: Tensor | None, v: Tensor | N
     if (window := call["local_window_size"]) is not None and window > 0:
         allowed = allowed & (distance < window)
     score_settings = Scores(call["scale"] or size**-0.5, call["softcap"] or 0.0, allowed, bias)
-    return joined_heads(attend(query, key, value, score_settings).result), key, value
+    return join_heads(attend(query, key, value, score_settings).result), key, value
 
 
 def _split_heads(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -118,7 +116,7 @@ def _split_heads(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None) -> t
     if k is None or v is None:
         size = q.shape[-1] // (heads + 2 * shared_heads)
         q, k, v = split(q, [heads * size, (heads + shared_heads) * size], -1)
-    return heads_of(q, heads), heads_of(k, shared_heads), heads_of(v, shared_heads)
+    return separate_heads(q, heads), separate_heads(k, shared_heads), separate_heads(v, shared_heads)
 
 
 def _update_cache(past: Tensor | None, new: Tensor, starts: Tensor, total: int) -> Tensor:
@@ -149,7 +147,7 @@ def matmul_n_bits(call: Call, x: Tensor, packed: Tensor, scales: Tensor, zeros: 
     blocks, per_byte = -(-call["K"] // block), 8 // bits
     point = tensor(2.0 ** (bits - 1), kind_of(scales)) if zeros is None else zeros
     if point.ndim:
-        point = _unpacked(point.reshape(n, -1), bits)[:, :blocks] if point.type.dtype == "ui8" else point
+        point = _unpack_bits(point.reshape(n, -1), bits)[:, :blocks] if point.type.dtype == "ui8" else point
         point = point.reshape(n, blocks)
     if x.shape[-1] != call["K"]:
         refuse(f"x has {x.shape[-1]} columns, but K is {call['K']}")
@@ -164,7 +162,7 @@ def matmul_n_bits(call: Call, x: Tensor, packed: Tensor, scales: Tensor, zeros: 
     return result if bias is None else result + bias
 
 
-def _unpacked(packed: Tensor, bits: int) -> Tensor:
+def _unpack_bits(packed: Tensor, bits: int) -> Tensor:
     """Unpack integers from bytes, lowest bits first, along the last dim."""
-    parts = [(packed >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
-    return reshape(stack(parts, -1), (*packed.shape[:-1], -1)) if len(parts) > 1 else packed
+    fields = [(packed >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
+    return reshape(stack(fields, -1), (*packed.shape[:-1], -1)) if len(fields) > 1 else packed

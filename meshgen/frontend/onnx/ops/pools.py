@@ -11,7 +11,7 @@ import numpy as np
 from meshgen.budget import require_operations
 from meshgen.frontend.onnx.ops.layout import padded
 from meshgen.frontend.onnx.ops.products import padding_of
-from meshgen.frontend.onnx.ops.table import Array, Call, enter_rows, op, require_few
+from meshgen.frontend.onnx.ops.table import Array, Call, enter_rows, op, require_small_array
 from meshgen.frontend.tracer.creation import iota, zeros
 from meshgen.frontend.tracer.elementwise import abs_, power
 from meshgen.frontend.tracer.logic import where
@@ -38,7 +38,7 @@ def average_pool(call: Call, x: Tensor) -> Tensor:
     wide, dims = widened(x), _windows(call, x)
     counts = tensor(1, wide.type.dtype)
     for d, dim_windows in enumerate(dims):
-        require_few("AveragePool", dim_windows.count)
+        require_small_array("AveragePool", dim_windows.count)
         rows = dim_windows.divisors(bool(call["count_include_pad"])).astype(wide.dtype)
         counts = counts * rows.reshape([-1 if n == d else 1 for n in range(len(dims))])
     return (over_windows("add", wide, dims) / counts).astype(x.type.dtype)
@@ -53,7 +53,7 @@ def max_pool(call: Call, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
 def _max_with_indices(call: Call, x: Tensor, dims: Sequence[Windows]) -> tuple[Tensor, Tensor]:
     """Return the maxima and their indices in the flattened tensor. Window elements are compared one after the other."""
     planes, spatial = x.shape[:2], x.shape[2:]
-    require_few("MaxPool with positions", *spatial)
+    require_small_array("MaxPool with positions", *spatial)
     require_operations(math.prod(dim_windows.size for dim_windows in dims), "MaxPool with positions", current().at)
     positions = np.arange(math.prod(spatial)).reshape(spatial, order="F" if call["storage_order"] else "C")
     plane_index = iota((math.prod(planes),), 0, "i64").reshape(*planes, *[1] * len(dims))
@@ -78,8 +78,8 @@ def _max_with_indices(call: Call, x: Tensor, dims: Sequence[Windows]) -> tuple[T
 
 
 @op("MaxUnpool", known=(2,))
-def max_unpool(call: Call, x: Tensor, places: Tensor, shape: Array | None = None) -> Tensor:
-    """Scatter elements to the positions `places` in a larger tensor of zeros.
+def max_unpool(call: Call, x: Tensor, indices: Tensor, shape: Array | None = None) -> Tensor:
+    """Scatter elements to the positions `indices` in a larger tensor of zeros.
 
     The positions refer to the default output shape, even if the operator has an explicit shape.
     """
@@ -88,7 +88,7 @@ def max_unpool(call: Call, x: Tensor, places: Tensor, shape: Array | None = None
     pads = call["pads"] or [0] * (2 * len(sizes))
     default_sizes = [(size - 1) * s + k - pads[d] - pads[d + len(sizes)] for d, (size, k, s) in enumerate(geometry)]
     output_sizes = default_sizes if shape is None else shape.tolist()[2:]
-    flat = places.ravel()
+    flat = indices.ravel()
     if output_sizes != default_sizes:  # convert to the same plane and coordinates in the larger tensor
         plane, position_in_plane = flat // math.prod(default_sizes), flat % math.prod(default_sizes)
         flat = plane * math.prod(output_sizes)
@@ -99,7 +99,7 @@ def max_unpool(call: Call, x: Tensor, places: Tensor, shape: Array | None = None
     return empty.at[flat].set(x.ravel()).reshape(n, c, *output_sizes)
 
 
-def _raised(x: Tensor, p: float) -> Tensor:
+def _raise_to_power(x: Tensor, p: float) -> Tensor:
     """Raise `x` to the power `p`, which may be a fraction before opset 2."""
     return x if p == 1 else power(x, int(p) if p == int(p) else p)
 
@@ -108,7 +108,7 @@ def _raised(x: Tensor, p: float) -> Tensor:
 def lp_pool(call: Call, x: Tensor) -> Tensor:
     wide = widened(x)
     p = call["p"]
-    raised = _raised(abs_(wide), p)
+    raised = _raise_to_power(abs_(wide), p)
     return power(over_windows("add", raised, _windows(call, x)), 1.0 / p).astype(x.type.dtype)
 
 
@@ -118,7 +118,7 @@ def _spatial(x: Tensor) -> tuple[int, ...]:
 
 def _global_lp_norm(call: Call, x: Tensor) -> Tensor:
     wide, p = widened(x), call["p"]
-    return power(sum_(_raised(abs_(wide), p), _spatial(x), True), 1.0 / p).astype(x.type.dtype)
+    return power(sum_(_raise_to_power(abs_(wide), p), _spatial(x), True), 1.0 / p).astype(x.type.dtype)
 
 
 enter_rows({

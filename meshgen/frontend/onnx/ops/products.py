@@ -46,9 +46,7 @@ def padding_of(call: Call, count: int) -> str | Pairs:
 
 
 def _require_kernel(call: Call, x: Tensor, w: Tensor) -> None:
-    """Raise ProgramError MG0104 if the image or weights do not fit the attributes: rank, kernel shape, or numbers per
-    spatial dim.
-    """
+    """Raise ProgramError MG0104 if the image or weights have another rank or kernel shape than the attributes say."""
     taps = list(w.shape[2:])
     if x.ndim != w.ndim or x.ndim < 3:
         refuse(f"an image of rank {x.ndim} does not fit weights of rank {w.ndim}")
@@ -84,9 +82,7 @@ def conv_transpose(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None)
 
 
 def _transposed_padding(call: Call, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]) -> tuple[Pairs, list[int]]:  # fmt: skip
-    """Return the sizes to crop before and after each dim of the full result, and the sizes of additional output
-    padding.
-    """
+    """Return the sizes to crop before and after each dim of the full result, and the sizes of the output padding."""
     count = len(sizes)
     output_padding: list[int] = list(call["output_padding"] or [0] * count)
     mode = call["auto_pad"] or "NOTSET"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 
-from meshgen.frontend.onnx.ops.casts import converted, kind_named
+from meshgen.frontend.onnx.ops.casts import converted, dtype_of_code
 from meshgen.frontend.onnx.ops.products import convolution, with_bias
 from meshgen.frontend.onnx.ops.table import Call, dim_of, op
 from meshgen.frontend.tracer.elementwise import clip
@@ -32,7 +32,7 @@ def _broadcast_to(parameter: Tensor, x: Tensor, call: Call) -> Tensor:
 def dequantize_linear(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
     """Return (x - zero) * scale in the dtype of the scale."""
     factor = _broadcast_to(scale, x, call)
-    kind = kind_named(call["output_dtype"]) if call["output_dtype"] else factor.type.dtype
+    kind = dtype_of_code(call["output_dtype"]) if call["output_dtype"] else factor.type.dtype
     wide = "f32" if kind in ("f16", "bf16") else kind
     value = x.astype(wide) if is_float(x.type.dtype) else x.astype("i32").astype(wide)
     if zero is not None:
@@ -44,13 +44,15 @@ def dequantize_linear(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None 
 @op("QuantizeLinear")
 def quantize_linear(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
     """Return x / scale + zero, rounded to nearest even and clamped to the range of the dtype."""
-    kind = zero.type.dtype if zero is not None else kind_named(call["output_dtype"]) if call["output_dtype"] else "ui8"
+    kind = (
+        zero.type.dtype if zero is not None else dtype_of_code(call["output_dtype"]) if call["output_dtype"] else "ui8"
+    )
     wide = "f32" if x.type.dtype in ("f16", "bf16", "i32") else x.type.dtype
     ratio = x.astype(wide) / _broadcast_to(scale, x, call).astype(wide)
-    return _quantized(call, ratio, None if zero is None else _broadcast_to(zero, x, call), kind)
+    return _quantize(call, ratio, None if zero is None else _broadcast_to(zero, x, call), kind)
 
 
-def _quantized(call: Call, ratio: Tensor, point: Tensor | None, kind: str) -> Tensor:
+def _quantize(call: Call, ratio: Tensor, point: Tensor | None, kind: str) -> Tensor:
     """Round ratio + point to a quantized dtype, with clamping. The zero point `point` broadcasts with `ratio`."""
     wide = ratio.type.dtype
     if is_float(kind):
@@ -94,7 +96,7 @@ def q_linear_mat_mul(call: Call, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: 
     per_row = expand_dims(a_scale, 1) if a_scale.ndim == 1 and a_scale.shape[0] > 1 else a_scale
     scale = per_row.astype("f32") * b_scale.astype("f32") / y_scale.astype("f32")
     total = matmul_integer(call, a, b, a_zero, b_zero)
-    return _quantized(call, total.astype("f32") * scale, y_zero, y_zero.type.dtype)
+    return _quantize(call, total.astype("f32") * scale, y_zero, y_zero.type.dtype)
 
 
 @op("QLinearConv")
@@ -103,4 +105,4 @@ def q_linear_conv(call: Call, x: Tensor, x_scale: Tensor, x_zero: Tensor, w: Ten
     per_feature = expand_dims(w_scale, tuple(range(1, x.ndim - 1))) if w_scale.ndim else w_scale
     scale = x_scale.astype("f32") * per_feature.astype("f32") / y_scale.astype("f32")
     total = conv_integer(call, x, w, x_zero, w_zero, bias)
-    return _quantized(call, total.astype("f32") * scale, y_zero, y_zero.type.dtype)
+    return _quantize(call, total.astype("f32") * scale, y_zero, y_zero.type.dtype)

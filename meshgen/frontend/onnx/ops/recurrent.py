@@ -73,7 +73,7 @@ def _activation(name: str, alphas: list[float], betas: list[float], clip_bound: 
     return lambda x: function(x if clip_bound is None else clip(x, -clip_bound, clip_bound), *numbers)
 
 
-def _run(call: Call, x: Tensor, directions: Sequence[Direction], lengths: Tensor | None, initial: Sequence[Tensor | None], hidden: int, step: Step) -> Any:  # fmt: skip
+def _run_directions(call: Call, x: Tensor, directions: Sequence[Direction], lengths: Tensor | None, initial: Sequence[Tensor | None], hidden: int, step: Step) -> Any:  # fmt: skip
     """Run all directions over x [t, b, i].
 
     Returns the outputs [t, d, b, h] and the last states [d, b, h]; if `layout` is 1, batches are first.
@@ -86,7 +86,7 @@ def _run(call: Call, x: Tensor, directions: Sequence[Direction], lengths: Tensor
         first = [zeros((batch, hidden), rows.type.dtype) if state_ is None else
                  state_[(slice(None), d) if call["layout"] else d] for state_ in initial]  # fmt: skip
         projected = matmul(rows, direction.w.transpose()) + direction.w_bias
-        last, stacked = _scanned(direction, projected, lengths, first, step)
+        last, stacked = _scan_direction(direction, projected, lengths, first, step)
         results.append(stacked)
         last_states.append(last)
     outputs = stack(results, 1)
@@ -96,7 +96,7 @@ def _run(call: Call, x: Tensor, directions: Sequence[Direction], lengths: Tensor
     return outputs, *states
 
 
-def _scanned(
+def _scan_direction(
     direction: Direction, projections: Tensor, lengths: Tensor | None, first: Sequence[Tensor], step: Step
 ) -> Any:
     """Scan one direction. Returns the last states and the outputs of all steps.
@@ -128,14 +128,14 @@ def rnn(call: Call, x: Tensor, w: Tensor, r: Tensor, bias: Tensor | None = None,
     def step(direction: Direction, part: Tensor, states: Sequence[Tensor]) -> Sequence[Tensor]:
         return [direction.activations[0](part + _project_state(direction, states[0]))]
 
-    return _run(call, x, _directions(call, w, r, bias, None, ["Tanh"]), lengths, [h], r.shape[-1], step)
+    return _run_directions(call, x, _directions(call, w, r, bias, None, ["Tanh"]), lengths, [h], r.shape[-1], step)
 
 
 @op("GRU")
 def gru(call: Call, x: Tensor, w: Tensor, r: Tensor, bias: Tensor | None = None, lengths: Tensor | None = None, h: Tensor | None = None) -> Any:  # fmt: skip
     directions = _directions(call, w, r, bias, None, ["Sigmoid", "Tanh"])
     step = partial(_gru_step, bool(call["linear_before_reset"]))
-    return _run(call, x, directions, lengths, [h], r.shape[-1], step)
+    return _run_directions(call, x, directions, lengths, [h], r.shape[-1], step)
 
 
 def _gru_step(is_linear: bool, direction: Direction, projected: Tensor, states: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -161,7 +161,7 @@ def lstm(call: Call, x: Tensor, w: Tensor, r: Tensor, bias: Tensor | None = None
          c: Tensor | None = None, peepholes: Tensor | None = None) -> Any:  # fmt: skip
     directions = _directions(call, w, r, bias, peepholes, ["Sigmoid", "Tanh", "Tanh"])
     step = partial(_lstm_step, bool(call["input_forget"]))
-    return _run(call, x, directions, lengths, [h, c], r.shape[-1], step)
+    return _run_directions(call, x, directions, lengths, [h, c], r.shape[-1], step)
 
 
 def _lstm_step(is_coupled: bool, direction: Direction, projected: Tensor, states: Sequence[Tensor]) -> Sequence[Tensor]:

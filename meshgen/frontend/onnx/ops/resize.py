@@ -19,7 +19,7 @@ from meshgen.frontend.onnx.ops.table import (
     dim_of,
     enter_rows,
     op,
-    require_few,
+    require_small_array,
 )
 from meshgen.frontend.tracer.elementwise import add
 from meshgen.frontend.tracer.indexing import take
@@ -36,7 +36,7 @@ Places: TypeAlias = Any  # positions of rows: an array, or a tensor if they depe
 
 @dataclass(frozen=True)
 class Dim:
-    """The resize of one dim.
+    """Resize parameters of one dim.
 
     Attributes:
         size: the old size.
@@ -126,7 +126,7 @@ def resized(call: Call, x: Tensor, dims: dict[int, Dim], mode: str) -> Tensor:
     """Resize the dims of `x`. After cropping, positions outside of `x` get `extrapolation_value`."""
     kind, method = x.type.dtype, call["mode"]
     for dim in dims.values():
-        require_few("Resize", dim.new)
+        require_small_array("Resize", dim.new)
     result = x if method == "nearest" else widened(x)
     if not is_float(result.type.dtype) and method != "nearest":
         result = result.astype("f32")
@@ -152,9 +152,9 @@ def _along(vector: Any, axis: int, rank: int) -> Any:
     return vector.reshape([-1 if d == axis else 1 for d in range(rank)])
 
 
-def _functions(places: Places) -> Any:
+def _functions(positions: Places) -> Any:
     """Return NumPy for array operands, else the functions of the tracer under the same names."""
-    return np if isinstance(places, np.ndarray) else SimpleNamespace(**OPS)
+    return np if isinstance(positions, np.ndarray) else SimpleNamespace(**OPS)
 
 
 def _to_indices(rows: Places, size: int) -> Any:
@@ -172,15 +172,15 @@ _ROUNDINGS = {
 }
 
 
-def _nearest(places: Places, size: int, mode: str) -> Any:
+def _nearest(positions: Places, size: int, mode: str) -> Any:
     """Return the index of the nearest row for each position."""
     if mode not in _ROUNDINGS:
         refuse(f"'{mode}' is not a rounding mode", f"supported are {', '.join(_ROUNDINGS)}")
     shift, function = _ROUNDINGS[mode]
-    return _to_indices(getattr(_functions(places), function)(places + shift if shift else places), size)
+    return _to_indices(getattr(_functions(positions), function)(positions + shift if shift else positions), size)
 
 
-def _taps(call: Call, places: Places, dim: Dim, kind: str) -> tuple[Any, Any]:
+def _taps(call: Call, positions: Places, dim: Dim, kind: str) -> tuple[Any, Any]:
     """Return the old rows that contribute to each new row, and their weights, [new, taps] each.
 
     With `antialias`, the kernel of a downscaled dim is stretched.
@@ -188,10 +188,10 @@ def _taps(call: Call, places: Places, dim: Dim, kind: str) -> tuple[Any, Any]:
     reach = {"linear": 1, "cubic": 2}[kind]
     scale = min(dim.scale, 1.0) if call["antialias"] else 1.0
     half = math.floor(reach / scale) + 1 if scale < 1 else reach
-    require_few("Resize", dim.new, 2 * half)
+    require_small_array("Resize", dim.new, 2 * half)
     require_operations(2 * half, "Resize", current().at)
-    xp = _functions(places)
-    wide: Any = places.astype(np.float64) if isinstance(places, np.ndarray) else places
+    xp = _functions(positions)
+    wide: Any = positions.astype(np.float64) if isinstance(positions, np.ndarray) else positions
     rows = xp.floor(wide)[:, None] + np.arange(1 - half, half + 1, dtype=wide.dtype)
     weights = _weight(xp.abs(rows - wide[:, None]) * scale, kind, call["cubic_coeff_a"])
     if call["exclude_outside"]:

@@ -16,7 +16,7 @@ from meshgen.frontend.onnx.ops.table import (
     enter_rows,
     kind_of,
     op,
-    require_few,
+    require_small_array,
 )
 from meshgen.frontend.tracer.indexing import take
 from meshgen.frontend.tracer.joining import concatenate, split, stack
@@ -67,7 +67,7 @@ def split_to_sequence(call: Call, x: Tensor, sizes: Array | None = None) -> Elem
     if sizes is None or not sizes.ndim:
         if (rows := 1 if sizes is None else int(sizes)) < 1:
             refuse(f"a tensor cannot be split into slices of {rows} rows")
-        require_few("SplitToSequence", -(-dim_size // rows))
+        require_small_array("SplitToSequence", -(-dim_size // rows))
         cuts = list(range(0, dim_size, rows))[1:]
     else:
         cuts = np.cumsum(sizes)[:-1].tolist()

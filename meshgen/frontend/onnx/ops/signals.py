@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.onnx.ops.reductions import along
-from meshgen.frontend.onnx.ops.table import Array, Call, array_of, dim_of, op, require_few
+from meshgen.frontend.onnx.ops.table import Array, Call, array_of, dim_of, op, require_small_array
 from meshgen.frontend.tracer import fft
 from meshgen.frontend.tracer.elementwise import imag, real
 from meshgen.frontend.tracer.indexing import take
@@ -42,7 +42,7 @@ def dft(call: Call, x: Tensor, length: Array | None = None, axis: Array | Tensor
     size = None if length is None else int(length.reshape(()))
     if size is not None or call["onesided"]:
         axis_operand = array_of(axis_operand, "axis")
-    # The last dim stores real and imaginary parts, so negative axes are off by one for the complex tensor.
+    # The last dim stores real and imaginary parts and is dropped, so negative axes shift by one.
     if isinstance(axis_operand, Tensor):
         axis_operand = where(axis_operand < 0, axis_operand + 1, axis_operand)
         return along(axis_operand, x.ndim - 1, lambda dim: _dft_along(call, x, size, dim))
@@ -67,7 +67,7 @@ def stft(call: Call, x: Tensor, step: Array, window: Any = None, length: Array |
     """Transform overlapping frames of a signal [b, n, 1 or 2] to [b, frames, frequencies, 2]."""
     size, hop = len(window) if length is None else int(length.reshape(())), int(step.reshape(()))
     frames = 1 + (x.shape[1] - size) // hop
-    require_few("STFT", frames, size)
+    require_small_array("STFT", frames, size)
     positions = np.arange(frames)[:, None] * hop + np.arange(size)
     frame_samples = take(x, positions.astype(np.int32), 1)
     return _dft_along(call, frame_samples if window is None else frame_samples * expand_dims(window, 1), None, 2)

@@ -1,4 +1,4 @@
-"""Image samples at data-dependent positions, and reassembly of image blocks."""
+"""Sampling of images at data-dependent positions, and reassembly of image blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from meshgen.frontend.onnx.ops.table import Array, Call, op, require_few
+from meshgen.frontend.onnx.ops.table import Array, Call, op, require_small_array
 from meshgen.frontend.tracer.creation import zeros
 from meshgen.frontend.tracer.elementwise import clip
 from meshgen.frontend.tracer.logic import logical_and, where
@@ -57,7 +57,7 @@ def roi_align(call: Call, x: Tensor, rois: Tensor, batches: Tensor) -> Tensor:
 
 def _samples(first: Tensor, last: Tensor, bins: int, samples: int, is_exact: bool) -> Tensor:
     """Return sample coordinates along one dim of the ROIs, [r, bins * samples]."""
-    require_few("RoiAlign", bins, samples)
+    require_small_array("RoiAlign", bins, samples)
     span = last - first
     span = span if is_exact else where(span > 1, span, 1)
     fractions = (np.arange(bins * samples, dtype=np.float32) + 0.5) / (bins * samples)
@@ -65,9 +65,7 @@ def _samples(first: Tensor, last: Tensor, bins: int, samples: int, is_exact: boo
 
 
 def _neighbor_rows(position: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
-    """Return the rows below and above a position with their interpolation weights, which are 0 for positions outside of
-    the image.
-    """
+    """Return the rows below and above a position, with interpolation weights that are 0 outside of the image."""
     is_inside = logical_and(position >= -1, position <= size)
     position = clip(position, 0, size - 1)
     low = floor(position)
@@ -84,7 +82,7 @@ def col2im(call: Call, x: Tensor, image: Array, block: Array) -> Tensor:
     strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count
     pads = call["pads"] or [0] * (2 * count)
     block_counts = [(n + pads[d] + pads[d + count] - (k - 1) * dilations[d] - 1) // strides[d] + 1 for d, (n, k) in enumerate(zip(sizes, taps, strict=True))]  # fmt: skip
-    require_few("Col2Im", *taps, *block_counts)
+    require_small_array("Col2Im", *taps, *block_counts)
     n, features = x.shape[0], x.shape[1] // math.prod(taps)
     blocks = x.reshape(n, features, *taps, *block_counts)
     rows: list[Array] = []  # row in the padded image of each element of each block, per dim

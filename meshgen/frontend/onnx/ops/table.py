@@ -29,7 +29,7 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 Array = np.ndarray[Any, Any]
 # elements; the largest array (such as a table of row indices) that the importer computes. Chosen to bound memory and
 # import time.
-MOST_NUMBERS = 1 << 25
+MAX_ARRAY_ELEMENTS = 1 << 25
 Function = Callable[..., Any]
 Numbers = Sequence[int]
 ALL: Numbers = range(1 << 16)  # the indices of all operands
@@ -55,7 +55,7 @@ class Operator:
     plain: Numbers = ()
 
     def __call__(self, call: Call, operands: Sequence[Any]) -> Any:
-        """Call the function. Arrays become tensors, except for operands that the function accepts as arrays."""
+        """Call the function. Arrays become tensors unless the function accepts an array for the operand."""
         return self.function(call, *(self._taken(index, operand) for index, operand in enumerate(operands)))
 
     def _taken(self, index: int, operand: Any) -> Any:
@@ -82,8 +82,9 @@ def op(*names: str, domain: str = "", **operands: Numbers) -> Callable[[Function
 
 def enter_rows(rows: Mapping[str, Function], how: Callable[[Function], Function] = lambda function: function,
                domain: str = "", **operands: Numbers) -> None:  # fmt: skip
-    """Register functions by space-separated operator names; `how` converts each to a function of the call and its
-    operands.
+    """Register functions by space-separated operator names.
+
+    `how` converts each to a function of a call and its operands.
     """
     for names, function in rows.items():
         op(*names.split(), domain=domain, **operands)(how(function))
@@ -134,18 +135,18 @@ class DataOperandError(ProgramError):
         )
 
 
-def array_of(operand: Any, what: str, why: str = "decides shapes") -> Array:
+def array_of(operand: Any, operand_name: str, purpose: str = "decides shapes") -> Array:
     """Return the elements of an operand. Raises DataOperandError for a tensor; `why` says what the elements determine."""
     if isinstance(operand, Tensor):
-        raise DataOperandError(operand, what, why)
+        raise DataOperandError(operand, operand_name, purpose)
     return np.asarray(operand)
 
 
-def require_few(what: str, *sizes: int) -> None:
+def require_small_array(operator: str, *sizes: int) -> None:
     """Raise ProgramError MG0108 if an array of these sizes is too large for the importer to compute."""
-    if (count := math.prod(map(int, sizes))) > MOST_NUMBERS:
-        hint = f"the limit is {MOST_NUMBERS:,}"
-        refuse(f"{what} needs an array of {about(count)} numbers at import", hint, "MG0108")
+    if (count := math.prod(map(int, sizes))) > MAX_ARRAY_ELEMENTS:
+        hint = f"the limit is {MAX_ARRAY_ELEMENTS:,}"
+        refuse(f"{operator} needs an array of {about(count)} numbers at import", hint, "MG0108")
 
 
 def dim_of(axis: Any, rank: int) -> int:

@@ -1,4 +1,4 @@
-"""PyTorch's operations as functions on traced tensors, a file per family; importing it fills the table."""
+"""PyTorch operations as functions on traced tensors, one file per family. Importing the package fills the table."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -113,8 +113,9 @@ def fake_quantize(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int
 
 @aten("fake_quantize_per_tensor_affine_cachemask")
 def fake_quantize_with_mask(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the quantized and dequantized `x`, and a mask of the elements in the quantized range, which the gradient
-    needs.
+    """Return the quantized and dequantized `x`, and a mask of the elements in the quantized range.
+
+    The gradient of the operation needs the mask.
     """
     quantized = rounding.round_(x / convert(tensor(scale), x.type.dtype)) + convert(tensor(zero_point), x.type.dtype)
     is_within = (quantized >= quant_min) & (quantized <= quant_max)
@@ -145,14 +146,14 @@ enter_rows({
 })  # fmt: skip
 
 
-def _chosen(x: Tensor, y: Tensor, extreme: Tensor) -> Tensor:
-    """Return `extreme`, but the other operand if one of `x` and `y` is NaN."""
+def _ignore_nan(x: Tensor, y: Tensor, extreme: Tensor) -> Tensor:
+    """Return `extreme`. If exactly one of `x` and `y` is NaN, return the other operand."""
     return logic.where(logic.isnan(x), y, logic.where(logic.isnan(y), x, extreme))
 
 
 enter_rows({
-    "fmax": lambda x, y: _chosen(x, y, elementwise.maximum(x, y)),
-    "fmin": lambda x, y: _chosen(x, y, elementwise.minimum(x, y)),
+    "fmax": lambda x, y: _ignore_nan(x, y, elementwise.maximum(x, y)),
+    "fmin": lambda x, y: _ignore_nan(x, y, elementwise.minimum(x, y)),
     "isclose": logic.isclose,
     "heaviside": lambda x, values: logic.where(x == 0, values, convert(x > 0, x.type.dtype)),
 }, in_common_type)  # fmt: skip

@@ -1,6 +1,4 @@
-"""PyTorch embedding bags: sums, means and maxima of table rows per bag; their gradients; and renormalized embedding
-tables.
-"""
+"""PyTorch embedding bags (sums, means and maxima of table rows), their gradients, and embedding renormalization."""
 
 from __future__ import annotations
 
@@ -75,7 +73,8 @@ def embedding_bag_backward(grad: Tensor, indices: Tensor, offsets: Tensor, bags:
                            padding_idx: int = -1) -> Tensor:  # fmt: skip
     """Return the gradient of the table.
 
-    Each row receives the gradient of its bags: entire, divided by the bag size, or only for its maxima.
+    Each row receives the gradient of its bags: unchanged for sums, divided by the bag size for means, only from its
+    maxima otherwise.
     """
     del bags, sparse
     table = zeros((num_weights, grad.shape[1]), grad.type.dtype)
@@ -104,7 +103,7 @@ def embedding_bag_weights_backward(grad: Tensor, weight: Tensor, indices: Tensor
 
 @aten("embedding_renorm")
 def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Return the table after scaling looked-up rows whose norm is above `max_norm` down to it."""
+    """Scale down the looked-up rows of the table whose norm exceeds `max_norm`."""
     norms = vector_norm(weight, norm_type, -1, True)
     is_read = zeros((weight.shape[0],), "i1").at[indices.reshape(-1)].set(True)
     is_large = is_read[:, None] & (norms > max_norm)

@@ -62,13 +62,13 @@ enter_rows({
 
 def _window(window: Tensor | None, size: int, length: int, dtype: str) -> Tensor:
     """Center `window` of `size` samples in `length` samples of zeros. Without a window, use ones."""
-    before = (length - size) // 2
+    left_padding = (length - size) // 2
     samples = tensor(np.ones(size, DTYPES[dtype])) if window is None else window
-    return pad(samples, [before, length - size - before])
+    return pad(samples, [left_padding, length - size - left_padding])
 
 
 @aten("stft.center")
-def centred_stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
+def centered_stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
                  *args: Any, **options: Any) -> Tensor:  # fmt: skip
     """Compute `stft` of the signal; with `center`, pad it by half a window on both sides first."""
     if center:
@@ -97,8 +97,9 @@ def stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int |
 @aten("istft")
 def istft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
           normalized: bool = False, onesided: bool | None = None, length: int | None = None, return_complex: bool = False) -> Tensor:  # fmt: skip
-    """Reconstruct a signal from spectra [..., frequencies, frames]: overlap-add the windowed frames, then divide by the
-    added squares of the window.
+    """Reconstruct a signal from spectra [..., frequencies, frames].
+
+    The windowed frames are overlap-added, then divided by the overlap-added squares of the window.
     """
     hop, norm = hop_length or n_fft // 4, "ortho" if normalized else None
     spectra = (x if x.ndim > 2 else x.reshape(1, *x.shape)).mT

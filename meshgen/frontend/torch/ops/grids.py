@@ -1,4 +1,4 @@
-"""PyTorch samples of images at data-dependent positions."""
+"""PyTorch sampling of images at data-dependent positions, and its gradients."""
 
 from __future__ import annotations
 

@@ -138,15 +138,15 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 @aten("block_diag")
 def block_diag(tensors: Sequence[Tensor]) -> Tensor:
     """Return a block-diagonal matrix. Zero-dim tensors and vectors are blocks of one row."""
-    parts = [block.reshape((1,) * (2 - block.ndim) + block.shape) for block in of_one_type(tensors)]
-    width, before, rows = sum(block.shape[1] for block in parts), 0, list[Tensor]()
-    for block in parts:
-        rows.append(pad(block, [(0, 0), (before, width - before - block.shape[1])]))
-        before += block.shape[1]
+    blocks = [block.reshape((1,) * (2 - block.ndim) + block.shape) for block in to_common_type(tensors)]
+    width, left_columns, rows = sum(block.shape[1] for block in blocks), 0, list[Tensor]()
+    for block in blocks:
+        rows.append(pad(block, [(0, 0), (left_columns, width - left_columns - block.shape[1])]))
+        left_columns += block.shape[1]
     return concatenate(rows, 0)
 
 
-def of_one_type(tensors: Sequence[Tensor]) -> list[Tensor]:
+def to_common_type(tensors: Sequence[Tensor]) -> list[Tensor]:
     dtype = result_type(*tensors)
     return [convert(operand, dtype) for operand in tensors]
 

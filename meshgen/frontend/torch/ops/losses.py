@@ -176,9 +176,7 @@ enter_rows({
 
 
 def _gradient_of_losses(grad: Tensor, slope: Tensor, reduction: int) -> Tensor:
-    """Return the gradient of losses whose derivative is `slope`, [rows, classes], given the gradient of their
-    reduction.
-    """
+    """Return the gradient of losses with derivative `slope`, [rows, classes], given the gradient of their reduction."""
     if reduction == NONE:
         return slope * grad.reshape(-1, 1)
     return slope * (grad / slope.shape[0] if reduction == MEAN else grad)
@@ -203,8 +201,8 @@ def _margins_of_labels(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tenso
     """Compare the score of each label with the scores of all classes. The labels of a row end at its first -1.
 
     Returns:
-        Margin violations, [rows, labels, classes]; which class each label is, in the same shape; and which classes are
-        labels.
+        Margin violations, [rows, labels, classes]; a one-hot mask of each label's class, in the same shape; and a mask
+        of the classes that are labels.
     """
     width = x.shape[-1] if x.ndim else 1
     rows, labels = x.reshape(-1, width), target.reshape(-1, width)

@@ -95,8 +95,8 @@ def fused_rms_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None = None
 enter_rows({"rms_norm": lambda x, shape, weight=None, eps=None: fused_rms_norm(x, shape, weight, eps)[0]})
 
 
-def _per_feature(each: Tensor | None, *shape: int) -> Tensor | None:
-    return None if each is None else each.reshape(shape)
+def _per_feature(vector: Tensor | None, *shape: int) -> Tensor | None:
+    return None if vector is None else vector.reshape(shape)
 
 
 def _group_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Normalized:

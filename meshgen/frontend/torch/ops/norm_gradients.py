@@ -47,8 +47,8 @@ def _gradients(grad: Tensor, x: Tensor, statistics: Sequence[Optional], scale: O
 @aten("native_layer_norm_backward")
 def native_layer_norm_backward(grad: Tensor, x: Tensor, shape: Sequence[int], means: Optional, factor: Tensor, weight: Optional, bias: Optional,
                                output_mask: Sequence[bool]) -> tuple[Optional, ...]:  # fmt: skip
-    lead = x.ndim - len(shape)
-    return _gradients(grad, x, (means, factor), weight, range(lead, x.ndim), (weight, bias), range(lead), shape, output_mask)  # fmt: skip
+    num_batch_dims = x.ndim - len(shape)
+    return _gradients(grad, x, (means, factor), weight, range(num_batch_dims, x.ndim), (weight, bias), range(num_batch_dims), shape, output_mask)  # fmt: skip
 
 
 @aten("_fused_rms_norm_backward")

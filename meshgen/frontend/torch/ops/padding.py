@@ -1,4 +1,4 @@
-"""PyTorch padding and its gradients. Pad sizes are listed from the last dim backwards; negative sizes crop."""
+"""PyTorch padding and its gradients. Pad sizes start with the last dim; negative sizes crop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _pairs(x: Tensor, pad: Sequence[int]) -> list[Pair]:
     return [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
 
 
-def _cropped(x: Tensor, pairs: Sequence[Pair]) -> Tensor:
+def _crop(x: Tensor, pairs: Sequence[Pair]) -> Tensor:
     for d, (before, after) in enumerate(pairs):
         x = slice_(x, d, max(0, -before), x.shape[d] - max(0, -after))
     return x
@@ -36,8 +36,8 @@ def _pad_repeated(mode: str, x: Tensor, pad: Sequence[int]) -> Tensor:
     """
     pairs = _pairs(x, pad)
     if mode == "wrap":  # with circular padding, torch does not repeat cropped rows
-        return joining.pad(_cropped(x, pairs), _positive_pads(pairs), mode)
-    return _cropped(joining.pad(x, _positive_pads(pairs), mode), pairs)
+        return joining.pad(_crop(x, pairs), _positive_pads(pairs), mode)
+    return _crop(joining.pad(x, _positive_pads(pairs), mode), pairs)
 
 
 @aten("constant_pad_nd", "pad")
@@ -47,7 +47,7 @@ def pad(x: Tensor, pad: Sequence[int], mode: str | Operand = "constant", value: 
     if mode != "constant":
         return _pad_repeated({"replicate": "edge", "circular": "wrap"}.get(mode, mode), x, pad)
     pairs = _pairs(x, pad)
-    return joining.pad(_cropped(x, pairs), _positive_pads(pairs), constant_values=value or 0)
+    return joining.pad(_crop(x, pairs), _positive_pads(pairs), constant_values=value or 0)
 
 
 def _add_pad_gradient(grad: Tensor, dim: int, size: int, pair: Pair, mode: str) -> Tensor:

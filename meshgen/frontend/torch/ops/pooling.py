@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.torch.ops.conv import Sizes, per_spatial_dim
-from meshgen.frontend.torch.ops.resizing import mixed_by_tables
+from meshgen.frontend.torch.ops.resizing import multiply_by_tables
 from meshgen.frontend.torch.ops.scattering import scatter
 from meshgen.frontend.torch.ops.table import enter_rows
 from meshgen.frontend.torch.promotion import wide
@@ -31,9 +31,9 @@ Array = np.ndarray[Any, Any]
 
 
 def _windows(x: Tensor, count: int, size: Sizes, stride: Sizes | None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> list[Windows]:  # fmt: skip
-    sizes, pads, apart = (per_spatial_dim(value, count) for value in (size, padding, dilation))
+    sizes, pads, dilations = (per_spatial_dim(value, count) for value in (size, padding, dilation))
     steps = per_spatial_dim(stride, count) if stride else sizes
-    geometry = zip(x.shape[x.ndim - count :], sizes, steps, pads, pads, apart, strict=True)
+    geometry = zip(x.shape[x.ndim - count :], sizes, steps, pads, pads, dilations, strict=True)
     return [Windows(*value, is_ceil=ceil_mode) for value in geometry]
 
 
@@ -69,9 +69,9 @@ def _max_with_index(x: Tensor, window_rows: Sequence[Array]) -> tuple[Tensor, Te
     for d, (rows, size) in enumerate(zip(window_rows, image_sizes, strict=True)):
         first_rows = rows[:, :1].reshape([-1 if i == d else 1 for i in range(count)]).astype(np.int32)
         # The distance of rows in a window. The minimum skips windows whose second row is outside of the image.
-        apart = int((rows[:, 1] - rows[:, 0]).min()) if rows.size and rows.shape[1] > 1 else 1
+        row_distance = int((rows[:, 1] - rows[:, 0]).min()) if rows.size and rows.shape[1] > 1 else 1
         coordinate = argmax // math.prod(sizes[d + 1 :]) % sizes[d]
-        flat_index = flat_index * size + (coordinate * apart + tensor(first_rows))
+        flat_index = flat_index * size + (coordinate * row_distance + tensor(first_rows))
     return candidates.max(-1), convert(broadcast(flat_index, argmax.shape), "i64")
 
 
@@ -99,7 +99,7 @@ def _adaptive_max_pool(count: int, x: Tensor, size: Sizes) -> tuple[Tensor, Tens
     return _max_with_index(x, [_adaptive_rows(old, new) for old, new in rows])
 
 
-def _scattered_maxima(count: int, grad: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:
+def _scatter_to_maxima(count: int, grad: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:
     """Add the gradient of each window to the element that was its maximum.
 
     The indices of the maxima are the last argument.
@@ -121,7 +121,7 @@ def _divisor(dims: Sequence[Windows], counts_padding: bool, override: int | None
     return divisors.flat[:1].reshape(()) if divisors.size and (divisors == divisors.flat[0]).all() else divisors
 
 
-def _divided(total: Tensor, divisor: Array, dtype: str) -> Tensor:
+def _divide(total: Tensor, divisor: Array, dtype: str) -> Tensor:
     if not is_inexact(total.type.dtype):  # integer division truncates towards zero
         return elementwise.binary("divide", total, tensor(divisor.astype(np.int64), total.type.dtype))
     return convert(total / tensor(divisor.astype(np.float32), total.type.dtype), dtype)
@@ -131,19 +131,20 @@ def _avg_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: S
               divisor_override: int | None = None) -> Tensor:  # fmt: skip
     dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
     widened, dtype = wide(x) if is_inexact(x.type.dtype) else (x, x.type.dtype)
-    return _divided(over_windows("add", widened, dims), _divisor(dims, count_include_pad, divisor_override), dtype)
+    return _divide(over_windows("add", widened, dims), _divisor(dims, count_include_pad, divisor_override), dtype)
 
 
 def _avg_pool_backward(count: int, grad: Tensor, x: Tensor, size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
                        divisor_override: int | None) -> Tensor:  # fmt: skip
-    """Distribute the gradient of each window to its elements: a sum over sliding windows of the gradients, dilated by
-    the stride.
+    """Distribute the gradient of each window to its elements.
+
+    This is a sum over sliding windows of the gradients, dilated by the stride.
     """
     dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
-    lead = x.ndim - count
-    ones, no_padding = [1] * lead, [0] * lead
+    num_leading = x.ndim - count
+    ones, no_padding = [1] * num_leading, [0] * num_leading
     widened, dtype = wide(grad)
-    share = _divided(widened, _divisor(dims, count_include_pad, divisor_override), widened.type.dtype)
+    share = _divide(widened, _divisor(dims, count_include_pad, divisor_override), widened.type.dtype)
     trailing = [
         dim_windows.rows + dim_windows.before - ((dim_windows.count - 1) * dim_windows.step + 1) for dim_windows in dims
     ]
@@ -167,7 +168,7 @@ def _adaptive_avg_pool(count: int, x: Tensor, size: Sizes) -> Tensor:
         return x.mean(list(range(-count, 0)), True)
     if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
         return _avg_pool(count, x, [n // s for s, n in zip(new, old, strict=True)])
-    return mixed_by_tables(x, [*map(_bins, old, new)])
+    return multiply_by_tables(x, [*map(_bins, old, new)])
 
 
 def _adaptive_avg_pool_backward(count: int, grad: Tensor, x: Tensor) -> Tensor:
@@ -175,10 +176,10 @@ def _adaptive_avg_pool_backward(count: int, grad: Tensor, x: Tensor) -> Tensor:
     if all(s and n % s == 0 for s, n in zip(new, old, strict=True)):
         sizes = [n // s for s, n in zip(new, old, strict=True)]
         return _avg_pool_backward(count, grad, x, sizes, sizes, 0, False, True, None)
-    return mixed_by_tables(grad, [_bins(n, s).T for n, s in zip(old, new, strict=True)])
+    return multiply_by_tables(grad, [_bins(n, s).T for n, s in zip(old, new, strict=True)])
 
 
-def _unpooled(count: int, x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
+def _unpool(count: int, x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
     """Scatter the elements of `x` into images of zeros at the given flat indices."""
     leading = x.shape[: x.ndim - count]
     image_index = np.arange(math.prod(leading), dtype=np.int32).reshape(*leading, *[1] * count)
@@ -193,10 +194,10 @@ for _count in (1, 2, 3):
         f"max_pool{_count}d": _max_pool,
         f"max_pool{_count}d_with_indices": _max_pool_with_indices,
         f"adaptive_max_pool{_count}d": _adaptive_max_pool,
-        f"max_pool{_count}d_with_indices_backward adaptive_max_pool{_count}d_backward": _scattered_maxima,
+        f"max_pool{_count}d_with_indices_backward adaptive_max_pool{_count}d_backward": _scatter_to_maxima,
         f"avg_pool{_count}d": _avg_pool,
         f"avg_pool{_count}d_backward": _avg_pool_backward,
         f"adaptive_avg_pool{_count}d _adaptive_avg_pool{_count}d": _adaptive_avg_pool,
         f"_adaptive_avg_pool{_count}d_backward": _adaptive_avg_pool_backward,
     }, lambda function, count=_count: partial(function, count))  # fmt: skip
-enter_rows({f"max_unpool{count}d": partial(_unpooled, count) for count in (2, 3)})
+enter_rows({f"max_unpool{count}d": partial(_unpool, count) for count in (2, 3)})

@@ -83,9 +83,11 @@ def trilinear(x: Tensor, y: Tensor, z: Tensor, expand1: Sequence[int], expand2: 
 def grouped_mm(x: Tensor, weight: Tensor, ends: Tensor | None = None, bias: Tensor | None = None, out_dtype: str | None = None) -> Tensor:  # fmt: skip
     """Multiply groups of rows or columns by separate matrices; `ends` has the end offset of each group.
 
-    The grouped dim depends on which operand has a dim of groups: [rows, k] x [groups, k, n]        the rows of `x`
-    [groups, m, k] x [k, columns]     the columns of `weight` [m, rows] x [rows, n]             the contracted dim; the
-    result is [groups, m, n]
+    The groups divide the dim on the right:
+
+        [rows, k] x [groups, k, n]       the rows of `x`
+        [groups, m, k] x [k, columns]    the columns of `weight`
+        [m, rows] x [rows, n]            the contracted dim; the result is [groups, m, n]
     """
     if ends is None:
         return traced.matmul(x, weight)
@@ -130,7 +132,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
         query, key, value = (broadcast(operand, [*leading, *operand.shape[-2:]]) for operand in (query, key, value))
     batch = range(key.ndim - 2)
     scores = _scores(query, key, scale).reshape(*leading, rows, key.shape[-2])
-    weights = softmax(_masked(scores, mask, is_causal))
+    weights = softmax(_apply_mask(scores, mask, is_causal))
     if mask is not None and mask.type.dtype == "i1" and not is_causal:
         weights = where(mask, weights, 0.0)
     weights = convert(weights, dtype).reshape(*query.shape[:-1], key.shape[-2])
@@ -158,7 +160,7 @@ def _factor(query: Tensor, scale: float | None) -> float:
     return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
 
-def _masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+def _apply_mask(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
     """Apply a causal, boolean or additive mask to the scores."""
     if is_causal:
         rows, columns = scores.shape[-2:]
@@ -174,15 +176,15 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout_p: float 
     """Return attention and the log-sum-exp of each row's scores, an operand of `flash_attention_backward`."""
     is_grouped = query.shape[-3] != key.shape[-3]
     result = attention(query, key, value, attn_mask, dropout_p, is_causal, scale, is_grouped)
-    return result, logsumexp(_masked(_scores(query, _per_head(key, query), scale), attn_mask, is_causal), -1)
+    return result, logsumexp(_apply_mask(_scores(query, _repeat_heads(key, query), scale), attn_mask, is_causal), -1)
 
 
-def _per_head(x: Tensor, query: Tensor) -> Tensor:
+def _repeat_heads(x: Tensor, query: Tensor) -> Tensor:
     """Repeat the key or value heads so that each query head has its own."""
     return joining.repeat(x, query.shape[-3] // x.shape[-3], x.ndim - 3)
 
 
-def _summed_heads(gradient: Tensor, x: Tensor) -> Tensor:
+def _sum_shared_heads(gradient: Tensor, x: Tensor) -> Tensor:
     """Sum the gradients of the query heads that share a head of `x`."""
     if gradient.shape == x.shape:
         return gradient
@@ -199,12 +201,12 @@ def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Te
     `logsumexp` is unused: if torch has decomposed the forward pass, this argument holds the attention weights instead.
     """
     shared_key, shared_value = key, value
-    key, value = _per_head(key, query), _per_head(value, query)
+    key, value = _repeat_heads(key, query), _repeat_heads(value, query)
     if attn_mask is not None and attn_mask.type.dtype != "i1":
         grad = where(_has_key(attn_mask), grad, 0)
         attn_mask = elementwise.maximum(attn_mask, MASKED if attn_mask.type.dtype != "f16" else -65504.0)
     batch, rows, last = range(query.ndim - 2), query.ndim - 2, query.ndim - 1
-    weights = softmax(_masked(_scores(query, key, scale), attn_mask, is_causal))
+    weights = softmax(_apply_mask(_scores(query, key, scale), attn_mask, is_causal))
     wide = weights.type.dtype
     weight_gradient = dot_general(grad, value, batch, batch, [last], [last], dtype=wide)
     row_sums = (tensor(grad, wide) * tensor(out, wide)).sum(-1)
@@ -212,4 +214,4 @@ def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Te
     query_gradient = dot_general(scores, key, batch, batch, [last], [rows])
     key_gradient = dot_general(scores, query, batch, batch, [rows], [rows])
     value_gradient = dot_general(convert(weights, grad.type.dtype), grad, batch, batch, [rows], [rows])
-    return query_gradient, _summed_heads(key_gradient, shared_key), _summed_heads(value_gradient, shared_value)
+    return query_gradient, _sum_shared_heads(key_gradient, shared_key), _sum_shared_heads(value_gradient, shared_value)

@@ -1,5 +1,4 @@
-"""PyTorch recurrent layers: one matmul for the inputs of all steps, then a loop over the steps, per layer and
-direction.
+"""PyTorch recurrent layers: one matmul for the inputs of all steps, then a loop over the steps.
 
 The weights of the gates are stacked along the first dim: `weight_ih` [gates * hidden, inputs], `weight_hh` [gates *
 hidden, hidden].
@@ -104,7 +103,7 @@ def _layers(cell: Cell, x: Tensor, states: Sequence[Tensor], params: Sequence[Te
 
 
 def _weights(params: Sequence[Tensor], has_biases: bool) -> _Weights:
-    """Group the parameters of one layer and direction, which are in torch's order."""
+    """Group the parameters of one layer and direction, which torch lists in a fixed order."""
     inputs, hidden, *rest = params
     input_bias, hidden_bias = (rest.pop(0), rest.pop(0)) if has_biases else (None, None)
     return _Weights(inputs, hidden, input_bias, hidden_bias, rest[0] if rest else None)

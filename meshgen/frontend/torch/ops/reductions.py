@@ -35,7 +35,7 @@ def _over_dims(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda x, dim=None, keepdim=False: function(x, dims_of(x, dim), keepdim)
 
 
-def _of_sums(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _over_dims_with_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Adapt a sum or product of the tracer like `_over_dims`, with the additional argument `dtype`."""
     return lambda x, dim=None, keepdim=False, dtype=None: function(x, dims_of(x, dim), keepdim, dtype=dtype or sum_dtype(x.type.dtype))  # fmt: skip
 
@@ -48,8 +48,8 @@ def _running(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return running
 
 
-sum_ = _of_sums(reduce.sum_)
-enter_rows({"sum": reduce.sum_, "prod": reduce.prod}, _of_sums)
+sum_ = _over_dims_with_dtype(reduce.sum_)
+enter_rows({"sum": reduce.sum_, "prod": reduce.prod}, _over_dims_with_dtype)
 enter_rows({
     "amax max": reduce.max_,
     "amin min": reduce.min_,
@@ -63,10 +63,10 @@ enter_rows({"cumsum": scans.cumsum, "cumprod": scans.cumprod}, _running)
 
 @aten("mean")
 def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
-    return _of_elements(reduce.mean, floats(x, dtype), dim, keepdim)
+    return _reduce_elements(reduce.mean, floats(x, dtype), dim, keepdim)
 
 
-def _of_elements(function: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool, **options: float) -> Tensor:
+def _reduce_elements(function: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool, **options: float) -> Tensor:
     """Apply a mean or a variance over dims. Returns NaN for reductions over no elements."""
     dims = dims_of(x, dim)
     if math.prod(x.shape[d] for d in axes_of(dims, x.ndim)):
@@ -78,7 +78,7 @@ def _of_elements(function: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim:
 def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
     if is_complex(x.type.dtype):
         return var(x.real, dim, correction=correction, keepdim=keepdim) + var(x.imag, dim, correction=correction, keepdim=keepdim)  # fmt: skip
-    return _of_elements(reduce.var, x, dim, keepdim, correction=1 if correction is None else correction)
+    return _reduce_elements(reduce.var, x, dim, keepdim, correction=1 if correction is None else correction)
 
 
 @aten("std.correction")

@@ -29,16 +29,16 @@ Scales = Sequence[float | None] | None
 Table = Callable[[int, int, float | None, bool], Array]
 
 
-def _mixed(x: Tensor, dim: int, table: Array) -> Tensor:
+def _multiply_by_table(x: Tensor, dim: int, table: Array) -> Tensor:
     """Multiply a dim of `x` by a table [new rows, old rows]."""
     return moveaxis(tensordot(x, tensor(table.astype(DTYPES[x.type.dtype])), ([dim], [1])), -1, dim)
 
 
-def mixed_by_tables(x: Tensor, tables: Sequence[Array]) -> Tensor:
+def multiply_by_tables(x: Tensor, tables: Sequence[Array]) -> Tensor:
     """Multiply each of the last dims of `x` by a table [new rows, old rows], in f32 for 16-bit floats."""
     result, dtype = wide(x)
     for dim, table in enumerate(tables, start=x.ndim - len(tables)):
-        result = _mixed(result, dim, table)
+        result = _multiply_by_table(result, dim, table)
     return convert(result, dtype)
 
 
@@ -116,17 +116,17 @@ def _output_sizes(old: Sequence[int], output_size: Sequence[int] | None, scales:
     return [math.floor(size * (scale or 1)) for size, scale in zip(old, scales, strict=True)]
 
 
-def _resized_by_tables(table: Table, x: Tensor, output_size: Sequence[int] | None = None, align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
+def _resize_by_tables(table: Table, x: Tensor, output_size: Sequence[int] | None = None, align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
     factors = _scales(scales, x.ndim - 2)
     new = _output_sizes(x.shape[2:], output_size, factors)
-    return mixed_by_tables(
+    return multiply_by_tables(
         x, [table(*dim_sizes, align_corners) for dim_sizes in zip(x.shape[2:], new, factors, strict=True)]
     )
 
 
 def _gradient_by_tables(table: Table, grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
     sizes = zip(input_size[2:], output_size, _scales(scales, grad.ndim - 2), strict=True)
-    return mixed_by_tables(grad, [table(*dim_sizes, align_corners).T for dim_sizes in sizes])
+    return multiply_by_tables(grad, [table(*dim_sizes, align_corners).T for dim_sizes in sizes])
 
 
 def _nearest(is_exact: bool, x: Tensor, output_size: Sequence[int] | None = None, *scales: Any) -> Tensor:
@@ -146,7 +146,7 @@ def _nearest_gradient(is_exact: bool, grad: Tensor, output_size: Sequence[int], 
         if _is_repeated(rows, old):
             gradient = gradient.reshape(*gradient.shape[:d], old, size // old, *gradient.shape[d + 1 :]).sum(d + 1)
         else:
-            gradient = _mixed(gradient, d, np.eye(old)[rows].T)
+            gradient = _multiply_by_table(gradient, d, np.eye(old)[rows].T)
     return convert(gradient, dtype)
 
 
@@ -164,7 +164,7 @@ _TABLES = {
     "_upsample_bicubic2d_aa": _antialiased(lambda x: _keys(x, -0.5), 2),
     "_upsample_lanczos2d_aa": _antialiased(_lanczos, 3),
 }
-enter_rows({name: partial(_resized_by_tables, table) for name, table in _TABLES.items()})
+enter_rows({name: partial(_resize_by_tables, table) for name, table in _TABLES.items()})
 enter_rows({f"{name}_backward": partial(_gradient_by_tables, table) for name, table in _TABLES.items()})
 for _name, _is_exact in (("upsample_nearest", False), ("_upsample_nearest_exact", True)):
     enter_rows({f"{_name}{count}d": partial(_nearest, _is_exact) for count in (1, 2, 3)})

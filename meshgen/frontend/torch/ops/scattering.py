@@ -65,7 +65,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str = "
 
 enter_rows({"scatter": scatter, "scatter_add": lambda x, dim, index, src: scatter(x, dim, index, src, reduce="add")})
 
-# function that combines a tensor with values at constant positions; the third operand names the reduction
+# function of a tensor, values and the name of a reduction; combines the values into fixed positions of the tensor
 _Put = Callable[[Tensor, Operand, str], Tensor]
 
 
@@ -82,7 +82,7 @@ def _mean(total: Tensor, counts: Tensor) -> Tensor:
 
 
 def _group_reduced(x: Tensor, values: Tensor, kind: str, include_self: bool, put: _Put) -> Tensor:
-    """Reduce each element of `x` with the values that `put` sends to it.
+    """Reduce each element of `x` together with the values that `put` scatters to it.
 
     Without `include_self`, an element of `x` only counts if it receives no values.
     """
@@ -172,9 +172,7 @@ def segment_reduce_backward(grad: Tensor, out: Tensor, x: Tensor, reduce: str, *
 
 @aten("masked_scatter_backward")
 def masked_scatter_backward(grad: Tensor, mask: Tensor, sizes: list[int]) -> Tensor:
-    """Return the gradients of the source: those at the selected elements, in order, then zeros for unused source
-    elements.
-    """
+    """Return the gradients of the source: those at the selected elements, in order, padded with zeros."""
     flags, count = broadcast(mask, grad.shape).reshape(-1), math.prod(sizes)
     position = where(flags, cumsum(flags, 0, "i32") - 1, count)
     return full((count,), 0, grad.type.dtype).at[position].set(grad.reshape(-1)).reshape(sizes)

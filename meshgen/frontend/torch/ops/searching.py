@@ -74,7 +74,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[T
 @aten("median.dim")
 @on_rows
 def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the lower median and its index; NaN and its index if the row contains NaN."""
+    """Return the lower median and its index. If the row contains NaN, return NaN and its index."""
     value, index = kthvalue(x, (x.shape[dim] + 1) // 2, dim, keepdim)
     if not is_inexact(x.type.dtype):
         return value, index
@@ -105,8 +105,9 @@ def _drop_reduced_dim(keepdim: bool, dim: int, value: Tensor, index: Tensor) -> 
 @aten("mode")
 @on_rows
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the most frequent element (the smallest of several) and its last index: the end of the longest run in the
-    sorted row.
+    """Return the most frequent element and its last index, found as the end of the longest run in the sorted row.
+
+    Of several most frequent elements, it is the smallest.
     """
     values, indices = sort(x, dim)
     rows, position = moveaxis(values, dim, -1), iota((*moveaxis(values, dim, -1).shape,), x.ndim - 1, "i32")
@@ -186,7 +187,7 @@ def _bin_weights(
     return counts / (counts.sum() * volume)
 
 
-def _edges(x: Tensor, count: int, bounds: tuple[float, float] | None) -> Tensor:
+def _bin_edges(x: Tensor, count: int, bounds: tuple[float, float] | None) -> Tensor:
     low, high = _histogram_bounds(x, *(bounds or (0, 0)), 0.5)
     return linspace(low, high, count + 1, x.type.dtype)
 
@@ -194,7 +195,7 @@ def _edges(x: Tensor, count: int, bounds: tuple[float, float] | None) -> Tensor:
 @aten("histogram.bin_ct")
 def histogram(x: Tensor, bins: int = 100, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     points = x.reshape(-1)
-    edges = _edges(points, bins, (range[0], range[1]) if range else None)
+    edges = _bin_edges(points, bins, (range[0], range[1]) if range else None)
     return _bin_weights([points], [edges], weight, density), edges
 
 
@@ -206,7 +207,7 @@ def _columns(x: Tensor) -> list[Tensor]:
 @aten("_histogramdd_bin_edges")
 def histogramdd_edges(x: Tensor, bins: Sequence[int], *, range: Sequence[float] | None = None, **_: object) -> list[Tensor]:  # fmt: skip
     pairs = [*zip(range[::2], range[1::2], strict=True)] if range else [None] * len(bins)
-    return [_edges(*edge_args) for edge_args in zip(_columns(x), bins, pairs, strict=True)]
+    return [_bin_edges(*edge_args) for edge_args in zip(_columns(x), bins, pairs, strict=True)]
 
 
 enter_rows({

@@ -74,8 +74,8 @@ def to(x: Tensor, *args: Any, dtype: str | None = None, **_: Any) -> Tensor:
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     dtype = result_type(*tensors)
     # an empty vector concatenates with any shape
-    parts = [convert(operand, dtype) for operand in tensors if operand.shape != (0,)]
-    return joining.concatenate(parts, dim) if parts else convert(tensors[0], dtype)
+    nonempty = [convert(operand, dtype) for operand in tensors if operand.shape != (0,)]
+    return joining.concatenate(nonempty, dim) if nonempty else convert(tensors[0], dtype)
 
 
 @aten("stack")
@@ -98,8 +98,9 @@ def split(x: Tensor, size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
 
 @aten("tensor_split.sections", "tensor_split.indices")
 def tensor_split(x: Tensor, at: int | Sequence[int], dim: int = 0) -> list[Tensor]:
-    """Split a dim into `at` slices whose sizes differ by at most one; if `at` is a list, split before each of these
-    rows.
+    """Split a dim into `at` slices whose sizes differ by at most one.
+
+    If `at` is a list, split before each of these rows.
     """
     if isinstance(at, int):
         size, remainder = divmod(x.shape[axis_of(dim, x.ndim)], at)
@@ -133,26 +134,26 @@ def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
     count = (x.shape[dim] - size) // step + 1
     if not size:
         return creation.zeros((*x.shape[:dim], count, *x.shape[dim + 1 :], 0), x.type.dtype)
-    parts = [slice_(x, dim, i, i + (count - 1) * step + 1, step) for i in range(size)]
-    return shapes.moveaxis(stack(parts, 0), 0, -1)
+    slices = [slice_(x, dim, i, i + (count - 1) * step + 1, step) for i in range(size)]
+    return shapes.moveaxis(stack(slices, 0), 0, -1)
 
 
 @aten("pixel_shuffle")
 def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
-    *lead, c, h, w = x.shape
-    n = len(lead)
-    grouped = x.reshape(*lead, c // factor**2, factor, factor, h, w)
+    *leading, c, h, w = x.shape
+    n = len(leading)
+    grouped = x.reshape(*leading, c // factor**2, factor, factor, h, w)
     order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    return grouped.transpose(order).reshape(*lead, c // factor**2, h * factor, w * factor)
+    return grouped.transpose(order).reshape(*leading, c // factor**2, h * factor, w * factor)
 
 
 @aten("pixel_unshuffle")
 def pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
-    *lead, c, h, w = x.shape
-    n = len(lead)
-    grouped = x.reshape(*lead, c, h // factor, factor, w // factor, factor)
+    *leading, c, h, w = x.shape
+    n = len(leading)
+    grouped = x.reshape(*leading, c, h // factor, factor, w // factor, factor)
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
-    return grouped.transpose(order).reshape(*lead, c * factor**2, h // factor, w // factor)
+    return grouped.transpose(order).reshape(*leading, c * factor**2, h // factor, w // factor)
 
 
 @aten("atleast_1d")

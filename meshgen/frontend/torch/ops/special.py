@@ -1,5 +1,4 @@
-"""PyTorch special functions: Bessel functions, quantiles of the normal distribution, orthogonal polynomials, incomplete
-gamma functions.
+"""PyTorch special functions: Bessel and gamma functions, normal quantiles, orthogonal polynomials.
 
 Bessel and normal functions select between a few polynomials; `special_fits.py` has their coefficients, ranges and
 errors.
@@ -154,10 +153,10 @@ def _by_recurrence(first: _Function, step: _Recurrence, is_shifted: bool) -> Cal
             return _by_degree_tensor(first, step, is_shifted, *promoted(x, n, floats=True))
         x = floats(x)
         x = 2 * x - 1 if is_shifted else x
-        one = x * 0 + 1
+        constant = x * 0 + 1
         if n < 1:
-            return one if n >= 0 else one * 0
-        previous, current = one, first(x)
+            return constant if n >= 0 else constant * 0
+        previous, current = constant, first(x)
         for k in range(1, int(n)):
             previous, current = current, step(k, x, current, previous)
         return current
@@ -165,7 +164,8 @@ def _by_recurrence(first: _Function, step: _Recurrence, is_shifted: bool) -> Cal
     return polynomial
 
 
-_MAX_DEGREE = 2.0**31  # largest supported degree in a tensor; chosen: a loop with more iterations would take minutes
+# Polynomial degrees in a tensor must be below this. Chosen: a loop with more iterations would take minutes.
+_MAX_DEGREE = 2.0**31
 
 
 def _by_degree_tensor(first: _Function, step: _Recurrence, is_shifted: bool, x: Tensor, n: Tensor) -> Tensor:
@@ -195,10 +195,11 @@ for _name, (_first, _step) in _POLYNOMIALS.items():
         enter_rows({f"special_shifted_{_name}": _by_recurrence(_first, _step, is_shifted=True)})
 
 
-_F64_EPSILON = 2.0**-53  # Relative size of the smallest term that changes a sum or product in f64.
-_LARGE_SHAPE = (
-    1e7  # chosen: the series needs 30,000 terms there; beyond it, the approximation differs from SciPy by at most 1e-8
-)
+# Relative size of the smallest term that changes a sum in f64: half a unit in the last place, by IEEE 754.
+_F64_EPSILON = 2.0**-53
+# The shape `a` above which a normal approximation replaces the series, which needs 30,000 terms there. Chosen: above it,
+# the approximation differs from SciPy by at most 1e-8.
+_LARGE_SHAPE = 1e7
 
 
 def _gamma_series(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:

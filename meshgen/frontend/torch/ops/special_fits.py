@@ -78,8 +78,8 @@ Y1_NEAR = (
     -0.019628756837175694, 0.078547869223863184, -0.1963983985986873, 0.23507209206654917, 0.023367571720958963,
     -0.24337743079192689, 0.070759858821180341,
 )  # fmt: skip
-# Coefficients of cos (P) and of 8 / x sin (Q) in sqrt(pi x / 2) J(x) and Y(x), as polynomials in 128 / x^2 - 1 for x >=
-# 8; error 3e-12.
+# The factors of cos (P) and 8 / x sin (Q) in sqrt(pi x / 2) J(x) and Y(x), as polynomials in 128 / x^2 - 1 for x >= 8;
+# error 3e-12.
 P0 = (
     -1.3028883986798591e-12, 5.6427317305081144e-12, -2.461528361825374e-11, 1.5408843155431132e-10,
     -1.2122537857338834e-09, 1.2804165774618967e-08, -2.0527444574393968e-07, 6.1374160139448028e-06,
@@ -111,8 +111,7 @@ ERFCX = (
 )  # fmt: skip
 # The quantile of the normal distribution as quotients of polynomials: (numerator, denominator).
 # CENTER is in 0.180625 - (p - 1/2)^2 for |p - 1/2| <= 0.425. With r = sqrt(-log(min(p, 1 - p))), TAIL is in r - 1.6 for
-# r <= 5, and
-# FAR_TAIL in r - 5 above. Source: Wichura, Algorithm AS 241, Applied Statistics 37(3), 1988.
+# r <= 5, and FAR_TAIL in r - 5 above. Source: Wichura, Algorithm AS 241, Applied Statistics 37(3), 1988.
 CENTER = (
     (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457, 13731.693765509461125,
      1971.5909503065514427, 133.14166789178437745, 3.3871328727963666080),

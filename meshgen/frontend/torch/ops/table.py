@@ -25,9 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class TorchOp:
-    """An entry of the table: the function that computes an operation, and the positions of the arguments that it
-    mutates.
-    """
+    """An operation in the table: its function, and the positions of the arguments that it mutates."""
 
     function: Callable[..., Any]
     mutates: tuple[int, ...] = ()
@@ -51,8 +49,9 @@ def _identity(function: _Function) -> _Function:
 
 
 def enter_rows(rows: Mapping[str, Callable[..., Any]], how: Callable[..., Any] = _identity) -> None:
-    """Register functions by space-separated names of operations; `how` adapts each function, for example by converting
-    its operands.
+    """Register functions by space-separated names of operations.
+
+    `how` adapts each function, for example to convert operands.
     """
     for names, function in rows.items():
         aten(*names.split())(how(function))
