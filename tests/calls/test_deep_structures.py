@@ -31,7 +31,7 @@ def test_structure_within_the_limit_is_compiled_and_loaded(tmp_path: Any) -> Non
 
 
 def test_structure_nested_too_deeply_is_refused() -> None:
-    pytest.importorskip("jax")  # JAX would flatten the structures, so it must not be asked first.
+    pytest.importorskip("jax")  # JAX would flatten the structures, so meshgen must reject them first.
     with pytest.raises(UsageError, match=rf"MG0006: .*more than {MAX_NESTING} deep"):
         mg.compile(innermost, {"a": 2}, args=[nested(200, "f32[4]")], target="cpu")
     with pytest.raises(UsageError, match="MG0006"):

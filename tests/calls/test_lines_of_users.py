@@ -14,7 +14,7 @@ from meshgen.errors import Location
 FILE = "model.py"
 
 
-def failure(code: CodeType) -> Location | None:
+def failing_location(code: CodeType) -> Location | None:
     try:
         exec(code, {"loads": json.loads})
     except (ValueError, ZeroDivisionError) as error:
@@ -23,13 +23,13 @@ def failure(code: CodeType) -> Location | None:
 
 
 def test_failing_expression_has_one_based_column() -> None:
-    assert failure(compile("x = 0\ny = 1 + 2 // x", FILE, "exec")) == Location(FILE, 2, 9)
+    assert failing_location(compile("x = 0\ny = 1 + 2 // x", FILE, "exec")) == Location(FILE, 2, 9)
 
 
 def test_library_error_is_located_at_user_call() -> None:
-    assert failure(compile("x = loads('{')", FILE, "exec")) == Location(FILE, 1, 5)
+    assert failing_location(compile("x = loads('{')", FILE, "exec")) == Location(FILE, 1, 5)
 
 
 def test_location_of_frame_has_column() -> None:
-    here = location_of(sys._getframe())
-    assert here.file == __file__ and here.column == 1 + len("    here = ")
+    frame_location = location_of(sys._getframe())
+    assert frame_location.file == __file__ and frame_location.column == 1 + len("    frame_location = ")

@@ -54,7 +54,7 @@ jax.tree_util.register_dataclass(Layer, data_fields=["w", "b"], meta_fields=["po
 jax.tree_util.register_dataclass(State, data_fields=["params"], meta_fields=["apply"])
 
 
-def saved(path: Path, function: Any, *args: Any, weights: Any = None, **kwargs: Any) -> LoadedModule:
+def save_and_load(path: Path, function: Any, *args: Any, weights: Any = None, **kwargs: Any) -> LoadedModule:
     executable = mg.compile(jax.jit(function).lower(*args, **kwargs), {"d": 2}, target="cpu")
     executable.save(path / "m.mgx", weights)
     return mg.load(path / "m.mgx")
@@ -75,20 +75,20 @@ ARGS = ({"w": X, "b": Y}, Moments(X, Z), Layer(Y, Z), Z, {"none": X})
 
 
 def test_module_call_keeps_structures_of_jax_function(tmp_path: Path) -> None:
-    module = saved(tmp_path, update, *ARGS, rate=0.5)
+    module = save_and_load(tmp_path, update, *ARGS, rate=0.5)
     reordered = {"b": Y, "w": X}
     for got in (
         module(*ARGS, rate=0.5),
         module(reordered, *ARGS[1:], rate=np.float32(0.5)),
         module(*ARGS[:3], x=Z, rate=0.5),
     ):
-        want = jax.jit(update)(*ARGS, rate=0.5)
-        assert jax.tree.structure(got) == jax.tree.structure(want)
-        jax.tree.map(np.testing.assert_array_equal, got, want)
+        expected_results = jax.jit(update)(*ARGS, rate=0.5)
+        assert jax.tree.structure(got) == jax.tree.structure(expected_results)
+        jax.tree.map(np.testing.assert_array_equal, got, expected_results)
 
 
 def test_mismatched_leaf_is_reported_by_tree_path(tmp_path: Path) -> None:
-    module = saved(tmp_path, update, *ARGS, rate=0.5)
+    module = save_and_load(tmp_path, update, *ARGS, rate=0.5)
     params, moments, layer, x, unused = ARGS
     assert_argument_error(lambda: module({"w": X}, *ARGS[1:], rate=0.5), "'params.b' is missing")
     assert_argument_error(lambda: module({"w": X, "b": Y, "c": Y}, *ARGS[1:], rate=0.5), "unknown argument 'params.c'")
@@ -111,7 +111,7 @@ def test_static_function_fields_are_compared_by_name(tmp_path: Path) -> None:
     def step(state: State) -> State:
         return State(state.apply(state.params), state.apply)
 
-    module = saved(tmp_path, step, State(X, abs))
+    module = save_and_load(tmp_path, step, State(X, abs))
     got = module(State(-X, abs))
     assert isinstance(got, State) and got.apply is abs
     np.testing.assert_array_equal(got.params, X)
@@ -120,7 +120,7 @@ def test_static_function_fields_are_compared_by_name(tmp_path: Path) -> None:
 
 def test_result_reuses_fieldless_classes_of_arguments(tmp_path: Path) -> None:
     state_argument = (Moments(X, Y), Nothing(), (Nothing(),))
-    module = saved(
+    module = save_and_load(
         tmp_path, lambda state: (Moments(state[0].m + 1, state[0].v), Nothing(), (Nothing(),)), state_argument
     )
     assert jax.tree.structure(module(state_argument)) == jax.tree.structure(state_argument)
@@ -146,13 +146,13 @@ def test_result_dicts_keep_key_types_and_order(tmp_path: Path) -> None:
     def f(layers: Any) -> Any:
         return {7: layers[3] + layers[10], 20: {"a.b": layers[3]}, 1: OrderedDict(z=layers[3], a=layers[10])}
 
-    got = saved(tmp_path, f, {10: X, 3: Y})({3: Y, 10: X})
+    got = save_and_load(tmp_path, f, {10: X, 3: Y})({3: Y, 10: X})
     assert [*got] == [1, 7, 20] and [*got[20]] == ["a.b"] and [*got[1]] == ["z", "a"]
     np.testing.assert_array_equal(got[7], X + Y)
 
 
 def test_python_scalars_are_converted_to_argument_dtype(tmp_path: Path) -> None:
-    module = saved(tmp_path, lambda x, scale, n, is_on: (x * scale, n + 1, is_on), X, 2.0, 3, True)
+    module = save_and_load(tmp_path, lambda x, scale, n, is_on: (x * scale, n + 1, is_on), X, 2.0, 3, True)
     for scale in (2.0, 2, np.float32(2), np.float64(2)):
         np.testing.assert_array_equal(module(X, scale, 4, False)[0], 2 * X)
     assert_argument_error(lambda: module(X, 2.0, 4.5, True), "'n' is the float 4.5, but the program takes i32[]")
@@ -165,7 +165,7 @@ def test_python_scalars_are_converted_to_argument_dtype(tmp_path: Path) -> None:
 
 
 def test_64_bit_arrays_are_narrowed_as_in_jax(tmp_path: Path) -> None:
-    module = saved(tmp_path, lambda x, rows: x[rows], X, np.array([2, 0], np.int32))
+    module = save_and_load(tmp_path, lambda x, rows: x[rows], X, np.array([2, 0], np.int32))
     np.testing.assert_array_equal(module(X.astype(np.float64), np.array([2, 0])), X[[2, 0]])
     traced = mg.compile(lambda x: x + 1.0, {"d": 2}, args=["f32[4]"], target="cpu")
     assert_argument_error(lambda: traced(X.astype(np.float64)), "float64")
@@ -179,12 +179,15 @@ def test_typed_prng_keys_are_arguments_and_results(tmp_path: Path) -> None:
     key = jax.random.key(3)
     executable = mg.compile(jax.jit(f).lower(key, X), {"d": 2}, target="cpu")
     executable.save(tmp_path / "m.mgx")
-    want = jax.jit(f)(key, X)
+    expected_results = jax.jit(f)(key, X)
     for call in (executable, mg.load(tmp_path / "m.mgx")):
         for key_argument in (key, jax.random.key_data(key)):
             second, got = call(key_argument, X)
-            np.testing.assert_allclose(got, want[1], rtol=1e-6)
-            assert second.dtype == key.dtype and (jax.random.key_data(second) == jax.random.key_data(want[0])).all()
+            np.testing.assert_allclose(got, expected_results[1], rtol=1e-6)
+            assert (
+                second.dtype == key.dtype
+                and (jax.random.key_data(second) == jax.random.key_data(expected_results[0])).all()
+            )
     assert_argument_error(
         lambda: executable(jax.random.key(3, impl="rbg"), X), "'key' is a PRNG key of kind rbg", "threefry2x32"
     )
@@ -197,9 +200,9 @@ def test_saved_weights_are_not_call_arguments(tmp_path: Path) -> None:
 
     args = ({"w": X, "b": Y, "no": Z}, Z, X)
     for weights in ({"params": {"w": Y, "b": X}}, {"params['w']": Y, "params.b": X}):
-        module = saved(tmp_path, f, *args, weights=weights)
+        module = save_and_load(tmp_path, f, *args, weights=weights)
         np.testing.assert_array_equal(module(Z, X)["y"], X * Y + X)
-    module = saved(tmp_path, f, *args, weights={"params": {"w": Y}})
+    module = save_and_load(tmp_path, f, *args, weights={"params": {"w": Y}})
     np.testing.assert_array_equal(module({"b": Z}, None, X)["y"], X * Y + Z)
 
 
@@ -250,7 +253,7 @@ assert sys.modules["jax"] is None
 
 
 def test_module_call_works_without_jax(tmp_path: Path) -> None:
-    saved(tmp_path, update, *ARGS, rate=0.5)
+    save_and_load(tmp_path, update, *ARGS, rate=0.5)
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(Path.cwd())!r})\n{WITHOUT_JAX}"]
     subprocess.run(command, cwd=tmp_path, check=True)
 
@@ -279,7 +282,7 @@ def nested(node: Any, depth: int) -> Any:
     return node if not depth else nested({"kind": "list", "children": [["0", node]]}, depth - 1)
 
 
-def forged(path: Path, forge: Callable[[Any], None]) -> Path:
+def with_forged_call(path: Path, forge: Callable[[Any], None]) -> Path:
     """Change the call record in the manifest of the module at `path` with `forge`, and store matching digests."""
     members = dict(Original.of("", path).members)
     manifest = json.loads(members["manifest.json"])
@@ -290,15 +293,15 @@ def forged(path: Path, forge: Callable[[Any], None]) -> Path:
 
 @pytest.mark.parametrize("name", FORGED)
 def test_forged_call_structures_are_rejected(name: str, tmp_path: Path) -> None:
-    saved(tmp_path, update, *ARGS, rate=0.5)
+    save_and_load(tmp_path, update, *ARGS, rate=0.5)
     with pytest.raises(ModuleError, match="MG0502"):
-        mg.load(forged(tmp_path / "m.mgx", FORGED[name]))
+        mg.load(with_forged_call(tmp_path / "m.mgx", FORGED[name]))
 
 
 def test_class_named_in_module_file_is_never_imported(tmp_path: Path) -> None:
-    saved(tmp_path, lambda x: Layer(x, x), X)
+    save_and_load(tmp_path, lambda x: Layer(x, x), X)
     for title, kind in (("Popen", "Popen"), ("os.system", "dict"), ("class", "dict")):
-        path = forged(tmp_path / "m.mgx", lambda call, title=title: call["result"].update(title=title))
+        path = with_forged_call(tmp_path / "m.mgx", lambda call, title=title: call["result"].update(title=title))
         got = mg.load(path)(X)
         assert type(got).__name__ == kind and (isinstance(got, dict) or type(got).__module__ != "subprocess")
 

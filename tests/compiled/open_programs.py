@@ -54,7 +54,7 @@ def written(path: Path, sizes: Sequence[Mapping[str, Any]] = SIZES, **options: A
     return path
 
 
-def is_right(module: Any, count: int) -> None:
+def assert_correct_results(module: Any, count: int) -> None:
     x = rows(count)
     b, c = module(x, W)
     # A sum of 12 rounded products: its error is at most 13 eps times the sum of magnitudes. tanh shrinks differences.

@@ -119,7 +119,7 @@ def test_text_program_accepts_structures_by_input_names() -> None:
         "import"
     )
     executable = mg.compile(text, target="cpu")
-    # The argument order of the text differs from that of the function.
+    # The text lists its arguments in another order than the function.
     for got in (executable({"b": B, "a": A}, B), executable(A, B, B)):
         np.testing.assert_array_equal(got, A - B)
     assert_argument_error(lambda: executable({"b": B, "c": A}, B), "'p.a' is missing", "'p.c'")

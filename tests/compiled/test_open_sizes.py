@@ -19,7 +19,7 @@ from meshgen.runtime.module_file import container
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.open_program import AHEAD, AT_LOAD
 from meshgen.runtime.sizes import LAUNCHERS, bound
-from tests.compiled.open_programs import PROGRAM, SIZES, W, is_right, rows, written
+from tests.compiled.open_programs import PROGRAM, SIZES, W, assert_correct_results, rows, written
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +43,7 @@ def path(executable: OpenExecutable, tmp_path_factory: pytest.TempPathFactory) -
 def test_open_module_runs_and_records_specialization_origin(size: int, path: Path) -> None:
     module = mg.load(path, mesh={"0": size})
     for count in (0, 1, 5, 6, 7):
-        is_right(module, count)
+        assert_correct_results(module, count)
         is_ahead_of_time = (size, count) in ((2, 6), (3, 5))
         specialization = module.at(args={"x": (count, 12)})
         expected = {"mesh": {"0": size}, "args": {"x": [count, 12]}, "made": AHEAD if is_ahead_of_time else AT_LOAD}
@@ -56,7 +56,7 @@ def test_specialization_is_compiled_once(path: Path, monkeypatch: pytest.MonkeyP
     first = module.at(args={"x": (4, None)})
     monkeypatch.setattr(OpenModule, "_compiled_now", None)
     assert module.at(args={"x": (4, 12)}) is first
-    is_right(module, 4)
+    assert_correct_results(module, 4)
 
 
 def test_load_without_open_dims_returns_ordinary_module(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_load_without_open_dims_returns_ordinary_module(tmp_path: Path) -> None:
     for size in (3, 4):
         module = mg.load(path, {"0": size})
         assert not isinstance(module, OpenModule) and module.ranks == 2 * size
-        is_right(module, 7)
+        assert_correct_results(module, 7)
     text = r"(?s)MG0201: the size of mesh axis '0' is unknown until load\n.*\^\n.*--mesh 0=2.*specialisations for 0=3"
     with pytest.raises(ShardingError, match=text):
         mg.load(path)(rows(7), W)
@@ -73,7 +73,7 @@ def test_load_without_open_dims_returns_ordinary_module(tmp_path: Path) -> None:
 
 def test_runtime_loader_lists_available_specializations(path: Path) -> None:
     module = loading.load(path, {"0": 3})
-    is_right(module, 5)
+    assert_correct_results(module, 5)
     with pytest.raises(
         MissingError, match=r"MG0602.*no specialisation for 0=3, x=6x12.*0=2, x=6x12; 0=3, x=5x12"
     ) as error:
@@ -226,9 +226,9 @@ def test_dims_can_be_open_on_known_mesh(tmp_path: Path) -> None:
     exe.save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx")
     assert isinstance(module, OpenModule) and not module.program.axes
-    is_right(module, 6)
-    is_right(module, 5)
-    is_right(exe, 4)
+    assert_correct_results(module, 6)
+    assert_correct_results(module, 5)
+    assert_correct_results(exe, 4)
 
 
 def test_partly_open_shapes_are_checked_at_call(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_partly_open_shapes_are_checked_at_call(tmp_path: Path) -> None:
     exe = mg.compile(text, target="cpu", args={"w": (None, 8)}, sizes=[{"mesh": {"0": 2}, "args": {"x": (6, 12), "w": (12, None)}}])  # fmt: skip
     exe.save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx", {"0": 2})
-    is_right(module, 6)
+    assert_correct_results(module, 6)
     with pytest.raises(ArgumentError, match=r"MG0601.*'w' is f32\[\?,8\], not f32\[12,7\]"):
         module(rows(6), W[:, :7])
     with pytest.raises(ProgramError, match=r"MG0104.*dot_general"):

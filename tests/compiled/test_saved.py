@@ -92,7 +92,7 @@ PLAN_KINDS = (  # Programs whose plans differ in kind: each kind of loop, collec
 
 @pytest.mark.parametrize("name", PLAN_KINDS)
 def test_decisions_of_every_plan_kind_are_serializable(name: str) -> None:
-    """Serialize the decisions. Without this test, an unsaved record would only show as a program that is planned again."""
+    """Without this test, an unsaved record would only show as a program that is planned again."""
     program = Path(__file__).parents[1] / "passes" / "gains" / f"{name}.mlir"
     assert saved_member(api.plan(program), Resources())
 
@@ -141,7 +141,7 @@ def test_unknown_class_fields_raise_other_version_error() -> None:
 
 
 def test_forged_decisions_are_rejected_or_decoded() -> None:
-    """Change rows at random: each document must raise a malformed error or still decode to a program."""
+    """Rows are changed at random: each document is rejected as malformed or decodes to a program."""
     document, rng = _document(), random.Random(0)
     refused = 0
     for _ in range(60):

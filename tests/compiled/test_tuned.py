@@ -28,8 +28,8 @@ def compiled(rows: int = 512, **options: Any) -> Executable:
     return mg.compile(MATMUL.replace("ROWS", str(rows)), {"x": 1}, target="cuda:sm_90", **options)
 
 
-def row_of(executable: Executable, candidate_index: int) -> Row:
-    """Return a tuning row that selects the candidate with index `candidate_index`."""
+def tuning_row_of(executable: Executable, candidate_index: int) -> Row:
+    """Return a tuning row that selects the candidate with this index."""
     ((name, body),) = executable.plan.kernels.items()
     tile = [*kernel_sources(name, body, executable.mesh)][candidate_index].tile
     return Row(kernel_digest(body), shape_class(body), "GPU 1", "sm_90", "dot", tile, 1e-3, 1e-3, 2e-3, 15)
@@ -41,7 +41,7 @@ def predicted() -> Executable:
 
 
 def test_measured_tile_replaces_predicted_tile(predicted: Executable, tmp_path: Path) -> None:
-    row = row_of(predicted, 3)
+    row = tuning_row_of(predicted, 3)
     TuningTable([row]).write(tmp_path / "t.json")
     for rows in (512, 480):  # Both row counts are in the same shape class.
         for tuning in (tmp_path / "t.json", str(tmp_path / "t.json"), TuningTable([row])):
@@ -56,12 +56,12 @@ def test_measured_tile_replaces_predicted_tile(predicted: Executable, tmp_path: 
 
 @pytest.mark.parametrize("change", [{"tile": {"m": 3}}, {"arch": "sm_80"}, {"shapes": "f32[]"}, {"kernel": "ab"}])
 def test_unmatched_tuning_row_is_ignored(change: dict[str, Any], predicted: Executable) -> None:
-    executable = compiled(tuning=TuningTable([replace(row_of(predicted, 3), **change)]))
+    executable = compiled(tuning=TuningTable([replace(tuning_row_of(predicted, 3), **change)]))
     assert executable.members() == predicted.members() and executable.measured == {}
 
 
 def test_measured_tile_with_spills_is_kept(predicted: Executable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spills are included in a measured time, so only a failed launch makes meshgen compile another candidate."""
+    """The measured time includes spills, so another candidate is compiled only if the tile cannot be launched."""
     from meshgen.codegen.building import build
 
     compile_each = build.compile_each
@@ -71,7 +71,7 @@ def test_measured_tile_with_spills_is_kept(predicted: Executable, monkeypatch: p
         return {key: replace(kernel, spill_bytes=8) for key, kernel in built.items()}, faults
 
     monkeypatch.setattr(build, "compile_each", spilling)
-    row = row_of(predicted, 3)
+    row = tuning_row_of(predicted, 3)
     (source,) = compiled(tuning=TuningTable([row])).sources.values()
     assert source.tile == row.tile
 
@@ -81,7 +81,7 @@ def test_inspect_lists_measured_tiles(
 ) -> None:
     from meshgen.cli import main
 
-    compiled(tuning=TuningTable([row_of(predicted, 1)])).save(tmp_path / "m.mgx")
+    compiled(tuning=TuningTable([tuning_row_of(predicted, 1)])).save(tmp_path / "m.mgx")
     assert main(["inspect", str(tmp_path / "m.mgx")]) == 0
     shown = capsys.readouterr().out
     assert "tile measured on" in shown and "GPU 1" in shown

@@ -20,7 +20,7 @@ def _mlp(x: mg.Tensor, w1: mg.Tensor, w2: mg.Tensor) -> mg.Tensor:
     return mg.gelu(x @ w1) @ w2
 
 
-def _pair(path: Path) -> tuple[Executable, LoadedModule]:
+def _compiled_and_loaded(path: Path) -> tuple[Executable, LoadedModule]:
     specs = {"w1": "_,tp", "w2": "tp,_"}
     executable = mg.compile(
         _mlp, {"tp": 4}, args=["f32[8,16]", "f32[16,32]", "f32[32,16]"], in_specs=specs, target="cpu"
@@ -30,7 +30,7 @@ def _pair(path: Path) -> tuple[Executable, LoadedModule]:
 
 
 def test_loaded_module_views_equal_program_views(tmp_path: Path) -> None:
-    executable, module = _pair(tmp_path)
+    executable, module = _compiled_and_loaded(tmp_path)
     assert module.comms.rows == executable.comms.rows and module.comms.counts == {"all_reduce": 1}
     assert (module.memory, module.cost, module.warnings) == (executable.memory, executable.cost, executable.warnings)
     for value in (None, "w1"):
@@ -44,7 +44,7 @@ def test_loaded_module_views_equal_program_views(tmp_path: Path) -> None:
 
 
 def test_collectives_are_read_from_schedule_without_planning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, module = _pair(tmp_path)
+    _, module = _compiled_and_loaded(tmp_path)
     monkeypatch.setattr("meshgen.compiled.views.ModuleViews.program", None)
     assert [row.kind for row in module.comms] == ["all_reduce"] and module.memory.peak_bytes > 0
 
@@ -66,11 +66,11 @@ def test_views_of_open_module_require_sizes(tmp_path: Path) -> None:
 
 
 def test_pickled_module_keeps_views(tmp_path: Path) -> None:
-    _, module = _pair(tmp_path)
+    _, module = _compiled_and_loaded(tmp_path)
     assert pickle.loads(pickle.dumps(module)).comms.rows == module.comms.rows
 
 
 def test_runtime_module_has_no_reports(tmp_path: Path) -> None:
-    _pair(tmp_path)
+    _compiled_and_loaded(tmp_path)
     with pytest.raises(UsageError, match=r"MG0001(.|\n)*load it with meshgen\.load"):
         load(tmp_path / "mlp.mgx").comms  # noqa: B018

@@ -43,7 +43,6 @@ CASES = ["mlp_train_zero3", "attn_fused_qkv_tp", "xent_vocab_onehot", "block_dp_
 
 @pytest.mark.parametrize("name", [name for name in CASES if small(name).exists()])
 def test_advised_annotation_moves_at_most_predicted_bytes(name: str) -> None:
-    """Compile with the advised annotation: the program moves at most as many bytes as predicted."""
     executable = plan_of(small(name))
     advised = [advice_item for advice_item in mg.advise(executable) if " more alike " not in advice_item.change]
     assert advised
@@ -121,7 +120,7 @@ def test_advice_annotates_ops_of_repeated_layers_together() -> None:
 
 
 def test_advice_splits_replicated_dot_instead_of_gathering() -> None:
-    """Gather the operand of a replicated dot (smaller than its result): annotating the dot keeps the operand sharded."""
+    """The operand is gathered because the result is larger; annotating the dot keeps the operand sharded."""
 
     def wide(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
         return mg.tanh(x @ w)

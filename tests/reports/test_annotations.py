@@ -1,4 +1,4 @@
-"""Annotations inside a program: each required one has a value with that sharding at run time, or the report names it."""
+"""Annotations inside a program: a value has each required sharding at run time, or the report names the annotation."""
 
 from __future__ import annotations
 
@@ -29,18 +29,24 @@ def planned(module: Module) -> Executable:
 
 
 @cache
-def of_seed(seed: int) -> Executable:
+def planned_random_program(seed: int) -> Executable:
     return planned(random_program(seed))
 
 
 def indexed_annotations(executable: Executable) -> list[tuple[int, Node]]:
     """Return the annotations at the top level of the program with their indices. Annotations inside loops are left out."""
     graph = executable.stages["propagate"].graph
-    return [(number, node) for number, node in enumerate(annotations_of(graph)) if node in graph.nodes]
+    return [
+        (annotation_index, node) for annotation_index, node in enumerate(annotations_of(graph)) if node in graph.nodes
+    ]
 
 
 def computed_annotated_values(executable: Executable) -> dict[int, Value]:
-    return {number: value for value in executable.stages["partition"].graph.values() for number in value.granted}
+    return {
+        annotation_index: value
+        for value in executable.stages["partition"].graph.values()
+        for annotation_index in value.granted
+    }
 
 
 def with_outputs(module: Module, values: list[Value], nodes: list[Node]) -> Module:
@@ -57,22 +63,23 @@ def expected(executable: Executable, nodes: list[Node], args: list[Array]) -> tu
 
 
 def test_annotated_values_have_annotated_sharding_and_contents() -> None:
-    """Check that each annotation is reported as not computed, or that a local value has its contents and sharding."""
     assert sum(map(check_annotated_values, trials(20))) > 10
 
 
 def check_annotated_values(seed: int) -> int:
     """Return the number of annotated values that the partitioned program computes."""
-    executable = of_seed(seed)
+    executable = planned_random_program(seed)
     computed_values, missing = (
         computed_annotated_values(executable),
         unmade_values(executable, executable.stages["propagate"].graph),
     )
     pairs = [
-        (computed_values[number], node) for number, node in indexed_annotations(executable) if number in computed_values
+        (computed_values[annotation_index], node)
+        for annotation_index, node in indexed_annotations(executable)
+        if annotation_index in computed_values
     ]
-    for number, node in indexed_annotations(executable):
-        assert number in computed_values or node.result in missing or not node.attrs.required, f"seed {seed}"
+    for annotation_index, node in indexed_annotations(executable):
+        assert annotation_index in computed_values or node.result in missing or not node.attrs.required, f"seed {seed}"
     args = random_arguments(executable.stages["import"], seed)
     values, nodes = [value for value, _ in pairs], [node for _, node in pairs]
     expected_values, bounds = expected(executable, nodes, args)
@@ -88,7 +95,7 @@ def test_values_reported_as_not_computed_are_absent() -> None:
 
 def check_missing_values(seed: int) -> int:
     """Return the number of values that are reported as not computed."""
-    executable = of_seed(seed)
+    executable = planned_random_program(seed)
     missing = unmade_values(executable, executable.stages["propagate"].graph)
     lost = [node for _, node in indexed_annotations(executable) if "no device needs" in missing.get(node.result, "")]
     local, args = executable.stages["partition"], random_arguments(executable.stages["import"], seed)
@@ -137,7 +144,7 @@ def test_users_read_sharding_required_by_for_users_annotation() -> None:
     [("", "Required annotations that no value follows"), ("{required = false}", "Hints that lost")],
 )
 def test_skipped_round_trip_annotation_is_reported(strength: str, title: str, tmp_path: Path) -> None:
-    """Use local rows instead of a gather and a slice; the report and `explain` name the skipped annotation."""
+    """The user reads its local rows without a gather and a slice; the report and `explain` name the skipped annotation."""
     executable = api.plan(replicated_between_sharded(strength), target="cpu")
     assert not executable.comms
     text = executable.explain(verbose=True)

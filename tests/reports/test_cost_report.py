@@ -26,7 +26,7 @@ EXCHANGED = f"""func.func @main(%x: {T}, %y: {T}, %w: {T}, %n: tensor<i32>) -> (
 
 @pytest.mark.parametrize("limit", ["%n", "%forty"])
 def test_serial_time_equals_step_time_on_one_device(limit: str) -> None:
-    """Compare both times for a loop that copies exchanged carried values between iterations; both include the copies."""
+    """The loop copies exchanged carried values between iterations; both times include the copies."""
     text = EXCHANGED.replace("LIMIT", limit).replace(
         "  %one =", "  %forty = stablehlo.constant dense<40> : tensor<i32>\n  %one ="
     )

@@ -39,7 +39,7 @@ def items_of(plan: Schedule) -> Iterator[tuple[Item, Schedule]]:
             yield from items_of(region)
 
 
-def executed(module: mg.LoadedModule, args: Any) -> dict[int, Counter[int]]:
+def runs_per_rank(module: mg.LoadedModule, args: Any) -> dict[int, Counter[int]]:
     """Return per rank how often each item ran, keyed by the item's id."""
     with measured() as spans:
         module.run(args)
@@ -78,9 +78,9 @@ def compiled(seed: int, folder: Path) -> tuple[mg.Executable, mg.LoadedModule]:
     return executable, mg.load(folder / f"{seed}.mgx")
 
 
-def agrees(executable: mg.Executable, loaded: mg.LoadedModule, draw: int) -> bool:
+def figures_equal_run(executable: mg.Executable, loaded: mg.LoadedModule, draw: int) -> bool:
     """Whether the figures equal the work of every rank in a run whose random arguments choose the branches."""
-    runs_by_rank = executed(loaded, random_arguments(next(iter(executable.stages.values())), draw))
+    runs_by_rank = runs_per_rank(loaded, random_arguments(next(iter(executable.stages.values())), draw))
     rank_figures = [figures_of(loaded.schedule, loaded.mesh, runs) for runs in runs_by_rank.values()]
     record = executable.record()
     return all(figures == {name: record[name] for name in figures} for figures in rank_figures)
@@ -88,13 +88,15 @@ def agrees(executable: mg.Executable, loaded: mg.LoadedModule, draw: int) -> boo
 
 @pytest.mark.parametrize("seed", [seed for seed in trials(30) if seed % 11 != 7])
 def test_figures_equal_work_executed_by_every_rank(seed: int, tmp_path: Path) -> None:
-    """Try several arguments: the figures count the longest branch, and loops with unknown trip counts as one iteration."""
+    """The figures count the longest branches, which some arguments take, and one iteration of loops with unknown trip
+    counts.
+    """
     executable, loaded = compiled(seed, tmp_path)
     ops = {item.op for item, _ in items_of(loaded.schedule)}
     if "while" in ops:
         pytest.skip("the length of a loop depends on the arguments")
     choices = 8 if ops & set(BRANCHES) else 1
-    assert any(agrees(executable, loaded, draw) for draw in range(choices))
+    assert any(figures_equal_run(executable, loaded, draw) for draw in range(choices))
 
 
 @pytest.mark.parametrize("seed", WITH_LOOPS)
@@ -104,13 +106,13 @@ def test_figures_count_every_iteration_of_rolled_loops(
     use(monkeypatch, {"fusion.unrolled_messages": 0, "fusion.unrolled_nodes": 0}, loop_unroll)
     executable, loaded = compiled(seed, tmp_path)
     assert [item for item, _ in items_of(loaded.schedule) if item.op in REPEATED]
-    assert any(agrees(executable, loaded, draw) for draw in range(8))
+    assert any(figures_equal_run(executable, loaded, draw) for draw in range(8))
 
 
 @pytest.mark.parametrize("seed", OF_UNKNOWN_LENGTH)
 def test_loop_condition_runs_once_more_than_body(seed: int, tmp_path: Path) -> None:
     executable, loaded = compiled(seed, tmp_path)
-    runs = executed(loaded, random_arguments(executable.stages["import"], seed))[0]
+    runs = runs_per_rank(loaded, random_arguments(executable.stages["import"], seed))[0]
     (loop,) = (item for item, _ in items_of(loaded.schedule) if item.op == "while")
     condition, body = (runs[id(region.items[0])] for region in loop.regions)
     assert condition == body + 1
@@ -125,11 +127,10 @@ def test_figures_count_longest_branch(seed: int, tmp_path: Path) -> None:
     for item in branches:
         longest = max(region.step_seconds for region in item.regions)
         assert [region.step_seconds for region, times in item.runs if times] == [longest]
-    assert any(agrees(executable, loaded, draw) for draw in range(12))
+    assert any(figures_equal_run(executable, loaded, draw) for draw in range(12))
 
 
 def test_branch_flops_are_those_of_longest_branch() -> None:
-    """Count the work of the longest branch, not the sum over all branches."""
     branch_dot = "%y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>"
     text = f"""sdy.mesh @mesh = <["x"=2]>
     func.func @main(%x: tensor<64x64xf32>, %which: tensor<i32>) -> tensor<64x64xf32> {{
@@ -168,7 +169,7 @@ def test_redundant_flops_of_ragged_dot_count_each_row_once(
 
 
 def test_redundant_flops_do_not_exceed_flops() -> None:
-    """Compare both figures for programs whose kernels skip unused elements, and with them most of the redundant work."""
+    """The kernels of these programs skip unused elements, and with them most of the redundant work."""
     for seed in (202, 210, 241):
         cost = plan_module(program_of(seed), Options("cpu"), Timing()).cost
         assert cost.redundant_flops is not None and cost.redundant_flops <= cost.flops

@@ -156,17 +156,17 @@ def test_loop_carried_value_is_explained_and_can_be_annotated() -> None:
 
 def test_merged_equal_values_are_explained_under_both_names() -> None:
     executable = api.plan(LOOP, target="cpu")
-    (kept,), (merged,) = (explanations(executable, name) for name in ("s", "t"))
-    assert "it equals %s" in merged["note"] and kept["note"] == ""
+    (surviving,), (merged,) = (explanations(executable, name) for name in ("s", "t"))
+    assert "it equals %s" in merged["note"] and surviving["note"] == ""
     assert (merged["value"], merged["location"]["line"]) == ("t", 14)
     assert [merged[key] for key in ("sharding", "chains", "whole")] == [
-        kept[key] for key in ("sharding", "chains", "whole")
+        surviving[key] for key in ("sharding", "chains", "whole")
     ]
     assert "it equals %s" in executable.explain("t")
 
 
 def test_explanation_states_that_value_is_not_computed() -> None:
-    """Explain a dot result that is never computed, because slicing the weights makes two smaller dots."""
+    """The dot's result is never computed, because slicing the weights makes two smaller dots."""
     text = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<4096x64xf32>, %w: tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<4096x128xf32> {
   %e = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<4096x64xf32>, tensor<64x256xf32>) -> tensor<4096x256xf32>

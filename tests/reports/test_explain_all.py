@@ -1,5 +1,6 @@
-"""Completeness of explanations over many programs: every axis of every value leads to an annotation, every collective
-has a reason and a source line.
+"""Completeness of explanations over many programs.
+
+Every axis of every value has a chain to an annotation; every collective has a reason and a source line.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ FILES = [
 ]
 
 
-def assert_axes_have_chains(records: list[dict[str, Any]], known: Known) -> None:
-    assert known.solved is not None
+def assert_axes_have_chains(records: list[dict[str, Any]], explained: Known) -> None:
+    assert explained.solved is not None
     for record in records:
         if record["note"]:  # The value is inside a manual computation, or is a splat.
             reasons = ("the program says", "one number everywhere")
             assert any(reason in record["note"] for reason in reasons) and not record["chains"]
             continue
         chains = {chain["axis"]: chain for chain in record["chains"]}
-        decided = set(known.solved.decisions)
+        decided = set(explained.solved.decisions)
         assert set(chains) | set(record["whole"]) >= decided, record["value"]
         assert not set(chains) & set(record["whole"])
         for chain in chains.values():
@@ -57,11 +58,11 @@ def all_nodes(graph: Graph) -> list[Node]:
     return [n for node in graph.nodes for region in node.regions for n in all_nodes(region)] + graph.nodes
 
 
-def assert_used_axes_are_explained(known: Known) -> None:
+def assert_used_axes_are_explained(explained: Known) -> None:
     """Check that a chain names each axis in the shardings. Splats are excepted: their users determine the sharding."""
-    reasons, solved = known.reasons, known.solved
+    reasons, solved = explained.reasons, explained.solved
     assert reasons is not None and solved is not None
-    for node in all_nodes(known.module.graph):
+    for node in all_nodes(explained.module.graph):
         if node.sharding is None or node.op in ("while", "case", "if"):
             continue
         for value, sharding in zip(node.results, node.sharding.results, strict=True):
@@ -77,9 +78,9 @@ def test_every_axis_has_chain_and_every_collective_has_reason(path: Path) -> Non
     for part in executable.parts:
         if "import" not in part.stages:
             continue
-        known = known_of(part)
-        assert_axes_have_chains(known.values(), known)
-        assert_used_axes_are_explained(known)
+        explained = known_of(part)
+        assert_axes_have_chains(explained.values(), explained)
+        assert_used_axes_are_explained(explained)
     assert_collectives_have_reasons(executable)
 
 
@@ -93,10 +94,10 @@ def assert_collectives_have_reasons(executable: Executable) -> None:
 def test_every_axis_of_random_programs_is_explained(seed: int) -> None:
     module = random_program(seed)
     solved = solve(module)
-    known = Known(annotated(solved), module, solved, Reasons(solved), {})
-    assert_axes_have_chains(known.values(), known)
-    assert_used_axes_are_explained(known)
-    late = optimize(materialize(known.module))
+    explained = Known(annotated(solved), module, solved, Reasons(solved), {})
+    assert_axes_have_chains(explained.values(), explained)
+    assert_used_axes_are_explained(explained)
+    late = optimize(materialize(explained.module))
     assert all(reason_of(node) for node in all_nodes(late.graph) if node.op.startswith("all_") or node.op == "retile")
 
 
@@ -112,7 +113,7 @@ def test_unsharded_axis_is_explained_as_unreached() -> None:
 
 
 def test_indivisible_reshape_dim_is_explained() -> None:
-    """Reshape to a minor dim of size 3, which cannot be split into even halves."""
+    """The minor dim of size 3 cannot be split into even halves."""
     text = f"""{HEAD}func.func @main(%a: tensor<6x4xf32> {ROWS}) -> tensor<2x3x4xf32> {{
   %b = stablehlo.reshape %a : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
   %c = stablehlo.reverse %b, dims = [0] : tensor<2x3x4xf32>

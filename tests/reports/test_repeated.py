@@ -20,13 +20,13 @@ def planned(n: int = 4096, axis: str = "") -> api.Executable:
     return api.plan(PROGRAM.format(n=n, axis=axis), target="cpu")
 
 
-def repetition(executable: api.Executable) -> list[Diagnostic]:
+def duplicate_work_warnings(executable: api.Executable) -> list[Diagnostic]:
     return [warning for warning in executable.warnings if warning.code == "MG0404"]
 
 
 def test_warning_names_most_duplicated_op_with_line_and_axis() -> None:
     executable = planned()
-    (warning,) = repetition(executable)
+    (warning,) = duplicate_work_warnings(executable)
     assert "75 % of the work" in warning.message and "dot_general %c" in warning.message
     assert "all 4 devices along tp" in warning.message and warning.loc is not None and warning.loc.line == 3
     dot, tanh = repeated_work(executable)
@@ -36,7 +36,7 @@ def test_warning_names_most_duplicated_op_with_line_and_axis() -> None:
 
 @pytest.mark.parametrize(("n", "axis"), [(64, ""), (4096, '"tp"')], ids=["too small to matter", "split"])
 def test_no_warning_for_small_or_sharded_work(n: int, axis: str) -> None:
-    assert repetition(planned(n, axis)) == []
+    assert duplicate_work_warnings(planned(n, axis)) == []
 
 
 def test_duplicated_ops_of_layers_are_merged() -> None:

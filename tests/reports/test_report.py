@@ -108,22 +108,25 @@ def test_page_of_deep_program_stays_small(tmp_path: Path) -> None:
 
 
 def test_notebook_shows_summary_of_executables() -> None:
-    html = shown(mg.compile(mlp(w1=("x", "y")), target="cpu"))
+    html = notebook_html(mg.compile(mlp(w1=("x", "y")), target="cpu"))
     assert html.startswith("<pre>") and "by cause" in html and "What matters most" in html and "communicates" in html
     args = {name: ["f32[4,8]", ["f32[8,8]", "f32[8,8]"]] for name in "fg"}
-    assert "EntriesExecutable" in shown(mg.compile({"f": model, "g": model}, {"tp": 2}, args=args, target="cpu"))
+    assert "EntriesExecutable" in notebook_html(
+        mg.compile({"f": model, "g": model}, {"tp": 2}, args=args, target="cpu")
+    )
     open_size = "func.func @f(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {\n  return %x : tensor<?x8xf32>\n}"
-    assert "OpenExecutable" in shown(mg.compile(open_size, {"tp": 2}, target="cpu"))
+    assert "OpenExecutable" in notebook_html(mg.compile(open_size, {"tp": 2}, target="cpu"))
 
 
 def test_notebook_shows_mesh_sharding_cost_and_memory() -> None:
     executable = mg.compile(mlp(), target="cpu")
     assert (
-        shown(executable.mesh) == "<code>Mesh(x=2, y=2)</code>" and shown(mg.P("x", None)) == "<code>[{x}, {}]</code>"
+        notebook_html(executable.mesh) == "<code>Mesh(x=2, y=2)</code>"
+        and notebook_html(mg.P("x", None)) == "<code>[{x}, {}]</code>"
     )
-    assert "Cost per device" in shown(executable.cost) and "Memory: " in shown(executable.memory)
-    assert "Collectives: " in shown(executable.comms)
+    assert "Cost per device" in notebook_html(executable.cost) and "Memory: " in notebook_html(executable.memory)
+    assert "Collectives: " in notebook_html(executable.comms)
 
 
-def shown(executable: Any) -> str:
+def notebook_html(executable: Any) -> str:
     return getattr(executable, "_repr_html_")()  # noqa: B009 - as notebooks call it

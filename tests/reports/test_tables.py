@@ -59,7 +59,7 @@ def test_work_table_merges_layers_and_shows_duplicated_flops() -> None:
         assert executable.analysis is not None
         return [[*row] for row in work_table(executable.analysis).rows]
 
-    split, whole = table(mg.P("x")), table(mg.P(None, None))
+    split, replicated = table(mg.P("x")), table(mg.P(None, None))
     assert split[0][0] == "3 x dot_general" and split[0][2:5] == ["98.3 kFLOP", "0 FLOP", ""]
-    assert whole[0][0] == "3 x dot_general" and whole[0][2:5] == ["393 kFLOP", "295 kFLOP", "x"]
-    assert [row[0] for row in whole] == ["3 x dot_general", "3 x tanh"]
+    assert replicated[0][0] == "3 x dot_general" and replicated[0][2:5] == ["393 kFLOP", "295 kFLOP", "x"]
+    assert [row[0] for row in replicated] == ["3 x dot_general", "3 x tanh"]

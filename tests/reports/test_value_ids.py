@@ -32,9 +32,7 @@ func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"},
 
 
 def test_values_with_same_name_and_location_are_distinguished() -> None:
-    """Check the chains of a collective if all values share a name and a location: they belong to the value that it
-    moves.
-    """
+    """The chains of a collective belong to the value that it moves, even if all values share a name and a location."""
     named, same = parse_text(SUM), parse_text(SUM)
     for node in all_nodes(same.graph):
         for value in node.results:

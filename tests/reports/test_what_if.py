@@ -95,7 +95,7 @@ def test_what_if_on_line_with_several_values_is_ambiguous(tmp_path: Path) -> Non
 
 
 def test_what_if_lists_changed_collectives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Drop an annotation: the required all_reduce vanishes if the result can stay partial."""
+    """Without the annotation of `w2`, the all_reduce vanishes and an all_gather appears."""
     path = tmp_path / "mlp.mlir"
     path.write_text(mlp())
     after = document(capsys, "explain", path, "--what-if", "w2=_,_")
@@ -121,7 +121,7 @@ WHAT_IF_CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name, value, spec", [each for each in WHAT_IF_CASES if small(each[0]).exists()])
+@pytest.mark.parametrize("name, value, spec", [case for case in WHAT_IF_CASES if small(case[0]).exists()])
 def test_what_if_figures_equal_compiled_figures(
     name: str, value: str, spec: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

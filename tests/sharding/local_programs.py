@@ -55,7 +55,7 @@ class Program:
         return simulate(self.local(*outputs, arguments=arguments), args)
 
 
-def matches(p: Program, args: list[Any], *outputs: Value) -> None:
+def assert_same_as_one_device(p: Program, args: list[Any], *outputs: Value) -> None:
     """Assert that all ranks together compute the same results as one device."""
     p.graph.outputs = list(outputs)
     for result, expected in zip(p.run(args, *outputs), evaluate(p.graph, args), strict=True):

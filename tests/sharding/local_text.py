@@ -24,9 +24,9 @@ ARGUMENT_SIZES = {"p": "8x12", "q": "8x12", "w": "12x4", "c": "8x12"}
 LOCAL = ("all_slice",)
 
 
-def program(body: str, result: str, **given: str) -> Module:
+def program(body: str, result: str, **argument_sizes: str) -> Module:
     """Return a per-device program. Its global result is the concatenation of the results of all devices."""
-    kinds = {name: f"tensor<{size}xf32>" for name, size in (ARGUMENT_SIZES | given).items()}
+    kinds = {name: f"tensor<{size}xf32>" for name, size in (ARGUMENT_SIZES | argument_sizes).items()}
     arguments = ", ".join(f"%{name}: {kind}" for name, kind in kinds.items())
     lines = body.strip().splitlines()
     text = "\n".join(["shard.grid @g(shape = 4x2) {axis_names = [\"x\", \"y\"]}", f"func.func @f({arguments}) -> tensor<{result}> {{", *lines,
@@ -90,7 +90,7 @@ def op(name: str, *values: str, size: str = "8x12") -> str:
     return f"stablehlo.{name} {', '.join(values)} : tensor<{size}xf32>"
 
 
-def turn(value: str, size: str, to: str) -> str:
+def transpose_line(value: str, size: str, to: str) -> str:
     return f"stablehlo.transpose {value}, dims = [1, 0] : (tensor<{size}xf32>) -> tensor<{to}xf32>"
 
 

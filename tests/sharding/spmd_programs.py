@@ -1,4 +1,4 @@
-"""Random per-device programs with explicit collectives, on which passes over local values are tested."""
+"""Random per-device programs with explicit collectives, for tests of passes over local values."""
 
 from __future__ import annotations
 

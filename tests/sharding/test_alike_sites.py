@@ -18,7 +18,7 @@ from meshgen.testing.random_programs import program_of
 EXAMPLE = Path(__file__).parents[2] / "examples" / "transformer_block.mlir"
 
 
-def decided(module: Module) -> str:
+def propagated_text(module: Module) -> str:
     """Return the text at stage propagate, with every sharding and its reasons."""
     return print_text(run_stages(module, Options("cpu"), Timing(), "propagate")["propagate"])
 
@@ -36,17 +36,17 @@ def without_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("text", [EXAMPLE.read_text(), stack(2)], ids=["block", "stack"])
 def test_sharing_between_layers_keeps_shardings(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = decided(parse_text(text))
+    shared = propagated_text(parse_text(text))
     without_sharing(monkeypatch)
-    assert decided(parse_text(text)) == shared
+    assert propagated_text(parse_text(text)) == shared
 
 
 @pytest.mark.parametrize("seed", [seed for seed in range(60) if seed % 10 != 3])
 def test_sharing_between_sites_keeps_shardings_of_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = print_text(program_of(seed))
-    shared = decided(parse_text(text))
+    shared = propagated_text(parse_text(text))
     without_sharing(monkeypatch)
-    assert decided(parse_text(text)) == shared
+    assert propagated_text(parse_text(text)) == shared
 
 
 def test_sites_of_equal_layers_share_kind() -> None:

@@ -1,4 +1,4 @@
-"""The pass `all-reduce-reassociate`: reductions of summands are merged into one, and cases that must stay."""
+"""The pass `all-reduce-reassociate` merges the all_reduces of summands into one, except in unsupported cases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_two_reductions_are_merged(op: str, kind: str) -> None:
 
 @pytest.mark.parametrize(("op", "kind"), [("add", "sum"), ("multiply", "product")])
 def test_boolean_reductions_are_not_merged(op: str, kind: str) -> None:
-    """Keep reductions of booleans: their sums wrap, so a sum of two reductions differs from the reduction of a sum."""
+    """A sum of booleans wraps, so the sum of two reductions differs from the reduction of the sum."""
     p = Program(x=2)
     sums = [reduce_(p, p.input("i1[8,12]", P(None, None, partial={"x": kind})), kind=kind) for _ in range(2)]
     before = module(p, p.add(op, sums, "i1[8,12]"))

@@ -1,4 +1,4 @@
-"""The pass `all-reduce-untie`: mean square minus squared mean takes one message, and cases that must stay."""
+"""The pass `all-reduce-untie`: a mean and a variance (mean square minus squared mean) need only one message."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_variance_reductions_are_combined_into_one_message(devices: int, order: 
 
 
 def test_all_reduce_with_nonuniform_factor_is_unchanged() -> None:
-    """Multiply by a factor that differs between devices, which cannot be moved out of the sum."""
+    """The other factor differs between devices, so it cannot be moved out of the sum."""
     p = Program(x=2)
     part, other = p.input("f32[4]", P(partial="x")), p.input("f32[8]", P("x"))
     mine = p.add("retile", [other], "f32[8]", P("x"), source=P("x"), target=P("x"), shape=(8,))

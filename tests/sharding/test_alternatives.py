@@ -1,4 +1,4 @@
-"""Alternative programs: slices of a fused projection move to its weight if this is cheaper, and similar rewrites."""
+"""Rewrites that propagation compares with the original program, such as slicing the weight of a fused projection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (
 
 
 def alternatives(module: Module) -> list[Module]:
-    """Return the modules that each rewrite makes of `module` on its own."""
+    """Return the result of each rewrite that changes `module`."""
     return [rewritten for rewrite in ALTERNATIVES if (rewritten := rewrite(module)) is not module]
 
 
@@ -159,7 +159,7 @@ module {
 
 @pytest.mark.parametrize("fill, low, is_concatenated", [("0.0", 3, True), ("0.0", 2, False), ("1.0", 3, False)])
 def test_sum_of_disjoint_zero_pads_becomes_concatenation(fill: str, low: int, is_concatenated: bool) -> None:
-    """Sum padded tensors: they are not concatenated if rows overlap or if the padding is not zero."""
+    """Only disjoint rows with zero padding are concatenated."""
     text = SUM_OF_PADS.replace("FILL", fill).replace("LOW", str(low)).replace("HIGH", str(3 - low))
     module = parse_text(text)
     assert [node.op for node in propagate(module).graph.nodes].count("concatenate") == is_concatenated

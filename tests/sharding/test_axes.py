@@ -75,7 +75,7 @@ def test_alternative_start_moves_fewer_bytes_than_default(
 
 
 def test_axis_order_is_not_varied_for_independent_axes() -> None:
-    """Shard rows over one axis and columns over the other (data and tensor parallel): the axis order does not matter."""
+    """One axis shards the rows and the other the columns (data and tensor parallel), so the axis order does not matter."""
     solved = solve(parse_text(mlp('[{"a"}, {}]', '[{}, {"b"}]', '[{"b"}, {}]', '[{"a"}, {}]')))
     assert not any(start.is_last_first for start in solved.axes.starts(USUAL, solved.decisions))
     last = solved.axes.decide(Start(is_last_first=True))

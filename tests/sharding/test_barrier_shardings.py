@@ -30,7 +30,7 @@ def stages(text: str) -> dict[str, Any]:
 
 
 def test_barrier_operands_are_sharded_independently() -> None:
-    """Shard the rows of one operand and the columns of another along the same axis."""
+    """The same axis shards the rows of one operand and the columns of another."""
     text = 'sdy.mesh @mesh = <["x"=2]>' + PAIR
     staged = stages(text)
     (node,) = [n for n in staged["propagate"].graph.nodes if n.op == "optimization_barrier"]
@@ -60,7 +60,7 @@ func.func @main(%x: {T} {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}
 
 
 def test_barrier_with_different_result_sharding_is_rejected() -> None:
-    """Swap the result shardings, which only a handwritten program can have."""
+    """The test swaps the result shardings, because propagation never produces such a program."""
     module = stages('sdy.mesh @mesh = <["x"=2]>' + PAIR)["materialize"]
     (node,) = [n for n in module.graph.nodes if n.op == "optimization_barrier"]
     node.results[0].sharding, node.results[1].sharding = node.results[1].sharding, node.results[0].sharding

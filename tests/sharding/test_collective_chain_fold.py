@@ -62,14 +62,16 @@ def test_chained_collectives_with_other_user_are_not_merged() -> None:
 
 
 def test_gather_and_slice_in_other_order_become_permute(tmp_path: Path) -> None:
-    """Gather and slice eight rows on six devices: four devices have a tile, and the tiles of the last two are padding."""
+    """On six devices, eight rows fill the tiles of four devices; the tiles of the last two are padding."""
     (tmp_path / "p.mlir").write_text(program(*MERGED_PAIRS[-1][:4]).replace("shape = 2x2", "shape = 2x?"))
     assert main(["check", str(tmp_path / "p.mlir")]) == 0
 
 
 @pytest.mark.parametrize(("size", "tiles", "remaining"), [(10, (5, 3), 2), (12, (6, 3), 1)])
 def test_chained_slices_are_merged_if_tiles_nest(size: int, tiles: tuple[int, int], remaining: int) -> None:
-    """Slice ten rows twice: the tiles of 5, then 3 and 2 rows differ from the tiles of 3 on four devices."""
+    """Two slices cut ten rows into tiles of 5, then of 3 and 2 rows. One slice over four devices would give 3, 3, 3 and
+    1.
+    """
     boundary_types = [
         f'tensor<{rows}xf32> {{meshgen.layout = #meshgen.split<@g, [["0", "1"]]>, meshgen.global = tensor<{4 * rows}xf32>}}'
         for rows in (size, tiles[1])

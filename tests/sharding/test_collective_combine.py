@@ -89,7 +89,7 @@ def test_reductions_combine_independent_of_axis_order() -> None:
 
 @pytest.mark.parametrize("sizes", [(4, 6), (5, 7), (1, 9)])
 def test_gathers_of_any_dim_and_same_element_width_are_combined(sizes: tuple[int, int]) -> None:
-    """Combine uneven gathers, whose packed tiles are longer than the results. A gather of another width stays separate."""
+    """The packed tiles of uneven gathers are longer than the results. A gather of another element width stays separate."""
     p = Program(x=3)
     rows, columns = sizes
     gathered: list[Value] = []
@@ -137,7 +137,7 @@ def _row_sums(p: Program, x: Value) -> Value:
 
 
 def test_combining_creates_no_dependence_cycle() -> None:
-    """Compute a1 -> b1 and b2 -> a2: combining both a and both b would be a cycle."""
+    """With a1 -> b1 and b2 -> a2, combining both a and both b would create a cycle."""
     p = Program(x=2)
     a1, b2 = _reduced(p, "f32[4]"), _reduced(p, "f32[4]", kind="max")
     c, d = p.input("f32[4]", P(partial={"x": "max"})), p.input("f32[4]", P(partial="x"))
@@ -287,7 +287,9 @@ def _spmd(*lines: str) -> str:
 
 
 def test_large_messages_are_combined_if_step_is_shorter() -> None:
-    """Compare four consecutive sums, which wait for the links four times, with two that overlap with dots."""
+    """Four consecutive sums wait for the links four times, so they are combined. Sums that overlap with dots stay
+    separate.
+    """
     tail = _spmd(*[f"%s{name} = {SUM.format(name)}" for name in "abcd"])
     executable = api.plan(tail, target="cpu")
     assert [row.kind for row in executable.comms] == ["all_reduce"]
@@ -308,7 +310,7 @@ def test_combined_module_is_unchanged_by_second_pass() -> None:
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
 def test_gathers_of_dtypes_without_kernels_are_not_combined(dtype: str) -> None:
-    """Skip dtypes without kernels, because kernels pack and unpack a message."""
+    """Kernels pack and unpack each combined message, so its dtype must have kernels."""
     p = Program(x=2)
     values = [p.input(f"{dtype}[8]", P("x")) for _ in range(3)]
     gathered = [p.add("all_gather", [value], f"{dtype}[8]", axes=("x",), dim=0) for value in values]

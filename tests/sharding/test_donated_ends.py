@@ -50,7 +50,7 @@ def test_required_annotations_of_donated_pair_are_kept() -> None:
 
 
 def test_step_includes_reshard_of_donated_result() -> None:
-    """Replicate an argument: the step itself then all-reduces its gradient."""
+    """The arguments are replicated, so the step itself reduces their gradients over all devices."""
     specs = {"x": mg.P("dp"), "w": mg.P(None, None), "m": mg.P(None, None)}
     executable = plan(step, MESH, args=ARGS, in_specs=specs, donate=["w", "m"], target="cpu")
     assert not [warning for warning in executable.warnings if warning.code == "MG0111"]

@@ -16,12 +16,14 @@ from tests.cost_models import use
 STATES: tuple[State, ...] = (None, 0, 1, "sum")
 
 
-def prices(rng: random.Random) -> dict[tuple[State, State], float]:
+def random_prices(rng: random.Random) -> dict[tuple[State, State], float]:
     """Return random integer costs, so that sums are exact in any order."""
     return {(s, t): float(s != t) * rng.randint(0, 9) for s in STATES for t in STATES}
 
 
-def least(produced: State, read: Sequence[State], priced: Sequence[Prices], weights: Sequence[float]) -> float:
+def least_read_seconds(
+    produced: State, read: Sequence[State], priced: Sequence[Prices], weights: Sequence[float]
+) -> float:
     """Return the least seconds for one label per site, with no copy or with one copy in any state."""
     alone = [price[produced, state] * weight for state, price, weight in zip(read, priced, weights, strict=True)]
     totals = [sum(alone)]
@@ -43,7 +45,7 @@ def test_edge_tables_sum_to_cheapest_reads(cells: int, seed: int, monkeypatch: p
     user_states = [
         [*states, *(s for s in STATES if s not in states)] if rng.random() < 0.7 else states for states in user_states
     ]
-    priced = [prices(rng) for _ in user_states]
+    priced = [random_prices(rng) for _ in user_states]
     weights = [float(rng.randint(1, 2)) for _ in user_states]
     scope = [3, *range(5, 5 + len(user_states))]
     edge = edge_tables(scope, produced_states, user_states, priced, weights, [False] * len(user_states))
@@ -51,7 +53,7 @@ def test_edge_tables_sum_to_cheapest_reads(cells: int, seed: int, monkeypatch: p
     for labels in itertools.product(*map(range, map(len, [produced_states, *user_states]))):
         read = [states[n] for states, n in zip(user_states, labels[1:], strict=True)]
         alone = sum(p[produced_states[labels[0]], s] * w for s, p, w in zip(read, priced, weights, strict=True))
-        best = least(produced_states[labels[0]], read, priced, weights)
+        best = least_read_seconds(produced_states[labels[0]], read, priced, weights)
         assert best <= edge.at(labels) <= alone
         if is_shared:
             assert edge.at(labels) == best
@@ -72,9 +74,7 @@ def test_site_that_reads_value_twice_has_one_variable(cells: int, monkeypatch: p
 
 
 def test_unprofitable_copy_has_no_table() -> None:
-    """Slice a replicated value for free: no copy is needed. A gather costs the same for one user as for both: it is
-    shared.
-    """
+    """Slicing a replicated value is free, so a copy saves nothing. A gather costs the same for two users as for one."""
     free = {(s, t): 0.0 if s is None else float(s != t) for s in STATES for t in STATES}
     alone = edge_tables([3, 5, 6], [None], [[0, None], [0, None]], [free] * 2, [1.0] * 2, [False] * 2)
     assert not alone.tables and not alone.copies and not alone.seconds

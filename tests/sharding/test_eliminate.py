@@ -49,7 +49,7 @@ def test_elimination_labels_wide_graph_approximately(monkeypatch: pytest.MonkeyP
 
 
 def test_elimination_refines_guesses_in_wide_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refine 12 random graphs: the cost never exceeds that of the first guess, and is more often optimal."""
+    """Over 12 random graphs, refinement never costs more than the first guess and finds the optimum more often."""
     rng = np.random.default_rng(3)
     guessed, refined = 0, 0
     for _ in range(12):
@@ -68,7 +68,7 @@ def test_elimination_refines_guesses_in_wide_graph(monkeypatch: pytest.MonkeyPat
 
 
 def test_least_cost_bounds_cheapest_labeling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bound random wide graphs: never above the optimum, and often above the sum of table minima."""
+    """Over 12 random wide graphs, the bound never exceeds the optimum, and often exceeds the sum of table minima."""
     rng, tight = np.random.default_rng(4), 0
     for _ in range(12):
         tables = [Table((i, j), rng.random((3, 3))) for i in range(9) for j in range(i + 1, 9)]
@@ -82,7 +82,7 @@ def test_least_cost_bounds_cheapest_labeling(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_elimination_joins_equal_components_once() -> None:
-    """Eliminate ten equal disjoint graphs with as many joins as one."""
+    """Ten equal disjoint graphs need as many joins as one."""
     rng = np.random.default_rng(5)
     one = {(i, j): rng.random((3, 3)) for i in range(6) for j in range(i + 1, 6)}
 

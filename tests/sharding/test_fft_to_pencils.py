@@ -28,7 +28,7 @@ SHAPES = {
 }
 
 
-def transformed(kind: str, dims: int) -> Graph:
+def fft_graph(kind: str, dims: int) -> Graph:
     dtype, shape, other, result = SHAPES[kind]
     graph = Graph("main", [Value(TensorType(shape, dtype), "x")])
     length = (result if kind == "IRFFT" else shape)[3 - dims :]
@@ -37,7 +37,7 @@ def transformed(kind: str, dims: int) -> Graph:
     return graph
 
 
-def numbers(kind: TensorType) -> np.ndarray:
+def random_values(kind: TensorType) -> np.ndarray:
     rng = np.random.default_rng(0)
     parts = rng.standard_normal((2, *kind.sizes))
     return (parts[0] + 1j * parts[1] if kind.dtype.startswith("c") else parts[0]).astype(kind.numpy_dtype)
@@ -46,10 +46,10 @@ def numbers(kind: TensorType) -> np.ndarray:
 @pytest.mark.parametrize("dims", [2, 3])
 @pytest.mark.parametrize("kind", SHAPES)
 def test_fft_by_dims_computes_same_result(kind: str, dims: int) -> None:
-    graph = transformed(kind, dims)
+    graph = fft_graph(kind, dims)
     other = fft_to_pencils.rewrite(graph)
     assert other and all(len(node.attrs.length) == 1 for node in other.nodes if node.op == "fft")
-    args = [numbers(graph.inputs[0].type)]
+    args = [random_values(graph.inputs[0].type)]
     (expected,), (result,) = evaluate(graph, args), evaluate(other, args)
     assert result.dtype == expected.dtype
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
@@ -57,7 +57,7 @@ def test_fft_by_dims_computes_same_result(kind: str, dims: int) -> None:
 
 @pytest.mark.parametrize("kind", SHAPES)
 def test_sharded_fft_by_dims_computes_same_result(kind: str) -> None:
-    pencils_graph = fft_to_pencils.rewrite(transformed(kind, 3))
+    pencils_graph = fft_to_pencils.rewrite(fft_graph(kind, 3))
     assert pencils_graph
     spec = Annotation(P("x", "y", None))
     module = Module(make_mesh(MESH), pencils_graph, in_annotations=[spec], out_annotations=[spec])
@@ -67,8 +67,8 @@ def test_sharded_fft_by_dims_computes_same_result(kind: str) -> None:
 
 
 def test_one_dim_fft_and_fft_with_option_are_unchanged() -> None:
-    assert fft_to_pencils.rewrite(transformed("FFT", 1)) is None
-    graph = transformed("FFT", 2)
+    assert fft_to_pencils.rewrite(fft_graph("FFT", 1)) is None
+    graph = fft_graph("FFT", 2)
     graph.nodes[0].option = ((), (), (), (), ())
     assert fft_to_pencils.rewrite(graph) is None
 
@@ -102,14 +102,14 @@ def test_large_grid_fft_uses_all_to_all(sizes: tuple[int, ...], axes: tuple[str 
 
 
 def test_small_grid_fft_is_unchanged() -> None:
-    """Transform a small grid entirely on each device, because an exchange takes longer."""
+    """The all-to-all would take longer than transforming the entire grid on each device."""
     executable = api.plan(grid((64, 64), ("x", "y")))
     (transform, *_) = [node for node in executable.stages["propagate"].graph.nodes if node.op == "fft"]
     assert len(transform.attrs.length) == 2
 
 
 def test_pass_timer_stops_before_candidate_is_compared() -> None:
-    """Stop the pass timer before the comparison, which has a separate timer; otherwise its seconds would count twice."""
+    """The comparison has a timer of its own, so its seconds would otherwise count twice."""
     search = Search(Compilation(), ())
     solved = solve_as_written(parse_text(grid((512, 512, 512), ("x", "y", None))))
     # Keep a reference: a dropped generator leaves its `with` blocks, which would stop the timer as well.

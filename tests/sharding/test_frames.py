@@ -155,7 +155,7 @@ COLUMN = f"""%u = stablehlo.slice %c [0:316, 1:2] : (tensor<316x4xT>) -> tensor<
     ids=["counted in a narrow type", "looked up", "looked up, unsigned", "written to", "written to, unsigned", "written a whole column"],
 )  # fmt: skip
 def test_row_indices_are_shifted_into_frame(use: str, element: str, index: str) -> None:
-    """Shift indices: row r is row r + 2 of the frame, and r + 2 overflows i8 at 127 and is inexact in bf16 at 257."""
+    """Row r has index r + 2 in the frame. In the index's own dtype, this overflows i8 at 127 and rounds in bf16 at 257."""
     text = program(f"""
     %z = stablehlo.constant dense<0.0> : tensor<T>
     %a = stablehlo.slice %x [4:320, 0:4] : (tensor<320x4xT>) -> tensor<316x4xT>
@@ -181,7 +181,7 @@ def _split_into_rows(value: Value, dim: int) -> int:
     return value.type.sizes[dim]
 
 
-def _close(left: Graph, right: Graph, arguments: list[np.ndarray]) -> bool:
+def _results_are_close(left: Graph, right: Graph, arguments: list[np.ndarray]) -> bool:
     results = [Evaluator().graph(graph, arguments) for graph in (left, right)]
     pairs = zip(*[[np.asarray(r).astype(complex) for r in side] for side in results], strict=True)
     return all(np.allclose(a, b, rtol=1e-2, atol=1e-3, equal_nan=True) for a, b in pairs)
@@ -196,6 +196,6 @@ def test_framed_programs_compute_same_result(monkeypatch: pytest.MonkeyPatch) ->
             continue
         if (framed := in_frames(module.graph, _split_into_rows)) is not None:
             assert not verify_graph(framed), seed
-            assert _close(module.graph, framed, random_arguments(module, seed)), seed
+            assert _results_are_close(module.graph, framed, random_arguments(module, seed)), seed
             count += 1
     assert count > 10

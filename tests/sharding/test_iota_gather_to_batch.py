@@ -95,10 +95,10 @@ PROGRAMS = {"looked up": LOOKED_UP, "counted": COUNTED, "turned": TURNED, "a win
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_indexing_own_row_moves_no_bytes(name: str) -> None:
-    assert moved(PROGRAMS[name]) == 0
+    assert moved_bytes(PROGRAMS[name]) == 0
 
 
-def moved(text: str) -> int:
+def moved_bytes(text: str) -> int:
     """Check the results of a program and return the bytes that it moves."""
     module = parse_text(text)
     assert check(module, pipeline=partitioned).ok
@@ -111,7 +111,7 @@ def partitioned(module: Module) -> Module:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_batched_gather_and_scatter_compute_same_result(name: str) -> None:
-    """Include indices out of bounds: gathers clamp them, scatters drop their updates."""
+    """Some indices are out of bounds: gathers clamp them, scatters drop their updates."""
     graph = parse_text(PROGRAMS[name]).graph
     rewritten = iota_gather_to_batch.rewrite(graph)
     assert rewritten is not None
@@ -158,7 +158,7 @@ def test_iota_dim_of_index_values() -> None:
     assert iota_dims == {"i": 0, "col": 0, "safe": 0, "row": 0, "up": None, "below": None, "place": None}
 
 
-def merged(batch: int) -> str:
+def flattened_rows_program(batch: int) -> str:
     """Return a program that shards the rows of each image, and flattens images and rows."""
     flat = f"tensor<{batch * 16}x8xf32>"
     return f"""
@@ -182,6 +182,6 @@ module {{
     "batch, sent", [(16, 7 / 8), (8, 7 / 8), (2, 1)], ids=["evenly", "one each", "the axis is cut"]
 )
 def test_merged_minor_rows_are_exchanged(batch: int, sent: float) -> None:
-    """Exchange a part of each tile in both directions; a gather would move seven tiles."""
+    """Each device exchanges a part of its tile; a gather would move seven tiles."""
     tile = batch * 2 * 8 * 4
-    assert 0 < moved(merged(batch)) <= 2 * tile * sent
+    assert 0 < moved_bytes(flattened_rows_program(batch)) <= 2 * tile * sent

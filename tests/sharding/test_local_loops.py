@@ -19,7 +19,7 @@ from tests.sharding.local_text import (
     program,
     rs,
     run,
-    turn,
+    transpose_line,
 )
 
 LOOP = """
@@ -81,7 +81,7 @@ def test_loop_invariant_collective_is_hoisted(body: tuple[str, ...]) -> None:
 
 
 def test_hoisted_collectives_become_loop_operands_in_program_order() -> None:
-    """Append hoisted values to the loop operands in program order, independent of the values' addresses in memory."""
+    """The order must not depend on the memory addresses of the values."""
     sums = [f"%a{n} = {ar('%q')}" for n in range(12)]
     added = [f"%b{n} = {op('add', f'%a{n}', f'%b{n - 1}' if n else '%s')}" for n in range(12)]
     after = collective_licm(loop(*sums, *added, f"%v = {op('add', '%b11', '%u')}", f"%o = {GROW}"))
@@ -167,7 +167,7 @@ def scatter_loop(*body: str) -> Module:
 
 TILES = {
     "as they are": (f"%a = {rs('%u', '8x12', '2x12', 0)}",),
-    "turned": (f"%h = {turn('%u', '8x12', '12x8')}", f"%d = {rs('%h', '12x8', '12x2', 1)}", f"%a = {turn('%d', '12x2', '2x12')}"),
+    "turned": (f"%h = {transpose_line('%u', '8x12', '12x8')}", f"%d = {rs('%h', '12x8', '12x2', 1)}", f"%a = {transpose_line('%d', '12x2', '2x12')}"),
 }  # fmt: skip
 
 
@@ -201,12 +201,12 @@ def test_reduce_scatter_stays_in_loop_to_save_memory() -> None:
 
 
 def test_tied_gradients_are_reduced_once() -> None:
-    """Sum two gradients of an embedding used for lookup and, transposed, in a matmul: one by rows, one by columns."""
+    """An embedding is used in a lookup and, transposed, in a matmul: one gradient is by rows, the other by columns."""
     by_rows = "stablehlo.dot_general %p, %q, contracting_dims = [0] x [0] : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<12x12xf32>"
     by_columns = by_rows.replace("%p, %q", "%q, %c")
-    body = lines(by_rows, ar("%a", "12x12"), by_columns, ar("%d", "12x12"), turn("%e", "12x12", "12x12")).replace(
-        "%r", "%g"
-    )
+    body = lines(
+        by_rows, ar("%a", "12x12"), by_columns, ar("%d", "12x12"), transpose_line("%e", "12x12", "12x12")
+    ).replace("%r", "%g")
     before = program(body + f"\n  %r = {op('add', '%b', '%g', size='12x12')}", "12x12xf32")
     assert counts(before.graph) == {"all_reduce": 2}
     after = run(before, optimize)

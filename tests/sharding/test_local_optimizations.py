@@ -37,7 +37,7 @@ from tests.sharding.local_text import (
     row_sums,
     rs,
     run,
-    turn,
+    transpose_line,
 )
 from tests.sharding.spmd_programs import RandomSpmd
 
@@ -51,7 +51,7 @@ FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
     "reassociate": (all_reduce_reassociate, lines(ar("%p"), ar("%q"), op("add", "%a", "%b")), "8x12xf32", {"all_reduce": 1}),
     "reassociate: axes in another order": (all_reduce_reassociate, lines(ar("%p", axes="[0, 1]"), ar("%q", axes="[1, 0]"), op("add", "%a", "%b")), "8x12xf32", {"all_reduce": 1}),
     "reassociate: through a transpose and a sign": (
-        all_reduce_reassociate, lines(ar("%p"), turn("%a", "8x12", "12x8"), op("negate", "%b", size="12x8"), ar("%q", "12x8"), op("subtract", "%d", "%e", size="12x8")), "12x8xf32", {"all_reduce": 1}),
+        all_reduce_reassociate, lines(ar("%p"), transpose_line("%a", "8x12", "12x8"), op("negate", "%b", size="12x8"), ar("%q", "12x8"), op("subtract", "%d", "%e", size="12x8")), "12x8xf32", {"all_reduce": 1}),
     "reassociate: through a scale": (
         all_reduce_reassociate, HALVES + lines(ar("%p"), op("multiply", "%h", "%a"), ar("%q"), op("add", "%b", "%d")), "8x12xf32", {"all_reduce": 1}),
     "reassociate: a factor that all have": (
@@ -67,7 +67,7 @@ FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
     "gather below an element-wise op": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), ag("%q", "8x12", "32x12", 0), op("add", "%a", "%b", size="32x12")), "32x12xf32", {"all_gather": 1}),
     "gather below what all have": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), op("add", "%a", "%c", size="32x12")), "32x12xf32", {"all_gather": 1, "all_slice": 1}),
     "gather below a sum": (all_gather_sink, ZERO + lines(ag("%p", "8x12", "32x12", 0), row_sums("%a", "32x12", "32")), "32xf32", {"all_gather": 1}),
-    "gather below a transpose and a sum": (all_gather_sink, ZERO + lines(ag("%p", "8x12", "8x48", 1), turn("%a", "8x48", "48x8"), row_sums("%b", "48x8", "48")), "48xf32", {"all_gather": 1}),
+    "gather below a transpose and a sum": (all_gather_sink, ZERO + lines(ag("%p", "8x12", "8x48", 1), transpose_line("%a", "8x48", "48x8"), row_sums("%b", "48x8", "48")), "48xf32", {"all_gather": 1}),
     "gather below a reshape and a slice": (
         all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), "stablehlo.reshape %a : (tensor<32x12xf32>) -> tensor<16x2x12xf32>",
                           "stablehlo.slice %b [0:16, 0:1, 0:12] : (tensor<16x2x12xf32>) -> tensor<16x1x12xf32>"), "16x1x12xf32", {"all_gather": 1}),
@@ -78,7 +78,7 @@ FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
         all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), ag("%q", "8x12", "32x12", 0), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x12xf32>) -> tensor<32x24xf32>"),
         "32x24xf32", {"all_gather": 1}),
     "gather below a reduction over other axes": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), ar("%a", "32x12", "[1]")), "32x12xf32", {"all_gather": 1, "all_reduce": 1}),
-    "slice above a transpose": (slice_hoist, lines(ar("%p"), turn("%a", "8x12", "12x8"), cut("%b", "12x8", "12x2", 1)), "12x2xf32", {"all_reduce": 1, "all_slice": 1}),
+    "slice above a transpose": (slice_hoist, lines(ar("%p"), transpose_line("%a", "8x12", "12x8"), cut("%b", "12x8", "12x2", 1)), "12x2xf32", {"all_reduce": 1, "all_slice": 1}),
     "slice above a dot": (slice_hoist, lines(dot("%p", "%w", "8x12", "12x4", "8x4"), cut("%a", "8x4", "2x4", 0)), "2x4xf32", {"all_slice": 1}),
     "slice above a reduction over other axes": (slice_hoist, lines(ar("%p", axes="[1]"), cut("%a", "8x12", "2x12", 0)), "2x12xf32", {"all_reduce": 1, "all_slice": 1}),
     "slice above a gather of another dim": (slice_hoist, lines(ag("%p", "8x12", "8x24", 1, "[1]"), cut("%a", "8x24", "2x24", 0)), "2x24xf32", {"all_gather": 1, "all_slice": 1}),
@@ -128,13 +128,13 @@ KEPT: dict[str, tuple[Pass, str, str]] = {
     "reassociate: another kind": (all_reduce_reassociate, lines(ar("%p", kind="max"), ar("%q", kind="max"), op("add", "%a", "%b")), "8x12xf32"),
     "reassociate: devices' own factors": (all_reduce_reassociate, lines(ar("%p"), op("multiply", "%a", "%q"), ar("%q"), op("add", "%b", "%d")), "8x12xf32"),
     "reassociate: a transpose that is used too": (
-        all_reduce_reassociate, lines(ar("%p", "8x8"), turn("%a", "8x8", "8x8"), ar("%q", "8x8"), op("add", "%b", "%d", size="8x8"), op("add", "%b", "%e", size="8x8")), "8x8xf32"),
+        all_reduce_reassociate, lines(ar("%p", "8x8"), transpose_line("%a", "8x8", "8x8"), ar("%q", "8x8"), op("add", "%b", "%d", size="8x8"), op("add", "%b", "%e", size="8x8")), "8x8xf32"),
     "reassociate: devices' own choices": (
         all_reduce_reassociate, "  %t = stablehlo.compare GT, %q, %c : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x12xi1>\n"
         + lines(ar("%p"), ar("%q"), "stablehlo.select %t, %a, %b : tensor<8x12xi1>, tensor<8x12xf32>"), "8x12xf32"),
     "sink: a sum that starts at 1": (all_reduce_sink, ONE + lines(ar("%p"), row_sums("%a", "8x12", "8")), "8xf32"),
     "sink: a maximum of sums": (all_reduce_sink, ZERO + lines(ar("%p"), row_sums("%a", "8x12", "8", "maximum")), "8xf32"),
-    "sink: a dot with devices' own values": (all_reduce_sink, lines(turn("%q", "8x12", "12x8"), ar("%p"), dot("%b", "%a", "8x12", "12x8", "8x8")), "8x8xf32"),
+    "sink: a dot with devices' own values": (all_reduce_sink, lines(transpose_line("%q", "8x12", "12x8"), ar("%p"), dot("%b", "%a", "8x12", "12x8", "8x8")), "8x8xf32"),
     "sink: a slice of what is used too": (
         all_reduce_sink, lines(ar("%p"), "stablehlo.slice %a [0:4, 0:12] : (tensor<8x12xf32>) -> tensor<4x12xf32>",
                                "stablehlo.concatenate %a, %b, dim = 0 : (tensor<8x12xf32>, tensor<4x12xf32>) -> tensor<12x12xf32>"), "12x12xf32"),
@@ -148,11 +148,11 @@ KEPT: dict[str, tuple[Pass, str, str]] = {
                                  "stablehlo.compare GT, %a, %z : (tensor<f32>, tensor<f32>) -> tensor<i1>", a2a("%p"), a2a("%q"),
                                  "stablehlo.select %b, %d, %e : tensor<i1>, tensor<2x48xf32>"), "2x48xf32"),
     "gather below a sum of the gathered rows": (all_gather_sink, ZERO + lines(ag("%p", "8x12", "8x48", 1), row_sums("%a", "8x48", "8")), "8xf32"),
-    "gather below a dot with devices' own values": (all_gather_sink, turn("%q", "8x12", "12x8").join(["  %t = ", "\n"]) + lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%t", "32x12", "12x8", "32x8")), "32x8xf32"),
+    "gather below a dot with devices' own values": (all_gather_sink, transpose_line("%q", "8x12", "12x8").join(["  %t = ", "\n"]) + lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%t", "32x12", "12x8", "32x8")), "32x8xf32"),
     "gather below a dot that makes more": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%w", "32x12", "12x24", "32x24")), "32x24xf32"),
     "gather below a dot of the value with itself": (all_gather_sink, lines(ag("%p", "2x12", "8x12", 0), "stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x8xf32>"), "8x8xf32"),
     "gather of minor rows below a reshape": (all_gather_sink, lines(ag("%p", "8x12", "8x48", 1), "stablehlo.reshape %a : (tensor<8x48xf32>) -> tensor<384xf32>"), "384xf32"),
-    "slice above a sum of its rows": (slice_hoist, ZERO + lines(turn("%p", "8x12", "12x8"), "stablehlo.concatenate %a, %a, dim = 0 : (tensor<12x8xf32>, tensor<12x8xf32>) -> tensor<24x8xf32>", cut("%b", "24x8", "6x8", 0)), "6x8xf32"),
+    "slice above a sum of its rows": (slice_hoist, ZERO + lines(transpose_line("%p", "8x12", "12x8"), "stablehlo.concatenate %a, %a, dim = 0 : (tensor<12x8xf32>, tensor<12x8xf32>) -> tensor<24x8xf32>", cut("%b", "24x8", "6x8", 0)), "6x8xf32"),
     "slice above a reduction over its axes": (slice_hoist, lines(ar("%p"), cut("%a", "8x12", "2x12", 0)), "2x12xf32"),
     "gathered and sliced over other axes": (gather_slice_to_all_to_all, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x6", 1, "[1]")), "32x6xf32"),
     "gathered, sliced elsewhere and used": (gather_slice_to_all_to_all, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x3", 1), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x3xf32>) -> tensor<32x15xf32>"), "32x15xf32"),
@@ -183,5 +183,5 @@ def test_local_passes_keep_exact_results_of_random_programs(seed: int) -> None:
         if module is before:
             continue
         assert not [fault for node in module.graph.nodes for fault in verify_node(node, module.mesh)]
-        for got, want in zip(simulate(module, args), expected, strict=True):
-            np.testing.assert_array_equal(got, want, err_msg=local_pass.name)
+        for got, expected_result in zip(simulate(module, args), expected, strict=True):
+            np.testing.assert_array_equal(got, expected_result, err_msg=local_pass.name)

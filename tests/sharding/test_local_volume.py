@@ -138,7 +138,7 @@ def open_plan(shapes: dict[str, tuple[int, ...]], text: str = TWO_OPEN) -> Modul
 
 
 def test_formula_with_open_sizes_predicts_other_plans() -> None:
-    """Plan for one size: the formula predicts the bytes of plans for other sizes, including sums and products of sizes."""
+    """The program is planned for one size; its formulas predict the bytes of plans for other sizes."""
     analysis = analyze(open_plan({"a": (64, 32), "b": (32, 8)}))
     assert analysis.sizes == {"a_0": 64, "a_1": 32, "b_0": 32}
     assert (
@@ -191,10 +191,10 @@ def volumes() -> Iterator[tuple[str, Executable]]:
 
 
 def test_formulas_equal_bytes_of_schedule_and_of_other_meshes() -> None:
-    """Compare formulas with bytes, including rows, candidates and halos that partition adds depending on the mesh.
+    """The formulas include rows, candidates and halos that partition adds depending on the mesh.
 
     Partition may produce a different program on another mesh (an axis with one device shards nothing). The formula then
-    differs, and the comparison is skipped.
+    differs, and the test skips the comparison.
     """
     programs = compared = 0
     for name, part in volumes():

@@ -60,9 +60,7 @@ def test_axis_over_hosts_uses_all_network_ports(machine: str) -> None:
 
 
 def test_gather_from_other_host_uses_all_network_ports() -> None:
-    """Gather a value that one entire host lacks: each device receives a part through its port, in one ring over all
-    devices.
-    """
+    """Each device of a host receives a part through its own port, in one ring over all devices."""
 
     def doubled(x: Any) -> Any:
         return x * 2.0
@@ -97,7 +95,7 @@ def test_simulated_step_equals_planned_step(mesh: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_simulated_step_of_random_programs_equals_planned_step(seed: int) -> None:
-    """Use small hosts, which axes of random programs span partly."""
+    """The hosts are so small that mesh axes span them only partly."""
     module = program_of(seed)
     if module.parts:
         pytest.skip("several meshes")

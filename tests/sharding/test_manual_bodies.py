@@ -192,7 +192,7 @@ func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 
 def test_explicit_permute_in_partly_manual_body_is_rejected() -> None:
-    """Write a whole-program reshard into a body: it has no meaning there before free axes are lowered."""
+    """A reshard of the whole program has no meaning in a body before the free axes are lowered."""
     body = """%p = meshgen.permute %b on @mesh {source = #meshgen.split<@mesh, [["y"]]>, target = #meshgen.split<@mesh, [["z"]]>, shape = array<i64: 16>} : tensor<8xf32> -> tensor<8xf32>
     %r = stablehlo.abs %p : tensor<8xf32>"""
     with pytest.raises(ProgramError, match="'permute' is not allowed in its body"):
@@ -202,7 +202,7 @@ def test_explicit_permute_in_partly_manual_body_is_rejected() -> None:
 @pytest.mark.parametrize("sizes", [(1, 2, 2), (2, 1, 2), (1, 1, 2), (1, 2, 1), (2, 1, 1), (1, 1, 1)])
 @pytest.mark.parametrize("axes", ['"x"', '"x", "y"', '"z"'])
 def test_manual_and_free_axes_of_one_device_are_supported(sizes: tuple[int, int, int], axes: str) -> None:
-    """Use axes of one device as manual or free, in end shardings and the body, with an argument sharded over others."""
+    """The axes of one device are manual or free, in boundary shardings and in the body, beside a sharded argument."""
     mesh = ", ".join(f'"{name}"={size}' for name, size in zip("xyz", sizes, strict=True))
     by_name = dict(zip("xyz", sizes, strict=True))
     manual = [name for name in "xyz" if f'"{name}"' in axes]
@@ -235,7 +235,7 @@ def random_partly_manual(seed: int) -> Module | None:
 
 
 def test_random_partly_manual_programs_are_correct() -> None:
-    """Count the collectives in the bodies, to ensure that the random programs still cover them."""
+    """The test counts the collectives in the bodies, to ensure that the random programs still contain each kind."""
     op_counts = Counter[str]()
     for seed in trials(24):
         if module := random_partly_manual(seed):

@@ -55,7 +55,7 @@ def test_device_groups_can_take_different_branches(way: int) -> None:
 @pytest.mark.parametrize("stage", ["partition", "fuse"])
 @pytest.mark.parametrize("number", ["%p", "%row"])
 def test_devices_of_one_group_can_take_different_branches(stage: str, number: str) -> None:
-    """Choose by device or by row: a device gets the result that all devices would have in that branch."""
+    """Devices choose by device index or by row. Each gets the result that all devices would have in its branch."""
     text = TEXT.replace("EQ, %row", f"EQ, {number}").replace("WAY", "1")
     x = np.arange(8, dtype=np.float32)
     tiles = x.reshape(2, 2, 2)
@@ -72,7 +72,7 @@ def test_devices_of_one_group_can_take_different_branches(stage: str, number: st
 
 
 def test_loop_trip_count_can_differ_between_devices() -> None:
-    """Add the row sum r + 1 times in row r; the sum is loop-invariant, so it is hoisted."""
+    """Row r adds its row sum r + 1 times. The sum is loop-invariant, so it is hoisted."""
     start, end = TEXT.index("    %way ="), TEXT.index("    sdy.return %r")
     reduction = TEXT[TEXT.index('"stablehlo.all_reduce"') : TEXT.index("      stablehlo.return %s")]
     loop = f"""    %zero = stablehlo.constant dense<0> : tensor<ui32>
@@ -98,7 +98,7 @@ def test_loop_trip_count_can_differ_between_devices() -> None:
 
 
 def test_branch_with_unbounded_loop_is_not_speculated() -> None:
-    """Speculate a branch only if it must terminate: this one contains an unbounded loop."""
+    """Only branches that terminate are speculated; this one contains an unbounded loop."""
     body = "%w = stablehlo.add %u, %v : tensor<f32>"
     text = TEXT.replace("EQ, %row", "EQ, %p").replace("WAY", "1").replace("%t = stablehlo.add %a, %a : tensor<2xf32>", """%one = stablehlo.constant dense<1.0> : tensor<2xf32>
       %t = stablehlo.while(%i = %a) : tensor<2xf32> cond {

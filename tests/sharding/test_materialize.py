@@ -206,12 +206,12 @@ def test_materialized_random_programs_equal_one_device(seed: int, size: int) -> 
     rng = np.random.default_rng([seed, size])
     module = random_program(rng, size)
     args, expected = exact_numbers(rng, module.graph, size)
-    for got, want in zip(simulate(partition(materialize(propagate(module))), args), expected, strict=True):
-        np.testing.assert_array_equal(got, want)
+    for got, expected_result in zip(simulate(partition(materialize(propagate(module))), args), expected, strict=True):
+        np.testing.assert_array_equal(got, expected_result)
 
 
 def test_annotations_in_comparator_bodies_are_removed() -> None:
-    """Remove the constraints that JAX adds inside comparators, where scalars cannot be sharded."""
+    """JAX also adds constraints inside comparators, but scalars cannot be sharded."""
     text = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<4x6xf32> {
   %0 = "stablehlo.sort"(%a) <{dimension = 1 : i64, is_stable = true}> ({

@@ -20,7 +20,7 @@ from tests.cost_models import use
 DOTS = "contracting_dims = [{}] x [0]"
 
 
-def head(rows: int, columns: int) -> str:
+def layer_and_large_matmul(rows: int, columns: int) -> str:
     """Return a layer with weights sharded over tp, and a large matmul after it that no annotation reaches along tp."""
     x, w, v, h = f"{rows}x512xf32", "512x1024xf32", "1024x512xf32", f"512x{columns}xf32"
     return f"""sdy.mesh @m = <["dp"=2, "tp"=4]>
@@ -90,18 +90,18 @@ def volume(text: str) -> Volume:
 
 
 def test_large_matmul_is_sharded_without_annotation() -> None:
-    assert redundant_share(head(4096, 32768)) < 0.01
+    assert redundant_share(layer_and_large_matmul(4096, 32768)) < 0.01
 
 
 def test_matmul_sharded_without_annotation_is_correct(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = head(64, 2048)
+    text = layer_and_large_matmul(64, 2048)
     assert redundant_share(text) > 0.1
     use(monkeypatch, {"search.repeated_seconds": 0.0}, axes)
     assert redundant_share(text) < 0.01
     assert check(parse_text(text), pipeline=partitioned).ok
 
 
-def summed(updates: int) -> str:
+def scatter_add_program(updates: int) -> str:
     """Return a scatter-add of sharded edges into nodes. Sharding the columns instead would replicate all edges."""
     x, e, i = "1024x128xf32", f"{updates}x128xf32", f"{updates}x1xi32"
     return f"""sdy.mesh @m = <["a"=8]>
@@ -120,19 +120,21 @@ func.func @main(%x: tensor<{x}>, %i: tensor<{i}> {{sdy.sharding = #sdy.sharding<
 
 @pytest.mark.parametrize(("updates", "kinds"), [(4096, {"all_gather"}), (131072, {"all_to_all", "reduce_scatter"})])
 def test_scatter_of_many_updates_is_not_sharded_by_columns(updates: int, kinds: set[str]) -> None:
-    """Avoid sharding by columns for many updates: every device would rank all of them with n^2 comparisons."""
-    assert {collective.kind for collective in volume(summed(updates)).collectives if collective.ring_bytes} == kinds
+    """Sharding by columns would make every device rank all updates, with n^2 comparisons."""
+    assert {
+        collective.kind for collective in volume(scatter_add_program(updates)).collectives if collective.ring_bytes
+    } == kinds
 
 
 def test_axis_without_annotation_is_not_used() -> None:
-    text = head(4096, 32768).replace('"tp"}', "}")
+    text = layer_and_large_matmul(4096, 32768).replace('"tp"}', "}")
     solved = propagation(text)
     assert solved is not None
     assert all(label.factor is None for label in solved.solved.labels["tp"])
 
 
 def test_reason_of_sharded_matmul_is_its_work() -> None:
-    decisions = propagation(head(4096, 32768))
+    decisions = propagation(layer_and_large_matmul(4096, 32768))
     assert decisions is not None
     last = decisions.solved.module.graph.outputs[0]
     assert [chain.annotation for chain in Reasons(decisions.solved).chains(last) if chain.axis == "tp"] == [
@@ -150,7 +152,7 @@ def test_unproven_solution_reports_optimality_gap(seed: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("trips, kind", [(4, "all_reduce"), (64, "all_gather")])
 def test_latency_determines_collective_of_small_loop(trips: int, kind: str) -> None:
-    """Compare a sum in every iteration with gathering all rows once before the loop."""
+    """The alternatives are one sum per iteration, and one gather of all rows before the loop."""
     assert set(volume(loop(64, trips)).counts) == {kind}
     assert check(parse_text(loop(64, trips)), pipeline=partitioned).ok
 

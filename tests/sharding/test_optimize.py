@@ -75,7 +75,7 @@ def _mean_and_variance(p: Program, x: Value) -> list[Value]:
 
 
 def test_equal_means_of_mean_and_variance_are_merged() -> None:
-    """Merge the mean of `x.mean()` with the one inside `x.var()`: the sum, the row count and the division occur twice."""
+    """`x.mean()` and `x.var()` both compute the sum, the row count and the division."""
     p = Program(x=4)
     x = p.input("f32[6,8]", P(None, "x"))
     outputs = [*_mean_and_variance(p, x), *_mean_and_variance(p, x)]
@@ -199,7 +199,7 @@ def test_gathers_sink_below_elementwise_ops() -> None:
 
 
 def test_sinking_gather_does_not_repeat_axis_of_one_device() -> None:
-    """Shard the rows over an axis of one device that the result names as partial: neither has an effect."""
+    """An axis of one device shards the rows and makes the result partial; neither has an effect."""
     p = Program(x=2, one=1)
     rows = gather(p, p.input(T, P(("one", "x"))), P("one"))
     before = module(p, p.add("negate", [rows], T, P(None, partial={"one": "sum"})))
@@ -318,5 +318,5 @@ def test_optimized_random_programs_are_correct_without_more_bytes(seed: int, siz
     better = optimize(done)
     assert better.stage == "optimize"
     assert total_bytes(better.graph, better.mesh) <= total_bytes(done.graph, done.mesh)
-    for got, want in zip(simulate(partition(better), args), expected, strict=True):
-        np.testing.assert_array_equal(got, want)
+    for got, expected_result in zip(simulate(partition(better), args), expected, strict=True):
+        np.testing.assert_array_equal(got, expected_result)

@@ -113,7 +113,7 @@ def test_padded_convolution_of_any_width_stride_and_tile_is_correct(
 
 
 def test_convolution_image_is_resharded_instead_of_gathered() -> None:
-    """Reshard from batches to rows: half of a tile is exchanged, and one halo row of each of the two images."""
+    """The image is sharded by batch and needed by rows: devices exchange half a tile, and one halo row of each image."""
     module = program("", 32, 1, 1, {"x": 2})
     module.in_annotations[0] = Annotation(P("x"))
     row = 8 * 3 * 4
@@ -122,9 +122,7 @@ def test_convolution_image_is_resharded_instead_of_gathered() -> None:
 
 
 def test_empty_concatenation_operands_are_removed() -> None:
-    """Fold empty ends, which `jnp.pad` adds for unpadded dims: their slice of the first image would be needed
-    everywhere.
-    """
+    """`jnp.pad` concatenates empty slices for unpadded dims. If they stayed, all devices would need the first image."""
     graph = Graph("main", [Value(TensorType((8, 4), "f32"), "x")])
     (x,) = graph.inputs
     end = _slice(graph, _slice(graph, x, 0, 0, 1), 0, 0, 0)
@@ -154,7 +152,7 @@ def test_concatenate_sink_and_identity_folding_keep_results() -> None:
 
 
 def test_concatenation_with_several_users_is_kept() -> None:
-    """Slice rows from both parts of a concatenation that is also an output."""
+    """One slice reads the second part, one reads both parts, and the concatenation is an output as well."""
     graph = Graph("main", [Value(TensorType((4, 6), "f32"), name) for name in "ab"])
     concatenated = _concatenate(graph, list(graph.inputs), 0)
     inner, both = _slice(graph, concatenated, 0, 5, 7), _slice(graph, concatenated, 0, 3, 6)
@@ -172,7 +170,7 @@ def test_concatenation_with_several_users_is_kept() -> None:
 def test_fetch_from_operands_does_not_increase_bytes(
     mode: str, rows: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Return the padded tensor as well, so that its rows are already available."""
+    """The padded tensor is an output as well, so its rows are available without a fetch."""
     module = program(mode, rows, width, 1, {"x": 4})
     (image, _) = module.graph.nodes[-1].operands
     module.graph.outputs.append(module.graph.add("tanh", [image], [image.type], {}).result)

@@ -68,8 +68,8 @@ def test_reduction_masks_padding_and_counts_initial_value_once(kind: str, dtype:
     x = np.abs(whole_numbers(f"{dtype}[{rows},2]").astype(np.float32)).astype(DTYPES[dtype])
     begin = np.array(3, DTYPES[dtype])
     wide = np.float32 if dtype.startswith(("f", "bf")) else x.dtype
-    want = ufunc(ufunc.reduce(x.astype(wide), axis=0), begin.astype(wide))
-    assert_array_equal(p.run([x, begin], total)[0].astype(wide), want)
+    expected_result = ufunc(ufunc.reduce(x.astype(wide), axis=0), begin.astype(wide))
+    assert_array_equal(p.run([x, begin], total)[0].astype(wide), expected_result)
 
 
 def test_boolean_and_reduction_ignores_empty_tiles() -> None:
@@ -119,8 +119,8 @@ def test_iota_has_global_indices_in_every_dtype(dtype: str, dim: int) -> None:
     shape = (200, 2) if dtype == "ui8" else (1003, 2)
     p = Program(x=4)
     counted = p.add("iota", [], f"{dtype}[{shape[0]},2]", P("x"), dim=dim)
-    want = np.broadcast_to(np.arange(shape[dim]).reshape((-1, 1) if dim == 0 else (1, -1)), shape)
-    assert_array_equal(p.run([], counted)[0], want.astype(DTYPES[dtype]))
+    expected_result = np.broadcast_to(np.arange(shape[dim]).reshape((-1, 1) if dim == 0 else (1, -1)), shape)
+    assert_array_equal(p.run([], counted)[0], expected_result.astype(DTYPES[dtype]))
 
 
 def test_process_index_is_computed_once() -> None:
@@ -187,8 +187,8 @@ def test_convolution_over_uneven_channels_is_masked() -> None:
     }  # fmt: skip
     result = p.add("convolution", [image, kernel], "f32[2,3,5]", P(partial="x"), **attrs)
     x, w = whole_numbers("f32[2,5,6]"), whole_numbers("f32[3,5,2]", 1)
-    want = sum(np.einsum("bih,oi->boh", x[:, :, k : k + 5], w[:, :, k]) for k in range(2))
-    assert_array_equal(p.run([x, w], result)[0], want)
+    expected_result = sum(np.einsum("bih,oi->boh", x[:, :, k : k + 5], w[:, :, k]) for k in range(2))
+    assert_array_equal(p.run([x, w], result)[0], expected_result)
 
 
 def test_dynamic_slice_of_unsharded_dim_is_local() -> None:
@@ -226,7 +226,7 @@ def test_global_arguments_with_offsets_and_halos_are_sliced() -> None:
 
 
 def test_halo_of_zero_rows_is_equal_to_no_halo() -> None:
-    """Update a halo of zero rows: the rows come from the value's own layout, even on axes of one device."""
+    """With an explicit halo of zero rows, the rows come from the value's own layout, even on axes of one device."""
     p = Program(y=2, z=1, w=1)
     a = p.input("f32[2,6]", Sharding((("z",), ()), (), ((0, 0), (0, 0))))
     wide = Sharding(((), ("w",)), (), ((0, 0), (2, 2)))

@@ -42,9 +42,7 @@ def _argmax(p: Program, x: Value, dims: tuple[int, ...], spec: Sharding) -> list
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 8])
 def test_argmax_over_sharded_rows_returns_first_maximum(devices: int) -> None:
-    """Use thirteen rows, which are uneven on any device count; 8 devices have an empty tile. Every maximum occurs twice
-    or more.
-    """
+    """The 13 rows are uneven for 2, 3 and 8 devices, 8 devices have an empty tile, and maxima occur more than once."""
     p = Program(x=devices)
     x = p.input("f32[13,5]", P("x"))
     outputs = _argmax(p, x, (0,), Sharding(((),)))

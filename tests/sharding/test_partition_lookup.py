@@ -33,8 +33,8 @@ def test_gather_from_sharded_vocabulary_reads_each_row_once(vocabulary: int, dty
     low = 0 if dtype == "ui8" else -3
     index_values = np.linspace(low, vocabulary + 4, 9).astype(DTYPES[dtype])[:, None]
     x = whole_numbers(f"f32[{vocabulary},4]")
-    want = x[np.clip(index_values[:, 0].astype(np.int64), 0, vocabulary - 1)]
-    assert_array_equal(p.run([x, index_values], gathered)[0], want)
+    expected_result = x[np.clip(index_values[:, 0].astype(np.int64), 0, vocabulary - 1)]
+    assert_array_equal(p.run([x, index_values], gathered)[0], expected_result)
 
 
 def test_gather_clamps_64_bit_index_before_narrowing() -> None:
@@ -67,8 +67,8 @@ def test_gather_with_two_sharded_index_dims_is_correct(vector_dim: int) -> None:
     rng = np.random.default_rng(0)
     index_values = rng.integers(-2, 7, (8, 2)).astype(np.int32)
     x = whole_numbers("f32[5,3,2]")
-    want = x[np.clip(index_values[:, 1], 0, 4), np.clip(index_values[:, 0], 0, 2)]
-    assert_array_equal(p.run([x, index_values.T if vector_dim == 0 else index_values], gathered)[0], want)
+    expected_result = x[np.clip(index_values[:, 1], 0, 4), np.clip(index_values[:, 0], 0, 2)]
+    assert_array_equal(p.run([x, index_values.T if vector_dim == 0 else index_values], gathered)[0], expected_result)
 
 
 def test_gather_with_sharded_batching_dims_is_correct() -> None:

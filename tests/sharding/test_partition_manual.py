@@ -29,7 +29,9 @@ ARRAY = np.arange(96, dtype=np.float32).reshape(8, 12) - 40
 def program(
     body: str, ins: str, outs: str, local: str, axes: str = '"x", "y"', before: str = "", after: str = ""
 ) -> str:
-    """Return a manual computation from %x (or %b, if `before` is given) to %0 (or %1, if `after` is given)."""
+    """Return a program with a manual computation %0 of %x. `before` defines its operand %b, `after` defines the result
+    %1.
+    """
     source = "%b" if before else "%x"
     return f"""{HEAD}{before}
   %0 = sdy.manual_computation({source}) in_shardings=[<@mesh, [{ins}]>] out_shardings=[<@mesh, [{outs}]>] manual_axes={{{axes}}} (%t: tensor<{local}xf32>) {{
@@ -102,7 +104,9 @@ def test_manual_computation_is_correct_and_round_trips_at_all_stages(name: str) 
 
 
 def test_check_detects_wrong_manual_body() -> None:
-    """Change the pairs in the partitioned program: the check must fail, because its reference does not use this code."""
+    """The reference of `check` must not depend on the code under test, so wrong pairs in the local program are
+    detected.
+    """
 
     def wrong_pipeline(entered: Module) -> Module:
         local = run_stages(entered, Options("cpu"), Timing(), "partition")["partition"]
@@ -114,7 +118,7 @@ def test_check_detects_wrong_manual_body() -> None:
 
 
 def test_manual_operands_are_resharded_to_declared_shardings() -> None:
-    """Reshard an argument with another sharding before the computation; the reason names the manual op."""
+    """The argument has another sharding, so it is resharded before the computation; the reason names the manual op."""
     text = program(SWAPPED, TILES, TILES, "4x3").replace(
         "%x: tensor<8x12xf32>", '%x: tensor<8x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}'
     )
@@ -157,7 +161,7 @@ def test_manual_operand_with_other_sharding_is_rejected() -> None:
 
 
 def test_padding_in_manual_body_is_nan_in_reference() -> None:
-    """Slice three rows for two devices: the padding row of the second device is NaN in the reference."""
+    """The second device has one row and one padding row, which is NaN in the reference."""
     mesh, kind = make_mesh({"x": 2}), TensorType((3,), "f32")
     body, graph = Graph("", [Value(kind)]), Graph("main", [Value(kind)])
     body.outputs = body.add("all_slice", body.inputs, [TensorType((2,), "f32")], {"axes": ("x",), "dim": 0}).results

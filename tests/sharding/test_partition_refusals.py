@@ -15,7 +15,7 @@ from meshgen.spec import P, Sharding
 from tests.sharding.local_programs import Program, ops, whole_numbers
 
 
-def _message(p: Program, *outputs: Value) -> str:
+def _error_message(p: Program, *outputs: Value) -> str:
     with pytest.raises(ProgramError) as caught:
         p.local(*outputs)
     return str(caught.value)
@@ -24,13 +24,13 @@ def _message(p: Program, *outputs: Value) -> str:
 def test_tied_dims_with_different_shardings_are_rejected() -> None:
     p = Program(x=2)
     a, b = p.input("f32[8]", P("x")), p.input("f32[8]")
-    assert "MG0206" in _message(p, p.add("add", [a, b], "f32[8]", P("x")))
+    assert "MG0206" in _error_message(p, p.add("add", [a, b], "f32[8]", P("x")))
 
 
 def test_tied_dims_with_different_axis_order_are_rejected() -> None:
     p = Program(x=2, y=2)
     a, b = p.input("f32[8]", P(("x", "y"))), p.input("f32[8]", P(("y", "x")))
-    assert "['y', 'x']" in _message(p, p.add("add", [a, b], "f32[8]", P(("x", "y"))))
+    assert "['y', 'x']" in _error_message(p, p.add("add", [a, b], "f32[8]", P(("x", "y"))))
 
 
 def test_axis_that_shards_two_factors_is_rejected() -> None:
@@ -40,13 +40,13 @@ def test_axis_that_shards_two_factors_is_rejected() -> None:
         "offset_dims": (1,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "slice_sizes": (1, 3),
         "start_indices_batching_dims": (), "start_index_map": (0,), "index_vector_dim": 1, "indices_are_sorted": False,
     }  # fmt: skip
-    assert "splits both" in _message(p, p.add("gather", [table, indices], "f32[4,3]", P("x"), **attrs))
+    assert "splits both" in _error_message(p, p.add("gather", [table, indices], "f32[4,3]", P("x"), **attrs))
 
 
 def test_complete_result_of_sharded_sum_is_rejected() -> None:
     p = Program(x=2)
     a, init = p.input("f32[8]", P("x")), p.constant(0, "f32")
-    text = _message(p, p.add("reduce", [a, init], "f32[]", P(), dims=(0,), kind="add"))
+    text = _error_message(p, p.add("reduce", [a, init], "f32[]", P(), dims=(0,), kind="add"))
     assert "must be partial (sum), not complete" in text
 
 
@@ -54,41 +54,43 @@ def test_complete_result_of_sharded_sum_is_rejected() -> None:
 def test_nonlinear_op_on_partial_value_is_rejected(op: str) -> None:
     p = Program(x=2)
     a = p.input("f32[8]", P(partial="x"))
-    assert "not linear" in _message(p, p.add(op, [a], "f32[8]", P(partial="x")))
+    assert "not linear" in _error_message(p, p.add(op, [a], "f32[8]", P(partial="x")))
 
 
 def test_add_of_partial_and_replicated_value_is_rejected() -> None:
     p = Program(x=2)
     a, b = p.input("f32[8]", P(partial="x")), p.input("f32[8]")
-    assert "not linear" in _message(p, p.add("add", [a, b], "f32[8]", P(partial="x")))
+    assert "not linear" in _error_message(p, p.add("add", [a, b], "f32[8]", P(partial="x")))
 
 
 def test_partial_operand_with_complete_result_is_rejected() -> None:
     p = Program(x=2)
     a = p.input("f32[8]", P(partial="x"))
-    assert "result is complete" in _message(p, p.add("negate", [a], "f32[8]", P()))
+    assert "result is complete" in _error_message(p, p.add("negate", [a], "f32[8]", P()))
 
 
 def test_partial_result_of_complete_operand_is_rejected() -> None:
     p = Program(x=2)
-    assert "no operand or factor makes" in _message(p, p.add("negate", [p.input("f32[8]")], "f32[8]", P(partial="x")))
+    assert "no operand or factor makes" in _error_message(
+        p, p.add("negate", [p.input("f32[8]")], "f32[8]", P(partial="x"))
+    )
 
 
 def test_sharded_sort_dim_is_rejected() -> None:
     p = Program(x=2)
     sorted_rows = p.add("sort", [p.input("f32[9]", P("x"))], "f32[9]", P("x"), dim=0, is_stable=True)
-    assert "must not be split" in _message(p, sorted_rows)
+    assert "must not be split" in _error_message(p, sorted_rows)
 
 
 def test_reshape_of_uneven_tiles_is_rejected() -> None:
     p = Program(x=4)
-    text = _message(p, p.add("reshape", [p.input("f32[10,8]", P("x"))], "f32[80]", P("x")))
+    text = _error_message(p, p.add("reshape", [p.input("f32[10,8]", P("x"))], "f32[80]", P("x")))
     assert "80 = 10 x 8 rows" in text
 
 
 def test_reshape_with_sharded_minor_factor_is_rejected() -> None:
     p = Program(x=3)
-    assert "cuts across" in _message(p, p.add("reshape", [p.input("f32[4,3]", P(None, "x"))], "f32[12]", P("x")))
+    assert "cuts across" in _error_message(p, p.add("reshape", [p.input("f32[4,3]", P(None, "x"))], "f32[12]", P("x")))
 
 
 def test_unequal_tiles_are_rejected_by_reductions() -> None:
@@ -98,36 +100,38 @@ def test_unequal_tiles_are_rejected_by_reductions() -> None:
     double = p.add("add", [a, a], "f32[5]", spec)
     x = whole_numbers("f32[5]")
     assert_array_equal(p.run([x], double)[0], x + x)
-    assert "unequal tiles" in _message(
+    assert "unequal tiles" in _error_message(
         p, p.add("reduce", [double, init], "f32[]", P(partial="x"), dims=(0,), kind="add")
     )
 
 
 def test_iota_with_unequal_tiles_is_rejected() -> None:
     p = Program(x=2)
-    assert "unequal tiles" in _message(p, p.add("iota", [], "i32[5]", Sharding((("x",),), offsets=((0, 4, 5),)), dim=0))
+    assert "unequal tiles" in _error_message(
+        p, p.add("iota", [], "i32[5]", Sharding((("x",),), offsets=((0, 4, 5),)), dim=0)
+    )
 
 
 def test_collective_with_wrong_result_sharding_is_rejected() -> None:
     p = Program(x=2, y=2)
     a = p.input("f32[8]", P(("x", "y")))
-    assert "cannot go from" in _message(p, p.add("all_gather", [a], "f32[8]", P("y"), axes=("x",), dim=0))
+    assert "cannot go from" in _error_message(p, p.add("all_gather", [a], "f32[8]", P("y"), axes=("x",), dim=0))
     p = Program(x=2, y=2)
     a = p.input("f32[8]", P(partial={"x": "max"}))
-    assert "cannot go from" in _message(p, p.add("all_reduce", [a], "f32[8]", P(), axes=("x",), kind="sum"))
+    assert "cannot go from" in _error_message(p, p.add("all_reduce", [a], "f32[8]", P(), axes=("x",), kind="sum"))
 
 
 def test_slice_of_non_nesting_tiles_is_rejected() -> None:
     p = Program(x=4, y=2)
     a = p.input("f32[10]", P("x"))  # tiles of 3 rows; over 8 devices each tile of the 10 rows has 2
-    assert "3 is not 2 x 2" in _message(p, p.add("all_slice", [a], "f32[10]", P(("x", "y")), axes=("y",), dim=0))
+    assert "3 is not 2 x 2" in _error_message(p, p.add("all_slice", [a], "f32[10]", P(("x", "y")), axes=("y",), dim=0))
 
 
 def test_retile_of_partial_value_is_rejected() -> None:
     p = Program(x=2)
     a = p.input("f32[8]", P(partial="x"))
     attrs = {"source": P(None, partial="x"), "target": P("x"), "shape": (8,)}
-    assert "reduce" in _message(p, p.add("retile", [a], "f32[8]", P("x"), **attrs))
+    assert "reduce" in _error_message(p, p.add("retile", [a], "f32[8]", P("x"), **attrs))
 
 
 def test_partition_removes_axes_of_one_device() -> None:
@@ -160,7 +164,7 @@ def test_sharded_op_without_partitioner_is_rejected() -> None:
     replicated = p.add("custom", [p.input("f32[8]")], "f32[8]")
     assert ops(p.local(replicated)) == ["custom"]
     split = p.add("custom", [p.input("f32[8]", P("x"))], "f32[8]", P("x"))
-    assert "MG0103" in _message(p, split)
+    assert "MG0103" in _error_message(p, split)
 
 
 def test_partition_with_unknown_sizes_is_rejected() -> None:
@@ -200,12 +204,12 @@ def test_loop_runs_on_local_tiles() -> None:
 
 def test_loop_carried_value_with_changing_sharding_is_rejected() -> None:
     p = Program(x=2)
-    assert "MG0206" in _message(p, _loop(p, P(None)))
+    assert "MG0206" in _error_message(p, _loop(p, P(None)))
 
 
 def test_axis_larger_than_reshape_factors_is_rejected() -> None:
-    """Shard 4 = 2 x 2 rows into 8: no factor is left for the rest of the axis."""
+    """The 4 = 2 x 2 rows have no factor left for the rest of an axis of size 8."""
     p = Program(x=8)
-    assert "cuts across its factors" in _message(
+    assert "cuts across its factors" in _error_message(
         p, p.add("reshape", [p.input("f32[4]", P("x"))], "f32[2,2]", P("x:(1)2", "x:(2)2"))
     )

@@ -8,7 +8,7 @@ import pytest
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.sharding.analyze import analyze
 from meshgen.spec import P, Sharding
-from tests.sharding.local_programs import Program, matches, whole_numbers
+from tests.sharding.local_programs import Program, assert_same_as_one_device, whole_numbers
 
 DEVICES = [2, 3, 8]  # On 8 devices, tiles have one or two rows, so windows span several devices.
 
@@ -22,7 +22,7 @@ def test_slice_of_sharded_dim_is_correct(devices: int, start: int, limit: int, s
     rows = -(-(limit - start) // stride)
     attrs = {"start": (start, 1), "limit": (limit, 2), "stride": (stride, 1)}
     cut = p.add("slice", [p.input("f32[13,3]", P("x"))], f"f32[{rows},1]", P("x"), **attrs)
-    matches(p, [whole_numbers("f32[13,3]")], cut)
+    assert_same_as_one_device(p, [whole_numbers("f32[13,3]")], cut)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -33,7 +33,7 @@ def test_pad_of_sharded_dim_is_correct(devices: int, low: int, high: int, interi
     a, fill = p.input("i32[13,2]", P("x")), p.input("i32[]")
     attrs = {"low": (low, 0), "high": (high, 0), "interior": (interior, 0)}
     padded = p.add("pad", [a, fill], f"i32[{13 + 12 * interior + low + high},2]", P("x"), **attrs)
-    matches(p, [whole_numbers("i32[13,2]"), np.int32(77)], padded)
+    assert_same_as_one_device(p, [whole_numbers("i32[13,2]"), np.int32(77)], padded)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -42,7 +42,7 @@ def test_concatenate_along_sharded_dim_is_correct(devices: int, sizes: tuple[int
     p = Program(x=devices, y=1)
     parts = [p.input(f"f32[2,{n}]", P("y", "x")) for n in sizes]
     joined = p.add("concatenate", parts, f"f32[2,{sum(sizes)}]", P("y", "x"), dim=1)
-    matches(p, [whole_numbers(f"f32[2,{n}]", i) for i, n in enumerate(sizes)], joined)
+    assert_same_as_one_device(p, [whole_numbers(f"f32[2,{n}]", i) for i, n in enumerate(sizes)], joined)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -51,7 +51,9 @@ def test_roll_of_sharded_dim_is_correct(devices: int) -> None:
     a = p.input("f32[13]", P("x"))
     head = p.add("slice", [a], "f32[10]", P("x"), start=(0,), limit=(10,), stride=(1,))
     tail = p.add("slice", [a], "f32[3]", P("x"), start=(10,), limit=(13,), stride=(1,))
-    matches(p, [whole_numbers("f32[13]")], p.add("concatenate", [tail, head], "f32[13]", P("x"), dim=0))
+    assert_same_as_one_device(
+        p, [whole_numbers("f32[13]")], p.add("concatenate", [tail, head], "f32[13]", P("x"), dim=0)
+    )
 
 
 WINDOWS = [(3, 1, 1, 1, 1), (2, 2, 0, 0, 1), (3, 2, 0, 3, 1), (2, 1, 2, 2, 4), (1, 3, 0, 0, 1), (5, 1, 4, 4, 2),
@@ -59,7 +61,7 @@ WINDOWS = [(3, 1, 1, 1, 1), (2, 2, 0, 0, 1), (3, 2, 0, 3, 1), (2, 1, 2, 2, 4), (
 
 
 def _steps(width: int, stride: int, low: int, high: int, dilation: int, base_dilation: int) -> int:
-    """Return the number of windows over a dim of 13 rows with base dilation `base_dilation`."""
+    """Return the number of windows over a dim of 13 rows with this base dilation."""
     return (12 * base_dilation + 1 + low + high - (width - 1) * dilation - 1) // stride + 1
 
 
@@ -81,7 +83,7 @@ def test_reduce_window_over_sharded_dim_is_correct(
     body = Graph("body", [Value(scalar), Value(scalar)])
     body.outputs = [body.add("maximum", body.inputs, [scalar]).result]
     p.graph.nodes[-1].regions = (body,)
-    matches(p, [whole_numbers("f32[13]"), np.float32(-2.5)], pooled)
+    assert_same_as_one_device(p, [whole_numbers("f32[13]"), np.float32(-2.5)], pooled)
 
 
 def _convolution(p: Program, image: Value, kernel: Value, result: str, spec: Sharding, **window: int) -> Value:
@@ -118,7 +120,7 @@ def test_convolution_over_sharded_spatial_dim_is_correct(
     kind = f"f32[2,4,{_steps(width, stride, low, high, dilation, apart)}]"
     window = {"stride": stride, "low": low, "high": high, "dilation": dilation, "apart": apart, "turned": width % 2}
     result = _convolution(p, image, kernel, kind, P(None, None, "x", partial="y"), **window)
-    matches(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{width}]", 1)], result)
+    assert_same_as_one_device(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{width}]", 1)], result)
 
 
 # cases in which the kernel is longer than the result
@@ -130,14 +132,14 @@ GRADIENTS = [(*w, apart) for w in WINDOWS for apart in (1, 2) if _steps(*w, apar
 def test_kernel_gradient_convolution_is_partial_sum(
     devices: int, width: int, stride: int, low: int, high: int, dilation: int, apart: int
 ) -> None:
-    """Compute the gradient of a kernel as a convolution by the result's gradient, with strides and dilations swapped."""
+    """The gradient of a kernel is a convolution with the result's gradient, in which strides and dilations are swapped."""
     p = Program(x=devices, y=2)
     rows = _steps(width, stride, low, high, dilation, apart)
     image, kernel = p.input("f32[2,3,13]", P(None, None, "x")), p.input(f"f32[4,3,{rows}]", P("y", None, "x"))
     unused = 12 * apart + 1 + low + high - (rows - 1) * stride - (width - 1) * dilation - 1
     window = {"stride": dilation, "low": low, "high": high - unused, "dilation": stride, "apart": apart}
     result = _convolution(p, image, kernel, f"f32[2,4,{width}]", P(None, "y", partial="x"), **window)
-    matches(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{rows}]", 1)], result)
+    assert_same_as_one_device(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{rows}]", 1)], result)
 
 
 GROUPS = [  # image batch, image features, kernel outputs, kernel inputs, groups
@@ -160,7 +162,7 @@ def test_sharded_convolution_groups_move_no_bytes(
     rows = batch // groups.get("batches", 1)
     result = _convolution(p, image, kernel, f"f32[{rows},{outputs},3]", P(None, "x"), **groups)
     assert analyze(p.local(result)).ring_bytes == 0
-    matches(
+    assert_same_as_one_device(
         p, [whole_numbers(f"f32[{batch},{inputs},5]"), whole_numbers(f"f32[{outputs},{kernel_inputs},3]", 1)], result
     )
 
@@ -183,7 +185,7 @@ def _pool_gradient(p: Program, x: Value, source: Value, init: Value, **window: t
 def test_max_pooling_gradient_over_sharded_dim_is_correct(
     devices: int, size: int, stride: int, low: int, high: int
 ) -> None:
-    """Draw few distinct values, so that ties occur, and infinities, which must differ from padding."""
+    """The values are few, so that ties occur. They include infinities, which must differ from padding."""
     p = Program(x=devices, y=2)
     steps = (13 + low + high - size) // stride + 1
     x, source = p.input("f32[3,13,4]", P("y", "x")), p.input(f"f32[3,{steps},4]", P("y", "x"))
@@ -195,7 +197,7 @@ def test_max_pooling_gradient_over_sharded_dim_is_correct(
     }
     values = np.random.default_rng(size).choice([-np.inf, 0, 1, np.nan], (3, 13, 4), p=[0.4, 0.3, 0.2, 0.1])
     args = [values.astype(np.float32), whole_numbers(f"f32[3,{steps},4]", 1), np.float32(7)]
-    matches(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
+    assert_same_as_one_device(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
 
 
 def test_max_pooling_gradient_over_two_sharded_dims_is_correct() -> None:
@@ -203,7 +205,7 @@ def test_max_pooling_gradient_over_two_sharded_dims_is_correct() -> None:
     x, source = p.input("f32[2,9,10]", P(None, "x", "y")), p.input("f32[2,5,4]", P(None, "x", "y"))
     window = {"window_dimensions": (1, 3, 4), "window_strides": (1, 2, 2), "low": (0, 1, 0), "high": (0, 1, 0)}
     args = [whole_numbers("f32[2,9,10]"), whole_numbers("f32[2,5,4]", 1), np.float32(0)]
-    matches(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
+    assert_same_as_one_device(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
 
 
 def test_non_overlapping_pooling_gradient_has_no_collectives() -> None:
@@ -214,7 +216,7 @@ def test_non_overlapping_pooling_gradient_has_no_collectives() -> None:
 
 
 def test_dilated_convolution_moves_only_needed_rows() -> None:
-    """Undo a stride of 2: a tile of 8 rows reads 4 of its own rows and one of the next tile."""
+    """For a dilation of 2, a tile of 8 result rows reads 4 local rows and one row of the next tile."""
     p = Program(x=4)
     image, kernel = p.input("f32[1,2,16]", P(None, None, "x")), p.input("f32[3,2,3]")
     spread = _convolution(p, image, kernel, "f32[1,3,32]", P(None, None, "x"), apart=2, low=1, high=2)
@@ -225,4 +227,4 @@ def test_pad_of_partial_value_with_partial_fill_is_correct() -> None:
     p = Program(x=2, y=3)
     a, fill = p.input("f32[7]", P("y", partial="x")), p.input("f32[]", P(partial="x"))
     padded = p.add("pad", [a, fill], "f32[12]", P("y", partial="x"), low=(2,), high=(3,), interior=(0,))
-    matches(p, [whole_numbers("f32[7]"), np.float32(9)], padded)
+    assert_same_as_one_device(p, [whole_numbers("f32[7]"), np.float32(9)], padded)

@@ -172,7 +172,7 @@ def test_all_annotation_faults_are_reported_at_once() -> None:
 
 
 def test_sharding_that_depends_on_dropped_sub_axis_is_dropped() -> None:
-    """Shard 30 = 3 x 10 rows over sub-axes of x: half of the 10 is a tile only while the other sub-axis shards the 3."""
+    """For 30 = 3 x 10 rows, half of the 10 is a tile only while the other sub-axis of x shards the 3."""
     text = """shard.grid @mesh(shape = 6) {axis_names = ["x"]}
 func.func public @main(%cut_v0: tensor<30x13xi1>) -> tensor<3x2x65xi1> {
   %sharding = shard.sharding @mesh split_axes = [[0], []] {axes = [["x:(1)2"], []]} : !shard.sharding
@@ -193,7 +193,7 @@ func.func public @main(%cut_v0: tensor<30x13xi1>) -> tensor<3x2x65xi1> {
 @pytest.mark.parametrize("axes", ["x, y", "y, x"])
 @pytest.mark.parametrize(("size", "start", "limit"), [(8, 6, 8), (3, 1, 3), (16, 3, 11)])
 def test_sharding_option_over_several_axes_shards_slice(axes: str, size: int, start: int, limit: int) -> None:
-    """Shard the slice over all axes: rows partial along one axis would leave no rows for the other."""
+    """If the rows were partial along one axis, no rows would be left for the other."""
     rows = limit - start
     option = ", ".join(f'"{axis}"' for axis in axes.split(", "))
     module = parse_text(f"""

@@ -43,7 +43,7 @@ def lowered(module: Module) -> Module:
 
 
 def test_loop_invariant_weights_are_resharded_once() -> None:
-    """Reshard the weights before the loop, so that an iteration reduces one sum and gathers neither term."""
+    """The weights are resharded before the loop, so each iteration reduces one sum and gathers neither of its terms."""
     analysis = analyze(lowered(parse_text(RECURRENCE)))
     assert {record.kind: record.times for record in analysis.collectives} == {"all_to_all": 1, "reduce_scatter": TRIPS}
     state, weights = (rows * SIZE * 4 * (DEVICES - 1) // DEVICES for rows in (ROWS, SIZE // DEVICES))

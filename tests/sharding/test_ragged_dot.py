@@ -120,7 +120,9 @@ def experts(rows: str, matrices: str, *, returns_hidden: bool = False) -> Module
     [('[{}, {}]', '[{"y"}, {}, {}]'), ('[{"x"}, {}]', '[{"y"}, {}, {}]'), ('[{}, {"x"}]', '[{"y"}, {"x"}, {}]')],
 )  # fmt: skip
 def test_expert_parallel_reduces_only_last_dot(rows: str, matrices: str) -> None:
-    """Reduce only the last of three dots over y; where x is contracted as well, the first two stay partial over x."""
+    """Of the three dots, only the last is reduced over y. If x is contracted as well, the first two stay partial over
+    x.
+    """
     module = experts(rows, matrices)
     stages = run_stages(module, Options("cpu"), Timing(), "partition")
     reductions = [node.attrs.axes for node in stages["partition"].graph.nodes if node.op == "all_reduce"]
@@ -138,9 +140,7 @@ def test_expert_parallel_reduces_returned_hidden_rows() -> None:
 
 
 def test_expert_matmuls_are_sharded_by_groups() -> None:
-    """Decide for both dots jointly: a decision for one dot shards columns and gathers the hidden rows (117 MB instead
-    of 0).
-    """
+    """Both dots are decided jointly. A decision per dot would shard columns and gather 117 MB of hidden rows."""
     rows, width, hidden, groups = 32768, 512, 1024, 32
     up, down = f"tensor<{groups}x{width}x{hidden}xbf16>", f"tensor<{groups}x{hidden}x{width}xbf16>"
     split = '{sdy.sharding = #sdy.sharding<@mesh, [{"ep"}, {}, {}]>}'
@@ -162,7 +162,7 @@ func.func @main(%x: tensor<{rows}x{width}xbf16>, %up: {up} {split}, %down: {down
 
 
 def test_chain_of_linear_ops_is_searched_once_per_value() -> None:
-    """Search a chain in which each value doubles its predecessor: there are 2^200 paths to the dot."""
+    """Each value of the chain doubles its predecessor, so there are 2^200 paths to the dot."""
     lines = "\n".join(f"  %y{i + 1} = stablehlo.add %y{i}, %y{i} : tensor<11x5xf32>" for i in range(200))
     dot = DOT.format(x="%x", w="%w", types=UP[0], result=UP[1])
     graph = parse_text(f"""func.func @main(%x: tensor<11x6xf32>, %w: tensor<7x6x5xf32>, %sizes: tensor<7xi32>, %z: tensor<11x5xf32>) -> tensor<11x5xf32> {{
@@ -201,7 +201,7 @@ ROUNDED = """func.func @main(%x: tensor<4x3xf32>, %w: tensor<2x3x5xf32>, %start:
     ("narrow", "op"), [("i32", "ragged_dot"), ("bf16", "ragged_dot"), ("f8E8M0FNU", "dot_general")]
 )
 def test_masked_dot_with_conversions_keeps_rounding(narrow: str, op: str) -> None:
-    """Keep the dense dot for f8E8M0FNU: it has no zero, so masked rows of other groups contribute to the result."""
+    """f8E8M0FNU has no zero, so masked rows contribute to the result and the dot stays dense."""
     module = parse_text(ROUNDED.format(narrow=narrow))
     rewritten = masked_dot_to_ragged(module, Compilation())
     assert [node.op for node in rewritten.graph.nodes if node.op.endswith(("_dot", "dot_general"))] == [op]

@@ -49,16 +49,17 @@ SPLITS = [
 @pytest.mark.parametrize(("generator", "dims"), SPLITS, ids=str)
 @pytest.mark.parametrize("kind", ["ui8", "i32", "ui64"])
 def test_generated_bits_do_not_depend_on_the_mesh(generator: tuple[str, int], kind: str, dims: str) -> None:
-    """Start with one device; `check` compares the results with the generator on global arrays."""
+    """The first mesh has one device. `check` compares the results with the generator on global arrays."""
     for mesh in MESHES:
         module = parse_text(program(generator, mesh, kind, dims))
         local = local_form(module)
         result = check(module, pipeline=lambda _, local=local: local, args=[SEED[: generator[1]]])
         assert result.ok, (mesh, result)
         assert result.max_abs_error == 0
-        assert analyze(local).counts == {}  # Every device generates its own bits,
+        assert analyze(local).counts == {}  # Every device generates its own bits.
         tile = local.graph.outputs[1].type.size
-        assert max(value.type.size for value in local.graph.values()) <= max(tile, 3)  # and no bits of other tiles.
+        # No device generates the bits of other tiles.
+        assert max(value.type.size for value in local.graph.values()) <= max(tile, 3)
 
 
 @pytest.mark.parametrize("generator", GENERATORS, ids=str)
@@ -89,7 +90,7 @@ def test_kernels_generate_same_bits_as_cpu(tmp_path: Path) -> None:
 
 
 def test_jax_random_numbers_do_not_depend_on_mesh() -> None:
-    """Trace Threefry as JAX expands it, for a dropout mask and normal noise."""
+    """JAX expands Threefry in the trace, for a dropout mask and for normal noise."""
     jax = pytest.importorskip("jax")
     random, spec = jax.random, jax.sharding.PartitionSpec
     key, x = np.asarray(random.key_data(random.key(7))), np.ones((12, 8), np.float32)

@@ -1,4 +1,4 @@
-"""The states that annotations reach along an axis, and the bytes and work that shardings over other axes leave."""
+"""The shardings that annotations reach along one mesh axis, and how shardings over other axes reduce bytes and work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SLICED = """func.func @main(%a: tensor<64x8xf32>) -> tensor<ROWSx8xf32> {
 
 @pytest.mark.parametrize(("rows", "is_partial"), [(1, True), (4, True), (5, False), (16, False)])
 def test_slice_of_few_sharded_rows_can_stay_partial(rows: int, is_partial: bool) -> None:
-    """Compare with a gather: a sum of 4 rows over 8 devices moves no more than a padded row per device; 5 rows move
+    """A sum of 4 rows over 8 devices moves no more than gathering one padded row per device; a sum of 5 rows moves
     more.
     """
     module = module_of(SLICED.replace("ROWS", str(rows)).replace("END", str(8 + rows)), {"x": 8}, a=P("x", None))
@@ -70,7 +70,7 @@ SUMMED = """func.func @main(%a: tensor<16x32xf32>, %w: tensor<32x64xf32>) -> ten
 
 
 def test_axis_view_scales_bytes_and_work_by_other_axes() -> None:
-    """Shard the rows over x in 2 and the contraction over y in 4: the partial sum is reduced before tanh."""
+    """x shards the rows in 2, y shards the contraction in 4, and the partial sum is reduced before tanh."""
     module = module_of(SUMMED, {"x": 2, "y": 4}, a=P("x", "y"), w=P("y", None))
     solved = solve(module)
     view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
@@ -118,7 +118,7 @@ ONE_OP = "func.func @main(%a: tensor<ROWSx8xf32>) -> tensor<ROWSx8xf32> {\n  %b 
 def test_axis_shards_rows_if_tiles_are_even_or_need_not_nest(
     rows: int, split: int, nests: bool, is_listed: bool
 ) -> None:
-    """Shard over an axis of two parts. `split` is the number of parts over other axes, or 0 if the rows are partial."""
+    """The axis has two parts. `split` is the number of parts over other axes, or 0 if the rows are partial."""
     module = module_of(ONE_OP.replace("ROWS", str(rows)), {"x": 2}, a=P("x", None))
     all_sites = sites(module)
     origins = reach(all_sites, "x", 2, never).table

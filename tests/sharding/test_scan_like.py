@@ -18,7 +18,7 @@ from meshgen.sharding.optimize import optimize
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P, Sharding, fit
-from tests.sharding.local_programs import Program, matches, node_of, ops, tensor, whole_numbers
+from tests.sharding.local_programs import Program, assert_same_as_one_device, node_of, ops, tensor, whole_numbers
 
 DEVICES = [1, 2, 3, 8]  # 13 rows are uneven on any device count; 8 devices have an empty tile.
 
@@ -50,7 +50,9 @@ def _scan(p: Program, x: Value, init: Value, dim: int, *, forward: bool = True, 
 def test_cumulative_op_over_sharded_dim_is_correct(devices: int, forward: bool, op: str, init: int) -> None:
     p = Program(y=2, x=devices)
     x, start = p.input("i32[3,13]", P("y", "x")), p.input("i32[]")
-    matches(p, [whole_numbers("i32[3,13]"), np.int32(init)], _scan(p, x, start, 1, forward=forward, op=op))
+    assert_same_as_one_device(
+        p, [whole_numbers("i32[3,13]"), np.int32(init)], _scan(p, x, start, 1, forward=forward, op=op)
+    )
 
 
 def test_cumulative_sum_gathers_one_row_per_device() -> None:
@@ -66,7 +68,7 @@ def test_cumulative_sum_gathers_one_row_per_device() -> None:
 def test_cumulative_op_over_two_axes_of_dim_is_correct() -> None:
     p = Program(x=2, y=3)
     x, start = p.input("f32[13]", P(("y", "x"))), p.input("f32[]")
-    matches(p, [whole_numbers("f32[13]"), np.float32(3)], _scan(p, x, start, 0))
+    assert_same_as_one_device(p, [whole_numbers("f32[13]"), np.float32(3)], _scan(p, x, start, 0))
 
 
 def test_window_padded_at_both_ends_is_not_cumulative() -> None:
@@ -77,7 +79,7 @@ def test_window_padded_at_both_ends_is_not_cumulative() -> None:
     pooled = p.add("reduce_window", [x, init], "f32[5]", P("x"), **attrs, **ones)
     p.graph.nodes[-1].regions = (_region("add", "f32"),)
     assert "fetch_rows" in ops(p.local(pooled))
-    matches(p, [whole_numbers("f32[5]"), np.float32(0)], pooled)
+    assert_same_as_one_device(p, [whole_numbers("f32[5]"), np.float32(0)], pooled)
 
 
 def _top_k(p: Program, x: Value, k: int, spec: Sharding | None = None) -> list[Value]:
@@ -93,20 +95,20 @@ def _top_k(p: Program, x: Value, k: int, spec: Sharding | None = None) -> list[V
 @pytest.mark.parametrize("k", [0, 1, 2, 5, 13])
 @pytest.mark.parametrize("dtype", ["f32", "i8", "ui8", "bf16"])
 def test_top_k_over_sharded_dim_is_correct(devices: int, k: int, dtype: str) -> None:
-    """Draw few distinct values, so that the order of ties matters; the lowest value of the dtype is among them."""
+    """The values are few, so that the order of ties matters. They include the lowest value of the dtype."""
     p = Program(y=2, x=devices)
     x = p.input(f"{dtype}[3,13]", P("y", "x"))
     lowest = np.iinfo(x.type.numpy_dtype).min if "i" in dtype else -np.inf
     draw = np.random.default_rng(k).integers(0, 4, (3, 13))
     args = np.where(draw == 0, lowest, draw).astype(x.type.numpy_dtype)
-    matches(p, [args], *_top_k(p, x, k, P("y")))
+    assert_same_as_one_device(p, [args], *_top_k(p, x, k, P("y")))
 
 
 def test_top_k_with_nan_and_inf_is_correct() -> None:
     p = Program(x=4)
     x = p.input("f32[10]", P("x"))
     row = np.array([1, np.nan, -np.inf, -np.nan, 3, -np.inf, np.inf, -np.nan, 2, -0.0], np.float32)
-    matches(p, [row], *_top_k(p, x, 10))
+    assert_same_as_one_device(p, [row], *_top_k(p, x, 10))
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -115,7 +117,7 @@ def test_reverse_of_sharded_dims_is_correct(devices: int, size: int) -> None:
     p = Program(x=devices, y=2)
     x = p.input(f"i32[{size},5,2]", P("x", "y"))
     turned = p.add("reverse", [x], str(x.type), P("x", "y"), dims=(0, 1))
-    matches(p, [np.arange(size * 10, dtype=np.int32).reshape(size, 5, 2)], turned)
+    assert_same_as_one_device(p, [np.arange(size * 10, dtype=np.int32).reshape(size, 5, 2)], turned)
 
 
 def test_reverse_moves_one_tile() -> None:
@@ -127,14 +129,14 @@ def test_reverse_moves_one_tile() -> None:
 
 @pytest.mark.parametrize("devices", DEVICES)
 @pytest.mark.parametrize("start", [-3, 0, 4, 9, 100])
-@pytest.mark.parametrize("taken", [1, 4, 12])
-def test_dynamic_slice_of_sharded_dim_is_correct(devices: int, start: int, taken: int) -> None:
+@pytest.mark.parametrize("slice_rows", [1, 4, 12])
+def test_dynamic_slice_of_sharded_dim_is_correct(devices: int, start: int, slice_rows: int) -> None:
     p = Program(y=2, x=devices)
     x, row, column = p.input("f32[13,6]", P("x", "y")), p.input("i64[]"), p.input("i64[]")
-    kind = f"f32[{taken},6]"
-    part = p.add("dynamic_slice", [x, row, column], kind, P(None, "y", partial="x"), slice_sizes=(taken, 6))
+    kind = f"f32[{slice_rows},6]"
+    part = p.add("dynamic_slice", [x, row, column], kind, P(None, "y", partial="x"), slice_sizes=(slice_rows, 6))
     assert devices == 1 or not analyze(p.local(part)).collectives
-    matches(p, [whole_numbers("f32[13,6]"), np.int64(start), np.int64(5)], part)
+    assert_same_as_one_device(p, [whole_numbers("f32[13,6]"), np.int64(start), np.int64(5)], part)
 
 
 @pytest.mark.parametrize("dtype, kind", [("i1", "or"), ("ui8", "sum")])
@@ -146,20 +148,20 @@ def test_dynamic_slice_of_two_sharded_dims_is_correct(dtype: str, kind: str) -> 
     partial = Sharding(partial.dims, (("y", kind), ("x", kind)))
     part = p.add("dynamic_slice", [x, *starts], f"{dtype}[3,2,2]", partial, slice_sizes=(3, 2, 2))
     args = np.random.default_rng(0).integers(0, 2, (7, 5, 4)).astype(x.type.numpy_dtype)
-    matches(p, [args, np.uint8(3), np.uint8(2), np.uint8(200)], part)
+    assert_same_as_one_device(p, [args, np.uint8(3), np.uint8(2), np.uint8(200)], part)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
 @pytest.mark.parametrize("start", [-3, 0, 4, 9, 100])
-@pytest.mark.parametrize("taken", [0, 1, 4, 12])
-def test_dynamic_update_slice_of_sharded_dim_is_local(devices: int, start: int, taken: int) -> None:
+@pytest.mark.parametrize("slice_rows", [0, 1, 4, 12])
+def test_dynamic_update_slice_of_sharded_dim_is_local(devices: int, start: int, slice_rows: int) -> None:
     p = Program(y=2, x=devices)
-    x, update = p.input("f32[13,6]", P("x", "y")), p.input(f"f32[{taken},6]", P(None, "y"))
+    x, update = p.input("f32[13,6]", P("x", "y")), p.input(f"f32[{slice_rows},6]", P(None, "y"))
     starts = [p.input("i32[]"), p.input("i32[]")]
     written = p.add("dynamic_update_slice", [x, update, *starts], "f32[13,6]", P("x", "y"))
     assert not analyze(p.local(written)).collectives
-    args = [whole_numbers("f32[13,6]"), whole_numbers(f"f32[{taken},6]", 1), np.int32(start), np.int32(0)]
-    matches(p, args, written)
+    args = [whole_numbers("f32[13,6]"), whole_numbers(f"f32[{slice_rows},6]", 1), np.int32(start), np.int32(0)]
+    assert_same_as_one_device(p, args, written)
 
 
 @pytest.mark.parametrize("start_indices", [(0, 0, 0), (2, 3, 1), (6, 1, 9)])
@@ -169,7 +171,7 @@ def test_dynamic_update_slice_over_several_dims_is_correct(start_indices: tuple[
     starts = [p.input("i32[]") for _ in range(3)]
     written = p.add("dynamic_update_slice", [x, update, *starts], "i32[7,5,4]", P("x", "y"))
     args = [whole_numbers("i32[7,5,4]"), whole_numbers("i32[5,2,3]", 1), *map(np.int32, start_indices)]
-    matches(p, args, written)
+    assert_same_as_one_device(p, args, written)
 
 
 ROWS = {
@@ -191,7 +193,7 @@ def test_scatter_into_sharded_rows_is_local(devices: int, op: str, dtype: str) -
     assert not analyze(p.local(written)).collectives
     row_indices = [3, 12, 12, 0, 13, 250] if dtype == "ui8" else [3, 12, 12, -1, 13, 2**40 if dtype == "i64" else 99]
     row_indices = np.array(row_indices).astype(index.type.numpy_dtype)[:, None]
-    matches(p, [whole_numbers("f32[13,4]"), row_indices, whole_numbers("f32[6,4]", 1)], written)
+    assert_same_as_one_device(p, [whole_numbers("f32[13,4]"), row_indices, whole_numbers("f32[6,4]", 1)], written)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -203,7 +205,7 @@ def test_scatter_of_sharded_updates_is_partial(devices: int, op: str, kind: str)
     part = p.add("scatter", [x, index, update], "f32[7,4]", P("y", partial={"x": kind}), **ROWS)
     p.graph.nodes[-1].regions = (_region(op, "f32"),)
     row_indices = np.random.default_rng(0).integers(-2, 9, (13, 1)).astype(np.int32)
-    matches(p, [whole_numbers("f32[7,4]"), row_indices, whole_numbers("f32[13,4]", 1)], part)
+    assert_same_as_one_device(p, [whole_numbers("f32[7,4]"), row_indices, whole_numbers("f32[13,4]", 1)], part)
 
 
 def test_scatter_of_points_with_one_sharded_dim_is_correct() -> None:
@@ -213,7 +215,7 @@ def test_scatter_of_points_with_one_sharded_dim_is_correct() -> None:
     written = p.add("scatter", [x, index, update], "i32[7,4]", P("x"), **points)
     p.graph.nodes[-1].regions = (_region("add", "i32"),)
     point_indices = np.random.default_rng(0).integers(-1, 8, (9, 2)).astype(np.int32)
-    matches(p, [whole_numbers("i32[7,4]"), point_indices, whole_numbers("i32[9]", 1)], written)
+    assert_same_as_one_device(p, [whole_numbers("i32[7,4]"), point_indices, whole_numbers("i32[9]", 1)], written)
 
 
 def test_replacing_scatter_with_sharded_updates_is_rejected() -> None:

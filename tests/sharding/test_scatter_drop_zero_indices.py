@@ -92,7 +92,7 @@ def test_zero_scatter_index_is_dropped_with_same_result() -> None:
 
 @pytest.mark.parametrize("region", ["stablehlo.add %a, %b : tensor<f32>", "stablehlo.subtract %a, %b : tensor<f32>"])
 def test_scatter_at_unknown_index_is_not_local(region: str) -> None:
-    """Scatter updates at unknown heads: rows from head 3 on belong to another device, and some are out of bounds."""
+    """Updates from head 3 on belong to another device, and some are out of bounds."""
     module = program(UNKNOWN, region)
     assert scatter_drop_zero_indices.rewrite(module.graph) is None
     assert collectives(module) != []
@@ -100,7 +100,7 @@ def test_scatter_at_unknown_index_is_not_local(region: str) -> None:
 
 
 def test_scatter_evaluates_fortran_ordered_operand() -> None:
-    """Evaluate a scatter into a Fortran-ordered array, whose elements are not in row-major order in memory."""
+    """The elements of the operand are not in row-major order in memory."""
     graph = program(UNKNOWN, "stablehlo.minimum %a, %b : tensor<f32>").graph
     cache = np.asfortranarray(np.ones((16, 8, 4), np.float32))
     (result,) = evaluate(graph, [cache, np.zeros((3, 1), np.int32), np.full((3, 1, 8, 4), -1, np.float32)])
@@ -116,7 +116,7 @@ def test_scatter_with_sharding_option_is_unchanged() -> None:
 
 
 def test_scatter_without_index_dims_is_unchanged() -> None:
-    """Keep the scatter of `jnp.polyadd` for equal shapes: one window is the entire array, and its index is empty."""
+    """For `jnp.polyadd` of equal shapes, JAX emits a scatter whose window is the entire array and whose index is empty."""
     module = parse_text("""
 func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %c = stablehlo.constant dense<> : tensor<0xi32>

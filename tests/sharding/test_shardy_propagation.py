@@ -32,7 +32,7 @@ def checked(module: Module) -> bool:
     return check(module, pipeline=lambda module_to_check: lowered_to("partition", module_to_check)).ok
 
 
-def lies(module: Module) -> dict[str, str]:
+def result_shardings(module: Module) -> dict[str, str]:
     """Return the sharding of each op's first result after propagation, by op name."""
     done = lowered_to("propagate", module)
     return {n.op: str(n.sharding.results[0]) for n in done.graph.nodes if n.sharding and n.results}
@@ -45,20 +45,20 @@ GROUPED = f"""  %p = stablehlo.add %x, %x : {KIND}
 
 
 def test_group_members_get_sharding_of_annotated_member() -> None:
-    shardings = lies(program(GROUPED))
+    shardings = result_shardings(program(GROUPED))
     assert shardings["add"] == shardings["tanh"] == shardings["sharding_group"] == "[{a}, {}]"
-    alone = lies(program(GROUPED.replace("%q group_id=3", "%q group_id=4")))
+    alone = result_shardings(program(GROUPED.replace("%q group_id=3", "%q group_id=4")))
     assert alone["add"] == "[{a}, {}]" and alone["tanh"] == "[{}, {}]"
 
 
 def test_value_in_two_groups_merges_them() -> None:
     more = GROUPED.replace("%q group_id=3", "%q group_id=4") + f"\n  sdy.sharding_group %p group_id=4 : {KIND}"
-    assert lies(program(more))["tanh"] == "[{a}, {}]"
+    assert result_shardings(program(more))["tanh"] == "[{a}, {}]"
 
 
 def test_group_applies_to_earlier_uses() -> None:
     body = GROUPED.replace("  sdy", f"  %r = stablehlo.negate %q : {KIND}\n  sdy", 1)
-    assert lies(program(body, results="%p, %q, %r"))["negate"] == "[{a}, {}]"
+    assert result_shardings(program(body, results="%p, %q, %r"))["negate"] == "[{a}, {}]"
 
 
 @pytest.mark.parametrize("passes", ["import", "propagate"])
@@ -86,14 +86,14 @@ def test_contradicting_group_annotations_are_rejected() -> None:
     with pytest.raises(MeshgenError) as caught:
         arguments = f"%x: {KIND} {ROWS}, %y: {KIND} " + ROWS.replace('"a"', '"b"')
         groups = f"  sdy.sharding_group %x group_id=0 : {KIND}\n  sdy.sharding_group %y group_id=0 : {KIND}"
-        lies(program(groups, arguments, "%x, %y"))
+        result_shardings(program(groups, arguments, "%x, %y"))
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0206" and "group 0" in fault.message
 
 
 def test_open_dim_of_group_member_follows_required_sharding() -> None:
     arguments = f"%x: {KIND} {ROWS}, %y: {KIND} " + ROWS.replace('"a"', "?")
-    assert lies(program(GROUPED, arguments))["tanh"] == "[{a}, {}]"
+    assert result_shardings(program(GROUPED, arguments))["tanh"] == "[{a}, {}]"
 
 
 def test_group_members_of_different_shape_are_rejected() -> None:
@@ -117,14 +117,14 @@ BEHIND = f"""  %s = stablehlo.tanh %x : {KIND}
 @pytest.mark.parametrize("direction, propagates", [("FORWARD", True), ("BACKWARD", False), ("NONE", False)])
 def test_barrier_propagates_operand_sharding_only_forward(direction: str, propagates: bool) -> None:
     module = program(BARRIER.replace("DIRECTION", direction), f"%x: {KIND} {ROWS}", "%p")
-    assert lies(module)["add"] == ("[{a}, {}]" if propagates else "[{}, {}]")
+    assert result_shardings(module)["add"] == ("[{a}, {}]" if propagates else "[{}, {}]")
     assert checked(module)
 
 
 @pytest.mark.parametrize("direction, propagates", [("FORWARD", False), ("BACKWARD", True), ("NONE", False)])
 def test_barrier_propagates_user_sharding_only_backward(direction: str, propagates: bool) -> None:
     module = program(BEHIND.replace("DIRECTION", direction), f"%x: {KIND}", "%p")
-    assert lies(module)["tanh"] == ("[{a}, {}]" if propagates else "[{}, {}]")
+    assert result_shardings(module)["tanh"] == ("[{a}, {}]" if propagates else "[{}, {}]")
     assert checked(module)
 
 
@@ -141,7 +141,7 @@ NAMED = f"""  %p = sdy.named_computation<"f">(%x) SHARDINGS(%z: {KIND}) {{
 
 def test_named_computation_is_inlined() -> None:
     module = program(NAMED.replace("SHARDINGS", ""), f"%x: {KIND} {ROWS}", "%p")
-    assert lies(module) == {"tanh": "[{a}, {}]"}
+    assert result_shardings(module) == {"tanh": "[{a}, {}]"}
 
 
 def test_named_computation_shardings_become_annotations() -> None:
@@ -167,7 +167,7 @@ def test_sdy_constants_and_data_flow_edges_are_parsed() -> None:
   %f = sdy.data_flow_edge %c : {KIND}
   %p = stablehlo.add %e, %f : {KIND}"""
     module = program(body, f"%x: {KIND}", "%p")
-    assert lies(module)["add"] == "[{}, {b}]" and checked(module)
+    assert result_shardings(module)["add"] == "[{}, {b}]" and checked(module)
 
 
 INSIDE = f"""  %r = "stablehlo.if"(%p) ({{

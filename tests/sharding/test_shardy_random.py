@@ -37,9 +37,9 @@ class GroupsAndBarriers:
             attrs = {"direction": DIRECTIONS[int(self.rng.integers(3))]}
             self.now[value] = self.new.add("propagation_barrier", [value], [value.type], attrs).result
         elif draw < barrier + member and value.type.rank:
-            number = self.groups.setdefault(value.type.sizes, len(self.groups))
+            group_index = self.groups.setdefault(value.type.sizes, len(self.groups))
             self.now[value] = self.new.add(
-                "sharding_group", [value], [value.type], {"group": number}, name=value.name
+                "sharding_group", [value], [value.type], {"group": group_index}, name=value.name
             ).result
 
 

@@ -46,7 +46,7 @@ def arguments() -> np.ndarray:
     return x
 
 
-def waits(module: Module) -> bool:
+def sum_waits_for_maximum(module: Module) -> bool:
     """Whether sums of a tile wait for a maximum over devices."""
     local = run_stages(module, Options("cpu"), Timing(), "partition")["partition"].graph
     maxima = {node.result for node in local.nodes if node.op == "all_reduce" and node.attrs.kind == "max"}
@@ -59,14 +59,17 @@ def waits(module: Module) -> bool:
 def test_sharded_softmax_reads_elements_once(shift: str) -> None:
     module = program(shift)
     stages = run_stages(module, Options("cpu"), Timing(), "fuse")
-    assert not waits(module) and check(module, pipeline=lambda _: stages["fuse"]).ok
+    assert not sum_waits_for_maximum(module) and check(module, pipeline=lambda _: stages["fuse"]).ok
     x = arguments()
-    (sums, shares), expected = simulate(stages["partition"], [x], tolerance=None), meaning(x, is_finite=shift == FINITE)
+    (sums, shares), expected = (
+        simulate(stages["partition"], [x], tolerance=None),
+        reference_row_sums(x, is_finite=shift == FINITE),
+    )
     np.testing.assert_allclose(sums, expected, rtol=1e-6)
     np.testing.assert_allclose(shares.sum(1)[3:], 1, rtol=1e-6)
 
 
-def meaning(x: np.ndarray, *, is_finite: bool) -> np.ndarray:
+def reference_row_sums(x: np.ndarray, *, is_finite: bool) -> np.ndarray:
     """Return the sums of the rows."""
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -76,9 +79,11 @@ def meaning(x: np.ndarray, *, is_finite: bool) -> np.ndarray:
 
 
 def test_bf16_softmax_reads_elements_twice() -> None:
-    assert waits(parse_text(TEXT.replace("SHIFT", PLAIN).replace("f32", "bf16").replace("0xFF800000", "0xFF80")))
+    assert sum_waits_for_maximum(
+        parse_text(TEXT.replace("SHIFT", PLAIN).replace("f32", "bf16").replace("0xFF800000", "0xFF80"))
+    )
 
 
 def test_softmax_with_maximum_of_other_values_waits_for_maximum() -> None:
     other = "%a = stablehlo.abs %x : tensor<5x9xf32>\n%m = stablehlo.reduce(%a "
-    assert waits(parse_text(TEXT.replace("SHIFT", PLAIN).replace("%m = stablehlo.reduce(%x ", other)))
+    assert sum_waits_for_maximum(parse_text(TEXT.replace("SHIFT", PLAIN).replace("%m = stablehlo.reduce(%x ", other)))

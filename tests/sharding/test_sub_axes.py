@@ -48,7 +48,7 @@ def test_arguments_and_results_can_factor_axis_differently(
 
 
 def test_annotation_can_factor_axis_differently() -> None:
-    """Shard a dot by its arguments and its annotated copy by another factoring, and use both."""
+    """The arguments shard the dot in one factoring, the annotation shards its copy in another, and both are used."""
 
     def program(x, w):
         h = x @ w
@@ -132,9 +132,7 @@ def test_gather_between_non_nesting_sub_axes_is_rejected() -> None:
 
 
 def test_sub_axis_stages_round_trip_through_text() -> None:
-    """Reshard 6 devices between thirds and halves: the collectives run over sub-axes that are not prime factors in mesh
-    order.
-    """
+    """On 6 devices, the collectives run over thirds and halves, which are not prime factors in mesh order."""
     specs = {"in_specs": {"x": mg.P("y")}, "out_specs": {"result": mg.P("y:(1)3")}}
     exe = mg.compile(lambda x: x * 2, SIX, args=["i32[6,4]"], **specs, target="cpu")
     for stage in ("propagate", "materialize", "optimize"):
@@ -145,7 +143,7 @@ def test_sub_axis_stages_round_trip_through_text() -> None:
 
 
 def test_partial_over_axis_of_one_device_moves_to_dim_of_same_axis(tmp_path: Path) -> None:
-    """Move a value that is partial over an axis of one device to tiles that name this axis: no sharding names it twice."""
+    """No intermediate sharding may name the axis twice."""
     text = """builtin.module {
   shard.grid @mesh(shape = 2x1) {axis_names = ["x", "z"]}
   func.func public @main(%a: tensor<1x3x1xi8> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["x"], []] partial = xor["z"] open = [false, false, false]>}) -> (tensor<1x3x1xi8> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["z"], ["x"]] open = [true, false, false]>}) {
@@ -160,7 +158,7 @@ def test_partial_over_axis_of_one_device_moves_to_dim_of_same_axis(tmp_path: Pat
 
 @pytest.mark.parametrize("strength", ["", "hint "])
 def test_option_over_full_axis_is_kept_beside_sub_axis_annotation(strength: str) -> None:
-    """Shard two rows over eight devices, which differs from four, then two: uneven sub-tiles do not nest."""
+    """Sharding two rows over eight devices differs from sharding over four, then over two: uneven tiles do not nest."""
     module = parse_text(f"""
 shard.grid @mesh(shape = 8) {{axis_names = ["x"]}}
 func.func @main(%x: tensor<9x1xi32> {{meshgen.sharding = #meshgen.annotation<@mesh, [["x:(1)4"], []] {strength}open = [false, true]>}}) -> tensor<2x1xi32> {{

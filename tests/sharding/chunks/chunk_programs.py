@@ -1,4 +1,4 @@
-"""Programs with collectives, and helpers that split their chains into chunks."""
+"""Programs with collectives, and helpers that run chains of ops around these collectives in chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains around collectives: their extent, and equal results of programs in chunks."""
+"""Chains of ops around collectives that run in chunks: how far they extend, and that the results do not change."""
 
 from __future__ import annotations
 

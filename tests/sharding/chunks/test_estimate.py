@@ -44,9 +44,7 @@ def gain(module: Module, dim: int, count: int, exposed: dict[Node, float]) -> fl
 
 @pytest.mark.parametrize(("dim", "count"), [(0, 2), (0, 8), (1, 2), (1, 4)])
 def test_gain_without_hiding_is_minus_chunk_overhead(module: Module, dim: int, count: int) -> None:
-    """Compute the overhead. Row chunks are joined in place; column chunks copy residuals that a dot or the caller reads
-    whole.
-    """
+    """Row chunks are joined in place. Column chunks copy residuals, which a dot or the caller reads entirely."""
     ops = [node.op for node in chain(module, dim, count).loops]
     launches = sum(op in LOOPS for op in ops) * LAUNCH
     longer = sum(op in DOTS for op in ops) * DOT + sum(op in CHUNKED for op in ops) * MESSAGE

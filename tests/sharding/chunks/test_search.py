@@ -89,7 +89,7 @@ def test_applied_chunks_are_reported_in_table_records_and_reasons() -> None:
 
 
 def test_memory_limit_prevents_chunks() -> None:
-    """Limit the memory to the arena size of the plan without chunks."""
+    """The limit is the arena size of the plan without chunks."""
     unchunked = api.plan(LARGE, skip=["chunks"])
     least = unchunked.plan.arena_bytes
     limited = api.plan(LARGE, memory_limit=least)
@@ -139,7 +139,7 @@ def _fused(options: Options, module: Module) -> Module:
 @pytest.mark.parametrize("group", trials(1))
 @pytest.mark.usefixtures("quick_launches")
 def test_random_programs_with_chunks_are_correct_and_faster(group: int) -> None:
-    """Draw 40 programs per group, and further ones until two of them use chunks."""
+    """Each group draws 40 programs, and further ones until two of them use chunks."""
     applied, first = 0, group * 600 + 440
     for seed in range(first, first + 600):
         if seed >= first + 40 and applied >= 2:
@@ -161,7 +161,7 @@ def test_random_programs_with_chunks_are_correct_and_faster(group: int) -> None:
 
 
 def test_unprofitable_chunks_are_rejected_before_estimation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Require more gain than the exposed time allows: one program is fused and scheduled, and the report states the
+    """The required gain exceeds the exposed time, so only one program is fused and scheduled, and the report states the
     bound.
     """
     called_names: list[str] = []
@@ -207,7 +207,7 @@ def test_unprofitable_cut_is_tried_with_one_chunk_count(
 
 
 def test_candidate_programs_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that the chosen program keeps its kernels and its schedule although attributes are added to it."""
+    """The chosen program keeps its kernels and its schedule, although attributes are added to it."""
     modules: list[Module] = []
     monkeypatch.setattr(
         planner,
@@ -220,7 +220,7 @@ def test_candidate_programs_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_chain_is_split_into_stretches_at_full_reads() -> None:
-    """Compare both dims: each dot needs all columns of the residual, so column chains end there; row chains do not."""
+    """Each dot needs all columns of the residual, so column chains end there; row chains continue."""
     module = local(block(64, 64, 64, layers=2))
     rows, columns = (estimate.stretches(module.graph, chain(module, dim, 2)) for dim in (0, 1))
     assert [len(collectives_in(part)) for part in rows] == [2]

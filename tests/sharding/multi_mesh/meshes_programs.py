@@ -47,7 +47,7 @@ def on_main(
     return parse_text(f"{grids}func.func @main({arguments}) -> {result} {{\n{body}\n}}\n")
 
 
-def put(name: str, value: str, grid: str, axes: str = "[[0], []]", kind: str = "tensor<10x7xf32>") -> str:
+def annotate_on_grid(name: str, value: str, grid: str, axes: str = "[[0], []]", kind: str = "tensor<10x7xf32>") -> str:
     """Return lines that annotate a value on a grid."""
     return (
         f"  %s_{name} = shard.sharding @{grid} split_axes = {axes} : !shard.sharding\n"

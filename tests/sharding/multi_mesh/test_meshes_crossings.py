@@ -23,7 +23,7 @@ from tests.sharding.multi_mesh.meshes_programs import (
 )
 
 
-def ends(source: Sharding, target: Sharding, shape: tuple[int, ...]) -> Ends:
+def transfer_between(source: Sharding, target: Sharding, shape: tuple[int, ...]) -> Ends:
     return Ends(shape, source, make_mesh({"dp": 2, "tp": 2}, "a"), target, make_mesh({"x": 3, "y": 2}, "b"))
 
 
@@ -31,7 +31,7 @@ def ends(source: Sharding, target: Sharding, shape: tuple[int, ...]) -> Ends:
 @pytest.mark.parametrize("source, target", [*itertools.product(SOURCES, [*TARGETS, mg.P("x", "y")])], ids=str)
 def test_transfer_messages_deliver_each_row_once(source: Sharding, target: Sharding, shape: tuple[int, ...]) -> None:
     source, target = fit(source, 2), fit(target, 2)
-    crossing = ends(source, target, shape)
+    crossing = transfer_between(source, target, shape)
     sent, received = np.zeros(4), np.zeros(6)
     for message in messages(crossing):
         sent[message.sender] += message.elements

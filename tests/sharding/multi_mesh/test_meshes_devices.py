@@ -1,4 +1,6 @@
-"""Meshes over the same devices with different axes become one mesh; meshes over other devices become stages."""
+"""Meshes over the same devices with different axes become one mesh; meshes over disjoint devices become separate
+stages.
+"""
 
 from __future__ import annotations
 
@@ -79,14 +81,14 @@ def stages(text: str) -> Module:
 
 
 def test_meshes_with_disjoint_devices_become_stages() -> None:
-    others = IDS.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[8, 9, 10, 11, 12, 13, 14, 15]")
-    assert_right(stages(with_ids(IDS, others)))
+    other_ids = IDS.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[8, 9, 10, 11, 12, 13, 14, 15]")
+    assert_right(stages(with_ids(IDS, other_ids)))
 
 
 def test_equally_large_sdy_meshes_share_devices_by_default() -> None:
     assert not parse_text(with_ids("", "")).meshes
-    others = parse_text(with_ids("", "").replace('"b"=4', '"b"=2'))
-    assert [mesh.size for mesh in others.meshes] == [8, 4]
+    other_ids = parse_text(with_ids("", "").replace('"b"=4', '"b"=2'))
+    assert [mesh.size for mesh in other_ids.meshes] == [8, 4]
 
 
 def test_meshes_with_partly_shared_devices_are_rejected() -> None:
@@ -133,16 +135,16 @@ def test_manual_computation_on_either_merged_mesh() -> None:
     assert_right(parse_text(manual("mesh_0", "a", 8, "[[0, 4], [1, 5], [2, 6], [3, 7]]", "4x2")))
 
 
-def over_parts() -> str:
+def manual_over_sub_axes() -> str:
     """Return a manual computation over an axis of size 4; the other mesh has axes of sizes 2 and 4."""
     text = manual("mesh_0", "a", 4, "[[0, 2], [1, 3], [4, 6], [5, 7]]", "4x2").replace('"a"=2, "b"=4', '"a"=4, "b"=2')
     return text.replace('["x"=8]', '["x"=2, "y"=4]').replace('<@mesh, [{"x"}, {}]>', '<@mesh, [{"y"}, {}]>')
 
 
 def test_manual_axes_split_axes_of_merged_mesh() -> None:
-    """Split the axes of the program's mesh such that each manual axis is a sequence of entire axes."""
+    """The axes of the merged mesh are split, so that each manual axis consists of entire axes."""
     text = (
-        over_parts()
+        manual_over_sub_axes()
         .replace("[[0, 2], [1, 3], [4, 6], [5, 7]]", "[[0, 2, 4, 6], [1, 3, 5, 7]]")
         .replace("4x2xi64", "2x4xi64")
     )
@@ -154,7 +156,7 @@ def test_manual_axes_split_axes_of_merged_mesh() -> None:
 
 
 def test_overlapping_manual_sub_axes_are_rejected() -> None:
-    text = over_parts().replace('["a"=4, "b"=2', '["a"=3, "b"=2').replace('["x"=2, "y"=4]', '["x"=2, "y"=3]')
+    text = manual_over_sub_axes().replace('["a"=4, "b"=2', '["a"=3, "b"=2').replace('["x"=2, "y"=4]', '["x"=2, "y"=3]')
     with pytest.raises(MeshgenError):
         parse_text(text.replace("num_partitions = 8", "num_partitions = 6"))
 
@@ -163,7 +165,7 @@ def test_overlapping_manual_sub_axes_are_rejected() -> None:
     "one, other", [*itertools.product([(8,), (2, 4), (4, 2), (2, 2, 2), (2, 3, 2)], repeat=2)], ids=str
 )
 def test_mesh_axes_map_to_transposed_device_order(one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    """Transpose the axes of one mesh: every device keeps its coordinates under the axes of the other."""
+    """For every transposed device order, each device keeps its coordinates."""
     host, guest = make_mesh(one, "h"), make_mesh({f"g{n}": size for n, size in enumerate(other)}, "g")
     if host.size != guest.size:
         return
@@ -197,7 +199,7 @@ TRANSPOSED = """module {
 
 @pytest.mark.parametrize("axes, counts", [(("b", "a"), {}), (("a", "b"), {"permute": 1})], ids=["same", "other"])
 def test_tiles_are_permuted_for_other_device_order(axes: tuple[str, str], counts: dict[str, int]) -> None:
-    """Compare a mesh with devices 0, 2, 1, 3 to one in order: its [a, b] equals [y, x], and [b, a] equals [x, y]."""
+    """On a mesh with devices 0, 2, 1, 3, the sharding [a, b] equals [y, x] of a mesh with devices in order."""
     module = parse_text(TRANSPOSED.replace("A", axes[0]).replace("B", axes[1]))
     stages = assert_right(module)
     moves = [
@@ -230,7 +232,7 @@ func.func @main(%a: tensor<4x6xf32>) -> (tensor<2x3xf32>, tensor<4x6xf32>, tenso
 
 
 def test_collectives_use_device_ids_of_mesh() -> None:
-    """Use a mesh on which devices 0 and 1 differ along x, and devices 0 and 2 along y."""
+    """On this mesh, devices 0 and 1 differ along x, and devices 0 and 2 along y."""
     module = parse_text(ORDERED)
     a = np.arange(24, dtype="f4").reshape(4, 6)
     summed, moved, numbers = evaluate(on_one_device(module.graph, module.mesh), [a])
@@ -244,7 +246,7 @@ REVERSED = ORDERED.replace("[0, 2, 1, 3]>", "[3, 1, 2, 0]>").replace("[[0, 1], [
 
 
 def test_single_mesh_accepts_any_device_order() -> None:
-    """Map devices 3, 1, 2, 0 to ranks 0 to 3. A second mesh that is declared but unused changes nothing."""
+    """Devices 3, 1, 2, 0 become ranks 0 to 3. A second mesh that is declared but unused changes nothing."""
     other = 'sdy.mesh @other = <["x"=2, "y"=2], device_ids=[0, 1, 2, 3]>\n'
     module = parse_text(other + REVERSED.replace("[0, 2], [2, 0], [1, 3], [3, 1]", "[3, 1], [1, 3], [2, 0], [0, 2]"))
     a = np.arange(24, dtype="f4").reshape(4, 6)
@@ -273,20 +275,20 @@ CALLED = """  func.func private @numbers(%t: tensor<2x3xf32>) -> tensor<1xi32> {
 """
 
 
-def beside_plain(text: str) -> str:
+def with_plain_mesh(text: str) -> str:
     """Return the program with its argument on an additional mesh whose devices are in order."""
     plain = '(%a: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@plain, [{"x"}, {"y"}]>})'
     return 'sdy.mesh @plain = <["x"=2, "y"=2]>\n' + text.replace("(%a: tensor<4x6xf32>)", plain)
 
 
 def test_manual_computation_uses_device_ids_of_inline_mesh() -> None:
-    module = parse_text(beside_plain(REVERSED.replace("<@mesh,", '<mesh<["x"=2, "y"=2], device_ids=[3, 1, 2, 0]>,')))
+    module = parse_text(with_plain_mesh(REVERSED.replace("<@mesh,", '<mesh<["x"=2, "y"=2], device_ids=[3, 1, 2, 0]>,')))
     numbers = evaluate(on_one_device(module.graph, module.mesh), [np.zeros((4, 6), "f4")])[2]
     np.testing.assert_array_equal(numbers, [3, 1, 2, 0])
 
 
 def test_manual_computation_on_two_device_orders_is_rejected() -> None:
-    text = beside_plain(REVERSED.replace("in_shardings=[<@mesh,", "in_shardings=[<@plain,"))
+    text = with_plain_mesh(REVERSED.replace("in_shardings=[<@mesh,", "in_shardings=[<@plain,"))
     with pytest.raises(MeshgenError, match="is on one mesh, but names @plain and @mesh") as error:
         parse_text(text)
     assert error.value.diagnostics[0].code == "MG0209" and error.value.diagnostics[0].loc
@@ -294,9 +296,7 @@ def test_manual_computation_on_two_device_orders_is_rejected() -> None:
 
 @pytest.mark.parametrize("calls", [False, True], ids=["inline", "called"])
 def test_manual_computations_use_device_ids_of_own_mesh(calls: bool) -> None:
-    """Use two device orders: device 3 is the first of @mesh and the last of @plain, whose axis u spans both axes of
-    @mesh.
-    """
+    """Device 3 is the first of @mesh and the last of @plain, whose axis u spans both axes of @mesh."""
     text = REVERSED.replace("[0, 2], [2, 0], [1, 3], [3, 1]", "[3, 1], [1, 3], [2, 0], [0, 2]")
     other = """  %2 = sdy.manual_computation(%a) in_shardings=[<@plain, [{"u"}, {"v"}]>] out_shardings=[<@plain, [{"u", "v"}]>] manual_axes={"u", "v"} (%t: tensor<2x3xf32>) {
     %j = func.call @numbers(%t) : (tensor<2x3xf32>) -> tensor<1xi32>
@@ -312,11 +312,11 @@ def test_manual_computations_use_device_ids_of_own_mesh(calls: bool) -> None:
         text = text[:start] + "    %j = func.call @numbers(%t) : (tensor<2x3xf32>) -> tensor<1xi32>\n" + text[end:]
     module = parse_text('sdy.mesh @plain = <["u"=2, "v"=2]>\n' + text + "\n" + CALLED)
     a = np.arange(24, dtype="f4").reshape(4, 6)
-    summed, moved, here, there = evaluate(on_one_device(module.graph, module.mesh), [a])
+    summed, moved, reordered_ids, plain_ids = evaluate(on_one_device(module.graph, module.mesh), [a])
     np.testing.assert_array_equal(summed, (a[:2] + a[2:])[:, :3])
     np.testing.assert_array_equal(moved, np.roll(a, 3, axis=1))
-    np.testing.assert_array_equal(here, [3, 1, 2, 0])
-    np.testing.assert_array_equal(there, [0, 1, 2, 3])
+    np.testing.assert_array_equal(reordered_ids, [3, 1, 2, 0])
+    np.testing.assert_array_equal(plain_ids, [0, 1, 2, 3])
     assert_right(module)
 
 

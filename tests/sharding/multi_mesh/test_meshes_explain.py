@@ -78,9 +78,9 @@ def test_transfer_explanation_has_shardings_and_alternatives(executable: Executa
         ("transfer_send", "s0", "to @s1"),
         ("transfer_recv", "s1", "from @s0"),
     ]
-    for number in (1, 2):
-        (record,) = explain_collective(executable, number)
-        assert record["number"] == number
+    for collective_index in (1, 2):
+        (record,) = explain_collective(executable, collective_index)
+        assert record["number"] == collective_index
         crossing = record["crossing"]
         assert (crossing["made"], crossing["wanted"]) == ("[{dp}, {}] partial sum(tp)", "[{dp}, {}]")
         assert (crossing["source"], crossing["target"]) == ("[{dp,tp}, {}]", "[{dp}, {}]")
@@ -95,9 +95,9 @@ def test_step_time_covers_busy_time_of_every_mesh(executable: Executable) -> Non
     assert isinstance(executable, PartsExecutable)
     cost = executable.cost
     assert cost.serial_seconds >= cost.step_seconds
-    for number, part in enumerate(executable.parts):
-        assert max(part.cost.serial_seconds / 2, 1e-9) < executable.busy_seconds(number) <= cost.step_seconds
-        ends = [s + item.seconds for s, item in zip(executable.started(number), part.plan.items, strict=True)]
+    for collective_index, part in enumerate(executable.parts):
+        assert max(part.cost.serial_seconds / 2, 1e-9) < executable.busy_seconds(collective_index) <= cost.step_seconds
+        ends = [s + item.seconds for s, item in zip(executable.started(collective_index), part.plan.items, strict=True)]
         assert max(ends) <= cost.step_seconds + 1e-12
     assert "busy for" in executable.explain()
     record = executable.record()

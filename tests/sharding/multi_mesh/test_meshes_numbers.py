@@ -15,10 +15,10 @@ from meshgen.testing.oracle import check
 from tests.sharding.multi_mesh.meshes_programs import (
     SOURCES,
     TARGETS,
+    annotate_on_grid,
     assert_right,
     on_main,
     ops,
-    put,
     traced,
 )
 
@@ -55,7 +55,7 @@ def test_transfer_of_each_dtype_is_correct(dtype: str) -> None:
 
 
 def test_meshes_can_factor_same_axis_name_differently() -> None:
-    """Factor x = 6 as 3 x 2 on one mesh and 2 x 3 on the other, so that the hint from one does not nest on the other."""
+    """One mesh factors x = 6 as 3 x 2, the other as 2 x 3, so the hint from one mesh does not nest on the other."""
 
     def program(x: Any, y: Any) -> Any:
         transferred = mg.annotate(
@@ -79,9 +79,13 @@ def test_value_used_on_both_meshes_is_transferred_once() -> None:
 
 
 def test_value_is_transferred_back_to_first_mesh() -> None:
-    body = put("h", "x", "a") + put("g", "h", "b", "[[], [0]]") + "  %t = stablehlo.tanh %g : tensor<10x7xf32>\n"
+    body = (
+        annotate_on_grid("h", "x", "a")
+        + annotate_on_grid("g", "h", "b", "[[], [0]]")
+        + "  %t = stablehlo.tanh %g : tensor<10x7xf32>\n"
+    )
     body += (
-        put("r", "t", "a", "[[1], [0]]")
+        annotate_on_grid("r", "t", "a", "[[1], [0]]")
         + "  %y = stablehlo.add %r, %h : tensor<10x7xf32>\n  return %y : tensor<10x7xf32>"
     )
     stages = assert_right(on_main(body))

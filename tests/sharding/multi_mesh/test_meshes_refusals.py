@@ -12,15 +12,19 @@ from meshgen.errors import MeshgenError, ShardingError
 from tests.sharding.multi_mesh.meshes_programs import (
     GRIDS,
     MESHES,
+    annotate_on_grid,
     on_main,
-    put,
     stages_of,
     traced,
 )
 
 
 def test_open_sizes_and_unknown_meshes_are_rejected() -> None:
-    body = put("h", "x", "a") + put("g", "h", "b", "[[0], []]") + "  return %g : tensor<10x7xf32>"
+    body = (
+        annotate_on_grid("h", "x", "a")
+        + annotate_on_grid("g", "h", "b", "[[0], []]")
+        + "  return %g : tensor<10x7xf32>"
+    )
     with pytest.raises(ShardingError, match="MG0201") as error:
         stages_of(on_main(body, grids=GRIDS.replace("shape = 3", "shape = ?")))
     (fault,) = error.value.diagnostics

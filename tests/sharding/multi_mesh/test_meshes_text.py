@@ -10,11 +10,11 @@ from meshgen.mlir.text import parse_text
 from meshgen.runtime.simulate import simulate
 from meshgen.testing.oracle import check
 from tests.sharding.multi_mesh.meshes_programs import (
+    annotate_on_grid,
     assert_reads_back,
     assert_right,
     on_main,
     ops,
-    put,
     stages_of,
     traced,
 )
@@ -42,7 +42,7 @@ def test_sdy_and_mesh_dialects_declare_several_meshes() -> None:
 
 
 def test_program_is_on_only_used_mesh() -> None:
-    module = on_main(put("y", "x", "b") + "  return %y : tensor<10x7xf32>")
+    module = on_main(annotate_on_grid("y", "x", "b") + "  return %y : tensor<10x7xf32>")
     assert module.mesh.name == "b" and not module.meshes
     assert not stages_of(module)["fuse"].parts
 

@@ -90,14 +90,14 @@ def _moves(type: TensorType, state: Sharding, target: Sharding, mesh: Mesh) -> I
 def _regroupings(shape: tuple[int, ...], state: Sharding, mesh: Mesh) -> Iterator[Step]:
     for dim, axes in enumerate(state.dims):
         for keep in range(len(axes)):
-            stay, taken = axes[:keep], axes[keep:]
-            if not _nests(shape[dim], stay, taken, mesh):
+            stay, moved_axes = axes[:keep], axes[keep:]
+            if not _nests(shape[dim], stay, moved_axes, mesh):
                 continue
-            yield "all_gather", {"axes": taken, "dim": dim}, _moved(state, {dim: stay})
+            yield "all_gather", {"axes": moved_axes, "dim": dim}, _moved(state, {dim: stay})
             for split, outer_axes in enumerate(state.dims):
-                if split != dim and _nests(shape[split], outer_axes, taken, mesh):
-                    attrs = {"axes": taken, "split_dim": split, "concat_dim": dim}
-                    yield "all_to_all", attrs, _moved(state, {dim: stay, split: outer_axes + taken})
+                if split != dim and _nests(shape[split], outer_axes, moved_axes, mesh):
+                    attrs = {"axes": moved_axes, "split_dim": split, "concat_dim": dim}
+                    yield "all_to_all", attrs, _moved(state, {dim: stay, split: outer_axes + moved_axes})
 
 
 def _reductions(shape: tuple[int, ...], state: Sharding, mesh: Mesh) -> Iterator[Step]:

@@ -28,7 +28,7 @@ def random_sharding(rng: np.random.Generator, rank: int, mesh: Mesh, *, partial:
     return Sharding(tuple(map(tuple, dims)), tuple(sorted(summands, key=lambda pair: mesh.order(pair[0]))))
 
 
-def place(
+def tile_slices(
     sharding: Sharding, shape: tuple[int, ...], mesh: Mesh, rank: int
 ) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """Return the slices of a rank's rows in the global array and in the rank's buffer."""
@@ -51,7 +51,7 @@ def shards(x: np.ndarray, sharding: Sharding, mesh: Mesh, rng: np.random.Generat
     buffers: list[np.ndarray] = []
     for rank in range(mesh.size):
         buffer = np.full(sharding.local_shape(x.shape, mesh), -(10**6), x.dtype)
-        global_slices, local_slices = place(sharding, x.shape, mesh, rank)
+        global_slices, local_slices = tile_slices(sharding, x.shape, mesh, rank)
         buffer[local_slices] = summands[mesh.index(rank, sharding.partial_axes)][global_slices]
         buffers.append(buffer)
     return buffers
@@ -91,11 +91,13 @@ def compare(buffers: list[np.ndarray], sharding: Sharding, x: np.ndarray, mesh: 
     """Assert that each rank's rows, reduced over its group along partial axes, equal those of the global array."""
     values: dict[int, np.ndarray] = {}
     for rank, buffer in enumerate(buffers):
-        values[rank] = buffer[place(sharding, x.shape, mesh, rank)[1]]
+        values[rank] = buffer[tile_slices(sharding, x.shape, mesh, rank)[1]]
     for axis, kind in reversed(sharding.partial):
         ufunc = ufunc_of(OP_OF_KIND[kind])
         for group in mesh.groups((axis,)):
             total = np.asarray(ufunc.reduce([values[rank] for rank in group]))
             values |= dict.fromkeys(group, total)
     for rank in range(mesh.size):
-        np.testing.assert_array_equal(values[rank], x[place(sharding, x.shape, mesh, rank)[0]], err_msg=f"rank {rank}")
+        np.testing.assert_array_equal(
+            values[rank], x[tile_slices(sharding, x.shape, mesh, rank)[0]], err_msg=f"rank {rank}"
+        )

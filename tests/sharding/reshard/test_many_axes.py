@@ -70,7 +70,7 @@ def test_plans_over_seven_axes_are_correct(seed: int) -> None:
 
 
 def test_matmul_on_million_devices_is_planned() -> None:
-    """Plan reshards whose ends use only a few axes. Tables cover the devices along those axes and a few more."""
+    """One end of each reshard uses few axes, so tables cover only the devices along those and a few more axes."""
     mesh = mesh_of(20)
     specs = {"in_specs": {"a": P("a0", "a1"), "b": P("a2", "a3")}, "out_specs": {"result": P("a4", "a5")}}
     module, _ = api.read(lambda a, b: mg.tanh(a @ b), mesh, args=["f32[64,64]", "f32[64,64]"], **specs)

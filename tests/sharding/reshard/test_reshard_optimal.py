@@ -25,10 +25,10 @@ ROUNDING = 4  # picoseconds of rounding in the sums of step times
 
 @pytest.mark.parametrize(("axes", "seeds"), [(1, range(20)), (2, range(60)), (3, range(12))])
 def test_plan_cost_equals_exhaustive_minimum(axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare with the exhaustive search, without the preference for plain collectives over cheaper sends."""
+    """The planner's preference for plain collectives over cheaper sends is disabled."""
     use(monkeypatch, {"resharding.packing_seconds": 0.0}, reshard_search)
     for seed in seeds:
-        type, source, target, mesh = _case(axes, seed)
+        type, source, target, mesh = _random_case(axes, seed)
         time, moved, *_ = plan_reshard(type, source, target, mesh).cost
         best = cheapest_price(type, source, target, mesh, (time, moved))
         assert time <= best[0] + ROUNDING, f"seed {seed}: {type} {source} -> {target} on {mesh}"
@@ -38,10 +38,12 @@ def test_plan_cost_equals_exhaustive_minimum(axes: int, seeds: range, monkeypatc
 def test_plan_cost_on_machine_equals_exhaustive_minimum(
     axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Use hosts of 2 to 4 devices. Links may be as fast as the network, and host sizes need not divide the mesh."""
+    """Hosts have 2 to 4 devices, which need not divide the mesh. Some hosts have links that are no slower than the
+    network.
+    """
     use(monkeypatch, {"resharding.packing_seconds": 0.0}, reshard_search)
     for seed in seeds:
-        type, source, target, mesh = _case(axes, seed)
+        type, source, target, mesh = _random_case(axes, seed)
         port = 10e9 if seed % 3 else 370e9
         links = Link("nvlink", 2 + seed % 3, 370e9, 8e-6), Link("network", None, port, 20e-6)
         axes_alone = tuple(Axis(axis.name, axis.size) for axis in mesh.axes)
@@ -51,18 +53,18 @@ def test_plan_cost_on_machine_equals_exhaustive_minimum(
         assert time <= best[0] + ROUNDING, f"seed {seed}: {type} {source} -> {target} on {mesh}"
 
 
-def _case(axes: int, seed: int) -> tuple[TensorType, Sharding, Sharding, Mesh]:
+def _random_case(axes: int, seed: int) -> tuple[TensorType, Sharding, Sharding, Mesh]:
     rng = np.random.default_rng([axes, seed])
     rank, slow, partial = int(rng.integers(1, 4 if axes < 3 else 3)), rng.random() < 0.4, rng.random() < 0.6
     links = [(25e9, 20e-6) if slow and rng.random() < 0.5 else (370e9, 8e-6) for _ in range(axes)]
     mesh = Mesh(tuple(Axis("xyz"[i], int(rng.choice([2, 2, 3, 4])), *link) for i, link in enumerate(links)))
     shape = tuple(int(rng.choice(SIZES)) * int(rng.choice([1, 16])) for _ in range(rank))
     kinds = ["sum", "max"] if rng.random() < 0.3 else ["sum"]
-    ends = [_end(rng, rank, mesh, kinds if partial else []) for _ in range(2)]
+    ends = [_random_end(rng, rank, mesh, kinds if partial else []) for _ in range(2)]
     return TensorType(shape, "f32"), ends[0], ends[1], mesh
 
 
-def _end(rng: np.random.Generator, rank: int, mesh: Mesh, kinds: list[str]) -> Sharding:
+def _random_end(rng: np.random.Generator, rank: int, mesh: Mesh, kinds: list[str]) -> Sharding:
     dims: list[list[str]] = [[] for _ in range(rank)]
     summands: list[tuple[str, str]] = []
     for axis in map(str, rng.permutation(mesh.names)):
@@ -77,7 +79,7 @@ def _end(rng: np.random.Generator, rank: int, mesh: Mesh, kinds: list[str]) -> S
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_bound_bytes_cover_missing_bytes_of_devices(axes: int) -> None:
     for seed in range(100):
-        type, source, target, mesh = _case(axes, seed)
+        type, source, target, mesh = _random_case(axes, seed)
         reshard = plan_reshard(type, source, target, mesh)
         if not source.partial and not target.partial:
             assert reshard.bound_bytes == _missing_bytes(type, source, target, mesh)
@@ -96,11 +98,11 @@ def _missing_bytes(type: TensorType, source: Sharding, target: Sharding, mesh: M
 
 @pytest.mark.parametrize("seed", range(40))
 def test_slow_link_bound_equals_bytes_missing_on_hosts(seed: int) -> None:
-    """Compute the bytes that no device of a host has: they cross to the host once, shared by its devices."""
+    """Bytes that no device of a host has cross to this host once, divided among its devices."""
     rng = np.random.default_rng(seed)
     mesh = Mesh((Axis("host", 3, bandwidth=1e9, latency=1e-6), Axis("gpu", 4, bandwidth=1e11, latency=1e-6)))
     type = TensorType(tuple(int(n) for n in rng.choice([5, 7, 12, 96, 1000], 2)), "f32")
-    source, target = (_end(rng, 2, mesh, []) for _ in range(2))
+    source, target = (_random_end(rng, 2, mesh, []) for _ in range(2))
     missing = _missing_bytes(type, source, target, mesh)
     crossing = max(_elements_missing_on_host(host, type, source, target, mesh) for host in range(3)) * 4 // 4
     seconds = 1e-6 + max(missing / 1e11, crossing / 1e9 + max(missing - crossing, 0) / 1e11) if missing else 0
@@ -109,7 +111,7 @@ def test_slow_link_bound_equals_bytes_missing_on_hosts(seed: int) -> None:
 
 
 def test_slow_link_bound_needs_memory_linear_in_devices() -> None:
-    """Limit the memory: a table of hosts by rows would take 268 MB for 16,384 devices."""
+    """A table of hosts by rows would take 268 MB for 16,384 devices."""
     mesh = Mesh((Axis("host", 2048, bandwidth=1e9, latency=1e-6), Axis("gpu", 8, bandwidth=1e11, latency=1e-6)))
     source, target = Sharding((("host", "gpu"), ())), Sharding((("gpu", "host"), ()))
     problem = Problem(TensorType((1 << 20, 8), "f32"), target, mesh, mesh.names)
@@ -130,7 +132,7 @@ def _elements_missing_on_host(host: int, type: TensorType, source: Sharding, tar
 
 
 def test_reduction_reaches_byte_bound() -> None:
-    """Reduce 8 summands on 8 devices: (7 + 7) / 8 of the value moves. Replicas along another axis share the work."""
+    """Reducing 8 summands onto 8 devices moves (7 + 7) / 8 of the value. Replicas along another axis share this work."""
     eight, wide = make_mesh({"x": 8}), make_mesh({"x": 8, "y": 4})
     type, source = TensorType((4096, 4096), "f32"), fit(P(None, None, partial="x"), 2)
     reshard = plan_reshard(type, source, fit(P(), 2), eight)
@@ -141,7 +143,7 @@ def test_reduction_reaches_byte_bound() -> None:
 
 
 def test_single_holder_scatters_before_gather() -> None:
-    """Replicate a dim of size 1 that one device holds: it sends a different part to each device, and all gather the
+    """One device holds the dim of size 1. It sends a different part to each device, and then all devices gather the
     parts.
     """
     mesh = make_mesh({"x": 8})
