@@ -147,12 +147,12 @@ def emulated(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, A
     assembled and run for both.
     """
     archs = list(ARCHS) if not any("f8" in v.type.dtype for v in (*body.inputs, *body.outputs)) else ["sm_90"]
-    if not (both := os.environ.get("MESHGEN_BOTH")):
+    if not (both_archs := os.environ.get("MESHGEN_BOTH")):
         archs = [archs[zlib.crc32(source.text.encode()) % len(archs)]]
     typed = [np.asarray(arg, value.type.numpy_dtype) for arg, value in zip(args, body.inputs, strict=True)]
     results: list[np.ndarray[Any, Any]] = []
     for arch in archs:
-        built = assembled(source, body, arch) if both else ptx_of(source, body, arch)
+        built = assembled(source, body, arch) if both_archs else ptx_of(source, body, arch)
         results = emulate(source, built, arch, body, typed, {})
     return results
 

@@ -57,9 +57,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=Path, nargs="+", help="files, or folders of .shardy.mlir files")
     parser.add_argument("--archs", default="sm_80,sm_90")
-    parser.add_argument("--count", type=int, default=1000, help="programs of each folder at most, the shortest first")
+    parser.add_argument(
+        "--count", type=int, default=1000, help="maximum number of programs of a folder, shortest first"
+    )
     options = parser.parse_args()
-    files = [f for each in options.programs for f in (programs_in(each, options.count) if each.is_dir() else [each])]
+    files = [f for path in options.programs for f in (programs_in(path, options.count) if path.is_dir() else [path])]
     kernels = wrong = refused = 0
     for file in files:
         try:
@@ -68,7 +70,7 @@ def main() -> int:
             refused += 1
             say(f"{file.name}: no code: {error.diagnostics[0].message[:120]}")
             continue
-        results = [each for part in parts for each in comparisons(part.manifest.kernels, part.loaded.member)]
+        results = [path for part in parts for path in comparisons(part.manifest.kernels, part.loaded.member)]
         differing = [name for name, is_same in results if not is_same]
         kernels, wrong = kernels + len(results), wrong + len(differing)
         say(f"{file.name}: {len(results)} kernels{''.join(f', {name} differs' for name in differing)}")

@@ -26,10 +26,10 @@ def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
     """
 
     def part_of(target: str) -> Device:
-        whole = device_of(target)
-        part = 2 / whole.multiprocessors
-        peaks = {numbers: peak * part for numbers, peak in whole.peaks.items()}
-        return replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
+        device = device_of(target)
+        part = 2 / device.multiprocessors
+        peaks = {numbers: peak * part for numbers, peak in device.peaks.items()}
+        return replace(device, peaks=peaks, l2_bandwidth=device.l2_bandwidth * part, multiprocessors=2)
 
     monkeypatch.setattr(triton_source, "device_of", part_of)
 

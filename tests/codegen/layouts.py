@@ -12,7 +12,7 @@ from bodies import Body
 from meshgen.ir.graph import DTYPES, Graph, Value
 
 Array = np.ndarray[Any, Any]
-_MAX_ELEMENTS = 1500  # chosen: elements of a value at most, so that emulation takes seconds
+_MAX_ELEMENTS = 1500  # elements of a value; chosen: emulation takes seconds
 
 
 class Layouts:
@@ -96,8 +96,8 @@ class Layouts:
 
     def dynamic_update_slice(self, x: Value) -> None:
         sizes = tuple(self.pick(1, n + 1) for n in x.type.sizes)
-        cut = self.body.op("slice", x, start=(0,) * len(sizes), limit=sizes, stride=(1,) * len(sizes))
-        update = self.body.op("multiply", cut, cut)
+        window = self.body.op("slice", x, start=(0,) * len(sizes), limit=sizes, stride=(1,) * len(sizes))
+        update = self.body.op("multiply", window, window)
         self.made("dynamic_update_slice", x, update, *(self.start() for _ in sizes))
 
     def gather(self, x: Value) -> None:

@@ -46,7 +46,7 @@ def random_program(seed: int) -> Graph:
             case 10:
                 wide.append(all_reduce(b, x))
             case _:
-                cut = b.op("slice", x, start=(1, 0), limit=(4, 8), stride=(1, 1))
-                wide.append(b.op("concatenate", cut, b.op("cosine", cut), dim=0))
+                middle = b.op("slice", x, start=(1, 0), limit=(4, 8), stride=(1, 1))
+                wide.append(b.op("concatenate", middle, b.op("cosine", middle), dim=0))
     outputs = [wide[-1], rows[-1], columns[-1], *([recent(wide)] if rng.random() < 0.5 else [])]
     return b.done(*outputs)

@@ -252,10 +252,10 @@ def test_attention_kernel_also_writes_log_sum_exp() -> None:
 def test_attention_with_other_users_of_scores_is_not_fused(which: str) -> None:
     body, out = attention(Form((1, 20, 2, 16, 20, 2), dtype="f32"), scaled)
     dots = [n for n in body.graph.nodes if n.op == "dot_general"]
-    kept = dots[0].result if which == "scores" else dots[1].operands[0]
+    returned = dots[0].result if which == "scores" else dots[1].operands[0]
     if which == "another reader":
-        kept = body.reduce("add", body.op("multiply", kept, kept), 3)
-    module = fused(body.done(out, kept))
+        returned = body.reduce("add", body.op("multiply", returned, returned), 3)
+    module = fused(body.done(out, returned))
     assert "attention" not in launches(module)
     for got, want in zip(
         run(module, random_args(body.graph)), evaluate(body.graph, random_args(body.graph)), strict=True

@@ -144,7 +144,7 @@ def checked(graph: Graph, kernels: Sequence[int] = (0, 1)) -> list[Graph]:
     b, t, h, d = graph.inputs[0].type.sizes
     rows = b * h * max(t, graph.inputs[1].type.sizes[1])
     assert all(v.type.size <= rows * d for node in module.graph.nodes for v in node.results), (
-        "nothing is as large as the scores"
+        "no stored value has the size of the scores"
     )
     for index in kernels:
         values = args_of(module, gradient_bodies[index], args)

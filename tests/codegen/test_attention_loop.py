@@ -95,7 +95,7 @@ def slots_per_product(cubin: bytes, directory: Path) -> float:
 
 
 @pytest.mark.parametrize(
-    "sizes", [pytest.param(LONG, id="rows of 128"), pytest.param((8, 1024, 12, 64, 1024, 12), id="of 64")]
+    "sizes", [pytest.param(LONG, id="rows of 128"), pytest.param((8, 1024, 12, 64, 1024, 12), id="rows of 64")]
 )
 def test_attention_main_loop_is_as_short_as_handwritten_kernel(
     sizes: tuple[int, int, int, int, int, int], tmp_path: Path

@@ -63,8 +63,8 @@ def both_ways(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
 
 
 def with_data(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:
-    both = b.elementwise("and", inside(b, row, key), b.compare("GT", e, b.splat(0, F)))
-    return b.elementwise("select", both, b.elementwise("add", s, e), b.splat(-1e30, F))
+    condition = b.elementwise("and", inside(b, row, key), b.compare("GT", e, b.splat(0, F)))
+    return b.elementwise("select", condition, b.elementwise("add", s, e), b.splat(-1e30, F))
 
 
 def shared(b: Builder, s: Value, e: Value, row: Value, key: Value) -> Value:

@@ -91,10 +91,10 @@ def test_second_build_is_read_from_the_cache(shared_cache, monkeypatch):
 
 def test_rebuild_in_another_cache_is_byte_identical(shared_cache, tmp_path):
     workers.close_all()  # another process, another cache directory
-    again = build_kernels([ADD_REQUEST], ["sm_90"], tmp_path / "elsewhere")["add", "sm_90"]
-    assert not again.cached
-    assert again.cubin == build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"].cubin
-    assert str(tmp_path).encode() not in again.cubin
+    rebuilt = build_kernels([ADD_REQUEST], ["sm_90"], tmp_path / "elsewhere")["add", "sm_90"]
+    assert not rebuilt.cached
+    assert rebuilt.cubin == build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"].cubin
+    assert str(tmp_path).encode() not in rebuilt.cubin
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None], ids=["empty", "other", "flipped"])
@@ -115,9 +115,9 @@ def test_cache_entries_with_swapped_names_are_rebuilt(tmp_path):
     first.rename(tmp_path / "held")
     second.rename(first)
     (tmp_path / "held").rename(second)
-    again = build_kernels(kernels, ["sm_90"], tmp_path)
-    assert {name: kernel.cubin for name, kernel in again.items()} == {name: good[name].cubin for name in good}
-    assert not any(kernel.cached for kernel in again.values())
+    rebuilt = build_kernels(kernels, ["sm_90"], tmp_path)
+    assert {name: kernel.cubin for name, kernel in rebuilt.items()} == {name: good[name].cubin for name in good}
+    assert not any(kernel.cached for kernel in rebuilt.values())
     assert all(kernel.cached for kernel in build_kernels(kernels, ["sm_90"], tmp_path).values())
 
 
@@ -136,8 +136,8 @@ def test_cache_entry_with_invalid_description_is_rebuilt(shared_cache, tmp_path)
         good, cached=True, seconds=description["seconds"]
     )
     cache.put(entry.stem, cubin, bad_descriptions[1])
-    again = build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"]
-    assert not again.cached and again.cubin == good.cubin
+    rebuilt = build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"]
+    assert not rebuilt.cached and rebuilt.cubin == good.cubin
     assert build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"].cached
 
 

@@ -200,7 +200,7 @@ def test_unused_entries_are_deleted_after_a_month(tmp_path: Path) -> None:
         age(path, 40)
     assert cache.get(used_key) == CONTENT
     cache.put(OTHER, *CONTENT)
-    assert old_format.exists(), "looked for once a day"
+    assert old_format.exists(), "cleanup runs once a day"
     age(tmp_path / "kernels", 2)
     cache.put(OTHER, *CONTENT)
     assert not old_format.exists() and cache.get(KEY) is None

@@ -51,7 +51,7 @@ def agree(ops: Sequence[str], dtype: str, args: list[Array]) -> None:
             same = (wide == expected) | (np.isnan(wide) & np.isnan(expected))
             off = ~same & ~(np.abs(wide - expected) <= bound.error)
             first = [(tuple(float(arg[i]) for arg in args), wide[i], expected[i]) for i in np.flatnonzero(off)[:8]]
-            assert not first, f"{node.op} of {dtype}: {off.sum()} results are off: {first}"
+            assert not first, f"{node.op} of {dtype}: {off.sum()} results exceed their bound: {first}"
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])

@@ -163,7 +163,7 @@ def test_checker_rejects_read_after_donated_write() -> None:
     items = executable.plan.items
     (writer,) = (n for n, item in enumerate(items) if executable.plan.outputs[0] in item.outputs)
     reordered = (*items[:writer], *items[writer + 1 :], items[writer])[::-1]
-    assert len(items) == 2, "the read and the update"
+    assert len(items) == 2, "only the read and the update"
     with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
         check(replace(executable.plan, items=reordered), executable.mesh)
 

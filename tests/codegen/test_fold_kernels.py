@@ -41,9 +41,9 @@ def greatest(dtype: str) -> Graph:
 def argmax(type_: str, *dims: int, low: float = -np.inf, also_value: bool = True) -> Graph:
     b = Body(type_, name="argmax")
     (x,) = b.inputs
-    kept = [n for d, n in enumerate(x.type.sizes) if d not in dims]
+    result_sizes = [n for d, n in enumerate(x.type.sizes) if d not in dims]
     indices = b.op("iota", to=f"i32[{','.join(map(str, x.type.sizes))}]", dim=dims[-1])
-    results = [Value(TensorType(tuple(kept), t)) for t in (x.type.dtype, "i32")]
+    results = [Value(TensorType(tuple(result_sizes), t)) for t in (x.type.dtype, "i32")]
     inits = [b.constant(low, x.type.dtype), b.constant(0, "i32")]
     b.graph.nodes.append(Node("reduce_region", [x, indices, *inits], results, {"dims": dims}, regions=(greatest(x.type.dtype),)))  # fmt: skip
     return b.done(*(results if also_value else results[1:]))

@@ -264,9 +264,9 @@ def test_small_launch_joins_any_template_up_to_a_size_limit(monkeypatch: pytest.
 def test_gated_launches_do_not_prevent_other_joins() -> None:
     p = Launches("f32[64,96]", "f32[96,80]", "f32[96,80]", "f32[64,64]", "f32[64,48]")
     x, w, v, y, z = p.inputs
-    one = p.dot("one", y, z)
+    first = p.dot("one", y, z)
     gated = p.launch("gated", lambda b, x, w, v: b.op("multiply", *(b.dot(x, weight, ((1,), (0,))) for weight in (w, v))), x, w, v)  # fmt: skip
-    assert together(p.done(one, gated, p.dot("two", x, w))) == [["one", "two"]]
+    assert together(p.done(first, gated, p.dot("two", x, w))) == [["one", "two"]]
 
 
 def test_empty_launches_do_not_prevent_other_joins() -> None:

@@ -17,7 +17,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 
 def agrees(graph: Graph, args: list[Array]) -> None:
     source = kernel_source("layouts", graph, ONE)
-    assert "place = " not in source.text, f"an access needed a mask for a proof: {source.text}"
+    assert "place = " not in source.text, f"an access needed a bounds mask: {source.text}"
     for got, want in zip(launch(source, graph, args), evaluate(graph, args), strict=True):
         np.testing.assert_array_equal(got, want, err_msg=source.text)
 
@@ -55,8 +55,8 @@ def test_strided_slice_of_interior_padding_matches_reference(start: int) -> None
 def test_unread_concatenate_operands_are_not_loaded() -> None:
     b = Body("i32[4]", "i32[4]", "i32[4]")
     joined = b.op("concatenate", *b.inputs, dim=0)
-    cut = b.op("slice", joined, start=(5,), limit=(8,), stride=(1,))
-    graph = b.done(b.op("add", cut, cut))
+    part = b.op("slice", joined, start=(5,), limit=(8,), stride=(1,))
+    graph = b.done(b.op("add", part, part))
     args = [np.arange(4 * n, 4 * n + 4, dtype=np.int32) for n in range(3)]
     agrees(graph, args)
     text = kernel_source("k", graph, ONE).text
@@ -68,8 +68,8 @@ def test_slice_outside_the_update_matches_reference() -> None:
     x, update, start = b.inputs
     zero = b.constant(0, "i32")
     updated = b.op("dynamic_update_slice", x, update, start, zero)
-    cut = b.op("slice", updated, start=(0, 2), limit=(2, 4), stride=(1, 1))
-    graph = b.done(b.op("add", cut, cut))
+    part = b.op("slice", updated, start=(0, 2), limit=(2, 4), stride=(1, 1))
+    graph = b.done(b.op("add", part, part))
     agrees(graph, [np.arange(8, dtype=np.int32).reshape(2, 4), np.array([[50, 60]], np.int32), np.array(1, np.int32)])
 
 
@@ -78,6 +78,6 @@ def test_gemm_of_padding_only_matches_reference(dtype: str) -> None:
     b = Body(f"{dtype}[3,5]", f"{dtype}[5,4]")
     x, y = b.inputs
     padded = b.op("pad", x, b.constant(2, dtype), low=(0, 5), high=(0, 5), interior=(0, 0))
-    cut = b.op("slice", padded, start=(0, 0), limit=(3, 5), stride=(1, 1))
-    graph = b.done(b.dot(cut, y, ((1,), (0,)), dtype="i32" if dtype[0] == "i" else "f32"))
+    padding = b.op("slice", padded, start=(0, 0), limit=(3, 5), stride=(1, 1))
+    graph = b.done(b.dot(padding, y, ((1,), (0,)), dtype="i32" if dtype[0] == "i" else "f32"))
     agrees(graph, [np.ones(v.type.sizes).astype(v.type.numpy_dtype) for v in b.inputs])

@@ -55,14 +55,14 @@ def scan(length: int, nested: bool) -> Graph:
         even = b.op("add", pad(b, part(b, odd, 0), 1, -1), part(b, x, 0, 2))
         return b.op("add", pad(b, even, 0, 1, 1), pad(b, odd, 1, 0, 1))
 
-    found = sums(b.op("multiply", *b.inputs))
-    return b.done(b.op("multiply", found, sums(b.op("tanh", found))) if nested else found)
+    prefix_sums = sums(b.op("multiply", *b.inputs))
+    return b.done(b.op("multiply", prefix_sums, sums(b.op("tanh", prefix_sums))) if nested else prefix_sums)
 
 
-@pytest.mark.parametrize("both", [False, True])
-def test_scan_kernels_stay_within_the_load_limit(both: bool) -> None:
+@pytest.mark.parametrize("nested", [False, True])
+def test_scan_kernels_stay_within_the_load_limit(nested: bool) -> None:
     assert max(loads(scan(32, False)).values()) > 20 * DEFAULT.fusion.loads  # in one kernel
-    graph = scan(64, both)
+    graph = scan(64, nested)
     module = fused(graph)
     for name, body in module.kernels.items():
         text = kernel_source(name, body, ONE).text

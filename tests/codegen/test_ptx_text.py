@@ -110,6 +110,6 @@ def test_ptxas_reads_the_shipped_ptx(ptxas_input: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [add, exponents, product])
 def test_shipped_cubin_is_assembled_from_shipped_ptx(make: Callable[[], Graph], arch: str) -> None:
     kernel = built(make(), arch)
-    assert b"/" not in kernel.ptx, "a path"
+    assert b"/" not in kernel.ptx, "the PTX contains a path"
     assert b".debug_line" not in kernel.cubin
     assert assembled(kernel.ptx, arch) == kernel.cubin

@@ -117,7 +117,7 @@ def test_elementwise_loop_becomes_one_recurrence_kernel(name: str, arch: str, tm
     path.write_text(text(*PROGRAMS[name]))
     planned = api.plan(str(path), target="cuda:sm_90")
     assert "recurrence" in templates(planned)
-    assert not any(item.regions for item in planned.plan.items), "no loop is left"
+    assert not any(item.regions for item in planned.plan.items), "no loop remains"
     entered = next(iter(planned.stages.values()))
     assert check(entered, pipeline=lambda _: planned.stages["fuse"]).ok
     for case in cases_of(path, [arch]):

@@ -45,7 +45,7 @@ def test_norm_gradient_reads_the_rows_once(
     (body,) = summing(module)
     assert len(launches(module)) == (3 if is_centered else 2), launches(module)
     source = check(body, args=args_of(module, body, args), ulps=16, length=rows if dtype == "f32" else 2**16)
-    assert source.text.count("tl.load(") == 4, "each operand once"
+    assert source.text.count("tl.load(") == 4, "each operand is loaded once"
     partial = [v for v in body.outputs if v.type.size < graph.inputs[0].type.size]
     assert [v.type.dtype for v in partial] == ["f32"] * (1 + is_centered)
     assert sum(v.type.nbytes for v in partial) < graph.inputs[0].type.nbytes

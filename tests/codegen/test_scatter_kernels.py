@@ -112,11 +112,11 @@ def test_scatters_at_equal_indices_share_a_sort() -> None:
     sort.
     """
     b = Body("f32[9]", "f32[9,5]", "f32[12]", "i32[60,1]", "f32[60]", "f32[60,5]", name="scattering")
-    one, rows, other, indices, ones, many = b.inputs
+    scalars, rows, other, indices, ones, many = b.inputs
     region = Graph("", [Value(TensorType((), "f32")) for _ in range(2)])
     region.outputs = [region.add("add", region.inputs, [region.inputs[0].type], {}).result]
-    results = [Value(x.type) for x in (one, rows, other)]
-    for operand, updates, result in zip((one, rows, other), (ones, many, ones), results, strict=True):
+    results = [Value(x.type) for x in (scalars, rows, other)]
+    for operand, updates, result in zip((scalars, rows, other), (ones, many, ones), results, strict=True):
         attrs = {**ROWS, "update_window_dims": (1,)[: operand.type.rank - 1]}
         b.graph.nodes.append(Node("scatter", [operand, indices, updates], [result], attrs, regions=(region,)))
     graph = b.done(*results)

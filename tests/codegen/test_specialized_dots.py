@@ -101,7 +101,7 @@ def by_heads(b: Body, y: Value) -> Value:
     product(248, 120, "bf16[120,248]", epilogue=by_position),
     product(256, 128, epilogue=lambda b, y: b.op("transpose", b.op("tanh", y), perm=(1, 0))),
     product(248, 120, "bf16[300,136]", epilogue=by_heads),
-], ids=["bias and residual", "by place", "transposed", "by heads"])  # fmt: skip
+], ids=["bias and residual", "by position", "transposed", "by heads"])  # fmt: skip
 def test_epilogue_of_each_warp_group_uses_its_own_rows(body: Graph) -> None:
     agree(body, specialized(body)[0])
 

@@ -98,8 +98,8 @@ def test_only_the_recorded_template_is_matched(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError(f"{body.name} is matched again")
 
     (body,) = parse_text(fused_text()).kernels.values()
-    others = {name: replace(template, match=unexpected) for name, template in templates.TEMPLATES.items()}
-    monkeypatch.setattr(templates, "TEMPLATES", {**others, REDUCE.name: REDUCE})
+    unmatchable = {name: replace(template, match=unexpected) for name, template in templates.TEMPLATES.items()}
+    monkeypatch.setattr(templates, "TEMPLATES", {**unmatchable, REDUCE.name: REDUCE})
     assert kernel_source("rows", body, ONE).template == "reduce"
 
 

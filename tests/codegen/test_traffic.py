@@ -18,7 +18,7 @@ from tests.cost_models import use
 def check_reads_are_stored(module: Module) -> None:
     defined = set(module.graph.inputs)
     for node in module.graph.nodes:
-        assert all(v in defined for v in node.operands), f"{node.op} reads a value that nothing makes"
+        assert all(v in defined for v in node.operands), f"{node.op} reads a value that is not stored"
         defined.update(node.results)
     assert all(v in defined for v in module.graph.outputs)
 

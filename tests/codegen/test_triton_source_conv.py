@@ -124,7 +124,7 @@ def test_convolutions_use_tensor_cores_and_asynchronous_copies(arch: str, produc
     source = kernel_source("conv", body, ONE, f"cuda:{arch}")
     kernel = build_kernels([request_of("conv", source, body)], [arch], tmp_path, workers=1)["conv", arch]
     assert kernel.instructions[product] and kernel.instructions["LDGSTS"] and kernel.spill_bytes == 0
-    assert not kernel.instructions.get("LDG"), "all operands are copied while the last are multiplied"
+    assert not kernel.instructions.get("LDG"), "all operands are copied asynchronously"
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from meshgen.mesh import make_mesh
 def softmax(shape: tuple[int, ...], dtype: str, dim: int) -> Graph:
     b = Body(f"{dtype}[{','.join(map(str, shape))}]")
     (x,) = b.inputs
-    kept = [d for d in range(len(shape)) if d != dim]
-    shifted = b.op("subtract", x, b.wide(b.reduce("maximum", x, dim), x, kept))
+    row_dims = [d for d in range(len(shape)) if d != dim]
+    shifted = b.op("subtract", x, b.wide(b.reduce("maximum", x, dim), x, row_dims))
     e = b.op("exponential", shifted)
     wide = b.op("convert", e, to=f"{'f64' if dtype == 'f64' else 'f32'}[{','.join(map(str, shape))}]")
-    total = b.wide(b.reduce("add", wide, dim), wide, kept)
+    total = b.wide(b.reduce("add", wide, dim), wide, row_dims)
     return b.done(b.op("convert", b.op("divide", wide, total), to=str(x.type)))
 
 
@@ -26,12 +26,12 @@ def layer_norm(rows: str, size: int, dtype: str) -> Graph:
     b = Body(f"{dtype}[{rows},{size}]", f"{dtype}[{size}]", f"{dtype}[{size}]")
     x, gain, bias = b.inputs
     last = x.type.rank - 1
-    kept, wide = tuple(range(last)), f"f32[{rows},{size}]"
+    row_dims, wide = tuple(range(last)), f"f32[{rows},{size}]"
     column_type = f"f32[{rows},1]"
     xf = b.op("convert", x, to=wide)
 
     def mean(v: Value) -> Value:
-        column = b.op("broadcast_in_dim", b.reduce("add", v, last), to=column_type, dims=kept)
+        column = b.op("broadcast_in_dim", b.reduce("add", v, last), to=column_type, dims=row_dims)
         return b.op("divide", column, b.splat(float(size), column))
 
     centered = b.op("subtract", xf, b.wide(mean(xf), xf, range(last + 1)))

@@ -94,7 +94,7 @@ def test_donated_cache_update_writes_only_its_window(tmp_path: Path) -> None:
     executable = mg.compile(decoding("kv"), target="cuda:sm_90", precision="highest")
     ((name, body),) = in_place(executable.plan).items()
     assert len(updates(body)) == 2 and executable.sources[name].template == "segmented"
-    assert kernel_bytes(body) <= 4 * WINDOW + 16, "two windows and two rows, and where they are"
+    assert kernel_bytes(body) <= 4 * WINDOW + 16, "two windows, two rows and their start indices"
     check_on_emulated_gpu(executable, tmp_path)
 
 

@@ -1,4 +1,4 @@
-// A gather sinks below an operation that can be done on tiles, where that sends less (the RFC's AllGather Move Down).
+// Sink a gather below an op that can run on tiles, if that sends fewer bytes (the RFC's AllGather Move Down).
 // RUN: meshgen opt %s --passes all-gather-sink | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

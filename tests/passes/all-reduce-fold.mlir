@@ -1,4 +1,4 @@
-// An all_reduce of an all_reduce over other axes folds into one, and an all_reduce that is sliced into a reduce_scatter.
+// Fold an all_reduce of an all_reduce over other axes into one, and a sliced all_reduce into a reduce_scatter.
 // RUN: meshgen opt %s --passes all-reduce-fold | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

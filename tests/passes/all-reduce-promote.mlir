@@ -1,4 +1,4 @@
-// NCCL's maximum drops NaN: floats are reduced as integers in their order, with a NaN behind all of them.
+// NCCL's maximum drops NaN, so floats are reduced as order-preserving integers in which NaN is the largest.
 // RUN: meshgen opt %s --passes all-reduce-promote | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// Operands that are reduced and then added are added first and reduced once (the RFC's Reassociate passes).
+// Add two reduced operands before the reduction, which then runs once (the RFC's Reassociate passes).
 // RUN: meshgen opt %s --passes all-reduce-reassociate | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

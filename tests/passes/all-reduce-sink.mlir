@@ -1,4 +1,4 @@
-// An all_reduce sinks below a linear operation whose result is smaller (the RFC's AllReduce Reassociate).
+// Sink an all_reduce below a linear op whose result is smaller (the RFC's AllReduce Reassociate).
 // RUN: meshgen opt %s --passes all-reduce-sink | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

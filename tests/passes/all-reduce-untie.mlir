@@ -1,4 +1,4 @@
-// A reduction that depends on another one only through a term whose sum is known no longer depends on it.
+// Break the dependence of a reduction on another one, if it depends only through a term whose sum is known.
 // RUN: meshgen opt %s --passes all-reduce-untie | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

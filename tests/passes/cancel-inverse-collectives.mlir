@@ -1,4 +1,4 @@
-// A gather and a slice, or two exchanges, that undo each other are dropped.
+// Remove a gather and a slice, or two all_to_alls, that are inverse to each other.
 // RUN: meshgen opt %s --passes cancel-inverse-collectives | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

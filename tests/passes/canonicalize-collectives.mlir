@@ -1,4 +1,4 @@
-// Collectives in groups of one device, reshards between equal layouts and shifts by whole turns are dropped.
+// Remove collectives over groups of one device, reshards between equal layouts, and shifts by a multiple of the group size.
 // RUN: meshgen opt %s --passes canonicalize-collectives | filecheck %s
 
 shard.grid @g(shape = 1x2) {axis_names = ["x", "y"]}

@@ -1,4 +1,4 @@
-// What only adds dims of size 1 is a reshape where it is a result or sent.
+// Rewrite ops that only add dims of size 1 to reshapes, if the result is returned or sent.
 // RUN: meshgen opt %s --passes canonicalize | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// Identities fold, common subexpressions are computed once, and dead code goes.
+// Fold identities, merge common subexpressions, and erase dead code.
 // RUN: meshgen opt %s --passes canonicalize | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

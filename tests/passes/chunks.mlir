@@ -1,4 +1,4 @@
-// Chains of operations around collectives that nothing hides run in 2, 4 or 8 chunks, so that communication overlaps computation.
+// Split chains of ops around exposed collectives into 2, 4 or 8 chunks, so that communication overlaps computation.
 // RUN: meshgen opt %s --passes chunks | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

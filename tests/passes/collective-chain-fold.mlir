@@ -1,4 +1,4 @@
-// Gathers, slices, reduce_scatters or shifts along one dim that follow each other fold into one.
+// Fold consecutive gathers, slices, reduce_scatters or shifts along one dim into one.
 // RUN: meshgen opt %s --passes collective-chain-fold | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

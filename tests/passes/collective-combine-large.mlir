@@ -1,4 +1,4 @@
-// Larger independent collectives become one message, where the predicted step is then shorter.
+// Combine larger independent collectives into one message, if the predicted step becomes shorter.
 // RUN: meshgen opt %s --passes collective-combine-large | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

@@ -1,4 +1,4 @@
-// Small independent collectives over the same groups become one message, which pays one latency.
+// Combine small independent collectives over the same groups into one message, which pays one latency.
 // RUN: meshgen opt %s --passes collective-combine | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

@@ -1,4 +1,4 @@
-// Equal collectives of one value are done once, together with the casts, layouts and sums that lead to them.
+// Merge equal collectives of one value, together with the casts, layout changes and sums of their operands.
 // RUN: meshgen opt %s --passes collective-cse | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

@@ -1,4 +1,4 @@
-// A collective with the same result in every trip of a loop is hoisted out of the loop.
+// Hoist a loop-invariant collective out of a loop.
 // RUN: meshgen opt %s --passes collective-licm | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

@@ -1,4 +1,4 @@
-// A gather along the inner dim of 64 rows would copy 64 runs of each tile: along a new outermost dim it copies none, and kernels transpose.
+// A gather along the inner dim of 64 rows copies 64 runs of each tile. Along a new outermost dim it copies none; kernels transpose.
 // RUN: meshgen opt %s --passes collective-outermost-dim | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

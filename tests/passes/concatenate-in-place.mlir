@@ -1,4 +1,4 @@
-// What two collectives make is concatenated without a copy: they write to their ranges of the result's bytes.
+// Concatenate the results of two collectives without a copy: they write to their ranges of the result's buffer.
 // RUN: meshgen opt %s --passes concatenate-in-place | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// A concatenation moves below concatenations along other dims, next to the operation that reads it.
+// Sink a concatenation below concatenations along other dims, next to its user.
 // RUN: meshgen opt %s --mesh x=4 --passes concatenate-sink | filecheck %s
 
 func.func @f(%x: tensor<8x6xf32>) -> tensor<9x7xf32> {

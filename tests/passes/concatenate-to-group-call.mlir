@@ -1,4 +1,4 @@
-// Two weights that one message gathers are not packed first: a group call gathers both from where they are.
+// Gather two weights by a group call, directly from their buffers, instead of packing them into one message.
 // RUN: meshgen opt %s --passes concatenate-to-group-call | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

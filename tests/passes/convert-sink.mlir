@@ -1,4 +1,4 @@
-// A widening cast sinks below a collective, which then sends the narrower type.
+// Sink a widening cast below a collective, which then sends the narrower dtype.
 // RUN: meshgen opt %s --passes convert-sink | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

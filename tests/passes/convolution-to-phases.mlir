@@ -1,4 +1,4 @@
-// The gradient of an image whose convolution has strides: zeros between the elements of the operand are not multiplied.
+// The image gradient of a strided convolution: the zeros between the operand's elements are not multiplied.
 // RUN: meshgen opt %s --passes convolution-to-phases | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// Rows of 1,003 elements do not begin at multiples of 16 bytes; the columns of the 8-bit operand are not what tensor cores multiply.
+// Rows of 1,003 elements are not 16-byte aligned, and tensor cores do not support 8-bit operands stored by columns: both are copied.
 // RUN: meshgen opt %s --passes copy-operands | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

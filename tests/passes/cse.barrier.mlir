@@ -1,4 +1,4 @@
-// What is computed of the results of an optimization barrier is not what is computed of its operands; within each side, values merge.
+// Do not merge ops on the results of an optimization barrier with ops on its operands. On each side, equal ops are merged.
 // RUN: meshgen opt %s --mesh x=4 --passes cse | filecheck %s
 
 func.func @f(%x: tensor<8x4xf32>, %g: tensor<8x4xf32>) -> tensor<8x4xf32> {

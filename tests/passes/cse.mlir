@@ -1,4 +1,4 @@
-// Common subexpressions are computed, and so communicated, once.
+// Merge common subexpressions, including their collectives.
 // RUN: meshgen opt %s --mesh x=4 --passes cse | filecheck %s
 
 func.func @f(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {

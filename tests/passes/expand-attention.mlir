@@ -1,4 +1,4 @@
-// An attention becomes the operations that it stands for.
+// Expand an attention op into the ops that it stands for.
 // RUN: meshgen opt %s --passes expand-attention | filecheck %s
 
 sdy.mesh @mesh = <["x"=2]>

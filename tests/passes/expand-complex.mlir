@@ -1,4 +1,4 @@
-// The square of a complex number, by its parts.
+// Expand the square of a complex number into real and imaginary parts.
 // RUN: meshgen opt %s --passes expand-complex | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// Attention of rows that are too long for kernels becomes products and a softmax; its region is computed for all scores at once.
+// Attention whose rows are too long for a kernel becomes GEMMs and a softmax. Its region is applied to all scores at once.
 // RUN: meshgen opt %s --passes expand-composites | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// A triangular system: a row of the solution in each trip, which the rows after it lose.
+// Expand a triangular solve to a loop: each iteration computes a row of the solution and subtracts it from later rows.
 // RUN: meshgen opt %s --passes expand-linalg | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

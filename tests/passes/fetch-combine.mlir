@@ -1,4 +1,4 @@
-// Independent fetches of rows share a message where the busiest device then sends less.
+// Combine independent fetches of rows into one message, if the busiest device then sends fewer bytes.
 // RUN: meshgen opt %s --passes fetch-combine | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

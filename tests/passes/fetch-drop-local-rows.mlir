@@ -1,4 +1,4 @@
-// Of nine rows that a device reads it has eight itself: only the row before them is fetched, and kernels read both buffers.
+// A device holds eight of the nine rows that it reads: only the row before them is fetched, and kernels read both buffers.
 // RUN: meshgen opt %s --passes fetch-drop-local-rows | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

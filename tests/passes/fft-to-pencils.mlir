@@ -1,4 +1,4 @@
-// A Fourier transform over several dims becomes one along each dim, all of whose other dims may be split.
+// Split a Fourier transform over several dims into one per dim, each of which allows sharding of all other dims.
 // RUN: meshgen opt %s --mesh x=4 --passes fft-to-pencils | filecheck %s
 
 func.func @f(%x: tensor<8x4x6xf32>) -> (tensor<8x4x4xcomplex<f32>>, tensor<8x4x6xf32>) {

@@ -1,5 +1,5 @@
-// An optimization barrier goes where nothing is computed before it, as in the body of a loop over layers that are computed again; not
-// where something else computes with what it is of.
+// Remove an optimization barrier with no computation before it, as in a rematerialized loop body over layers. Keep a barrier whose operands have
+// other users.
 // RUN: meshgen opt %s --mesh x=4 --passes fold-identities | filecheck %s
 
 func.func @f(%x: tensor<6x8xf32>, %g: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {

@@ -1,4 +1,4 @@
-// Slices of everything, concatenations of one operand, reversals of one row and reshapes there and back fold into their operand.
+// Fold full slices, concatenations of one operand, reversals of one row and inverse reshapes into their operand.
 // RUN: meshgen opt %s --mesh x=4 --passes fold-identities | filecheck %s
 
 func.func @f(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {

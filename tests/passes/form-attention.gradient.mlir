@@ -1,4 +1,4 @@
-// The gradients of an attention, in which the sum over keys is that of exponentials, become two ops; the sum is one over elements of the result.
+// Two ops replace the gradients of an attention. Their sum over keys, of exponentials, becomes a sum over elements of the result.
 // RUN: meshgen opt %s --passes form-attention | filecheck %s
 
 sdy.mesh @mesh = <["x"=2]>

@@ -1,4 +1,4 @@
-// A softmax between two products, with a causal mask and heads that share keys, becomes one op; the mask is a function of positions.
+// One op replaces a softmax between two GEMMs with a causal mask and shared key heads. The mask becomes a function of positions.
 // RUN: meshgen opt %s --passes form-attention | filecheck %s
 
 sdy.mesh @mesh = <["x"=2]>

@@ -1,4 +1,4 @@
-// A gather along one dim that is sliced along another becomes an all_to_all.
+// Replace a gather along one dim that is sliced along another dim by an all_to_all.
 // RUN: meshgen opt %s --passes gather-slice-to-all-to-all | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

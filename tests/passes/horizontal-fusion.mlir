@@ -1,4 +1,4 @@
-// Kernels over values of unequal shapes, none of which needs another, become one launch; what makes an operand comes before.
+// Join independent kernels over unequal shapes into one launch, which follows the producers of its operands.
 // RUN: meshgen opt %s --passes horizontal-fusion | filecheck %s
 
 builtin.module attributes {meshgen.stage = "fuse"} {

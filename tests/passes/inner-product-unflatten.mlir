@@ -1,4 +1,4 @@
-// An inner product of flattened tensors becomes a sum over their original dims, so that splitting any of them needs no gather.
+// Rewrite an inner product of flattened tensors to a sum over their original dims, so that sharding any of them needs no gather.
 // RUN: meshgen opt %s --mesh x=4 --passes inner-product-unflatten | filecheck %s
 
 func.func @f(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<f32> {

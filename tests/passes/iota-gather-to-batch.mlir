@@ -1,4 +1,4 @@
-// A gather or scatter whose index in one dim is the row number itself gets that dim as a batching dim.
+// Turn a gather or scatter dim whose index is the row number into a batching dim.
 // RUN: meshgen opt %s --mesh x=4 --passes iota-gather-to-batch | filecheck %s
 
 func.func @f(%x: tensor<8x12xf32>, %ids: tensor<8x3x1xi32>) -> tensor<8x3xf32> {

@@ -1,4 +1,4 @@
-// The loop carries the mask unchanged, as loops of JAX do, and reads it through an index map; it still carries it afterwards.
+// As in JAX's loops, the mask is a loop-invariant carry that the body reads through an index map. It remains carried.
 // RUN: meshgen opt %s --passes loop-recompute | filecheck %s
 
 func.func @f(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xi1>) {

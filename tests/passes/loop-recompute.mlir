@@ -1,4 +1,4 @@
-// The mask is made from nothing: the loop computes it itself. What it adds up is data, and stays outside.
+// Rematerialize a mask, generated from constants, inside the loop. The loop's other operand is data and stays outside.
 // RUN: meshgen opt %s --passes loop-recompute | filecheck %s
 
 builtin.module attributes {meshgen.stage = "partition"} {

@@ -1,4 +1,4 @@
-// A sum over the trips of a loop is reduced once after the loop instead of in every trip.
+// Reduce a sum over the iterations of a loop once after the loop, instead of in every iteration.
 // RUN: meshgen opt %s --passes loop-reduce-hoist | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

@@ -1,5 +1,5 @@
-// Each row of %a scales what is carried, and the sum of its squares is stacked. The loop becomes a recurrence: the product with a vector is a
-// sum, and the rows of %a are its argument.
+// The body scales the carried value by a row of %a and stacks the sum of its squares. In the recurrence, the matmul with a vector becomes a sum,
+// and the rows of %a are sliced operands.
 // RUN: meshgen opt %s --passes loop-to-recurrence | filecheck %s
 
 builtin.module attributes {meshgen.stage = "partition"} {

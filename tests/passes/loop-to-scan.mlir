@@ -1,5 +1,5 @@
-// A loop over the rows of %w, which stacks what it computes from the last row on, becomes a scan: the rows are its arguments and results, and
-// the counter goes.
+// A loop over the rows of %w that stacks its results in reverse order becomes a scan with sliced operands and stacked results. The counter is
+// removed.
 // RUN: meshgen opt %s --passes loop-to-scan | filecheck %s
 
 builtin.module attributes {meshgen.stage = "partition"} {

@@ -1,4 +1,4 @@
-// Loops of a known number of trips that communicate are unrolled: one schedule then has every collective separately.
+// Unroll loops with collectives and a known trip count, so that one schedule contains every collective.
 // RUN: meshgen opt %s --passes loop-unroll | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,5 +1,5 @@
-// The gradient of the matrices: both sides are masked, by different rows, of which those count that are in both. Left: rows
-// that are selected by where a group ends only.
+// The gradient of the matrices masks both operands by different rows; the intersection counts. The last dot masks rows only by the end of a group
+// and is not rewritten.
 // RUN: meshgen opt %s --passes masked-dot-to-ragged | filecheck %s
 
 shard.grid @g(shape = 2) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// Rows of a tile of 32, whose numbers start at 32 times the device's; the matrices are those of two groups of the device.
+// Rows of a tile of 32 start at 32 times the device's coordinate. The matrices are those of the device's two groups.
 // RUN: meshgen opt %s --passes masked-dot-to-ragged | filecheck %s
 
 shard.grid @g(shape = 2) {axis_names = ["x"]}

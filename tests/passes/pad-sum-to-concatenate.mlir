@@ -1,4 +1,4 @@
-// A sum of zero-padded tensors that do not overlap becomes their concatenation.
+// Rewrite a sum of zero-padded tensors that do not overlap to their concatenation.
 // RUN: meshgen opt %s --mesh x=4 --passes pad-sum-to-concatenate | filecheck %s
 
 func.func @f(%a: tensor<5x4xf32>, %b: tensor<3x4xf32>) -> tensor<8x4xf32> {

@@ -1,4 +1,4 @@
-// Two products that are added become one kernel, at the place of the second; what multiplies the sum of another product stays apart.
+// Join two GEMMs whose results are added into one kernel at the position of the second. A GEMM that reads their sum is not joined.
 // RUN: meshgen opt %s --passes product-fusion | filecheck %s
 
 builtin.module attributes {meshgen.stage = "fuse"} {

@@ -1,4 +1,5 @@
-// The gated unit of experts over ep, whose rows tp contracts too: over tp the first product stays a sum. The last sum is read whole.
+// The gated unit of experts over ep, with rows contracted over tp: the first GEMM stays partial over tp. The last all_reduce is kept, since its
+// result is returned.
 // RUN: meshgen opt %s --passes ragged-drop-all-reduce | filecheck %s
 
 shard.grid @g(shape = 2x2) {axis_names = ["tp", "ep"]}

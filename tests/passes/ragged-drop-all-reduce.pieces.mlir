@@ -1,4 +1,4 @@
-// A sum over ep in pieces: devices that differ along tp, which have the same rows, share the work.
+// A sum over ep in parts: devices that differ along tp hold the same rows and share the work.
 // RUN: meshgen opt %s --passes ragged-drop-all-reduce | filecheck %s
 
 shard.grid @g(shape = 2x2) {axis_names = ["tp", "ep"]}

@@ -1,4 +1,4 @@
-// A maximum over windows of two elements is the maximum of two strided slices.
+// Rewrite a maximum over windows of two elements to the maximum of two strided slices.
 // RUN: meshgen opt %s --passes reduce-window-to-slices | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// A chain of reshards is replaced by the cheapest way from its first to its last layout.
+// Replace a chain of reshards by the cheapest path from its first to its last layout.
 // RUN: meshgen opt %s --passes reshard-replan | filecheck %s
 
 builtin.module attributes {meshgen.stage = "materialize"} {

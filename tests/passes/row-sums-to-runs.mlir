@@ -1,5 +1,5 @@
-// Rows are scaled by their sums; the sum over all rows is taken in 64 runs of 8 rows by the same kernel, and then of the runs. Of rows that no kernel
-// reduces (%y) the sum stays whole.
+// Rows are scaled by their sums. The same kernel sums over rows in 64 runs of 8 rows, and another kernel sums the runs. The sum over %y, whose rows
+// no kernel reduces, is not split.
 // RUN: meshgen opt %s --passes row-sums-to-runs | filecheck %s
 
 shard.grid @g(shape = 2) {axis_names = ["x"]}

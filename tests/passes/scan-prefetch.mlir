@@ -1,5 +1,5 @@
-// The weights that the body of a scan gathers arrive during the trip before: the first ones before the scan, those of the next trip in each, and
-// the last trip is a scan of its own.
+// Gather the weights of a scan body one iteration ahead: the first ones before the scan, the next ones in each iteration. The last iteration
+// becomes another scan.
 // RUN: meshgen opt %s --passes scan-prefetch | filecheck %s
 
 shard.grid @g(shape = 8) {axis_names = ["x"]}

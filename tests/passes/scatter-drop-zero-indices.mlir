@@ -1,4 +1,4 @@
-// Components of scatter indices that are always zero are dropped.
+// Drop components of scatter indices that are always zero.
 // RUN: meshgen opt %s --mesh x=2 --passes scatter-drop-zero-indices | filecheck %s
 
 func.func @f(%cache: tensor<16x8xf32>, %row: tensor<3x1xi32>, %new: tensor<3x1x8xf32>) -> tensor<16x8xf32> {

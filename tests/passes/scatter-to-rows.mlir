@@ -1,4 +1,4 @@
-// A few updates of an embedding's rows: their indices become rows, that of one out of bounds a row that does not exist.
+// For few updates of embedding rows, indices become row numbers; an index out of bounds becomes a row that does not exist.
 // RUN: meshgen opt %s --passes scatter-to-rows | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

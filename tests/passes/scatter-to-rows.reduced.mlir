@@ -1,4 +1,4 @@
-// Many updates of few rows: each row takes its own, and no keys are compared with each other.
+// For many updates of few rows, each row reduces its own updates without sorting.
 // RUN: meshgen opt %s --passes scatter-to-rows | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

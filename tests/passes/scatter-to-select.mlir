@@ -1,4 +1,4 @@
-// The gradient of a look-up in each row: which column is the one that was looked up.
+// The gradient of a lookup in each row becomes a select of the looked-up column.
 // RUN: meshgen opt %s --passes scatter-to-select | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

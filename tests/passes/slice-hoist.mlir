@@ -1,4 +1,4 @@
-// A slice of a device's tile is hoisted above the operations that make it, so that only the tile is computed.
+// Hoist the slice of a device's tile above its producers, so that only the tile is computed.
 // RUN: meshgen opt %s --passes slice-hoist | filecheck %s
 
 shard.grid @g(shape = 4x2) {axis_names = ["x", "y"]}

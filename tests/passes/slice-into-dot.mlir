@@ -1,4 +1,4 @@
-// A slice of a dot's result becomes a slice of the operand whose columns it takes.
+// Replace a slice of a dot's result by a slice of the operand with the sliced columns.
 // RUN: meshgen opt %s --mesh x=4 --passes slice-into-dot | filecheck %s
 
 func.func @f(%x: tensor<16x8xf32>, %w: tensor<8x64xf32>) -> tensor<16x32xf32> {

@@ -1,4 +1,4 @@
-// A slice of a padded tensor becomes a pad with other, possibly negative, amounts.
+// Fold a slice of a padded tensor into a pad with other, possibly negative, amounts.
 // RUN: meshgen opt %s --mesh x=4 --passes slice-into-pad | filecheck %s
 
 func.func @f(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {

@@ -1,4 +1,4 @@
-// Uneven slices of a split dim become shifts of whole rows by halo exchange, with masks where rows are combined.
+// Rewrite unevenly sharded slices to shifts of rows by halo exchange, with masks where rows are combined.
 // RUN: meshgen opt %s --mesh x=4 --spec x=x,_ --passes slice-to-halo | filecheck %s
 
 func.func @f(%x: tensor<64x4xf32>) -> tensor<62x4xf32> {

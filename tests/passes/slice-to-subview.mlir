@@ -1,4 +1,4 @@
-// One layer of a stack of weights is a range of its bytes: a view, which needs no copy and no kernel of its own per layer.
+// One layer of stacked weights is a byte range of the stack: a view, without a copy and without a kernel per layer.
 // RUN: meshgen opt %s --passes slice-to-subview | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

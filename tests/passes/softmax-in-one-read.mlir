@@ -1,4 +1,4 @@
-// A softmax over split rows reads its elements once, for the maximum and the sum of a tile.
+// A softmax over sharded rows reads its elements once for both the maximum and the sum of a tile.
 // RUN: meshgen opt %s --passes softmax-in-one-read | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

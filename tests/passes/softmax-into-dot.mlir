@@ -1,4 +1,4 @@
-// What a softmax over words takes of each 128 columns in the kernel of the product; the logits need not be written.
+// The GEMM's kernel computes maxima and sums of each 128 columns for a softmax over words, so the logits need not be written.
 // RUN: meshgen opt %s --passes softmax-into-dot | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// Four sums of 2,097,152 products each become sums of four parts; the features, here the batch, are in groups.
+// Split four sums of 2,097,152 products each into four parts. The features, which are the batch here, are grouped.
 // RUN: meshgen opt %s --passes split-reduction | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// One tile of the result would keep a multiprocessor busy for 16,384 steps of its sum; parts of it fill the device.
+// A single result tile would occupy one multiprocessor for 16,384 iterations of its main loop. Split-k parts fill the GPU.
 // RUN: meshgen opt %s --passes split-reduction | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

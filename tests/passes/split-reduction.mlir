@@ -1,4 +1,4 @@
-// A sum to one number is split in two: 256 partial sums of 16,384 numbers fill the device, one of all of them does not.
+// Split a full sum in two stages: 256 partial sums of 16,384 elements fill the GPU, a single sum does not.
 // RUN: meshgen opt %s --passes split-reduction | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// A cumulative sum of 65,536 numbers: 32 parts of 2,048, then the totals of the parts, one part later.
+// Split a cumulative sum of 65,536 elements into 32 parts of 2,048, and add the totals of the previous parts.
 // RUN: meshgen opt %s --passes split-reduction | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

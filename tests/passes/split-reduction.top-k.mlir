@@ -1,4 +1,4 @@
-// The four greatest of 30,000: those of thirty parts of 1,024 (the last one padded), then of their 120.
+// Select the top 4 of 30,000 in two stages: of thirty parts of 1,024 (the last one padded), then of their 120 results.
 // RUN: meshgen opt %s --passes split-reduction | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

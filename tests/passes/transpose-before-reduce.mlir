@@ -1,4 +1,4 @@
-// The maximum of a row is of the transposed scores, as the exponentials are. A value that something else reads as it is stays.
+// Reduce the transposed scores for the row maximum, since the exponentials read them transposed. A value with other users is not transposed.
 // RUN: meshgen opt %s --passes transpose-before-reduce | filecheck %s
 
 shard.grid @g(shape = 2) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// The gradient of a matrix as autodiff writes it: the dot of the other side's operand with this one's has its layout. A dot that is read twice stays.
+// The gradient of a matrix as autodiff writes it: swapping the dot's operands yields the transposed layout. A dot with two users is unchanged.
 // RUN: meshgen opt %s --passes transpose-into-dot | filecheck %s
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

@@ -1,4 +1,4 @@
-// A reduction over one window that is a whole dim becomes a reduction of that dim.
+// Rewrite a reduction over one window that spans a dim to a reduction of that dim.
 // RUN: meshgen opt %s --mesh x=4 --passes window-to-reduce | filecheck %s
 
 func.func @pool(%x: tensor<2x8x6x16xf32>, %zero: tensor<f32>) -> (tensor<2x1x1x16xf32>, tensor<2x1x3x16xf32>) {

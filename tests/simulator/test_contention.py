@@ -111,7 +111,7 @@ def test_loop_is_slowed_until_the_collective_ends() -> None:
     (beside,) = (float(span.end[0]) for span in timeline.spans if span.item.is_collective)
     slower = SLOWDOWN / (1 + SLOWDOWN) * beside
     assert timeline.computing[0] == pytest.approx(200 * 5e-6 + slower, rel=1e-9)
-    assert len(timeline.spans) < 100, "trips after the collective are not played one by one"
+    assert len(timeline.spans) < 100, "iterations after the collective are extrapolated"
 
 
 def test_two_overlapping_collectives_slow_a_kernel_twice() -> None:

@@ -1,4 +1,4 @@
-"""A helper that runs a pass on one graph."""
+"""Helper for running a pass on one graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A helper that splits the last node of a graph with the `parts` rule of its op."""
+"""Helper for splitting the last node of a graph by the `parts` rule of its op."""
 
 from __future__ import annotations
 

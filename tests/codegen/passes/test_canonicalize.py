@@ -162,9 +162,9 @@ def test_loop_invariant_carries_become_captures(changes: bool) -> None:
     condition.outputs = [test.result]
     body = Graph("body", [Value(v.type, v.name) for v in condition.inputs])
     i, inner, factor, limit = body.inputs
-    one = body.add("constant", [], [counter], {"value": np.array(1, np.int32)}).result
+    increment = body.add("constant", [], [counter], {"value": np.array(1, np.int32)}).result
     carried = body.add("multiply", [inner, factor], [kind]).result if changes else inner
-    body.outputs = [body.add("add", [i, one], [counter]).result, carried, factor, limit]
+    body.outputs = [body.add("add", [i, increment], [counter]).result, carried, factor, limit]
     start = graph.add("constant", [], [counter], {"value": np.array(0, np.int32)}).result
     loop = Node("while", [start, x, scaled, n], [Value(v.type) for v in body.inputs], regions=(condition, body))
     graph.nodes.append(loop)

@@ -95,12 +95,14 @@ def test_gather_for_kernels_moves_to_outermost_dim(of_input: bool) -> None:
     assert dim_of(gathers(of_input=of_input)) == 0
     module = fuse(Module(MESH, gathers(of_input=of_input), "partition"))
     kernels = [n for n in module.graph.nodes if n.op == "kernel"]
-    assert len(kernels) == 2 - of_input, "what unpacks is part of the kernel that reads"
+    assert len(kernels) == 2 - of_input, "the user's kernel unpacks the result"
 
 
 @pytest.mark.parametrize("read_by", ["caller", "collective"])
 def test_unpacking_kernel_is_added_only_if_it_reuses_the_operand(read_by: str) -> None:
-    assert dim_of(gathers(of_input=True, read_by=read_by)) == 1, "the input keeps its bytes: nothing is won"
+    assert dim_of(gathers(of_input=True, read_by=read_by)) == 1, (
+        "the input's buffer cannot be reused, so nothing is gained"
+    )
     assert dim_of(gathers(read_by=read_by)) == 0
 
 

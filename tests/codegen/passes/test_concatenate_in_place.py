@@ -89,7 +89,7 @@ def test_parts_of_a_message_are_computed_in_its_buffer(tmp_path: Path) -> None:
     joined = plan.buffers[sent.inputs[0]]
     parts = [plan.buffers[item.outputs[0]] for item in plan.items[:3]]
     assert sorted(b.offset - joined.offset for b in parts) == [0, 256, 768]
-    assert plan.buffers[sent.outputs[0]].offset == joined.offset, "it is reduced in place, too"
+    assert plan.buffers[sent.outputs[0]].offset == joined.offset, "the all_reduce works in place"
     write_module(tmp_path / "m.mgx", module, plan)
     rng = np.random.default_rng(0)
     args = [rng.standard_normal((2 * size, 8)).astype(np.float32) for size in SIZES]
@@ -120,7 +120,7 @@ def test_join_keeps_the_kernel_grouping_of_the_concatenation() -> None:
     module = concatenate_in_place(_unfused(), context := Compilation())
     assert "join" in {node.op for node in module.graph.nodes}
     kept = context.latest(grouped, module.graph)
-    assert kept.graph is module.graph, "the pass changed the grouping along with the graph"
+    assert kept.graph is module.graph, "the pass updated the grouping with the graph"
     assert _kernels(kept) == _kernels(grouped(module.graph))
 
 
@@ -167,7 +167,7 @@ def test_summand_of_in_place_reduction_is_computed_in_the_join(tmp_path: Path) -
         summand, result = plan.buffers[item.inputs[0]], plan.buffers[item.outputs[0]]
         assert summand.offset == result.offset == start + 256 * index
         assert summand.storage != result.storage
-    assert memory_of(plan).live_bytes <= plan.arena_bytes == 2 * 64 * 8 * 4 + 128 * 4, "no byte for summands"
+    assert memory_of(plan).live_bytes <= plan.arena_bytes == 2 * 64 * 8 * 4 + 128 * 4, "summands take no extra bytes"
     write_module(tmp_path / "m.mgx", module, plan)
     args = [np.random.default_rng(n).standard_normal((128, 8)).astype(np.float32) for n in range(2)]
     (got,) = load(tmp_path / "m.mgx").run(args)

@@ -146,7 +146,7 @@ def test_group_call_pays_link_latency_once() -> None:
     assert grouped_call.link_seconds == pytest.approx(sum(single.link_seconds for single in single_calls) - 2 * latency)
     node = Node("all_reduce", [Value(k) for k in kinds], [Value(k) for k in kinds], attrs)
     assert default_costs("cuda:sm_90").collective(Collective.of(node, MESH)) == grouped_call.link_seconds, (
-        "nothing is copied"
+        "group calls copy nothing"
     )
 
 

@@ -19,13 +19,13 @@ from tests.codegen.passes.after import after
 
 
 def convolution(image: tuple[int, int], taps: tuple[int, int], low: tuple[int, int], high: tuple[int, int],
-                dims: tuple[str, str, str] = ("NHWC", "HWIO", "NHWC"), **others: Any) -> Graph:  # fmt: skip
-    """Return a convolution of an image dilated by 2 and 3, unless `others` overrides that. `dims` are the layouts of
+                dims: tuple[str, str, str] = ("NHWC", "HWIO", "NHWC"), **overrides: Any) -> Graph:  # fmt: skip
+    """Return a convolution of an image dilated by 2 and 3, unless `overrides` overrides that. `dims` are the layouts of
     image, kernel and result.
     """
     attrs: dict[str, Any] = {"window_strides": (1, 1), "lhs_dilation": (2, 3), "rhs_dilation": (1, 1), "window_reversal": (False, False),
-             "feature_group_count": 1, "batch_group_count": 1, "precision": (), "low": low, "high": high} | others  # fmt: skip
-    groups = int(others.get("feature_group_count", 1))
+             "feature_group_count": 1, "batch_group_count": 1, "precision": (), "low": low, "high": high} | overrides  # fmt: skip
+    groups = int(overrides.get("feature_group_count", 1))
     spans = [(n - 1) * d + 1 + a + b for n, d, a, b in zip(image, attrs["lhs_dilation"], low, high, strict=True)]
     windows = [(k - 1) * d + 1 for k, d in zip(taps, attrs["rhs_dilation"], strict=True)]
     ends = [(s - w) // t + 1 for s, w, t in zip(spans, windows, attrs["window_strides"], strict=True)]
@@ -82,10 +82,10 @@ def test_non_overlapping_patches_become_a_1x1_convolution() -> None:
 
 
 @pytest.mark.parametrize(
-    "others",
+    "overrides",
     [{"lhs_dilation": (1, 1)}, {"feature_group_count": 2}, {"window_strides": (2, 2)}, {"rhs_dilation": (2, 2)}],
     ids=str,
 )
-def test_unsupported_convolutions_are_unchanged(others: dict[str, Any]) -> None:
-    graph = convolution((5, 5), (3, 4), (2, 2), (2, 2), **others)
+def test_unsupported_convolutions_are_unchanged(overrides: dict[str, Any]) -> None:
+    graph = convolution((5, 5), (3, 4), (2, 2), (2, 2), **overrides)
     assert after(convolution_to_phases, graph) is graph

@@ -11,16 +11,16 @@ from tests.codegen.passes.after import after
 def test_column_sums_without_row_reductions_are_unchanged() -> None:
     b = Body("f32[1024,256]")
     graph = b.done(b.reduce("add", b.op("tanh", b.inputs[0]), 0))
-    assert after(row_sums_to_runs, graph) is graph, "no row is reduced"
+    assert after(row_sums_to_runs, graph) is graph, "there is no row reduction"
     b = Body("f32[1024,256]", "f32[1024,256]")
     x, y = b.inputs
     graph = b.done(b.reduce("add", x, 0), b.reduce("add", y, 1))
-    assert after(row_sums_to_runs, graph) is graph, "rows of another value"
+    assert after(row_sums_to_runs, graph) is graph, "the row reduction reads another value"
     b = Body("f32[1024,256]")
     x = b.inputs[0]
     first = b.reduce("add", x, 0)
     graph = b.done(b.reduce("add", b.op("multiply", x, b.wide(first, x, (1,))), 1))
-    assert after(row_sums_to_runs, graph) is graph, "the rows need the sum"
+    assert after(row_sums_to_runs, graph) is graph, "the row reduction depends on the column sum"
 
 
 def test_column_sums_of_few_rows_are_unchanged() -> None:

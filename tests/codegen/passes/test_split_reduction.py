@@ -83,8 +83,10 @@ def greatest_and_its_index(type_: str, dim: int) -> Graph:
     a, i, c, j = region.graph.inputs
     first = region.compare("GE", a, c)
     region.graph.outputs = [region.emit("select", [first, *pair], pair[0].type) for pair in ((a, c), (i, j))]
-    kept = [v.type.with_shape(n for d, n in enumerate(x.type.sizes) if d != dim) for v in (x, indices)]
-    return b.done(*builder.append("reduce_region", [x, indices, *inits], kept, {"dims": (dim,)}, (region.graph,)))
+    result_types = [v.type.with_shape(n for d, n in enumerate(x.type.sizes) if d != dim) for v in (x, indices)]
+    return b.done(
+        *builder.append("reduce_region", [x, indices, *inits], result_types, {"dims": (dim,)}, (region.graph,))
+    )
 
 
 FOLDS: dict[str, Callable[[], Graph]] = {
@@ -285,20 +287,20 @@ def test_fold_cheaper_than_two_launches_is_not_split(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("shape", "kept"),
+    ("shape", "kept_dim"),
     [("8192x64", 1), ("16x16x4096", 0), ("16x16x4096", 1), ("1048576", 0), ("32x65536", 0), ("4096x4096", 1)],
 )
-def test_split_does_not_increase_predicted_step_time(shape: str, kept: int) -> None:
+def test_split_does_not_increase_predicted_step_time(shape: str, kept_dim: int) -> None:
     """Check a program like a norm: a sum with element-wise ops before and after it."""
     rank = shape.count("x") + 1
-    dims = [d for d in range(rank) if rank == 1 or d != kept]
-    kind = shape.split("x")[kept] + "xf32" if rank > 1 else "f32"
+    dims = [d for d in range(rank) if rank == 1 or d != kept_dim]
+    kind = shape.split("x")[kept_dim] + "xf32" if rank > 1 else "f32"
     wide = f"tensor<{shape}xf32>"
     text = f"""func.func @f(%x: {wide}) -> {wide} {{
       %zero = stablehlo.constant dense<0.0> : tensor<f32>
       %0 = stablehlo.tanh %x : {wide}
       %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = {dims} : ({wide}, tensor<f32>) -> tensor<{kind}>
-      %2 = stablehlo.broadcast_in_dim %1, dims = {[kept] if rank > 1 else []} : (tensor<{kind}>) -> {wide}
+      %2 = stablehlo.broadcast_in_dim %1, dims = {[kept_dim] if rank > 1 else []} : (tensor<{kind}>) -> {wide}
       %3 = stablehlo.subtract %0, %2 : {wide}
       return %3 : {wide}
     }}"""

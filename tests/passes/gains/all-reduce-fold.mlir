@@ -1,4 +1,4 @@
-// JAX `shard_map`: a helper sums gradients over each of the axes in turn. Without the pass a device sends 320 KiB, with it 224 KiB.
+// JAX `shard_map`: a helper sums gradients over the axes one after the other. Without the pass a device sends 320 KiB, with it 224 KiB.
 // GAIN: ring_bytes 1.4
 
 module @jit_summed_by_axis attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {

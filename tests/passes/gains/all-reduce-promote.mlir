@@ -1,5 +1,5 @@
-// A softmax over a vocabulary that is split. Without the pass NCCL cannot reduce the largest logits, and messages do: the predicted step takes
-// 24.3 us, with it 22.3 us.
+// A softmax over a sharded vocabulary. Without the pass NCCL cannot reduce the maximum of the logits, and slower point-to-point messages do:
+// the predicted step takes 24.3 us, with it 22.3 us.
 // GAIN: step 1.05
 
 module @softmax {

@@ -1,5 +1,5 @@
-// JAX `shard_map`: the gradient of a tied embedding, the look-ups' part and the transpose of the logits' part reduced one by one. Without the
-// pass a device sends 768 KiB, with it 384 KiB.
+// JAX `shard_map`: the gradient of a tied embedding, where the parts of the lookups and of the logits (transposed) are reduced separately.
+// Without the pass a device sends 768 KiB, with it 384 KiB.
 // GAIN: ring_bytes 2
 
 module @jit_tied_embedding_gradient attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {

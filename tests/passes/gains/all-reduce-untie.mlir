@@ -1,5 +1,5 @@
-// A second moment minus a squared mean, as it is written for one device: both are summed over devices, the second after the first.
-// Without the pass the predicted step takes 18.0 us, with it 10.0 us.
+// A second moment minus a squared mean, as written for one device: both are summed over devices, the second after the first. Without the pass
+// the predicted step takes 18.0 us, with it 10.0 us.
 // GAIN: step 1.7
 
 shard.grid @g(shape = 4) {axis_names = ["x"]}

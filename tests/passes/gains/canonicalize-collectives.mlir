@@ -1,5 +1,5 @@
-// JAX `shard_map`: two sequence-parallel layers (Ulysses) written for tensor parallelism too, run with `tp=1`: the reduction over one device
-// stands between exchanges that undo each other. Without the pass a device sends 768 KiB, with it 384 KiB.
+// JAX `shard_map`: two sequence-parallel layers (Ulysses) that also support tensor parallelism, run with `tp=1`. The reduction over one device
+// separates two inverse exchanges. Without the pass a device sends 768 KiB, with it 384 KiB.
 // GAIN: ring_bytes 2
 
 module @jit_mixers_on_one attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {

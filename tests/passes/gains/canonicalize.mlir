@@ -1,5 +1,5 @@
-// A residual with a factor that is 1 and a layout there and back, as generated programs have them. Without the pass the predicted step takes
-// 11.4 us, with it 8.7 us.
+// A residual with a factor of 1 and two inverse layout changes, as in generated programs. Without the pass the predicted step takes 11.4 us,
+// with it 8.7 us.
 // GAIN: step 1.25
 // NUMBERS: 1024=128 512=64
 

@@ -1,5 +1,5 @@
-// JAX `shard_map`: a row-parallel layer of 8192 rows and columns, whose reduction nothing hides. Without the pass the predicted step takes 936
-// us, with it 658 us.
+// JAX `shard_map`: a row-parallel layer of 8192 rows and columns with an exposed reduction. Without the pass the predicted step takes 936 us,
+// with it 658 us.
 // GAIN: step 1.4
 
 module @jit_row_parallel attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {

@@ -1,5 +1,5 @@
-// JAX `shard_map`: the step that applies accumulated gradients reduces six of middling size one by one. Without the pass the predicted step
-// takes 69.8 us, with it 43.1 us.
+// JAX `shard_map`: a step that applies accumulated gradients reduces six tensors of medium size separately. Without the pass the predicted
+// step takes 69.8 us, with it 43.1 us.
 // GAIN: step 1.6
 
 module @jit_apply_gradients attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {

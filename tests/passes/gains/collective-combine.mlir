@@ -1,5 +1,5 @@
-// JAX: gradients of three layers over 8-way data parallelism, those of the biases among those of the weights. Without the pass the predicted
-// step takes 113 us, with it 107 us.
+// JAX: gradients of three layers over 8-way data parallelism, of weights and biases. Without the pass the predicted step takes 113 us, with it
+// 107 us.
 // GAIN: step 1.03
 
 module @jit_data_parallel_gradients attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {

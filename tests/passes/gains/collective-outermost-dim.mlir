@@ -1,5 +1,5 @@
-// A layer with its weights split by columns, after one whose result is, too. Without the pass the gathered activation is copied into its
-// columns: the predicted step takes 16.9 us, with it 14.9 us.
+// A layer with weights sharded by columns, after another such layer. Without the pass the gathered activation is copied into its columns: the
+// predicted step takes 16.9 us, with it 14.9 us.
 // GAIN: step 1.1
 
 module @gathered {

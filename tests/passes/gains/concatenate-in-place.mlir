@@ -1,5 +1,5 @@
-// Two products of one activation as the rows of one tensor. Without the pass they are copied into it: the predicted step takes 33.9 us, with it
-// 30.7 us.
+// Two GEMMs of one activation whose results are the rows of one tensor. Without the pass they are copied into it: the predicted step takes
+// 33.9 us, with it 30.7 us.
 // GAIN: step 1.08
 // NUMBERS: 512=64 1024=128 2048=256
 

@@ -1,5 +1,5 @@
-// JAX: a convolution of images padded with their own rows and columns, `jnp.pad(..., mode="wrap")`, split by height. Without the pass a device
-// sends 16.6 KiB, with it 8.5 KiB.
+// JAX: a convolution, sharded by height, of images with circular padding, `jnp.pad(..., mode="wrap")`. Without the pass a device sends 16.6
+// KiB, with it 8.5 KiB.
 // GAIN: ring_bytes 1.9
 
 module @jit_wrapped_convolution attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {

@@ -1,5 +1,5 @@
-// The split scale and bias of a normalised batch, gathered for use in one message. Without the pass a kernel packs them: the predicted step
-// takes 12 us, with it 10 us.
+// The sharded scale and bias of a batch norm, gathered in one message. Without the pass a kernel packs them: the predicted step takes 12 us,
+// with it 10 us.
 // GAIN: step 1.15
 
 module @affine {

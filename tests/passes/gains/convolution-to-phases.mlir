@@ -1,4 +1,4 @@
-// The gradient of an image in patches of 8 x 8: of 64 products 63 would be with zeros.
+// The gradient of an image in patches of 8 x 8: without the pass, 63 of 64 products are with zeros.
 // GAIN: step 8
 // NUMBERS: 32=4 14=3 112=24 64=16
 

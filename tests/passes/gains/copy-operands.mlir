@@ -1,4 +1,4 @@
-// A product of 8-bit floats whose second operand is by columns: without the pass each step of the main loop transposes a tile in registers.
+// A GEMM of 8-bit floats whose second operand is stored by columns: without the pass each main loop iteration transposes a tile in registers.
 // GAIN: step 1.3
 
 module @product {

@@ -1,5 +1,5 @@
-// JAX: one row of queries per head over a cache whose keys are split over 8 devices. With the pass maxima and sums of parts are sent, without it
-// keys and values.
+// JAX: one row of queries per head over a cache whose keys are sharded over 8 devices. With the pass devices send maxima and sums of their
+// parts, without it keys and values.
 // GAIN: ring_bytes 100
 // NUMBERS: 16384=256 128=16
 

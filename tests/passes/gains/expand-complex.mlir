@@ -1,4 +1,4 @@
-// Signals are filtered by their spectra. Without the pass no kernel can be generated for transforms and complex numbers.
+// A filter of signals by their spectra. Without the pass transforms and complex numbers have no kernels.
 // GAIN: lacking 2
 
 module @filter {

@@ -1,4 +1,4 @@
-// Attention of long rows is generated from the operations that it stands for.
+// Attention of long rows, computed by the ops that it stands for.
 // GAIN: lacking 2
 
 module @attention {

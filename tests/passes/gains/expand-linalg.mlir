@@ -1,4 +1,4 @@
-// Covariances are factored and their systems solved. Without the pass no kernel can be generated for either.
+// Covariances that are factorized, and linear systems of them. Without the pass neither has a kernel.
 // GAIN: lacking 2
 
 module @whiten {

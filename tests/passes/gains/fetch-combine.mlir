@@ -1,5 +1,5 @@
-// JAX: attention whose queries, keys and values are thirds of one product, its columns split over 4-way tensor parallelism; thirds and tiles
-// do not fit. Without the pass a device sends 80 KiB, with it 32 KiB.
+// JAX: attention whose queries, keys and values are thirds of one GEMM, its columns sharded over 4-way tensor parallelism; the thirds are not
+// aligned with the tiles. Without the pass a device sends 80 KiB, with it 32 KiB.
 // GAIN: ring_bytes 2.5
 
 module @jit_fused_qkv attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {

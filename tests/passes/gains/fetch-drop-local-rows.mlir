@@ -1,5 +1,5 @@
-// Differences of neighbouring rows, around a ring of devices. Without the pass each device copies its own rows to where those of its neighbour
-// arrive: the predicted step takes 13.5 us, with it 10.9 us.
+// Differences of neighboring rows, around a ring of devices. Without the pass each device copies its own rows next to the received ones: the
+// predicted step takes 13.5 us, with it 10.9 us.
 // GAIN: step 1.2
 // NUMBERS: 4096=512 4095=511
 

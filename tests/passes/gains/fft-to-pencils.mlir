@@ -1,5 +1,5 @@
-// JAX: `irfftn(rfftn(x) * w)` of a grid that is split by rows and columns. Without the pass each device transforms half of the grid's rows at least,
-// with it an eighth of the rows and of the columns.
+// JAX: `irfftn(rfftn(x) * w)` of a grid that is sharded by rows and columns. Without the pass each device transforms at least half of the
+// grid's rows, with it an eighth of the rows and of the columns.
 // GAIN: step 2
 
 module @filtered {

@@ -1,5 +1,5 @@
-// JAX: scores of new keys behind an empty cache, `jnp.concatenate([past, k])` with a `past` of no rows, split over the sequence. Without the
-// pass the predicted step takes 17.5 us, with it 13 us.
+// JAX: scores of new keys after an empty cache, `jnp.concatenate([past, k])` with an empty `past`, sharded over the sequence. Without the pass
+// the predicted step takes 17.5 us, with it 13 us.
 // GAIN: step 1.3
 
 module @jit_empty_cache attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {

@@ -1,5 +1,5 @@
-// What a partitioner writes that moves tokens to heads in two steps: it gathers the sequence, and slices the heads. Without the pass a device
-// sends 384 KiB, with it 96 KiB.
+// A partitioner's two-step exchange of tokens for heads: it gathers the sequence and slices the heads. Without the pass a device sends 384
+// KiB, with it 96 KiB.
 // GAIN: ring_bytes 4
 
 shard.grid @mesh(shape = 4) {axis_names = ["sp"]}

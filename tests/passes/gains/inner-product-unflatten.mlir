@@ -1,5 +1,5 @@
-// JAX: a step of conjugate gradients on a grid split both ways; `jnp.vdot` flattens the grid. Without the pass a device sends 48 KiB, with it
-// 14 bytes.
+// JAX: a conjugate gradient step on a grid that is sharded along both dims; `jnp.vdot` flattens the grid. Without the pass a device sends 48
+// KiB, with it 14 bytes.
 // GAIN: ring_bytes 3511
 
 module @jit_conjugate_gradients attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {

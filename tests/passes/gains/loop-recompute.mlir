@@ -1,4 +1,5 @@
-// Distances of positions, added in each of 48 trips. Without the pass another kernel writes them before the loop, and each trip reads them.
+// Distances of positions, added in each of 48 iterations. Without the pass another kernel writes them before the loop, and each iteration
+// reads them.
 // GAIN: kernels 1.5
 
 module @distances {

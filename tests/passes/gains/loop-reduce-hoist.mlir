@@ -1,5 +1,5 @@
-// JAX `shard_map`: gradients are accumulated over 4 micro-batches in a `scan`, and reduced in each. Without the pass a device sends 96 MiB,
-// with it 24 MiB.
+// JAX `shard_map`: gradients accumulated over 4 micro-batches in a `scan`, and reduced in each iteration. Without the pass a device sends 96
+// MiB, with it 24 MiB.
 // GAIN: ring_bytes 4
 // NUMBERS: 2048=64
 

@@ -1,5 +1,5 @@
-// A moving average of 256 rows; sums of its squares are stacked, and its columns added up, as in a gradient. With launches for each trip the predicted
-// step takes 1.55 ms; with one kernel for all of them, and one for the sums of columns, 0.06 ms.
+// A moving average of 256 rows, with stacked sums of squares and a sum of columns as in a gradient. With launches per iteration the predicted
+// step takes 1.55 ms; with one kernel for the loop, and one for the sums of columns, 0.06 ms.
 // GAIN: step 10
 // NUMBERS: 256=32
 

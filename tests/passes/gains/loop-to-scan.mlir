@@ -1,4 +1,4 @@
-// A recurrence over 48 layers of weights that keeps every state. Without the pass each trip writes all the states again to change one: the
+// A recurrence over 48 layers of weights that stacks every state. Without the pass each iteration copies all states to change one: the
 // predicted step takes 0.81 ms, with it 0.23 ms.
 // GAIN: step 3
 // NUMBERS: 48=12

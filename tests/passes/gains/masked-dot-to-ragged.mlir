@@ -1,4 +1,5 @@
-// Eight experts of 4,096 rows that are sorted by expert, as JAX writes `ragged_dot` for CPUs. Without the pass every row is multiplied by all matrices.
+// Eight experts of 4,096 rows sorted by expert, in the form that JAX lowers `ragged_dot` to for CPUs. Without the pass every row is multiplied
+// by all matrices.
 // GAIN: step 4
 // NUMBERS: 4096=96 1024=40 2048=72
 

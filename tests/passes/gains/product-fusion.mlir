@@ -1,4 +1,5 @@
-// The gated unit of a language model: rows times two weights, the one's sigmoid times the other. As two kernels the gate is written and read again.
+// The gated unit of a language model: rows times two weights, one result's sigmoid times the other. In two kernels, the gate is written and
+// read again.
 // GAIN: step 1.2
 // NUMBERS: 512=64 1024=128 256=32
 

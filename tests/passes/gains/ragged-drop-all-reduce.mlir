@@ -1,4 +1,5 @@
-// Eight experts over two devices; rows are sorted by expert. Without the pass what the first product makes is summed over the devices, all rows of it.
+// Eight experts over two devices, with rows sorted by expert. Without the pass all rows of the first GEMM's result are summed over the
+// devices.
 // GAIN: ring_bytes 2
 // NUMBERS: 4096=96 1024=40 2048=72
 

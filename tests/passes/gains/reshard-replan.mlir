@@ -1,4 +1,4 @@
-// JAX: a library constrains what it returns to rows over `dp`, the next what it takes to columns over `tp`; the caller wants neither. Without
+// JAX: a library constrains its result to rows over `dp`, the next one its argument to columns over `tp`; the caller needs neither. Without
 // the pass a device sends 512 KiB, with it 128 KiB.
 // GAIN: ring_bytes 4
 

@@ -1,5 +1,5 @@
-// 200 layers whose weights are split over eight devices, and gathered in each. Without the pass every trip waits for its weights, with it they
-// arrive during the trip before.
+// 200 layers whose weights are sharded over eight devices and gathered per layer. Without the pass every iteration waits for its weights, with
+// it they arrive during the previous iteration.
 // GAIN: step 1.2
 
 module @fsdp {

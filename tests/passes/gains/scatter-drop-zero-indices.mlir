@@ -1,5 +1,5 @@
-// JAX: each sequence of a batch writes its new key at its own position of the cache, `vmap(dynamic_update_slice)`, with the heads split.
-// Without the pass a device sends 24.4 KiB, with it nothing.
+// JAX: each sequence of a batch writes its new key at its own position of the cache, `vmap(dynamic_update_slice)`, with sharded heads. Without
+// the pass a device sends 24.4 KiB, with it nothing.
 // GAIN: ring_bytes inf
 
 module @jit_write_cache attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {

@@ -1,5 +1,5 @@
-// The gradient of an embedding: 4,096 tokens per device are added to 8,192 rows of 64. A search among sorted tokens looks at a few for each row;
-// without the pass each element would look at all of them (and no kernel is generated for indices of several dims).
+// The gradient of an embedding: 4,096 tokens per device are added to 8,192 rows of 64. With the pass each row searches its few tokens in
+// sorted order. Without it each element would compare all tokens (and multi-dim indices have no kernel).
 // GAIN: step 4
 // NUMBERS: 8192=2048 64=16
 

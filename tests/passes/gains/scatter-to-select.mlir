@@ -1,5 +1,5 @@
-// Cross-entropy: the gradient of looking up the logarithm of each row's label.
-// Without the pass the labels are sorted, and the gradient of each element is searched and written before what adds to it reads it.
+// Cross-entropy: the gradient of looking up the logarithm of each row's label. Without the pass the labels are sorted, and the gradient is
+// stored before its user reads it.
 // GAIN: step 2.4
 // NUMBERS: 4096=256
 

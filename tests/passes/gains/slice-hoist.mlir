@@ -1,4 +1,4 @@
-// A row-parallel layer as a device runs it, followed by a sequence-parallel one: its sum, with bias and activation, is cut into rows at the
+// A row-parallel layer written per device, followed by a sequence-parallel one: its sum, with bias and activation, is sliced into rows at the
 // end. Without the pass a device sends 768 KiB, with it 384 KiB.
 // GAIN: ring_bytes 2
 

@@ -1,4 +1,4 @@
-// JAX: attention whose queries, keys and values are thirds of one product, its columns split over 4-way tensor parallelism. Without the pass a
+// JAX: attention whose queries, keys and values are thirds of one GEMM, its columns sharded over 4-way tensor parallelism. Without the pass a
 // device sends 4 MiB, with it 2 MiB.
 // GAIN: ring_bytes 2
 

@@ -1,5 +1,4 @@
-// JAX: second differences of a field with zeros around it, written as slices of `jnp.pad(x, 1)`. Without the pass a device sends 5 KiB, with
-// it 2 KiB.
+// JAX: second differences of a zero-padded field, written as slices of `jnp.pad(x, 1)`. Without the pass a device sends 5 KiB, with it 2 KiB.
 // GAIN: ring_bytes 2.5
 // NUMBERS: 256=16
 

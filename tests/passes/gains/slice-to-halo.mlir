@@ -1,5 +1,5 @@
-// JAX: logits over a vocabulary that is padded to 4096 words and cut back to its 4000, split by words. Without the pass a device sends 37.5
-// KiB, with it 1.5 KiB.
+// JAX: logits over a vocabulary that is padded to 4096 words and sliced to 4000, sharded by words. Without the pass a device sends 37.5 KiB,
+// with it 1.5 KiB.
 // GAIN: ring_bytes 25
 
 module @jit_cut_vocabulary attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {

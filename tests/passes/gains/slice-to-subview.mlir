@@ -1,4 +1,4 @@
-// Four layers whose weights are one stacked argument. Without the pass each layer is a kernel of its own that reads its part of it: four kernels
+// Four layers whose weights are one stacked argument. Without the pass each layer needs a different kernel that reads its slice: four kernels
 // to compile, with it one.
 // GAIN: kernels 4
 

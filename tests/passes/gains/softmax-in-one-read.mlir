@@ -1,4 +1,5 @@
-// Log-sum-exp of logits whose vocabulary is split over eight devices. Without the pass, the logits are read a second time after their maximum is known.
+// Log-sum-exp of logits whose vocabulary is sharded over eight devices. Without the pass, the logits are read again after their maximum is
+// reduced.
 // GAIN: step 1.5
 // NUMBERS: 8192=4 131072=24
 

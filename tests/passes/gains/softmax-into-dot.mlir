@@ -1,5 +1,5 @@
-// The loss of a language model: how likely each of 4,096 tokens was among 65,536 words.
-// Without the pass the logits, 540 MB, are written and read again.
+// The loss of a language model: log-probabilities of 4,096 tokens among 65,536 words. Without the pass the logits, 540 MB, are written and
+// read again.
 // GAIN: step 1.1
 // NUMBERS: 65536=256 65535=255 4096=64 1024=64
 

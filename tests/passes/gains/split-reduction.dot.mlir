@@ -1,4 +1,5 @@
-// The gradient of a small layer's weight: 128 x 128 sums over 65,536 rows, 16,384 of them on a device. Without the pass 8 programs compute them.
+// The gradient of a small layer's weight: 128 x 128 sums over 65,536 rows, 16,384 of them per device. Without the pass 8 programs compute
+// them.
 // GAIN: step 2
 // NUMBERS: 65536=16384
 

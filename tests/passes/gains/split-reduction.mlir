@@ -1,4 +1,4 @@
-// The sum of squares of 1 M numbers per device. Without the pass one program of a kernel reads all of them, with it none more than 4,096.
+// The sum of squares of 1 M elements per device. Without the pass one program of a kernel reads all of them, with it at most 4,096.
 // GAIN: step 10
 // NUMBERS: 4194304=262144
 

@@ -1,4 +1,4 @@
-// Places of 8,192 tokens at 8 experts, by cumulative sums over the tokens. Without the pass one program reads all of them.
+// Positions of 8,192 tokens at 8 experts, by cumulative sums over the tokens. Without the pass one program reads all of them.
 // GAIN: step 2
 // NUMBERS: 8192=1024 8191=1023 8=64
 

@@ -1,4 +1,4 @@
-// The 50 most probable of 131,072 words. Without the pass each is compared with all others.
+// The 50 most probable of 131,072 words. Without the pass each word is compared with all others.
 // GAIN: step 10
 // NUMBERS: 8=2
 

@@ -1,4 +1,5 @@
-// Attention as `jax.nn.dot_product_attention` is lowered, without a mask. Without the pass its scores are stored: three kernels and 14 us instead of 9.
+// Attention as lowered from `jax.nn.dot_product_attention`, without a mask. Without the pass its scores are stored: three kernels and 14 us
+// instead of 9 us.
 // GAIN: step 1.3
 // NUMBERS: 1024=96
 
