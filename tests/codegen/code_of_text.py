@@ -143,7 +143,7 @@ def given_of(source: KernelSource, body: Graph, mesh: Mesh) -> Given:
 
 
 def questions(code: Sequence[Statement], given: Given) -> list[Any]:
-    """Return, for each access, the bounds question to be proven, without the ids of variables."""
+    """Return the proof obligation of each access, without the ids of variables."""
     return [_question(access) for access in accesses(code, given)[0]]
 
 

@@ -36,7 +36,7 @@ def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tma_of_fewer_k(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the least contracted size for TMA descriptors to three quarters."""
+    """Lower the minimum contracted size for TMA descriptors to three quarters of its value."""
     monkeypatch.setattr(dot_operands, "TMA_K", TMA_K * 3 // 4)
 
 

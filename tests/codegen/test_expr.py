@@ -167,7 +167,7 @@ def test_quotients_are_simplified() -> None:
 
 @pytest.mark.parametrize("parts", [(3, 2), (2, 3)])
 def test_nested_delinearizations_cancel(parts: tuple[int, int]) -> None:
-    """Check the kept elements of a reduce: they are rows of a flat dim, and a reshape delinearizes them again."""
+    """Check a reshape of the kept rows of a reduce: it delinearizes a row index that was delinearized before."""
     row = variable("row", 12)
     index = (row // 6, row % 6)
     reshaped = delinearize(linearize(index, (2, 6)), (2, *parts))

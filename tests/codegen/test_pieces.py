@@ -1,4 +1,4 @@
-"""Tests of concatenations computed in pieces: which are, that only edges are masked, and operands of several pieces."""
+"""Tests of concatenations computed in pieces: which ones qualify, masks only at edges, and operands of several pieces."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of loops that run as one `recurrence` kernel: which do, that they compute the same, and what remains of the
-loop.
-"""
+"""Tests of loops that run as one `recurrence` kernel: which loops qualify, their results, and what remains of the loop."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ def gradients(*args: Any) -> Any:
     return jax.grad(lambda *args: jnp.square(selective(*args)).sum(), argnums=tuple(range(len(args))))(*args)
 
 
-def counted(x: Any) -> Any:
+def counters(x: Any) -> Any:
     """Scan counts, running maxima, and an iteration number that is used as data."""
 
     def trip(state: Any, row: Any) -> Any:
@@ -67,7 +65,7 @@ def counted(x: Any) -> Any:
     return lax.scan(trip, (jnp.zeros(x.shape[1:], jnp.int32), x[0], 0), x)
 
 
-def handed_on(x: Any) -> Any:
+def swapped_states(x: Any) -> Any:
     return lax.scan(lambda s, row: ((s[1], s[0] + row), s[0] > row), (x[0], x[1]), x)
 
 
@@ -91,12 +89,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], str]]
     "saturating": (saturating, ((12, 5, 7),) * 2, "bfloat16"),
     "selective": (selective, CHANNELS, "f4"),
     "gradients": (gradients, CHANNELS, "f4"),
-    "counted": (counted, ((11, 13),), "f4"),
-    "handed_on": (handed_on, ((11, 13),), "f4"),
+    "counted": (counters, ((11, 13),), "f4"),
+    "handed_on": (swapped_states, ((11, 13),), "f4"),
     "normalized": (normalized, ((7, 9, 20), (20,)), "f4"),
     "columns": (columns, ((33, 40),), "f4"),
 }
-OTHERS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], str]] = {
+NOT_RECURRENCES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], str]] = {
     "product": (lambda x, w: lax.scan(lambda h, row: (jnp.tanh(h @ w + row), h), x[0], x), ((7, 4, 16), (16, 16)), "f4"),
     "neighbours": (lambda x: lax.scan(lambda h, row: (jnp.roll(h, 1, -1) + row, h), x[0], x), ((7, 4, 16),), "f4"),
     "sum_of_all": (lambda x: lax.scan(lambda h, row: (row + h.mean(), h), x[0], x), ((7, 2048),), "f4"),
@@ -125,9 +123,9 @@ def test_elementwise_loop_becomes_one_recurrence_kernel(name: str, arch: str, tm
         assert case.excess(case.run()) <= 1
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", NOT_RECURRENCES)
 def test_loops_that_mix_elements_are_no_recurrence(name: str) -> None:
-    planned = api.plan(text(*OTHERS[name]), target="cuda:sm_90")
+    planned = api.plan(text(*NOT_RECURRENCES[name]), target="cuda:sm_90")
     assert "recurrence" not in templates(planned)
     assert check(next(iter(planned.stages.values())), pipeline=lambda _: planned.stages["fuse"]).ok
 
@@ -178,7 +176,7 @@ def test_recurrence_time_is_linear_in_trip_count() -> None:
 def test_recurrence_result_shared_by_lanes_is_stored_once(tmp_path: Path) -> None:
     """Check that one program stores a shared result. Several stores would be a race, which the emulated GPU rejects."""
     path = tmp_path / "counted.mlir"
-    path.write_text(text(counted, ((5, 70),), "f4"))
+    path.write_text(text(counters, ((5, 70),), "f4"))
     (case,) = (kernel_case for kernel_case in cases_of(path, ["sm_90"]) if kernel_case.source.template == "recurrence")
     assert case.source.grid[0] > 1 and case.excess(case.run()) == 0
 

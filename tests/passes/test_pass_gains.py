@@ -1,9 +1,9 @@
-"""Tests of each pass by a program that costs more without it: bytes sent per device, predicted step time, number of
-kernels, bytes of touched sectors, or ops and dtypes without kernels.
+"""Tests of each pass by a program that costs more without it.
 
-The programs are typical user programs, mostly lowered from JAX. `// GAIN: ring_bytes 2` promises at least twice the
-cost without the pass.
-`// NUMBERS: 4096=96 8=2` replaces sizes for the comparison of results, where NumPy would take long.
+The cost is bytes sent per device, the predicted step time, the number of kernels, bytes of touched sectors, or
+ops and dtypes without kernels. The programs are typical user programs, mostly lowered from JAX.
+`// GAIN: ring_bytes 2` promises at least twice the cost without the pass. `// NUMBERS: 4096=96 8=2` replaces
+sizes for the comparison of results, where NumPy would take long.
 """
 
 from __future__ import annotations

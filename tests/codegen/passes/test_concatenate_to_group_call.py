@@ -38,11 +38,10 @@ ROWS = {"all_reduce": (1, 1), "all_gather": (1, COUNT), "reduce_scatter": (COUNT
 
 
 def message(op: str = "all_reduce", widths: tuple[int, ...] = WIDTHS, *, computed: int = 0, uses: str = "cut") -> Module:  # fmt: skip
-    """Return a program that sends its arguments in one message and slices the result. The first `computed` ones are
-    doubled.
+    """Return a program that sends its arguments in one message and slices the result. The first `computed` are doubled.
 
-    `uses`: `cut` slices each part once; `twice`, `across`, `whole` and `none` add a second slice of a part, a slice
-    across two parts, the whole message as a result, or drop the slice of the first part.
+    `uses` says how the result is used: `cut` slices each part once. `twice` adds a second slice of a part, and
+    `across` a slice across two parts. `whole` also returns the whole message, and `none` drops the first slice.
     """
     before, after = ROWS[op]
     graph = Graph("main", [Value(f32(before, width), f"x{n}") for n, width in enumerate(widths)])

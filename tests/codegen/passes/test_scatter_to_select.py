@@ -21,12 +21,12 @@ Array = Any
 ROWS, COLUMNS = 6, 40
 
 
-def along(x: Array, at: Array) -> Array:
+def row_lookup_gradient(x: Array, at: Array) -> Array:
     """Return the gradient of a lookup in each row."""
     return jax.grad(lambda x: (jnp.take_along_axis(x, at[:, None], 1, mode="clip") * x).sum())(x)
 
 
-def counted(x: Array, at: Array) -> Array:
+def indexed_row_gradient(x: Array, at: Array) -> Array:
     return jax.grad(lambda x: (x[jnp.arange(ROWS), at] ** 2).sum())(x)
 
 
@@ -34,30 +34,30 @@ def transposed(x: Array, at: Array) -> Array:
     return jnp.zeros((COLUMNS, ROWS), x.dtype).at[at, jnp.arange(ROWS)].set(x[:, 0], mode="drop")
 
 
-def largest(x: Array, at: Array) -> Array:
+def maximum_update(x: Array, at: Array) -> Array:
     return jnp.full((ROWS, COLUMNS), 0.25, x.dtype).at[jnp.arange(ROWS), at].max(x[:, 1], mode="drop")
 
 
 def windows(x: Array, at: Array) -> Array:
-    """Scatter rows of 40 elements, each into one of 9 slots of its own."""
+    """Scatter rows of 40 elements, each into one of 9 slots of its row."""
     return jnp.zeros((ROWS, 9, COLUMNS), x.dtype).at[jnp.arange(ROWS), at].add(x, mode="drop")
 
 
-def beside(x: Array, at: Array) -> Array:
+def two_indices(x: Array, at: Array) -> Array:
     """Scatter with two indices per row."""
     return jnp.zeros((ROWS, 5, 7), x.dtype).at[jnp.arange(ROWS), at % 5, at % 7].add(x[:, 0])
 
 
-def one(x: Array, at: Array) -> Array:
+def single_update(x: Array, at: Array) -> Array:
     return jnp.zeros((COLUMNS, 3), x.dtype).at[at[0]].set(x[0, :3], mode="drop")
 
 
-def small_numbers(x: Array, at: Array) -> Array:
+def byte_indices(x: Array, at: Array) -> Array:
     """Scatter with 8-bit indices into more columns than 8 bits can address."""
     return jnp.zeros((ROWS, 300), x.dtype).at[jnp.arange(ROWS), at.astype("uint8")].add(x[:, 0])
 
 
-def far(x: Array, at: Array) -> Array:
+def long_index_chain(x: Array, at: Array) -> Array:
     """Scatter with row indices computed by a chain of binary ops that is longer than Python's stack."""
     rows = jnp.arange(ROWS)
     for _ in range(400):
@@ -65,26 +65,36 @@ def far(x: Array, at: Array) -> Array:
     return jnp.zeros((ROWS, COLUMNS), x.dtype).at[rows, at].add(x[:, 0])
 
 
-REWRITTEN_SCATTERS = [far, along, counted, transposed, largest, windows, beside, one, small_numbers]
+REWRITTEN_SCATTERS = [
+    long_index_chain,
+    row_lookup_gradient,
+    indexed_row_gradient,
+    transposed,
+    maximum_update,
+    windows,
+    two_indices,
+    single_update,
+    byte_indices,
+]
 
 
-def met(x: Array, at: Array) -> Array:
+def colliding_updates(x: Array, at: Array) -> Array:
     """Scatter updates that may collide in one row."""
     return jnp.zeros((COLUMNS,), x.dtype).at[at].add(x[:, 0])
 
 
-def several(x: Array, at: Array) -> Array:
+def two_updates_per_row(x: Array, at: Array) -> Array:
     """Scatter two updates for each row."""
     indices = jnp.stack([at, at // 2], 1)
     return jnp.zeros((ROWS, COLUMNS), x.dtype).at[jnp.arange(ROWS)[:, None], indices].add(x[:, :2])
 
 
-def kept(x: Array, at: Array) -> Array:
-    """Update a tensor that is in memory already."""
+def scatter_into_argument(x: Array, at: Array) -> Array:
+    """Scatter into an argument instead of a constant."""
     return x.at[jnp.arange(ROWS), at].add(1)
 
 
-def fewer(x: Array, at: Array) -> Array:
+def row_without_update(x: Array, at: Array) -> Array:
     """Scatter such that one row has no update."""
     return jnp.zeros((ROWS + 1, COLUMNS), x.dtype).at[jnp.arange(ROWS), at].add(x[:, 0])
 
@@ -93,7 +103,7 @@ def reversed_rows(x: Array, at: Array) -> Array:
     return jnp.zeros((ROWS, COLUMNS), x.dtype).at[jnp.arange(ROWS)[::-1], at].add(x[:, 0])
 
 
-SCATTERS = [met, several, kept, fewer, reversed_rows]
+SCATTERS = [colliding_updates, two_updates_per_row, scatter_into_argument, row_without_update, reversed_rows]
 
 
 def planned(program: Callable[..., Any]) -> Executable:
@@ -124,7 +134,7 @@ def test_other_scatters_are_unchanged(program: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("at", [-41, -40, -1, 0, 39, 40, 45])
-@pytest.mark.parametrize("program", [transposed, largest, windows, one, small_numbers])
+@pytest.mark.parametrize("program", [transposed, maximum_update, windows, single_update, byte_indices])
 def test_select_drops_updates_out_of_bounds(program: Callable[..., Any], at: int) -> None:
     """Check JAX's semantics: out-of-bounds updates are dropped, and negative indices count from the end."""
     x, indices = jnp.arange(1.0, ROWS * COLUMNS + 1).reshape(ROWS, COLUMNS), jnp.full((ROWS,), at, "int32")
@@ -133,7 +143,18 @@ def test_select_drops_updates_out_of_bounds(program: Callable[..., Any], at: int
 
 
 @pytest.mark.parametrize("devices", [2, 4])
-@pytest.mark.parametrize("program", [along, counted, transposed, windows, met, several, reversed_rows])
+@pytest.mark.parametrize(
+    "program",
+    [
+        row_lookup_gradient,
+        indexed_row_gradient,
+        transposed,
+        windows,
+        colliding_updates,
+        two_updates_per_row,
+        reversed_rows,
+    ],
+)
 def test_scatter_with_sharded_constant_indices_keeps_results(program: Callable[..., Any], devices: int) -> None:
     """Check sharded constant indices, which differ among devices and so cannot be constant-folded."""
     x, at = jnp.arange(1.0, ROWS * COLUMNS + 1).reshape(ROWS, COLUMNS), np.array([5, 1, 2, 39, 4, 0], np.int32)

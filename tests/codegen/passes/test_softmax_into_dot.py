@@ -37,7 +37,7 @@ def clipped(x: Array, w: Array, at: Array) -> Array:
     return jnp.take_along_axis(z, at[:, None] * 3 - 400, -1, mode="clip")[:, 0] - jax.nn.logsumexp(z, -1)
 
 
-def counted(x: Array, w: Array, at: Array) -> Array:
+def labels_by_row(x: Array, w: Array, at: Array) -> Array:
     """Gather with pairs of row index and label."""
     return -jax.nn.log_softmax((x @ w).astype(jnp.float32))[jnp.arange(ROWS), at]
 
@@ -59,7 +59,7 @@ def flattened(x: Array, w: Array, at: Array) -> Array:
     return -jax.nn.log_softmax(z)[jnp.arange(2)[:, None], jnp.arange(ROWS // 2), at.reshape(2, -1)].mean()
 
 
-def narrow_sums(x: Array, w: Array, at: Array) -> Array:
+def in_logits_dtype(x: Array, w: Array, at: Array) -> Array:
     """Compute in the logits' dtype, and average over all words."""
     z = x @ w
     return jax.nn.logsumexp(z, -1) - z.mean(-1)
@@ -73,7 +73,7 @@ def masked(x: Array, w: Array, at: Array) -> Array:
     return jax.nn.logsumexp(z, -1)
 
 
-def far(x: Array, w: Array, at: Array) -> Array:
+def distant_tiles(x: Array, w: Array, at: Array) -> Array:
     """Compute logits whose 128-column tiles differ by hundreds, so partial sums underflow relative to the row's
     maximum.
     """
@@ -87,16 +87,16 @@ def smoothed(x: Array, w: Array, at: Array) -> Array:
     return loss(z, at) * 0.9 - 0.1 * z.mean(-1), z.min(-1)
 
 
-TAKEN: Sequence[Callable[..., Array]] = (
+FUSED: Sequence[Callable[..., Array]] = (
     plain,
     clipped,
-    counted,
+    labels_by_row,
     one_hot,
     batched,
     flattened,
-    narrow_sums,
+    in_logits_dtype,
     masked,
-    far,
+    distant_tiles,
     smoothed,
 )
 
@@ -119,27 +119,27 @@ def is_right(executable: Executable, args: Sequence[np.ndarray[Any, Any]]) -> bo
     return check(next(iter(executable.stages.values())), pipeline=lambda _: executable.stages["fuse"], args=args).ok
 
 
-def fires(executable: Executable) -> bool:
+def is_fused(executable: Executable) -> bool:
     return executable.passes["softmax-into-dot"].kept > 0
 
 
-def writes(executable: Executable, size: int) -> bool:
+def writes_size(executable: Executable, size: int) -> bool:
     """Whether a kernel result has `size` elements."""
     return any(v.type.size == size for body in executable.plan.kernels.values() for v in body.outputs)
 
 
-@pytest.mark.parametrize("program", TAKEN)
+@pytest.mark.parametrize("program", FUSED)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_cross_entropy_does_not_write_logits(program: Callable[..., Array], dtype: str) -> None:
     executable = planned(program, dtype)
-    assert fires(executable) and not writes(executable, ROWS * WORDS)
+    assert is_fused(executable) and not writes_size(executable, ROWS * WORDS)
     assert is_right(executable, arguments(dtype))
 
 
-@pytest.mark.parametrize("program", TAKEN)
+@pytest.mark.parametrize("program", FUSED)
 def test_cross_entropy_is_fused_for_sharded_vocabulary(program: Callable[..., Array]) -> None:
     executable = planned(program, specs={"arg0": P("dp"), "arg1": P(None, "tp"), "arg2": P("dp")})
-    assert fires(executable) and not writes(executable, ROWS * WORDS // 4)
+    assert is_fused(executable) and not writes_size(executable, ROWS * WORDS // 4)
     assert is_right(executable, arguments())
 
 
@@ -152,7 +152,7 @@ def test_cross_entropy_supports_any_integer_label_dtype(dtype: str) -> None:
     executable = api.plan(text, {"x": 1}, target="cuda:sm_90")
     limits = np.iinfo(dtype)
     labels = np.resize(np.array([limits.max, limits.min, 0, 7, 100, limits.max // 2], dtype), ROWS)
-    assert fires(executable) and not writes(executable, ROWS * WORDS)
+    assert is_fused(executable) and not writes_size(executable, ROWS * WORDS)
     assert is_right(executable, [*arguments()[:2], labels])
 
 
@@ -173,14 +173,14 @@ def trained(x: Array, w: Array, at: Array) -> Array:
     return jax.value_and_grad(lambda x, w: loss((x @ w).astype(jnp.float32), at), (0, 1))(x, w)
 
 
-def weighted(x: Array, w: Array, at: Array) -> Array:
+def attention_head(x: Array, w: Array, at: Array) -> Array:
     """Multiply the softmax by a matrix, as attention of one head does."""
     return jax.nn.softmax((x @ w).astype(jnp.float32)).astype(x.dtype) @ w.T
 
 
-@pytest.mark.parametrize("program", [returned, trained, weighted])
+@pytest.mark.parametrize("program", [returned, trained, attention_head])
 def test_softmax_of_reused_short_rows_is_not_fused(program: Callable[..., Array]) -> None:
-    assert not fires(planned(program))
+    assert not is_fused(planned(program))
 
 
 @pytest.mark.parametrize("program", [returned, trained])
@@ -188,11 +188,11 @@ def test_softmax_of_reused_long_rows_is_fused(program: Callable[..., Array]) -> 
     """Check vocabularies that exceed the registers: an unfused kernel would read each row twice."""
     words = 2 * WHOLE_ROW
     executable = planned(program, words=words)
-    assert fires(executable) and writes(executable, ROWS * words)
+    assert is_fused(executable) and writes_size(executable, ROWS * words)
     assert is_right(executable, arguments(words=words))
 
 
 @pytest.mark.parametrize("words", [128, 500, 640 + 64])
 def test_softmax_of_unaligned_row_length_is_not_fused(words: int) -> None:
     executable = planned(plain, words=words)
-    assert not fires(executable) and is_right(executable, arguments(words=words))
+    assert not is_fused(executable) and is_right(executable, arguments(words=words))
