@@ -1,6 +1,4 @@
-"""Builder of kernel bodies, and functions that run a body as an emulated or interpreted kernel and as its NumPy
-reference.
-"""
+"""Builder of kernel bodies, and functions that run a body as a kernel (emulated or interpreted) or in NumPy."""
 
 from __future__ import annotations
 
@@ -142,9 +140,8 @@ def with_architectures(names: Iterable[str]) -> list[tuple[str, str]]:
 def emulated(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
     """Run the kernel's PTX on the emulated GPU with all checks, for one of two architectures.
 
-    A hash of the source chooses the architecture, so a kernel always runs on the same one. With MESHGEN_BOTH=1, kernels
-    are
-    assembled and run for both.
+    A hash of the source chooses the architecture, so a kernel always runs on the same one. With MESHGEN_BOTH=1,
+    kernels are assembled and run for both.
     """
     archs = list(ARCHS) if not any("f8" in v.type.dtype for v in (*body.inputs, *body.outputs)) else ["sm_90"]
     if not (both_archs := os.environ.get("MESHGEN_BOTH")):

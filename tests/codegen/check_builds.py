@@ -1,8 +1,7 @@
 """Check of the built kernels of programs: `python -m tests.codegen.check_builds [--bf16] FILE ...`.
 
-Prints each kernel that spills or cannot be launched. Prints the kernel count, the most registers and the seconds per
-program and architecture.
-`--bf16` reads each program with all of its f32 as bf16.
+Prints each kernel that spills or cannot be launched. Prints the kernel count, the most registers and the seconds
+per program and architecture. `--bf16` reads each program with all of its f32 as bf16.
 """
 
 from __future__ import annotations

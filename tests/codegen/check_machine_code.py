@@ -1,9 +1,8 @@
-"""Check that modules contain the machine code of their PTX, which the emulated GPU runs: `python -m
-tests.codegen.check_machine_code FOLDER`.
+"""Check that modules contain the machine code of their PTX, which the emulated GPU runs.
 
-ptxas assembles the PTX of every kernel again, with Triton's options; the cubin must have the same bytes. Prints the
-kernels that differ, the kernels per program, and the totals. Programs that do not compile or have symbolic sizes
-have no code.
+Run it by `python -m tests.codegen.check_machine_code FOLDER`. ptxas assembles the PTX of every kernel again, with
+Triton's options; the cubin must have the same bytes. Prints the kernels that differ, the kernels per program, and the
+totals. Programs that do not compile or have symbolic sizes have no code.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Parser from the text of a kernel to its index code, for handwritten sources and for comparing generated text with its
-code.
+"""Parser from the text of a kernel to its index code.
+
+Tests use it for handwritten sources and to compare generated text with its code.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def proven(code: Sequence[Statement], given: Given) -> list[bool]:
     return [is_inside(access, numbers) for access in checked_accesses]
 
 
-def given_of(source: KernelSource, body: Graph, mesh: Mesh) -> Given:
+def launch_facts_of(source: KernelSource, body: Graph, mesh: Mesh) -> Given:
     """Return the facts about a launch of the body's kernel: sizes, mesh coordinates, grid and constants."""
     values = {"operand": body.inputs, "result": body.outputs}
     arguments = list(zip(parameters(source.text, source.entry), source.params, strict=False))

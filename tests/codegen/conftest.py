@@ -21,8 +21,9 @@ from meshgen.kernels.matmul import TMA_K, Tile, candidates, staged_bytes
 
 @pytest.fixture
 def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give devices two multiprocessors and a proportional share of peak FLOPS and L2 bandwidth, so that small GEMMs use
-    large tiles.
+    """Give devices two multiprocessors and a proportional share of peak FLOPS and L2 bandwidth.
+
+    Small GEMMs then use large tiles.
     """
 
     def part_of(target: str) -> Device:
@@ -35,7 +36,7 @@ def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def tma_of_fewer_k(monkeypatch: pytest.MonkeyPatch) -> None:
+def tma_from_shorter_k(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the minimum contracted size for TMA descriptors to three quarters of its value."""
     monkeypatch.setattr(dot_operands, "TMA_K", TMA_K * 3 // 4)
 
@@ -48,9 +49,7 @@ def one_element_per_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limit attention blocks to 64 rows (one warp group's MMA) and its gradient blocks to 32 rows, with 32 columns
-    each.
-    """
+    """Limit attention blocks to 64 rows (one warp group's MMA), gradient blocks to 32 rows, and both to 32 columns."""
 
     def small(function: Callable[..., tuple[Any, ...]], rows: int) -> Callable[..., tuple[Any, ...]]:
         def shrunk_tiles(*args: Any, **options: Any) -> tuple[Any, ...]:

@@ -15,14 +15,14 @@ Array = np.ndarray[Any, Any]
 _MAX_ELEMENTS = 1500  # elements of a value; chosen: emulation takes seconds
 
 
-class Layouts:
+class RandomMaps:
     """A builder of a body from random index maps of values of one dtype. `at` is a start index known only at run time."""
 
     def __init__(self, seed: int, dtype: str) -> None:
         self.rng = np.random.default_rng([seed, len(dtype)])
         self.dtype = dtype
         self.body = Body(f"{dtype}[4,6]", f"{dtype}[2,3,5]", f"{dtype}[7]", "i32[]", "i32[3,2]")
-        *values, self.at, self.places = self.body.inputs
+        *values, self.at, self.indices = self.body.inputs
         self.values: list[Value] = values
 
     def pick(self, low: int, high: int) -> int:
@@ -31,7 +31,7 @@ class Layouts:
     def recent(self) -> Value:
         return self.values[self.pick(max(0, len(self.values) - 3), len(self.values))]
 
-    def made(self, op: str, *operands: Value, shape: Sequence[int] | None = None, **attrs: Any) -> None:
+    def append_op(self, op: str, *operands: Value, shape: Sequence[int] | None = None, **attrs: Any) -> None:
         """Apply `op` and append the result to the values, unless it would be empty or large."""
         to = "" if shape is None else f"{self.dtype}[{','.join(map(str, shape))}]"
         if shape is not None and not 0 < math.prod(shape) <= _MAX_ELEMENTS:
@@ -41,7 +41,7 @@ class Layouts:
     # ---- index maps
 
     def transpose(self, x: Value) -> None:
-        self.made("transpose", x, perm=tuple(int(d) for d in self.rng.permutation(x.type.rank)))
+        self.append_op("transpose", x, perm=tuple(int(d) for d in self.rng.permutation(x.type.rank)))
 
     def reshape(self, x: Value) -> None:
         size, shape = x.type.size, list[int]()
@@ -49,16 +49,16 @@ class Layouts:
             factors = [f for f in range(1, size + 1) if size % f == 0]
             shape.append(factors[self.pick(0, len(factors))])
             size //= shape[-1]
-        self.made("reshape", x, shape=(*shape, size))
+        self.append_op("reshape", x, shape=(*shape, size))
 
     def reverse(self, x: Value) -> None:
-        self.made("reverse", x, dims=tuple(d for d in range(x.type.rank) if self.pick(0, 3)))
+        self.append_op("reverse", x, dims=tuple(d for d in range(x.type.rank) if self.pick(0, 3)))
 
     def slice(self, x: Value) -> None:
         start = [self.pick(0, n) for n in x.type.sizes]
         limit = [self.pick(a + 1, n + 1) for a, n in zip(start, x.type.sizes, strict=True)]
         stride = tuple(self.pick(1, 4) for _ in start)
-        self.made("slice", x, start=tuple(start), limit=tuple(limit), stride=stride)
+        self.append_op("slice", x, start=tuple(start), limit=tuple(limit), stride=stride)
 
     def pad(self, x: Value) -> None:
         low, high = ([self.pick(-2, 4) for _ in x.type.sizes] for _ in range(2))
@@ -66,7 +66,7 @@ class Layouts:
         sizes = [n + (n - 1) * i + a + z for n, i, a, z in zip(x.type.sizes, interior, low, high, strict=True)]
         if min(sizes) > 0 and math.prod(sizes) <= _MAX_ELEMENTS:
             fill = self.body.constant(7, self.dtype)
-            self.made("pad", x, fill, low=tuple(low), high=tuple(high), interior=tuple(interior))
+            self.append_op("pad", x, fill, low=tuple(low), high=tuple(high), interior=tuple(interior))
 
     def concatenate(self, x: Value) -> None:
         dim, shape = self.pick(0, x.type.rank), x.type.sizes
@@ -74,36 +74,36 @@ class Layouts:
                    and all(n == shape[d] for d, n in enumerate(v.type.sizes) if d != dim)]  # fmt: skip
         parts = [fitting[self.pick(0, len(fitting))] for _ in range(self.pick(1, 4))]
         if sum(v.type.size for v in (*parts, x)) <= _MAX_ELEMENTS:
-            self.made("concatenate", *parts, x, dim=dim)
+            self.append_op("concatenate", *parts, x, dim=dim)
 
     def broadcast(self, x: Value) -> None:
         new_dim, shape = self.pick(0, x.type.rank + 1), list(x.type.sizes)
         dims = tuple(d + (d >= new_dim) for d in range(x.type.rank))
-        self.made("broadcast_in_dim", x, shape=[*shape[:new_dim], self.pick(1, 4), *shape[new_dim:]], dims=dims)
+        self.append_op("broadcast_in_dim", x, shape=[*shape[:new_dim], self.pick(1, 4), *shape[new_dim:]], dims=dims)
 
     def iota(self, x: Value) -> None:
         positions = self.body.op(
             "iota", to=f"{self.dtype}[{','.join(map(str, x.type.sizes))}]", dim=self.pick(0, x.type.rank)
         )
-        self.made("add", x, positions)
+        self.append_op("add", x, positions)
 
     def start(self) -> Value:
         return self.body.op("negate", self.at) if self.pick(0, 2) else self.at
 
     def dynamic_slice(self, x: Value) -> None:
         sizes = tuple(self.pick(1, n + 1) for n in x.type.sizes)
-        self.made("dynamic_slice", x, *(self.start() for _ in sizes), shape=sizes, slice_sizes=sizes)
+        self.append_op("dynamic_slice", x, *(self.start() for _ in sizes), shape=sizes, slice_sizes=sizes)
 
     def dynamic_update_slice(self, x: Value) -> None:
         sizes = tuple(self.pick(1, n + 1) for n in x.type.sizes)
         window = self.body.op("slice", x, start=(0,) * len(sizes), limit=sizes, stride=(1,) * len(sizes))
         update = self.body.op("multiply", window, window)
-        self.made("dynamic_update_slice", x, update, *(self.start() for _ in sizes))
+        self.append_op("dynamic_update_slice", x, update, *(self.start() for _ in sizes))
 
     def gather(self, x: Value) -> None:
-        indices = self.body.op("reshape", self.places, to="i32[3,2,1]")
+        indices = self.body.op("reshape", self.indices, to="i32[3,2,1]")
         window = x.type.sizes[1:]
-        self.made("gather", x, indices, shape=(3, 2, *window), offset_dims=tuple(range(2, 2 + len(window))),
+        self.append_op("gather", x, indices, shape=(3, 2, *window), offset_dims=tuple(range(2, 2 + len(window))),
                   collapsed_slice_dims=(0,), operand_batching_dims=(), start_indices_batching_dims=(),
                   start_index_map=(0,), index_vector_dim=2, slice_sizes=(1, *window))  # fmt: skip
 
@@ -117,30 +117,30 @@ class Layouts:
         return self.values[-1]
 
 
-def map_of_layouts(seed: int, dtype: str = "i32") -> Graph:
+def random_elementwise_graph(seed: int, dtype: str = "i32") -> Graph:
     """Return an element-wise kernel body over composed index maps."""
-    layouts = Layouts(seed, dtype)
-    value = layouts.grow(layouts.pick(2, 7))
-    reversed_value = layouts.body.op("reverse", value, dims=tuple(range(value.type.rank)))
-    return layouts.body.done(layouts.body.op("add", value, reversed_value if layouts.pick(0, 2) else value))
+    maps = RandomMaps(seed, dtype)
+    value = maps.grow(maps.pick(2, 7))
+    reversed_value = maps.body.op("reverse", value, dims=tuple(range(value.type.rank)))
+    return maps.body.done(maps.body.op("add", value, reversed_value if maps.pick(0, 2) else value))
 
 
-def sum_of_layouts(seed: int, dtype: str = "i32") -> Graph:
+def random_reduction_graph(seed: int, dtype: str = "i32") -> Graph:
     """Return a body that sums a value over some dims, where the value is read through index maps."""
-    layouts = Layouts(seed, dtype)
-    value = layouts.grow(layouts.pick(2, 6))
-    dims = [d for d in range(value.type.rank) if layouts.pick(0, 2)] or [0]
-    total = layouts.body.reduce("add", layouts.body.op("multiply", value, value), *dims)
-    return layouts.body.done(layouts.body.op("negate", total))
+    maps = RandomMaps(seed, dtype)
+    value = maps.grow(maps.pick(2, 6))
+    dims = [d for d in range(value.type.rank) if maps.pick(0, 2)] or [0]
+    total = maps.body.reduce("add", maps.body.op("multiply", value, value), *dims)
+    return maps.body.done(maps.body.op("negate", total))
 
 
-def product_of_layouts(seed: int, dtype: str = "f32") -> Graph:
+def random_gemm_graph(seed: int, dtype: str = "f32") -> Graph:
     """Return a GEMM whose operands are read through index maps."""
-    layouts = Layouts(seed, dtype)
-    values = [layouts.grow(layouts.pick(1, 5)) for _ in range(2)]
+    maps = RandomMaps(seed, dtype)
+    values = [maps.grow(maps.pick(1, 5)) for _ in range(2)]
     k = math.gcd(*(v.type.size for v in values))
-    sides = [layouts.body.op("reshape", v, to=f"{dtype}[{v.type.size // k},{k}]") for v in values]
-    return layouts.body.done(layouts.body.dot(*sides, ((1,), (1,))))
+    sides = [maps.body.op("reshape", v, to=f"{dtype}[{v.type.size // k},{k}]") for v in values]
+    return maps.body.done(maps.body.dot(*sides, ((1,), (1,))))
 
 
 def arguments(body: Graph, seed: int, start: int) -> list[Array]:

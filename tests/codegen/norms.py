@@ -9,8 +9,9 @@ from tests.codegen.bodies import Body
 
 
 class Norm(Body):
-    """A builder of the gradient of a norm. Its inputs are `x`, the weights, the result's gradient and the residual's
-    gradient.
+    """A builder of the gradient of a norm.
+
+    Its inputs are `x`, the weights, the result's gradient and the residual's gradient.
     """
 
     def __init__(self, sizes: Sequence[int], dtype: str) -> None:

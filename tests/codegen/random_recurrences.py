@@ -1,9 +1,8 @@
-"""Random time loops in JAX: `python -m tests.codegen.random_recurrences --count 300 --seed 1` compares compiled
-recurrences with the loops.
+"""Random time loops in JAX, to compare compiled recurrences with them.
 
-A body carries one to three tensors, some of which only accumulate. It multiplies, adds, compares and reduces these and
-rows of its operands along any
-dims, and stacks some results per iteration.
+Run it by `python -m tests.codegen.random_recurrences --count 300 --seed 1`. A body carries one to three tensors, some
+of which only accumulate. It multiplies, adds, compares and reduces these and rows of its operands along any dims, and
+stacks some results per iteration.
 """
 
 from __future__ import annotations
@@ -87,8 +86,9 @@ def planned(seed: int) -> Executable:
 
 
 def fault(executable: Executable) -> str:
-    """Return what is wrong with the kernels of a program, or an empty string. Also generates their sources, which
-    proves the accesses.
+    """Return what is wrong with the kernels of a program, or an empty string.
+
+    Also generates their sources, which proves the accesses.
     """
     assert all(source.text for source in executable.sources.values())
     report = check(next(iter(executable.stages.values())), pipeline=lambda _: executable.stages["fuse"])

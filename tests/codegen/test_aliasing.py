@@ -102,9 +102,7 @@ def test_grouped_reduction_overwrites_only_its_own_donated_operand(output_index:
 
 
 def random_program(rng: random.Random) -> Module:
-    """Return random element-wise ops, all-reduces of one or several values, and concatenations that are reduced and
-    sliced.
-    """
+    """Return random element-wise ops, all-reduces, and concatenations that are reduced and sliced."""
     graph = arguments(rng.randint(1, 3))
     values = list(graph.inputs)
 

@@ -32,8 +32,9 @@ class Form:
 
 
 def attention(form: Form, function: Function, *more: str) -> tuple[Body, Value]:
-    """Return attention with `function` applied to the scores before the softmax. `more` are the types of further
-    operands.
+    """Return attention with `function` applied to the scores before the softmax.
+
+    `more` are the types of further operands.
     """
     b, t, h, d, n, g = form.sizes
     body = Body(f"{form.dtype}[{b},{t},{h},{d}]", *[f"{form.dtype}[{b},{n},{g},{d}]"] * 2, *more)
@@ -77,8 +78,9 @@ def scaled(body: Body, scores: Value) -> Value:
 
 
 def masked(fill: float, *sides: tuple[str, int]) -> Function:
-    """Return a function that masks scores with `fill`, except keys n of row m for which `m - n` satisfies all
-    comparisons in `sides`.
+    """Return a function that masks scores with `fill`.
+
+    It keeps key n of row m if `m - n` satisfies all comparisons in `sides`.
     """
 
     def function(body: Body, scores: Value) -> Value:
@@ -121,15 +123,13 @@ UNITS = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-22}
 
 
 def close(got: Any, want: Any, unit: float) -> None:
-    """Check closeness with a tolerance in units of the input dtype: the kernel computes in f32 where the program
-    rounds.
-    """
+    """Check closeness in units of the input dtype: the kernel computes in f32 where the program rounds."""
     got, want = (np.asarray(x, np.float64) for x in (got, want))
     scale = np.nanmax(np.abs(want), initial=0)
     np.testing.assert_allclose(got, want, rtol=0, atol=4 * unit * scale)
 
 
-def is_one_kernel(graph: Graph, args: Sequence[np.ndarray[Any, Any]] | None = None) -> Graph:
+def check_single_kernel(graph: Graph, args: Sequence[np.ndarray[Any, Any]] | None = None) -> Graph:
     """Return the program's single kernel after comparing the program and the kernel with the reference."""
     module = fused(graph)
     assert launches(module) == ["attention"]
@@ -165,21 +165,21 @@ SMALL = (1, 70, 4, 32, 70, 2)
 )
 def test_attention_is_one_kernel(form: Form, function: Function) -> None:
     body, out = attention(form, function)
-    is_one_kernel(body.done(out))
+    check_single_kernel(body.done(out))
 
 
 def test_attention_with_bias_and_padding_averages_fully_masked_rows() -> None:
     body, out = attention(Form((2, 20, 2, 32, 40, 2)), with_operands, "bf16[1,2,20,40]", "i1[2,40]")
     args = random_args(body.done(out))
     args[4][0] = False
-    is_one_kernel(body.graph, args)
+    check_single_kernel(body.graph, args)
 
 
 @pytest.mark.parametrize("fill", [-1e30, -3.3e38, -20.0])
 def test_fully_masked_rows_average_all_values(fill: float) -> None:
     """Check 90 rows that see no key: their result is the average of all values, also of blocks that causal order skips."""
     body, out = attention(Form((1, 140, 1, 32, 140, 1)), masked(fill, ("GE", 90)))
-    kernel = is_one_kernel(body.done(out))
+    kernel = check_single_kernel(body.done(out))
     args = random_args(kernel)
     (result,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, args)
     average = np.asarray(args[2], np.float64).mean(1)
@@ -212,14 +212,14 @@ def test_additive_mask_skips_blocks_only_if_added_to_scores(base: str) -> None:
     body, out = attention(Form((1, 140, 1, 32, 140, 1)), function, "f32[1,1,140,140]")
     args = random_args(body.done(out))
     args[3][:] = 2e9
-    kernel = is_one_kernel(body.graph, args)
+    kernel = check_single_kernel(body.graph, args)
     text = kernel_source("attention", kernel, fused(body.graph).mesh).text
     assert ("full_end" in text) == (base != "an operand")
 
 
 def test_fully_masked_rows_are_nan_for_infinite_fill() -> None:
     body, out = attention(Form((1, 140, 1, 32, 140, 1)), masked(-np.inf, ("GE", 90)))
-    kernel = is_one_kernel(body.done(out))
+    kernel = check_single_kernel(body.done(out))
     (result,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, random_args(kernel))
     assert np.isnan(np.asarray(result, np.float64)[:90]).all()
     assert np.isfinite(np.asarray(result, np.float64)[90:]).all()
@@ -244,7 +244,7 @@ def test_attention_kernel_also_writes_log_sum_exp() -> None:
     high = next(n.result for n in body.graph.nodes if n.op == "reduce" and n.attrs.kind == "maximum")
     spread = body.op("add", high, body.op("log", total))
     out = body.dot(body.op("divide", p, body.wide(total, p, (0, 1, 2))), v, ((3,), (1,)), ((0, 1), (0, 2)))
-    kernel = is_one_kernel(body.done(out, spread))
+    kernel = check_single_kernel(body.done(out, spread))
     assert {v.type.sizes for v in kernel.outputs} == {(h, t, d), (h, t)}
 
 
@@ -287,16 +287,14 @@ def test_near_attention_programs_are_not_fused(fault: str) -> None:
 
 def test_attention_fuses_an_epilogue() -> None:
     body, out = attention(Form(SMALL), CAUSAL, "bf16[1,70,4,32]")
-    is_one_kernel(body.done(body.op("add", out, body.inputs[3])))
+    check_single_kernel(body.done(body.op("add", out, body.inputs[3])))
 
 
 @pytest.mark.parametrize("is_wide", [False, True])
 def test_grouped_query_decoding_reads_the_cache_once(is_wide: bool) -> None:
-    """Check decoding: the 4 query heads of each cache head form the rows of a tile, so the cache is read once in its
-    own dtype.
-    """
+    """Check decoding: the 4 query heads of a cache head are the rows of one tile."""
     body, out = attention(Form((2, 1, 8, 32, 96, 2), is_wide=is_wide), scaled)
-    kernel = is_one_kernel(body.done(out))
+    kernel = check_single_kernel(body.done(out))
     source = kernel_source("attention", kernel, fused(body.graph).mesh)
     assert source.grid == (2 * 2, 1, 1) and "# over 4" in source.text
     assert {str(v.type) for v in kernel.inputs} == {"bf16[2,1,8,32]", "bf16[2,96,2,32]"}

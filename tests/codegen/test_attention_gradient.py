@@ -39,8 +39,10 @@ def by_probabilities(body: Body, e: Value, total: Value, p: Value, dp: Value) ->
 
 @dataclass(frozen=True)
 class Scores:
-    """A function of the scaled scores before the softmax, its derivative, and the types of further operands that both
-    may read.
+    """A function of the scaled scores before the softmax, with its derivative.
+
+    Attributes:
+        more: the types of further operands that both may read.
     """
 
     function: Function = lambda body, scores: scores
@@ -88,9 +90,7 @@ def causal_bias(body: Body, scores: Value) -> Value:
 
 
 def training(form: Form, of: Scores = Scores(), softmax: Softmax = by_quotient) -> Graph:
-    """Return the result and gradients of attention of queries [b, t, h, d] with keys and values [b, n, g, d], scaled by
-    1/8.
-    """
+    """Return the result and gradients of attention of q [b, t, h, d] with k and v [b, n, g, d], scaled by 1/8."""
     b, t, h, d, n, g = form.sizes
     keys, queries = f"{form.dtype}[{b},{n},{g},{d}]", f"{form.dtype}[{b},{t},{h},{d}]"
     body = Body(queries, keys, keys, queries, *of.more)

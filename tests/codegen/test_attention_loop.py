@@ -1,6 +1,4 @@
-"""Test of attention's main loop against a handwritten Triton kernel built by the same Triton: issue slots per matrix
-instruction.
-"""
+"""Test of attention's main loop against a handwritten Triton kernel: issue slots per matrix instruction."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ def by_hand(
     block_m: tl.constexpr,
     block_n: tl.constexpr,
 ):
-    """Attention without a mask over contiguous heads, loaded by tensor descriptors as in Triton's fused attention
-    tutorial.
-    """
+    """Attention without a mask over contiguous heads, as in Triton's fused attention tutorial."""
     first, head = tl.program_id(0) * block_m, tl.program_id(1)
     keys = tl.make_tensor_descriptor(k_ptr, [heads * rows, d], [d, 1], [block_n, d])
     values = tl.make_tensor_descriptor(v_ptr, [heads * rows, d], [d, 1], [block_n, d])

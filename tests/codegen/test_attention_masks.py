@@ -102,8 +102,8 @@ def attention(write: Write) -> tuple[Positions, Graph]:
     "write", [subtracted, multiplied, inverted, scaled_after, window, both_ways, with_data, shared, shared_inside]
 )
 def test_masks_by_position_bound_keys(write: Write) -> None:
-    """Check that within the bounds the function without comparisons is equal, and that elsewhere the score is the fill
-    or includes it.
+    """Check that within the bounds the score equals that without comparisons, and that elsewhere it is the fill or
+    includes it.
     """
     positions, region = attention(write)
     mask = positions.mask(region, KEY, ROW)

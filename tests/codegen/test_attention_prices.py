@@ -1,6 +1,4 @@
-"""Tests of the predicted times of attention training steps, with scores recomputed by the gradient kernels and with
-scores in memory.
-"""
+"""Tests of predicted times of attention training steps, with recomputed scores and with scores in memory."""
 
 from __future__ import annotations
 

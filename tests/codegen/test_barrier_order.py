@@ -1,6 +1,4 @@
-"""Tests of optimization barriers in code generation: kernels fuse across them, launches keep their order, and nothing
-is copied.
-"""
+"""Tests of optimization barriers: kernels fuse across them, launches keep their order, nothing is copied."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ def test_recomputation_waits_for_the_gradient() -> None:
 
 
 def test_kernels_are_fused_across_barriers() -> None:
-    """Check that an element-wise op is fused into a GEMM's epilogue across a barrier, and that barriers forward index
-    maps and constants.
-    """
+    """Check an element-wise op in a GEMM's epilogue, and barriers that forward index maps and constants."""
     text = program(
         f"%h = stablehlo.dot_general %x, %w, {DOT}",
         f"%t = stablehlo.transpose %g, dims = [1, 0] : ({M}) -> {M}",

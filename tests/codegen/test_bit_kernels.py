@@ -1,6 +1,4 @@
-"""Tests of bit-level kernels: bit counts, high halves of products, total order, reduced precision, bitcasts to other
-widths.
-"""
+"""Tests of bit-level kernels: bit counts, mulhi, total order, reduced precision, bitcasts to other widths."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Tests of the bf16 programs in `tests/data/bf16`: a few of the model blocks. `check_builds` and `check_programs` cover
-all of their kernels.
+"""Tests of the bf16 programs in `tests/data/bf16`: a few of the model blocks.
+
+`check_builds` and `check_programs` cover all of their kernels.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bodies import ONE, Body, check, launch
-from code_of_text import code_of, given_of, proven, questions
-from layouts import arguments, map_of_layouts
+from code_of_text import code_of, launch_facts_of, proven, questions
+from layouts import arguments, random_elementwise_graph
 
 from meshgen import api
 from meshgen.codegen import triton_source
@@ -155,7 +155,7 @@ def test_ranges_contain_every_value() -> None:
 
 
 def given(source: KernelSource, graph: Graph) -> Given:
-    return given_of(source, graph, ONE)
+    return launch_facts_of(source, graph, ONE)
 
 
 def damaged(text: str, rng: np.random.Generator) -> str:
@@ -177,12 +177,10 @@ def damaged(text: str, rng: np.random.Generator) -> str:
 
 
 def test_mutated_kernel_is_proven_only_if_in_bounds() -> None:
-    """Compare proofs with the interpreter, which checks each address: an access that it rejects must not have been
-    proven.
-    """
+    """Compare proofs with the interpreter, which checks each address: it must not reject a proven access."""
     refused = 0
     for seed in range(70):
-        graph = map_of_layouts(seed)
+        graph = random_elementwise_graph(seed)
         source = kernel_source("layouts", graph, ONE)
         text = damaged(source.text, np.random.default_rng(seed))
         try:
@@ -217,7 +215,7 @@ def test_kernel_text_matches_its_index_code() -> None:
         executable = api.plan(PASSES / f"{program}.mlir", target="cuda:sm_90")
         for name, body in executable.plan.kernels.items():
             for source in itertools.islice(kernel_sources(name, body, executable.mesh), 3):
-                facts = given_of(source, body, executable.mesh)
+                facts = launch_facts_of(source, body, executable.mesh)
                 assert questions(code_of(source.text, source.entry), facts) == questions(source.code, facts), (
                     source.text
                 )

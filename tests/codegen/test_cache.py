@@ -1,6 +1,4 @@
-"""Tests of the kernel cache: lookup, concurrent writers, corrupt entries, and files that another user could have
-written.
-"""
+"""Tests of the kernel cache: lookup, concurrent writers, corrupt entries, and files of other users."""
 
 from __future__ import annotations
 
@@ -188,8 +186,9 @@ def age(path: Path, days: float) -> None:
 
 
 def test_unused_entries_are_deleted_after_a_month(tmp_path: Path) -> None:
-    """Check that entries unread for a month are deleted. Other versions use other keys, so their entries expire as
-    well.
+    """Check that entries unread for a month are deleted.
+
+    Other versions use other keys, so their entries expire as well.
     """
     cache, used_key = Cache(tmp_path), "ef" * 32
     for key in (KEY, used_key):

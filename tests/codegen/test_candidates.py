@@ -64,8 +64,9 @@ def test_split_epilogue_computes_the_same(rows: int, columns: int) -> None:
 
 
 def register_heavy_source(live: int) -> KernelSource:
-    """Return a one-warp kernel that keeps `live` tiles of 512 elements in registers: volatile loads, used in reverse
-    order.
+    """Return a one-warp kernel that keeps `live` tiles of 512 elements in registers.
+
+    Loads are volatile, so they keep their order, and the last one is used first.
     """
     body = Body("f32[512]", "f32[512]")
     (source,) = kernel_sources("many", body.done(body.op("add", *body.inputs)), ONE)

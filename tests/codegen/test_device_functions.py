@@ -1,6 +1,4 @@
-"""Tests of device functions as PTX on the emulated GPU, over the full range of their dtypes, with the error bounds of
-`ops/tolerance`.
-"""
+"""Tests of device functions as PTX on the emulated GPU, with the error bounds of `ops/tolerance`."""
 
 from __future__ import annotations
 

@@ -121,8 +121,9 @@ def test_descriptor_is_proven_only_if_in_bounds(sizes: str, inside: bool) -> Non
 @pytest.mark.parametrize("m, n", [(1, 136), (136, 1), (1, 1)])
 @pytest.mark.parametrize("k", [K, 40])
 def test_vector_operands_are_zero_padded_tma_tiles(m: int, n: int, k: int) -> None:
-    """Check vectors of one row, or of one column if its elements are contiguous. Short ones, and all on sm_80, use
-    pointers.
+    """Check vectors of one row, or of one column if its elements are contiguous.
+
+    Short ones, and all on sm_80, use pointers.
     """
     body = product(m, n, k)
     source = kernel_source("product", body, ONE)
@@ -135,8 +136,9 @@ def test_vector_operands_are_zero_padded_tma_tiles(m: int, n: int, k: int) -> No
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
 @pytest.mark.usefixtures("two_multiprocessors")
 def test_left_operand_is_computed_from_tma_and_pointer_loads(dtype: str, k: int) -> None:
-    """Check a left operand with row factors and column shifts. Its exponentials past the last k are not zero and need a
-    mask.
+    """Check a left operand with row factors and column shifts.
+
+    Its exponentials past the last k are not zero and need a mask.
     """
     b = Body(f"{dtype}[136,{k}]", f"bf16[{k},72]", "bf16[136]", f"bf16[{k}]", name="product")
     x, w, scale, shift = b.inputs

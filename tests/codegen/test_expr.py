@@ -1,6 +1,4 @@
-"""Tests of index expressions: simplification preserves values, also under GPU integer arithmetic, and reshape chains
-cancel.
-"""
+"""Tests of index expressions: simplification preserves values, also on a GPU, and reshape chains cancel."""
 
 from __future__ import annotations
 

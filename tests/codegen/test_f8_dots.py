@@ -8,7 +8,7 @@ from bodies import Body
 from meshgen.ir.graph import Graph
 from tests.codegen.test_specialized_dots import agree, specialized
 
-pytestmark = pytest.mark.usefixtures("two_multiprocessors", "tma_of_fewer_k")
+pytestmark = pytest.mark.usefixtures("two_multiprocessors", "tma_from_shorter_k")
 
 
 @pytest.mark.parametrize("dtype, result, stages", [("f8E4M3FN", "bf16", [4, 4, 3]), ("f8E5M2", "f32", [3, 4])])

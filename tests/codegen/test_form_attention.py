@@ -1,6 +1,4 @@
-"""Tests of the `form-attention` pass: it recognizes attention and its gradients in many forms and leaves other programs
-unchanged.
-"""
+"""Tests of the `form-attention` pass: it recognizes attention and its gradients in many forms."""
 
 from __future__ import annotations
 

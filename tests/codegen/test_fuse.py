@@ -51,7 +51,7 @@ def run(module: Module, args: Sequence[Array]) -> list[Array]:
     return [values[v] for v in module.graph.outputs]
 
 
-def agrees(graph: Graph, bound: float = 1e-4) -> Module:
+def check_fused(graph: Graph, bound: float = 1e-4) -> Module:
     """Return the fused program after checking its results, and that each kernel can be generated and computes its body."""
     module = fused(graph)
     args = random_args(graph)
@@ -70,8 +70,8 @@ def _without_collectives(graph: Graph) -> Graph:
 
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
 def test_softmax_and_layer_norm_are_one_kernel_each(dtype: str) -> None:
-    assert launches(agrees(softmax((3, 5, 16), dtype, 2), 0.02)) == ["softmax"]
-    assert launches(agrees(layer_norm("2,5", 16, dtype), 0.1)) == ["normalize"]
+    assert launches(check_fused(softmax((3, 5, 16), dtype, 2), 0.02)) == ["softmax"]
+    assert launches(check_fused(layer_norm("2,5", 16, dtype), 0.1)) == ["normalize"]
 
 
 def test_epilogues_are_fused_up_to_collectives() -> None:
@@ -81,7 +81,7 @@ def test_epilogues_are_fused_up_to_collectives() -> None:
     h = b.dot(x, w, ((1,), (0,)))
     h = b.op("tanh", b.op("add", h, b.wide(bias, h, (1,))))
     y = b.op("add", all_reduce(b, b.dot(h, v, ((1,), (0,)))), x)
-    module = agrees(b.done(y, b.reduce("add", y, 1)))
+    module = check_fused(b.done(y, b.reduce("add", y, 1)))
     assert launches(module) == ["dot_tanh_add", "dot", "reduce_add_add"] or len(launches(module)) == 3
     assert [n.op for n in module.graph.nodes] == ["kernel", "kernel", "all_reduce", "kernel"]
 
@@ -90,7 +90,7 @@ def test_epilogue_that_needs_a_collective_is_not_fused() -> None:
     b = Body("f32[6,8]", "f32[8,8]", "f32[6,8]")
     x, w, other = b.inputs
     sent = all_reduce(b, b.op("negate", other))
-    module = agrees(b.done(b.op("add", b.dot(x, w, ((1,), (0,))), sent)))
+    module = check_fused(b.done(b.op("add", b.dot(x, w, ((1,), (0,))), sent)))
     dot = next(n for n in module.graph.nodes if n.op == "kernel" and n.attrs.kernel == "dot")
     assert dot.operands == [x, w]
 
@@ -100,21 +100,21 @@ def test_dots_of_one_left_operand_share_a_kernel() -> None:
     x, *weights = b.inputs
     q, k, v = (b.dot(x, w, ((1,), (0,))) for w in weights)
     scores = b.dot(q, k, ((1,), (1,)))
-    assert launches(agrees(b.done(b.dot(scores, v, ((1,), (0,)))))) == ["dot", "dot_2", "dot_3"]
+    assert launches(check_fused(b.done(b.dot(scores, v, ((1,), (0,)))))) == ["dot", "dot_2", "dot_3"]
 
 
 def test_dependent_dots_are_not_fused() -> None:
     b = Body("f32[8,8]", "f32[8,8]")
     x, w = b.inputs
     y = b.dot(x, w, ((1,), (0,)))
-    assert len(launches(agrees(b.done(b.dot(x, y, ((1,), (0,))))))) == 2
+    assert len(launches(check_fused(b.done(b.dot(x, y, ((1,), (0,))))))) == 2
 
 
 def test_equal_bodies_share_a_kernel() -> None:
     b = Body("f32[6,8]", "f32[8,8]", "f32[8,8]")
     x, w, v = b.inputs
     h = b.op("tanh", b.dot(x, w, ((1,), (0,))))
-    module = agrees(b.done(b.op("tanh", b.dot(h, v, ((1,), (0,))))))
+    module = check_fused(b.done(b.op("tanh", b.dot(h, v, ((1,), (0,))))))
     assert launches(module) == ["dot_tanh", "dot_tanh"] and list(module.kernels) == ["dot_tanh"]
 
 
@@ -130,14 +130,14 @@ def test_bodies_that_differ_in_notes_share_a_kernel() -> None:
 def test_reshapes_around_collectives_become_views() -> None:
     b = Body("f32[6,8]")
     flat = b.op("reshape", all_reduce(b, b.op("reshape", b.inputs[0], to="f32[48]")), to="f32[4,12]")
-    module = agrees(b.done(flat, b.inputs[0]))
+    module = check_fused(b.done(flat, b.inputs[0]))
     assert [n.op for n in module.graph.nodes] == ["view", "all_reduce", "view"]
 
 
 def test_transpose_before_a_collective_is_fused_into_the_dot() -> None:
     b = Body("f32[6,8]", "f32[8,5]")
     transposed = b.op("transpose", b.dot(*b.inputs, ((1,), (0,))), perm=(1, 0))
-    module = agrees(b.done(all_reduce(b, transposed)))
+    module = check_fused(b.done(all_reduce(b, transposed)))
     assert len(launches(module)) == 1
 
 
@@ -147,7 +147,7 @@ def test_fusion_supports_outputs_of_every_kind() -> None:
     (x,) = b.inputs
     table = b.graph.add("constant", [], [TensorType((4,), "f32")], {"value": np.arange(4, dtype=np.float32)}).result
     y = b.op("add", x, b.wide(table, x, (1,)))
-    agrees(b.done(x, y, y, b.constant(3.0, "f32"), b.splat(1.0, x), table, b.reduce("add", y, 0, 1)))
+    check_fused(b.done(x, y, y, b.constant(3.0, "f32"), b.splat(1.0, x), table, b.reduce("add", y, 0, 1)))
 
 
 def test_cheap_values_are_recomputed_in_each_user() -> None:
@@ -155,7 +155,7 @@ def test_cheap_values_are_recomputed_in_each_user() -> None:
     (x,) = b.inputs
     y = b.op("multiply", x, x)
     rows, columns = b.reduce("add", y, 1), b.reduce("add", y, 0)
-    assert len(launches(agrees(b.done(rows, columns)))) == 2
+    assert len(launches(check_fused(b.done(rows, columns)))) == 2
 
 
 def test_chained_updates_are_not_recomputed_exponentially() -> None:
@@ -210,7 +210,7 @@ def test_regions_of_control_flow_are_fused(sends: bool) -> None:
 
 @pytest.mark.parametrize("seed", [*trials(12), 1204, 2761, 3534, 3903])
 def test_random_fused_programs_match_reference(seed: int) -> None:
-    module = agrees(random_program(seed))
+    module = check_fused(random_program(seed))
     defined = set(module.graph.inputs)
     for node in module.graph.nodes:
         assert all(v in defined for v in node.operands), "a value is read before its definition"

@@ -1,6 +1,4 @@
-"""Tests of the `horizontal-fusion` pass: kernels become segments of one launch, compute the same, and delay no other
-launch.
-"""
+"""Tests of the `horizontal-fusion` pass: kernels become segments of one launch and delay no other launch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of index code: its text has the value of its structure, and address computations cannot be written as plain
-text.
-"""
+"""Tests of index code: its text and structure have one value, and plain text cannot compute addresses."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bodies import ONE, Body, launch
-from layouts import Array, arguments, map_of_layouts, product_of_layouts, sum_of_layouts
+from layouts import Array, arguments, random_elementwise_graph, random_gemm_graph, random_reduction_graph
 
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph
@@ -25,21 +25,21 @@ def agrees(graph: Graph, args: list[Array]) -> None:
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_composed_index_maps_match_reference(first: int) -> None:
     for seed in range(first, first + 10):
-        graph = map_of_layouts(seed)
+        graph = random_elementwise_graph(seed)
         agrees(graph, arguments(graph, seed, seed % 13 - 6))
 
 
 @pytest.mark.parametrize("first", range(0, 18, 9))
 def test_sums_over_index_maps_match_reference(first: int) -> None:
     for seed in range(first, first + 9):
-        graph = sum_of_layouts(seed)
+        graph = random_reduction_graph(seed)
         agrees(graph, arguments(graph, seed, seed % 13 - 6))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "i32"])
 def test_gemms_over_index_maps_match_reference(dtype: str) -> None:
     for seed in range(8):
-        graph = product_of_layouts(seed, dtype)
+        graph = random_gemm_graph(seed, dtype)
         agrees(graph, arguments(graph, seed, seed % 13 - 6))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bodies import Body, random_args
 from test_fuse import fused, run
-from test_traffic import random_readers
+from test_traffic import random_index_map_graph
 
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.roofline.kernel_time import device_of
@@ -48,8 +48,9 @@ def test_adam_update_reads_each_operand_once() -> None:
     ("rows", "results"), [(256, [["f32[96]"] * 2]), (512, [["f32[8,96]"] * 2, ["f32[96]"], ["f32[96]"]])]
 )
 def test_sums_over_the_same_rows_share_a_kernel(rows: int, results: list[list[str]]) -> None:
-    """Check that one kernel computes the partial sums of both long sums. `horizontal-fusion` joins their folds if
-    memory allows.
+    """Check that one kernel computes the partial sums of both long sums.
+
+    `horizontal-fusion` joins their folds if memory allows.
     """
     b = Body(*[f"f32[{rows},96]"] * 2)
     x, y = b.inputs
@@ -82,5 +83,5 @@ def test_groups_that_read_at_different_indices_are_not_joined() -> None:
 def test_every_joined_kernel_has_a_template() -> None:
     device = device_of("cuda:sm_90")
     for seed in range(40):
-        for body in bodies(fused(random_readers(seed))):
+        for body in bodies(fused(random_index_map_graph(seed))):
             assert plan_body(body, device).template

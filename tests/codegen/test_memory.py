@@ -158,9 +158,7 @@ def test_arena_is_not_smaller_than_its_lower_bound(seed: int):
 
 
 def test_storage_is_placed_in_a_gap_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check biggest-first placement: the last storage fits into the gap that the second one left, so no other order is
-    tried.
-    """
+    """Check biggest-first placement: the last storage fits into the gap that the second one left."""
     monkeypatch.setattr(memory, "_place_from_bottom", lambda *_: pytest.fail("the first order leaves no gap"))
     times = [(3, 0, 9), (2, 0, 4), (2, 3, 9), (2, 5, 9)]
     lives = [Lifetime(units * ALIGNMENT, (born, 0, 0), (last, 0, 0), False) for units, born, last in times]

@@ -1,6 +1,4 @@
-"""Tests of complete programs whose values share memory, found by random testing: results are correct and plans are
-valid.
-"""
+"""Tests of complete programs whose values share memory, in ways that random tests found."""
 
 from __future__ import annotations
 

@@ -163,9 +163,7 @@ def test_joined_gemms_do_not_extend_operand_lifetimes() -> None:
 
 
 def test_gemms_that_need_smaller_tiles_are_not_joined() -> None:
-    """Check large GEMMs: a second live accumulator would need smaller tiles, so two launches are predicted to be
-    faster.
-    """
+    """Check large GEMMs: a second live accumulator needs smaller tiles, so two launches are faster."""
     b = Body(*["bf16[8192,8192]"] * 4)
     x, w, y, v = b.inputs
     total = b.op("multiply", b.op("tanh", b.dot(x, w, K)), b.dot(y, v, K))

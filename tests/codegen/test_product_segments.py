@@ -1,6 +1,4 @@
-"""Tests of GEMMs of unequal sizes as segments of one launch: each program computes a tile of one GEMM, all with one
-tile shape.
-"""
+"""Tests of GEMMs of unequal sizes as segments of one launch, whose programs all use one tile shape."""
 
 from __future__ import annotations
 

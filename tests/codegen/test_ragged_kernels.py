@@ -33,6 +33,7 @@ SOME_ROWS = GROUPS[
 def ragged(contracts: bool, rows: int, width: int, columns: int, groups: int, dtype: str = "bf16", *,
            epilogue: bool = False, right: bool = False) -> Graph:  # fmt: skip
     """Return a ragged matmul of [rows, width] by [groups, width, columns], or by [rows, columns] if `contracts`.
+
     `right` transposes the matrices.
     """
     shape = (

@@ -1,5 +1,6 @@
-"""Tests of random programs from import to kernels. Each kernel is interpreted on two devices and compared with its
-body.
+"""Tests of random programs from import to kernels.
+
+Each kernel is interpreted on two devices and compared with its body.
 
 MESHGEN_RANDOM_KERNELS=500 checks that many programs instead of a few.
 """
@@ -29,8 +30,9 @@ AT_ONCE = 6
 
 
 def kernel_agrees(body: Graph, mesh: Mesh, seed: int) -> None:
-    """Check that the kernel computes its body and needed no mask for a bounds proof. Bodies without kernels are
-    skipped.
+    """Check that the kernel computes its body and needed no mask for a bounds proof.
+
+    Bodies without kernels are skipped.
     """
     try:
         source = kernel_source(body.name, body, mesh)

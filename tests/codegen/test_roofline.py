@@ -94,9 +94,7 @@ def test_tile_time_includes_copy_latency() -> None:
 
 
 def test_f8_tiles_accumulate_at_most_128_products() -> None:
-    """Check tiles for 8-bit floats, which hold a partial accumulator besides the total, so one 128 x 128 block fills a
-    multiprocessor.
-    """
+    """Check tiles for 8-bit floats: their partial accumulator lets one 128 x 128 block fill a multiprocessor."""
     device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "f8E4M3FN")
     usual = fastest(product, device)
     variants = specialized_tiles(usual, [product], device, is_wide=False)

@@ -44,9 +44,7 @@ def by_heads(x: Array, w: Array, scale: Array) -> Array:
 
 
 def all_kinds(x: Array, w: Array) -> Array:
-    """Return the GEMM and every kind of reduction of its row segments, for tiles that extend past the last row and
-    column.
-    """
+    """Return the GEMM and every kind of reduction of its row segments, for sizes that are no multiple of a tile."""
     z = x @ w
     segments = heads(z, 128)
     return (
@@ -155,9 +153,7 @@ def test_large_tile_reduces_two_segments_in_sequence() -> None:
 
 
 def test_joint_gemms_with_row_reductions_are_independent() -> None:
-    """Check the predicted time of a gated unit with row reductions: unlike attention's GEMMs, its GEMMs are
-    independent.
-    """
+    """Check the predicted time of a gated unit: unlike attention's GEMMs, its GEMMs are independent."""
 
     def seconds(count: int) -> float:
         b = Body("bf16[256,8192]", *["bf16[8192,4096]"] * count)

@@ -1,6 +1,4 @@
-"""Tests of norm gradients: one kernel computes the input gradient and partial weight gradients, another sums the
-partial ones.
-"""
+"""Tests of norm gradients: one kernel computes the input gradient and partial sums of weight gradients."""
 
 from __future__ import annotations
 

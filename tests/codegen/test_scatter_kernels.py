@@ -65,8 +65,9 @@ FORMS: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_any_scatter_becomes_a_row_scatter(form: str) -> None:
-    """Check repeated indices and indices out of bounds on both sides. Results are bitwise equal, since the update order
-    is kept.
+    """Check repeated indices and indices out of bounds on both sides.
+
+    Results are bitwise equal, since the update order is kept.
     """
     operand, indices, updates, kind, attrs = FORMS[form]
     graph = scatter(operand, indices, updates, kind, **attrs)
@@ -108,8 +109,9 @@ def test_other_scatters_are_sorted(types: tuple[str, str, str], kind: str) -> No
 
 
 def test_scatters_at_equal_indices_share_a_sort() -> None:
-    """Check scatters of scalars and of rows at the same indices. Indices clamped to another row count need another
-    sort.
+    """Check scatters of scalars and of rows at the same indices.
+
+    Indices clamped to another row count need another sort.
     """
     b = Body("f32[9]", "f32[9,5]", "f32[12]", "i32[60,1]", "f32[60]", "f32[60,5]", name="scattering")
     scalars, rows, other, indices, ones, many = b.inputs

@@ -181,8 +181,9 @@ def test_order_prefers_less_memory_when_times_tie(plans, chosen):
 
 
 def branches(count, nbytes, seconds):
-    """Return branches that each gather a weight and use it once. If all are gathered ahead, all weights are alive
-    together.
+    """Return branches that each gather a weight and use it once.
+
+    If all are gathered ahead, all weights are alive together.
     """
     kernel, gather = (Task(stream, time, ()) for stream, time in ((COMPUTE, seconds), (COMMUNICATION, 1.0)))
     tasks, storages = [], []
@@ -241,8 +242,9 @@ def test_random_programs_are_issued_in_dependence_order():
 
 
 def _gradients(count):
-    """Return sums of squares of all-reduced gradients. Running all GEMMs first hides more communication but keeps more
-    bytes alive.
+    """Return sums of squares of all-reduced gradients.
+
+    Running all GEMMs first hides more communication but keeps more bytes alive.
     """
     matrix = "tensor<2048x2048xf32>"
     sharding = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
@@ -307,8 +309,9 @@ def test_memory_limit_option_is_applied(tmp_path, capsys):
 
 
 def test_unbounded_loop_with_transfers_is_rejected_with_location():
-    """Check a loop without a constant trip count. It cannot be unrolled, and transfers inside a schedule item cannot be
-    paired.
+    """Check a loop without a constant trip count.
+
+    It cannot be unrolled, and transfers inside a schedule item cannot be paired.
     """
     kind = TensorType((), "i32")
     condition, body = (Graph(name, [Value(kind)]) for name in ("condition", "body"))

@@ -20,7 +20,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
 from tests.emulator.ptx_builds import ptx_of
 
-pytestmark = pytest.mark.usefixtures("two_multiprocessors", "tma_of_fewer_k", "narrow_tiles")
+pytestmark = pytest.mark.usefixtures("two_multiprocessors", "tma_from_shorter_k", "narrow_tiles")
 Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
 K = 440  # above the least contracted size for descriptors in these tests, and no multiple of a tile's k
@@ -29,8 +29,9 @@ LONG = 632  # a contracted size for which tiles of every variant exist
 
 def product(m: int, n: int, *more: str, left: bool = False, right: bool = False, dtype: str = "bf16", k: int = K,
             epilogue: Epilogue = lambda _, value: value) -> Graph:  # fmt: skip
-    """Return a GEMM with an epilogue that may read the operands `more`. `left` and `right` transpose the operand's
-    layout.
+    """Return a GEMM with an epilogue that may read the operands `more`.
+
+    `left` and `right` transpose the operand's layout.
     """
     b = Body(
         f"{dtype}[{f'{k},{m}' if left else f'{m},{k}'}]",
@@ -192,8 +193,9 @@ def test_specialized_equal_segments_share_a_loop() -> None:
 
 
 def test_specialized_unequal_segments_share_a_main_loop() -> None:
-    """Check GEMMs of unequal sizes with separate epilogues, two of one left operand. A program computes tiles of
-    several GEMMs.
+    """Check GEMMs of unequal sizes with separate epilogues, two of one left operand.
+
+    A program computes tiles of several GEMMs.
     """
     b = Body("bf16[248,392]", "bf16[392,128]", "bf16[256,520]", "bf16[520,80]", "bf16[520,80]", "bf16[128]", "bf16[130,392]",
              "bf16[392,64]", name="product")  # fmt: skip
@@ -301,9 +303,7 @@ def test_epilogue_rereads_the_left_operand() -> None:
 
 
 def test_gemms_that_need_pointer_loads_are_not_specialized() -> None:
-    """Check operands with a factor per row, unaligned operands, and sums of GEMMs whose operands have different
-    layouts.
-    """
+    """Check operands with a factor per row, unaligned operands, and sums of GEMMs with unequal layouts."""
     scaled = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512]", name="product")
     summed = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512,1024]", "bf16[768,1024]", name="product")
     (x, w, scale), (left, right, other, more) = scaled.inputs, summed.inputs

@@ -41,9 +41,7 @@ def agrees(graph: Graph) -> Module:
 
 @pytest.fixture
 def time_proportional_to_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let kernel time equal the longest contracted size, so that splitting is profitable at sizes that tests can
-    interpret.
-    """
+    """Let kernel time equal the longest contracted size, so that splitting is profitable at small sizes."""
 
     def seconds(body: Graph, target: str) -> float:
         nodes = (

@@ -1,13 +1,11 @@
-"""Tests of the revision of fusion groups: after dissolving, recomputing and pruning, each kernel reads only stored
-values.
-"""
+"""Tests of the revision of fusion groups (dissolve, recompute, prune): kernels read only stored values."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from bodies import Body, random_args
-from test_fuse import agrees, fused, run
+from test_fuse import check_fused, fused, run
 
 from meshgen.codegen.fusion import joins, traffic
 from meshgen.ir.graph import Graph, Module, TensorType, Value
@@ -47,7 +45,7 @@ def test_recomputation_does_not_read_dissolved_values(monkeypatch: pytest.Monkey
     check_fused_results(b.done(costly, total))
 
 
-def random_readers(seed: int) -> Graph:
+def random_index_map_graph(seed: int) -> Graph:
     """Return a random graph of values of three shapes, read through index maps by element-wise ops, sums and dots."""
     rng = np.random.default_rng(seed)
     b = Body("f32[6,8]", "f32[6]", "f32[8,8]", "i32[6]", "f32[6,8,4]")
@@ -102,7 +100,7 @@ def random_readers(seed: int) -> Graph:
 def test_random_fusion_revisions_match_reference(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, {"fusion.big_bytes": 1, "fusion.tiny_bytes": 1, "fusion.smaller": small}, traffic)
     for seed in [*range(60), 1354]:
-        check_fused_results(random_readers(seed))
+        check_fused_results(random_index_map_graph(seed))
 
 
 def looked_up(rows: int, columns: int) -> Graph:
@@ -177,11 +175,12 @@ def summed_over_devices(*, narrow: int) -> Graph:
 def test_rows_are_recomputed_if_that_moves_fewer_bytes(
     narrow: int, is_written: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check one narrow term: recomputing reads 2048 + 1024 + 512 bytes and moves 256 of `m`, as many bytes as storing
-    the rows.
+    """Check one narrow term, where recomputing the rows and storing them move the same bytes.
+
+    Recomputing reads 2048 + 1024 + 512 bytes and moves 256 of `m`.
     """
     use(monkeypatch, {"fusion.big_bytes": 1, "fusion.tiny_bytes": 1, "fusion.smaller": 8}, traffic)
     graph = summed_over_devices(narrow=narrow)
-    module = agrees(graph)
+    module = check_fused(graph)
     first, *_ = (node for node in module.graph.nodes if node.op == "kernel")
     assert (graph.outputs[0].type in [value.type for value in first.results]) == is_written

@@ -1,6 +1,4 @@
-"""Tests of attention results with transposed heads: the attention kernels write them in that layout and compute the
-same.
-"""
+"""Tests of attention results with transposed heads, which the attention kernels write in that layout."""
 
 from __future__ import annotations
 

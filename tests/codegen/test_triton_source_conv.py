@@ -1,6 +1,4 @@
-"""Tests of generated convolutions against the NumPy reference: layouts, strides, dilations, padding, groups, and both
-gradients.
-"""
+"""Tests of generated convolutions against NumPy: layouts, strides, dilations, padding, groups, gradients."""
 
 from __future__ import annotations
 
@@ -26,8 +24,9 @@ NONE, ONES = (0, 0), (1, 1)
 def convolution(b: Body, x: Value, w: Value, *, dims: str = "NHWC HWIO NHWC", strides: tuple[int, ...] = ONES,
                 spread: tuple[int, ...] = ONES, dilation: tuple[int, ...] = ONES, turned: tuple[int, ...] = NONE,
                 low: tuple[int, ...] = NONE, high: tuple[int, ...] = NONE, groups: int = 1, batches: int = 1) -> Value:  # fmt: skip
-    """Emit a convolution. `dims` are the layouts of image, kernel and result: batch N, features C, I and O, space H and
-    W.
+    """Emit a convolution.
+
+    `dims` are the layouts of image, kernel and result: batch N, features C, I and O, space H and W.
     """
     image, kernel, result = dims.split()
     spaces = [[part.index(d) for d in "HW"] for part in (image, kernel, result)]
@@ -77,8 +76,9 @@ def test_convolutions_match_reference_on_the_emulated_gpu(seed: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_convolution_and_jax_gradients_match_reference(dtype: str) -> None:
-    """Check stride 2 and padding 1. JAX writes the image gradient with a dilated, reversed kernel; the kernel gradient
-    swaps batch and features.
+    """Check stride 2 and padding 1.
+
+    JAX writes the image gradient with a dilated, reversed kernel; the kernel gradient swaps batch and features.
     """
     b = Body(f"{dtype}[2,9,9,8]", f"{dtype}[3,3,8,16]")
     check(b.done(convolution(b, *b.inputs, strides=(2, 2), low=ONES, high=ONES)), length=72, ulps=40)

@@ -1,6 +1,4 @@
-"""Tests of generated kernels at numerical limits: overflow, signed zeros, NaN, denormal and 8-bit floats, 64-bit
-indices, odd names.
-"""
+"""Tests of generated kernels at numerical limits: overflow, signed zeros, NaN, denormals, 64-bit indices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of windows written into caches in place: when this applies, the bytes moved, and modules rejected for
-inconsistent buffers.
-"""
+"""Tests of windows written into caches in place: conditions, bytes moved, and rejected modules."""
 
 from __future__ import annotations
 
@@ -52,8 +50,9 @@ def attended(result: str, cache: str, row: str = "row") -> tuple[str, str]:
 
 
 def step(*lines: str, results: str, types: str, donated: str = "") -> str:
-    """Return a step on two caches and a row with its index. `donated` lists the donated caches, aliased to results in
-    this order.
+    """Return a step on two caches and a row with its index.
+
+    `donated` lists the donated caches, aliased to results in this order.
     """
     marks = {c: f", tf.aliasing_output = {donated.index(c)} : i32" if c in donated else "" for c in "kv"}
     caches = "".join(f"%{c}: {CACHE} {SPLIT.replace('DONATED', mark)}, " for c, mark in marks.items())
@@ -198,9 +197,7 @@ def test_session_updates_its_cache_in_place(tmp_path: Path) -> None:
 
 
 def test_checker_rejects_in_place_update_without_aliasing() -> None:
-    """Check a forged plan: the cache is no longer donated, so everything outside the window of its result would be
-    garbage.
-    """
+    """Check a forged plan whose cache is not donated: outside the window, its result would be garbage."""
     copied_plan = plan(decoding(""), target="cuda:sm_90").plan
     donated_plan = plan(decoding("kv"), target="cuda:sm_90")
     ((name, body),) = in_place(donated_plan.plan).items()

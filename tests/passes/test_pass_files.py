@@ -1,6 +1,4 @@
-"""Tests of each pass by an .mlir file: a program, and FileCheck directives for the output of `meshgen opt` in its RUN
-line.
-"""
+"""Tests of each pass by an .mlir file with a program and FileCheck directives for `meshgen opt`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Test that no pass makes a step longer, except those in `bench.passes.LONGER`. `python -m bench.passes` measures more
-programs.
+"""Test that no pass makes a step longer, except those in `bench.passes.LONGER`.
+
+`python -m bench.passes` measures more programs.
 """
 
 from __future__ import annotations

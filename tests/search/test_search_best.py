@@ -1,6 +1,4 @@
-"""Tests of the sharding search: it finds known good layouts, keeps annotations, fits memory, and is never worse than
-the given program.
-"""
+"""Tests of the sharding search: it finds known good layouts, keeps annotations, and fits memory."""
 
 from __future__ import annotations
 
@@ -38,8 +36,9 @@ def block_of_few_tokens() -> Found:
 
 
 def test_search_shards_block_of_few_tokens_like_megatron(block_of_few_tokens: Found) -> None:
-    """Check few tokens: weights are most of the memory traffic, so they are sharded. Column then row sharding needs one
-    reduction for two GEMMs.
+    """Check few tokens: weights are most of the memory traffic, so they are sharded.
+
+    Column then row sharding needs one reduction for two GEMMs.
     """
     result = block_of_few_tokens
     assert result.specs["x"] == "dp,_,_" and result.gap == 0
@@ -49,8 +48,9 @@ def test_search_shards_block_of_few_tokens_like_megatron(block_of_few_tokens: Fo
 
 @pytest.mark.parametrize(("layers", "mesh"), [(32, {"dp": 2, "tp": 4}), (4, {"dp": 4, "tp": 8})], ids=str)
 def test_first_solution_of_many_layers_is_megatron(layers: int, mesh: dict[str, int]) -> None:
-    """Check a time limit of zero, which plans only the first solution. Its estimate counts that sharding few tokens
-    leaves all weights to read.
+    """Check a time limit of zero, which plans only the first solution.
+
+    Its estimate counts that sharding few tokens leaves all weights to read.
     """
     forward, args = stack(layers, mesh["dp"], 64)
     result = mg.search(forward, mesh, args=args, target="cpu", seconds=0)
@@ -97,6 +97,7 @@ def test_search_result_is_not_worse_than_the_annotated_program(name: str) -> Non
 @needs_cases
 def test_searched_training_step_is_not_slower_than_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check a search in which only the axes of the first solution are exchanged (batch over `tp`, weights over `dp`).
+
     That is the usual layout.
     """
     monkeypatch.setattr(best, "MUTATIONS", 0)

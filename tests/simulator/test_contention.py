@@ -1,6 +1,4 @@
-"""Tests of kernels that overlap collectives: each pair slows the kernel for the time of its overlap, in any launch
-order.
-"""
+"""Tests of kernels that overlap collectives: each pair slows the kernel for the time of its overlap."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ SIZES = (0, 1 << 10, 1 << 20, 1 << 24)  # elements of the buffers that collectiv
 
 
 def random_schedule(seed: int) -> Schedule:
-    """Return random kernels and collectives on three streams with random waits, and a final loop that contains only
-    kernels.
-    """
+    """Return random kernels and collectives on three streams with random waits, and a final loop of kernels."""
     rng = random.Random(seed)
     buffers = tuple(Buffer(f"b{n}", TensorType((size,), "f32"), "temporary", n, 0) for n, size in enumerate(SIZES))
 

@@ -1,6 +1,4 @@
-"""Tests of the simulation of a step of all ranks: the scheduled time on one host, and the effect of hosts, slow devices
-and loops.
-"""
+"""Tests of the simulated step of all ranks: its time on one host, and the effect of hosts, slow devices and loops."""
 
 from __future__ import annotations
 

@@ -42,9 +42,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool) -> Any:
 
 
 def experts(x: Any, w: Any) -> Any:
-    """Return a top-2 mixture of gated experts: rows are sorted by expert, and ragged matmuls apply each expert's
-    weights.
-    """
+    """Return a top-2 mixture of gated experts: ragged matmuls over rows sorted by expert."""
     rows = x.reshape(-1, x.shape[-1])
     weights, expert_indices = jax.lax.top_k(jax.nn.softmax((rows @ w["router"]).astype(F32)), 2)
     weights = (weights / weights.sum(-1, keepdims=True)).astype(x.dtype)

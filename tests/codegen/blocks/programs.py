@@ -1,10 +1,9 @@
-"""Blocks of models in bf16, forward and training step, in JAX: `python -m tests.codegen.blocks.programs [--large]
-FOLDER [NAME ...]` writes their MLIR.
+"""Blocks of models in bf16, forward and training step, in JAX.
 
-Weights and activations are bf16. Norms, softmax, losses, states of scans and Adam's moments are f32, as in practice. A
-training step returns the loss, the
-gradient of the block's input and the updated weights and moments. Small sizes suit the emulated GPU; large sizes are
-those of the published models.
+`python -m tests.codegen.blocks.programs [--large] FOLDER [NAME ...]` writes their MLIR. Weights and activations are
+bf16. Norms, softmax, losses, states of scans and Adam's moments are f32, as in practice. A training step returns the
+loss, the gradient of the block's input and the updated weights and moments. Small sizes suit the emulated GPU; large
+sizes are those of the published models.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Tests of the `collective-outermost-dim` pass: results are unchanged, packing copies disappear, unprofitable cases are
-skipped.
-"""
+"""Tests of the `collective-outermost-dim` pass: results, removed packing copies, and unprofitable cases."""
 
 from __future__ import annotations
 

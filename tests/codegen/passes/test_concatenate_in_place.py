@@ -1,6 +1,4 @@
-"""Tests of the `concatenate-in-place` pass: which concatenations become joins, their synchronization, and forged
-schedules.
-"""
+"""Tests of the `concatenate-in-place` pass: which concatenations become joins, and forged schedules."""
 
 from __future__ import annotations
 
@@ -108,9 +106,7 @@ def test_join_round_trips_through_text() -> None:
 
 @pytest.mark.parametrize("options", [{"of_input": True}, {"kept": True}, {"twice": True}, {"sizes": (64, 3, 1)}])
 def test_parts_that_cannot_be_computed_in_place_prevent_a_join(options: dict) -> None:
-    """Check parts that cannot be computed in the buffer: arguments, program results, repeated values and unaligned
-    offsets.
-    """
+    """Check arguments, program results, repeated values and unaligned offsets as parts."""
     module = message(**options)
     assert not has_join(module)
     plan_of(module)

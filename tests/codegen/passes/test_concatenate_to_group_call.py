@@ -1,6 +1,4 @@
-"""Tests of the `concatenate-to-group-call` pass: which messages become group calls, their cost and results, and forged
-calls.
-"""
+"""Tests of the `concatenate-to-group-call` pass: which messages become group calls, and forged calls."""
 
 from __future__ import annotations
 
@@ -200,8 +198,7 @@ def test_checker_rejects_forged_group_calls() -> None:
 
 @pytest.mark.parametrize("op", list(ROWS))
 def test_group_call_parts_are_read_through_fused_rotation(op: str) -> None:
-    """Check a rotation of two halves, as in rotary embeddings: its multiplies are fused into the kernel that joins
-    them.
+    """Check a rotation of two halves, as in rotary embeddings, that is fused into the kernel that joins them.
 
     The kernel that computes a part of the message also computes the program's last result. Only the def-use order keeps
     it before the call.

@@ -1,6 +1,4 @@
-"""Tests of the `convolution-to-phases` pass: convolutions of dilated images become convolutions with more features and
-fewer FLOPs.
-"""
+"""Tests of the `convolution-to-phases` pass: dilated images become more features, with fewer FLOPs."""
 
 from __future__ import annotations
 
@@ -20,8 +18,9 @@ from tests.codegen.passes.after import after
 
 def convolution(image: tuple[int, int], taps: tuple[int, int], low: tuple[int, int], high: tuple[int, int],
                 dims: tuple[str, str, str] = ("NHWC", "HWIO", "NHWC"), **overrides: Any) -> Graph:  # fmt: skip
-    """Return a convolution of an image dilated by 2 and 3, unless `overrides` overrides that. `dims` are the layouts of
-    image, kernel and result.
+    """Return a convolution of an image dilated by 2 and 3, with the attributes `overrides`.
+
+    `dims` are the layouts of image, kernel and result.
     """
     attrs: dict[str, Any] = {"window_strides": (1, 1), "lhs_dilation": (2, 3), "rhs_dilation": (1, 1), "window_reversal": (False, False),
              "feature_group_count": 1, "batch_group_count": 1, "precision": (), "low": low, "high": high} | overrides  # fmt: skip

@@ -1,6 +1,4 @@
-"""Tests of the `copy-operands` pass: it copies GEMM operands for tensor cores and TMA descriptors only if that is
-profitable.
-"""
+"""Tests of the `copy-operands` pass: it copies GEMM operands for tensor cores and TMA if that is profitable."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of the `expand-complex` pass: complex numbers become pairs, Fourier transforms become GEMMs, other programs are
-unchanged.
-"""
+"""Tests of the `expand-complex` pass: complex numbers become pairs, and Fourier transforms become GEMMs."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ UNIT = {"f32": 2.0**-24, "f64": 2.0**-53}
 
 
 def check_expansion(graph: Graph, dtype: str, ulps: float) -> Graph:
-    """Check that the expanded graph has no complex values and computes the same within `ulps` units of the largest
-    element.
-    """
+    """Check that the expanded graph has no complex values, and its results within `ulps` units of the largest element."""
     expanded = after(expand_complex, graph)
     assert not any(is_complex(value.type.dtype) for value in expanded.values())
     args = random_args(graph, 3)

@@ -1,6 +1,4 @@
-"""Tests of the `loop-to-scan` pass: which while loops become scans, and which slices become rows that a scan slices and
-stacks.
-"""
+"""Tests of the `loop-to-scan` pass: which while loops become scans, and which slices a scan takes over."""
 
 from __future__ import annotations
 
@@ -21,8 +19,9 @@ ROW = 8  # elements of 4 bytes: 32 bytes
 
 
 class Loop:
-    """A while loop of `trips` iterations. An iteration adds rows of a stack to the state and may write the state to a
-    stack.
+    """A while loop of `trips` iterations.
+
+    An iteration adds rows of a stack to the state and may write the state to a stack.
     """
 
     def __init__(self, trips: int = 4, rows: int = 8, width: int = ROW, start: int = 0) -> None:

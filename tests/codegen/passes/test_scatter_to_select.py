@@ -1,6 +1,4 @@
-"""Tests of the `scatter-to-select` pass: scatters with one update per row become selects, also for indices out of
-bounds.
-"""
+"""Tests of the `scatter-to-select` pass: scatters with one update per row become selects."""
 
 from __future__ import annotations
 

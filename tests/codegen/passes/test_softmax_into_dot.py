@@ -1,6 +1,4 @@
-"""Tests of the `softmax-into-dot` pass: cross-entropy is fused into the logits' GEMM, also for infinite and extreme
-logits.
-"""
+"""Tests of the `softmax-into-dot` pass: cross-entropy is fused into the logits' GEMM."""
 
 from __future__ import annotations
 
@@ -74,9 +72,7 @@ def masked(x: Array, w: Array, at: Array) -> Array:
 
 
 def distant_tiles(x: Array, w: Array, at: Array) -> Array:
-    """Compute logits whose 128-column tiles differ by hundreds, so partial sums underflow relative to the row's
-    maximum.
-    """
+    """Compute logits whose 128-column tiles differ by hundreds, so partial sums underflow."""
     z = (x @ w).astype(jnp.float32) + jnp.arange(WORDS) // 128 * 150.0
     return jax.nn.logsumexp(z, -1), jax.nn.logsumexp(-z, -1)
 

@@ -1,6 +1,4 @@
-"""Tests of the `split-reduction` pass: results for every part count, the cost-based choice of the count, and unchanged
-nodes.
-"""
+"""Tests of the `split-reduction` pass: results for every part count, and the cost-based choice of the count."""
 
 from __future__ import annotations
 
@@ -36,8 +34,9 @@ def dot(lhs: str, rhs: str, contract: tuple[Dims, Dims], batch: tuple[Dims, Dims
 
 
 def kernel_gradient(batch: int, side: int, features: int, outputs: int, dtype: str, kernel: str = "IHWO") -> Graph:
-    """Return the gradient of a 3 x 3 convolution kernel. Its input features are the image's batch, so it contracts over
-    space and batch.
+    """Return the gradient of a 3 x 3 convolution kernel.
+
+    Its input features are the image's batch, so it contracts over space and batch.
     """
     sizes = {"I": batch, "H": side, "W": side, "O": outputs}
     b = Body(f"{dtype}[{features},{side},{side},{batch}]", f"{dtype}[{','.join(str(sizes[d]) for d in kernel)}]")

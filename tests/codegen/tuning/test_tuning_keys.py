@@ -1,6 +1,4 @@
-"""Tests of tuning keys: tiles are stored per kernel structure and shape class, independent of names, exact sizes and
-constants.
-"""
+"""Tests of tuning keys, which contain kernel structure and shape class but no names, sizes or constants."""
 
 from __future__ import annotations
 
