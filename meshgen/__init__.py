@@ -43,8 +43,10 @@ def __getattr__(name: str) -> Any:
     """Return a public name, or an op of the tracer (`matmul`, `softmax`, ...)."""
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    is_asked = not name.startswith("_") or name.startswith("__array_")  # of the tracer, or of the array-API standard
-    if is_asked and not find_spec(f"{__name__}.{name}"):  # a submodule is imported instead
+    is_user_name = not name.startswith("_") or name.startswith(
+        "__array_"
+    )  # of the tracer, or of the array-API standard
+    if is_user_name and not find_spec(f"{__name__}.{name}"):  # a submodule is imported instead
         return import_module("meshgen.frontend.tracer").find(name, __all__)
     raise AttributeError(f"module 'meshgen' has no attribute {name!r}")
 

@@ -152,7 +152,7 @@ def planning(signature: Signature) -> Callable[[Module, Options, Timing], Execut
 
 def plan_module(module: Module, options: Options, timing: Timing, signature: Signature | None = None,
                 progress: Progress | None = None) -> Executable:  # fmt: skip
-    """Run all stages on an imported module and schedule it."""
+    """Run all stages on an imported module, schedule it, and return the executable."""
     context = context_of(options, timing)
     stages = run_stages(module, options, timing, "fuse", progress, context)
     if stages["fuse"].parts:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from meshgen import IMPORTED_AT
-from meshgen.commands.diagnostics import FORMATS, HELP, record, run_told
+from meshgen.commands.diagnostics import FORMATS, HELP, record, run_with_diagnostics
 from meshgen.commands.settings import parse_configured, settings
 from meshgen.commands.streams import only_documents, open_missing, write_err, write_out
 from meshgen.errors import (
@@ -170,7 +170,7 @@ def _run(command: str, words: Sequence[str], began: float, called: Invocation) -
     with only_documents() if options.json else contextlib.nullcontext():
         if options.diagnostics == "text":
             return module.run(options, output)
-        return run_told(
+        return run_with_diagnostics(
             options.diagnostics,
             output,
             lambda: module.run(options, output),
@@ -189,11 +189,11 @@ def _report_error(error: MeshgenError, as_json: bool) -> int:
     write_err(printable(f"{error}\n"))
     if as_json:
         diagnostics = [record(diagnostic) for diagnostic in error.diagnostics]
-        _tell({"ok": False, "exit_code": error.exit_code, "diagnostics": diagnostics})
+        _write_failure({"ok": False, "exit_code": error.exit_code, "diagnostics": diagnostics})
     return error.exit_code
 
 
-def _tell(document: dict[str, Any]) -> None:
+def _write_failure(document: dict[str, Any]) -> None:
     """Write the document of a failure. A second failure is ignored."""
     try:
         write_out(json.dumps(document, indent=1) + "\n")
@@ -262,7 +262,7 @@ def _internal(error: BaseException, called: Invocation) -> int:
     write_err(printable(f"internal error: {summary}\n  help: {hint}\n"))
     if called.as_json:
         reproducer = str(directory) if directory else None
-        _tell({"ok": False, "exit_code": INTERNAL_ERROR, "reproducer": reproducer, "message": summary})
+        _write_failure({"ok": False, "exit_code": INTERNAL_ERROR, "reproducer": reproducer, "message": summary})
     return INTERNAL_ERROR
 
 

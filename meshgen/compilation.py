@@ -216,7 +216,7 @@ class Compilation:
         return cached[1] if cached and cached[0] is graph else self.keep_latest(find, graph, find(graph))
 
     def keep_latest(self, find: Callable[[Graph], T], graph: Graph, result: T) -> T:
-        """Make `result` the cached result of `latest` for this graph, for a pass that updates a result with its graph."""
+        """Store `result` for `latest`. A pass that updates a large result together with its graph calls this."""
         self._kept.latest[find] = graph, result
         return result
 
@@ -247,7 +247,7 @@ class Compilation:
             self._kept.results[after] = self._kept.results.get(before, {})
 
     def decide(self, stage: str, graph: Graph, decision: Any) -> None:
-        """Record a decision of a stage, by the graph that resulted from it."""
+        """Record a decision of a stage under the graph that resulted from it."""
         self.decisions.setdefault(stage, {})[graph] = decision
 
     def record(self, name: str) -> PassRecord:

@@ -34,8 +34,8 @@ def rarely_collecting() -> Generator[None]:
         with _lock:
             thresholds = _entered.pop()
             if not _entered:
-                # A collection is due. Objects that the caller has frozen would be unfrozen too, so this is skipped if
-                # there are any.
+                # A collection is due. unfreeze() would also release objects that the caller has frozen, so skip it for
+                # these.
                 if gc.get_count()[0] > thresholds[0] and not gc.get_freeze_count():
                     gc.freeze()
                     gc.unfreeze()

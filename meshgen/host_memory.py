@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_FREE = ("MemAvailable", "SwapFree")
-# Files of Linux control groups, versions 2 and 1, inside a container: the limit, the used bytes, and the name of the
-# count of cached file pages in `memory.stat`. The kernel drops cached pages when memory is needed.
-_GROUPS = (
+_FREE_FIELDS = ("MemAvailable", "SwapFree")
+# Control groups (versions 2 and 1): folder, file of the limit, file of the usage, key of cached pages in `memory.stat`
+_CONTROL_GROUPS = (
     ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
@@ -21,8 +20,8 @@ def free_bytes(root: Path = Path("/")) -> int | None:
     """
     machine_free_bytes = _machine_free_bytes(root / "proc/meminfo")
     group_free_bytes = [
-        limit - used_bytes + _copies(root / folder / "memory.stat", copies)
-        for folder, *files, copies in _GROUPS
+        limit - used_bytes + _cached_bytes(root / folder / "memory.stat", copies)
+        for folder, *files, copies in _CONTROL_GROUPS
         for limit, used_bytes in [[_number_in_file(root / folder / name) for name in files]]
         if limit is not None and used_bytes is not None
     ]
@@ -38,10 +37,10 @@ def _machine_free_bytes(path: Path) -> int | None:
         return None
     if "MemAvailable" not in fields:
         return None
-    return sum(1024 * int(fields[name].split()[0]) for name in _FREE if name in fields)
+    return sum(1024 * int(fields[name].split()[0]) for name in _FREE_FIELDS if name in fields)
 
 
-def _copies(path: Path, name: str) -> int:
+def _cached_bytes(path: Path, name: str) -> int:
     """Return the value of `name` in a file with lines such as `inactive_file 4096`, or 0 if it is missing."""
     try:
         fields = dict(line.split(" ", 1) for line in path.read_text().splitlines() if " " in line)

@@ -40,7 +40,7 @@ class Axis:
     latency: float | None = None  # s, per collective
 
 
-def _outside(mesh: Mesh, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
+def _group_coordinates(mesh: Mesh, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
     """Return a device's coordinates with those along `refs` set to 0. It identifies the device's group."""
     coordinates = list(mesh.coordinates(rank))
     for ref in refs:
@@ -55,7 +55,7 @@ def _outside(mesh: Mesh, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
 def _groups(mesh: Mesh, refs: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     table: dict[tuple[int, ...], dict[int, int]] = {}
     for rank in range(mesh.size):
-        table.setdefault(_outside(mesh, rank, refs), {})[mesh.index(rank, refs)] = rank
+        table.setdefault(_group_coordinates(mesh, rank, refs), {})[mesh.index(rank, refs)] = rank
     return tuple(tuple(group[i] for i in range(len(group))) for group in table.values())
 
 
@@ -310,13 +310,13 @@ def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
         return () if given is None else (given,)
     if not isinstance(given, Mapping):
         listed: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
-        meshes = [_mesh_of_others(item) for item in listed]
+        meshes = [_convert_foreign_mesh(item) for item in listed]
         if invalid := [item for item in meshes if not isinstance(item, Mesh)]:
             hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
             raise UsageError(Diagnostic("MG0001", f"expected a mesh, got {invalid[0]!r}", hint=hint))
         return tuple(meshes)
     sizes = cast("Mapping[str, Any]", given)
-    sizes = {name: _mesh_of_others(item) for name, item in sizes.items()}
+    sizes = {name: _convert_foreign_mesh(item) for name, item in sizes.items()}
     if not any(isinstance(item, (Mesh, Mapping)) for item in sizes.values()):
         return (make_mesh(sizes),)
     return tuple(
@@ -324,7 +324,7 @@ def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
     )
 
 
-def _mesh_of_others(foreign: Any) -> Any:
+def _convert_foreign_mesh(foreign: Any) -> Any:
     """Convert a mesh of JAX or PyTorch, with its devices renumbered in row-major order. Other values are unchanged."""
     if is_mesh_of_jax(foreign):
         return make_mesh(dict(foreign.shape))

@@ -28,7 +28,7 @@ from meshgen.pipeline import Options, Progress
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
-_DOC_WIDTH = 136
+_DOC_WIDTH = 136  # chosen: columns of the option texts in generated docstrings
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ CORE = {
     "jinja2>=3.1": "reports",
     "scipy>=1.14": "search, matrix factorizations, fast special functions",
 }
-# extra -> requirement -> purpose. An empty purpose marks a package that another package of the extra needs and that may
-# be installed otherwise.
+# extra -> requirement -> purpose; an empty purpose marks a dependency of another package of the extra
 EXTRAS: Mapping[str, Mapping[str, str]] = {
     "cuda12": {
         "cuda-bindings>=12.9,<13": "running on GPUs",

@@ -133,7 +133,7 @@ STAGES: Mapping[str, Callable[[Module, Compilation], Module]] = {
 
 
 # Stages from which a stage can continue. Without materialize, for example, annotations would be dropped silently.
-_TAKES = {
+_ACCEPTED_STAGES = {
     "optimize": ("materialize", "optimize", "partition"),
     "partition": ("materialize", "optimize"),
     "fuse": ("partition",),
@@ -218,8 +218,10 @@ def run_stage(stage: str, module: Module, context: Compilation) -> Module:
         hint = f"stages after it are {', '.join(order[order.index(module.stage) + 1 :]) or 'none'}"
         message = f"the program is at stage '{module.stage}', which comes after '{stage}'"
         raise UsageError(Diagnostic("MG0001", message, hint=hint))
-    if module.stage in order and module.stage not in _TAKES.get(stage, order):
-        message = f"'{stage}' takes a program at stage {' or '.join(_TAKES[stage])}, not at stage '{module.stage}'"
+    if module.stage in order and module.stage not in _ACCEPTED_STAGES.get(stage, order):
+        message = (
+            f"'{stage}' takes a program at stage {' or '.join(_ACCEPTED_STAGES[stage])}, not at stage '{module.stage}'"
+        )
         before = ", ".join(order[order.index(module.stage) + 1 : order.index(stage)])
         raise UsageError(Diagnostic("MG0001", message, hint=f"the stages before it are {before}"))
     result = _on_meshes(stage, module, context)

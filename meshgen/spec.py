@@ -109,10 +109,10 @@ class Sharding(Shown):
         """Return the sharding without offsets that equal those of even tiles. The sharding must be valid."""
         if not any(self.offsets):
             return replace(self, offsets=())
-        offsets = tuple(self._uneven(dim, size, mesh) for dim, size in enumerate(shape))
+        offsets = tuple(self._uneven_offsets(dim, size, mesh) for dim, size in enumerate(shape))
         return replace(self, offsets=offsets if any(offsets) else ())
 
-    def _uneven(self, dim: int, size: int | None, mesh: Mesh) -> tuple[int, ...]:
+    def _uneven_offsets(self, dim: int, size: int | None, mesh: Mesh) -> tuple[int, ...]:
         if size is None or not self.offsets[dim]:
             return self.offsets[dim]
         count = self.parts(dim, mesh)

@@ -105,7 +105,7 @@ def _compare_runs(options: argparse.Namespace, output: Output) -> int:
     output.document({
         "compared": len(differences), "changed": [_difference_record(difference) for difference in changed], "exceeded": [_difference_record(difference) for difference in exceeded],
         "only_before": [dict(identity(difference)) for difference in missing[0]], "only_after": [dict(identity(difference)) for difference in missing[1]],
-        "environments": [_differing(a.environment, b.environment) for a, b in ((before, after), (after, before))],
+        "environments": [_differing_facts(a.environment, b.environment) for a, b in ((before, after), (after, before))],
     })  # fmt: skip
     return NumbersDiffer.exit_code if exceeded else 0
 
@@ -154,7 +154,7 @@ def _difference_record(difference: Difference) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _differing(facts: Mapping[str, Any], other_facts: Mapping[str, Any]) -> dict[str, Any]:
+def _differing_facts(facts: Mapping[str, Any], other_facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a run that the other does not share and that may explain a difference."""
     return {
         key: value for key, value in facts.items() if key not in ("date", "command") and other_facts.get(key) != value

@@ -32,7 +32,7 @@ from meshgen.testing.random_programs import check_random, through_module
 
 @dataclass(frozen=True)
 class Trial:
-    """The program planned for one mesh and one choice of sizes, and the result of its check."""
+    """The program planned for one mesh and one choice of sizes, with the result of its check."""
 
     executable: Executable
     result: CheckResult

@@ -81,10 +81,10 @@ def specialise(executable: Executable, options: argparse.Namespace, output: Outp
 def _fitting(
     module: Module, program: OpenProgram, requested: Sequence[Combination], output: Output
 ) -> dict[Sizes, Module]:
-    """Return the program for the combinations that fit it.
+    """Return the program for each combination that fits it. Combinations that contradict the program are skipped.
 
     Raises:
-        ArgumentError, ProgramError: the error of a combination with a size that fits in no combination.
+        ArgumentError, ProgramError: a listed size contradicts the program in every combination.
     """
     programs: dict[Sizes, Module] = {}
     refused: list[tuple[Combination, MeshgenError]] = []

@@ -59,7 +59,7 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
     module is planned with the module's options, and a note lists the figures that differ from the module's.
     """
     loaded = module_named(options)
-    if loaded and (saved_executable := _as_compiled(loaded, options)) is not None:
+    if loaded and (saved_executable := _saved_executable(loaded, options)) is not None:
         return saved_executable
     module, choice, timing = program(options, loaded)
     if combinations := at_combinations(module, choice, options, output):
@@ -86,7 +86,7 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
     return executable
 
 
-def _as_compiled(loaded: LoadedModule, options: argparse.Namespace) -> Executable | None:
+def _saved_executable(loaded: LoadedModule, options: argparse.Namespace) -> Executable | None:
     """Return the program of a module with its saved decisions.
 
     Returns None if the module has no decisions or the command line changes options.

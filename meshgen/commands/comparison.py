@@ -41,9 +41,9 @@ def compare(
     rows: list[dict[str, Any]] = []
     keys = names if set(names) == set(expected) else expected
     for index, (name, got, key) in enumerate(zip(names, results, keys, strict=True)):
-        want = _fitting(name, got, expected[key])
+        want = _expected_values(name, got, expected[key])
         if expectation.bounds is not None and tolerance is None:
-            rows.append({"name": name, **_within(got, want, expectation.bounds[index])})
+            rows.append({"name": name, **_compare_within_bounds(got, want, expectation.bounds[index])})
             continue
         limit = default_tolerance(got) if tolerance is None else tolerance
         error = relative_error(got, want)
@@ -52,7 +52,7 @@ def compare(
     return rows
 
 
-def _fitting(name: str, got: Array, want: Array) -> Array:
+def _expected_values(name: str, got: Array, want: Array) -> Array:
     """Return the expected values of a result as numbers.
 
     Raises:
@@ -68,7 +68,7 @@ def _fitting(name: str, got: Array, want: Array) -> Array:
     raise ArgumentError(Diagnostic("MG0601", f"result '{name}' has element type {got.dtype}, expected {want.dtype}"))
 
 
-def _within(got: Array, want: Array, bound: Array) -> dict[str, Any]:
+def _compare_within_bounds(got: Array, want: Array, bound: Array) -> dict[str, Any]:
     """Compare element by element with bounds, as the command `check` does."""
     from meshgen.testing.oracle import compare as compared
 

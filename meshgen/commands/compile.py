@@ -83,7 +83,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         _print_open(executable, options.output, output)
     else:
         with timing.of("report"):
-            record = _tell(executable, output)
+            record = _print_tables(executable, output)
         _print_summary(executable, record, options.output, output)
     if options.timing:
         output.tables(pass_table(executable.passes))
@@ -111,7 +111,7 @@ def _print_warnings(executable: Executable, output: Output) -> None:
         output.note(f"note: no code can be generated for {names}: they run on the reference device's NumPy only")
 
 
-def _tell(executable: Executable, output: Output) -> Mapping[str, Any]:
+def _print_tables(executable: Executable, output: Output) -> Mapping[str, Any]:
     """Print the tables of a program without open sizes, except the last.
 
     Returns the JSON document if `--json` requests it.

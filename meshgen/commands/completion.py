@@ -18,13 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     import shtab
 
-    script: Any = shtab.complete(whole_parser(), options.shell)
+    script: Any = shtab.complete(full_parser(), options.shell)
     output.text(script.rstrip("\n"))
     output.document({"shell": options.shell, "script": script})
     return 0
 
 
-def whole_parser() -> argparse.ArgumentParser:
+def full_parser() -> argparse.ArgumentParser:
     """Return a parser with all commands and their options. Arguments that are files complete as file names."""
     import shtab
 

@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "sarif")
 HELP = "how warnings and faults are written to stderr: text, or one document for editors and CI (default: text)"
-Told = tuple[str, Diagnostic]  # a level (`error`, `warning` or `note`) and a diagnostic
+LeveledDiagnostic = tuple[str, Diagnostic]  # a level (`error`, `warning` or `note`) and a diagnostic
 
 
-def run_told(form: str, output: Output, run: Callable[[], int], as_refusal: Callable[[BaseException], MeshgenError | None]) -> int:  # fmt: skip
+def run_with_diagnostics(form: str, output: Output, run: Callable[[], int], as_refusal: Callable[[BaseException], MeshgenError | None]) -> int:  # fmt: skip
     """Run a command, write its warnings, notes and error as one document, and return the exit code.
 
     Args:
-        told: converts an exception to an error for the user, or to None for an internal error, which is raised again.
+        as_refusal: converts an exception to an error for the user, or to None for an internal error, which is raised
+            again.
     """
-    diagnostics: list[Told] = []
+    diagnostics: list[LeveledDiagnostic] = []
     output.collected = diagnostics
     try:
         code = run()
@@ -62,7 +63,7 @@ def record(diagnostic: Diagnostic) -> dict[str, Any]:
     }
 
 
-def sarif(diagnostics: Sequence[Told]) -> dict[str, Any]:
+def sarif(diagnostics: Sequence[LeveledDiagnostic]) -> dict[str, Any]:
     """Return diagnostics in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS, 2020)."""
     from meshgen import __version__
 

@@ -93,7 +93,7 @@ def _totals(module: LoadedModule) -> dict[str, Any]:
 
 
 def _pair(before: dict[str, Any], after: dict[str, Any], name: str) -> tuple[Any, Any]:
-    """Return the figure of both modules. A missing count of collectives is 0, another missing figure None."""
+    """Return the figure of both modules. A missing count of collectives is 0; any other missing figure is None."""
     default = 0 if "collectives: " in name else None
     return before.get(name, default), after.get(name, default)
 

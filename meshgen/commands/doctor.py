@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     packages = [*packages_of(CORE, ""), *(row for extra in _extras() for row in packages_of(EXTRAS[extra], extra))]
     from meshgen.cli import COMMANDS  # circular import: `cli` starts this command
 
-    project, machine, engines = settings(tuple(COMMANDS)), _machine(), _engines(packages)
+    project, machine, engines = settings(tuple(COMMANDS)), _machine(), _engine_faults(packages)
     cache = _cache_directory()
     title = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
     cells = [(row.name, row.state, "extra" if row.extra else "", row.purpose, row.install) for row in packages]
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     output.tables(table_of("What can run modules", ("", ""), lines, left=("",)))
     output.text(f"kernel cache: {cache}")
     missing = [row.name for row in packages if not row.extra and not row.is_usable]
-    _tell(packages, missing, engines, options.run, output)
+    _print_notes(packages, missing, engines, options.run, output)
     output.document({"python": platform.python_version(), "packages": [row.record() for row in packages], "missing": missing,
                      "kernel_cache": cache, "machine": machine, "devices": {name: not why for name, why in engines.items()},
                      "settings": {setting.key: setting.value for setting in project}})  # fmt: skip
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return MissingError.exit_code if missing_requirements else 0
 
 
-def _tell(
+def _print_notes(
     packages: Sequence[Package], missing: Sequence[str], engines: Mapping[str, str], device: str | None, output: Output
 ) -> None:
     """Write notes about packages that the requested purpose lacks, and about packages of unsupported versions."""
@@ -144,7 +144,7 @@ def _extras() -> list[str]:
     return [extra for extra in EXTRAS if extra != other]
 
 
-def _engines(packages: Sequence[Package]) -> dict[str, str]:
+def _engine_faults(packages: Sequence[Package]) -> dict[str, str]:
     """Return for each device of `run --device` the reason why it cannot be used, or "" if it can."""
     unusable = {row.name: f"{row.name} is {row.state}" for row in packages if not row.is_usable}
     base = "; ".join(unusable[name] for name in RUNTIME if name in unusable)

@@ -1,6 +1,4 @@
-"""`meshgen explain IN [VALUE|LINE]`: show the verdict about a step, reasons of collectives and shardings, and plans
-with changes.
-"""
+"""`meshgen explain IN [VALUE|LINE]`: show the verdict about a step, the reasons of its plan, and what-if plans."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ from meshgen.reports.fusion import fusion_records
 from meshgen.reports.gathers import gather_records
 from meshgen.reports.ignored import annotation_record
 from meshgen.reports.link_classes import link_tables
-from meshgen.reports.memory import alike_table, memory_table
+from meshgen.reports.memory import memory_table, peak_memory_table
 from meshgen.reports.overlap import overlap_records, overlap_table
 from meshgen.reports.summary import TOP, summary_of
 from meshgen.reports.tables import Table, work_table
@@ -116,10 +114,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
         records = explain_collective(executable, options.collective)
         output.text("\n".join(map(collective_text, records)))
         document = executable.record() | {"explained": records}
-        output.document(document | (_advice(executable, [options.collective], output) if options.advise else {}))
+        output.document(document | (_print_advice(executable, [options.collective], output) if options.advise else {}))
         return 0
     if options.memory:
-        output.tables(alike_table(executable.memory))
+        output.tables(peak_memory_table(executable.memory))
         output.document(executable.record())
         return 0
     if options.tree:
@@ -128,7 +126,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.document(executable.record() | {"tree": [root.record() for root in roots]})
         return 0
     if options.advise:
-        output.document(executable.record() | _advice(executable, None, output))
+        output.document(executable.record() | _print_advice(executable, None, output))
         return 0
     what = line_or_name(options.what) if options.what else options.what
     document: dict[str, Any] = {}
@@ -195,7 +193,7 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
         raise UsageError(Diagnostic("MG0001", text, hint="give one at a time; --advise combines with --collective"))
 
 
-def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:
+def _print_advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:
     """Print which annotations to change, and return the records for `--json`."""
     with output.progress() as progress:
         advice_list = advise(executable, api.plan_module, numbers, progress)

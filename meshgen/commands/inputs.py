@@ -55,7 +55,7 @@ def read_inputs(texts: Sequence[str], *, mapped: bool = False) -> dict[str, Arra
             hint = "write for example x=@x.npy, @all.npz, or x=random"
             raise UsageError(Diagnostic("MG0001", f"'{text}' is not NAME=@FILE", hint=hint))
         arrays = load_arrays(file[1:], mapped=mapped)
-        arrays = {name: _one_of(arrays, name, file[1:])} if name else arrays
+        arrays = {name: _array_called(arrays, name, file[1:])} if name else arrays
         if duplicates := [f"'{repeated}'" for repeated in arrays if repeated in inputs]:
             raise UsageError(
                 Diagnostic("MG0001", f"--input gives {listed(duplicates)} twice", hint="give each input once")
@@ -64,7 +64,7 @@ def read_inputs(texts: Sequence[str], *, mapped: bool = False) -> dict[str, Arra
     return inputs
 
 
-def _one_of(arrays: Mapping[str, Array], name: str, file: str) -> Array:
+def _array_called(arrays: Mapping[str, Array], name: str, file: str) -> Array:
     """Return the only array of a file, or the array called `name`.
 
     Raises:
@@ -92,7 +92,7 @@ def input_arrays(
         hint = f"the inputs are {', '.join(names)}"
         raise ArgumentError(*(Diagnostic("MG0601", f"unknown input '{name}'", hint=hint) for name in unknown))
     arrays = {
-        b.name: _reinterpreted(explicit_arrays[b.name], b.type) for b in module.inputs if b.name in explicit_arrays
+        b.name: _with_element_type(explicit_arrays[b.name], b.type) for b in module.inputs if b.name in explicit_arrays
     }
     patterns = random_inputs(options.input)
     if unmatched := [pattern for pattern in patterns if not fnmatch.filter(names, pattern)]:
@@ -142,7 +142,7 @@ def random_inputs(texts: Sequence[str]) -> list[str]:
     return [name for name, _, value in (text.rpartition("=") for text in texts) if name and value == RANDOM]
 
 
-def _reinterpreted(array: Array, input_type: TensorType) -> Array:
+def _with_element_type(array: Array, input_type: TensorType) -> Array:
     """Return an array of raw bytes with the element type of its input. Files hold bf16 and 8-bit floats as raw bytes."""
     if is_raw(array) and array.dtype.itemsize == input_type.numpy_dtype.itemsize:
         return array.view(input_type.numpy_dtype)

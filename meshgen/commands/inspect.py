@@ -52,9 +52,9 @@ def _show_entry(module: LoadedModule, options: argparse.Namespace, output: Outpu
         return _show_open(module, options.stage, output)
     module = module.at(args=shapes)
     if options.stage:
-        output.text(_chosen("stage", options.stage, module.stages))
+        output.text(_text_called("stage", options.stage, module.stages))
     if options.kernel:
-        output.text(_chosen("kernel", options.kernel, {name: module.source(name) for name in module.kernel_names}))
+        output.text(_text_called("kernel", options.kernel, {name: module.source(name) for name in module.kernel_names}))
         _show_binaries(module, options.kernel, output, options.ptx)
     if not options.stage and not options.kernel:
         for part, first in zip(module.parts, first_numbers(module), strict=True):
@@ -66,7 +66,7 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[st
     """Show the open sizes and the specializations. All specializations are checked."""
     program, reports = module.program, {sizes: module.held(sizes).record() for sizes in module.specialisations}
     if stage:
-        output.text(_chosen("stage", stage, module.stages))
+        output.text(_text_called("stage", stage, module.stages))
     else:
         rows = [(a.name, direction, a.type, "yes" if a.stored else "") for direction, a in program.signature]
         title = f"{module.name}: {module.place}, {program.target}, arguments {program.arguments}; open until load: {program.what_is_open()}"
@@ -104,7 +104,7 @@ def _show_binaries(module: LoadedModule, kernel: str, output: Output, ptx: bool)
         output.text(module.ptx(kernel, arch))
 
 
-def _chosen(word: str, name: str, texts: dict[str, str]) -> str:
+def _text_called(word: str, name: str, texts: dict[str, str]) -> str:
     if name not in texts:
         raise UsageError(Diagnostic("MG0001", f"unknown {word} '{name}'", hint=f"known {word}s are {', '.join(texts)}"))
     return texts[name]

@@ -1,4 +1,4 @@
-"""Check that a comparison fits into memory before it starts, because an out-of-memory kill leaves no message."""
+"""Check the memory that `meshgen check` needs before it starts, because an out-of-memory kill leaves no message."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def memory_limit(text: str | None) -> int | None:
 
 
 def refuse_too_big(module: Module, executable: Executable, limit: int | None) -> None:
-    """Check the memory that comparing the program with its simulated ranks needs.
+    """Check that the reference and the simulated ranks of a program fit into memory.
 
     Raises:
-        RuntimeFailure: MG0606 if it needs more than `limit` bytes.
+        RuntimeFailure: MG0606 if they need more than `limit` bytes.
     """
     needed, what, location = max(_on_one_device(module), _on_all_ranks(executable), key=lambda need: need[0])
     if limit is not None and needed > limit:

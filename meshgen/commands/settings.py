@@ -23,7 +23,7 @@ from meshgen.budget import read_file
 from meshgen.errors import Diagnostic, Location, UsageError, system_reason
 from meshgen.names import nearest_names
 
-MOST_BYTES = 1 << 26  # chosen: bytes of the file, against absurd input
+MOST_BYTES = 1 << 26  # chosen: largest pyproject.toml in bytes, as a protection against absurd input
 _FILE = "pyproject.toml"
 
 

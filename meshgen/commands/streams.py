@@ -81,7 +81,7 @@ def write_out(text: str = "") -> None:
         UsageError: MG0003 if stdout cannot be written.
     """
     try:
-        _put(_documents or sys.stdout, text)
+        _write_and_flush(_documents or sys.stdout, text)
     except BrokenPipeError:
         _silence(_documents or sys.stdout)
     except (OSError, ValueError) as error:  # ValueError: the user's program has closed it
@@ -92,10 +92,10 @@ def write_out(text: str = "") -> None:
 def write_err(text: str) -> None:
     """Write to stderr. Errors are ignored."""
     with contextlib.suppress(OSError, ValueError):
-        _put(sys.stderr, text)
+        _write_and_flush(sys.stderr, text)
 
 
-def _put(stream: TextIO, text: str) -> None:
+def _write_and_flush(stream: TextIO, text: str) -> None:
     """Write to a stream and flush it. Characters that its encoding lacks are escaped."""
     try:
         stream.write(text)

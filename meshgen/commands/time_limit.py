@@ -12,7 +12,7 @@ from typing import Any
 from meshgen.errors import Diagnostic, RuntimeFailure
 
 # Seconds after which the timer fires again. Python ignores exceptions that are raised during garbage collection.
-_AGAIN = 1.0
+_REPEAT_SECONDS = 1.0
 
 
 def add_time_limit(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def time_limit(limit: float | None) -> Generator[None]:
         raise RuntimeFailure(Diagnostic("MG0604", f"the step takes more than {limit:g} s", hint="raise --time-limit"))
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, limit, _AGAIN)
+    signal.setitimer(signal.ITIMER_REAL, limit, _REPEAT_SECONDS)
     try:
         yield
     finally:

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     output_path = Path(options.output or options.module) if is_real else None
     table, key = (Path(kernel) if kernel else None for kernel in (options.table, options.key))
     measured_kernels = tune_file(
-        members, bench, lambda kernel: _tell(kernel, output), output=output_path, table=table, key=key
+        members, bench, lambda kernel: _print_warnings(kernel, output), output=output_path, table=table, key=key
     )
     _print_results(measured_kernels, output, output_path)
     if not is_real and any(kernel.warnings for kernel in measured_kernels):
@@ -86,7 +86,7 @@ def _merge(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _tell(measured: Measured, output: Output) -> None:
+def _print_warnings(measured: Measured, output: Output) -> None:
     output.warnings(measured.warnings)
 
 

@@ -1,4 +1,4 @@
-"""Cost model of rewrites: the gain for which a plan, reshard or message is replaced by another one."""
+"""Cost model of rewrites: the gain that justifies replacing a plan, a reshard or a message."""
 
 from __future__ import annotations
 

@@ -87,4 +87,4 @@ MACHINES = {
         _switched("gb200-nvl72", 72, 900e9, 50e9, "sm_100", 186e9),
     )
 }
-DEFAULT_MACHINE = "one-host"  # for programs that name no machine; its devices are those of the target
+DEFAULT_MACHINE = "one-host"  # of programs that name no machine; its devices are those of the target

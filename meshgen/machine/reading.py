@@ -94,7 +94,7 @@ def machine_from_record(value: Mapping[str, Any]) -> Machine:
 
 
 def profile_fault(value: Any) -> str:
-    """Return the fault of a profile's JSON, or "" if it is valid."""
+    """Return what is wrong with the JSON of a profile, or "" if it is valid."""
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         return "a profile must be an object with a name"
     if not value["name"].isprintable():

@@ -51,7 +51,7 @@ def advise(
     kinds = (splits, scatters, orders, drops)
     changes = [change for candidates_of in kinds for change in candidates_of(executable, numbers)]
     changes.sort(key=lambda change: -change.seconds)
-    return _tried(executable, plan, changes, progress)
+    return _profitable_changes(executable, plan, changes, progress)
 
 
 def best_change(executable: Compiled, plan: Plan, numbers: Sequence[int]) -> str:
@@ -62,7 +62,7 @@ def best_change(executable: Compiled, plan: Plan, numbers: Sequence[int]) -> str
     candidates: list[Change] = []
     for changes, max_candidates in ((splits, STRICT_SPLITS), (drops, STRICT_DROPS)):
         candidates += sorted(changes(executable, numbers), key=lambda change: -change.seconds)[:max_candidates]
-    if not (best := next(iter(_tried(executable, plan, candidates)), None)):
+    if not (best := next(iter(_profitable_changes(executable, plan, candidates)), None)):
         return ""
     name = f"%{best.value}" if best.value else "its value"
     then = f": {name} then has sharding {best.instead}" if best.kind == "drop" else ""
@@ -70,7 +70,7 @@ def best_change(executable: Compiled, plan: Plan, numbers: Sequence[int]) -> str
     return f"it saves the most to {best.change}{then}, and a step takes {new[1]} instead of {old[1]} and moves {new[0]} instead of {old[0]} per device"
 
 
-def _tried(
+def _profitable_changes(
     executable: Compiled, plan: Plan, changes: Sequence[Change], progress: Progress | None = None
 ) -> list[Advice]:
     """Plan each change and return the profitable ones: the best of each group, the shortest step first."""
@@ -82,7 +82,7 @@ def _tried(
             break
         if progress:
             progress(change.text, tried, len(changes))
-        advice = None if change.group in finished_groups else _advice(executable, plan, change, before)
+        advice = None if change.group in finished_groups else _try_change(executable, plan, change, before)
         if advice is None:
             continue
         if change.group not in best or _seconds_after(advice) < _seconds_after(best[change.group]):
@@ -99,7 +99,7 @@ def _seconds_after(advice: Advice) -> float:
     return advice.after["step_seconds"]
 
 
-def _advice(executable: Compiled, plan: Plan, change: Change, before: dict[str, float]) -> Advice | None:
+def _try_change(executable: Compiled, plan: Plan, change: Change, before: dict[str, float]) -> Advice | None:
     """Plan the program with `change`.
 
     Returns None if the change is not profitable or the program cannot be compiled with it.

@@ -28,18 +28,18 @@ def drops(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chang
     Args:
         numbers: indices of the collectives; None for all.
     """
-    for text, seconds in _annotations(executable, numbers).items():
-        origin = _origin(text, executable)
+    for text, seconds in _seconds_by_annotation(executable, numbers).items():
+        origin = _find_origin(text, executable)
         if origin is None:
             continue
         action, name = f"drop the {text}", origin.site.value.name
-        program = partial(_dropped, executable.stages["import"], origin)
+        program = partial(_drop_annotation, executable.stages["import"], origin)
         yield Change("drop", action, name, action, seconds, program, partial(_sharding_then, origin))
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """An annotation, as the text that reasons use for it, and its site in the propagation problem of one mesh."""
+    """An annotation with the text that reasons use for it, and its site in the propagation problem of one mesh."""
 
     text: str
     site: Site
@@ -47,8 +47,8 @@ class _Origin:
     solved: Solved
 
 
-def _annotations(executable: Compiled, numbers: Sequence[int] | None) -> dict[str, float]:
-    """Map the text of each annotation that causes collectives, on any mesh, to the seconds of these collectives."""
+def _seconds_by_annotation(executable: Compiled, numbers: Sequence[int] | None) -> dict[str, float]:
+    """Return the total seconds of the collectives that each annotation causes, on all meshes, by the annotation's text."""
     seconds_by_annotation: dict[str, float] = {}
     for collective in served(executable):
         if numbers is None or collective.number in numbers:
@@ -62,11 +62,13 @@ def _annotations(executable: Compiled, numbers: Sequence[int] | None) -> dict[st
     return seconds_by_annotation
 
 
-def _origin(text: str, executable: Compiled) -> _Origin | None:
+def _find_origin(text: str, executable: Compiled) -> _Origin | None:
     """Find the site, on any mesh, of the annotation that reasons call `text`."""
     for part in executable.parts:
         solved = known_of(part).solved
-        site = next((site for site in solved.sites if text in _seeds(site, solved)), None) if solved else None
+        site = (
+            next((site for site in solved.sites if text in _annotation_texts(site, solved)), None) if solved else None
+        )
         if solved and site:
             return _Origin(text, site, part, solved)
     return None
@@ -80,13 +82,13 @@ def _sharding_then(origin: _Origin, after: Compiled) -> tuple[str, str]:
     return (records[0]["sharding"], records[0]["spec"]) if records else ("left open", "")
 
 
-def _seeds(site: Site, solved: Solved) -> set[str]:
+def _annotation_texts(site: Site, solved: Solved) -> set[str]:
     """Return the texts by which reasons refer to the annotations of a site."""
     return {origin for axis in solved.decisions for _, _, origin in seeds(site, axis)}
 
 
-def _dropped(module: Module, origin: _Origin) -> Module | None:
-    """Return the program without the annotation, except that the mesh which it names stays.
+def _drop_annotation(module: Module, origin: _Origin) -> Module | None:
+    """Return the program without the annotation. A mesh that the annotation names is kept.
 
     Returns None if the sharding comes from elsewhere, for example from an option of an op.
     """
@@ -101,18 +103,20 @@ def _dropped(module: Module, origin: _Origin) -> Module | None:
         numbers = entered.in_numbers if is_input(site.node) else entered.out_numbers
         index = index if numbers is None else numbers[index]
         if is_input(site.node):
-            return replace(module, in_annotations=_cleared(module.in_annotations, index))
-        return replace(module, out_annotations=_cleared(module.out_annotations, index))
+            return replace(module, in_annotations=_without_annotation(module.in_annotations, index))
+        return replace(module, out_annotations=_without_annotation(module.out_annotations, index))
     if not is_annotation(site.node):
         return None
-    return replace(module, graph=_opened(module.graph, site))
+    return replace(module, graph=_without_sharding(module.graph, site))
 
 
-def _cleared(annotations: Sequence[Annotation | None], index: int) -> list[Annotation | None]:
-    return [_opened_annotation(annotation) if at == index else annotation for at, annotation in enumerate(annotations)]
+def _without_annotation(annotations: Sequence[Annotation | None], index: int) -> list[Annotation | None]:
+    return [
+        _mesh_only_annotation(annotation) if at == index else annotation for at, annotation in enumerate(annotations)
+    ]
 
 
-def _opened_annotation(annotation: Annotation | None) -> Annotation | None:
+def _mesh_only_annotation(annotation: Annotation | None) -> Annotation | None:
     """Return an annotation that keeps only the mesh of `annotation`, or None if that names no mesh."""
     if annotation is None or not annotation.sharding.mesh:
         return None
@@ -121,11 +125,11 @@ def _opened_annotation(annotation: Annotation | None) -> Annotation | None:
     return replace(annotation, sharding=sharding, open_dims=(True,) * rank)
 
 
-def _opened(graph: Graph, site: Site) -> Graph:
-    """Return the graph in which the annotations at the location of `site` with its sharding keep only their mesh."""
+def _without_sharding(graph: Graph, site: Site) -> Graph:
+    """Remove the sharding from the annotations that match `site` in location and sharding, but keep their mesh."""
     nodes: list[Node] = []
     for node in graph.nodes:
-        regions = tuple(_opened(region, site) for region in node.regions)
+        regions = tuple(_without_sharding(region, site) for region in node.regions)
         attrs = node.attrs
         if (
             is_annotation(node)

@@ -83,14 +83,14 @@ def _cuts(graph: Graph, part: Compiled) -> Iterator[_Cut]:
     producers, uses = graph.index.producers, graph.index.uses
     for value, users in uses.items():
         slices = [node for node, _ in users if node.op == "slice"]
-        if len(slices) > 1 and len(slices) == len(users) and (cut := _cut(value, slices, producers, part)):
+        if len(slices) > 1 and len(slices) == len(users) and (cut := _find_cut(value, slices, producers, part)):
             yield cut
     for node in graph.nodes:
         for region in node.regions if node.op in WITH_PROGRAMS else ():
             yield from _cuts(region, part)
 
 
-def _cut(value: Value, slices: Sequence[Node], producers: Mapping[Value, Node], part: Compiled) -> _Cut | None:
+def _find_cut(value: Value, slices: Sequence[Node], producers: Mapping[Value, Node], part: Compiled) -> _Cut | None:
     """Return the cut that `slices` make of a value.
 
     Returns None unless the slices are equal, adjacent and equally sharded parts of a sharded dim.
@@ -110,11 +110,11 @@ def _cut(value: Value, slices: Sequence[Node], producers: Mapping[Value, Node], 
     )
     if devices == 1 or sizes[dim] % (count * devices) or not are_parts:
         return None
-    stored = _stored((value, dim), producers)
+    stored = _stored_columns((value, dim), producers)
     return _Cut(value, dim, devices, tuple(ordered), tuple(stored)) if stored else None
 
 
-def _stored(column: Column, producers: Mapping[Value, Node]) -> list[Column] | None:
+def _stored_columns(column: Column, producers: Mapping[Value, Node]) -> list[Column] | None:
     """Return the inputs whose element order along one dim determines the order of `column`.
 
     Returns None if reordering one of them would also reorder another value.
@@ -138,7 +138,7 @@ def _stored(column: Column, producers: Mapping[Value, Node]) -> list[Column] | N
         for operand_dim, factors in enumerate(dims):
             if column_factors[0] not in factors:
                 continue
-            operand_columns = _stored((operand, operand_dim), producers) if factors == column_factors else None
+            operand_columns = _stored_columns((operand, operand_dim), producers) if factors == column_factors else None
             if operand_columns is None:
                 return None
             columns |= dict.fromkeys(operand_columns)
@@ -156,7 +156,7 @@ def _change(executable: Compiled, group: Sequence[_Cut], seconds: float) -> Chan
         f"store {stored} as [{devices}, {parts}, {width}] instead of [{parts}, {devices}, {width}], and cut {name} so"
     )
     action += f"; {len(group) - 1} more alike" if group[1:] else ""
-    program = partial(_recut, executable.stages["import"], group)
+    program = partial(_reorder_columns, executable.stages["import"], group)
     return Change(
         "reorder",
         action,
@@ -168,20 +168,20 @@ def _change(executable: Compiled, group: Sequence[_Cut], seconds: float) -> Chan
     )
 
 
-def _recut(module: Module, group: Sequence[_Cut]) -> Module | None:
+def _reorder_columns(module: Module, group: Sequence[_Cut]) -> Module | None:
     """Return the program with each part sliced out of a reshaped value, so that a device reads its own elements only."""
     cuts = {node.result.id: (cut, part_index) for cut in group for part_index, node in enumerate(cut.slices)}
     done: set[int] = set()
-    graph = _recut_graph(module.graph, cuts, done)
+    graph = _reorder_graph(module.graph, cuts, done)
     return replace(module, graph=graph) if done == cuts.keys() else None
 
 
-def _recut_graph(graph: Graph, cuts: Mapping[int, tuple[_Cut, int]], done: set[int]) -> Graph:
+def _reorder_graph(graph: Graph, cuts: Mapping[int, tuple[_Cut, int]], done: set[int]) -> Graph:
     builder = Builder(Graph(graph.name, graph.inputs, [], graph.outputs))
     for node in graph.nodes:
         result_id = node.results[0].id if node.results else -1
         if result_id not in cuts:
-            regions = tuple(_recut_graph(region, cuts, done) for region in node.regions)
+            regions = tuple(_reorder_graph(region, cuts, done) for region in node.regions)
             builder.add(replace(node, regions=regions))
             continue
         (cut, part_index), fused = cuts[result_id], node.operands[0]

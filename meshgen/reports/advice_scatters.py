@@ -42,10 +42,12 @@ def scatters(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Ch
     for part in executable.parts:
         of_part = [group for group in sum_groups if collectives[group.numbers[0]].part is part]
         for group in of_part[:GROUPS]:
-            yield from _of_group(module, group, [collectives[index] for index in group.numbers], entered)
+            yield from _changes_of_group(module, group, [collectives[index] for index in group.numbers], entered)
 
 
-def _of_group(module: Module, group: Group, sums: Sequence[Served], entered: Mapping[int, Value]) -> Iterator[Change]:
+def _changes_of_group(
+    module: Module, group: Group, sums: Sequence[Served], entered: Mapping[int, Value]
+) -> Iterator[Change]:
     """Yield a change for each of the largest dims of the first value that is computed from the sums."""
     mesh, has_several_meshes = sums[0].part.mesh, bool(sums[0].mesh)
     first_results = [edge.users[0] for collective in sums for edge in collective.edges if edge.users]
@@ -53,7 +55,7 @@ def _of_group(module: Module, group: Group, sums: Sequence[Served], entered: Map
     if not values or first_results[0].sharding is None:
         return
     equal_types = [value for value in values if value.type == values[0].type]
-    for sharding in _split(first_results[0], group.axes, mesh):
+    for sharding in _further_shardings(first_results[0], group.axes, mesh):
         placed = replace(sharding, mesh=mesh.name) if has_several_meshes else sharding
         sums_of = f"sum {equal_types[0].id}"
         yield annotation(
@@ -61,7 +63,7 @@ def _of_group(module: Module, group: Group, sums: Sequence[Served], entered: Map
         )
 
 
-def _split(value: Value, axes: tuple[str, ...], mesh: Mesh) -> list[Sharding]:
+def _further_shardings(value: Value, axes: tuple[str, ...], mesh: Mesh) -> list[Sharding]:
     """Return shardings of `value` that also shard one more dim evenly over `axes`, the largest local dim first."""
     sharding, tiles = split_along(value, mesh)
     if {*axes} & {*sharding.used_axes}:

@@ -34,11 +34,11 @@ def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
     entered = values_by_id(module.graph)
     for part, first in numbered_parts(executable):
         gathered = _gather_seconds_by_value(part, None if numbers is None else {index - first for index in numbers})
-        by_seconds = [(_seconds(repeated, part, gathered), repeated) for repeated in repeated_work(part)]
-        requested = [pair for pair in by_seconds if numbers is None or _ids(pair[1]) & gathered.keys()]
+        by_seconds = [(_possible_saving(repeated, part, gathered), repeated) for repeated in repeated_work(part)]
+        requested = [pair for pair in by_seconds if numbers is None or _result_ids(pair[1]) & gathered.keys()]
         for seconds, repeated in sorted(requested, key=lambda pair: -pair[0])[:GROUPS]:
-            values = [entered[id] for id in sorted(_ids(repeated)) if id in entered]
-            for sharding in _shardings(repeated, part.mesh):
+            values = [entered[id] for id in sorted(_result_ids(repeated)) if id in entered]
+            for sharding in _candidate_shardings(repeated, part.mesh):
                 on_mesh = replace(sharding, mesh=part.mesh.name) if len(executable.parts) > 1 else sharding
                 if values:
                     yield annotation(module, values, on_mesh, group=str(values[0].id), seconds=seconds)
@@ -57,11 +57,11 @@ def _gather_seconds_by_value(part: Compiled, numbers: set[int] | None) -> dict[i
     return seconds_by_id
 
 
-def _ids(repeated: Repeated) -> set[int]:
+def _result_ids(repeated: Repeated) -> set[int]:
     return {node.results[0].id for node in repeated.nodes}
 
 
-def _seconds(repeated: Repeated, part: Compiled, gathered: dict[int, float]) -> float:
+def _possible_saving(repeated: Repeated, part: Compiled, gathered: dict[int, float]) -> float:
     """Return the time that a step could save: that of the repeated work and of the gathers for it."""
     device, node = device_of(predicted_on(part.options.target, None, part.mesh)[0]), repeated.nodes[0]
     is_contraction = node.op in CONTRACTIONS
@@ -70,10 +70,10 @@ def _seconds(repeated: Repeated, part: Compiled, gathered: dict[int, float]) -> 
     shape = value.sharding.local_shape(value.type.sizes, part.mesh) if value.sharding else value.type.sizes
     redundant_bytes = value.type.with_shape(shape).nbytes * len(repeated.nodes) * (1 - 1 / repeated.devices)
     work = max(repeated.wasted / rate, memory_seconds(int(redundant_bytes), device))
-    return work + sum(gathered.get(id, 0.0) for id in _ids(repeated))
+    return work + sum(gathered.get(id, 0.0) for id in _result_ids(repeated))
 
 
-def _shardings(repeated: Repeated, mesh: Mesh) -> list[Sharding]:
+def _candidate_shardings(repeated: Repeated, mesh: Mesh) -> list[Sharding]:
     """Return shardings of the value that also use the idle axes, those on the dims with the largest local sizes first.
 
     All idle axes go to one dim, or two idle axes go to two dims.

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# Matches names of values, inputs and outputs, and source locations. Numbers elsewhere are sizes, which distinguish
-# rows.
+# Matches names of values and source locations. Numbers elsewhere are sizes, which distinguish rows.
 _NAMED = re.compile(r"'[^']*'|`[^`]*`|%[^\s;,)]+|\([^()\s]+:\d+(?: in (?:[^()]|\([^()]*\))+)?\)")
 _OTHERS = re.compile(r"; \d+ other choices? would move more")
 _NUMBER = re.compile(r"(\d+)")

@@ -24,7 +24,7 @@ from meshgen.sharding.reshard.plan import same_layout
 
 
 @dataclass(frozen=True)
-class Unmade:
+class UnfollowedAnnotation:
     """An annotation that no value of the optimized program follows, and the reason."""
 
     value: str  # with a leading `%`; `%?` if it has no name
@@ -39,22 +39,22 @@ class Unmade:
         return f"{strength} {self.asked} of {self.value}{where}: {self.why}"
 
 
-def unmade(executable: Compiled) -> list[Unmade]:
+def unfollowed_annotations(executable: Compiled) -> list[UnfollowedAnnotation]:
     """Return the annotations on one mesh that propagation granted but no value of the optimized program follows."""
-    return [_unmade(node, why) for _, node, why in _missing(executable)]
+    return [_unfollowed_annotation(node, why) for _, node, why in _unfollowed(executable)]
 
 
 def unmade_values(executable: Compiled, planned: Graph) -> dict[Value, str]:
-    """Map each annotated value that is not computed with its annotated sharding to a message.
+    """Return a message for each annotated value that is not computed with its annotated sharding.
 
     Args:
         planned: the graph after propagation.
     """
     nodes = list(annotations_of(planned))
-    return {nodes[index].result: str(_unmade(node, why)) for index, node, why in _missing(executable)}
+    return {nodes[index].result: str(_unfollowed_annotation(node, why)) for index, node, why in _unfollowed(executable)}
 
 
-def _missing(executable: Compiled) -> Iterator[tuple[int, Node, str]]:
+def _unfollowed(executable: Compiled) -> Iterator[tuple[int, Node, str]]:
     if "propagate" not in executable.stages or "partition" not in executable.stages:
         return
     planned = executable.stages["propagate"].graph
@@ -62,10 +62,10 @@ def _missing(executable: Compiled) -> Iterator[tuple[int, Node, str]]:
     used = set(used_values(without_dead(planned)))
     for index, node in enumerate(annotations_of(planned)):
         if index not in followed and _is_granted(node, executable):
-            yield index, node, _CUT if node.result in used else "nothing uses the value"
+            yield index, node, _NOT_NEEDED if node.result in used else "nothing uses the value"
 
 
-_CUT = (
+_NOT_NEEDED = (
     "no device needs the value with this sharding: its users work on parts of it, or read it as it was made "
     "(an annotation for users, as_result=False, has them read it so)"
 )
@@ -84,10 +84,10 @@ def _is_granted(node: Node, executable: Compiled) -> bool:
     )
 
 
-def _unmade(node: Node, why: str) -> Unmade:
+def _unfollowed_annotation(node: Node, why: str) -> UnfollowedAnnotation:
     assert node.sharding is not None, "every node has a sharding after propagation"
     name, where = node.result.name or node.operands[0].name or "?", place_text(node.loc)
-    return Unmade(f"%{name}", str(node.sharding.results[0]), node.attrs.required, why, where)
+    return UnfollowedAnnotation(f"%{name}", str(node.sharding.results[0]), node.attrs.required, why, where)
 
 
 @dataclass(frozen=True)

@@ -79,21 +79,21 @@ class Group:
         return asdict(self) | {"title": self.title, "figures": self.figures, "shown": numbers_text(self.numbers)}
 
 
-def groups_of(executable: Compiled, asked: Filter = ALL) -> list[Group]:
-    """Group the collectives of all meshes that match the filter `asked`.
+def groups_of(executable: Compiled, selection: Filter = ALL) -> list[Group]:
+    """Group the collectives of all meshes that match the filter `selection`.
 
     Groups are ordered by decreasing exposed time, then by decreasing total time.
     """
     alike: dict[tuple[object, ...], list[tuple[Served, str]]] = {}
     for collective in served(executable):
-        if asked.takes(collective):
+        if selection.matches(collective):
             sentence = sentence_of(collective)
-            alike.setdefault(_cause(collective, sentence), []).append((collective, sentence))
+            alike.setdefault(_group_key(collective, sentence), []).append((collective, sentence))
     groups = [_group([collective for collective, _ in rows], [text for _, text in rows]) for rows in alike.values()]
     return sorted(groups, key=lambda group: (-group.exposed_seconds, -group.seconds, group.numbers))
 
 
-def _cause(collective: Served, sentence: str) -> tuple[object, ...]:
+def _group_key(collective: Served, sentence: str) -> tuple[object, ...]:
     """Return the key that collectives of one group share."""
     row, (scope, backward) = collective.row, collective.scope
     kind = (collective.mesh, row.kind, row.reduction, row.axes, row.peer)

@@ -43,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Advice:
-    """A profitable change: the sharding that the value then has, and the figures of a step before and after."""
+    """A profitable change, with the resulting sharding of the value and the figures of a step before and after."""
 
     kind: str  # as in `Change`
     change: str
@@ -85,7 +85,7 @@ def split_further(sharding: Sharding, added_axes: Mapping[int, tuple[str, ...]])
     """Return `sharding` with more axes on some dims.
 
     Args:
-        way: the additional axes by dim.
+        added_axes: the additional axes by dim.
     """
     return Sharding(tuple(axes + added_axes.get(dim, ()) for dim, axes in enumerate(sharding.dims)))
 

@@ -1,6 +1,7 @@
-"""Explain a collective: the edges that it reshards, the annotations that put its axes there, and the alternatives.
+"""Explain a collective: the values that it reshards, the annotations that put its axes there, and the alternatives.
 
-A collective carries the numbers of its edges in the program of stage `materialize`.
+A reshard edge connects a value to its uses with another sharding. A collective carries the numbers of its reshard edges
+in the program of stage `materialize`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SHOWN_REJECTED = 6  # chosen: rejected alternatives that the text of one collect
 
 @dataclass(frozen=True)
 class Served:
-    """A collective of a step with the edges that it reshards and the program of the mesh that runs it.
+    """A collective of a step with its reshard edges and the program of the mesh that runs it.
 
     Attributes:
         number: index in execution order, counted over all meshes.
@@ -46,14 +47,14 @@ class Served:
         return chains_to(self.part, values, self.row.axes)
 
     def sites(self) -> list[Site]:
-        """Return the propagation sites of the ops on the source lines of the collective and of its edges."""
+        """Return the propagation sites of the ops on the source lines of the collective and of its reshard edges."""
         lines = {place.line for edge in self.edges for place in edge.places} or {self.row.line}
         solved = solved_of(self.part)
         sites = (site for site in (solved.sites if solved else ()) if site.node.op not in PSEUDO_OPS)
         return [site for site in sites if site.node.loc and site.node.loc.line in lines]
 
     def values(self) -> list[Value]:
-        """Return the values of the collective's edges, or without edges the operands of the ops on its source line."""
+        """Return the values that the collective reshards, or the operands of the ops on its line if none is recorded."""
         return [edge.value for edge in self.edges] or [value for site in self.sites() for value in site.node.operands]
 
     @property
@@ -118,7 +119,7 @@ def explained(collective: Served, *, weighed: bool = True) -> dict[str, Any]:
 
 
 def _edge_record(edge: Edge, collective: Served) -> dict[str, Any]:
-    """Return an edge with the chains of its value and its users, and the other reshard plans for it."""
+    """Return a reshard edge with the chains of reasons for the value and its uses, and the alternative reshard plans."""
     solved = solved_of(collective.part)
     mesh = solved.module.mesh if solved else collective.part.mesh
     return {
@@ -136,11 +137,11 @@ def _edge_record(edge: Edge, collective: Served) -> dict[str, Any]:
 
 
 def collective_text(record: dict[str, Any]) -> str:
-    """Render the record of a collective: its cost, then each edge with its chains and alternative plans."""
+    """Render the record of a collective: its cost, then each reshard edge with its chains of reasons and alternatives."""
     kind = " ".join(filter(None, (record["kind"], record["reduction"])))
     where = f"  at {record['source']}" if record["source"] else ""
     takes = f"{seconds_text(record['seconds'])}, {seconds_text(record['hidden_seconds'])} of it hidden"
-    head = f"#{record['number']} {kind}{_way(record)}: {bytes_text(record['ring_bytes'])}, {takes}{where}"
+    head = f"#{record['number']} {kind}{_axes_text(record)}: {bytes_text(record['ring_bytes'])}, {takes}{where}"
     crossing = _crossing_lines(record["crossing"]) if "crossing" in record else []
     if record["edges"]:
         lines = [line for edge in record["edges"] for line in _edge_lines(edge)]
@@ -165,7 +166,7 @@ def _crossing_lines(record: dict[str, Any]) -> list[str]:
 
 
 def _edge_lines(edge: dict[str, Any]) -> list[str]:
-    why = edge["why"].partition("; ")[0]  # the clauses after the first repeat the ends of the chains
+    why = edge["why"].partition("; ")[0]  # the clauses after the first repeat the ends of the chains of reasons
     alternatives = [
         f"instead: {', '.join(plan['steps'])}: {bytes_text(plan['ring_bytes'])}, {seconds_text(plan['seconds'])}"
         for plan in edge["alternatives"]
@@ -180,7 +181,7 @@ def _chain_lines(chains: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _rejected_lines(records: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the alternatives for the ops at both ends of the edge, those with the smallest extra time first."""
+    """Yield the rejected alternatives for the ops at both ends of the reshard, those with the least extra time first."""
     alternatives = sorted(records, key=lambda alternative: alternative["seconds_more"])
     yield from (f"instead: {alternative['text']}" for alternative in alternatives[:SHOWN_REJECTED])
     if len(alternatives) > SHOWN_REJECTED:
@@ -196,8 +197,8 @@ def _note(record: dict[str, Any]) -> str:
     return note.removesuffix("]") if record["edges"] and note.endswith("]") and "{" not in note else ""
 
 
-def _way(record: dict[str, Any]) -> str:
-    """Return the mesh, if there are several, and the axes of the collective or the other mesh of a transfer."""
+def _axes_text(record: dict[str, Any]) -> str:
+    """Return the mesh, if there are several, and the mesh axes or, for a transfer, the other mesh."""
     there = f" on @{record['mesh']}" if "mesh" in record else ""
     if peer := record.get("peer"):
         return f"{there} {'to' if record['kind'] == 'transfer_send' else 'from'} @{peer}"

@@ -45,7 +45,7 @@ class Collective(NamedTuple):
     mesh: str = ""  # the mesh whose devices run it; empty unless the program has several meshes
     peer: str = ""  # the mesh at the other end of a transfer
     channel: int = -1
-    edges: tuple[int, ...] = ()  # numbers of the edges of stage `materialize` that it reshards
+    edges: tuple[int, ...] = ()  # numbers of its reshard edges in the program of stage `materialize`
     operands: int = 1  # more than one for a group call, whose `shape` is the total element count
 
     @property
@@ -186,7 +186,7 @@ def collective_records(comms: Comms) -> list[dict[str, Any]]:
 
 
 def collective_record(row: Collective) -> dict[str, Any]:
-    """Return a record as plain values, without the fields that only programs on several meshes have if they are empty."""
+    """Return a record as plain values. Empty fields that only programs on several meshes use are left out."""
     absent = {"mesh": "", "peer": "", "channel": -1}
     return {name: value for name, value in row._asdict().items() if name not in absent or value != absent[name]}
 
@@ -210,7 +210,7 @@ def comms_table(comms: Comms, first: int = 0) -> Table:
 
 
 def _comms_words(row: Collective) -> tuple[str, ...]:
-    """Return the cells for the kind, the axes or other mesh, the operand, and its bytes."""
+    """Return the table cells for the kind, the axes or other mesh, the operand, and its bytes."""
     return (
         row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
         ",".join(row.axes) or (row.way if row.peer else ""),

@@ -18,7 +18,10 @@ from meshgen.reports.tables import bytes_text
 
 @dataclass(frozen=True)
 class Branch:
-    """A resharded operand of an op. `edge` is empty for rows that the partitioner fetches for the op itself."""
+    """An operand of an op with the collectives that reshard it.
+
+    `edge` describes the reshard. It is empty for rows that the partitioner fetches for the op itself.
+    """
 
     edge: str
     collectives: tuple[int, ...]  # indices in execution order
@@ -52,15 +55,15 @@ def comms_tree(executable: Compiled) -> list[Root]:
 
 
 def _branches(collective: Served) -> list[tuple[str, str, str]]:
-    """Return an op, its source location and the text of the edge, for each edge that a collective reshards."""
+    """Return for each reshard edge of a collective the op that uses the value, its source location, and the edge."""
     row = collective.row
     if not collective.edges:  # the reason of the collective names its op
         crossing = row.why if row.kind.startswith("transfer_") else ""
         return [(row.why.partition(" needs ")[0] if " needs " in row.why else row.kind, row.source, crossing)]
-    return [(*_user(edge), _edge_text(edge)) for edge in collective.edges]
+    return [(*_first_use(edge), _edge_text(edge)) for edge in collective.edges]
 
 
-def _user(edge: Edge) -> tuple[str, str]:
+def _first_use(edge: Edge) -> tuple[str, str]:
     if not edge.uses:
         return "an output", ""
     node = edge.uses[0]

@@ -1,4 +1,4 @@
-"""The edges of a materialized program, where a value is resharded for uses that need another sharding."""
+"""Reshard edges of a materialized program: values that are resharded for uses that need another sharding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.spec import Sharding
 
 @dataclass(frozen=True)
 class Edge:
-    """A value that is resharded from `source` to `target` for its `uses`."""
+    """A reshard of a value from `source` to `target` for its `uses`."""
 
     value: Value
     uses: tuple[Node, ...]
@@ -23,16 +23,16 @@ class Edge:
     target: Sharding
     why: str
     places: tuple[Location, ...]  # source locations of the reshard, its producer and its users
-    maker: Node | None = None  # None for an input
+    maker: Node | None = None  # the node that produces the value; None for an input
 
     @property
     def users(self) -> tuple[Value, ...]:
-        """Return the results of the using nodes."""
+        """Return the results of the nodes in `uses`."""
         return tuple(value for node in self.uses for value in node.results)
 
 
 def edges_of(part: Compiled) -> Mapping[int, Edge]:
-    """Return the edges of the program of one mesh by number, computed once.
+    """Return the reshard edges of the program of one mesh by number, computed once.
 
     Returns no edges if the program was loaded after materialization.
     """

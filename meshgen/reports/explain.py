@@ -60,21 +60,23 @@ def _program_text(part: Compiled, collectives: Sequence[Served]) -> str:
 
 def _value_text(part: Compiled, collectives: Sequence[Served], what: str | int, across: Across | None) -> str:
     """Return the text about the values that `what` selects on one mesh, and about their collectives."""
-    texts = [_value_record_text(record) for record in _values(part, what, across)]
+    texts = [_value_record_text(record) for record in _value_records(part, what, across)]
     moved = [
         collective
         for collective in collectives
         if collective.is_about(what) or (across and across.is_about(collective, what))
     ]
-    return "\n".join([*texts, *(f"\n{collective_text(_collective(collective, across))}" for collective in moved)])
+    return "\n".join(
+        [*texts, *(f"\n{collective_text(_collective_record(collective, across))}" for collective in moved)]
+    )
 
 
-def _values(part: Compiled, what: Question, across: Across | None) -> list[dict[str, Any]]:
+def _value_records(part: Compiled, what: Question, across: Across | None) -> list[dict[str, Any]]:
     records = known_of(part).records(what)
     return [across.placed(part, value, record) if across else record for value, record in records]
 
 
-def _collective(collective: Served, across: Across | None) -> dict[str, Any]:
+def _collective_record(collective: Served, across: Across | None) -> dict[str, Any]:
     return across.collective(collective, explained(collective)) if across else explained(collective)
 
 
@@ -88,7 +90,7 @@ def explain_collective(executable: Compiled, number: int) -> list[dict[str, Any]
     if not 0 <= number < len(collectives):
         hint = f"they are numbered from 0 to {len(collectives) - 1}" if collectives else "it has none"
         raise UsageError(Diagnostic("MG0001", f"the program has no collective {number}", hint=hint))
-    return [_collective(collectives[number], _across(executable))]
+    return [_collective_record(collectives[number], _across(executable))]
 
 
 def shown(executable: Compiled, what: Question, width: int = WIDTH) -> str:
@@ -162,7 +164,7 @@ def explanations(executable: Compiled, what: Question = None) -> list[dict[str, 
     if what is None and "propagate" not in executable.stages:
         return []
     across = _across(executable)
-    return [record for part in parts_about(executable, what) for record in _values(part, what, across)]
+    return [record for part in parts_about(executable, what) for record in _value_records(part, what, across)]
 
 
 def _value_record_text(record: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Filters on collectives, and the error for a filter that cannot match any."""
+"""Filters that select collectives, and errors for unknown kinds, axes and program parts in a filter."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Filter:
     axis: str = ""
     layer: str = ""
 
-    def takes(self, collective: Served) -> bool:
+    def matches(self, collective: Served) -> bool:
         row = collective.row
-        is_kind = not self.kind or _kind(self.kind) == row.kind
+        is_kind = not self.kind or _normalized_kind(self.kind) == row.kind
         is_axis = not self.axis or any(overlaps(self.axis, axis) for axis in row.axes)
         return is_kind and is_axis and (not self.layer or self.is_of(collective.scope[0]))
 
@@ -39,24 +39,28 @@ class Filter:
 ALL = Filter()
 
 
-def _kind(text: str) -> str:
+def _normalized_kind(text: str) -> str:
     return text.replace("-", "_")  # options are written with hyphens
 
 
-def refuse_unknown(executable: Compiled, asked: Filter) -> None:
+def refuse_unknown(executable: Compiled, selection: Filter) -> None:
     """Check that the kind, axis and program part of a filter exist.
 
     Raises:
         UsageError: MG0001 if one of them does not exist.
     """
-    kind = _kind(asked.kind)
+    kind = _normalized_kind(selection.kind)
     if kind and kind not in COMMUNICATING:
-        _refuse(f"unknown kind of collective '{asked.kind}'", "the kinds are", kind, sorted(COMMUNICATING))
+        _raise_unknown(f"unknown kind of collective '{selection.kind}'", "the kinds are", kind, sorted(COMMUNICATING))
     axes = [name for part in executable.parts for name in part.mesh.names]
-    if asked.axis and asked.axis.partition(":")[0] not in axes:
-        _refuse(f"mesh axis '{asked.axis}' is not in {executable.place}", "the axes are", asked.axis, axes)
-    if asked.layer and not any(map(asked.is_of, scopes := [*dict.fromkeys(_scopes(executable))])):
-        _refuse(f"no part of the program is called '{asked.layer}'", "its parts are", asked.layer, scopes)
+    if selection.axis and selection.axis.partition(":")[0] not in axes:
+        _raise_unknown(
+            f"mesh axis '{selection.axis}' is not in {executable.place}", "the axes are", selection.axis, axes
+        )
+    if selection.layer and not any(map(selection.is_of, scopes := [*dict.fromkeys(_scopes(executable))])):
+        _raise_unknown(
+            f"no part of the program is called '{selection.layer}'", "its parts are", selection.layer, scopes
+        )
 
 
 def _scopes(executable: Compiled) -> Iterator[str]:
@@ -66,7 +70,7 @@ def _scopes(executable: Compiled) -> Iterator[str]:
         yield from ("/".join(names[:count]) for count in range(1, len(names) + 1) if names[0])
 
 
-def _refuse(text: str, listed: str, name: str, candidates: list[str]) -> None:
+def _raise_unknown(text: str, listed: str, name: str, candidates: list[str]) -> None:
     similar_names = nearest_names(name, candidates)
     ellipsis = " ..." if len(candidates) > _SHOWN else ""
     names = f"{listed} {', '.join(candidates[:_SHOWN])}{ellipsis}" if candidates else "none of its parts has a name"

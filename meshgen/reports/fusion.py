@@ -1,8 +1,8 @@
 """Report for every value between two ops whether one kernel contains both, and why or why not.
 
-Edges inside a kernel come from its body, once per distinct body. For an edge between two launches the reason is
-computed again: whether a template generates both as one kernel, whether another launch must run between them, and which
-choice moves fewer bytes.
+Such a value is called an edge. Edges inside a kernel come from its body, once per distinct body. For an edge between
+two launches the reason is computed again: whether a template generates both as one kernel, whether another launch must
+run between them, and which choice moves fewer bytes.
 """
 
 from __future__ import annotations
@@ -43,13 +43,16 @@ class FusionEdge:
 
 
 def fusion_records(executable: Compiled) -> list[dict[str, object]]:
-    """Return the edges of all meshes, for `--json`: those between launches first, the largest values first."""
+    """Return the producer-reader edges of all meshes, for `--json`.
+
+    Edges between launches come first, and the largest values first.
+    """
     edges = [edge for part in executable.parts for edge in fusion_edges(part.fused, part.target)]
     return [asdict(edge) for edge in edges]
 
 
 def fusion_edges(module: Module, target: str) -> list[FusionEdge]:
-    """Return the edges of a fused module, those between launches first."""
+    """Return the producer-reader edges of a fused module, those between launches first."""
     between = [edge for graph in flow_graphs(module.graph) for edge in _Between(graph, module, target).edges()]
     inside = [edge for name, body in module.kernels.items() for edge in _edges_inside_kernel(name, body)]
     return [*sorted(between, key=lambda edge: -edge.nbytes), *inside]
@@ -77,7 +80,7 @@ def _why_fused(producer: Node, reader: Node) -> str:
 
 
 class _Between:
-    """The edges between the launches of one graph."""
+    """The producer-reader edges between the launches of one graph."""
 
     def __init__(self, graph: Graph, module: Module, target: str) -> None:
         self._graph, self._kernels = graph, module.kernels
@@ -151,7 +154,7 @@ class _Between:
         return ""
 
     def _product(self, reader: Node, value: Value) -> str:
-        """Return a reason if the reader multiplies values that it computes from `value`, else ""."""
+        """Return the reason if the reader computes an operand of a GEMM from `value`, or "" if it does not."""
         body = self._kernels[reader.attrs.kernel]
         read = [body.inputs[n] for n, operand in enumerate(reader.operands) if operand is value]
         products = (node for node in body.nodes if node.op in PRODUCTS)
@@ -197,7 +200,7 @@ class _Between:
         return sum(kernel_seconds(self._kernels[node.attrs.kernel], self._target) for node in nodes)
 
     def _fused_body(self, producer: Node, reader: Node) -> Graph:
-        """Return a body that computes both nodes. Values that only the reader needs are not outputs."""
+        """Return a kernel body that computes both nodes. Values that only the reader needs are not outputs."""
         read_elsewhere = {v for n in self._graph.nodes if n is not reader for v in _reads(n)} | {*self._graph.outputs}
         return joined_body(producer, reader, read_elsewhere, self._kernels)[2]
 

@@ -26,7 +26,7 @@ MOST_ADVISED = 4  # chosen: refused gathers, those that move the most bytes, for
 
 
 class Gather(NamedTuple):
-    """An edge over which a value loses the split along `axes`.
+    """A reshard that removes the split of a value along `axes`.
 
     Bytes are per device and step; seconds assume idle links.
     """
@@ -100,7 +100,7 @@ def _gather(edge_number: int, edge: Edge, executable: Compiled, required: _Asked
 
 
 def _gathered_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
-    """Return the axes, or subaxes, of more than one device that split the source and are unused in the target."""
+    """Return the axes or subaxes with more than one device that split `source` and are unused in `target`."""
     sizes = {axis: mesh.axis_size(axis) for axis in source.split_axes}
     used_after = target.used_axes
     return tuple(part for axis, size in sizes.items() if size > 1 for part in parts_left(axis, size, used_after))
@@ -155,7 +155,7 @@ def _concerns(gather: Gather, selected: Sequence[str | int]) -> bool:
 
 
 def _unasked_gather(gather: Gather, executable: Compiled, best_change_hint: str) -> Diagnostic:
-    """Return the diagnostic for a gather, with the annotations behind both shardings and the best change."""
+    """Return the diagnostic for a gather, with the annotations that caused both shardings and the best change."""
     from meshgen.reports.values import chains_to
 
     values = (gather.edge.value, *gather.edge.users)

@@ -6,27 +6,27 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from meshgen.reports.annotations import OtherUse, Unmade, other_uses, unmade
+from meshgen.reports.annotations import OtherUse, UnfollowedAnnotation, other_uses, unfollowed_annotations
 from meshgen.reports.interface import Compiled
 from meshgen.reports.values import solved_of
 from meshgen.sharding.propagation.rejected import LostHint, lost_hints
 from meshgen.sharding.propagation.solve import Gap
 
 
-def hints_that_lost(executable: Compiled) -> list[LostHint | Unmade]:
+def hints_that_lost(executable: Compiled) -> list[LostHint | UnfollowedAnnotation]:
     """Return the hints that propagation overrode or whose values the optimizer removed, mesh by mesh."""
-    hints: list[LostHint | Unmade] = []
+    hints: list[LostHint | UnfollowedAnnotation] = []
     for part in executable.parts:
         hints += lost_hints(solved) if (solved := solved_of(part)) else ()
-        hints += (annotation for annotation in unmade(part) if not annotation.required)
+        hints += (annotation for annotation in unfollowed_annotations(part) if not annotation.required)
     return hints
 
 
-def not_as_required(executable: Compiled) -> list[Unmade | OtherUse]:
+def not_as_required(executable: Compiled) -> list[UnfollowedAnnotation | OtherUse]:
     """Return the required annotations that no optimized value follows, and the uses that violate one, mesh by mesh."""
-    violations: list[Unmade | OtherUse] = []
+    violations: list[UnfollowedAnnotation | OtherUse] = []
     for part in executable.parts:
-        violations += (annotation for annotation in unmade(part) if annotation.required)
+        violations += (annotation for annotation in unfollowed_annotations(part) if annotation.required)
         violations += other_uses(solved) if (solved := solved_of(part)) else ()
     return violations
 

@@ -85,14 +85,14 @@ def link_tables(executable: Compiled) -> list[Table]:
 
 
 def link_record(executable: Compiled) -> dict[str, Any]:
-    """Return the machine that times are predicted for, for `--json`, with its link classes if the program names it."""
+    """Return the machine of the predictions and, if the program names a machine, its link classes, for `--json`."""
     machine = _machines(executable)[0]
     links = [link_class.record() for link_class in link_classes(executable)]
     return {"machine": machine_record(machine)} | ({"links": links} if executable.parts[0].mesh.machine else {})
 
 
 def machine_names(executable: Compiled) -> str:
-    """Return the machines that times are predicted for, with their devices."""
+    """Return the machines of the predictions, with their devices."""
     return ", ".join(map(machine_title, _machines(executable)))
 
 

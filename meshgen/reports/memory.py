@@ -92,7 +92,7 @@ def lifetimes(plan: Schedule) -> list[Lifetime]:
             storage = plan.buffers[buffer].storage
             first.setdefault(storage, index)
             last[storage] = max(last.get(storage, 0), index)
-    # An operand that is overwritten in place ends where the result begins, since both have the same bytes.
+    # The bytes of an operand that is overwritten in place belong to the result from its first write on.
     for result, operand in plan.replaced.items():
         last[operand] = max(first[operand] - 1, first[plan.buffers[result].storage] - 1)
     return [Lifetime(plan.buffers[storage], start, last[storage]) for storage, start in first.items()]
@@ -126,11 +126,8 @@ def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
     }
 
 
-def residents_alike(memory: Memory) -> list[list[Resident]]:
-    """Group the buffers that are live at the peak, so that those of repeated layers are together.
-
-    The largest group is first.
-    """
+def resident_groups(memory: Memory) -> list[list[Resident]]:
+    """Group equal buffers that are live at the peak, such as those of repeated layers. The largest group is first."""
     groups: dict[tuple[str, str, str, str], list[Resident]] = {}
     for resident in memory.live_at_peak:
         key = (resident.type, resident.kind, skeleton(f"'{resident.name}'"), skeleton(f"({resident.source})"))
@@ -138,10 +135,10 @@ def residents_alike(memory: Memory) -> list[list[Resident]]:
     return sorted(groups.values(), key=lambda group: -sum(resident.bytes for resident in group))
 
 
-def alike_table(memory: Memory, most: int = 24) -> Table:
+def peak_memory_table(memory: Memory, most: int = 24) -> Table:
     """Return a table of the memory at the peak, with a row per group of equal buffers."""
     rows: list[tuple[object, ...]] = []
-    for group in residents_alike(memory)[:most]:
+    for group in resident_groups(memory)[:most]:
         total, first = sum(resident.bytes for resident in group), group[0]
         share = f"{100 * total / memory.live_bytes:.1f} %" if memory.live_bytes else ""
         names = (joined([resident.name for resident in group]), joined([resident.source for resident in group]))

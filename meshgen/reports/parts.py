@@ -19,7 +19,7 @@ MOST_WAYS = 4  # chosen: rejected pairs of shardings for a transfer that are sho
 
 
 class Across:
-    """Extends the records about one mesh of a program by its interaction with the other meshes."""
+    """Explains a program on several meshes: adds meshes and transfers to the records about each mesh."""
 
     def __init__(self, executable: Compiled) -> None:
         link_parts(executable.parts)
@@ -58,7 +58,7 @@ class Across:
         return record | {"crossing": _crossing_record(crossing), "chains": [*record["chains"], *self._chains(crossing)]}
 
     def _chains(self, crossing: Crossing) -> list[dict[str, Any]]:
-        """Return the chains of reasons for the sharding of the transferred value on both meshes."""
+        """Return the chains of reasons for the sharding of a transferred value on both meshes."""
         sides = {mesh.name: (node.op, node.attrs.channel) for mesh, node in crossing.sides}
         records: list[dict[str, Any]] = []
         for part in self.executable.parts:
@@ -103,7 +103,7 @@ def _way_record(way: Way) -> dict[str, Any]:
 
 
 def heading(executable: Compiled, part: Compiled) -> str:
-    """Return the mesh of a part, with the share of the step of all meshes in which it is busy."""
+    """Return the mesh of a part, with the share of the total step during which it is busy."""
     busy = executable.busy_seconds(executable.parts.index(part))
     times = f"busy for {seconds_text(busy)} of the {seconds_text(executable.cost.step_seconds)} that a step of all meshes takes"
     return f"@{part.mesh.name} {part.mesh}: {times}"

@@ -18,7 +18,7 @@ from meshgen.spec import Sharding
 MOST_GRIDS = 16  # chosen: grids that are drawn; the rest is counted
 MOST_CELLS = 64  # chosen: cells along a side of a grid
 _CELL_WIDTH, _CELL_HEIGHT, _GAP, _TEXT = 84, 30, 26, 16  # of the SVG, in pixels
-_HUES = 360
+_HUES = 360  # degrees of the CSS color wheel
 Range = tuple[int, int]
 
 

@@ -23,7 +23,7 @@ from meshgen.runtime.module_file.json_values import each_of, get, optional, read
 if TYPE_CHECKING:  # loading a module is not needed to compile a program
     from meshgen.runtime.module import LoadedModule
 
-_Placed = TypeVar("_Placed")
+_Located = TypeVar("_Located")
 FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")  # the figures by which a module and its plan are compared
 
 
@@ -79,8 +79,8 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
         raise UsageError(Diagnostic("MG0002", f"'{path}' does not have the text of its program", hint=hint))
     module = parse_text(next(iter(stages.values())), path)
     with reading(Path(path)):
-        chosen = _checked({} if _has_open_sizes(loaded) else loaded.planned)
-    module = _placed(module, chosen)
+        chosen = _checked_choices({} if _has_open_sizes(loaded) else loaded.planned)
+    module = _set_locations(module, chosen)
     options = Options(
         target=chosen.get("target") or ("cpu" if _has_open_sizes(loaded) else loaded.target),
         arguments=chosen.get("arguments", "local"),
@@ -90,7 +90,7 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
     return module, options
 
 
-def _checked(planned: Any) -> dict[str, Any]:
+def _checked_choices(planned: Any) -> dict[str, Any]:
     """Check and convert the planning record of a module's file.
 
     Raises:
@@ -108,15 +108,15 @@ def _location(value: Any) -> Location:
     return Location(read_text(file), read_count(line), read_count(column), read_text(scope))
 
 
-_numbers = partial(each_of, read=lambda value: value if value == -1 else read_count(value))
+_read_indices = partial(each_of, read=lambda value: value if value == -1 else read_count(value))
 _READERS: dict[str, Callable[[Any], Any]] = {
     "arguments": read_text,
     "target": read_text,
     "skip": partial(each_of, read=read_text),
     "memory_limit": optional(read_count),
     "places": partial(each_of, read=_location),
-    "inputs": _numbers,
-    "nodes": _numbers,
+    "inputs": _read_indices,
+    "nodes": _read_indices,
     "unnamed": partial(each_of, read=read_count),
 }
 
@@ -127,7 +127,7 @@ def _has_open_sizes(loaded: LoadedModule) -> bool:
     return isinstance(loaded, OpenModule)
 
 
-def _placed(module: Module, chosen: Mapping[str, Any]) -> Module:
+def _set_locations(module: Module, chosen: Mapping[str, Any]) -> Module:
     """Set the locations of inputs, their annotations and ops.
 
     Ops stay without locations if their count differs from the record's.
@@ -135,12 +135,14 @@ def _placed(module: Module, chosen: Mapping[str, Any]) -> Module:
     Results without names in the original program lose the numbers that the text gave them.
     """
     locations, unnamed = chosen.get("places", ()), {*chosen.get("unnamed", ())}
-    for index, (node, loc) in enumerate(_paired(list(all_nodes(module.graph)), chosen.get("nodes", ()), locations)):
+    for index, (node, loc) in enumerate(
+        _paired_locations(list(all_nodes(module.graph)), chosen.get("nodes", ()), locations)
+    ):
         node.loc = loc
         for value in node.results:
             value.loc = loc
             value.name = "" if index in unnamed else value.name
-    for value, loc in _paired(module.graph.inputs, chosen.get("inputs", ()), locations):
+    for value, loc in _paired_locations(module.graph.inputs, chosen.get("inputs", ()), locations):
         value.loc = loc
     annotated_inputs = itertools.zip_longest(module.in_annotations, module.graph.inputs)
     return replace(
@@ -149,9 +151,9 @@ def _placed(module: Module, chosen: Mapping[str, Any]) -> Module:
     )
 
 
-def _paired(
-    items: Sequence[_Placed], numbers: Sequence[int], locations: Sequence[Location]
-) -> Iterator[tuple[_Placed, Location | None]]:
+def _paired_locations(
+    items: Sequence[_Located], numbers: Sequence[int], locations: Sequence[Location]
+) -> Iterator[tuple[_Located, Location | None]]:
     if len(items) == len(numbers):
         yield from (
             (item, locations[index] if 0 <= index < len(locations) else None)
@@ -160,7 +162,7 @@ def _paired(
 
 
 def differences(loaded: LoadedModule, executable: Compiled) -> list[str]:
-    """Return the figures in which a module differs from its program as this version of meshgen plans it."""
+    """Return the figures that differ between a loaded module and its program as planned by this version of meshgen."""
     if _has_open_sizes(loaded):
         return []
     then, now = loaded.record(), executable.record()

@@ -44,7 +44,7 @@ def program_record(executable: Compiled) -> dict[str, Any]:
 
 
 def _multiplied_as(executable: Compiled) -> dict[str, int]:
-    """Count the launches with matmuls per step by the number format in which they multiply (`ops/precision.py`)."""
+    """Count the launches per step with a matmul, by the number format that they multiply (`ops/precision.py`)."""
     launch_counts = Counter[str]()
     for part in executable.parts:
         for name, launches in part.plan.launch_counts().items():

@@ -16,8 +16,7 @@ from meshgen.reports.tables import flops_text
 from meshgen.sharding.arithmetic import Work
 
 WARNED_SHARE = 1 / 3  # chosen: share of a device's operations above which repeated work causes a warning
-# chosen: seconds of kernels, without launch overhead, below which work causes no warning. Ten launches of 5 us each by
-# the host already take longer.
+# chosen: seconds of kernels below which work causes no warning; ten launches of 5 us by the host already take longer
 WARNED_SECONDS = 50e-6
 SHOWN = 3  # chosen: groups of ops that a warning lists
 

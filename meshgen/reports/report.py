@@ -73,7 +73,7 @@ def _page_file(name: str) -> str:
 
 
 def _page(page_content: dict[str, Any]) -> dict[str, Any]:
-    """Return the page content with its data as JSON that can be embedded in an element, because no `<` begins a tag."""
+    """Return the page content with its data as JSON that is safe to embed in HTML: `<` is escaped."""
     from markupsafe import Markup
 
     text = json.dumps(page_content["data"], separators=(",", ":"), ensure_ascii=False)

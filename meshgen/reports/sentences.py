@@ -3,7 +3,7 @@
     you split dim 0 of `layers.0.wo` over tp and dot_general (model.py:21) sums over it, so each device has a partial
     sum; add (model.py:33) needs the whole value
 
-The words come from the edge that the collective reshards and from the chains of its axes. `explain -v` shows both in
+The words come from the value that is resharded and from the chains of reasons for the axes. `explain -v` shows both in
 notation.
 """
 
@@ -31,12 +31,12 @@ REDUCING = ("all_reduce", "reduce_scatter")
 
 
 def sentence_of(collective: Served) -> str:
-    """Return the reason of a collective. If it reshards several edges, the reason of the first."""
+    """Return the reason of a collective, or of its first reshard if it serves several."""
     if not collective.edges:
-        return _as_noted(collective.row)
+        return _noted_reason(collective.row)
     edge, other_count = collective.edges[0], len(collective.edges) - 1
     other_values = f"; {counted(other_count, 'more value')} in the same message" if other_count else ""
-    return f"{_of_edge(collective, edge)}{other_values}"
+    return f"{_edge_sentence(collective, edge)}{other_values}"
 
 
 def named(name: str) -> str:
@@ -50,9 +50,9 @@ def op_text(op: str, loc: Location | None) -> str:
     return op + bracketed(place_text(loc).partition(" in ")[0])
 
 
-def _of_edge(collective: Served, edge: Edge) -> str:
+def _edge_sentence(collective: Served, edge: Edge) -> str:
     row, chains = collective.row, [chain for _, chain in collective.chains(edge.value)]
-    over, use, remaining_split = " and ".join(row.axes), _use(edge), _remaining_split(edge.target, row.axes)
+    over, use, remaining_split = " and ".join(row.axes), _use_text(edge), _remaining_split(edge.target, row.axes)
     if row.kind in REDUCING:
         needed_form = "the whole" if row.kind == "all_reduce" else "it in another layout"
         needed = f"its own part of it ({remaining_split})" if remaining_split else needed_form
@@ -65,7 +65,7 @@ def _of_edge(collective: Served, edge: Edge) -> str:
     cause = (
         " and ".join(_split_because(chain, edge) for chain in chains) or f"{_producer_text(edge)} is split over {over}"
     )
-    work_reason = _own_work(collective, edge)
+    work_reason = _conflicting_work(collective, edge)
     if row.kind == "all_gather":
         return f"{cause}; {use} {f'more of it ({remaining_split})' if remaining_split else 'all of it'}{work_reason}"
     if row.kind == "all_to_all":
@@ -81,7 +81,7 @@ def _producer_text(edge: Edge) -> str:
     return f"{name}, the result of {producer}" if name else f"the result of {producer}"
 
 
-def _use(edge: Edge) -> str:
+def _use_text(edge: Edge) -> str:
     """Return the first use with its verb, such as `add (model.py:33) needs`."""
     if not edge.uses:
         return "the result of the program needs"
@@ -120,8 +120,8 @@ def _split_because(chain: Chain, edge: Edge) -> str:
     return f"{producer} is split over {chain.axis} ({_origin(chain.annotation)})"
 
 
-def _own_work(collective: Served, edge: Edge) -> str:
-    """Return why the use cannot read the value as sharded: the axes already split other work of the using op."""
+def _conflicting_work(collective: Served, edge: Edge) -> str:
+    """Return why the use needs another sharding: its own work is already split over these axes."""
     reasons = reasons_of(collective.part)
     planned = [value for value in edge.users if reasons and reasons.same(value)]
     chains = collective.chains(*planned[:1])
@@ -137,7 +137,7 @@ def _annotated_value_name(text: str) -> str:
 
 
 def _origin(text: str) -> str:
-    """Return the annotation or other cause at the end of a chain in the user's words."""
+    """Return the annotation or other cause at the end of a chain of reasons, in the user's words."""
     if match := _ANNOTATION.fullmatch(text):
         unnamed = f"the value at {match['place']}" if match["name"] == "?" and match["place"] else ""
         subject = named(match["name"]) or unnamed or f"{match['subject']}%{match['name']}"
@@ -147,6 +147,6 @@ def _origin(text: str) -> str:
     return text
 
 
-def _as_noted(row: Collective) -> str:
+def _noted_reason(row: Collective) -> str:
     """Return the first clause of the reason that the compiler noted. A collective of the original program has none."""
     return row.why.partition("; ")[0] or "the program is written with it"

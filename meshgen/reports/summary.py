@@ -28,7 +28,7 @@ class Summary:
 
     verdict: Verdict
     groups: tuple[Group, ...]
-    asked: Filter = ALL
+    selection: Filter = ALL
     ignored: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())  # titles and the lines under them
 
     def record(self) -> dict[str, Any]:
@@ -41,20 +41,20 @@ class Summary:
         Args:
             top: number of groups to show; None for all.
         """
-        lines = [str(self.verdict), ""] if self.asked == ALL else []
+        lines = [str(self.verdict), ""] if self.selection == ALL else []
         lines += _group_lines(self.groups, len(self.groups) if top is None else top, width)
-        for title, entries in self.ignored if self.asked == ALL else ():
+        for title, entries in self.ignored if self.selection == ALL else ():
             ellipsis = [f"... {len(entries) - SHOWN} more: explain -v"] if len(entries) > SHOWN else []
             lines += ["", title, *entries[:SHOWN], *ellipsis]
         return "\n".join(lines).rstrip("\n")
 
 
-def summary_of(executable: Compiled, asked: Filter = ALL) -> Summary:
-    """Return the summary of a program, with the groups of the collectives that match the filter `asked`."""
+def summary_of(executable: Compiled, selection: Filter = ALL) -> Summary:
+    """Return the summary of a program, with the groups of the collectives that match the filter `selection`."""
     groups = groups_of(executable)
-    shown = groups if asked == ALL else groups_of(executable, asked)
+    shown = groups if selection == ALL else groups_of(executable, selection)
     notes = (*gathered_of(executable), *ignored_of(executable))
-    return Summary(verdict_of(executable, groups), tuple(shown), asked, notes)
+    return Summary(verdict_of(executable, groups), tuple(shown), selection, notes)
 
 
 def gathered_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -1,4 +1,4 @@
-"""Explain the sharding of each value: a record per value of the propagated program, or of the value that replaced it."""
+"""Explain the sharding of each value, with a record per value of the propagated program."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ class Known:
         records = [
             (producer.value, self._record(producer, what))
             for producer in producers
-            if _is_meant(what, producer.value, producer.loc)
+            if _is_selected(what, producer.value, producer.loc)
         ]
         if what is not None:
             records += self._replaced_values(producers, what)
         if not records and what is not None:
             raise UsageError(
-                _missing(
+                _unknown_selection(
                     what, list(dict.fromkeys(producer.value.name for producer in producers if producer.value.name))
                 )
             )
@@ -106,7 +106,7 @@ class Known:
         equal_values = common_values(self.entered.graph)
         for node in program_nodes(self.entered.graph):
             for value in node.results:
-                if value in producer_by_value or not _is_meant(what, value, node.loc) or is_annotation(node):
+                if value in producer_by_value or not _is_selected(what, value, node.loc) or is_annotation(node):
                     continue
                 replacement = producer_by_value.get(equal_values.get(value, value))
                 if replacement is None:
@@ -197,7 +197,7 @@ def reasons_of(part: Compiled) -> Reasons | None:
 
 
 def chains_to(part: Compiled, values: Iterable[Value], axes: Sequence[str]) -> list[tuple[str, Chain]]:
-    """Return the chains that lead to `axes` on values of a later stage, each with the name of its value."""
+    """Return the chains of reasons for `axes` on values of a later stage, each with the name of its value."""
     reasons = reasons_of(part)
     propagated_values = [reasons.same(value) for value in dict.fromkeys(values)] if reasons else []
     return [
@@ -210,12 +210,12 @@ def chains_to(part: Compiled, values: Iterable[Value], axes: Sequence[str]) -> l
 
 
 def chain_record(name: str, chain: Chain) -> dict[str, Any]:
-    """Return a chain of the value called `name`, as plain values and as text."""
+    """Return a chain of reasons for the value called `name`, as plain values and as text."""
     return {"value": name} | chain.record() | {"text": chain.lines()}
 
 
 def link_parts(parts: Sequence[Compiled]) -> None:
-    """Connect the chains of reasons of a program's meshes across the transfers between them."""
+    """Continue the chains of reasons of each mesh across the transfers to other meshes."""
     reasons_by_mesh: dict[str, ReasonsAcross] = {}
     for part in parts:
         if "import" not in part.stages:
@@ -227,13 +227,13 @@ def link_parts(parts: Sequence[Compiled]) -> None:
 
 
 def _known_of(executable: Compiled, module: Module) -> Known:
-    unmade = unmade_values(executable, module.graph)
+    messages = unmade_values(executable, module.graph)
     if decided := decisions_of(module, executable.decisions):
-        return Known(module, decided.entered, decided.solved, Reasons(decided.solved), unmade)
-    return Known(module, None, None, None, unmade)
+        return Known(module, decided.entered, decided.solved, Reasons(decided.solved), messages)
+    return Known(module, None, None, None, messages)
 
 
-def _missing(what: str | int, names: Sequence[str]) -> Diagnostic:
+def _unknown_selection(what: str | int, names: Sequence[str]) -> Diagnostic:
     hint = near_names(str(what), names)
     if not isinstance(what, int):
         return Diagnostic("MG0001", f"unknown value '{what}'", hint=hint)
@@ -303,7 +303,7 @@ def _per_device(body: Graph, manual: Node) -> Iterator[_Produced]:
             yield _Produced(value, node.op, Sharding.replicated(value.type.rank), (), node.loc, note)
 
 
-def _is_meant(what: Question, value: Value, loc: Location | None) -> bool:
+def _is_selected(what: Question, value: Value, loc: Location | None) -> bool:
     if what is None:
         return True
     if isinstance(what, int):

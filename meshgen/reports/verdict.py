@@ -13,20 +13,20 @@ from meshgen.reports.causes import Group
 from meshgen.reports.gathers import gathers
 from meshgen.reports.interface import Compiled
 from meshgen.reports.link_classes import machine_names
-from meshgen.reports.memory import residents_alike
+from meshgen.reports.memory import resident_groups
 from meshgen.reports.parts import heading
 from meshgen.reports.repeated import repeated_work
 from meshgen.reports.sentences import named
 from meshgen.reports.tables import bytes_text, counted, flops_text, seconds_text
 
 MOST_POINTS = 5  # chosen: points in a verdict, so that it can be read at a glance
-_WORTH = 0.01  # chosen: share of the step below which a point is left out
+_LEAST_SHARE = 0.01  # chosen: share of the step below which a point is left out
 _REPEATED = 0.01  # chosen: share of a device's operations above which repeated work is a point
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point that matters: its seconds of the step, a sentence, and the command that shows more."""
+    """A point that matters: the seconds of the step that it concerns, a sentence, and the command that shows more."""
 
     seconds: float
     text: str
@@ -65,7 +65,7 @@ def verdict_of(executable: Compiled, groups: Sequence[Group]) -> Verdict:
         *_more_memory(executable),
         *_gathers(executable),
     ]
-    relevant = [point for point in candidates if point.seconds >= _WORTH * executable.cost.step_seconds]
+    relevant = [point for point in candidates if point.seconds >= _LEAST_SHARE * executable.cost.step_seconds]
     points = sorted(relevant, key=lambda point: -point.seconds)[: MOST_POINTS - 1]
     return Verdict(tuple(_lines(executable)), (*points, *_buffers(executable)))
 
@@ -161,7 +161,7 @@ def _gathers(executable: Compiled) -> Iterator[Point]:
 
 def _buffers(executable: Compiled) -> Iterator[Point]:
     """Yield a point for the group of equal buffers with the most bytes at the peak."""
-    largest = next(iter(residents_alike(executable.memory)), [])
+    largest = next(iter(resident_groups(executable.memory)), [])
     if largest:
         total = sum(resident.bytes for resident in largest)
         share = _percent(total, executable.memory.live_bytes)

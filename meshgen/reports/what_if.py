@@ -52,7 +52,7 @@ def _with_annotation(module: Module, name: str, sharding: Sharding) -> Module:
 
 
 def annotated_values(module: Module, shardings: Mapping[Value, Sharding]) -> Module:
-    """Return the program with required annotations on values that its nodes produce."""
+    """Return the program with required annotations on results of its nodes."""
     return replace(module, graph=_insert(module.graph, shardings))
 
 
@@ -143,10 +143,10 @@ def changed_collectives(before: Comms, after: Comms) -> tuple[Comms, Comms]:
 
     Collectives with equal operands, axes and source line match.
     """
-    return _without(before, after), _without(after, before)
+    return _difference(before, after), _difference(after, before)
 
 
-def _without(rows: Comms, other_rows: Comms) -> Comms:
+def _difference(rows: Comms, other_rows: Comms) -> Comms:
     unmatched = Counter(map(_comparison_key, other_rows))
     remaining: list[Collective] = []
     for row in rows:
