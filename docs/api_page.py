@@ -1,4 +1,4 @@
-"""The page of the Python interface: the public names of `meshgen` by topic, from signatures and docstrings."""
+"""Write the page of the Python interface: the public names of `meshgen` by topic, with signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import meshgen
 
-HEAD = """The names of `import meshgen as mg` that are not functions of traced programs; those are in [functions.md](functions.md). Every fault is a
-`mg.MeshgenError` with a number of [diagnostics.md](diagnostics.md). Names that are not listed here or there are internal, and change without notice.
+HEAD = """This page lists the names of `import meshgen as mg`, except the functions for traced programs, which [functions.md](functions.md) lists. All other names are
+internal and change without notice ([compatibility.md](compatibility.md)). Every error is a `mg.MeshgenError` with a number of [diagnostics.md](diagnostics.md).
 """
 TOPICS = {
     "Meshes and shardings": ("make_mesh", "Mesh", "P", "Sharding", "show"),
@@ -22,15 +22,15 @@ TOPICS = {
     "Modules": ("load", "LoadedModule", "replan", "Session", "ShardedArray", "simulate"),
     "Faults": ("MeshgenError",),
 }
-RETURNED = {"LoadedModule": "meshgen.runtime.module"}  # classes that users get, but do not make
+RETURNED = {"LoadedModule": "meshgen.runtime.module"}  # classes that functions return and users do not construct
 METHODS_ELSEWHERE = {"Tensor": "[functions.md](functions.md#methods-of-tensors) lists its methods."}
 _SECTIONS = ("Args", "Attributes", "Returns", "Raises")
 
 
 def api_page(note: str) -> str:
-    """The page; `note` says who wrote it. Public names without a topic come last."""
-    known = {name for names in TOPICS.values() for name in names}
-    topics = TOPICS | {"More": tuple(name for name in meshgen.__all__ if name not in known)}
+    """Return the page with `note` below the title. Public names without a topic come last."""
+    listed = {name for names in TOPICS.values() for name in names}
+    topics = TOPICS | {"More": tuple(name for name in meshgen.__all__ if name not in listed)}
     parts = [f"# Python interface\n\n{note}\n{HEAD}"]
     for topic, names in topics.items():
         if names:
@@ -39,27 +39,27 @@ def api_page(note: str) -> str:
 
 
 def _entry(name: str) -> str:
-    found = getattr(import_module(RETURNED[name]), name) if name in RETURNED else getattr(meshgen, name)
-    shown = name if inspect.isclass(found) else f"{name}{_parameters(found)}"
+    item = getattr(import_module(RETURNED[name]), name) if name in RETURNED else getattr(meshgen, name)
+    shown = name if inspect.isclass(item) else f"{name}{_parameters(item)}"
     lines = [
         f"### {name}\n",
         f"```text\n{'' if name in RETURNED else 'mg.'}{shown}\n```\n",
-        described(inspect.getdoc(found) or ""),
+        described(inspect.getdoc(item) or ""),
     ]
-    if inspect.isclass(found):
-        lines.append(METHODS_ELSEWHERE.get(name) or _methods(found))
+    if inspect.isclass(item):
+        lines.append(METHODS_ELSEWHERE.get(name) or _methods(item))
     return "\n".join(lines) + "\n"
 
 
 def _parameters(function: Any) -> str:
-    """The parameters with their defaults, without types."""
+    """Return the parameters with their defaults, without types."""
     signature = inspect.signature(function)
-    kept = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
-    return str(inspect.Signature(kept))
+    untyped = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return str(inspect.Signature(untyped))
 
 
 def described(text: str) -> str:
-    """A docstring as Markdown: sections of arguments and faults become lists."""
+    """Return a docstring as Markdown. Its sections (`Args:`, `Raises:`, ...) become lists."""
     lines: list[str] = []
     section = ""
     for line in text.splitlines():
@@ -79,7 +79,7 @@ def described(text: str) -> str:
 
 
 def _methods(cls: type) -> str:
-    """A row per public method and property that has a docstring."""
+    """Return a table of the public methods and properties that have a docstring."""
     rows = [f"| `{shown}` | {first} |" for shown, first in _members(cls)]
     return "\n".join(["| member | meaning |\n| --- | --- |", *rows, ""]) if rows else ""
 

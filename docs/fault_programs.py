@@ -1,4 +1,4 @@
-"""Programs with the faults that `faults.py` explains, as files by name."""
+"""Short programs that cause the diagnostics of `faults.py`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ func.func @main(%a: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [
 
 
 def program(*changes: tuple[str, str]) -> dict[str, str]:
-    """A program, with texts in it exchanged for others."""
+    """Return `PROGRAM` as the file `p.mlir`, after replacing the first text of each pair by the second."""
     text = PROGRAM
     for old, new in changes:
         text = text.replace(old, new)
@@ -62,7 +62,7 @@ def program(*changes: tuple[str, str]) -> dict[str, str]:
 
 
 def constraints(*shardings: str) -> dict[str, str]:
-    """A program on which several shardings of one value are asked for."""
+    """Return a program that annotates one value with several required shardings, given as `split_axes`."""
     lines = "".join(
         f"  %s{i} = shard.sharding @g split_axes = {dims} : !shard.sharding\n  %v{i} = shard.shard %b to %s{i} : tensor<8x4xf32>\n"
         for i, dims in enumerate(shardings)

@@ -1,4 +1,4 @@
-"""Types of the public names; written by docs/generate.py. `__init__.py` looks them up on first use."""
+"""Types of the public names. docs/generate.py writes this file; `__init__.py` imports the names on first use."""
 
 import builtins
 
