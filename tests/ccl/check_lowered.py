@@ -1,4 +1,4 @@
-"""Compare lowered collectives with what they mean, bit for bit, for random ones of all kinds.
+"""Compare random lowered collectives of all kinds with their reference semantics, bit for bit.
 
 python -m tests.ccl.check_lowered --count 100000 --seed 1 [--op all_to_all]
 """
@@ -26,9 +26,9 @@ def main() -> int:
         rng = np.random.default_rng((args.seed, number))
         case = random_case(rng, args.op)
         counts[case.node.op] += 1
-        if found := faults(case, rng):
+        if messages := faults(case, rng):
             wrong += 1
-            sys.stdout.write(f"seed {args.seed}, number {number}: {case}\n    {found[0][:400]}\n")
+            sys.stdout.write(f"seed {args.seed}, number {number}: {case}\n    {messages[0][:400]}\n")
     sys.stdout.write(f"{args.count} collectives, {wrong} wrong: {dict(counts)}\n")
     return 1 if wrong else 0
 

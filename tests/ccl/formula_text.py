@@ -1,4 +1,4 @@
-"""The value of a volume formula's text, by an evaluator that shares nothing with the formula."""
+"""Evaluate the text of a volume formula independently of the formula classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = 
 
 
 def valued(text: str, mesh: Mesh) -> Fraction:
-    """The value of a formula's text: an evaluator of its own, that shares nothing with the formula."""
+    """Evaluate a formula's text on `mesh`."""
 
     def walk(node: ast.expr) -> Fraction:
         if isinstance(node, ast.BinOp):

@@ -1,4 +1,4 @@
-"""A collective lowered and run on all ranks, next to what it means."""
+"""Lower a collective, run it on all ranks, and compare it with its reference semantics."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from meshgen.mesh import Mesh
 from tests.ccl.random_collectives import Case, random_bytes
 
 Array = np.ndarray[Any, Any]
-ROOTED = ("gather_to", "reduce_to", "shift", "recv")  # they leave the results of some ranks as they are
-FIRST_RANK = 3  # of the mesh in the world: other meshes come before it
-JUNK = 0xC3  # what lies in results and scratch before
+ROOTED = ("gather_to", "reduce_to", "shift", "recv")  # collectives that leave the results of some ranks unchanged
+FIRST_RANK = 3  # of the mesh in the world, as if other meshes preceded it
+JUNK = 0xC3  # initial bytes of results and scratch
 
 
 def lowered_on(node: Node, mesh: Mesh) -> list[Lowered]:
@@ -34,33 +34,38 @@ def lowered_on(node: Node, mesh: Mesh) -> list[Lowered]:
 def run(
     node: Node, mesh: Mesh, lowered: Sequence[Lowered], shards: Sequence[Array], *, in_place: bool = False
 ) -> list[Array]:
-    """What all ranks have in their results after the lowered steps; `in_place`, where the operands were."""
+    """Run the lowered steps and return the results of all ranks; with `in_place`, results share the memory of operands."""
     return run_all(node, mesh, lowered, [shards], in_place=in_place)[0]
 
 
 def run_all(
-    node: Node, mesh: Mesh, lowered: Sequence[Lowered], given: Sequence[Sequence[Array]], *, in_place: bool = False
+    node: Node,
+    mesh: Mesh,
+    lowered: Sequence[Lowered],
+    operand_shards: Sequence[Sequence[Array]],
+    *,
+    in_place: bool = False,
 ) -> list[list[Array]]:
-    """The same of a collective of several operands: `given`, and the results, by operand and rank."""
+    """Run a collective of several operands; operands and results are indexed by operand, then by rank."""
     kinds = [value.type for value in node.results]
     buffers: list[HostBuffers] = []
     written: list[list[Array]] = []
-    for rank, each in enumerate(lowered):
-        operands = [np.frombuffer(bytearray(shards[rank].tobytes()), np.uint8) for shards in given]
+    for rank, program in enumerate(lowered):
+        operands = [np.frombuffer(bytearray(shards[rank].tobytes()), np.uint8) for shards in operand_shards]
         results = operands if in_place else [np.full(kind.nbytes, JUNK, np.uint8) for kind in kinds]
-        memory = {BufferRef("operand", number): array for number, array in enumerate(operands)}
-        memory |= {BufferRef("result", number): array for number, array in enumerate(results)}
-        buffers.append(HostBuffers(memory | {SCRATCH: np.full(each.scratch_bytes, JUNK, np.uint8)}))
+        memory = {BufferRef("operand", position): array for position, array in enumerate(operands)}
+        memory |= {BufferRef("result", position): array for position, array in enumerate(results)}
+        buffers.append(HostBuffers(memory | {SCRATCH: np.full(program.scratch_bytes, JUNK, np.uint8)}))
         written.append(results)
     run_lowered(lowered, buffers, mesh, Wires(), FIRST_RANK)
     return [
-        [results[number].view(kind.numpy_dtype).reshape(kind.sizes) for results in written]
-        for number, kind in enumerate(kinds)
+        [results[position].view(kind.numpy_dtype).reshape(kind.sizes) for results in written]
+        for position, kind in enumerate(kinds)
     ]
 
 
 def meant(node: Node, mesh: Mesh, shards: Sequence[Array]) -> list[Array]:
-    """What `run_collective` says; a `recv` takes what was sent just before."""
+    """Return the results of `run_collective`; for a `recv`, run a matching `send` first."""
     mailbox = Mailbox()
     if node.op == "recv":
         sent = {"axes": node.attrs.axes, "destination": node.attrs.destination}
@@ -69,7 +74,9 @@ def meant(node: Node, mesh: Mesh, shards: Sequence[Array]) -> list[Array]:
 
 
 def defined(node: Node, mesh: Mesh) -> list[Array]:
-    """Which elements of the results the meaning defines: those that are a number where all operands are ones of f32."""
+    """Return masks of the result elements that the collective defines: those that are not NaN if all operands are f32
+    ones.
+    """
     operands, results = (
         [Value(v.type.__class__(v.type.shape, "f32")) for v in values] for values in (node.operands, node.results)
     )
@@ -79,40 +86,40 @@ def defined(node: Node, mesh: Mesh) -> list[Array]:
 
 
 def faults(case: Case, rng: np.random.Generator) -> list[str]:
-    """All in which the lowered steps of a case are not what it means, do not fit together or need more than was planned."""
+    """Return all mismatches of the lowered steps with the reference, between the ranks, and with the planned memory."""
     node, mesh = case.node, case.mesh
     lowered = lowered_on(node, mesh)
-    found = check_lowered(lowered, mesh, FIRST_RANK)
+    messages = check_lowered(lowered, mesh, FIRST_RANK)
     planned = packing(Collective.of(node, mesh))
-    if (most := max(each.local_bytes for each in lowered)) > planned.local_bytes:
-        found.append(f"a rank copies {most} bytes, {planned.local_bytes} were planned")
-    if found:
-        return found
-    given = [[random_bytes(rng, value.type) for _ in range(mesh.size)] for value in node.operands]
+    if (copied_bytes := max(program.local_bytes for program in lowered)) > planned.local_bytes:
+        messages.append(f"a rank copies {copied_bytes} bytes, {planned.local_bytes} were planned")
+    if messages:
+        return messages
+    operand_shards = [[random_bytes(rng, value.type) for _ in range(mesh.size)] for value in node.operands]
     with np.errstate(all="ignore"):
-        results = run_all(node, mesh, lowered, given)
-    for call, shards, have in zip(calls_of(node), given, results, strict=True):
-        found += _differences(call, mesh, shards, have)
-    return found
+        results = run_all(node, mesh, lowered, operand_shards)
+    for call, shards, actual in zip(calls_of(node), operand_shards, results, strict=True):
+        messages += _differences(call, mesh, shards, actual)
+    return messages
 
 
 def _differences(node: Node, mesh: Mesh, shards: Sequence[Array], results: Sequence[Array]) -> list[str]:
-    """Where results of a collective of one operand are not what it means."""
-    found: list[str] = []
+    """Return the ranks whose results differ from the reference, for a collective of one operand."""
+    messages: list[str] = []
     with np.errstate(all="ignore"):
-        wanted = meant(node, mesh, shards)
-    for rank, (have, want, mask) in enumerate(zip(results, wanted, defined(node, mesh), strict=True)):
-        if not same(have[mask], want[mask], moves="kind" not in node.attrs.given):
-            found.append(f"rank {rank} has {have.tolist()}, which is to be {want.tolist()}")
-        if not mask.any() and node.op in ROOTED and set(have.tobytes()) - {JUNK}:
-            found.append(f"rank {rank} writes a result that is undefined: {have.tolist()}")
-    return found
+        expected_results = meant(node, mesh, shards)
+    for rank, (actual, expected, mask) in enumerate(zip(results, expected_results, defined(node, mesh), strict=True)):
+        if not same(actual[mask], expected[mask], moves="kind" not in node.attrs.given):
+            messages.append(f"rank {rank} has {actual.tolist()}, which is to be {expected.tolist()}")
+        if not mask.any() and node.op in ROOTED and set(actual.tobytes()) - {JUNK}:
+            messages.append(f"rank {rank} writes a result that is undefined: {actual.tolist()}")
+    return messages
 
 
-def same(have: Array, want: Array, *, moves: bool) -> bool:
-    """Bit for bit; after a reduction one NaN is as good as another."""
-    if moves or have.dtype.kind in "biu" or have.dtype.itemsize == 0:
-        return have.tobytes() == want.tobytes()
+def same(actual: Array, expected: Array, *, moves: bool) -> bool:
+    """Whether arrays are bitwise equal; after a reduction (not `moves`), NaN payloads are ignored."""
+    if moves or actual.dtype.kind in "biu" or actual.dtype.itemsize == 0:
+        return actual.tobytes() == expected.tobytes()
     with np.errstate(all="ignore"):
-        nan, other = have != have, want != want
-    return bool((nan == other).all()) and have[~nan].tobytes() == want[~nan].tobytes()
+        nan, expected_nan = actual != actual, expected != expected
+    return bool((nan == expected_nan).all()) and actual[~nan].tobytes() == expected[~nan].tobytes()

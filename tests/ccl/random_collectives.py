@@ -1,4 +1,4 @@
-"""Random collectives: any op, mesh, axes in any order, uneven tiles, shardings, roots and element types."""
+"""Random collectives: any op, mesh, axis order, uneven tiles, shardings, roots and dtypes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_RANKS, MOST_ELEMENTS = 12, 4096
 
 @dataclass(frozen=True)
 class Case:
-    """A sound collective on a mesh."""
+    """A valid collective on a mesh."""
 
     node: Node
     mesh: Mesh
@@ -34,7 +34,7 @@ class Case:
 
 
 def random_case(rng: np.random.Generator, op: str | None = None, *, with_group_calls: bool = True) -> Case:
-    """A collective, maybe of several operands; what the verifier would refuse is drawn again."""
+    """Return a random collective, possibly of several operands. Candidates that the verifier rejects are drawn again."""
     while True:
         draw = _Draw(rng)
         case = draw.case(op or _one_of(rng, tuple(_OPS)))
@@ -57,7 +57,7 @@ def random_mesh(rng: np.random.Generator, name: str = "mesh") -> Mesh:
 
 @dataclass
 class _Draw:
-    """One collective under construction."""
+    """Generates one collective on a random mesh."""
 
     rng: np.random.Generator
 
@@ -78,7 +78,7 @@ class _Draw:
         return _OPS[op](self, op)
 
     def grouped(self, case: Case) -> Case:
-        """A group call: the collective on some more operands, of other shapes."""
+        """Add operands of other shapes, so that the collective becomes a group call."""
         node = case.node
         for _ in range(int(self.rng.integers(1, 4))):
             self.shape = [int(self.rng.integers(0 if self.rng.random() < 0.1 else 1, 6)) for _ in self.shape]
@@ -89,22 +89,22 @@ class _Draw:
         return case
 
     def some_axes(self) -> tuple[str, ...]:
-        """Some axes in any order, and parts of them."""
+        """Return some axes and sub-axes in any order."""
         refs: list[str] = []
         for name, size in zip(self.mesh.names, self.mesh.sizes, strict=True):
             parts = self.mesh.split_axis(name, 2, size // 2) if size == 4 and self.rng.random() < 0.4 else (name,)
             refs += [part for part in parts if self.rng.random() < 0.7]
         return tuple(refs[i] for i in self.rng.permutation(len(refs)))
 
-    def made(self, op: str, attrs: Attrs, source: list[int], target: list[int], dtype: str = "") -> Case:
+    def collective(self, op: str, attrs: Attrs, source: list[int], target: list[int], dtype: str = "") -> Case:
         operand, result = TensorType(tuple(source), self.dtype), TensorType(tuple(target), dtype or self.dtype)
         return Case(Node(op, [Value(operand)], [Value(result)], attrs), self.mesh)
 
     def rooted(self) -> Attrs:
-        place = tuple(int(self.rng.integers(self.mesh.axis_size(axis))) for axis in self.axes)
-        return {"axes": self.axes, "root": place}
+        root = tuple(int(self.rng.integers(self.mesh.axis_size(axis))) for axis in self.axes)
+        return {"axes": self.axes, "root": root}
 
-    def other(self, shape: list[int], dim: int, size: int) -> list[int]:
+    def with_size(self, shape: list[int], dim: int, size: int) -> list[int]:
         return [*shape[:dim], size, *shape[dim + 1 :]]
 
     def kind(self, result: str) -> str | None:
@@ -115,34 +115,34 @@ class _Draw:
         dtype = _one_of(self.rng, tuple(DTYPES)) if self.rng.random() < 0.1 else self.dtype
         kind = self.kind(dtype)
         attrs = (self.rooted() if op == "reduce_to" else {"axes": self.axes}) | {"kind": kind}
-        return self.made(op, attrs, self.shape, self.shape, dtype) if kind else None
+        return self.collective(op, attrs, self.shape, self.shape, dtype) if kind else None
 
     def joined(self, op: str) -> Case | None:
-        """A tile, and the rows of all tiles together, of which the last may be short."""
+        """Return a collective between tiles and their concatenation, whose last tile may be short."""
         tile = self.shape[self.dim]
         rows = self.count * tile - int(self.rng.integers(tile + 1) if self.rng.random() < 0.5 else 0)
         if self.rng.random() < 0.1:
             rows = int(self.rng.integers(0, self.count + 1))
             tile = -(-rows // self.count)
-        whole = self.other(self.shape, self.dim, rows)
-        shapes = (self.other(self.shape, self.dim, tile), whole)
+        concatenated = self.with_size(self.shape, self.dim, rows)
+        shapes = (self.with_size(self.shape, self.dim, tile), concatenated)
         attrs = (self.rooted() if op in ("gather_to", "scatter_from") else {"axes": self.axes}) | {"dim": self.dim}
         if op == "reduce_scatter":
             if (kind := self.kind(self.dtype)) is None:
                 return None
             attrs["kind"] = kind
-        return self.made(op, attrs, *(shapes if op in ("all_gather", "gather_to") else shapes[::-1]))
+        return self.collective(op, attrs, *(shapes if op in ("all_gather", "gather_to") else shapes[::-1]))
 
     def all_to_all(self, op: str) -> Case:
         split, concat = self.dim, int(self.rng.integers(len(self.shape)))
         rows = int(self.rng.integers(0, 4 * self.count))
         tile = -(-rows // self.count)
-        source = self.other(self.shape, split, rows)
-        target = self.other(self.shape, split, tile)
+        source = self.with_size(self.shape, split, rows)
+        target = self.with_size(self.shape, split, tile)
         width = target[concat]
-        whole = self.count * width - int(self.rng.integers(width + 1) if self.rng.random() < 0.5 else 0)
-        target = self.other(target, concat, whole)
-        return self.made(op, {"axes": self.axes, "split_dim": split, "concat_dim": concat}, source, target)
+        concatenated_size = self.count * width - int(self.rng.integers(width + 1) if self.rng.random() < 0.5 else 0)
+        target = self.with_size(target, concat, concatenated_size)
+        return self.collective(op, {"axes": self.axes, "split_dim": split, "concat_dim": concat}, source, target)
 
     def fetch_rows(self, op: str) -> Case:
         tile, step, rows = (int(self.rng.integers(0, 6)) for _ in range(3))
@@ -162,7 +162,9 @@ class _Draw:
             attrs |= {"divisor": int(self.rng.integers(1, 4))}
         elif choice < 0.75:
             attrs["parts"], rows = self.parts(tile)
-        return self.made(op, attrs, self.other(self.shape, self.dim, tile), self.other(self.shape, self.dim, rows))
+        return self.collective(
+            op, attrs, self.with_size(self.shape, self.dim, tile), self.with_size(self.shape, self.dim, rows)
+        )
 
     def parts(self, tile: int) -> tuple[tuple[int, ...], int]:
         numbers: list[int] = []
@@ -176,23 +178,23 @@ class _Draw:
         return tuple(numbers), total
 
     def same(self, op: str) -> Case:
-        return self.made(op, self.rooted(), self.shape, self.shape)
+        return self.collective(op, self.rooted(), self.shape, self.shape)
 
     def shift(self, op: str) -> Case | None:
         if not self.axes:
             return None
         attrs = {"axes": self.axes, "shift_axis": _one_of(self.rng, self.axes), "offset": int(self.rng.integers(-3, 5))}
-        return self.made(op, attrs | {"rotate": bool(self.rng.integers(2))}, self.shape, self.shape)
+        return self.collective(op, attrs | {"rotate": bool(self.rng.integers(2))}, self.shape, self.shape)
 
     def permute_pairs(self, op: str) -> Case:
         targets = self.rng.permutation(self.mesh.size)
         pairs = tuple((s, int(t)) for s, t in enumerate(targets) if self.rng.random() < 0.7)
-        return self.made(op, {"axes": self.mesh.names, "pairs": pairs}, self.shape, self.shape)
+        return self.collective(op, {"axes": self.mesh.names, "pairs": pairs}, self.shape, self.shape)
 
     def recv(self, op: str) -> Case:
-        places = [self.rooted()["root"] for _ in range(2)]
-        attrs = {"axes": self.axes, "source": places[0], "destination": places[1]}
-        return self.made(op, attrs, self.shape, self.shape)
+        coordinates = [self.rooted()["root"] for _ in range(2)]
+        attrs = {"axes": self.axes, "source": coordinates[0], "destination": coordinates[1]}
+        return self.collective(op, attrs, self.shape, self.shape)
 
     def sharding(self, mesh: Mesh, *, has_halo: bool = False) -> Sharding:
         axes = [axis for axis in mesh.names if self.shape and self.rng.random() < 0.7]
@@ -227,7 +229,7 @@ class _Draw:
         ):
             return None
         attrs = {"source": source, "target": target, "shape": tuple(shape)}
-        return self.made(op, attrs, *(list(side.local_shape(shape, self.mesh)) for side in (source, target)))
+        return self.collective(op, attrs, *(list(side.local_shape(shape, self.mesh)) for side in (source, target)))
 
     def update_halo(self, op: str) -> Case | None:
         target = self.sharding(self.mesh, has_halo=True)
@@ -236,7 +238,7 @@ class _Draw:
         core = Sharding(target.dims, target.partial)
         source = target if self.rng.random() < 0.5 else core
         attrs = {"sharding": target, "shape": tuple(self.shape)}
-        return self.made(op, attrs, *(list(side.local_shape(self.shape, self.mesh)) for side in (source, target)))
+        return self.collective(op, attrs, *(list(side.local_shape(self.shape, self.mesh)) for side in (source, target)))
 
 
 _OPS: dict[str, Callable[[_Draw, str], Case | None]] = {
@@ -256,7 +258,7 @@ _WITHOUT_DIMS = ("all_reduce", "reduce_to", "broadcast", "shift", "permute_pairs
 
 
 def random_bytes(rng: np.random.Generator, kind: TensorType) -> np.ndarray[Any, Any]:
-    """Numbers of all sizes of an element type; of floats also infinities, and NaN with any payload."""
+    """Return random values of a type; floats include infinities and NaNs with any payload."""
     if kind.dtype == "i1":
         return rng.integers(0, 2, kind.sizes).astype(np.bool_)
     if kind.dtype in ("i2", "ui2", "i4", "ui4"):

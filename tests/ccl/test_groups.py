@@ -1,4 +1,4 @@
-"""Groups of all ranks at once are the mesh's, and domains count what each of them holds."""
+"""Groups of all ranks match those of the mesh, and domains count the members of a group in each of them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ AXES = [(), ("a",), ("c", "a"), ("a", "b", "c"), ("a:(1)2",), ("c:(2)2", "a"), (
 
 @pytest.mark.parametrize("axes", AXES, ids=str)
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_groups_are_those_of_the_mesh(mesh: Mesh, axes: tuple[str, ...]) -> None:
+def test_groups_match_mesh_groups(mesh: Mesh, axes: tuple[str, ...]) -> None:
     names = {ref.partition(":")[0] for ref in axes}
     if not names <= set(mesh.names):
         axes = tuple(ref for ref in axes if ref.partition(":")[0] in mesh.names)
-    found = groups_of(mesh, axes)
-    assert sorted(map(sorted, found.members.tolist())) == sorted(map(sorted, mesh.groups(axes)))
-    assert all(rank in found.members[found.group[rank]] for rank in range(mesh.size))
+    groups = groups_of(mesh, axes)
+    assert sorted(map(sorted, groups.members.tolist())) == sorted(map(sorted, mesh.groups(axes)))
+    assert all(rank in groups.members[groups.group[rank]] for rank in range(mesh.size))
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 8, 100])
 @pytest.mark.parametrize("axes", AXES, ids=str)
-def test_domains_of_a_group(axes: tuple[str, ...], devices: int) -> None:
+def test_group_domains_match_counting(axes: tuple[str, ...], devices: int) -> None:
     mesh = MESHES[2]
-    found = groups_of(mesh, axes)
-    domains, least = found.domains(devices)
-    for group, count, fewest in zip(found.members.tolist(), domains, least, strict=True):
-        held = [sum(rank // devices == domain for rank in group) for domain in {rank // devices for rank in group}]
-        assert (count, fewest) == (len(held), min(held))
+    groups = groups_of(mesh, axes)
+    domains, least = groups.domains(devices)
+    for group, count, fewest in zip(groups.members.tolist(), domains, least, strict=True):
+        members_by_domain = [
+            sum(rank // devices == domain for rank in group) for domain in {rank // devices for rank in group}
+        ]
+        assert (count, fewest) == (len(members_by_domain), min(members_by_domain))
 
 
-def test_the_latest_of_a_group_holds_for_all_of_it() -> None:
-    found = groups_of(make_mesh({"a": 2, "b": 3}), ("b",))
-    assert found.latest(np.array([1, 5, 2, 0, 0, 4])).tolist() == [5, 5, 5, 4, 4, 4]
+def test_latest_time_applies_to_whole_group() -> None:
+    groups = groups_of(make_mesh({"a": 2, "b": 3}), ("b",))
+    assert groups.latest(np.array([1, 5, 2, 0, 0, 4])).tolist() == [5, 5, 5, 4, 4, 4]

@@ -1,4 +1,4 @@
-"""What devices fetch of each other's rows, counted for all at once as for each by itself."""
+"""Rows that devices fetch from each other: counts for all devices at once match counts for each device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def counted(of: RowFetch) -> tuple[list[int], list[int]]:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_traffic_is_what_is_wanted_of_others(seed: int) -> None:
+def test_row_fetch_traffic_matches_counting(seed: int) -> None:
     of = fetch(np.random.default_rng(seed))
     received, sent = of.traffic()
     assert (received.tolist(), sent.tolist()) == counted(of), of
@@ -42,18 +42,18 @@ def test_traffic_is_what_is_wanted_of_others(seed: int) -> None:
 
 
 def places(of: RowFetch, index: int) -> list[tuple[int, int, int]]:
-    """Each range that is not empty, with the row of the result at which it begins."""
-    found, done = list[tuple[int, int, int]](), 0 if of.wrap else max(0, -of.start(index))
+    """Return each nonempty range with the result row at which it starts."""
+    ranges, result_row = list[tuple[int, int, int]](), 0 if of.wrap else max(0, -of.start(index))
     for start, stop in of.wanted(index):
         if start < stop:
-            found.append((start, stop, done))
-        done += max(0, stop - start)
-    return found
+            ranges.append((start, stop, result_row))
+        result_row += max(0, stop - start)
+    return ranges
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_a_fetch_with_a_short_step_has_the_same_rows(seed: int) -> None:
-    """Of steps that are longer than all rows together, as of windows whose stride is larger than the operand."""
+def test_near_row_fetch_has_same_rows(seed: int) -> None:
+    """This covers steps longer than all rows together, as in windows whose stride exceeds the operand."""
     of = fetch(np.random.default_rng(seed))
     for step in (of.step, 40 * of.divisor, -50, 10**9):
         long = replace(of, step=step, wrap=False)
@@ -66,7 +66,7 @@ def test_a_fetch_with_a_short_step_has_the_same_rows(seed: int) -> None:
             ]
 
 
-def test_numbers_beyond_all_rows_fetch_nothing() -> None:
+def test_row_fetch_outside_all_rows_moves_nothing() -> None:
     for base in (2**63 - 1, 2**62, -(2**62)):
         assert rows_moved([RowFetch(1 << 20, 4, base, 2**63 - 1, 4, 1 << 22)]) == 0
     assert rows_moved([]) == 0

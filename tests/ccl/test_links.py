@@ -1,4 +1,4 @@
-"""Where the groups of a mesh are on a machine, and what collectives take on the links that they cross."""
+"""Where the groups of a mesh are on a machine, and the time of collectives on the links that they cross."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ from meshgen.mesh import Axis, Mesh, make_mesh
 H100 = MACHINES["dgx-h100"]
 NVLINK, PORT = H100.links
 INSIDE = Rate(NVLINK.latency_seconds, NVLINK.bytes_per_second)
-STEP = PORT.latency_seconds - NVLINK.latency_seconds  # of the Simple protocol, between hosts
+STEP = (
+    PORT.latency_seconds - NVLINK.latency_seconds
+)  # seconds; a step of the Simple protocol between hosts, beyond NVLink
 RACKS = Machine(
     "racks", (Link("nvlink", 4, 400e9, 8e-6), Link("rack", 16, 100e9, 14e-6), Link("spine", None, 25e9, 20e-6))
 )
-LARGE = 1 << 30  # bytes: latencies do not decide the algorithm
+LARGE = 1 << 30  # bytes; large enough that latencies do not decide the algorithm
 
 
 def on(machine: Machine = H100, **sizes: int) -> Mesh:
@@ -56,14 +58,14 @@ def crossed(mesh: Mesh, *axes: str) -> list[tuple[int, int, str]]:
     ],
     ids=str,
 )
-def test_links_follow_from_the_order_of_devices(mesh: Mesh, axes: tuple[str, ...], expected: object) -> None:
+def test_span_crossings_follow_device_order(mesh: Mesh, axes: tuple[str, ...], expected: object) -> None:
     assert crossed(mesh, *axes) == expected
 
 
-def test_groups_that_are_placed_unlike_have_spans_of_their_own() -> None:
+def test_differently_placed_groups_have_separate_spans() -> None:
     mesh = on(a=4, b=6)  # hosts of 8: devices 0 to 5 share a host, 6 to 11 do not
-    spans, number = spans_of(mesh, ("b",), H100)
-    assert [len(span.crossings) for span in spans] == [0, 1] and number.tolist() == [0, 1, 1, 0]
+    spans, span_of_group = spans_of(mesh, ("b",), H100)
+    assert [len(span.crossings) for span in spans] == [0, 1] and span_of_group.tolist() == [0, 1, 1, 0]
     assert seconds_along("all_gather", LARGE, mesh, ("b",)) == span_seconds("all_gather", LARGE, spans[1], NVLINK)
 
 
@@ -80,11 +82,11 @@ def test_groups_that_are_placed_unlike_have_spans_of_their_own() -> None:
     ],
     ids=str,
 )
-def test_the_slowest_links_of_a_group(mesh: Mesh, axes: tuple[str, ...], expected: float) -> None:
+def test_slowest_link_of_group_is_found(mesh: Mesh, axes: tuple[str, ...], expected: float) -> None:
     assert slowest_link(mesh, axes) == expected
 
 
-def test_inside_a_host_a_machine_changes_nothing() -> None:
+def test_machine_does_not_change_times_within_host() -> None:
     plain, machine = make_mesh({"dp": 2, "tp": 4}), on(dp=2, tp=4)
     for op in ("all_reduce", "all_gather", "all_to_all", "permute"):
         for axes in (("tp",), ("dp", "tp")):
@@ -92,7 +94,7 @@ def test_inside_a_host_a_machine_changes_nothing() -> None:
     assert rate_along(machine, ("tp",)) == rate_along(plain, ("tp",)) == INSIDE
 
 
-def test_a_ring_shares_the_ports_of_a_host() -> None:
+def test_ring_uses_all_ports_of_host() -> None:
     mesh = on(dp=2, tp=8)
     for axes, ports in ((("dp",), 1), (("dp", "tp"), 8)):
         rate = min(NVLINK.bytes_per_second, ports * PORT.bytes_per_second)
@@ -100,8 +102,8 @@ def test_a_ring_shares_the_ports_of_a_host() -> None:
         assert seconds_along("all_gather", LARGE, mesh, axes) == pytest.approx(LARGE / rate, rel=0.02)
 
 
-def test_large_messages_take_the_simple_protocol_and_small_ones_another() -> None:
-    mesh = on(dp=4, tp=8)  # a ring over dp: three steps between hosts
+def test_large_messages_use_simple_and_small_ones_ll_protocol() -> None:
+    mesh = on(dp=4, tp=8)  # a ring over dp has three steps between hosts
     simple = NVLINK.latency_seconds + 3 * STEP
     assert seconds_along("all_gather", LARGE, mesh, ("dp",)) == pytest.approx(simple + LARGE / PORT.bytes_per_second)
     low = NVLINK.latency_seconds + 3 * STEP * 2.7 / 14
@@ -110,14 +112,14 @@ def test_large_messages_take_the_simple_protocol_and_small_ones_another() -> Non
     assert ring.share < simple_ring.share
 
 
-def test_a_ring_passes_the_devices_of_all_other_hosts() -> None:
+def test_ring_latency_includes_devices_of_other_hosts() -> None:
     mesh = on(fsdp=32)
-    steps = 3 * STEP + 21 * 3.4e-6  # from host to host, and from device to device in three hosts
+    steps = 3 * STEP + 21 * 3.4e-6  # three steps between hosts, and 21 between devices within three hosts
     expected = NVLINK.latency_seconds + steps + LARGE / (8 * PORT.bytes_per_second)
     assert seconds_along("all_gather", LARGE, mesh, ("fsdp",)) == pytest.approx(expected)
 
 
-def test_over_many_hosts_all_reduce_is_a_tree() -> None:
+def test_all_reduce_over_many_hosts_uses_tree() -> None:
     few, many = on(dp=2, tp=8), on(dp=256, tp=8)
     grown = seconds_along("all_reduce", 4, many, ("dp",)) - NVLINK.latency_seconds
     assert grown == pytest.approx(
@@ -128,8 +130,8 @@ def test_over_many_hosts_all_reduce_is_a_tree() -> None:
     assert seconds_along("all_reduce", 4, few, ("dp",)) == pytest.approx(8e-6 + 2 * STEP * 2.7 / 14, rel=1e-3)
 
 
-def test_a_tree_carries_less_between_hosts_than_a_ring() -> None:
-    """A ring over 2 x 8 devices brings 15/16 of its bytes out of a host twice, a tree half of them."""
+def test_tree_all_reduce_sends_less_between_hosts_than_ring() -> None:
+    """A ring over 2 x 8 devices sends 15/16 of its bytes out of a host twice; a tree sends half of them."""
     slow = replace(H100, links=(NVLINK, replace(PORT, bytes_per_second=5e9)))
     size = LARGE
     moved = 2 * 15 * size // 16
@@ -137,17 +139,17 @@ def test_a_tree_carries_less_between_hosts_than_a_ring() -> None:
     assert seconds_along("all_reduce", moved, on(slow, dp=2, tp=8), ("dp", "tp")) == pytest.approx(expected, rel=0.01)
 
 
-def test_messages_take_the_outermost_links() -> None:
+def test_point_to_point_uses_outermost_link() -> None:
     mesh = on(dp=2, tp=8)
-    own = PORT.latency_seconds
-    assert seconds_along("permute", LARGE, mesh, ("dp",)) == own + LARGE / PORT.bytes_per_second
+    latency = PORT.latency_seconds
+    assert seconds_along("permute", LARGE, mesh, ("dp",)) == latency + LARGE / PORT.bytes_per_second
     assert seconds_along("all_to_all", LARGE, mesh, ("dp", "tp"), 16) == pytest.approx(
-        own + 14 * DEFAULT.links.peer_seconds + LARGE * 8 / 15 / PORT.bytes_per_second
+        latency + 14 * DEFAULT.links.peer_seconds + LARGE * 8 / 15 / PORT.bytes_per_second
     )
     assert rate_between(mesh) == Rate(PORT.latency_seconds, PORT.bytes_per_second)
 
 
-def test_levels_further_out_count_too() -> None:
+def test_ring_time_includes_outer_link_levels() -> None:
     mesh = on(RACKS, x=32)
     inner, rack, spine = RACKS.links
     expected = inner.latency_seconds + 6 * 6e-6 + 1 * 12e-6 + 21 * 3.4e-6 + LARGE / min(4 * 100e9, 16 * 25e9)
@@ -156,7 +158,7 @@ def test_levels_further_out_count_too() -> None:
     assert rate_along(mesh, ("x:(2)4",)).bandwidth == rack.bytes_per_second
 
 
-def test_an_axis_that_says_its_links_has_those() -> None:
+def test_axis_bandwidth_and_latency_override_machine() -> None:
     mesh = Mesh((Axis("dp", 2, bandwidth=10e9), Axis("pp", 2, latency=1e-3), Axis("tp", 8)), machine=H100)
     assert rate_along(mesh, ("dp",)) == Rate(rate_along(on(dp=4, tp=8), ("dp:(1)2",)).latency, 10e9)
     assert rate_along(mesh, ("pp",)) == Rate(1e-3, PORT.bytes_per_second)
@@ -167,18 +169,18 @@ def test_an_axis_that_says_its_links_has_those() -> None:
 
 @pytest.mark.parametrize("axes", [("dp",), ("tp",), ("pp",), ("dp", "tp"), ("dp", "pp"), ("dp", "pp", "tp")], ids=str)
 @pytest.mark.parametrize("mesh", [on(dp=2, pp=4, tp=4), on(RACKS, dp=4, pp=2, tp=6), on(dp=3, pp=2, tp=8)], ids=str)
-def test_no_collective_is_faster_than_the_best_rate_of_an_axis(mesh: Mesh, axes: tuple[str, ...]) -> None:
+def test_collective_is_not_faster_than_best_rate_of_axis(mesh: Mesh, axes: tuple[str, ...]) -> None:
     size = mesh.group_size(axes)
     for op, share in (("all_gather", 1.0), ("all_to_all", 1.0), ("permute", 1.0), ("all_reduce", 2.0)):
         moved = int(share * LARGE)
         for axis in axes:
             best = best_rate(mesh, axis)
-            # of what a device gets, this part at least crosses the axis
+            # at least this part of the bytes that a device receives crosses the axis
             crossing = LARGE / size if best.bandwidth < (mesh.machine or H100).links[0].bytes_per_second else moved
             assert seconds_along(op, moved, mesh, axes, size) >= best.latency + crossing / best.bandwidth * (1 - 1e-9)
 
 
-def test_a_group_of_one_device_takes_no_time() -> None:
+def test_group_of_one_device_takes_no_time() -> None:
     assert (
         span_seconds("all_reduce", LARGE, Span(1, ()), NVLINK)
         == 0.0

@@ -1,4 +1,4 @@
-"""Lowered collectives: what they are made of, that all ranks agree, and that they do what the collective means."""
+"""Lowered collectives: their steps, agreement of all ranks, and equality with the reference semantics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kinds(lowered: Lowered) -> list[str]:
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_random_collectives_do_what_they_mean(op: str) -> None:
+def test_random_lowered_collectives_match_reference(op: str) -> None:
     for number in range(25):
         rng = np.random.default_rng((5, number))
         case = random_case(rng, op)
@@ -54,7 +54,7 @@ def test_random_collectives_do_what_they_mean(op: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "i16", "i4", "f8E5M2", "c128", "i1"])
-def test_a_sum_may_be_written_over_its_summands(dtype: str) -> None:
+def test_in_place_all_reduce_matches_out_of_place(dtype: str) -> None:
     for number in range(10):
         rng = np.random.default_rng((6, number))
         mesh = random_mesh(rng)
@@ -97,11 +97,11 @@ X = {"axes": ("x",)}
     ],
     ids=lambda value: "" if isinstance(value, list) else value.op,
 )
-def test_what_is_contiguous_is_not_copied(collective: Node, expected: list[str]) -> None:
+def test_lowering_copies_only_noncontiguous_data(collective: Node, expected: list[str]) -> None:
     assert kinds(lowered_on(collective, LINE)[0]) == expected
 
 
-def test_an_element_type_that_nccl_has_under_another_name_is_that() -> None:
+def test_unsupported_dtype_maps_to_equivalent_nccl_type() -> None:
     assert native_reduction("sum", "c64", "c64") == ("sum", "f32", 2)
     assert native_reduction("or", "i1", "i1") == ("max", "ui8", 1)
     assert native_reduction("product", "c64", "c64") is None
@@ -110,16 +110,16 @@ def test_an_element_type_that_nccl_has_under_another_name_is_that() -> None:
     assert isinstance(call, Group) and (call.dtype, call.count) == ("f64", 6)
 
 
-def test_messages_of_columns_are_packed_once_for_all_receivers() -> None:
+def test_columns_are_packed_once_for_all_receivers() -> None:
     step = lowered_on(node("all_gather", (2, 5), (2, 18), **X, dim=1), LINE)[0]
     assert step.scratch_bytes == 4 * 2 * 5 * 4
     columns = lowered_on(node("all_to_all", (8, 8), (32, 2), **X, split_dim=1, concat_dim=0), LINE)
-    assert columns[0].scratch_bytes == 3 * 8 * 2 * 4  # blocks are packed to be sent; they land where they belong
-    assert {each.local_bytes for each in columns} == {2 * 4 * 8 * 2 * 4}
+    assert columns[0].scratch_bytes == 3 * 8 * 2 * 4  # blocks are packed before sending and received in place
+    assert {program.local_bytes for program in columns} == {2 * 4 * 8 * 2 * 4}
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_groups_are_those_of_the_mesh(seed: int) -> None:
+def test_group_of_rank_matches_mesh_groups(seed: int) -> None:
     mesh = random_mesh(np.random.default_rng(seed))
     refs = [*mesh.names[::-1]]
     refs = [part for ref in refs for part in (mesh.split_axis(ref, 2, 2)[::-1] if mesh.axis_size(ref) == 4 else (ref,))]
@@ -128,16 +128,16 @@ def test_groups_are_those_of_the_mesh(seed: int) -> None:
             assert all(tuple(group_of(mesh, rank, refs[:count])) == group for rank in group)
 
 
-# What does not fit together is seen -------------------------------------------------------------------------------
+# Detection of mismatched steps -------------------------------------------------------------------------------------
 
 
-def changed(lowered: list[Lowered], rank: int, number: int, step: Any) -> list[Lowered]:
+def changed(lowered: list[Lowered], rank: int, index: int, step: Any) -> list[Lowered]:
     steps = list(lowered[rank].steps)
-    steps[number : number + 1] = [] if step is None else [step]
-    return [each._replace(steps=tuple(steps)) if r == rank else each for r, each in enumerate(lowered)]
+    steps[index : index + 1] = [] if step is None else [step]
+    return [program._replace(steps=tuple(steps)) if r == rank else program for r, program in enumerate(lowered)]
 
 
-def test_calls_that_differ_between_ranks_are_seen() -> None:
+def test_mismatched_calls_between_ranks_are_detected() -> None:
     lowered = lowered_on(node("all_gather", (9, 5), (9, 20), **X, dim=1), LINE)
     call = lowered[2].steps[0]
     assert isinstance(call, Group)
@@ -149,19 +149,19 @@ def test_calls_that_differ_between_ranks_are_seen() -> None:
     for step in wrong:
         assert check_lowered(changed(lowered, 2, 0, step), LINE, FIRST_RANK), step
     assert check_lowered([lowered[0]._replace(scratch_bytes=999), *lowered[1:]], LINE)
-    small = [each._replace(scratch_bytes=each.scratch_bytes - 1) for each in lowered]
+    small = [program._replace(scratch_bytes=program.scratch_bytes - 1) for program in lowered]
     assert "of scratch" in check_lowered(small, LINE)[0]
 
 
-def test_messages_without_their_other_side_are_seen() -> None:
+def test_unmatched_messages_are_detected() -> None:
     lowered = lowered_on(node("shift", (8, 5), (8, 5), **X, shift_axis="x", offset=1, rotate=True), LINE)
     messages = lowered[1].steps[0]
     assert isinstance(messages, Messages) and check_lowered(lowered, LINE, FIRST_RANK) == []
-    (sent,), (got,) = messages.sends, messages.receives
+    (sent,), (received,) = messages.sends, messages.receives
     wrong = [
         replace(messages, sends=()), replace(messages, receives=()), replace(messages, sends=(sent._replace(peer=3),)),
-        replace(messages, receives=(got._replace(box=got.box.rows(0, 0, 3)),)), replace(messages, sends=(sent, sent)),
-        replace(messages, axes=()), replace(messages, receives=(got._replace(box=got.box._replace(buffer=OPERAND)),)), None,
+        replace(messages, receives=(received._replace(box=received.box.rows(0, 0, 3)),)), replace(messages, sends=(sent, sent)),
+        replace(messages, axes=()), replace(messages, receives=(received._replace(box=received.box._replace(buffer=OPERAND)),)), None,
     ]  # fmt: skip
     for step in wrong:
         assert check_lowered(changed(lowered, 1, 0, step), LINE, FIRST_RANK), step
@@ -170,41 +170,43 @@ def test_messages_without_their_other_side_are_seen() -> None:
 
 
 def mutated(rng: np.random.Generator, step: Messages) -> Messages:
-    """Messages of which one is lost, doubled, cut, or goes to somebody else."""
+    """Drop, duplicate, shorten or redirect one random message."""
     side = "sends" if step.sends and (not step.receives or rng.random() < 0.5) else "receives"
     listed = list(getattr(step, side))
-    number = int(rng.integers(len(listed)))
-    message, choice = listed[number], int(rng.integers(4))
+    index = int(rng.integers(len(listed)))
+    message, choice = listed[index], int(rng.integers(4))
     box = message.box.rows(0, 0, message.box.shape[0] - 1) if message.box.shape else message.box._replace(dtype="c128")
     changes = [[], [message, message], [message._replace(box=box)], [message._replace(peer=message.peer + 1)]]
-    listed[number : number + 1] = changes[choice]
+    listed[index : index + 1] = changes[choice]
     return replace(step, **{side: tuple(listed)})
 
 
-def test_random_changes_of_messages_are_seen() -> None:
-    seen = 0
+def test_random_message_mutations_are_detected() -> None:
+    detected = 0
     for number in range(300):
         rng = np.random.default_rng((8, number))
         case = random_case(rng)
         lowered = lowered_on(case.node, case.mesh)
-        places = [(rank, place) for rank, each in enumerate(lowered) for place, step in enumerate(each.steps)
+        positions = [(rank, step_index) for rank, program in enumerate(lowered) for step_index, step in enumerate(program.steps)
                   if isinstance(step, Messages) and (step.sends or step.receives)]  # fmt: skip
-        if places:
-            rank, place = places[int(rng.integers(len(places)))]
-            step = lowered[rank].steps[place]
+        if positions:
+            rank, step_index = positions[int(rng.integers(len(positions)))]
+            step = lowered[rank].steps[step_index]
             assert isinstance(step, Messages)
-            assert check_lowered(changed(lowered, rank, place, mutated(rng, step)), case.mesh, FIRST_RANK), str(case)
-            seen += 1
-    assert seen > 100
+            assert check_lowered(changed(lowered, rank, step_index, mutated(rng, step)), case.mesh, FIRST_RANK), str(
+                case
+            )
+            detected += 1
+    assert detected > 100
 
 
-def test_boxes_of_other_shapes_and_operands_that_are_written_are_seen() -> None:
+def test_mismatched_boxes_and_written_operands_are_detected() -> None:
     box, other = dense(OPERAND, "f32", (4,)), dense(RESULT, "f32", (4,))
     for step in (Copy(box.rows(0, 0, 3), other), Fill(box, 0), Reduce((other.rows(0, 0, 3),), other, "sum")):
         assert check_lowered([Lowered((step,), 0)] * 4, LINE)
 
 
-def test_ranks_that_would_wait_for_ever_are_refused() -> None:
+def test_deadlocked_or_mismatched_ranks_are_rejected() -> None:
     box = dense(RESULT, "f32", (4,))
     lone = Messages((), (Message(1, box),), ("x",))
     memory = [HostBuffers({OPERAND: np.zeros(16, np.uint8), RESULT: np.zeros(16, np.uint8)}) for _ in range(4)]
@@ -220,18 +222,18 @@ def test_ranks_that_would_wait_for_ever_are_refused() -> None:
         run_lowered([Lowered((lone,), 0)] * 4, memory, LINE, wires)
 
 
-def test_boxes() -> None:
+def test_box_offsets_and_contiguity() -> None:
     box = dense(SCRATCH, "f32", (2, 3, 4), 10)
     assert box.is_contiguous and (box.byte_offset, box.byte_end) == (40, 40 + 96)
     assert not box.rows(1, 0, 2).is_contiguous and box.rows(0, 1, 2).rows(1, 1, 3).is_contiguous
     assert box.rows(2, 1, 2).byte_end == 40 + 4 * (12 + 8 + 1 + 1)
-    back = Box(SCRATCH, "f32", 16, (2, 5), (-16, 3))  # as of a reversed dim
+    back = Box(SCRATCH, "f32", 16, (2, 5), (-16, 3))  # strides of a reversed dim
     assert (back.byte_start, back.byte_offset, back.byte_end) == (0, 64, 4 * (16 + 12 + 1))
     assert Box(SCRATCH, "f32", 3, (0, 2), (9, 9)).byte_end == 12 and Box(SCRATCH, "i1", 3, (), ()).is_contiguous
 
 
-def test_operands_of_a_group_call_have_scratch_of_their_own() -> None:
-    """What is launched together is packed in different places, in the order of the operands."""
+def test_operands_of_group_call_use_disjoint_scratch() -> None:
+    """Calls that are launched together are packed into disjoint scratch, in the order of the operands."""
     kinds = [TensorType((2, 5), "f32"), TensorType((1, 3), "f32")]
     whole = [TensorType((2, 20), "f32"), TensorType((1, 12), "f32")]
     attrs = {"axes": ("x",), "dim": 1}
@@ -251,8 +253,8 @@ def test_operands_of_a_group_call_have_scratch_of_their_own() -> None:
 
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
 @pytest.mark.parametrize("kind", ["max", "min"])
-def test_nccl_takes_no_extremes_of_floats(kind: str, dtype: str) -> None:
-    """It gives the other number where one is NaN; the sum of the same floats, and extremes of whole numbers, are NCCL's."""
+def test_float_max_and_min_do_not_use_nccl(kind: str, dtype: str) -> None:
+    """NCCL's max and min drop NaN. Sums of floats, and max and min of integers, use NCCL."""
     assert native_reduction(kind, dtype, dtype) is None
     assert native_reduction(kind, "i32", "i32") is not None and native_reduction("sum", "f32", "f32") is not None
     assert native_reduction("sum", "bf16", "f32") is None, "the result has another type"

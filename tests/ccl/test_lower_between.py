@@ -1,4 +1,4 @@
-"""Lowered transfers from one mesh to another: every device gets what it is to have."""
+"""Lowered transfers between two meshes: every device receives the elements of its shard."""
 
 from __future__ import annotations
 
@@ -22,41 +22,48 @@ from tests.ccl.random_collectives import random_mesh
 
 
 def sides(ends: Ends) -> tuple[Node, Node]:
-    """What the sending mesh runs, and what the receiving one does."""
+    """Return the node that the sending mesh runs, and the node that the receiving mesh runs."""
     attrs = {"channel": 0, "shape": ends.shape, "source": ends.source, "target": ends.target}
-    turn = TensorType((), "i1")
+    token = TensorType((), "i1")
     sent = TensorType(ends.source.local_shape(ends.shape, ends.sender), "bf16")
-    got = TensorType(ends.target.local_shape(ends.shape, ends.receiver), "bf16")
-    send = Node("transfer_send", [Value(sent)], [Value(turn)], attrs | {"peer": ends.receiver})
-    return send, Node("transfer_recv", [Value(turn)], [Value(got), Value(turn)], attrs | {"peer": ends.sender})
+    received = TensorType(ends.target.local_shape(ends.shape, ends.receiver), "bf16")
+    send = Node("transfer_send", [Value(sent)], [Value(token)], attrs | {"peer": ends.receiver})
+    return send, Node("transfer_recv", [Value(token)], [Value(received), Value(token)], attrs | {"peer": ends.sender})
 
 
 def buffers(collective: Node, operands: list[Any], lowered: Lowered) -> HostBuffers:
-    found = {BufferRef("operand", n): np.frombuffer(a.tobytes(), np.uint8) for n, a in enumerate(operands)}
-    found |= {BufferRef("result", n): np.full(v.type.nbytes, 7, np.uint8) for n, v in enumerate(collective.results)}
-    return HostBuffers(found | {SCRATCH: np.full(lowered.scratch_bytes, 7, np.uint8)})
+    memory = {BufferRef("operand", n): np.frombuffer(a.tobytes(), np.uint8) for n, a in enumerate(operands)}
+    memory |= {BufferRef("result", n): np.full(v.type.nbytes, 7, np.uint8) for n, v in enumerate(collective.results)}
+    return HostBuffers(memory | {SCRATCH: np.full(lowered.scratch_bytes, 7, np.uint8)})
 
 
-def arrives(ends: Ends, rng: np.random.Generator) -> None:
-    """The lowered steps of both sides fit together, and do what `deliver` says."""
+def check_transfer(ends: Ends, rng: np.random.Generator) -> None:
+    """Check that the lowered steps of both sides match, and that they deliver what `Post` delivers."""
     send, recv = sides(ends)
     starts = {"first": 0, "second": ends.sender.size}
-    gone = [lower(Collective.of(send, ends.sender, starts), rank) for rank in range(ends.sender.size)]
-    come = [lower(Collective.of(recv, ends.receiver, starts), rank) for rank in range(ends.receiver.size)]
-    assert check_lowered(gone, ends.sender) == check_lowered(come, ends.receiver, ends.sender.size) == []
-    assert check_between(gone, come, (0, ends.sender.size)) == []
+    sender_programs = [lower(Collective.of(send, ends.sender, starts), rank) for rank in range(ends.sender.size)]
+    receiver_programs = [lower(Collective.of(recv, ends.receiver, starts), rank) for rank in range(ends.receiver.size)]
+    assert (
+        check_lowered(sender_programs, ends.sender)
+        == check_lowered(receiver_programs, ends.receiver, ends.sender.size)
+        == []
+    )
+    assert check_between(sender_programs, receiver_programs, (0, ends.sender.size)) == []
     wires, post, kind = Wires(), Post(), send.operands[0].type
-    shards = [rng.normal(size=kind.sizes).astype(kind.numpy_dtype) for _ in gone]
-    here = [buffers(send, [shard], each) for shard, each in zip(shards, gone, strict=True)]
-    run_lowered(gone, here, ends.sender, wires)
-    there = [buffers(recv, [np.zeros((), np.bool_)], each) for each in come]
-    run_lowered(come, there, ends.receiver, wires, ends.sender.size)
+    shards = [rng.normal(size=kind.sizes).astype(kind.numpy_dtype) for _ in sender_programs]
+    sender_buffers = [buffers(send, [shard], program) for shard, program in zip(shards, sender_programs, strict=True)]
+    run_lowered(sender_programs, sender_buffers, ends.sender, wires)
+    receiver_buffers = [buffers(recv, [np.zeros((), np.bool_)], program) for program in receiver_programs]
+    run_lowered(receiver_programs, receiver_buffers, ends.receiver, wires, ends.sender.size)
     post.send(send, shards, ends.sender.size)
-    got = recv.results[0].type
-    for have, want in zip(there, post.receive(recv, ends.receiver), strict=True):
-        found, mask = have.array(dense(RESULT, got.dtype, got.sizes)), ~np.isnan(want.astype(np.float32))
-        assert (found[mask] == want[mask]).all(), ends
-        assert not have.array(dense(BufferRef("result", 1), "i1", ())).any()
+    result_type = recv.results[0].type
+    for result_buffers, expected in zip(receiver_buffers, post.receive(recv, ends.receiver), strict=True):
+        result, mask = (
+            result_buffers.array(dense(RESULT, result_type.dtype, result_type.sizes)),
+            ~np.isnan(expected.astype(np.float32)),
+        )
+        assert (result[mask] == expected[mask]).all(), ends
+        assert not result_buffers.array(dense(BufferRef("result", 1), "i1", ())).any()
 
 
 @pytest.mark.parametrize(
@@ -65,29 +72,29 @@ def arrives(ends: Ends, rng: np.random.Generator) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("sizes", [(2, 3), (4, 2), (3, 1)], ids=str)
-def test_a_value_crosses_to_another_mesh(source: Sharding, target: Sharding, sizes: tuple[int, int]) -> None:
+def test_transfer_between_meshes_delivers_shards(source: Sharding, target: Sharding, sizes: tuple[int, int]) -> None:
     first, second = make_mesh({"x": sizes[0], "r": 2}, "first"), make_mesh({"y": sizes[1]}, "second")
-    arrives(Ends((7, 6), fit(source, 2), first, fit(target, 2), second), np.random.default_rng(3))
+    check_transfer(Ends((7, 6), fit(source, 2), first, fit(target, 2), second), np.random.default_rng(3))
 
 
 def sharding(rng: np.random.Generator, shape: tuple[int, ...], mesh: Mesh) -> Sharding:
-    """Some axes, each on some dim; some dims are split unevenly."""
+    """Assign random axes to random dims, some of which are sharded unevenly."""
     dims: list[list[str]] = [[] for _ in shape]
-    for place in rng.permutation(len(mesh.names)):
+    for axis_index in rng.permutation(len(mesh.names)):
         if shape and rng.random() < 0.7:
-            dims[int(rng.integers(len(dims)))].append(mesh.names[place])
-    found = Sharding(tuple(map(tuple, dims)))
+            dims[int(rng.integers(len(dims)))].append(mesh.names[axis_index])
+    even_sharding = Sharding(tuple(map(tuple, dims)))
     if rng.random() < 0.7:
-        return found
-    cuts = [sorted(rng.integers(n + 1, size=found.parts(d, mesh) - 1).tolist()) for d, n in enumerate(shape)]
-    offsets = tuple((0, *cut, n) if axes else () for axes, cut, n in zip(found.dims, cuts, shape, strict=True))
-    return Sharding(found.dims, (), (), offsets)
+        return even_sharding
+    cuts = [sorted(rng.integers(n + 1, size=even_sharding.parts(d, mesh) - 1).tolist()) for d, n in enumerate(shape)]
+    offsets = tuple((0, *cut, n) if axes else () for axes, cut, n in zip(even_sharding.dims, cuts, shape, strict=True))
+    return Sharding(even_sharding.dims, (), (), offsets)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_values_cross(seed: int) -> None:
+def test_random_transfer_between_meshes_delivers_shards(seed: int) -> None:
     for number in range(25):
         rng = np.random.default_rng((seed, number))
         shape = tuple(int(rng.integers(0 if rng.random() < 0.1 else 1, 9)) for _ in range(int(rng.integers(4))))
         first, second = random_mesh(rng, "first"), random_mesh(rng, "second")
-        arrives(Ends(shape, sharding(rng, shape, first), first, sharding(rng, shape, second), second), rng)
+        check_transfer(Ends(shape, sharding(rng, shape, first), first, sharding(rng, shape, second), second), rng)

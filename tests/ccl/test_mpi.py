@@ -1,4 +1,4 @@
-"""Lowered collectives over MPI: one rank per process, the bits of the simulated ranks."""
+"""Lowered collectives over MPI with one rank per process are bitwise equal to simulated ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def run(ranks: int, *words: object) -> subprocess.CompletedProcess[str]:
 
 
 def launched(ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Python under mpiexec. The library is the one of the launcher, which may be linked from another environment."""
+    """Run Python under mpiexec with the launcher's own MPI library; the launcher may be a link into another
+    environment.
+    """
     launcher = MPIEXEC.resolve()
     library = sorted((launcher.parents[1] / "lib").glob("libmpi.so.*"))
     env = os.environ | ({"MPI4PY_LIBMPI": str(library[0])} if library else {})
@@ -33,13 +35,13 @@ def launched(ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_random_collectives_do_what_they_mean(ranks: int) -> None:
+def test_random_mpi_collectives_match_reference(ranks: int) -> None:
     done = run(ranks, "--count", 20)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"20 collectives on {ranks} ranks, 0 wrong" in done.stdout
 
 
-def test_a_peer_that_never_comes_is_given_up() -> None:
+def test_missing_mpi_peer_is_reported_after_timeout() -> None:
     done = run(2, "--alone")
     assert done.returncode != 0
     assert "MG0609: rank 0 waits for rank 1 in all_gather along x: no reply within 0.3 s" in done.stderr

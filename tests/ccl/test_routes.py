@@ -1,4 +1,6 @@
-"""Messages of a transfer: everybody gets all that is missing, once, and nobody sends more than the cost model says."""
+"""Messages of a transfer: each device receives its missing elements once, and none sends more than the cost model
+predicts.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ XY = make_mesh({"x": 2, "y": 4})
 
 
 def mask(sharding: Sharding, shape: tuple[int, ...], mesh: Mesh, rank: int) -> np.ndarray:
-    found = np.zeros(shape, int)
-    found[tuple(slice(a, max(a, b)) for a, b in sharding.ranges(shape, mesh, rank))] = 1
-    return found
+    held_elements = np.zeros(shape, int)
+    held_elements[tuple(slice(a, max(a, b)) for a, b in sharding.ranges(shape, mesh, rank))] = 1
+    return held_elements
 
 
 def check(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> None:
@@ -27,10 +29,10 @@ def check(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
     received = [mask(source, shape, mesh, r) * 0 for r in range(mesh.size)]
     largest = 0
     for message in routes(source, target, shape, mesh):
-        place = tuple(slice(a, b) for a, b in message.box)
-        assert mask(source, shape, mesh, message.sender)[place].all(), "a sender holds what it sends"
+        slices = tuple(slice(a, b) for a, b in message.box)
+        assert mask(source, shape, mesh, message.sender)[slices].all(), "a sender holds what it sends"
         assert message.sender != message.receiver
-        received[message.receiver][place] += 1
+        received[message.receiver][slices] += 1
         sent[message.sender] += message.elements
         largest = max(largest, message.elements // max(b - a for a, b in message.box))
     for rank in range(mesh.size):
@@ -38,12 +40,12 @@ def check(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
         np.testing.assert_array_equal(received[rank], missing)
     model = exchange(source, target, shape, mesh)
     assert max((int(r.sum()) for r in received), default=0) == model.received
-    slack = largest * mesh.size  # a row too many for each request that had to be cut
+    slack = largest * mesh.size  # one extra row for each request that is split
     assert max(sent.values(), default=0) <= model.sent + slack
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_random_shardings(seed: int) -> None:
+def test_routes_between_random_shardings_deliver_missing_elements(seed: int) -> None:
     rng = np.random.default_rng(seed)
     mesh = [XY, make_mesh({"x": 2, "y": 3, "z": 2}), make_mesh({"x": 6})][seed % 3]
     shape = [(8, 12), (10, 3), (7,), (4, 6, 5), (0, 4)][seed % 5]
@@ -61,20 +63,20 @@ def test_random_shardings(seed: int) -> None:
     ],
     ids=str,
 )
-def test_halos_offsets_and_parts_of_axes(source: Sharding, target: Sharding) -> None:
+def test_routes_support_halos_offsets_and_sub_axes(source: Sharding, target: Sharding) -> None:
     check(source, target, (10, 6), XY)
 
 
-def test_replicas_share_the_load() -> None:
-    """Quarters to halves: three devices ask for each quarter, which two devices hold."""
-    found = routes(fit(P("y"), 1), fit(P("x"), 1), (64,), XY)
+def test_replicas_share_sending_load() -> None:
+    """From quarters to halves, three devices request each quarter, and two devices hold it."""
+    messages = routes(fit(P("y"), 1), fit(P("x"), 1), (64,), XY)
     sent = Counter[int]()
-    for message in found:
+    for message in messages:
         sent[message.sender] += message.elements
     assert set(sent.values()) == {24}
 
 
-def test_summands_stay_apart() -> None:
+def test_routes_keep_summands_separate() -> None:
     source, target = fit(P("y", partial="x"), 1), fit(P(partial="x"), 1)
     for message in routes(source, target, (8,), XY):
         assert XY.coordinate(message.sender, "x") == XY.coordinate(message.receiver, "x")
@@ -83,30 +85,32 @@ def test_summands_stay_apart() -> None:
 @pytest.mark.parametrize(
     ("source", "target"), [(P(partial="y"), P(partial="z")), (P("z", partial="y"), P("y", partial="z"))]
 )
-def test_summands_go_one_by_one_to_other_axes(source: Sharding, target: Sharding) -> None:
-    """Summand k comes to device k of the other axis, from a holder of it; who has it already is sent nothing."""
+def test_summands_move_individually_to_other_partial_axis(source: Sharding, target: Sharding) -> None:
+    """Summand k goes to device k of the other axis from a device that holds it. A device that already holds it receives
+    nothing.
+    """
     mesh = make_mesh({"y": 3, "z": 3})
-    ends = fit(source, 1), fit(target, 1)
+    shardings = fit(source, 1), fit(target, 1)
     received: Counter[int] = Counter()
-    for message in routes(*ends, (9,), mesh):
+    for message in routes(*shardings, (9,), mesh):
         assert mesh.coordinate(message.sender, "y") == mesh.coordinate(message.receiver, "z")
         received[message.receiver] += message.elements
-    stays = [rank for rank in range(9) if mesh.coordinate(rank, "y") == mesh.coordinate(rank, "z")]
+    unmoved_ranks = [rank for rank in range(9) if mesh.coordinate(rank, "y") == mesh.coordinate(rank, "z")]
     rows = 3 if source.split_axes else 9
-    assert received == {rank: rows for rank in range(9) if rank not in stays}
+    assert received == {rank: rows for rank in range(9) if rank not in unmoved_ranks}
 
 
-def test_what_everybody_holds_is_not_sent() -> None:
+def test_replicated_elements_are_not_sent() -> None:
     assert routes(fit(P(), 1), fit(P("x"), 1), (8,), XY) == ()
     assert routes(Sharding(()), Sharding(()), (), XY) == ()
 
 
-def test_the_nearest_holder_that_is_left_serves_a_request() -> None:
-    found = dealt([(4, ((0, 2),)), (6, ((0, 2),))], [0, 5], lambda holder, receiver: abs(holder - receiver))
-    assert [(m.sender, m.receiver) for m in found] == [(5, 4), (0, 6)]
+def test_nearest_free_holder_serves_request() -> None:
+    messages = dealt([(4, ((0, 2),)), (6, ((0, 2),))], [0, 5], lambda holder, receiver: abs(holder - receiver))
+    assert [(m.sender, m.receiver) for m in messages] == [(5, 4), (0, 6)]
 
 
-def test_the_smallest_request_is_cut_where_they_do_not_come_out_even() -> None:
-    asked = [(4, ((0, 2),)), (5, ((0, 6),)), (6, ((0, 6),))]
-    found = dealt(asked, [0, 1], lambda holder, receiver: 0)
-    assert [(m.sender, m.receiver, m.elements) for m in found] == [(0, 5, 6), (1, 6, 6), (0, 4, 1), (1, 4, 1)]
+def test_smallest_request_is_split_between_holders() -> None:
+    requests = [(4, ((0, 2),)), (5, ((0, 6),)), (6, ((0, 6),))]
+    messages = dealt(requests, [0, 1], lambda holder, receiver: 0)
+    assert [(m.sender, m.receiver, m.elements) for m in messages] == [(0, 5, 6), (1, 6, 6), (0, 4, 1), (1, 4, 1)]

@@ -1,4 +1,4 @@
-"""Collectives: the seeds' tables, uneven tiles, kinds, orders of axes, and what is left undefined."""
+"""Simulated collectives: examples of the dialect, uneven tiles, reduction kinds, axis orders, and undefined results."""
 
 from __future__ import annotations
 
@@ -24,12 +24,17 @@ def collective(
     op: str, shards: list[Any], mesh: Any, local: tuple[int, ...], dtype: str | None = None, **attrs: Any
 ) -> list[Any]:
     arrays = [np.asarray(s) for s in shards]
-    kept = dtype_name(arrays[0].dtype)
-    node = Node(op, [Value(TensorType(arrays[0].shape, kept))], [Value(TensorType(local, dtype or kept))], attrs)
+    operand_dtype = dtype_name(arrays[0].dtype)
+    node = Node(
+        op,
+        [Value(TensorType(arrays[0].shape, operand_dtype))],
+        [Value(TensorType(local, dtype or operand_dtype))],
+        attrs,
+    )
     mailbox = attrs.pop("mailbox", None)
-    found = run_collective(node, mesh, arrays, mailbox)
-    assert all(f.shape == local and dtype_name(f.dtype) == (dtype or kept) for f in found)
-    return found
+    results = run_collective(node, mesh, arrays, mailbox)
+    assert all(f.shape == local and dtype_name(f.dtype) == (dtype or operand_dtype) for f in results)
+    return results
 
 
 def rows(shards: list[Any]) -> list[Any]:
@@ -44,27 +49,27 @@ QUADRANTS = [
 ]
 
 
-def test_all_gather_as_in_the_dialect() -> None:
+def test_all_gather_matches_dialect_example() -> None:
     top, bottom = [[1, 2, 5, 6], [3, 4, 7, 8]], [[9, 10, 13, 14], [11, 12, 15, 16]]
     assert rows(collective("all_gather", QUADRANTS, GRID, (2, 4), axes=("b",), dim=1)) == [top, top, bottom, bottom]
 
 
-def test_reduce_scatter_as_in_the_dialect() -> None:
-    found = collective(
+def test_reduce_scatter_matches_dialect_example() -> None:
+    results = collective(
         "reduce_scatter", [q.astype(np.float32) for q in QUADRANTS], GRID, (1, 2), "f64", axes=("b",), dim=0, kind="max"
     )
-    assert rows(found) == [[[5, 6]], [[7, 8]], [[13, 14]], [[15, 16]]]
+    assert rows(results) == [[[5, 6]], [[7, 8]], [[13, 14]], [[15, 16]]]
 
 
-def test_all_to_all_as_in_the_dialect() -> None:
+def test_all_to_all_matches_dialect_example() -> None:
     shards = [np.int8([[11, 12], [13, 14], [15, 16]]) + 10 * i for i in range(3)]
-    found = collective("all_to_all", shards, make_mesh({"x": 3}), (3, 2), axes=("x",), split_dim=0, concat_dim=0)
-    assert rows(found) == [
+    results = collective("all_to_all", shards, make_mesh({"x": 3}), (3, 2), axes=("x",), split_dim=0, concat_dim=0)
+    assert rows(results) == [
         [[11 + 2 * i, 12 + 2 * i], [21 + 2 * i, 22 + 2 * i], [31 + 2 * i, 32 + 2 * i]] for i in range(3)
     ]
 
 
-def test_the_order_of_axes_is_the_order_of_the_group() -> None:
+def test_axis_order_determines_group_order() -> None:
     shards = [np.int32([i]) for i in range(4)]
     assert rows(collective("all_gather", shards, GRID, (4,), axes=("a", "b"), dim=0))[0] == [0, 1, 2, 3]
     assert rows(collective("all_gather", shards, GRID, (4,), axes=("b", "a"), dim=0))[0] == [0, 2, 1, 3]
@@ -74,22 +79,22 @@ def test_the_order_of_axes_is_the_order_of_the_group() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 10, 12])
-def test_slice_and_gather_are_inverse_for_uneven_sizes(size: int) -> None:
+def test_all_gather_inverts_all_slice_for_uneven_sizes(size: int) -> None:
     x = np.arange(size * 3, dtype=np.float32).reshape(size, 3)
     tile = -(-size // 4)
     slices = collective("all_slice", [x] * 4, LINE, (tile, 3), axes=("x",), dim=0)
-    assert np.isnan(np.concatenate(slices)[size:]).all()  # padding is poison
+    assert np.isnan(np.concatenate(slices)[size:]).all()  # padding is poisoned
     for back in collective("all_gather", slices, LINE, (size, 3), axes=("x",), dim=0):
         assert (back == x).all()
 
 
 @pytest.mark.parametrize("size, other", [(10, 7), (2, 3), (4, 8)])
-def test_all_to_all_moves_the_split_for_uneven_sizes(size: int, other: int) -> None:
+def test_all_to_all_moves_sharding_for_uneven_sizes(size: int, other: int) -> None:
     x = np.arange(size * other, dtype=np.float32).reshape(size, other)
     before, after = fit(P("x"), 2), fit(P(None, "x"), 2)
     local = after.local_shape(x.shape, LINE)
-    found = collective("all_to_all", shard_all(x, before, LINE), LINE, local, axes=("x",), split_dim=1, concat_dim=0)
-    assert (assemble(found, after, x.shape, LINE) == x).all()
+    results = collective("all_to_all", shard_all(x, before, LINE), LINE, local, axes=("x",), split_dim=1, concat_dim=0)
+    assert (assemble(results, after, x.shape, LINE) == x).all()
 
 
 KINDS = {
@@ -104,36 +109,37 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_reduce_kinds(kind: str) -> None:
+def test_all_reduce_and_reduce_scatter_support_every_kind(kind: str) -> None:
     shards = [np.int32([i, i + 4]) for i in range(1, 5)]
-    found = collective("all_reduce", shards, LINE, (2,), axes=("x",), kind=kind)
+    results = collective("all_reduce", shards, LINE, (2,), axes=("x",), kind=kind)
     reference = KINDS[kind]
-    assert rows(found) == [reference] * 4
+    assert rows(results) == [reference] * 4
     scattered = collective("reduce_scatter", shards, LINE, (1,), axes=("x",), kind=kind, dim=0)
     assert rows(scattered[:2]) == [[reference[0]], [reference[1]]]
 
 
-def test_bf16_sums_are_rounded_once_and_conversion_comes_first() -> None:
+def test_all_reduce_rounds_bf16_once_and_converts_before_sum() -> None:
     mesh = make_mesh({"x": 64})
     shards = [np.full((1,), 1.0 if i else 256.0, BF16) for i in range(64)]
-    assert float(collective("all_reduce", shards, mesh, (1,), axes=("x",), kind="sum")[5][0]) == 320.0  # 319 rounded
+    # the exact sum 319 is rounded to bf16
+    assert float(collective("all_reduce", shards, mesh, (1,), axes=("x",), kind="sum")[5][0]) == 320.0
     wide = collective("all_reduce", [np.int8([100])] * 4, LINE, (1,), "i32", axes=("x",), kind="sum")
     assert rows(wide) == [[400]] * 4
 
 
-def test_replicas_share_one_array() -> None:
-    found = collective("all_reduce", QUADRANTS, GRID, (2, 2), axes=("a",), kind="sum")
-    assert found[0] is found[2] and found[1] is found[3]
+def test_replicated_results_share_one_array() -> None:
+    results = collective("all_reduce", QUADRANTS, GRID, (2, 2), axes=("a",), kind="sum")
+    assert results[0] is results[2] and results[1] is results[3]
 
 
-def test_to_partial_is_undone_by_all_reduce() -> None:
+def test_all_reduce_inverts_to_partial() -> None:
     for kind in ("sum", "max", "min", "product", "and", "or", "xor"):
         x = np.int32([5, -7])
         partial = collective("to_partial", [x] * 4, LINE, (2,), axes=("x",), kind=kind)
         assert rows(collective("all_reduce", partial, LINE, (2,), axes=("x",), kind=kind)) == [[5, -7]] * 4
 
 
-def test_rooted_collectives_leave_the_rest_undefined() -> None:
+def test_rooted_collectives_define_only_root_results() -> None:
     shards = [np.float32([i, i]) for i in range(4)]
     assert rows(collective("broadcast", shards, GRID, (2,), axes=("a",), root=(1,))) == [[2, 2], [3, 3], [2, 2], [3, 3]]
     gathered = collective("gather_to", shards, GRID, (4,), axes=("b",), dim=0, root=(1,))
@@ -146,23 +152,23 @@ def test_rooted_collectives_leave_the_rest_undefined() -> None:
     assert rows(scattered) == [[2], [3], [12], [13]]
 
 
-def test_shift_with_and_without_rotation() -> None:
+def test_shift_supports_rotation_and_open_ends() -> None:
     shards = [np.float32([i]) for i in range(8)]
     mesh = make_mesh({"a": 2, "b": 4})
     around = collective("shift", shards, mesh, (1,), axes=("b",), shift_axis="b", offset=1, rotate=True)
     assert rows(around) == [[3], [0], [1], [2], [7], [4], [5], [6]]
     half = collective("shift", shards, mesh, (1,), axes=("b",), shift_axis="b", offset=2, rotate=True)
-    assert rows(half)[:4] == [[2], [3], [0], [1]]  # the dialect's example
+    assert rows(half)[:4] == [[2], [3], [0], [1]]  # the example of the dialect
     open_ = collective("shift", shards, mesh, (1,), axes=("b",), shift_axis="b", offset=-1)
     assert [s[0] for s in open_[:3]] == [1, 2, 3] and np.isnan(open_[3][0])
 
 
-def test_send_and_recv() -> None:
+def test_recv_takes_value_of_matching_send() -> None:
     mailbox = Mailbox()
     shards = [np.float32([i]) for i in range(4)]
     collective("send", shards, GRID, (1,), axes=("a",), destination=(1,), mailbox=mailbox)
-    found = collective("recv", shards, GRID, (1,), axes=("a",), source=(0,), mailbox=mailbox)
-    assert found[2][0] == 0 and found[3][0] == 1 and np.isnan(found[0][0])
+    results = collective("recv", shards, GRID, (1,), axes=("a",), source=(0,), mailbox=mailbox)
+    assert results[2][0] == 0 and results[3][0] == 1 and np.isnan(results[0][0])
     with pytest.raises(RuntimeFailure, match="no matching send"):
         collective("recv", shards, GRID, (1,), axes=("a",), source=(0,), mailbox=mailbox)
 
@@ -177,56 +183,56 @@ SHARDINGS = [
 
 @pytest.mark.parametrize("source", SHARDINGS, ids=str)
 @pytest.mark.parametrize("target", SHARDINGS, ids=str)
-def test_retile_between_any_two_shardings(source: Sharding, target: Sharding) -> None:
+def test_retile_converts_between_any_two_shardings(source: Sharding, target: Sharding) -> None:
     x = np.arange(42, dtype=np.float32).reshape(7, 6)
     shards = shard_all(x, source, MESH)
     local = target.local_shape(x.shape, MESH)
-    found = collective("retile", shards, MESH, local, source=source, target=target, shape=x.shape)
-    for mine, right in zip(found, shard_all(x, target, MESH), strict=True):
-        assert np.array_equal(mine, right, equal_nan=True)  # padding and outer halo included
+    results = collective("retile", shards, MESH, local, source=source, target=target, shape=x.shape)
+    for result, expected in zip(results, shard_all(x, target, MESH), strict=True):
+        assert np.array_equal(result, expected, equal_nan=True)  # includes padding and outer halo
 
 
-def test_retile_keeps_summands_apart_and_never_reduces() -> None:
+def test_retile_keeps_summands_separate_and_never_reduces() -> None:
     x = np.arange(6, dtype=np.float32)
     source, target = P("b", partial="a"), P(None, partial="a")
     shards = [s + r for r, s in enumerate(shard_all(x, source, MESH))]
-    found = collective("retile", shards, MESH, (6,), source=source, target=target, shape=(6,))
-    assert (assemble(found, target, (6,), MESH) == assemble(shards, source, (6,), MESH)).all()
+    results = collective("retile", shards, MESH, (6,), source=source, target=target, shape=(6,))
+    assert (assemble(results, target, (6,), MESH) == assemble(shards, source, (6,), MESH)).all()
     with pytest.raises(ProgramError, match="cannot reduce"):
         collective("retile", shards, MESH, (6,), source=source, target=P(None), shape=(6,))
 
 
-def test_axes_of_one_device_hold_no_summands_of_their_own() -> None:
-    """Whatever a value is partial over there, in several kinds too, is whole."""
+def test_partial_axis_of_size_one_is_complete() -> None:
+    """A value that is partial over axes of size 1, of any kind, is complete."""
     mesh = make_mesh({"y": 6, "v": 1, "u": 1})
     source, target = P("y", partial={"v": "min", "u": "sum"}), P("y:(3)2")
     shards = shard_all(np.arange(2.0), P("y"), mesh)
-    found = collective("retile", shards, mesh, (1,), source=source, target=target, shape=(2,))
-    assert (assemble(found, target, (2,), mesh) == np.arange(2.0)).all()
+    results = collective("retile", shards, mesh, (1,), source=source, target=target, shape=(2,))
+    assert (assemble(results, target, (2,), mesh) == np.arange(2.0)).all()
 
 
 @pytest.mark.parametrize("size", [10, 8, 3])
 @pytest.mark.parametrize("halo", [(1, 1), (0, 2), (5, 0)])
-def test_update_halo_fetches_from_owners_and_leaves_the_outside(size: int, halo: tuple[int, int]) -> None:
+def test_update_halo_fetches_from_owners_and_keeps_outer_halo(size: int, halo: tuple[int, int]) -> None:
     sharding = Sharding((("x",),), (), (halo,))
     x = np.arange(size, dtype=np.float32)
-    right = shard_all(x, sharding, LINE)
+    expected_shards = shard_all(x, sharding, LINE)
     stale = []
-    for rank, shard in enumerate(right):
+    for rank, shard in enumerate(expected_shards):
         start, stop = sharding.core(0, size, LINE, rank)
-        kept = np.full_like(shard, -1)
-        kept[halo[0] : halo[0] + stop - start] = x[start:stop]
-        stale.append(kept)
-    found = collective("update_halo", stale, LINE, right[0].shape, sharding=sharding, shape=(size,))
-    for mine, expected in zip(found, right, strict=True):
-        assert mine.tolist() == [-1 if np.isnan(v) else v for v in expected]
+        stale_shard = np.full_like(shard, -1)
+        stale_shard[halo[0] : halo[0] + stop - start] = x[start:stop]
+        stale.append(stale_shard)
+    results = collective("update_halo", stale, LINE, expected_shards[0].shape, sharding=sharding, shape=(size,))
+    for result, expected in zip(results, expected_shards, strict=True):
+        assert result.tolist() == [-1 if np.isnan(v) else v for v in expected]
 
 
-def test_scalars() -> None:
+def test_collectives_support_scalars() -> None:
     assert (
         rows(collective("all_reduce", [np.float32(i) for i in range(4)], LINE, (), axes=("x",), kind="sum"))
         == [6.0] * 4
     )
     empty = Sharding(())
-    found = collective("retile", [np.float32(3)] * 4, LINE, (), source=empty, target=empty, shape=())
-    assert rows(found) == [3.0] * 4
+    results = collective("retile", [np.float32(3)] * 4, LINE, (), source=empty, target=empty, shape=())
+    assert rows(results) == [3.0] * 4

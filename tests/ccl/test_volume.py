@@ -1,4 +1,4 @@
-"""Volume of single collectives and transfers as formulas: equal to what `ring_bytes` says, on every mesh and for every size."""
+"""Volumes of collectives and transfers as formulas: equal to `ring_bytes` on every mesh and for every size."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MESH = make_mesh({"x": 2, "y": 4})
 
 
 def formula(op: str, shape: tuple[int, ...], source: Sharding, target: Sharding, result: tuple[int, ...] | None = None, **attrs: object) -> Formula:  # fmt: skip
-    given = Value(TensorType(shape, "f32"), sharding=source)
-    made = Value(TensorType(result or shape, "f32"), sharding=target)
-    return formula_of(op, attrs, given, made, MESH)
+    operand = Value(TensorType(shape, "f32"), sharding=source)
+    result_value = Value(TensorType(result or shape, "f32"), sharding=target)
+    return formula_of(op, attrs, operand, result_value, MESH)
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def formula(op: str, shape: tuple[int, ...], source: Sharding, target: Sharding,
         (formula("all_slice", (8,), P(None), P("y"), axes=("y",), dim=0), "0"),
     ],
 )  # fmt: skip
-def test_formulas_of_single_collectives(found: Formula, text: str) -> None:
+def test_collective_volume_formula_has_expected_text_and_value(found: Formula, text: str) -> None:
     assert str(found) == text
     for sizes in ((1, 1), (2, 4), (3, 5), (8, 16), (7, 1)):
         mesh = make_mesh({"x": sizes[0], "y": sizes[1]})
         assert found.at(mesh) == math.ceil(valued(text, mesh))
 
 
-def test_groups_as_text() -> None:
+def test_group_size_formula_text() -> None:
     assert [str(devices(refs)) for refs in ((), ("x",), ("x", "y:(1)2"), ("y:(2)2",))] == [
         "1",
         "n_x",
@@ -65,21 +65,21 @@ RESHARDS = {
 
 @pytest.mark.parametrize("name", RESHARDS)
 @pytest.mark.parametrize("sizes", [(2, 4), (3, 5), (1, 7), (4, 4)])
-def test_transfers_are_counted_on_every_mesh_and_size(name: str, sizes: tuple[int, int]) -> None:
+def test_transfer_formula_matches_exchange_on_every_mesh_and_size(name: str, sizes: tuple[int, int]) -> None:
     op, source, target, text = RESHARDS[name]
     kind = TensorType((Dim.named("a_0", 24), 10), "f32")
     value, mesh = Value(kind, sharding=source), make_mesh({"x": sizes[0], "y": sizes[1]})
     attrs = {"source": source, "target": target, "shape": kind.shape}
-    found = formula_of(op, attrs, value, Value(kind, sharding=target), MESH, {"a_0": 24})
-    assert str(found) == text
+    volume = formula_of(op, attrs, value, Value(kind, sharding=target), MESH, {"a_0": 24})
+    assert str(volume) == text
     for rows in (24, 9, 2):
         expected = exchange(source, target, (rows, 10), mesh).elements * 4
-        assert found.at(mesh, {"a_0": rows}) == expected
-    assert found.at(mesh) == exchange(source, target, (24, 10), mesh).elements * 4
+        assert volume.at(mesh, {"a_0": rows}) == expected
+    assert volume.at(mesh) == exchange(source, target, (24, 10), mesh).elements * 4
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (8, 8)])
-def test_summands_that_go_to_other_axes_are_counted(sizes: tuple[int, int]) -> None:
+def test_moved_summands_are_counted_in_volume(sizes: tuple[int, int]) -> None:
     mesh = make_mesh(dict(zip("xy", sizes, strict=True)))
     source, target = (Sharding(((), ()), ((axis, "sum"),)) for axis in "xy")
     attrs = {"source": source, "target": target, "shape": (64, 64)}
@@ -88,10 +88,10 @@ def test_summands_that_go_to_other_axes_are_counted(sizes: tuple[int, int]) -> N
     assert ring_bytes("permute", attrs, value.type, value.type, mesh) == 64 * 64 * 4
 
 
-def test_messages_vanish_in_groups_of_one() -> None:
-    found = formula("shift", (8, 4), P("x", None), P("x", None), axes=("y",), shift_axis="y", offset=1)
-    assert str(found) == "min(n_y-1, 1) * ceil(8/n_x) * 16"
-    assert [found.at(make_mesh({"x": 2, "y": size})) for size in (1, 2, 5)] == [0, 64, 64]
+def test_message_volume_is_zero_in_groups_of_one() -> None:
+    volume = formula("shift", (8, 4), P("x", None), P("x", None), axes=("y",), shift_axis="y", offset=1)
+    assert str(volume) == "min(n_y-1, 1) * ceil(8/n_x) * 16"
+    assert [volume.at(make_mesh({"x": 2, "y": size})) for size in (1, 2, 5)] == [0, 64, 64]
 
 
 FETCHES = {
@@ -106,25 +106,27 @@ FETCHES = {
 
 
 @pytest.mark.parametrize("name", FETCHES)
-def test_rows_that_are_fetched_have_a_formula(name: str) -> None:
+def test_fetched_rows_have_volume_formula(name: str) -> None:
     attrs, rows, text = FETCHES[name]
-    given, made = Value(TensorType((8, 4), "f32")), Value(TensorType((rows, 4), "f32"))
+    operand, result = Value(TensorType((8, 4), "f32")), Value(TensorType((rows, 4), "f32"))
     mesh = make_mesh({"x": 4})
-    found = formula_of("fetch_rows", {"axes": ("x",), "dim": 0, **attrs}, given, made, mesh)
-    assert str(found) == text
-    assert found.at(mesh) == ring_bytes("fetch_rows", {"axes": ("x",), "dim": 0, **attrs}, given.type, made.type, mesh)
-    assert found.at(make_mesh({"x": 1})) == 0
+    volume = formula_of("fetch_rows", {"axes": ("x",), "dim": 0, **attrs}, operand, result, mesh)
+    assert str(volume) == text
+    assert volume.at(mesh) == ring_bytes(
+        "fetch_rows", {"axes": ("x",), "dim": 0, **attrs}, operand.type, result.type, mesh
+    )
+    assert volume.at(make_mesh({"x": 1})) == 0
 
 
-def test_a_closed_form_is_not_said_where_it_is_not_what_is_counted() -> None:
-    """Halos wider than a tile come from several devices, so they are no matter of the number of neighbours."""
+def test_wide_halo_has_no_closed_volume_formula() -> None:
+    """Halos wider than a tile come from several devices, so a neighbor count does not describe them."""
     wide = Fetched(devices(("x",)), (tuple(map(Expr.of, (2, -3, 2, 8, 8))),))
     assert "fetched(" in wide.form({"n_x": 4}) and wide.at({"n_x": 4}) == rows_moved([RowFetch(4, 2, -3, 2, 8, 8)])
     near = Fetched(devices(("x",)), (tuple(map(Expr.of, (2, -1, 2, 4, 8))),))
     assert near.form({"n_x": 4}) == "min(n_x-1, 2)"
 
 
-def test_transfers_between_meshes_are_formulas_in_both() -> None:
+def test_mesh_transfer_formula_uses_sizes_of_both_meshes() -> None:
     sender, receiver = Mesh(make_mesh({"a": 2, "b": 3}).axes, "first"), Mesh(make_mesh({"c": 4}).axes, "second")
     kind, ends = TensorType((10, 6), "f32"), {"source": P("a", None), "target": P("c", None), "shape": (10, 6)}
     value = Value(kind)
@@ -133,7 +135,7 @@ def test_transfers_between_meshes_are_formulas_in_both() -> None:
     assert (str(send), str(receive)) == ("ceil(6*ceil(10/n_a)/n_b) * 4", "ceil(10/n_c) * 24")
     spread = formula_of("transfer_send", {**ends, "target": P(None, None), "peer": receiver}, value, value, sender)
     assert str(spread) == "ceil(6*ceil(10/n_a)*n_c@second/n_b) * 4"
-    for many in (1, 2, 5):
-        sizes = make_mesh({"c": many}).axes
-        there = Ends((10, 6), P("a", None), sender, P(None, None), Mesh(sizes, "second"))
-        assert spread.at(sender, {"n_c@second": many}) == between(there)[0] * 4
+    for receiver_size in (1, 2, 5):
+        sizes = make_mesh({"c": receiver_size}).axes
+        receiver_ends = Ends((10, 6), P("a", None), sender, P(None, None), Mesh(sizes, "second"))
+        assert spread.at(sender, {"n_c@second": receiver_size}) == between(receiver_ends)[0] * 4

@@ -1,9 +1,11 @@
-"""Any program of this package as if it ran on GPUs: `python -m tests.emulator.as_gpus DEVICES ARCH MODULE WORDS...`.
+"""Run any program of this package as if on GPUs: `python -m tests.emulator.as_gpus DEVICES ARCH MODULE WORDS...`.
 
-The program loads NVIDIA's bindings, `libcuda.so.1` and `libnccl.so.2` by their names, as on a machine with GPUs, and takes what it finds
-for real. Both libraries are some lines of C in front of the emulated driver and NCCL; kernels run as the PTX beside the cubins.
-With MESHGEN_TEST_GPUS=real, `python -m tests.emulator.as_gpus 8 sm_90 pytest FILES...` is what `make gpu` does. Started as several ranks, by mpiexec for instance, each
-process has GPUs of its own, and NCCL goes across them.
+The program loads NVIDIA's bindings, `libcuda.so.1` and `libnccl.so.2` by name and treats them as real. Both libraries
+are thin
+C wrappers around the emulated driver and NCCL, which execute the PTX stored beside the cubins.
+`MESHGEN_TEST_GPUS=real python -m tests.emulator.as_gpus 8 sm_90 pytest FILES...` does what `make gpu` does. If started
+as
+several ranks, for instance by mpiexec, each process has its own GPUs, and NCCL communicates between the processes.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from meshgen.runtime.module_file.manifest import Kernel
 from meshgen.runtime.processes import bootstrap
 from tests.emulator import libcuda, libnccl
 
-_CHILD = "MESHGEN_AS_GPUS"  # the folder of the libraries, in the environment of the process that has loaded them
+_CHILD = "MESHGEN_AS_GPUS"  # The folder of the libraries, set in the environment of the process that loads them.
 
 
 def main(count: int, arch: str, words: list[str]) -> int:
@@ -38,7 +40,7 @@ def main(count: int, arch: str, words: list[str]) -> int:
 
 
 def libraries(folder: Path) -> dict[str, str]:
-    """Builds them there; the variables with which a process finds them."""
+    """Build both libraries in `folder` and return the environment variables with which a process finds them."""
     for library in (libcuda, libnccl):
         library.build(folder)
     paths = os.pathsep.join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH", "")]))
@@ -46,32 +48,34 @@ def libraries(folder: Path) -> dict[str, str]:
 
 
 def _run(folder: Path, count: int, arch: str, words: list[str]) -> int:
-    behind = emulated(count, arch, races=True, world=bootstrap.world())
-    thunks = libcuda.LibCuda(behind.driver), libnccl.LibNccl(behind.nccl)
+    emulated_api = emulated(count, arch, races=True, world=bootstrap.world())
+    thunks = libcuda.LibCuda(emulated_api.driver), libnccl.LibNccl(emulated_api.nccl)
     thunks[0].install(ctypes.CDLL(str(folder / "libcuda.so.1")))
     thunks[1].install(ctypes.CDLL(str(folder / "libnccl.so.2")))
-    telling = _telling(behind, code.code_of)
-    for each in (code, engines, devices, one_kernel):
-        vars(each)["code_of"] = telling
+    registering_code_of = _registering(emulated_api, code.code_of)
+    for module in (code, engines, devices, one_kernel):
+        vars(module)["code_of"] = registering_code_of
     sys.argv = words
     try:
         runpy.run_module(words[0], run_name="__main__", alter_sys=True)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     finally:
-        if behind.machine and behind.machine.fault:
-            sys.stderr.write(f"{behind.machine.fault}\n")
+        if emulated_api.machine and emulated_api.machine.fault:
+            sys.stderr.write(f"{emulated_api.machine.fault}\n")
     return 0
 
 
-def _telling(behind: Api, own: Callable[..., code.CodeOf]) -> Callable[..., code.CodeOf]:
-    """`own`, which is `code_of`, and also tells the emulated driver the PTX of a module's cubins: it cannot execute machine code."""
+def _registering(emulated_api: Api, original: Callable[..., code.CodeOf]) -> Callable[..., code.CodeOf]:
+    """Wrap `code_of` so that it also registers the PTX of each cubin with the emulated driver, which cannot execute
+    machine code.
+    """
 
     def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: Any) -> code.CodeOf:
         for kernel in kernels.values():
             for binary in kernel.binaries.values():
-                behind.driver.register(member(binary.file), member(binary.ptx).decode())
-        return own(kernels, member, api)
+                emulated_api.driver.register(member(binary.file), member(binary.ptx).decode())
+        return original(kernels, member, api)
 
     return code_of
 

@@ -1,7 +1,9 @@
-"""All kernels of programs as PTX against their bodies, with all checks: `python -m tests.emulator.check_programs FOLDER`.
+"""Compare the PTX of all kernels of programs with their bodies, with all checks: `python -m
+tests.emulator.check_programs FOLDER`.
 
-Prints each kernel that is wrong or at fault, a line of a table for each program and architecture, and the sums. Of programs with
-kernels that cannot be generated, and of those that the compiler refuses, it says why.
+Prints each kernel that is wrong or faults, a table row for each program and architecture, and the totals. For programs
+that
+the compiler rejects, or with kernels that cannot be generated, it prints the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from tests.emulator.programs import Case, cases_of, programs_in, say
 
 
 def outcome(case: Case) -> tuple[str, float]:
-    """What is wrong with a kernel, empty if nothing is, and its largest error in units of what is allowed."""
+    """Return the fault of a kernel, or an empty string if it is correct, and its largest error as a multiple of the
+    bound.
+    """
     try:
         excess = case.excess(case.run())
     except DeviceFault as fault:
@@ -27,12 +31,16 @@ def outcome(case: Case) -> tuple[str, float]:
 
 
 def outcomes(file: Path, arch: str, seed: int) -> Iterator[tuple[str, float]]:
-    """Of all kernels of a program; those that are wrong are printed. Raises MeshgenError where it has no code."""
+    """Yield the outcomes of all kernels of a program, and print the wrong ones.
+
+    Raises:
+        MeshgenError: the program has no code for `arch`.
+    """
     for case in cases_of(file, [arch], seed):
-        said, excess = outcome(case)
-        if said:
-            say(f"{file.name} {case.name} {arch}: {said}")
-        yield said, excess
+        message, excess = outcome(case)
+        if message:
+            say(f"{file.name} {case.name} {arch}: {message}")
+        yield message, excess
 
 
 def main() -> int:
@@ -42,7 +50,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="programs of each folder at most, the shortest first")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    files = [f for each in options.programs for f in (programs_in(each, options.count) if each.is_dir() else [each])]
+    files = [f for path in options.programs for f in (programs_in(path, options.count) if path.is_dir() else [path])]
     kernels = wrong = refused = 0
     worst = 0.0
     say(
@@ -52,14 +60,21 @@ def main() -> int:
         begin = time.process_time()
         row = f"| {file.name.split('.')[0]} | {arch} |"
         try:
-            found = list(outcomes(file, arch, options.seed))
+            kernel_outcomes = list(outcomes(file, arch, options.seed))
         except MeshgenError as error:
             refused += 1
             say(f"{row} no code: {error.diagnostics[0].message[:120]} | | | |")
             continue
-        largest, equal = max((excess for _, excess in found), default=0.0), sum(not said for said, _ in found)
-        kernels, wrong, worst = kernels + len(found), wrong + len(found) - equal, max(worst, largest)
-        say(f"{row} {len(found)} | {equal} | {largest:.2g} | {time.process_time() - begin:.1f} |")
+        largest, equal = (
+            max((excess for _, excess in kernel_outcomes), default=0.0),
+            sum(not message for message, _ in kernel_outcomes),
+        )
+        kernels, wrong, worst = (
+            kernels + len(kernel_outcomes),
+            wrong + len(kernel_outcomes) - equal,
+            max(worst, largest),
+        )
+        say(f"{row} {len(kernel_outcomes)} | {equal} | {largest:.2g} | {time.process_time() - begin:.1f} |")
     say(
         f"{len(files)} programs, {refused} without code; {kernels} kernels, {wrong} wrong, largest error {worst:.2g} of what is allowed"
     )

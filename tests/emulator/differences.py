@@ -1,7 +1,10 @@
-"""Where a changed kernel may differ from the original while it runs: registers thread by thread, shared memory byte by byte.
+"""Track where a changed kernel may differ from the original during execution: registers per thread, shared memory per
+byte.
 
-Sound for all inputs of a kernel whose ways, addresses and predicates do not depend on data: what is not marked holds the
-same in both. Registers that depend on no data, but on what was changed, are computed for both and compared.
+The tracking is sound for all inputs of a kernel whose control flow, addresses and predicates do not depend on data:
+unmarked
+registers and bytes are equal in both kernels. Registers that depend on the change but on no data are computed for both
+kernels and compared.
 """
 
 from __future__ import annotations
@@ -35,16 +38,18 @@ BOOL = np.dtype(np.bool_)
 
 
 class Influence(Exception):
-    """What may differ reaches something that others see."""
+    """A possible difference reaches something that other threads or the results can observe."""
 
 
 def whole_warps(wave: Wave, where: Array) -> Array:
-    """All threads of the warps that have one of these."""
+    """Extend a mask of threads to all threads of their warps."""
     return np.repeat(wave.warps_of(where), WARP, 1)
 
 
 def shared_bytes(wave: Wave, instruction: Instruction, lanes: Array) -> Array:
-    """Bytes of shared memory [threads, bytes] that `lanes` access; none where that is not what the instruction does."""
+    """Return the indices [threads, bytes] of shared memory that `lanes` access; empty if the instruction does not
+    access it.
+    """
     if not any(word.startswith("shared") for word in instruction.modifiers) or not lanes.any():
         return np.zeros((0, 0), np.int64)
     operand = instruction.operands[has_result(instruction)]
@@ -53,66 +58,72 @@ def shared_bytes(wave: Wave, instruction: Instruction, lanes: Array) -> Array:
 
 
 class Differences:
-    """`data`: registers that may depend on data, so that those of another run say nothing of them."""
+    """The registers and shared bytes that may differ. `data` are registers that may depend on data, so that one run
+    proves nothing.
+    """
 
     def __init__(self, data: Collection[str]) -> None:
         self._data = set(data)
         self._wave: Wave | None = None
-        self._registers: dict[str, Array] = {}  # where, [blocks, threads], a register may differ
-        self._original: dict[str, Array] = {}  # of those, what it holds in the original kernel, where that is known
+        self._registers: dict[str, Array] = {}  # where, as [blocks, threads], a register may differ
+        self._original: dict[str, Array] = {}  # values of these registers in the original kernel, if known
         self._shared = np.zeros(0, np.bool_)
         self._is_shared = False  # whether any byte may differ
 
     def enter(self, wave: Wave) -> None:
-        """At the start of a wave of blocks nothing differs."""
+        """Clear all differences at the start of a new wave of blocks."""
         if wave is not self._wave:
             self._wave, self._registers, self._original = wave, {}, {}
             self._shared = np.zeros(wave.shared.elements(np.dtype(np.uint8)).shape, np.bool_)
             self._is_shared = False
 
     def of(self, *operands: Operand | None) -> Array | None:
-        """Where operands may differ; None: nowhere."""
+        """Return the mask of threads in which operands may differ, or None if they are equal."""
         return self._any(names(operands))
 
     def add(self, registers: Iterable[str], where: Array) -> None:
-        """Registers may differ there too."""
+        """Mark registers as possibly different in the threads of `where`."""
         if where.any():
             for name in registers:
                 self._original.pop(name, None)
                 self._registers[name] = self._registers[name] | where if name in self._registers else where
 
-    def add_bytes(self, places: Array, value: bool = True) -> None:
-        """Bytes of shared memory may differ, or do not any more."""
-        if places.size and (value or self._is_shared):
-            self._shared[places] = value
+    def add_bytes(self, byte_indices: Array, value: bool = True) -> None:
+        """Mark bytes of shared memory as possibly different, or as equal if `value` is False."""
+        if byte_indices.size and (value or self._is_shared):
+            self._shared[byte_indices] = value
             self._is_shared = value or bool(self._shared.any())
 
     def is_known(self, *instructions: Instruction) -> bool:
-        """Whether what they compute in the original kernel can be computed here: of nothing that depends on data."""
-        for each in instructions:
-            taken = read(each) | written(each) | names([each.guard])
-            unknown = taken & self._registers.keys() - self._original.keys()
-            depends = (read(each) | names([each.guard])) & self._data
-            if not is_pure(each) or unknown or depends or self.of(each.guard) is not None:
+        """Whether the original results of these instructions can be computed here, because they depend on no data."""
+        for instruction in instructions:
+            registers = read(instruction) | written(instruction) | names([instruction.guard])
+            unknown = registers & self._registers.keys() - self._original.keys()
+            depends = (read(instruction) | names([instruction.guard])) & self._data
+            if not is_pure(instruction) or unknown or depends or self.of(instruction.guard) is not None:
                 return False
         return True
 
     def compute_both(self, wave: Wave, original: Step, step: Step, mask: Mask) -> None:
-        """Run an instruction as in the original kernel, then as it is here: what they write is compared."""
+        """Execute an instruction as in the original kernel and as in the changed one, and compare what they write."""
         assert original.action is not None and step.action is not None
-        own, taken = wave.registers, read(original.instruction) | written(original.instruction)
-        wave.registers = own | {name: self._original[name] for name in taken & self._original.keys()}
+        saved_registers, registers = wave.registers, read(original.instruction) | written(original.instruction)
+        wave.registers = saved_registers | {name: self._original[name] for name in registers & self._original.keys()}
         original.action(wave, mask)
-        found, wave.registers = wave.registers, dict(own)
+        original_registers, wave.registers = wave.registers, dict(saved_registers)
         step.action(wave, mask)
         for name in written(original.instruction):
             self._forget(name)
-            value = wave.full(found[name])
+            value = wave.full(original_registers[name])
             if (where := value != wave.full(wave.registers[name])).any():
                 self._registers[name], self._original[name] = where, value
 
     def run(self, wave: Wave, step: Step, mask: Mask) -> None:
-        """Run an instruction, and say what differs behind it. Raises Influence."""
+        """Execute an instruction and update the differences.
+
+        Raises:
+            Influence: a difference becomes observable.
+        """
         instruction = step.instruction
         if (read(instruction) | written(instruction)) & self._registers.keys() and self.is_known(instruction):
             self.compute_both(wave, step, step, mask)
@@ -122,15 +133,15 @@ class Differences:
         step.action(wave, mask)
 
     def _any(self, registers: Iterable[str]) -> Array | None:
-        found = [self._registers[name] for name in registers if name in self._registers]
-        return np.any(found, axis=0) if found else None
+        masks = [self._registers[name] for name in registers if name in self._registers]
+        return np.any(masks, axis=0) if masks else None
 
     def _forget(self, name: str) -> None:
         self._registers.pop(name, None)
         self._original.pop(name, None)
 
     def _put(self, registers: Iterable[str], where: Array, lanes: Array) -> None:
-        """What `lanes` write may differ where `where` says."""
+        """Set the difference masks of registers that `lanes` write."""
         for name in registers:
             old = self._registers.get(name)
             self._forget(name)
@@ -139,11 +150,11 @@ class Differences:
                 self._registers[name] = new
 
     def _propagate(self, wave: Wave, instruction: Instruction, lanes: Array) -> None:
-        """What may differ behind an instruction, before it runs."""
+        """Update the differences for an instruction before it is executed."""
         if not self._registers and not self._is_shared:
             return
-        found = self._any(read(instruction))
-        where = np.zeros(wave.shape, np.bool_) if found is None else found
+        operand_differences = self._any(read(instruction))
+        where = np.zeros(wave.shape, np.bool_) if operand_differences is None else operand_differences
         self._refuse(instruction, bool((where & lanes).any()))
         if not has_result(instruction):
             self._to_shared(wave, instruction, lanes, where)
@@ -156,12 +167,12 @@ class Differences:
         guard = self.of(instruction.guard)
         where = where if guard is None else where | guard
         if names([instruction.guard]) & self._data:
-            self.add(written(instruction), where)  # in another run, other threads may do this
+            self.add(written(instruction), where)  # with other inputs, other threads may execute this
         else:
             self._put(written(instruction), where, lanes)
 
     def _refuse(self, instruction: Instruction, differs: bool) -> None:
-        """Raises Influence where what may differ would be seen by others, or is not followed further."""
+        """Raise Influence if a difference would become observable, or if its effect is not tracked."""
         opcode, space = instruction.opcode, space_of(instruction)
         is_generic = opcode in ("ld", "ldu", "st") and not space
         if self._is_shared and (opcode in STRICT or is_bulk(instruction) or is_generic):
@@ -173,14 +184,16 @@ class Differences:
             raise Influence
 
     def _selected(self, wave: Wave, instruction: Instruction) -> Array:
-        """Of a selection by something that does not depend on data, only what is selected."""
+        """Return the differences of a select; if its predicate does not depend on data, only those of the selected
+        operand.
+        """
         _, left, right, by = instruction.operands
         sides = [self.of(side) for side in (left, right)]
-        ways = [np.zeros(wave.shape, np.bool_) if side is None else side for side in sides]
+        masks = [np.zeros(wave.shape, np.bool_) if side is None else side for side in sides]
         chosen = self.of(by)
         if names([by]) & self._data or chosen is not None:
-            return ways[0] | ways[1] | (False if chosen is None else chosen)
-        return np.where(wave.full(reader(by, BOOL, instruction)(wave)), *ways)
+            return masks[0] | masks[1] | (False if chosen is None else chosen)
+        return np.where(wave.full(reader(by, BOOL, instruction)(wave)), *masks)
 
     def _to_shared(self, wave: Wave, instruction: Instruction, lanes: Array, where: Array) -> None:
         if instruction.opcode not in ("st", "stmatrix") and not is_copy(instruction):
@@ -194,7 +207,7 @@ class Differences:
         self.add_bytes(shared_bytes(wave, instruction, lanes & where))
 
     def _from_shared(self, wave: Wave, instruction: Instruction, lanes: Array) -> Array:
-        found = np.zeros(wave.shape, np.bool_)
-        if (places := shared_bytes(wave, instruction, lanes)).size:
-            found[lanes] = self._shared[places].any(1)
-        return found
+        differing = np.zeros(wave.shape, np.bool_)
+        if (byte_indices := shared_bytes(wave, instruction, lanes)).size:
+            differing[lanes] = self._shared[byte_indices].any(1)
+        return differing

@@ -1,4 +1,6 @@
-"""Products in Triton, by pointers and by tensor descriptors: PTX that the code generator does not write yet."""
+"""GEMMs in Triton with pointers and with tensor descriptors, to obtain PTX forms that the code generator does not emit
+yet.
+"""
 
 import triton
 import triton.language as tl

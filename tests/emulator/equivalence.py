@@ -1,17 +1,24 @@
-"""Whether a change of one instruction of a kernel can change nothing: a proof for all inputs of this launch.
+"""Prove that a change of one instruction of a kernel has no effect, for all inputs of a launch.
 
-    same(original, changed, run)    `run` executes the original; its code is exchanged and watched meanwhile
+    same(original, changed, run)    `run` executes the original; its code is replaced and observed meanwhile
 
-1. Which way threads go, and which addresses and predicates their accesses have, must not depend on loaded data
-   (`ptx_facts.is_oblivious`): else no run speaks for other inputs.
-2. The changed kernel is run once. Followed is every register, thread by thread, and every byte of shared memory that may
-   hold something else than in the original kernel at the same point, whatever the input: at the change what it writes, behind
-   it what is computed of that (`differences.py`).
-3. If none of it is stored to global memory, or decides a way, an address or a predicate, results are the same for all inputs.
+1. Control flow, and the addresses and predicates of accesses, must not depend on loaded data
+   (`ptx_facts.is_oblivious`).
+   Otherwise one run says nothing about other inputs.
+2. The changed kernel is run once. The proof tracks every register of each thread, and every byte of shared memory, that
+   may
+   differ from the original kernel at the same point for some input: first the values that the changed instruction
+   writes,
+   then everything computed from them (`differences.py`).
+3. If no difference is stored to global memory, or decides a branch, an address or a predicate, the results are equal
+   for all
+   inputs.
 
-An instruction that only orders others (a barrier, a wait, a commit, a fence) writes nothing: without it, the checks of races
-and of copies under way must have found all accesses of a run ordered, and by 1. there are no others. What one thread writes to
-global memory must then not be read in the same launch, since these checks do not follow the threads of a block there.
+An instruction that only orders others (a barrier, a wait, a commit, a fence) writes nothing. Without it, the race and
+copy
+checks of a run must have found all accesses ordered, and by 1. there are no other accesses. Global memory that a thread
+writes
+must then not be read in the same launch, since these checks do not track the threads of a block there.
 
 Source of the method: Newsome and Song, Dynamic taint analysis, NDSS 2005.
 """
@@ -49,11 +56,12 @@ U32 = np.dtype(np.uint32)
 
 
 def same(original: Entry, changed: Entry, run: Callable[[], object]) -> bool:
-    """Whether the changed kernel gives the same results for all inputs; False where that is not proven.
+    """Whether the changed kernel provably gives the same results for all inputs.
 
     Args:
-        changed: with one instruction that is another, or is not there. It has run without a fault, with checks of races.
-        run: launches the original; what it gives is not looked at.
+        original: the kernel that `run` launches.
+        changed: the kernel with one instruction changed or removed; it has run without a fault, with race checks.
+        run: launches the original; its result is ignored.
     """
     if not (is_oblivious(original) and is_oblivious(changed)):
         return False
@@ -68,41 +76,49 @@ def same(original: Entry, changed: Entry, run: Callable[[], object]) -> bool:
 
 
 class Watch:
-    """The code of the changed kernel, each step with what follows the differences."""
+    """The code of the changed kernel, in which each step also tracks the differences."""
 
     def __init__(self, original: Entry, changed: Entry) -> None:
-        """Raises Influence for a change that is not followed."""
+        """Prepare the steps.
+
+        Raises:
+            Influence: the effect of this change is not tracked.
+        """
         both = zip(original.code, (*changed.code, None), strict=False)
-        place = next((n for n, (a, b) in enumerate(both) if b is None or a.text != b.text), 0)
+        index = next((n for n, (a, b) in enumerate(both) if b is None or a.text != b.text), 0)
         is_dropped = len(changed.code) < len(original.code)
         data = data_registers(original) | data_registers(changed)
         self._differences = Differences(data)
-        self._stored, self._loaded = set[int](), set[int]()  # by pages, of which no two allocations have a common one
-        own, other = steps_of(original)[place], None if is_dropped else steps_of(changed)[place]
-        if names([own.instruction.guard]) & data:
+        self._stored, self._loaded = set[int](), set[int]()  # touched pages; no two allocations share a page
+        original_step, changed_step = steps_of(original)[index], None if is_dropped else steps_of(changed)[index]
+        if names([original_step.instruction.guard]) & data:
             raise Influence
-        self._orders = is_dropped and only_orders(own.instruction)
+        self._orders = is_dropped and only_orders(original_step.instruction)
         steps = [self._watched(step) for step in steps_of(original)]
-        steps[place] = self._exchanged_way(own, other) if own.action is None else self._exchanged(own, other)
+        steps[index] = (
+            self._changed_jump(original_step, changed_step)
+            if original_step.action is None
+            else self._changed_step(original_step, changed_step)
+        )
         self.steps = tuple(steps)
 
     def check_global(self) -> None:
-        """Raises Influence where the order of threads in global memory would matter."""
+        """Raise Influence if the order of threads matters in global memory."""
         if self._orders and self._stored & self._loaded:
             raise Influence
 
     def _watched(self, step: Step) -> Step:
-        instruction, own = step.instruction, step.guard
+        instruction, original_guard = step.instruction, step.guard
         is_local = has_result(instruction) and instruction.opcode not in STRICT | WARP_WIDE
 
         def guard(wave: Wave) -> Array:
-            assert own is not None
+            assert original_guard is not None
             self._differences.enter(wave)
             if (differing := self._differences.of(instruction.guard)) is not None:
                 if not is_local:
                     raise Influence
                 self._differences.add(written(instruction), differing)
-            return own(wave)
+            return original_guard(wave)
 
         def action(wave: Wave, mask: Mask) -> None:
             self._differences.enter(wave)
@@ -110,27 +126,32 @@ class Watch:
                 self._note_global(wave, instruction, wave.lanes(mask))
             self._differences.run(wave, step, mask)
 
-        return replace(step, guard=guard if own else None, action=action if step.action else None)
+        return replace(step, guard=guard if original_guard else None, action=action if step.action else None)
 
-    def _exchanged_way(self, own: Step, other: Step | None) -> Step:
-        """A barrier that is left out, or a jump whose predicate must have stayed the same."""
-        if other is None and only_orders(own.instruction):
-            return Step(own.instruction, lambda wave, mask: None, None, frozenset())
-        if other is None or own.guard is None or other.guard is None or own.targets != other.targets:
+    def _changed_jump(self, original_step: Step, changed_step: Step | None) -> Step:
+        """Return a step for a removed barrier, or for a jump whose predicate must be unchanged."""
+        if changed_step is None and only_orders(original_step.instruction):
+            return Step(original_step.instruction, lambda wave, mask: None, None, frozenset())
+        if (
+            changed_step is None
+            or original_step.guard is None
+            or changed_step.guard is None
+            or original_step.targets != changed_step.targets
+        ):
             raise Influence
-        before, now = own.guard, other.guard
+        before, now = original_step.guard, changed_step.guard
 
         def guard(wave: Wave) -> Array:
             self._differences.enter(wave)
-            differs = self._differences.of(own.instruction.guard, other.instruction.guard) is not None
-            if differs or not np.array_equal(found := now(wave), before(wave)):
+            differs = self._differences.of(original_step.instruction.guard, changed_step.instruction.guard) is not None
+            if differs or not np.array_equal(predicate := now(wave), before(wave)):
                 raise Influence
-            return found
+            return predicate
 
-        return replace(other, guard=guard)
+        return replace(changed_step, guard=guard)
 
-    def _exchanged(self, own: Step, other: Step | None) -> Step:
-        """The changed instruction; None: it is left out."""
+    def _changed_step(self, own: Step, other: Step | None) -> Step:
+        """Return a step for the changed instruction; `other` is None if it is removed."""
 
         def action(wave: Wave, mask: Mask) -> None:
             self._differences.enter(wave)
@@ -149,28 +170,30 @@ class Watch:
     def _is_known(self, own: Instruction, other: Instruction) -> bool:
         return written(own) == written(other) and self._differences.is_known(own, other)
 
-    def _do_other(self, wave: Wave, own: Step, other: Step | None, was: Array, now: Array) -> None:
-        """All that either of both writes may differ; if only predicates do, for the threads for which they do."""
+    def _do_other(self, wave: Wave, own: Step, other: Step | None, active_before: Array, active_now: Array) -> None:
+        """Mark everything that either instruction writes; if only the guards differ, only in the threads where they
+        differ.
+        """
         instruction = own.instruction
         is_same = other is not None and _without_guard(instruction) == _without_guard(other.instruction)
-        differing = was ^ now if is_same else was | now
+        differing = active_before ^ active_now if is_same else active_before | active_now
         if differing.any():
             self._require_followed(instruction)
         if instruction.opcode in WARP_WIDE or instruction.opcode == "ldmatrix":
             differing = whole_warps(wave, differing)
         results = written(instruction)
-        places = [] if results else [shared_bytes(wave, instruction, differing & was)]
+        byte_sets = [] if results else [shared_bytes(wave, instruction, differing & active_before)]
         if other is not None:
             results = results | written(other.instruction)
-            places += [] if results else [shared_bytes(wave, other.instruction, differing & now)]
-            if now.any():
-                self._differences.run(wave, other, now)
-        for each in places:
-            self._differences.add_bytes(each)
+            byte_sets += [] if results else [shared_bytes(wave, other.instruction, differing & active_now)]
+            if active_now.any():
+                self._differences.run(wave, other, active_now)
+        for byte_indices in byte_sets:
+            self._differences.add_bytes(byte_indices)
         self._differences.add(results, differing)
 
     def _require_followed(self, instruction: Instruction) -> None:
-        """Raises Influence where more than registers and shared memory may differ, or it is not known where."""
+        """Raise Influence if the instruction changes more than registers and shared memory, or at unknown addresses."""
         if instruction.opcode in STRICT:
             raise Influence
         if has_result(instruction):
@@ -191,9 +214,11 @@ class Watch:
         is_load = instruction.opcode == "ld" or is_copy(instruction)
         if not is_load and instruction.opcode != "st":
             raise Influence
-        many = [each for each in instruction.operands[3:] if getattr(each, "width", 4) != 8]  # not of a cache hint
-        if is_copy(instruction) and many:  # a copy of no bytes may come from anywhere
-            lanes = lanes & (wave.full(reader(many[0], U32, instruction)(wave)) > 0)
+        byte_counts = [
+            operand for operand in instruction.operands[3:] if getattr(operand, "width", 4) != 8
+        ]  # without a cache hint
+        if is_copy(instruction) and byte_counts:  # a copy of no bytes may have any source address
+            lanes = lanes & (wave.full(reader(byte_counts[0], U32, instruction)(wave)) > 0)
         at = wave.full(address_reader(instruction.operands[is_load], instruction)(wave))[lanes]
         (self._loaded if is_load else self._stored).update(np.unique(at // np.uint64(ALIGNMENT)).tolist())
 

@@ -1,7 +1,8 @@
-"""A `libcuda.so.1` in front of the emulated driver, so that NVIDIA's own bindings can be run on it.
+"""A `libcuda.so.1` that wraps the emulated driver, so that NVIDIA's own bindings can run on it.
 
-The library is a few lines of C: every function calls a pointer that Python has put into a table. Behind the pointer the
-arguments are read as the C prototype says, handed to the function of the emulated driver, and its values written back.
+The library is a small C file: every function calls a pointer that Python has put into a table. The callback reads the
+arguments according to the C prototype, passes them to the emulated driver, and writes its results to the output
+pointers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from meshgen.emulator.cuda.driver import EmulatedDriver
 H, U, N, Z, A = c_void_p, c_uint, c_int, c_size_t, c_ulonglong  # handle, unsigned, int, size, address
 UCHAR, USHORT = ctypes.c_ubyte, ctypes.c_ushort
 
-# Prototypes by the names that cuGetProcAddress is asked for; outputs are pointers. Source: cuda.h
+# Prototypes by the names that bindings pass to cuGetProcAddress; outputs are pointers. Source: cuda.h
 PROTOTYPES: dict[str, list[Any]] = {
     "cuInit": [U], "cuDriverGetVersion": [POINTER(N)], "cuDeviceGetCount": [POINTER(N)], "cuDeviceGet": [POINTER(N), N],
     "cuDeviceTotalMem": [POINTER(Z), N], "cuDeviceGetAttribute": [POINTER(N), N, N],
@@ -83,33 +84,33 @@ class LibCuda:
         function = getattr(self._driver, "cuGraphInstantiate" if name == "cuGraphInstantiateWithFlags" else name)
 
         def call(*args: Any) -> int:
-            given = [
+            inputs = [
                 0 if value is None else value for value, kind in zip(args, types, strict=True) if not _is_output(kind)
             ]
-            result, *values = function(*given)
-            places = [place for place, kind in zip(args, types, strict=True) if _is_output(kind)]
-            for place, value in zip(places, values, strict=True):
+            result, *values = function(*inputs)
+            outputs = [output for output, kind in zip(args, types, strict=True) if _is_output(kind)]
+            for output, value in zip(outputs, values, strict=True):
                 if not result:
-                    place[0] = value
+                    output[0] = value
             return int(result)
 
         return ctypes.CFUNCTYPE(c_int, *types)(call)
 
-    def _device_name(self, place: int, length: int, device: int) -> int:
+    def _device_name(self, buffer: int, length: int, device: int) -> int:
         result, name = self._driver.cuDeviceGetName(length, device)
-        ctypes.memmove(place, (name or b"") + b"\0", len(name or b"") + 1)
+        ctypes.memmove(buffer, (name or b"") + b"\0", len(name or b"") + 1)
         return int(result)
 
-    def _text(self, name: str, number: int, place: Any) -> int:
+    def _text(self, name: str, number: int, output: Any) -> int:
         result, text = getattr(self._driver, name)(number)
         if text is not None:
-            kept = self._texts.setdefault(text, ctypes.create_string_buffer(text))
-            place[0] = ctypes.addressof(kept)
+            buffer = self._texts.setdefault(text, ctypes.create_string_buffer(text))
+            output[0] = ctypes.addressof(buffer)
         return int(result)
 
     def _nodes(self, graph: int, nodes: int | None, count: Any) -> int:
-        result, _, found = self._driver.cuGraphGetNodes(graph)
-        count[0] = found
+        result, _, node_count = self._driver.cuGraphGetNodes(graph)
+        count[0] = node_count
         return int(result)
 
 
@@ -118,7 +119,7 @@ def _is_output(kind: Any) -> bool:
 
 
 def build(folder: Path) -> Path:
-    """The library, as `libcuda.so.1` in a folder."""
+    """Compile the library to `libcuda.so.1` in `folder`."""
     names = sorted(
         [
             *PROTOTYPES,

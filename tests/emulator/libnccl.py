@@ -1,6 +1,7 @@
-"""A `libnccl.so.2` in front of the emulated NCCL, so that the table of prototypes of `meshgen.runtime.cuda.nccl` can be run on it.
+"""A `libnccl.so.2` that wraps the emulated NCCL, to run the prototypes of `meshgen.runtime.cuda.nccl` on it.
 
-The library is jumps to pointers that Python has put into a table, so arguments arrive as the C prototypes below say.
+The library consists of jumps to pointers that Python has put into a table, so arguments arrive as in the C prototypes
+below.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from meshgen.runtime.cuda.api import LAUNCH_ORDER
 
 
 class Comm(c_void_p):
-    """`ncclComm_t`; callbacks get objects of derived types unconverted, as the emulated NCCL takes them."""
+    """`ncclComm_t`. Callbacks get objects of derived types unconverted, as the emulated NCCL expects them."""
 
 
 class Id(Structure):
@@ -27,7 +28,7 @@ class Id(Structure):
 
 
 class Config(Structure):
-    """The fields that every `ncclConfig_t` since 2.14 begins with, and the name among those that came later."""
+    """The leading fields of every `ncclConfig_t` since 2.14, and the later fields up to the communicator's name."""
 
     _fields_ = [("size", c_size_t), ("magic", c_uint), ("version", c_uint), ("customized", c_int * 4),
                 ("netName", c_char_p), ("splitShare", c_int), ("trafficClass", c_int), ("commName", c_char_p)]  # fmt: skip
@@ -42,7 +43,8 @@ PLAIN: dict[str, list[Any]] = {
     "ncclReduceScatter": [P, P, Z, N, N, Comm, S], "ncclBroadcast": [P, P, Z, N, N, Comm, S],
     "ncclReduce": [P, P, Z, N, N, N, Comm, S], "ncclSend": [P, Z, N, N, Comm, S], "ncclRecv": [P, Z, N, N, Comm, S],
 }  # fmt: skip
-INTEGERS = ("ncclCommCount", "ncclCommUserRank", "ncclCommCuDevice", "ncclCommGetAsyncError")  # of a communicator
+# functions with a communicator and an integer output
+INTEGERS = ("ncclCommCount", "ncclCommUserRank", "ncclCommCuDevice", "ncclCommGetAsyncError")
 MAGIC, UNDEFINED = 0xCAFEBEEF, -(2**31)
 
 
@@ -51,7 +53,7 @@ class LibNccl:
 
     def __init__(self, nccl: EmulatedNccl) -> None:
         self._nccl = nccl
-        self._made: list[tuple[Any, c_void_p]] = []  # communicators that have their values when the group is over
+        self._pending: list[tuple[Any, c_void_p]] = []  # communicators whose handles are written when the group ends
         self._texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
         functions: dict[str, tuple[Callable[..., Any], list[Any], Any]] = {
             name: (self._plain(name), types, N) for name, types in PLAIN.items()
@@ -75,7 +77,7 @@ class LibNccl:
     def _plain(self, name: str) -> Callable[..., int]:
         def call(*args: Any) -> int:
             (result,) = getattr(self._nccl, name)(*(0 if value is None else value for value in args))
-            self._tell_handles()
+            self._write_handles()
             return int(result)
 
         return call
@@ -89,45 +91,53 @@ class LibNccl:
 
         return call
 
-    def _unique_id(self, place: Any) -> int:
+    def _unique_id(self, output: Any) -> int:
         result, value = self._nccl.ncclGetUniqueId()
-        ctypes.memmove(place, value, UNIQUE_ID_BYTES)
+        ctypes.memmove(output, value, UNIQUE_ID_BYTES)
         return int(result)
 
-    def _init(self, place: Any, ranks: int, own: Id, rank: int, config: Any) -> int:
+    def _init(self, output: Any, ranks: int, unique_id: Id, rank: int, config: Any) -> int:
         self._nccl.machine.orders_launches |= os.environ.get(LAUNCH_ORDER) == "1"
-        return self._made_by(place, config, lambda name: self._nccl.ncclCommInitRank(ranks, bytes(own), rank, name))
+        return self._initialize(
+            output, config, lambda name: self._nccl.ncclCommInitRank(ranks, bytes(unique_id), rank, name)
+        )
 
-    def _split(self, comm: Comm, color: int, key: int, place: Any, config: Any) -> int:
-        return self._made_by(place, config, lambda name: self._nccl.ncclCommSplit(comm, color, key, name))
+    def _split(self, comm: Comm, color: int, key: int, output: Any, config: Any) -> int:
+        return self._initialize(output, config, lambda name: self._nccl.ncclCommSplit(comm, color, key, name))
 
-    def _made_by(self, place: Any, config: Any, make: Callable[[str], Any]) -> int:
-        """NCCL refuses a configuration that was not initialised, and options outside of their ranges."""
-        given = config[0]
-        if given.size < ctypes.sizeof(Config) or given.magic != MAGIC:
+    def _initialize(self, output: Any, config: Any, make: Callable[[str], Any]) -> int:
+        """Initialize a communicator; like NCCL, reject an uninitialized configuration and options outside of their
+        ranges.
+        """
+        options = config[0]
+        if options.size < ctypes.sizeof(Config) or options.magic != MAGIC:
             return Result.ncclInvalidArgument
-        if {*given.customized, given.splitShare, given.trafficClass} != {UNDEFINED} or given.netName is not None:
+        if {*options.customized, options.splitShare, options.trafficClass} != {
+            UNDEFINED
+        } or options.netName is not None:
             return Result.ncclInvalidArgument
-        result, comm = make((given.commName or b"").decode())
+        result, comm = make((options.commName or b"").decode())
         if not result:
-            self._made.append((ctypes.cast(place, c_void_p).value, comm))
-            self._tell_handles()
+            self._pending.append((ctypes.cast(output, c_void_p).value, comm))
+            self._write_handles()
         return int(result)
 
-    def _tell_handles(self) -> None:
-        """Write those communicators that have been made, as NCCL does at the end of the group."""
-        for address, comm in self._made:
+    def _write_handles(self) -> None:
+        """Write the handles of initialized communicators to their output addresses, as NCCL does at the end of the
+        group.
+        """
+        for address, comm in self._pending:
             if comm.value:
                 c_void_p.from_address(address).value = comm.value
-        self._made = [each for each in self._made if not each[1].value]
+        self._pending = [pending for pending in self._pending if not pending[1].value]
 
     def _text(self, text: str) -> int:
-        kept = self._texts.setdefault(text, ctypes.create_string_buffer(text.encode()))
-        return ctypes.addressof(kept)
+        buffer = self._texts.setdefault(text, ctypes.create_string_buffer(text.encode()))
+        return ctypes.addressof(buffer)
 
 
 def build(folder: Path) -> Path:
-    """The library, as `libnccl.so.2` in a folder. Needs gcc on x86-64."""
+    """Compile the library to `libnccl.so.2` in `folder`; requires gcc on x86-64."""
     names = [*PLAIN, *INTEGERS, "ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRankConfig", "ncclCommSplit",
              "ncclGetErrorString", "ncclGetLastError"]  # fmt: skip
     source, library = folder / "libnccl.c", folder / "libnccl.so.2"

@@ -1,8 +1,11 @@
-"""Mutated PTX: how much of it the emulated GPU sees. `python -m tests.emulator.mutate_ptx --count 1000 --seed 1 PROGRAM...`.
+"""Mutate PTX to measure how many faults the emulated GPU detects: `python -m tests.emulator.mutate_ptx --count 1000
+--seed 1 PROGRAM...`.
 
-A mutant is seen where it ends in a fault or in numbers beyond what rounding explains. Of those that give the same bits,
-some are proven to do so for all inputs (`equivalence.py`): a copy of no bytes, a comparison that never is equal, a barrier
-that orders nothing by itself. All others count as not seen.
+A mutant is detected if it ends in a fault or in errors beyond the rounding bounds. Some mutants with equal bits are
+proven to
+give equal bits for all inputs (`equivalence.py`): a dropped copy of no bytes, a changed comparison of values that are
+never
+equal, a dropped barrier that orders nothing by itself. All others count as undetected.
 """
 
 from __future__ import annotations
@@ -30,32 +33,32 @@ def dropped(line: str, rng: random.Random) -> str:
 
 
 def offset(line: str, rng: random.Random) -> str:
-    """The address of an access, by one access or many."""
+    """Shift the address of an access by one element or by many."""
     by = rng.choice([4, 16, 64, 512, -16])
     return re.sub(r"\[\s*(%\w+)(?:\s*\+\s*(-?\d+))?\s*\]", lambda m: f"[{m[1]}+{int(m[2] or 0) + by}]", line, count=1)
 
 
 def predicate(line: str, rng: random.Random) -> str:
-    """The guard turned round, or the comparison by one."""
+    """Negate the guard, or change the comparison by one."""
     if line.lstrip().startswith("@"):
         return line.replace("@!", "@", 1) if "@!" in line else line.replace("@", "@!", 1)
     return re.sub(r"setp\.(lt|le|gt|ge|eq|ne)\b", lambda m: f"setp.{COMPARISONS[m[1]]}", line)
 
 
 def operands(line: str, rng: random.Random) -> str:
-    """The first two sources of an instruction whose order matters, exchanged."""
+    """Swap the first two source operands of a noncommutative instruction."""
     head, *rest = line.rstrip(";").split(",", 3)
     rest[0], rest[1] = rest[1], rest[0]
     return ",".join([head, *rest]) + ";"
 
 
 def shuffle(line: str, rng: random.Random) -> str:
-    """The distance of a shuffle, or the thread that it reads from: half as far. (16 + 1 for 16 would change no butterfly.)"""
+    """Halve the distance or the source lane of a shuffle. (17 instead of 16 would not change a butterfly shuffle.)"""
     return re.sub(r", (\d+), (\d+), -1;", lambda m: f", {int(m[1]) // 2 or 2}, {m[2]}, -1;", line)
 
 
 def constant(line: str, rng: random.Random) -> str:
-    """A shift, mask or addend, by one bit."""
+    """Flip one bit of a shift, mask or addend."""
     return re.sub(r", (-?\d+);$", lambda m: f", {int(m[1]) ^ 1 << rng.randrange(3)};", line.rstrip())
 
 
@@ -83,20 +86,20 @@ KINDS: dict[str, tuple[str, Change]] = {
 
 
 def sites(ptx: str) -> Iterator[tuple[str, int]]:
-    """All places where something can be changed: the kind, and the number of the line."""
+    """Yield the kind and the line index of every possible mutation."""
     for number, line in enumerate(ptx.splitlines()):
         yield from ((kind, number) for kind, (pattern, _) in KINDS.items() if re.match(pattern, line.strip()))
 
 
 def mutant(ptx: str, kind: str, number: int, rng: random.Random) -> str:
-    """The text with one line changed."""
+    """Return the text with line `number` changed."""
     lines = ptx.splitlines()
     lines[number] = KINDS[kind][1](lines[number], rng)
     return "\n".join(lines) + "\n"
 
 
 def verdict(case: Case, ptx: str) -> str:
-    """`fault: KIND`, `numbers`, `equivalent`, `same bits`, or `silent`."""
+    """Run a mutant and return `fault: KIND`, `numbers`, `equivalent`, `same bits` or `silent`."""
     try:
         results = case.run(ptx)
     except DeviceFault as fault:
@@ -110,26 +113,26 @@ def verdict(case: Case, ptx: str) -> str:
 
 
 def campaign(cases: Sequence[Case], count: int, seed: int) -> Iterator[tuple[Case, str, int, str]]:
-    """Mutants, as many of each kind as can be: the case, kind, line and verdict of each."""
+    """Yield the case, kind, line and verdict of `count` mutants, with equal numbers of each kind as far as possible."""
     rng = random.Random(seed)
-    found: dict[str, list[tuple[Case, int]]] = {kind: [] for kind in KINDS}
+    sites_by_kind: dict[str, list[tuple[Case, int]]] = {kind: [] for kind in KINDS}
     for case in cases:
         for kind, number in sites(case.ptx):
-            found[kind].append((case, number))
-    for places in found.values():
-        rng.shuffle(places)
-    left = count
-    while left and any(found.values()):
-        for kind in [kind for kind, places in found.items() if places][:left]:
-            case, number = found[kind].pop()
+            sites_by_kind[kind].append((case, number))
+    for kind_sites in sites_by_kind.values():
+        rng.shuffle(kind_sites)
+    remaining = count
+    while remaining and any(sites_by_kind.values()):
+        for kind in [kind for kind, kind_sites in sites_by_kind.items() if kind_sites][:remaining]:
+            case, number = sites_by_kind[kind].pop()
             text = mutant(case.ptx, kind, number, rng)
             if text != case.ptx:
-                left -= 1
+                remaining -= 1
                 yield case, kind, number, verdict(case, text)
 
 
 def with_code(file: Path, archs: Sequence[str]) -> list[Case]:
-    """The kernels of a program; none where one of them cannot be generated."""
+    """Return the kernels of a program, or an empty list if one of them cannot be generated."""
     with contextlib.suppress(CodegenError):
         return list(cases_of(file, archs))
     return []
@@ -143,19 +146,21 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=8, help="of each folder, the shortest")
     parser.add_argument("--archs", default="sm_80,sm_90")
     options = parser.parse_args()
-    files = [f for each in options.programs for f in (programs_in(each, options.files) if each.is_dir() else [each])]
+    files = [f for path in options.programs for f in (programs_in(path, options.files) if path.is_dir() else [path])]
     cases = [case for file in files for case in with_code(file, options.archs.split(","))]
     begin = time.perf_counter()
     table: Counter[tuple[str, str]] = Counter()
-    for case, kind, number, seen in campaign(cases, options.count, options.seed):
-        table[kind, seen] += 1
-        if seen in ("silent", "same bits"):
-            say(f"{seen}: {kind}: {case.name} {case.arch}: line {number + 1}: {case.ptx.splitlines()[number].strip()}")
+    for case, kind, number, outcome in campaign(cases, options.count, options.seed):
+        table[kind, outcome] += 1
+        if outcome in ("silent", "same bits"):
+            say(
+                f"{outcome}: {kind}: {case.name} {case.arch}: line {number + 1}: {case.ptx.splitlines()[number].strip()}"
+            )
     for kind in KINDS:
-        say(f"{kind:20} {', '.join(f'{seen} {n}' for (k, seen), n in sorted(table.items()) if k == kind)}")
+        say(f"{kind:20} {', '.join(f'{outcome} {n}' for (k, outcome), n in sorted(table.items()) if k == kind)}")
     by_verdict = Counter[str]()
-    for (_, seen), number in table.items():
-        by_verdict[seen.split(":")[0]] += number
+    for (_, outcome), number in table.items():
+        by_verdict[outcome.split(":")[0]] += number
     equivalent, caught = by_verdict["equivalent"], by_verdict["fault"] + by_verdict["numbers"]
     others = table.total() - equivalent
     say(f"{table.total()} mutants of {len(cases)} kernels, seed {options.seed}: {equivalent} are proven equivalent; of the others "

@@ -1,6 +1,7 @@
-"""Runs a module on cuda-bindings in front of the emulated driver: `python -m tests.emulator.on_cuda_bindings MODULE LIBRARY`.
+"""Run a module on cuda-bindings in front of the emulated driver: `python -m tests.emulator.on_cuda_bindings MODULE
+LIBRARY`.
 
-Prints how often each function of the driver was called, and ends with an error where results are not those of the reference.
+Prints the number of calls of each driver function, and fails if results differ from the reference.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ from tests.emulator.libcuda import LibCuda
 
 
 class Counted:
-    """The module `cuda.bindings.driver`, with its calls counted."""
+    """Counts the calls of functions in the module `cuda.bindings.driver`."""
 
     def __init__(self, driver: Any) -> None:
         self._driver, self.calls = driver, Counter[str]()
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._driver, name)
-        if not (name.startswith("cu") and callable(found)):
-            return found
+        attribute = getattr(self._driver, name)
+        if not (name.startswith("cu") and callable(attribute)):
+            return attribute
 
         def counted(*args: Any) -> Any:
             self.calls[name] += 1
-            return found(*args)
+            return attribute(*args)
 
         return counted
 
 
 def timing(module: LoadedModule, api: Api) -> Timing:
-    """Of the first kernel of the step."""
-    launched = next(each for each in module.schedule.launches() if each.item.kernel)
+    """Measure the first kernel of the step."""
+    launched = next(launched_item for launched_item in module.schedule.launches() if launched_item.item.kernel)
     name = launched.item.kernel
     operands = [random_array(value.type, [0, n]) for n, value in enumerate(module.schedule.kernels[name].inputs)]
     with OneKernel(api, module.mesh, launched.plan, launched.item, operands) as kernel:
@@ -56,31 +57,31 @@ def timing(module: LoadedModule, api: Api) -> Timing:
 
 
 def main(path: str, library: str) -> None:
-    """All of the executor's calls go through NVIDIA's bindings; the driver behind them, NCCL and kernels are emulated."""
+    """Run the executor through NVIDIA's bindings; the driver behind them, NCCL and the kernels are emulated."""
     module = load(path)
-    behind = emulated(module.ranks, "sm_80", seed=1, races=True)
-    thunks = LibCuda(behind.driver)
+    emulated_api = emulated(module.ranks, "sm_80", seed=1, races=True)
+    thunks = LibCuda(emulated_api.driver)
     thunks.install(ctypes.CDLL(library))
     from cuda.bindings import driver
 
     counted = Counted(driver)
-    api = Api(counted, None, behind.nccl)
+    api = Api(counted, None, emulated_api.nccl)
     require_driver(api)
     kernels, member = module.manifest.kernels, module.loaded.member
     for name in kernels:
-        code_of(kernels, member, behind)(name, (8, 0))  # tells the emulated driver the PTX of the cubins
+        code_of(kernels, member, emulated_api)(name, (8, 0))  # registers the PTX of the cubins with the emulated driver
     arguments = {b.name: random_array(b.type, [0, n]) for n, b in enumerate(module.inputs)}
     program = Program(module.manifest, module.loaded.constants, code_of(kernels, member, api))
     executor = Executor([program], api)
     for _ in range(2):
-        (found,) = executor.run([module.filled(arguments)])
-    executor.rebind(0, {})  # its graph is captured again, into the same one
-    (found,) = executor.run([module.filled(arguments)])
+        (results,) = executor.run([module.filled(arguments)])
+    executor.rebind(0, {})  # its graph is captured again and updated in place
+    (results,) = executor.run([module.filled(arguments)])
     executor.close()
     for name, count in sorted(counted.calls.items()):
         sys.stdout.write(f"{name} {count}\n")
-    for own, want in zip(found, module.run(arguments), strict=True):
-        np.testing.assert_allclose(own, want, rtol=1e-5, atol=1e-5)
+    for result, expected in zip(results, module.run(arguments), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
     measured = Bench(api, lambda device, _: EventTimer(device))
     sys.stdout.write(f"{measured.name_and_capability()}: {timing(module, api)}\n")
     try:

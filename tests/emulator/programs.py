@@ -1,4 +1,4 @@
-"""The kernels of programs as PTX, with operands and what they must give."""
+"""The kernels of programs as PTX, with operands and expected results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Case:
-    """A kernel for one architecture; `allowed` are the bounds of its errors, element by element."""
+    """A kernel for one architecture with its operands, expected results `wanted`, and elementwise error bounds
+    `allowed`.
+    """
 
     name: str
     arch: str
@@ -50,21 +52,21 @@ class Case:
         return self.built.ptx.decode()
 
     def run(self, ptx: str = "", *, races: bool = True) -> list[Array]:
-        """Its results on the emulated GPU. Raises DeviceFault."""
+        """Run the kernel, or other PTX of it, on the emulated GPU; raises DeviceFault."""
         return emulate(self.source, self.built, self.arch, self.body, self.operands, self.coordinates, ptx, races=races)
 
     def entry(self, ptx: str = "") -> Entry:
-        """What it runs, of its own PTX unless another is given."""
+        """Return the parsed entry of the kernel's PTX, or of other PTX of it."""
         return parse(ptx or self.ptx).entries[self.source.entry]
 
     @functools.cached_property
     def results(self) -> list[Array]:
-        """Of its own PTX."""
+        """Results of the kernel's own PTX."""
         return self.run(races=False)
 
     def excess(self, results: Sequence[Array]) -> float:
-        """The largest error in units of what is allowed there: at most 1 where all is right."""
-        worst = [worst_error(*each) for each in zip(results, self.wanted, self.allowed, strict=True)]
+        """Return the largest error as a multiple of its bound, which is at most 1 for correct results."""
+        worst = [worst_error(*arrays) for arrays in zip(results, self.wanted, self.allowed, strict=True)]
         return max(
             (error / bound if bound else float(error > 0) * np.inf for error, bound in worst if error), default=0.0
         )
@@ -72,17 +74,17 @@ class Case:
 
 def emulate(source: KernelSource, built: BuiltKernel, arch: str, body: Graph, operands: Sequence[Array],
             coordinates: Mapping[tuple[str, ...], int], ptx: str = "", *, races: bool = True) -> list[Array]:  # fmt: skip
-    """The results of a kernel on the emulated GPU; its own PTX unless another is given. Raises DeviceFault."""
+    """Run a kernel on the emulated GPU and return its results; `ptx` replaces the PTX of `built`. Raises DeviceFault."""
     results = before_launch(body, operands)
     values = {"operand": operands, "result": results, "coordinate": coordinates}
-    args = [values[kind][what] for kind, what in source.params]
+    args = [values[kind][index] for kind, index in source.params]
     kernel = EmulatedKernel(_launch(source, built, arch), arch, ptx or built.ptx.decode(), source.text)
     kernel.launch(args, [kind == "result" for kind, _ in source.params], races=races)
     return results
 
 
 def _launch(source: KernelSource, built: BuiltKernel, arch: str) -> Kernel:
-    """How the kernel is launched, as the manifest of a module says it."""
+    """Return the launch parameters as in the manifest of a module."""
     grid = (*source.grid, 1, 1, 1)[:3]
     params = tuple(Param(k, axes=tuple(w)) if k == "coordinate" else Param(k, w) for k, w in source.params)
     binary = Binary("", built.regs, 0, 0, built.shared, built.threads, {}, built.metadata, "ptx")
@@ -92,36 +94,36 @@ def _launch(source: KernelSource, built: BuiltKernel, arch: str) -> Kernel:
 
 
 def case_of(source: KernelSource, body: Graph, mesh: Mesh, arch: str, seed: Sequence[int] = (0,), operands: Sequence[Array] = ()) -> Case:  # fmt: skip
-    """A kernel that was generated, built for an architecture; operands are random unless they are given."""
+    """Build a generated kernel for an architecture; operands are random by default."""
     (built,) = build_kernels([request_of(body.name, source, body)], [arch]).values()
     rank = mesh.size - 1
     evaluator = Evaluator(rank_handlers(mesh, rank))
-    given = list(operands) or random_operands(body, seed)
-    wanted = [np.asarray(each) for each in evaluator.graph(body, given)]
-    bounds = [np.asarray(each) for each in error_bound(body, given, tf32=True, evaluator=evaluator)]
+    inputs = list(operands) or random_operands(body, seed)
+    expected = [np.asarray(array) for array in evaluator.graph(body, inputs)]
+    bounds = [np.asarray(array) for array in error_bound(body, inputs, tf32=True, evaluator=evaluator)]
     coordinates = {what: mesh.index(rank, what) for kind, what in source.params if kind == "coordinate"}
-    return Case(body.name, arch, source, built, body, coordinates, given, wanted, bounds)
+    return Case(body.name, arch, source, built, body, coordinates, inputs, expected, bounds)
 
 
 def cases_of(path: Path, archs: Sequence[str], seed: int = 0) -> Iterator[Case]:
-    """All distinct kernels of a program. Raises CodegenError where one cannot be generated."""
+    """Yield all distinct kernels of a program; raises CodegenError if one cannot be generated."""
     for arch in archs:
         program = api.plan(str(path), target=f"cuda:{arch}")
         bodies = program.plan.kernels
         requests = [request_of(name, source, bodies[name]) for name, source in program.sources.items()]
-        build_kernels(requests, [arch])  # all at once: in parallel, and cached
+        build_kernels(requests, [arch])  # all at once, in parallel and cached
         for number, (name, source) in enumerate(program.sources.items()):
             yield case_of(source, bodies[name], program.mesh, arch, [seed, number])
 
 
 def say(text: str) -> None:
-    """A line of a campaign, at once."""
+    """Print a line of a campaign and flush it."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def programs_in(folder: Path, count: int) -> list[Path]:
-    """The programs of a folder, the shortest first: at most `count`."""
+    """Return the `count` shortest programs of a folder, shortest first."""
     return sorted(folder.glob("*.shardy.mlir"), key=lambda path: (path.stat().st_size, path.name))[:count]
 
 

@@ -1,4 +1,6 @@
-"""Kernels up to their PTX, for what is only emulated: ptxas takes a third to a half of a build, and no emulated thread reads a cubin."""
+"""Build kernels only up to PTX for emulation: ptxas takes a third to half of a build, and the emulator does not read
+cubins.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from meshgen.ir.graph import Graph
 
 
 def ptx_of(source: KernelSource, body: Graph, arch: str) -> BuiltKernel:
-    """A kernel without a cubin and what is read from one. Raises AssertionError where it cannot be compiled or launched."""
+    """Return a kernel without a cubin and without the properties read from one.
+
+    Raises:
+        AssertionError: the kernel cannot be compiled or launched.
+    """
     request = request_of(body.name, source, body)
     built = _built(request, arch)
     assert not limit_faults(request, arch, built)

@@ -1,4 +1,4 @@
-"""What the text of PTX instructions says of them: registers, spaces, and whether a kernel's ways depend on loaded data."""
+"""Static properties of PTX instructions: registers, state spaces, and whether control flow depends on loaded data."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from meshgen.emulator.program import Entry, Immediate, Instruction, Operand, Pai
 from meshgen.emulator.wave import CARRY
 
 CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier"}
-WARP_WIDE = {"shfl", "vote", "redux", "match", "elect", "activemask", "mma"}  # what a thread gets may be of its warp
-STRICT = {"atom", "red", "mbarrier", "tensormap", "wgmma", "trap", "brkpt"}  # change more than registers, or later
+# a thread's result may depend on other threads of its warp
+WARP_WIDE = {"shfl", "vote", "redux", "match", "elect", "activemask", "mma"}
+# these change more than registers, or take effect later
+STRICT = {"atom", "red", "mbarrier", "tensormap", "wgmma", "trap", "brkpt"}
 MATRIX_ROW = 16  # bytes at each address of ldmatrix and stmatrix
 
 
@@ -18,37 +20,37 @@ def names(operands: Iterable[Operand | None]) -> set[str]:
 
 
 def has_result(instruction: Instruction) -> bool:
-    """Whether the first operand is what it writes."""
+    """Whether the first operand is written."""
     first = instruction.operands[:1]
     return bool(first) and isinstance(first[0], Register | Vector | Pair | Sink) and instruction.opcode not in CONTROL
 
 
 def written(instruction: Instruction) -> set[str]:
-    """Registers that an instruction writes."""
+    """Return the registers that an instruction writes."""
     carry = {CARRY} if "cc" in instruction.modifiers else set[str]()
     return carry | names(instruction.operands[:1]) if has_result(instruction) else carry
 
 
 def read(instruction: Instruction) -> set[str]:
-    """Registers that it reads, but for its predicate."""
+    """Return the registers that an instruction reads, except its guard."""
     carry = {CARRY} if instruction.opcode in ("addc", "subc", "madc") else set[str]()
-    own = instruction.operands[:1] if instruction.opcode == "wgmma" else ()
-    return carry | names((*own, *instruction.operands[1 if has_result(instruction) else 0 :]))
+    accumulator = instruction.operands[:1] if instruction.opcode == "wgmma" else ()
+    return carry | names((*accumulator, *instruction.operands[1 if has_result(instruction) else 0 :]))
 
 
 def space_of(instruction: Instruction) -> str:
-    """`global`, `shared`, `param`, ...; empty for generic addresses."""
-    found = {word.split("::")[0] for word in instruction.modifiers}
-    return next((space for space in ("param", "shared", "global", "local", "const") if space in found), "")
+    """Return `global`, `shared`, `param`, `local` or `const`; empty for generic addresses."""
+    spaces = {word.split("::")[0] for word in instruction.modifiers}
+    return next((space for space in ("param", "shared", "global", "local", "const") if space in spaces), "")
 
 
 def is_copy(instruction: Instruction) -> bool:
-    """Whether it is a `cp.async` of threads."""
+    """Whether the instruction is a per-thread `cp.async`."""
     return instruction.opcode == "cp" and instruction.modifiers[1] in ("ca", "cg")
 
 
 def only_orders(instruction: Instruction) -> bool:
-    """Whether it does nothing but to order others."""
+    """Whether the only effect of the instruction is to order others."""
     words = (instruction.opcode, *instruction.modifiers)
     return (
         words[0] in ("bar", "barrier", "fence")
@@ -64,53 +66,56 @@ def is_access(instruction: Instruction) -> bool:
 
 
 def addresses(instruction: Instruction) -> set[str]:
-    """Registers that say where an access is; of copies and of what is looked at as a whole, all."""
+    """Return the registers of the addresses of an access; for copies and matrix operations, those of all operands."""
     if instruction.opcode in ("st", "stmatrix"):
         return names(instruction.operands[:1])
     return names(instruction.operands[1:] if has_result(instruction) else instruction.operands)
 
 
 def data_registers(entry: Entry) -> set[str]:
-    """Registers that may depend on what memory holds."""
-    found: set[str] = set()
+    """Return the registers that may depend on the contents of memory."""
+    dependent: set[str] = set()
     while True:
-        before = len(found)
-        for each in entry.code:
-            loads = each.opcode in ("ld", "ldu", "ldmatrix", "atom", "mma", "wgmma") and space_of(each) != "param"
-            if loads or found & (read(each) | names([each.guard])):
-                found |= written(each)
-        if len(found) == before:
-            return found
+        before = len(dependent)
+        for instruction in entry.code:
+            loads = (
+                instruction.opcode in ("ld", "ldu", "ldmatrix", "atom", "mma", "wgmma")
+                and space_of(instruction) != "param"
+            )
+            if loads or dependent & (read(instruction) | names([instruction.guard])):
+                dependent |= written(instruction)
+        if len(dependent) == before:
+            return dependent
 
 
 def is_oblivious(entry: Entry) -> bool:
-    """Whether ways, addresses and predicates of accesses are the same for all inputs."""
+    """Whether control flow, and the addresses and predicates of accesses, are the same for all inputs."""
     data = data_registers(entry)
-    decides = set[str]()
-    for each in entry.code:
-        if each.opcode in CONTROL and names(each.operands):
-            return False  # a table of jumps, or a barrier with a number of threads in a register: not followed
-        if each.opcode in CONTROL or is_access(each) or each.opcode in WARP_WIDE:
-            decides |= names([each.guard])
-        if is_access(each) and each.opcode != "wgmma":
-            decides |= addresses(each)
-    return not data & decides
+    deciding_registers = set[str]()
+    for instruction in entry.code:
+        if instruction.opcode in CONTROL and names(instruction.operands):
+            return False  # jump tables, and barriers with a thread count in a register, are not tracked
+        if instruction.opcode in CONTROL or is_access(instruction) or instruction.opcode in WARP_WIDE:
+            deciding_registers |= names([instruction.guard])
+        if is_access(instruction) and instruction.opcode != "wgmma":
+            deciding_registers |= addresses(instruction)
+    return not data & deciding_registers
 
 
 def size_of(instruction: Instruction) -> int:
-    """Bytes that a thread accesses; `cp.async` always writes all that it names."""
+    """Return the bytes that a thread accesses; `cp.async` always writes its full size."""
     if is_copy(instruction):
         size = instruction.operands[2]
         assert isinstance(size, Immediate)
         return size.bits
     if instruction.opcode in ("ldmatrix", "stmatrix"):
         return MATRIX_ROW
-    parts = max(len(each.parts) if isinstance(each, Vector) else 1 for each in instruction.operands)
+    parts = max(len(operand.parts) if isinstance(operand, Vector) else 1 for operand in instruction.operands)
     return parts * int(instruction.modifiers[-1].strip("busf")) // 8
 
 
 def is_pure(instruction: Instruction) -> bool:
-    """Whether all it does is to compute registers of a thread from registers of this thread."""
+    """Whether the instruction only computes registers of a thread from registers of the same thread."""
     carries = CARRY in read(instruction) | written(instruction)
     return (
         has_result(instruction) and not is_access(instruction) and instruction.opcode not in WARP_WIDE and not carries
@@ -118,5 +123,5 @@ def is_pure(instruction: Instruction) -> bool:
 
 
 def is_bulk(instruction: Instruction) -> bool:
-    """Whether it copies boxes of tensors."""
+    """Whether the instruction is a bulk copy, such as a TMA copy."""
     return instruction.opcode == "cp" and not is_copy(instruction) and not only_orders(instruction)

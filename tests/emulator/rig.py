@@ -1,4 +1,4 @@
-"""An emulated machine for tests: its driver and NCCL, calls that must succeed, and a kernel."""
+"""An emulated machine for tests: its driver and NCCL, wrappers for calls that must succeed, and a kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.emulator.cuda.nccl import EmulatedNccl
 
 Array = np.ndarray[Any, Any]
 
-# y[i] = x[i] + 1 for i < 32: one block of 32 threads, f32
+# y[i] = x[i] + 1 for i < 32, in one block of 32 threads, f32
 ADD_ONE = """
 .version 8.7
 .target sm_80
@@ -35,19 +35,19 @@ ADD_ONE = """
   ret;
 }
 """
-COUNT = 32  # elements that the kernel handles
+COUNT = 32  # elements that the kernel processes
 NBYTES = 4 * COUNT
 
 
 def ok(outcome: tuple[Any, ...]) -> Any:
-    """The value of a call that must succeed; several as a tuple."""
+    """Return the value of a successful call, or a tuple of several values."""
     result, *values = outcome
     assert int(result) == 0, result
     return values[0] if len(values) == 1 else tuple(values)
 
 
 class Rig:
-    """Emulated GPUs with an API that raises nothing and returns values."""
+    """Emulated GPUs whose driver functions return error codes, and helpers that return values."""
 
     def __init__(self, devices: int = 1, seed: int = 0, races: bool = False, arch: str = "sm_80") -> None:
         self.machine = Machine(devices, DEVICE_KINDS[arch], seed=seed, races=races)
@@ -68,7 +68,7 @@ class Rig:
         return ok(self.driver.cuEventCreate(2))
 
     def array(self, values: Array) -> int:
-        """The address of a copy on the current device."""
+        """Copy values to the current device and return the address."""
         address = ok(self.driver.cuMemAlloc(max(values.nbytes, 1)))
         ok(self.driver.cuMemcpyHtoD(address, values.ctypes.data, values.nbytes))
         return address
@@ -86,21 +86,21 @@ class Rig:
         return ok(self.driver.cuModuleGetFunction(module, name.encode()))
 
     def parameters(self, *values: int) -> int:
-        """The address of an array of pointers to 64-bit values."""
+        """Return the address of an array of pointers to 64-bit values, as cuLaunchKernel expects it."""
         cells = [ctypes.c_uint64(value) for value in values]
         table = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(cell) for cell in cells])
         self._kept += [cells, table]
         return ctypes.addressof(table)
 
     def launch(self, function: int, x: int, y: int, stream: int, threads: int = 32, shared: int = 0) -> tuple[Any, ...]:
-        """One launch of `add_one`."""
+        """Launch `add_one` with one block."""
         return self.driver.cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, shared, stream, self.parameters(x, y), 0)
 
     def add_one(self, function: int, x: int, y: int, stream: int) -> None:
         ok(self.launch(function, x, y, stream))
 
     def order(self, before: int, after: int) -> None:
-        """The second stream waits for the first."""
+        """Let stream `after` wait for the work in stream `before`."""
         event = self.event()
         ok(self.driver.cuEventRecord(event, before))
         ok(self.driver.cuStreamWaitEvent(after, event, 0))

@@ -1,4 +1,4 @@
-"""Runs a few PTX instructions for every thread of a few blocks, on arrays."""
+"""Run a few PTX instructions for every thread of a few blocks, on arrays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEAD = """.version 8.7
 
 
 def ptx(body: str, pointers: int, threads: int = 32) -> str:
-    """An entry whose pointers are in %rd50, %rd51, ..., and the number of the thread in %r62 (block %r60, thread %r61)."""
+    """Return an entry with pointers in %rd50, %rd51, ... and the global thread index in %r62 (block %r60, thread %r61)."""
     parameters = ",\n".join(f"\t.param .u64 .ptr .global .align 1 p{n}" for n in range(pointers))
     loads = "".join(f"\tld.param.b64 %rd{50 + n}, [p{n}];\n" for n in range(pointers))
     return f"{HEAD.format(parameters=parameters, threads=threads)}{loads}{body}\n\tret;\n}}\n"
@@ -41,23 +41,26 @@ def ptx(body: str, pointers: int, threads: int = 32) -> str:
 
 def run(body: str, *arrays: Array, threads: int = 32, blocks: int = 1, shared: int = 0, races: bool = True,
         writable: Sequence[bool] | None = None, issues: int = 100_000) -> list[Array]:  # fmt: skip
-    """The arrays after the body ran; each is one pointer, and nothing else may be touched."""
+    """Run the body and return the arrays afterwards; each array is one pointer, and other memory is off limits."""
     memory = Memory(1 << 26)
-    places = [memory.allocate(array.nbytes, f"array {n}") for n, array in enumerate(arrays)]
-    for place, array in zip(places, arrays, strict=True):
-        memory.view(place, array.nbytes)[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    ranges = [(p, a.nbytes, w) for p, a, w in zip(places, arrays, writable or [True] * len(arrays), strict=True)]
-    parameters = b"".join(place.to_bytes(8, "little") for place in places)
+    addresses = [memory.allocate(array.nbytes, f"array {n}") for n, array in enumerate(arrays)]
+    for address, array in zip(addresses, arrays, strict=True):
+        memory.view(address, array.nbytes)[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    ranges = [(p, a.nbytes, w) for p, a, w in zip(addresses, arrays, writable or [True] * len(arrays), strict=True)]
+    parameters = b"".join(address.to_bytes(8, "little") for address in addresses)
     entry = parse(ptx(body, len(arrays), threads)).entries["snippet"]
     checks = Checks(races=races, operands=ranges, issues=issues)
     launch(entry, (blocks, 1, 1), (threads, 1, 1), shared, parameters, memory, checks=checks)
-    return [memory.view(p, a.nbytes).copy().view(a.dtype).reshape(a.shape) for p, a in zip(places, arrays, strict=True)]
+    return [
+        memory.view(p, a.nbytes).copy().view(a.dtype).reshape(a.shape) for p, a in zip(addresses, arrays, strict=True)
+    ]
 
 
 def compute(instructions: str, result: type | np.dtype[Any], *operands: Array) -> Array:
-    """What instructions on %a, %b, %c make of each element of arrays (in that order): %d, of type `result`.
+    """Run instructions on registers %a, %b, %c, %e, ... for each element of the operands, and return %d as an array of
+    type `result`.
 
-    Operands and result are registers of their types' widths; 8 bits are held in 16.
+    Registers have the widths of their types, except that 8-bit values are in 16-bit registers.
     """
     count = len(operands[0])
     out = np.zeros(count, result)
@@ -73,5 +76,5 @@ def compute(instructions: str, result: type | np.dtype[Any], *operands: Array) -
     lines += [f"\tmad.lo.s64 %rd41, %rd40, {out.itemsize}, %rd{50 + len(operands)};"]
     lines += [f"\tst.global.{BITS[out.itemsize]} [%rd41], %d;"]
     assert count % 32 == 0
-    found = run("\n".join(declared + lines), *operands, out, blocks=count // 32, races=False)
-    return found[-1]
+    arrays = run("\n".join(declared + lines), *operands, out, blocks=count // 32, races=False)
+    return arrays[-1]

@@ -1,4 +1,6 @@
-"""What `make gpu` runs, on emulated GPUs behind NVIDIA's bindings and the names of NVIDIA's libraries. Needs gcc, cuda-bindings and Triton."""
+"""The tests that `make gpu` runs, on emulated GPUs behind NVIDIA's bindings and library names. Needs gcc,
+cuda-bindings, Triton.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def as_gpus(*words: str, **variables: str) -> str:
-    """What a program prints that takes 8 emulated GPUs for real ones."""
+    """Run a program that sees 8 emulated GPUs as real ones, and return its output."""
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     command = [sys.executable, "-m", "tests.emulator.as_gpus", "8", "sm_90", *words]
     env = os.environ | {"PYTHONPATH": paths} | variables
@@ -35,36 +37,37 @@ def as_gpus(*words: str, **variables: str) -> str:
     return outcome.stdout
 
 
-def test_a_device_is_found() -> None:
+def test_emulated_device_is_found() -> None:
     as_gpus("bench", "--check-device")
 
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Those of processes that find NVIDIA's libraries without building them first."""
+    """Environment variables with which processes find the prebuilt libraries."""
     return libraries(tmp_path_factory.mktemp("libraries"))
 
 
-CHOSEN = "complex or a_step_is_one_call or hosts_with_a_network or results_go_from_one"  # for a few seconds; all of them pass
+# selected to take a few seconds; all tests of the files pass
+CHOSEN = "complex or captured_step or networked_hosts or result_of_one_function"
 
 
-def test_tests_of_gpus_pass(variables: dict[str, str]) -> None:
-    """Those of real GPUs, and of emulated ones on real ones."""
+def test_gpu_tests_pass_on_emulated_gpus(variables: dict[str, str]) -> None:
+    """The files test real GPUs, and emulated GPUs presented as real ones."""
     files = [
         "tests/runtime/cuda/test_execute.py",
         "tests/runtime/test_session.py",
         "tests/runtime/cuda/test_real_gpus.py",
     ]
     words = ["pytest", "-n", "0", "-p", "no:cacheprovider", "-k", f"{CHOSEN} or test_real_gpus", *files]
-    said = as_gpus(*words, MESHGEN_TEST_GPUS="real", MESHGEN_TEST_TARGET="cuda:sm_90", **variables)
-    assert "8 passed" in said and "skipped" not in said, said
+    output = as_gpus(*words, MESHGEN_TEST_GPUS="real", MESHGEN_TEST_TARGET="cuda:sm_90", **variables)
+    assert "8 passed" in output and "skipped" not in output, output
 
 
-def test_collectives_are_measured(variables: dict[str, str]) -> None:
-    said = as_gpus("meshgen.cli", "bench", "collectives", "all_reduce", "all_to_all", "-b", "1K", "-e", "1K", "-n", "1", "-w", "1",
+def test_bench_collectives_runs_on_emulated_gpus(variables: dict[str, str]) -> None:
+    output = as_gpus("meshgen.cli", "bench", "collectives", "all_reduce", "all_to_all", "-b", "1K", "-e", "1K", "-n", "1", "-w", "1",
                    "-m", "1", "--format", "csv", **variables)  # fmt: skip
-    rows = [line.split(",") for line in said.splitlines() if line.startswith("collectives,")]
-    assert len(rows) == 2, said
+    rows = [line.split(",") for line in output.splitlines() if line.startswith("collectives,")]
+    assert len(rows) == 2, output
 
 
 SUMS = """sdy.mesh @mesh = <["x"=2]>
@@ -77,24 +80,24 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, 
 
 
 @pytest.mark.parametrize("by", ["variables", pytest.param("mpiexec", marks=needs_mpi)])
-def test_two_processes_with_a_gpu_each(
+def test_two_processes_with_one_gpu_each_match_one_process(
     by: str, tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NCCL goes from one to the other; the bits are those of both ranks in one process."""
+    """NCCL connects the processes; results are bitwise equal to those of both ranks in one process."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "sums.mlir").write_text(SUMS)
     mg.compile(tmp_path / "sums.mlir", target="cuda:sm_90").save(tmp_path / "sums.mgx")
     module = mg.load(tmp_path / "sums.mgx")
-    given = arguments(module)
-    np.savez(tmp_path / "given.npz", **given)
+    inputs = arguments(module)
+    np.savez(tmp_path / "given.npz", **inputs)
     files = ["--input", f"@{tmp_path / 'given.npz'}", "--output", str(tmp_path / "found.npz")]
     words = [sys.executable, "-m", "tests.emulator.as_gpus", "2", "sm_90", "meshgen.cli", "run", str(tmp_path / "sums.mgx"),
              "--device", "cuda", *files]  # fmt: skip
     if by == "variables":
-        assert [(each.code, each.err) for each in by_variables(2, *words)] == [(0, "")] * 2
+        assert [(ended_rank.code, ended_rank.err) for ended_rank in by_variables(2, *words)] == [(0, "")] * 2
     else:
         ended = by_mpiexec(2, *words)
         assert ended.returncode == 0, ended.stderr
-    with np.load(tmp_path / "found.npz") as found:
-        assert_same_bits([*found.values()], module.run(given, Emulation("sm_90")))
+    with np.load(tmp_path / "found.npz") as results:
+        assert_same_bits([*results.values()], module.run(inputs, Emulation("sm_90")))

@@ -1,4 +1,4 @@
-"""Blocks of one launch that access the same global memory, in hand-written PTX."""
+"""Blocks of one launch that access the same global memory, in handwritten PTX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from meshgen.emulator.faults import DeviceFault
 from tests.emulator.snippets import run
 
 BLOCKS = 3
-# %rd1: the place of the thread in the array, of its block's number (%rd2), and of the thread in all blocks (%rd3)
+# %rd1: address of the thread's element by its index in the block; %rd2: by the block index; %rd3: by the global thread
+# index
 PLACE = "mul.wide.u32 %rd1, %r61, 4;\nadd.s64 %rd1, %rd1, %rd50;\nmul.wide.u32 %rd2, %r60, 4;\nadd.s64 %rd2, %rd2, %rd50;\nmul.wide.u32 %rd3, %r62, 4;\nadd.s64 %rd3, %rd3, %rd50;\nsetp.eq.s32 %p1, %r60, 0;\nsetp.eq.s32 %p2, %r60, 1;\nmov.b32 %r9, global_smem;\n"  # fmt: skip
 NEXT = "add.s32 %r1, %r60, 1;\nrem.u32 %r1, %r1, 3;\nmad.lo.s32 %r1, %r1, 32, %r61;\nmul.wide.u32 %rd4, %r1, 4;\nadd.s64 %rd4, %rd4, %rd50;\n"  # fmt: skip
 RACES = {
@@ -46,7 +47,7 @@ def start(body: str, blocks: int = BLOCKS, races: bool = True) -> list[np.ndarra
 
 
 @pytest.mark.parametrize("name", RACES)
-def test_races_of_blocks_are_told(name: str) -> None:
+def test_race_between_blocks_is_detected(name: str) -> None:
     start(RACES[name], races=False)
     with pytest.raises(DeviceFault, match=r"nothing orders|different values") as caught:
         start(RACES[name])
@@ -54,12 +55,12 @@ def test_races_of_blocks_are_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ORDERED)
-def test_what_needs_no_order_is_taken(name: str) -> None:
+def test_benign_accesses_of_blocks_are_accepted(name: str) -> None:
     start(ORDERED[name])
 
 
-def test_blocks_need_not_run_at_once() -> None:
-    """The last of so many runs long after the first."""
+def test_race_between_distant_blocks_is_detected() -> None:
+    """The last block runs long after the first."""
     last = 2000
     body = f"@%p1 st.global.b32 [%rd50], 1;\nsetp.eq.s32 %p3, %r60, {last};\n@%p3 ld.global.b32 %r1, [%rd50];"
     with pytest.raises(DeviceFault, match=rf"block {last} reads 4 bytes at 0x\w+, which block 0 writes"):

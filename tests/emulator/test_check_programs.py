@@ -1,4 +1,4 @@
-"""The campaign of kernels tells those that equal their bodies from others, and counts them in a table."""
+"""The kernel campaign `check_programs` distinguishes correct kernels from wrong ones, and counts them in a table."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MLIR = Path(__file__).parents[1] / "data" / "mlir"
 FILES = [str(MLIR / "b11_summa.mlir"), str(MLIR / "j02_axis_out_of_range.mlir")]
 
 
-def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+def run_campaign(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
     monkeypatch.setattr("sys.argv", ["check_programs", "--archs", "sm_80", *FILES])
     code = check_programs.main()
     return code, capsys.readouterr().out.splitlines()
 
 
-def test_kernels_that_are_right(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code, lines = told(monkeypatch, capsys)
+def test_campaign_counts_correct_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = run_campaign(monkeypatch, capsys)
     assert code == 0 and lines[2].startswith("| b11_summa | sm_80 | 1 | 1 | ")
     assert lines[3].startswith("| j02_axis_out_of_range | sm_80 | no code: ")
     assert lines[4].startswith("2 programs, 1 without code; 1 kernels, 0 wrong, ")
@@ -32,13 +32,13 @@ def fails(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [("excess", "wrong: 2 times what is allowed"), ("run", "error MG0608: race: two warps")],
 )
-def test_kernels_that_are_wrong(
-    change: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_campaign_reports_wrong_kernels(
+    change: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(programs.Case, change, fails if change == "run" else lambda *_: 2.0)
-    code, lines = told(monkeypatch, capsys)
-    assert code == 1 and any(line.startswith("b11_summa.mlir") and line.endswith(said) for line in lines)
+    code, lines = run_campaign(monkeypatch, capsys)
+    assert code == 1 and any(line.startswith("b11_summa.mlir") and line.endswith(message) for line in lines)
     assert any(line.startswith("| b11_summa | sm_80 | 1 | 0 | ") for line in lines)

@@ -1,4 +1,4 @@
-"""`cvt`: rounding, saturation, NaN, and pairs of narrow floats."""
+"""`cvt`: rounding, saturation, NaN, and packed pairs of narrow floats."""
 
 from __future__ import annotations
 
@@ -21,75 +21,79 @@ def number(value: float) -> float:
 @pytest.mark.parametrize(
     ("mode", "function"), [("rzi", np.trunc), ("rni", np.rint), ("rmi", np.floor), ("rpi", np.ceil)]
 )
-def test_integers_of_floats_saturate(kind: str, mode: str, function) -> None:
+def test_float_to_integer_conversion_saturates(kind: str, mode: str, function) -> None:
     dtype = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}")
     x = NUMBERS.astype(np.float32)
     info = np.iinfo(dtype)
     nan = (info.min if kind[0] == "s" else 1 << 63) if dtype.itemsize == 8 else 0
     clipped = [max(info.min, min(info.max, int(function(v)) if np.isfinite(v) else (info.max if v > 0 else info.min))) if not np.isnan(v) else nan for v in x.astype(float)]  # fmt: skip
-    found = compute(f"cvt.{mode}.{kind}.f32 %d, %a;", dtype, x)
-    assert found.tolist() == clipped
+    results = compute(f"cvt.{mode}.{kind}.f32 %d, %a;", dtype, x)
+    assert results.tolist() == clipped
 
 
 @pytest.mark.parametrize("to", FLOATS)
 @pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64"])
-def test_floats_of_integers_are_rounded_once(kind: str, to: str) -> None:
+def test_integer_to_float_conversion_rounds_once(kind: str, to: str) -> None:
     dtype = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}")
     info = np.iinfo(dtype)
     x = RNG.integers(info.min, info.max, 64, dtype=dtype, endpoint=True)
     x[:6] = [0, 1, info.max, info.min, 2**24 + 1, 2**25 + 3]
-    found = compute(f"cvt.rn.{to}.{kind} %d, %a;", FLOATS[to], x)
-    for got, want in zip(found, x, strict=True):
-        if np.isfinite(float(got)):
-            sides = [np.nextafter(got, FLOATS[to].type(side)) for side in (-np.inf, np.inf)]
-            error = abs(int(float(got)) - int(want)) if abs(float(got)) >= 2**53 else abs(float(got) - int(want))
-            assert all(error <= abs(int(float(s)) - int(want)) for s in sides if np.isfinite(float(s)))
+    results = compute(f"cvt.rn.{to}.{kind} %d, %a;", FLOATS[to], x)
+    for result, integer in zip(results, x, strict=True):
+        if np.isfinite(float(result)):
+            sides = [np.nextafter(result, FLOATS[to].type(side)) for side in (-np.inf, np.inf)]
+            error = (
+                abs(int(float(result)) - int(integer))
+                if abs(float(result)) >= 2**53
+                else abs(float(result) - int(integer))
+            )
+            assert all(error <= abs(int(float(s)) - int(integer)) for s in sides if np.isfinite(float(s)))
 
 
 @pytest.mark.parametrize(("to", "origin"), [("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f16", "f64"), ("bf16", "f64"), ("f64", "f32"), ("f32", "bf16"), ("f32", "f16")])  # fmt: skip
-def test_floats_of_floats(to: str, origin: str) -> None:
+def test_float_to_float_conversion_matches_numpy(to: str, origin: str) -> None:
     with np.errstate(all="ignore"):
         x = NUMBERS.astype(FLOATS[origin])
-        wanted = x.astype(FLOATS[to])
+        expected = x.astype(FLOATS[to])
     rounding = "" if FLOATS[to].itemsize > FLOATS[origin].itemsize else ".rn"
-    found = compute(f"cvt{rounding}.{to}.{origin} %d, %a;", FLOATS[to], x)
-    np.testing.assert_array_equal(found.astype(np.float64), wanted.astype(np.float64))
+    results = compute(f"cvt{rounding}.{to}.{origin} %d, %a;", FLOATS[to], x)
+    np.testing.assert_array_equal(results.astype(np.float64), expected.astype(np.float64))
 
 
-def test_bf16_of_f64_is_not_rounded_twice() -> None:
-    """By f32 the number would become a tie, and the tie the even neighbour below."""
+def test_f64_to_bf16_conversion_rounds_once() -> None:
+    """Rounding to f32 first would produce a tie, which would then round down to even."""
     x = np.full(32, 1 + 2.0**-8 + 2.0**-40)
-    found = compute("cvt.rn.bf16.f64 %d, %a;", ml_dtypes.bfloat16, x)
-    assert (found.astype(np.float64) == 1 + 2.0**-7).all()
+    results = compute("cvt.rn.bf16.f64 %d, %a;", ml_dtypes.bfloat16, x)
+    assert (results.astype(np.float64) == 1 + 2.0**-7).all()
 
 
 @pytest.mark.parametrize("to", ["e4m3", "e5m2"])
-def test_eight_bits_saturate(to: str) -> None:
+def test_fp8_conversion_saturates(to: str) -> None:
     kind = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}[to]
     top = float(ml_dtypes.finfo(kind).max)
     a, b = NUMBERS.astype(np.float32), NUMBERS[::-1].astype(np.float32)
-    found = compute(f"cvt.rn.satfinite.{to}x2.f32 %d, %a, %b;", np.uint16, a, b)
+    results = compute(f"cvt.rn.satfinite.{to}x2.f32 %d, %a, %b;", np.uint16, a, b)
     with np.errstate(all="ignore"):
         low, high = (np.clip(x, -top, top).astype(kind).view(np.uint8).astype(np.uint16) for x in (b, a))
-    np.testing.assert_array_equal(np.where(np.isnan(b), 0, found & 255), np.where(np.isnan(b), 0, low))
-    np.testing.assert_array_equal(np.where(np.isnan(a), 0, found >> 8), np.where(np.isnan(a), 0, high))
+    np.testing.assert_array_equal(np.where(np.isnan(b), 0, results & 255), np.where(np.isnan(b), 0, low))
+    np.testing.assert_array_equal(np.where(np.isnan(a), 0, results >> 8), np.where(np.isnan(a), 0, high))
 
 
-def test_pairs_and_back() -> None:
+def test_packed_bf16_conversion_round_trips() -> None:
     a, b = RNG.standard_normal((2, 32)).astype(np.float32)
     text = ".reg .b32 %x;\n.reg .b16 %lo, %hi;\ncvt.rn.bf16x2.f32 %x, %a, %b;\nmov.b32 {%lo, %hi}, %x;\ncvt.f32.bf16 %d, WHICH;"
     for which, source in (("%hi", a), ("%lo", b)):
-        found = compute(text.replace("WHICH", which), np.float32, a, b)
-        np.testing.assert_array_equal(found, source.astype(ml_dtypes.bfloat16).astype(np.float32))
+        results = compute(text.replace("WHICH", which), np.float32, a, b)
+        np.testing.assert_array_equal(results, source.astype(ml_dtypes.bfloat16).astype(np.float32))
 
 
-def test_tf32_rounds_ties_away() -> None:
+def test_tf32_conversion_rounds_ties_away() -> None:
     x = np.array([1 + 2.0**-11, 1 + 2.0**-11 - 2.0**-23, -1 - 2.0**-11, np.inf] * 8, np.float32)
-    found = compute("cvt.rna.tf32.f32 %d, %a;", np.float32, x)
-    assert found[:4].tolist() == [1 + 2.0**-10, 1.0, -1 - 2.0**-10, np.inf]
+    results = compute("cvt.rna.tf32.f32 %d, %a;", np.float32, x)
+    assert results[:4].tolist() == [1 + 2.0**-10, 1.0, -1 - 2.0**-10, np.inf]
 
 
-def test_integers_are_cut_extended_and_saturated() -> None:
+def test_integer_conversion_truncates_extends_and_saturates() -> None:
     x = np.array([300, -300, 127, -128, 5, -1, 2**31 - 1, -(2**31)] * 4, np.int32)
     np.testing.assert_array_equal(compute("cvt.s64.s32 %d, %a;", np.int64, x), x.astype(np.int64))
     np.testing.assert_array_equal(compute("cvt.u64.u32 %d, %a;", np.uint64, x), x.view(np.uint32).astype(np.uint64))

@@ -1,6 +1,6 @@
-"""The executor on NVIDIA's own cuda-bindings: every call, its kinds of arguments and the packing of launch parameters.
+"""The executor on NVIDIA's own cuda-bindings: every call, its argument types and the packing of launch parameters.
 
-Behind the bindings is a `libcuda.so.1` of some lines of C in front of the emulated driver. Needs gcc, cuda-bindings and Triton.
+Behind the bindings is a `libcuda.so.1` that wraps the emulated driver. Needs gcc, cuda-bindings and Triton.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def has_bindings() -> bool:
 
 
 @pytest.mark.skipif(not has_bindings() or not shutil.which("gcc"), reason="needs cuda-bindings and gcc")
-def test_a_module_runs_on_nvidias_bindings(tmp_path: Path) -> None:
+def test_module_runs_on_nvidia_bindings(tmp_path: Path) -> None:
     file = tmp_path / "mlp.mlir"
     file.write_text(mlp(x=("", "x"), w1=("x", "y"), w2=("y", "x"), y=("x", "")))
     mg.compile(file, target="cuda:sm_80", precision="highest").save(tmp_path / "mlp.mgx")

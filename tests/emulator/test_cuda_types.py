@@ -1,4 +1,4 @@
-"""The emulated driver's names, numbers and functions are those of cuda-bindings, where that is installed."""
+"""Names, numbers and functions of the emulated driver match those of cuda-bindings, if it is installed."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ def driver() -> Any:
 
 
 @pytest.mark.parametrize("enum", ENUMS, ids=lambda enum: enum.__name__)
-def test_numbers_are_nvidias(enum: type[IntEnum], driver: Any) -> None:
-    theirs = getattr(driver, enum.__name__)
-    assert {member.name: int(member) for member in enum} == {m.name: int(getattr(theirs, m.name)) for m in enum}
+def test_enum_values_match_nvidia(enum: type[IntEnum], driver: Any) -> None:
+    nvidia_enum = getattr(driver, enum.__name__)
+    assert {member.name: int(member) for member in enum} == {m.name: int(getattr(nvidia_enum, m.name)) for m in enum}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_parameters_are_nvidias(name: str, driver: Any) -> None:
-    """The same names in the same order. The C wrappers say them in the first line of their text."""
-    own = [p for p in inspect.signature(getattr(EmulatedDriver, name)).parameters if p != "self"]
+def test_driver_parameters_match_nvidia(name: str, driver: Any) -> None:
+    """Parameters have the same names in the same order. The C wrappers list them in the first line of their docstring."""
+    emulated_parameters = [p for p in inspect.signature(getattr(EmulatedDriver, name)).parameters if p != "self"]
     head = (getattr(driver, name).__doc__ or "").splitlines()[0]
     inside = head[head.index("(") + 1 : head.rindex(")")]
-    theirs = [part.split("=")[0].split(":")[0].split()[-1].lstrip("*") for part in inside.split(",") if part.strip()]
-    assert [name.lower() for name in own] == [name.lower() for name in theirs]
+    nvidia_parameters = [
+        part.split("=")[0].split(":")[0].split()[-1].lstrip("*") for part in inside.split(",") if part.strip()
+    ]
+    assert [name.lower() for name in emulated_parameters] == [name.lower() for name in nvidia_parameters]
 
 
-def test_boxes_have_nvidias_fields(driver: Any) -> None:
+def test_memcpy3d_fields_match_nvidia(driver: Any) -> None:
     assert set(vars(cuda_types.CUDA_MEMCPY3D())) <= set(dir(driver.CUDA_MEMCPY3D()))

@@ -1,4 +1,4 @@
-"""Devices, memory, modules and launches of the emulated driver: what it does and what it refuses, call by call."""
+"""Devices, memory, modules and launches of the emulated driver: effects and error codes, call by call."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.emulator.rig import ADD_ONE, COUNT, NBYTES, Rig, ok
 VALUES = np.arange(COUNT, dtype=np.float32)
 
 
-def test_nothing_works_before_init() -> None:
+def test_calls_before_init_fail() -> None:
     rig = Rig()
     rig.machine.is_initialized = False
     assert rig.driver.cuDeviceGet(0) == (CUresult.CUDA_ERROR_NOT_INITIALIZED, None)
 
 
-def test_devices_say_what_they_are() -> None:
+def test_device_name_and_attributes() -> None:
     rig, names = Rig(devices=3, arch="sm_90"), Rig().driver.CUdevice_attribute
     assert ok(rig.driver.cuDeviceGetCount()) == 3
     assert ok(rig.driver.cuDeviceGetName(64, 2)) == b"Emulated H100"
@@ -30,20 +30,20 @@ def test_devices_say_what_they_are() -> None:
     assert rig.driver.cuDeviceGetAttribute(9999, 0)[0] == CUresult.CUDA_ERROR_INVALID_VALUE
 
 
-def test_errors_have_names_and_texts() -> None:
+def test_error_names_and_texts() -> None:
     driver = Rig().driver
     assert ok(driver.cuGetErrorName(700)) == b"CUDA_ERROR_ILLEGAL_ADDRESS"
     assert ok(driver.cuGetErrorString(900)) == b"operation not permitted when stream is capturing"
     assert driver.cuGetErrorName(12345)[0] == CUresult.CUDA_ERROR_INVALID_VALUE
 
 
-def test_a_call_needs_a_context() -> None:
+def test_call_without_context_fails() -> None:
     rig = Rig()
     ok(rig.driver.cuCtxSetCurrent(0))
     assert rig.driver.cuMemAlloc(16) == (CUresult.CUDA_ERROR_INVALID_CONTEXT, None)
 
 
-def test_memory_is_poisoned_limited_and_freed() -> None:
+def test_device_memory_is_poisoned_limited_and_freed() -> None:
     rig = Rig()
     address = rig.room()
     assert np.isnan(rig.read(address)).all()
@@ -55,26 +55,27 @@ def test_memory_is_poisoned_limited_and_freed() -> None:
     assert rig.driver.cuMemFree(address)[0] == CUresult.CUDA_ERROR_INVALID_VALUE
 
 
-def test_a_copy_past_the_end_is_an_illegal_address_and_stays_one() -> None:
+def test_copy_past_end_is_sticky_illegal_address() -> None:
     rig = Rig()
     address = rig.room()
     outcome = rig.driver.cuMemcpyHtoD(address + 4, VALUES.ctypes.data, NBYTES)
     assert outcome == (CUresult.CUDA_ERROR_ILLEGAL_ADDRESS,)
     assert "4 bytes past" in str(rig.machine.fault)
-    assert rig.driver.cuMemAlloc(16)[0] == CUresult.CUDA_ERROR_ILLEGAL_ADDRESS  # the context is of no use any more
+    # the context is unusable after the fault
+    assert rig.driver.cuMemAlloc(16)[0] == CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
 
 
-def test_copies_between_devices_need_peer_access() -> None:
+def test_copy_between_devices_requires_peer_access() -> None:
     rig = Rig(devices=2)
-    own = rig.array(VALUES)
+    source = rig.array(VALUES)
     rig.use(1)
-    stream, other = rig.stream(), rig.room()
-    ok(rig.driver.cuMemcpyDtoDAsync(other, own, NBYTES, stream))
+    stream, target = rig.stream(), rig.room()
+    ok(rig.driver.cuMemcpyDtoDAsync(target, source, NBYTES, stream))
     assert rig.driver.cuStreamSynchronize(stream)[0] == CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
     assert "of device 0, but runs on device 1" in str(rig.machine.fault)
 
 
-def test_boxes_are_copied_row_by_row() -> None:
+def test_memcpy3d_copies_box() -> None:
     rig = Rig()
     values = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6)
     source, target, stream = rig.array(values), rig.room(2 * 3 * 8), rig.stream()
@@ -88,15 +89,15 @@ def test_boxes_are_copied_row_by_row() -> None:
 
 
 @pytest.mark.parametrize("field, value", [("srcPitch", 4), ("dstHeight", 2), ("Height", 0)])
-def test_malformed_boxes_are_refused(field: str, value: int) -> None:
+def test_malformed_memcpy3d_is_rejected(field: str, value: int) -> None:
     rig = Rig()
     address, stream = rig.room(), rig.stream()
-    given = {"srcPitch": 8, "srcHeight": 3, "dstPitch": 8, "dstHeight": 3, "WidthInBytes": 8, "Height": 3, "Depth": 2}
-    box = rig.driver.CUDA_MEMCPY3D(srcDevice=address, dstDevice=address, **(given | {field: value}))
+    fields = {"srcPitch": 8, "srcHeight": 3, "dstPitch": 8, "dstHeight": 3, "WidthInBytes": 8, "Height": 3, "Depth": 2}
+    box = rig.driver.CUDA_MEMCPY3D(srcDevice=address, dstDevice=address, **(fields | {field: value}))
     assert rig.driver.cuMemcpy3DAsync(box, stream)[0] == CUresult.CUDA_ERROR_INVALID_VALUE
 
 
-def test_fills_by_element_size() -> None:
+def test_memset_supports_every_element_size() -> None:
     rig = Rig()
     address, stream = rig.room(), rig.stream()
     ok(rig.driver.cuMemsetD8Async(address, 7, 4, stream))
@@ -109,7 +110,7 @@ def test_fills_by_element_size() -> None:
     assert rig.driver.cuMemsetD32Async(address + 2, 0, 1, stream)[0] == CUresult.CUDA_ERROR_INVALID_VALUE
 
 
-def test_page_locked_memory_is_read_when_its_turn_comes_other_memory_now() -> None:
+def test_async_copy_reads_page_locked_memory_late() -> None:
     rig = Rig()
     locked, stream = ok(rig.driver.cuMemHostAlloc(4, 0)), rig.stream()
     content = rig.machine.find(locked, np.ndarray)
@@ -120,13 +121,13 @@ def test_page_locked_memory_is_read_when_its_turn_comes_other_memory_now() -> No
     content[:], plain[:] = 2, 2
     assert (
         rig.read(first, 4, np.uint8).tolist() != [2] * 4
-    )  # the copy has not run: reading does not wait for the stream
+    )  # the copy has not run, because reading does not wait for the stream
     ok(rig.driver.cuStreamSynchronize(stream))
     assert rig.read(first, 4, np.uint8).tolist() == [2] * 4
     assert rig.read(second, 4, np.uint8).tolist() == [1] * 4
 
 
-def test_a_kernel_runs_with_its_parameters_read_at_the_launch() -> None:
+def test_kernel_parameters_are_read_at_launch() -> None:
     rig = Rig()
     x, y, stream, function = rig.array(VALUES), rig.room(), rig.stream(), rig.function()
     rig.add_one(function, x, y, stream)
@@ -135,23 +136,23 @@ def test_a_kernel_runs_with_its_parameters_read_at_the_launch() -> None:
 
 
 @pytest.mark.parametrize("threads, shared, result", [
-    (64, 0, CUresult.CUDA_ERROR_INVALID_VALUE),  # .reqntid 32
+    (64, 0, CUresult.CUDA_ERROR_INVALID_VALUE),  # the kernel has .reqntid 32
     (2048, 0, CUresult.CUDA_ERROR_INVALID_VALUE),
     (32, 50_000, CUresult.CUDA_ERROR_INVALID_VALUE),  # more than 48 KiB without opting in
 ])  # fmt: skip
-def test_launches_beyond_what_the_kernel_was_compiled_for(threads: int, shared: int, result: CUresult) -> None:
+def test_launch_beyond_compiled_limits_is_rejected(threads: int, shared: int, result: CUresult) -> None:
     rig = Rig()
     assert rig.launch(rig.function(), rig.room(), rig.room(), rig.stream(), threads, shared)[0] == result
 
 
-def test_more_threads_than_maxntid_are_out_of_resources() -> None:
+def test_launch_beyond_maxntid_is_out_of_resources() -> None:
     rig = Rig()
     function = rig.function(ADD_ONE.replace(".reqntid", ".maxntid"))
     outcome = rig.launch(function, rig.room(), rig.room(), rig.stream(), threads=64)
     assert outcome[0] == CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
 
 
-def test_shared_memory_is_opted_in_to_up_to_the_devices_limit() -> None:
+def test_large_shared_memory_requires_opt_in() -> None:
     rig, attribute = Rig(), Rig().driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     function = rig.function()
     assert rig.driver.cuFuncSetAttribute(function, attribute, 166_913)[0] == CUresult.CUDA_ERROR_INVALID_VALUE
@@ -164,17 +165,17 @@ def test_shared_memory_is_opted_in_to_up_to_the_devices_limit() -> None:
 
 @pytest.mark.parametrize("text, result", [
     ("no PTX at all", CUresult.CUDA_ERROR_INVALID_PTX),
-    (ADD_ONE.replace("sm_80", "sm_90"), CUresult.CUDA_ERROR_INVALID_PTX),  # for a later device
+    (ADD_ONE.replace("sm_80", "sm_90"), CUresult.CUDA_ERROR_INVALID_PTX),  # for a newer device
 ])  # fmt: skip
-def test_texts_that_the_device_cannot_run(text: str, result: CUresult) -> None:
+def test_unsupported_ptx_is_rejected(text: str, result: CUresult) -> None:
     assert Rig().driver.cuModuleLoadData(text.encode())[0] == result
 
 
-def test_an_image_that_is_neither_cubin_nor_text() -> None:
+def test_invalid_image_is_rejected() -> None:
     assert Rig().driver.cuModuleLoadData(b"\x83\xff")[0] == CUresult.CUDA_ERROR_INVALID_IMAGE
 
 
-def test_ptx_of_an_architecture_only_runs_on_no_other() -> None:
+def test_arch_specific_ptx_runs_only_on_its_architecture() -> None:
     text = ADD_ONE.replace("sm_80", "sm_90a").encode()
     ok(Rig(arch="sm_90").driver.cuModuleLoadData(text))
     assert Rig(arch="sm_100").driver.cuModuleLoadData(text)[0] == CUresult.CUDA_ERROR_INVALID_PTX
@@ -182,7 +183,7 @@ def test_ptx_of_an_architecture_only_runs_on_no_other() -> None:
 
 
 def cubin(arch: int) -> bytes:
-    """The header of a cubin, as CUDA 12 writes it."""
+    """Return the header of a cubin as CUDA 12 writes it."""
     header = bytearray(64)
     header[:4] = b"\x7fELF"
     header[8] = 7
@@ -195,17 +196,17 @@ def cubin(arch: int) -> bytes:
     (90, "sm_80", CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU),
     (80, "sm_90", CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU),  # another major version
 ])  # fmt: skip
-def test_a_cubin_runs_on_its_own_major_version_only(arch: int, device: str, result: CUresult) -> None:
+def test_cubin_runs_only_on_its_major_version(arch: int, device: str, result: CUresult) -> None:
     rig = Rig(arch=device)
     rig.driver.register(cubin(arch), ADD_ONE)
     assert rig.driver.cuModuleLoadData(cubin(arch))[0] == result
 
 
-def test_a_cubin_without_ptx_cannot_be_emulated() -> None:
+def test_cubin_without_ptx_is_not_supported() -> None:
     assert Rig().driver.cuModuleLoadData(cubin(80))[0] == CUresult.CUDA_ERROR_NOT_SUPPORTED
 
 
-def test_handles_of_other_things_are_refused() -> None:
+def test_handle_of_wrong_kind_is_rejected() -> None:
     rig = Rig()
     stream = rig.stream()
     assert rig.driver.cuEventSynchronize(stream)[0] == CUresult.CUDA_ERROR_INVALID_HANDLE
@@ -214,7 +215,7 @@ def test_handles_of_other_things_are_refused() -> None:
     assert rig.driver.cuModuleGetFunction(module, b"other")[0] == CUresult.CUDA_ERROR_NOT_FOUND
 
 
-def test_a_launch_needs_its_device_to_be_that_of_function_and_stream_and_current() -> None:
+def test_launch_requires_current_device_of_function_and_stream() -> None:
     rig = Rig(devices=2)
     function, x, y, stream = rig.function(), rig.room(), rig.room(), rig.stream()
     rig.use(1)
@@ -225,8 +226,8 @@ def test_a_launch_needs_its_device_to_be_that_of_function_and_stream_and_current
     ok(rig.launch(function, x, y, stream))
 
 
-def test_a_launch_touches_only_what_it_may() -> None:
-    """Memory of the device, but not of the launch."""
+def test_launch_outside_its_ranges_faults() -> None:
+    """The address is valid on the device, but outside of the launch's ranges."""
     rig = Rig()
     x, y, stream, function = rig.array(VALUES), rig.room(2 * NBYTES), rig.stream(), rig.function()
     parameters = rig.parameters(x, y + 4)
@@ -236,7 +237,7 @@ def test_a_launch_touches_only_what_it_may() -> None:
     assert "1 of 32 threads write 4 bytes" in str(rig.machine.fault)
 
 
-def test_a_kernel_of_one_device_does_not_touch_another_ones_memory() -> None:
+def test_kernel_access_to_other_device_faults() -> None:
     rig = Rig(devices=2)
     x = rig.array(VALUES)
     rig.use(1)

@@ -1,4 +1,4 @@
-"""Which changes of an instruction are proven to change nothing, and that no change which is seen is."""
+"""Changes of an instruction that are proven to have no effect; a change with a visible effect is never proven."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tests.emulator.test_kernels import case, exact_product, plain_product, soft
 
 WORDS = np.arange(128, dtype=np.uint32)
 THREADS = 64
-# %rd1: the place of the thread in the first array, %rd2 in the second; %r8 in shared memory; %p1: of the first warp
+# %rd1, %rd2: addresses of the thread's element in the first and second array; %r8: in shared memory; %p1: thread of the
+# first warp
 PLACE = "mul.wide.u32 %rd3, %r61, 4;\nadd.s64 %rd1, %rd3, %rd50;\nadd.s64 %rd2, %rd3, %rd51;\nmov.b32 %r9, global_smem;\nshl.b32 %r8, %r61, 2;\nadd.s32 %r8, %r8, %r9;\nsetp.lt.u32 %p1, %r61, 32;\nmov.b32 %r3, 0;\n"  # fmt: skip
 OWN = "ld.global.b32 %r1, [%rd1];\nst.shared.b32 [%r8], %r1;\nbar.sync 0;\nld.shared.b32 %r2, [%r8];\nst.global.b32 [%rd2], %r2;"  # fmt: skip
 PART = "ld.global.b32 %r1, [%rd1];\n@%p1 ld.global.b32 %r3, [%rd1+128];\nselp.b32 %r2, %r3, %r1, %p2;\nst.global.b32 [%rd2], %r2;"  # fmt: skip
 STAGES = "st.shared.b32 [%r8], 7;\ncp.async.ca.shared.global [%r8], [%rd1], 4;\ncp.async.wait_all;\n{rest}ld.shared.b32 %r2, [%r8];\nst.global.b32 [%rd2], %r2;"  # fmt: skip
-# By name: the code, what is changed, and into what
+# By name: the code, the text to replace, and its replacement
 PROVEN = {
     "a barrier between a thread and itself": (OWN, "bar.sync 0;", ""),
     "a wait for what is not read": ("cp.async.ca.shared.global [%r8], [%rd1], 4;\ncp.async.wait_all;\nst.global.b32 [%rd2], 1;", "cp.async.wait_all;", ""),
@@ -58,35 +59,35 @@ def proven(body: str, old: str, new: str) -> bool:
     text = PLACE + body
     other = PLACE + body.replace(old, new, 1) if old in body else PLACE.replace(old, new, 1) + body
     assert text != other
-    original, changed = (parse(ptx(each, 2, THREADS)).entries["snippet"] for each in (text, other))
+    original, changed = (parse(ptx(text_, 2, THREADS)).entries["snippet"] for text_ in (text, other))
     return same(original, changed, lambda: run(text, WORDS, WORDS, threads=THREADS, shared=1024, races=False))
 
 
 @pytest.mark.parametrize("name", PROVEN)
-def test_changes_without_effect_are_proven(name: str) -> None:
+def test_change_without_effect_is_proven(name: str) -> None:
     assert proven(*PROVEN[name])
 
 
 @pytest.mark.parametrize("name", NOT_PROVEN)
-def test_nothing_else_is_proven(name: str) -> None:
+def test_change_with_possible_effect_is_not_proven(name: str) -> None:
     assert not proven(*NOT_PROVEN[name])
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_no_mutant_with_other_numbers_is_proven(arch: str) -> None:
-    """Of generated kernels: each kind, wherever the checks see other results."""
+def test_mutant_with_different_results_is_not_proven(arch: str) -> None:
+    """This covers random mutants of generated kernels whose results differ."""
     rng = random.Random(7)
-    looked_at = 0
+    checked = 0
     for make in (softmax, squares, exact_product, plain_product, transposed_sum):
-        found = case(make, arch)
-        for kind, number in rng.sample(list(sites(found.ptx)), 6):
-            text = mutant(found.ptx, kind, number, rng)
-            if text != found.ptx and verdict(found, text) == "numbers":
-                looked_at += 1
-                assert not same(found.entry(), found.entry(text), lambda: found.run(races=False)), (kind, number)  # noqa: B023
-    assert looked_at >= 7
+        kernel = case(make, arch)
+        for kind, number in rng.sample(list(sites(kernel.ptx)), 6):
+            text = mutant(kernel.ptx, kind, number, rng)
+            if text != kernel.ptx and verdict(kernel, text) == "numbers":
+                checked += 1
+                assert not same(kernel.entry(), kernel.entry(text), lambda: kernel.run(races=False)), (kind, number)  # noqa: B023
+    assert checked >= 7
 
 
-def test_a_fault_while_watching_is_no_proof() -> None:
+def test_fault_during_proof_is_raised() -> None:
     with pytest.raises(DeviceFault):
         proven("ld.global.b32 %r1, [%rd1+4096];", "4096", "8192")

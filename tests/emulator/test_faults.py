@@ -1,4 +1,4 @@
-"""What the emulated GPU refuses, each kind of fault in a few instructions, and the mended form that it takes."""
+"""Faults that the emulated GPU detects, each in a few instructions, and corrected forms that it accepts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORDS = np.arange(64, dtype=np.uint32)
 PLACE = "mul.wide.u32 %rd1, %r61, 4;\nadd.s64 %rd1, %rd1, %rd50;\nmov.b32 %r9, global_smem;\nshl.b32 %r8, %r61, 2;\nadd.s32 %r8, %r8, %r9;\n"  # fmt: skip
 SHARED = 1024
 COPY = PLACE + "cp.async.ca.shared.global [%r8], [%rd1], 4;\ncp.async.commit_group;\n{wait}\n{barrier}\nld.shared.b32 %r1, [{from_}];\nst.global.b32 [%rd1], %r1;"  # fmt: skip
-# Writes 64 words to shared memory, and reads those of the other warp.
+# Each thread writes a word to shared memory and reads one of the other warp.
 EXCHANGE = PLACE + "ld.global.b32 %r1, [%rd1];\nst.shared.b32 [%r8], %r1;\n{barrier}\nxor.b32 %r7, %r8, 128;\nld.shared.b32 %r2, [%r7];\nst.global.b32 [%rd1], %r2;"  # fmt: skip
 FAULTS = {
     "behind an operand": ("address", PLACE + "ld.global.b32 %r1, [%rd1+4];", {}),
@@ -49,7 +49,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faults_are_told(name: str) -> None:
+def test_fault_is_detected(name: str) -> None:
     kind, body, options = FAULTS[name]
     with pytest.raises(DeviceFault) as caught:
         run(body, WORDS, threads=64, shared=SHARED, **options)
@@ -59,7 +59,7 @@ def test_faults_are_told(name: str) -> None:
     assert caught.value.instruction.split()[0] in body
 
 
-def test_launches_that_no_gpu_takes_are_refused() -> None:
+def test_launch_beyond_gpu_limits_is_rejected() -> None:
     with pytest.raises(DeviceFault, match="has 232448 at most") as caught:
         run("", WORDS, shared=1 << 40)
     assert caught.value.kind == "shared memory"
@@ -72,30 +72,30 @@ def test_launches_that_no_gpu_takes_are_refused() -> None:
         launch(parse(ptx("", 1)).entries["snippet"], (1, 1, 1), (32, 1, 1), 0, b"", Memory(1 << 20))
 
 
-def test_all_kinds_are_told() -> None:
-    between_devices = {"deadlock", "collective"}  # of the emulated driver and NCCL
+def test_every_fault_kind_is_covered() -> None:
+    between_devices = {"deadlock", "collective"}  # reported by the emulated driver and NCCL
     assert {kind for kind, _, _ in FAULTS.values()} == set(KINDS) - between_devices
 
 
 @pytest.mark.parametrize(
     "barrier", ["bar.sync 0;", "barrier.sync.aligned 0;", "bar.sync 3, 64;", "bar.arrive 1, 64;\nbar.sync 0;"]
 )
-def test_a_barrier_orders_warps(barrier: str) -> None:
-    (found,) = run(EXCHANGE.format(barrier=barrier), WORDS, threads=64, shared=SHARED)
-    np.testing.assert_array_equal(found, np.roll(WORDS, 32))
+def test_barrier_orders_warps(barrier: str) -> None:
+    (result,) = run(EXCHANGE.format(barrier=barrier), WORDS, threads=64, shared=SHARED)
+    np.testing.assert_array_equal(result, np.roll(WORDS, 32))
 
 
-def test_without_the_check_a_race_goes_on() -> None:
-    (found,) = run(EXCHANGE.format(barrier=""), WORDS, threads=64, shared=SHARED, races=False)
-    np.testing.assert_array_equal(found, np.roll(WORDS, 32))
+def test_race_is_ignored_without_check() -> None:
+    (result,) = run(EXCHANGE.format(barrier=""), WORDS, threads=64, shared=SHARED, races=False)
+    np.testing.assert_array_equal(result, np.roll(WORDS, 32))
 
 
-def test_a_copy_that_is_waited_for_is_there() -> None:
+def test_async_copy_is_visible_after_wait() -> None:
     text = COPY.format(wait="cp.async.wait_group 0;", barrier="bar.sync 0;", from_="%r8")
     np.testing.assert_array_equal(run(text, WORDS, threads=64, shared=SHARED)[0], WORDS)
 
 
-def test_a_copy_is_there_for_its_own_warp_only() -> None:
+def test_async_copy_is_visible_only_to_own_warp() -> None:
     own = COPY.format(wait="cp.async.wait_all;", barrier="", from_="%r8")
     np.testing.assert_array_equal(run(own, WORDS, threads=64, shared=SHARED)[0], WORDS)
     other = COPY.format(wait="cp.async.wait_all;\nxor.b32 %r8, %r8, 128;", barrier="", from_="%r8")
@@ -104,8 +104,8 @@ def test_a_copy_is_there_for_its_own_warp_only() -> None:
     assert caught.value.kind == "race"
 
 
-def test_warps_hand_over_by_named_barriers() -> None:
-    """The first warp produces, the second consumes, and only they meet."""
+def test_named_barrier_orders_producer_and_consumer_warps() -> None:
+    """The first warp produces and the second consumes; no other warps use the barrier."""
     text = (
         PLACE
         + """setp.ge.u32 %p1, %r61, 32;
@@ -117,11 +117,11 @@ def test_warps_hand_over_by_named_barriers() -> None:
         ld.shared.b32 %r1, [%r8+-128];
         st.global.b32 [%rd1], %r1;"""
     )
-    (found,) = run(text, np.zeros(64, np.uint32), threads=64, shared=SHARED)
-    np.testing.assert_array_equal(found, np.r_[np.zeros(32), np.arange(32)])
+    (result,) = run(text, np.zeros(64, np.uint32), threads=64, shared=SHARED)
+    np.testing.assert_array_equal(result, np.r_[np.zeros(32), np.arange(32)])
 
 
-def test_warps_hand_over_by_an_mbarrier() -> None:
+def test_mbarrier_orders_producer_and_consumer_warps() -> None:
     text = (
         PLACE
         + """setp.eq.u32 %p2, %r61, 0;
@@ -138,14 +138,14 @@ def test_warps_hand_over_by_an_mbarrier() -> None:
         st.global.b32 [%rd1], %r1;"""
     )
     arrive = "mbarrier.arrive.shared::cta.b64 _, [%r9+512];"
-    (found,) = run(text.replace("ARRIVE", arrive), np.zeros(64, np.uint32), threads=64, shared=SHARED)
-    np.testing.assert_array_equal(found, np.r_[np.zeros(32), np.arange(32)])
+    (result,) = run(text.replace("ARRIVE", arrive), np.zeros(64, np.uint32), threads=64, shared=SHARED)
+    np.testing.assert_array_equal(result, np.r_[np.zeros(32), np.arange(32)])
     with pytest.raises(DeviceFault, match="deadlock"):
         run(text.replace("ARRIVE", ""), np.zeros(64, np.uint32), threads=64, shared=SHARED)
 
 
-def test_a_deadlock_at_an_mbarrier_names_the_wait_and_what_is_missing() -> None:
-    """It is at the instruction that waits, also where other threads have run on."""
+def test_mbarrier_deadlock_names_wait_and_missing_arrivals() -> None:
+    """The fault is located at the waiting instruction, even if other threads have continued."""
     text = """mov.b32 %r9, global_smem;
 setp.eq.s32 %p1, %r61, 0;
 @%p1 mbarrier.init.shared.b64 [%r9], 3;
@@ -160,7 +160,7 @@ wait: mbarrier.try_wait.parity.shared.b64 %p2, [%r9], 0;
     assert caught.value.instruction.startswith("mbarrier.try_wait")
 
 
-def test_a_kernel_is_given_up_after_as_many_instructions_as_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instruction_limit_ends_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = "on: add.s32 %r1, %r1, 1;\nbra on;"
     with pytest.raises(DeviceFault, match="did not end within 5,000 instructions") as caught:
         run(endless, WORDS, issues=5000)

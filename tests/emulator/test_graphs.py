@@ -1,4 +1,4 @@
-"""Stream capture and graphs: fork and join, what is illegal meanwhile, launches and updates."""
+"""Stream capture and graphs: fork and join, illegal calls during capture, launches and updates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def executable(rig: Rig, stream: int) -> int:
     return ok(rig.driver.cuGraphInstantiate(ok(rig.driver.cuStreamEndCapture(stream)), 0))
 
 
-def test_a_captured_step_runs_when_it_is_launched_as_often_as_that() -> None:
+def test_captured_work_runs_at_each_launch() -> None:
     rig = Rig()
     stream, x, y = rig.stream(), rig.array(VALUES), rig.room()
     begin(rig, stream)
@@ -43,8 +43,8 @@ def test_a_captured_step_runs_when_it_is_launched_as_often_as_that() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_forked_streams_run_in_the_order_of_the_graph(seed: int) -> None:
-    """x -> a in one stream, a -> b in another, b -> c in the first: forked and joined by events."""
+def test_forked_streams_follow_graph_order(seed: int) -> None:
+    """Copy x to a in one stream, a to b in another, and b to c in the first: forked and joined by events."""
     rig = Rig(seed=seed, races=True)
     first, second = rig.stream(), rig.stream()
     x, a, b, c = rig.array(VALUES), rig.room(), rig.room(), rig.room()
@@ -57,13 +57,13 @@ def test_forked_streams_run_in_the_order_of_the_graph(seed: int) -> None:
     graph = ok(rig.driver.cuStreamEndCapture(first))
     assert ok(rig.driver.cuGraphGetNodes(graph))[1] == 3
     launched = ok(rig.driver.cuGraphInstantiate(graph, 0))
-    for _ in range(3):  # launches of one graph do not overlap
+    for _ in range(3):  # launches of the same graph do not overlap
         ok(rig.driver.cuGraphLaunch(launched, first))
     ok(rig.driver.cuStreamSynchronize(first))
     assert (rig.read(c) == VALUES).all()
 
 
-def test_a_graph_with_an_edge_too_few_is_a_race() -> None:
+def test_missing_graph_edge_is_a_race() -> None:
     rig = Rig(races=True)
     first, second = rig.stream(), rig.stream()
     x, a = rig.array(VALUES), rig.room()
@@ -77,18 +77,18 @@ def test_a_graph_with_an_edge_too_few_is_a_race() -> None:
     assert "race" in str(rig.machine.fault)
 
 
-def test_a_fork_that_is_not_joined() -> None:
+def test_unjoined_fork_is_rejected() -> None:
     rig = Rig()
     first, second, x = rig.stream(), rig.stream(), rig.array(VALUES)
     begin(rig, first)
     rig.order(first, second)
     ok(copy(rig, rig_room(rig), x, second))
     assert rig.driver.cuStreamEndCapture(first) == (CUresult.CUDA_ERROR_STREAM_CAPTURE_UNJOINED, None)
-    assert ok(rig.driver.cuStreamIsCapturing(second)) == 0  # it is over for all
+    assert ok(rig.driver.cuStreamIsCapturing(second)) == 0  # the capture has ended for all streams
 
 
 def rig_room(rig: Rig) -> int:
-    """Memory that is there although a capture is under way."""
+    """Return memory that was allocated before the capture."""
     return rig.machine.memory.live[0][0]
 
 
@@ -105,7 +105,7 @@ ILLEGAL = {
 
 
 @pytest.mark.parametrize("what", ILLEGAL)
-def test_illegal_calls_are_refused_and_spoil_the_capture(what: str) -> None:
+def test_illegal_call_invalidates_capture(what: str) -> None:
     rig = Rig()
     stream, x, y = rig.stream(), rig.array(VALUES), rig.room()
     begin(rig, stream)
@@ -113,11 +113,11 @@ def test_illegal_calls_are_refused_and_spoil_the_capture(what: str) -> None:
     assert ok(rig.driver.cuStreamIsCapturing(stream)) == 2
     assert copy(rig, y, x, stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
     assert rig.driver.cuStreamEndCapture(stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-    ok(copy(rig, y, x, stream))  # and it is over
+    ok(copy(rig, y, x, stream))  # the capture has ended
     ok(rig.driver.cuStreamSynchronize(stream))
 
 
-def test_a_relaxed_capture_allows_allocation_but_no_wait_for_its_streams() -> None:
+def test_relaxed_capture_allows_allocation_but_no_synchronization() -> None:
     rig = Rig()
     stream = rig.stream()
     begin(rig, stream, RELAXED)
@@ -126,7 +126,7 @@ def test_a_relaxed_capture_allows_allocation_but_no_wait_for_its_streams() -> No
     assert rig.driver.cuStreamSynchronize(stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
 
 
-def test_captures_begin_and_end_in_one_stream() -> None:
+def test_capture_begins_and_ends_in_same_stream() -> None:
     rig = Rig()
     first, second = rig.stream(), rig.stream()
     assert rig.driver.cuStreamEndCapture(first)[0] == CUresult.CUDA_ERROR_ILLEGAL_STATE
@@ -137,7 +137,7 @@ def test_captures_begin_and_end_in_one_stream() -> None:
     assert rig.driver.cuStreamEndCapture(second)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_UNMATCHED
 
 
-def test_dependencies_do_not_cross_the_border_of_a_capture() -> None:
+def test_dependency_across_capture_boundary_is_rejected() -> None:
     rig = Rig()
     first, second, event = rig.stream(), rig.stream(), rig.event()
     ok(rig.driver.cuEventRecord(event, second))
@@ -150,7 +150,7 @@ def test_dependencies_do_not_cross_the_border_of_a_capture() -> None:
     assert rig.driver.cuStreamWaitEvent(second, event, 0)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION
 
 
-def test_two_captures_do_not_merge() -> None:
+def test_merging_two_captures_is_rejected() -> None:
     rig = Rig()
     first, second, event = rig.stream(), rig.stream(), rig.event()
     begin(rig, first)
@@ -159,7 +159,7 @@ def test_two_captures_do_not_merge() -> None:
     assert rig.driver.cuStreamWaitEvent(second, event, 0)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_MERGE
 
 
-def test_events_of_a_capture_are_not_waited_for_by_the_host() -> None:
+def test_host_wait_for_captured_event_is_rejected() -> None:
     rig = Rig()
     stream, event = rig.stream(), rig.event()
     begin(rig, stream)
@@ -167,14 +167,14 @@ def test_events_of_a_capture_are_not_waited_for_by_the_host() -> None:
     assert rig.driver.cuEventSynchronize(event)[0] == CUresult.CUDA_ERROR_CAPTURED_EVENT
 
 
-def test_the_legacy_stream_does_not_wait_for_a_captured_blocking_one() -> None:
+def test_legacy_stream_rejects_work_during_blocking_capture() -> None:
     rig = Rig()
     blocking, x = ok(rig.driver.cuStreamCreate(0)), rig.array(VALUES)
     begin(rig, blocking)
     assert copy(rig, x, x, 0)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
 
 
-def test_a_graph_is_not_launched_into_a_capture() -> None:
+def test_graph_launch_into_capture_is_rejected() -> None:
     rig = Rig()
     stream = rig.stream()
     begin(rig, stream)
@@ -190,7 +190,7 @@ def captured_copies(rig: Rig, stream: int, pairs: list[tuple[int, int]]) -> int:
     return ok(rig.driver.cuStreamEndCapture(stream))
 
 
-def test_an_update_changes_operands_but_no_order() -> None:
+def test_graph_update_changes_operands_but_not_topology() -> None:
     rig = Rig()
     stream, x, y, z = rig.stream(), rig.array(VALUES), rig.room(), rig.room()
     launched = ok(rig.driver.cuGraphInstantiate(captured_copies(rig, stream, [(y, x)]), 0))
@@ -202,14 +202,14 @@ def test_an_update_changes_operands_but_no_order() -> None:
     assert rig.driver.cuGraphExecUpdate(launched, longer)[0] == CUresult.CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
 
 
-def test_destroyed_graphs_are_gone() -> None:
+def test_destroyed_graph_is_invalid() -> None:
     rig = Rig()
     stream = rig.stream()
     begin(rig, stream)
     graph = ok(rig.driver.cuStreamEndCapture(stream))
     launched = ok(rig.driver.cuGraphInstantiate(graph, 0))
     ok(rig.driver.cuGraphDestroy(graph))
-    ok(rig.driver.cuGraphLaunch(launched, stream))  # an executable graph stands by itself
+    ok(rig.driver.cuGraphLaunch(launched, stream))  # an executable graph is independent of its source graph
     ok(rig.driver.cuStreamSynchronize(stream))
     ok(rig.driver.cuGraphExecDestroy(launched))
     assert rig.driver.cuGraphLaunch(launched, stream)[0] == CUresult.CUDA_ERROR_INVALID_HANDLE

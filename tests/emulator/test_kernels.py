@@ -1,4 +1,4 @@
-"""Generated kernels as PTX: equal to their bodies without a fault, and mutants of them are seen."""
+"""Generated kernels as PTX: equal to their bodies without faults, and most mutants of them are detected."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def product() -> Graph:
 
 
 def computed_product() -> Graph:
-    """Threads load and negate the first operand, which `product` copies."""
+    """Build a GEMM whose first operand is negated, so that threads load it; `product` copies it asynchronously."""
     body = Body("bf16[32,256]", "bf16[256,32]", "bf16[32,32]", name="computed_product")
     x, w, bias = body.inputs
     return body.done(body.op("add", body.op("tanh", body.dot(body.op("negate", x), w, ((1,), (0,)))), bias))
 
 
 def squares() -> Graph:
-    """A sum over rows that several warps hold."""
+    """Build a row sum whose rows span several warps."""
     body = Body("f32[16,1500]", name="squares")
     (x,) = body.inputs
     return body.done(body.reduce("add", body.op("multiply", x, x), 1))
@@ -69,41 +69,48 @@ def case(make: Callable[[], Graph], arch: str) -> Case:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("make", [softmax, product, exact_product, transposed_sum])
-def test_kernels_are_their_bodies(make: Callable[[], Graph], arch: str) -> None:
-    found = case(make, arch)
-    assert found.excess(found.run()) <= 1
+def test_kernel_matches_body(make: Callable[[], Graph], arch: str) -> None:
+    kernel_case = case(make, arch)
+    assert kernel_case.excess(kernel_case.run()) <= 1
 
 
-def test_mutants_are_seen() -> None:
-    """Of a fixed choice of each kind; `python -m tests.emulator.mutate_ptx` makes many more."""
+def test_mutants_are_detected() -> None:
+    """A fixed selection of each kind; `python -m tests.emulator.mutate_ptx` runs many more."""
     cases = [case(make, arch) for make in (squares, exact_product, plain_product) for arch in ("sm_80", "sm_90")]
-    verdicts = [(kind, seen) for _, kind, _, seen in campaign(cases, 40, seed=3)]
-    others = [(kind, seen) for kind, seen in verdicts if seen != "equivalent"]
-    unseen = [kind for kind, seen in others if seen in ("same bits", "silent")]
+    verdicts = [(kind, outcome) for _, kind, _, outcome in campaign(cases, 40, seed=3)]
+    others = [(kind, outcome) for kind, outcome in verdicts if outcome != "equivalent"]
+    undetected = [kind for kind, outcome in others if outcome in ("same bits", "silent")]
     assert len(verdicts) == 40 and len({kind for kind, _ in verdicts}) >= 10
-    assert len(unseen) <= 0.1 * len(others) and len(others) >= 30, unseen
-    assert not {"barrier dropped", "wait dropped", "commit dropped", "fence dropped"} & set(unseen)
+    assert len(undetected) <= 0.1 * len(others) and len(others) >= 30, undetected
+    assert not {"barrier dropped", "wait dropped", "commit dropped", "fence dropped"} & set(undetected)
 
 
 @pytest.mark.parametrize(
     "make, arch, needed", [(computed_product, "sm_80", 5), (computed_product, "sm_90", 7), (product, "sm_90", 4)]
 )
-def test_barriers_are_needed(make: Callable[[], Graph], arch: str, needed: int) -> None:
-    """All but those that are proven to order nothing by themselves.
+def test_dropped_barrier_is_a_race(make: Callable[[], Graph], arch: str, needed: int) -> None:
+    """Other barriers are proven to order nothing by themselves.
 
-    These stand in front of copies to buffers that nobody has touched; and one where each thread reads in front of it and writes
-    behind it its own place only.
+    They precede copies to untouched buffers, or each thread only accesses its own element on both sides.
     """
-    found = case(make, arch)
-    barriers = [number for kind, number in sites(found.ptx) if kind == "barrier dropped"]
-    verdicts = [verdict(found, mutant(found.ptx, "barrier dropped", number, random.Random(0))) for number in barriers]
+    kernel_case = case(make, arch)
+    barriers = [number for kind, number in sites(kernel_case.ptx) if kind == "barrier dropped"]
+    verdicts = [
+        verdict(kernel_case, mutant(kernel_case.ptx, "barrier dropped", number, random.Random(0)))
+        for number in barriers
+    ]
     assert verdicts.count("fault: race") >= needed and set(verdicts) <= {"equivalent", "fault: race"}
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_waits_and_commits_are_needed(arch: str) -> None:
-    found = case(plain_product, arch)
-    places = [(kind, number) for kind, number in sites(found.ptx) if kind in ("wait dropped", "fence dropped")]
-    verdicts = {kind: verdict(found, mutant(found.ptx, kind, number, random.Random(0))) for kind, number in places}
+def test_dropped_wait_or_fence_is_detected(arch: str) -> None:
+    kernel_case = case(plain_product, arch)
+    wait_sites = [
+        (kind, number) for kind, number in sites(kernel_case.ptx) if kind in ("wait dropped", "fence dropped")
+    ]
+    verdicts = {
+        kind: verdict(kernel_case, mutant(kernel_case.ptx, kind, number, random.Random(0)))
+        for kind, number in wait_sites
+    }
     assert verdicts["wait dropped"] == "fault: async copy"
     assert verdicts.get("fence dropped", "fault: race") == "fault: race"

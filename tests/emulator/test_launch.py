@@ -1,4 +1,4 @@
-"""Launches: the shapes and memory of blocks that are taken, and the variables of a module."""
+"""Launches: accepted shapes and memory of blocks, and the variables of a module."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def start(text: str, grid: Shape = ONE, block: Shape = (32, 1, 1), shared_bytes:
     ("grid", "block"),
     [((0, 1, 1), (32, 1, 1)), ((1, 1, 0), (32, 1, 1)), (ONE, (32, 0, 1)), (ONE, (MOST_THREADS, 2, 1))],
 )
-def test_grids_and_blocks_that_no_device_has_are_refused(grid: Shape, block: Shape) -> None:
+def test_invalid_grid_or_block_is_rejected(grid: Shape, block: Shape) -> None:
     with pytest.raises(DeviceFault, match="cannot be launched"):
         start(ptx("", 0, block[0] * block[1] * block[2]), grid, block)
 
 
-def test_blocks_have_as_many_threads_as_the_kernel_says() -> None:
+def test_thread_count_must_match_kernel_directives() -> None:
     most = ptx("", 0, 64).replace(".reqntid", ".maxntid")
     for threads in (32, 64):
         start(most, block=(threads, 1, 1))
@@ -39,7 +39,7 @@ def test_blocks_have_as_many_threads_as_the_kernel_says() -> None:
     start(ptx("", 0, MOST_THREADS), block=(MOST_THREADS, 1, 1))
 
 
-def test_a_block_may_take_all_memory_that_there_is() -> None:
+def test_block_memory_limits_are_exact() -> None:
     def local(nbytes: int) -> str:
         return ptx(f".local .align 8 .b8 depot[{nbytes}];", 0)
 
@@ -51,7 +51,7 @@ def test_a_block_may_take_all_memory_that_there_is() -> None:
         start(local(MOST_LOCAL + 1))
 
 
-def test_each_thread_has_its_own_local_memory_to_the_last_byte() -> None:
+def test_each_thread_has_its_own_local_memory() -> None:
     text = """.local .align 16 .b8 depot[40];
         mov.b64 %rd10, depot;
         mul.wide.u32 %rd1, %r61, 4;
@@ -63,15 +63,15 @@ def test_each_thread_has_its_own_local_memory_to_the_last_byte() -> None:
         ld.local.b32 %r2, [%rd10+36];
         add.s32 %r1, %r1, %r2;
         st.global.b32 [%rd1], %r1;"""
-    (found,) = run(text, np.zeros(32, np.uint32))
-    np.testing.assert_array_equal(found, 2 * np.arange(32))
+    (result,) = run(text, np.zeros(32, np.uint32))
+    np.testing.assert_array_equal(result, 2 * np.arange(32))
 
 
-@pytest.mark.parametrize(("initial", "wanted"), [(" = {5, 6, 7, 8}", 7), ("", 0)])
-def test_variables_of_a_module_have_their_initial_value(initial: str, wanted: int) -> None:
+@pytest.mark.parametrize(("initial", "expected"), [(" = {5, 6, 7, 8}", 7), ("", 0)])
+def test_module_variable_has_initial_value(initial: str, expected: int) -> None:
     body = "mov.b64 %rd10, table;\nld.global.b32 %r1, [%rd10+8];\nst.global.b32 [%rd50], %r1;"
     memory = Memory(1 << 20)
-    place = memory.allocate(4, "result")
+    address = memory.allocate(4, "result")
     text = ptx(body, 1).replace(".extern .shared", f".global .align 4 .b32 table[4]{initial};\n.extern .shared")
-    launch(parse(text).entries["snippet"], ONE, (32, 1, 1), 0, place.to_bytes(8, "little"), memory)
-    assert memory.view(place, 4).view(np.uint32)[0] == wanted
+    launch(parse(text).entries["snippet"], ONE, (32, 1, 1), 0, address.to_bytes(8, "little"), memory)
+    assert memory.view(address, 4).view(np.uint32)[0] == expected

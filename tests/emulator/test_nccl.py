@@ -1,4 +1,4 @@
-"""The emulated NCCL: what collectives compute, in what order they run, and what is said where ranks do not meet."""
+"""The emulated NCCL: results of collectives, their order, and errors if ranks do not match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F32, SUM = DATA_TYPES["f32"], REDUCTIONS["sum"]
 
 
 class Ranks(Rig):
-    """A device, a stream, a communicator and two buffers per rank."""
+    """A device, a stream, a communicator and two buffers for each rank."""
 
     def __init__(self, ranks: int, seed: int = 0, races: bool = False, values: list[Array] | None = None) -> None:
         super().__init__(ranks, seed, races)
@@ -35,7 +35,7 @@ class Ranks(Rig):
         ok(self.nccl.ncclGroupEnd())
 
     def each(self, call: Callable[[int], tuple[Any, ...]], ranks: Any = None) -> None:
-        """A group of one call of each rank."""
+        """Issue one call of each rank in a group."""
         ok(self.nccl.ncclGroupStart())
         for rank in self.ranks if ranks is None else ranks:
             ok(call(rank))
@@ -57,7 +57,7 @@ class Ranks(Rig):
 
 @pytest.mark.parametrize("kind", REDUCTIONS)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16", "i32", "ui8", "f8E4M3FN"])
-def test_reductions_have_the_bits_of_the_simulated_ranks(kind: str, dtype: str) -> None:
+def test_all_reduce_matches_simulated_ranks_bitwise(kind: str, dtype: str) -> None:
     numpy = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "i32": np.int32, "ui8": np.uint8,
              "f8E4M3FN": ml_dtypes.float8_e4m3fn}[dtype]  # fmt: skip
     rng = np.random.default_rng(0)
@@ -68,12 +68,12 @@ def test_reductions_have_the_bits_of_the_simulated_ranks(kind: str, dtype: str) 
     ranks = Ranks(3, values=values)
     ranks.each(lambda rank: ranks.all_reduce(rank, 8, DATA_TYPES[dtype], REDUCTIONS[kind]))
     ranks.finish()
-    want = reduce_arrays(values, kind, dtype)
+    expected = reduce_arrays(values, kind, dtype)
     for rank in ranks.ranks:
-        assert ranks.result(rank, 8, numpy).tobytes() == want.tobytes()
+        assert ranks.result(rank, 8, numpy).tobytes() == expected.tobytes()
 
 
-def test_gathers_scatters_and_roots() -> None:
+def test_nccl_gather_scatter_broadcast_and_reduce() -> None:
     ranks = Ranks(2)
     api, values = ranks.nccl, ranks.values
     ranks.each(
@@ -102,7 +102,7 @@ def test_gathers_scatters_and_roots() -> None:
 
 
 def exchange(ranks: Ranks, rank: int) -> None:
-    """An all-to-all of one rank by messages."""
+    """Issue the messages of one rank of an all-to-all."""
     for peer in ranks.ranks:
         comm, stream = ranks.comms[rank], ranks.streams[rank]
         ok(ranks.nccl.ncclSend(ranks.sources[rank] + 16 * peer, 4, F32, peer, comm, stream))
@@ -110,7 +110,7 @@ def exchange(ranks: Ranks, rank: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_grouped_messages_make_an_all_to_all(seed: int) -> None:
+def test_grouped_messages_form_all_to_all(seed: int) -> None:
     ranks = Ranks(2, seed, races=True)
     ok(ranks.nccl.ncclGroupStart())
     for rank in ranks.ranks:
@@ -120,7 +120,7 @@ def test_grouped_messages_make_an_all_to_all(seed: int) -> None:
     assert ranks.result(1, 8).tolist() == [*ranks.values[0][4:], *ranks.values[1][4:]]
 
 
-def test_collectives_are_captured_and_repeated() -> None:
+def test_captured_collective_runs_at_each_launch() -> None:
     ranks = Ranks(2, races=True)
     origin, event = ranks.streams[0], None
     ranks.use(0)
@@ -145,7 +145,7 @@ def fault(ranks: Ranks) -> str:
     return str(ranks.machine.fault)
 
 
-def test_a_rank_that_does_not_come_is_named() -> None:
+def test_missing_rank_of_collective_is_named() -> None:
     ranks = Ranks(3)
     ranks.each(ranks.all_reduce, [0, 2])
     message = fault(ranks)
@@ -153,19 +153,21 @@ def test_a_rank_that_does_not_come_is_named() -> None:
     assert "deadlock" in message
 
 
-@pytest.mark.parametrize("change, said", [
+@pytest.mark.parametrize("change, message_part", [
     ({"count": 4}, "rank 1: all_reduce (sum) of 4 f32"),
     ({"dtype": DATA_TYPES["i32"]}, "rank 1: all_reduce (sum) of 8 i32"),
     ({"op": REDUCTIONS["max"]}, "rank 1: all_reduce (max) of 8 f32"),
 ])  # fmt: skip
-def test_ranks_that_disagree_are_named(change: dict[str, int], said: str) -> None:
+def test_disagreeing_ranks_are_named(change: dict[str, int], message_part: str) -> None:
     ranks = Ranks(3)
     ranks.each(lambda rank: ranks.all_reduce(rank, **(change if rank == 1 else {})))
     message = fault(ranks)
-    assert "collective 0 of world disagree: ranks 0, 2: all_reduce (sum) of 8 f32" in message and said in message
+    assert (
+        "collective 0 of world disagree: ranks 0, 2: all_reduce (sum) of 8 f32" in message and message_part in message
+    )
 
 
-def test_collectives_in_another_order_are_seen() -> None:
+def test_collectives_in_different_order_are_detected() -> None:
     ranks = Ranks(2)
 
     def gather(rank: int) -> tuple[Any, ...]:
@@ -180,13 +182,13 @@ def test_collectives_in_another_order_are_seen() -> None:
     assert "rank 0: all_reduce (sum) of 8 f32; rank 1: all_gather of 8 f32" in fault(ranks)
 
 
-def test_a_message_without_its_receive() -> None:
+def test_send_without_recv_is_a_deadlock() -> None:
     ranks = Ranks(2)
     ok(ranks.nccl.ncclSend(ranks.sources[0], 4, F32, 1, ranks.comms[0], ranks.streams[0]))
     assert "send of 4 f32 to rank 1 by rank 0 of world waits for rank 1 in message 0 of world" in fault(ranks)
 
 
-def test_messages_that_wait_for_each_other_outside_of_a_group() -> None:
+def test_ungrouped_mutual_messages_deadlock() -> None:
     ranks = Ranks(2)
     for rank in ranks.ranks:
         comm, stream = ranks.comms[rank], ranks.streams[rank]
@@ -195,7 +197,7 @@ def test_messages_that_wait_for_each_other_outside_of_a_group() -> None:
     assert "deadlock" in fault(ranks)
 
 
-def test_messages_of_different_sizes() -> None:
+def test_send_and_recv_of_different_sizes_are_detected() -> None:
     ranks = Ranks(2)
     ok(ranks.nccl.ncclSend(ranks.sources[0], 4, F32, 1, ranks.comms[0], ranks.streams[0]))
     ok(ranks.nccl.ncclRecv(ranks.targets[1], 5, F32, 0, ranks.comms[1], ranks.streams[1]))
@@ -204,23 +206,23 @@ def test_messages_of_different_sizes() -> None:
 
 def split(ranks: Ranks, color: Callable[[int], int], key: Callable[[int], int]) -> list[Any]:
     ok(ranks.nccl.ncclGroupStart())
-    found = [ok(ranks.nccl.ncclCommSplit(ranks.comms[r], color(r), key(r), "part")) for r in ranks.ranks]
+    communicators = [ok(ranks.nccl.ncclCommSplit(ranks.comms[r], color(r), key(r), "part")) for r in ranks.ranks]
     ok(ranks.nccl.ncclGroupEnd())
-    return found
+    return communicators
 
 
-def test_splits_make_communicators_by_color_ordered_by_key() -> None:
+def test_comm_split_groups_by_color_and_orders_by_key() -> None:
     ranks = Ranks(4)
-    found = split(ranks, lambda rank: rank % 2 if rank < 3 else NO_COLOR, lambda rank: -rank)
-    assert [ok(ranks.nccl.ncclCommCount(comm)) for comm in found[:3]] == [2, 1, 2]
-    assert [ok(ranks.nccl.ncclCommUserRank(comm)) for comm in found[:3]] == [1, 0, 0]
-    assert found[3].value is None
-    assert ok(ranks.nccl.ncclCommCuDevice(found[2])) == 2
+    communicators = split(ranks, lambda rank: rank % 2 if rank < 3 else NO_COLOR, lambda rank: -rank)
+    assert [ok(ranks.nccl.ncclCommCount(comm)) for comm in communicators[:3]] == [2, 1, 2]
+    assert [ok(ranks.nccl.ncclCommUserRank(comm)) for comm in communicators[:3]] == [1, 0, 0]
+    assert communicators[3].value is None
+    assert ok(ranks.nccl.ncclCommCuDevice(communicators[2])) == 2
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_two_communicators_in_another_order_on_two_devices_deadlock(seed: int) -> None:
-    """NCCL's kernels hold multiprocessors while they wait: each rank is in another collective."""
+def test_two_communicators_in_different_order_deadlock(seed: int) -> None:
+    """NCCL kernels occupy multiprocessors while they wait, and each rank waits in a different collective."""
     ranks = Ranks(2, seed)
     other = split(ranks, lambda rank: 0, lambda rank: rank)
     for rank in ranks.ranks:
@@ -236,8 +238,8 @@ def test_two_communicators_in_another_order_on_two_devices_deadlock(seed: int) -
 
 
 @pytest.mark.parametrize("is_ordered", [False, True])
-def test_communicators_in_two_streams_need_the_launch_order(is_ordered: bool) -> None:
-    """All devices issue in one order, but without it each begins with any of them."""
+def test_communicators_in_two_streams_require_launch_order(is_ordered: bool) -> None:
+    """All devices issue in the same order, but without launch order each may start with either collective."""
     faults: list[bool] = []
     for seed in range(12):
         ranks = Ranks(2, seed)
@@ -255,7 +257,7 @@ def test_communicators_in_two_streams_need_the_launch_order(is_ordered: bool) ->
     assert any(faults) != is_ordered
 
 
-def test_an_abort_ends_what_waits_and_peers_are_told() -> None:
+def test_abort_ends_waiting_calls_and_notifies_peers() -> None:
     ranks = Ranks(2)
     ok(ranks.all_reduce(0))
     ok(ranks.nccl.ncclCommAbort(ranks.comms[0]))
@@ -265,7 +267,7 @@ def test_an_abort_ends_what_waits_and_peers_are_told() -> None:
     assert ranks.all_reduce(0)[0] == Result.ncclInvalidUsage
 
 
-def test_communicators_are_destroyed_when_they_are_idle() -> None:
+def test_communicator_must_be_finalized_before_destroy() -> None:
     ranks = Ranks(2)
     ranks.each(ranks.all_reduce)
     assert ranks.nccl.ncclCommDestroy(ranks.comms[0])[0] == Result.ncclInvalidUsage
@@ -276,8 +278,8 @@ def test_communicators_are_destroyed_when_they_are_idle() -> None:
 
 
 @pytest.mark.parametrize("end", ["ncclCommDestroy", "ncclCommAbort"])
-def test_graphs_are_destroyed_before_communicators(end: str) -> None:
-    """NCCL waits for graphs that hold its calls, in an abort too."""
+def test_graph_must_be_destroyed_before_communicator(end: str) -> None:
+    """NCCL waits for graphs that contain its calls, even in an abort."""
     rig = Ranks(1)
     ok(rig.driver.cuStreamBeginCapture(rig.streams[0], 1))
     rig.each(rig.all_reduce)
@@ -291,7 +293,7 @@ def test_graphs_are_destroyed_before_communicators(end: str) -> None:
     ok(getattr(rig.nccl, end)(rig.comms[0]))
 
 
-def test_communicators_that_cannot_be() -> None:
+def test_invalid_communicator_is_rejected() -> None:
     rig = Rig(2)
     uid = ok(rig.nccl.ncclGetUniqueId())
     assert rig.nccl.ncclCommInitRank(2, uid, 2)[0] == Result.ncclInvalidArgument
@@ -312,11 +314,11 @@ def test_communicators_that_cannot_be() -> None:
     lambda r: r.nccl.ncclAllReduce(r.sources[0], r.sources[0] + 4, 4, F32, SUM, r.comms[0], r.streams[0]),
     lambda r: r.nccl.ncclSend(r.sources[0], 4, F32, 7, r.comms[0], r.streams[0]),
 ])  # fmt: skip
-def test_arguments_that_nccl_refuses(call: Callable[[Ranks], tuple[Any, ...]]) -> None:
+def test_invalid_nccl_argument_is_rejected(call: Callable[[Ranks], tuple[Any, ...]]) -> None:
     assert call(Ranks(2))[0] == Result.ncclInvalidArgument
 
 
-def test_streams_belong_to_the_device_of_the_rank() -> None:
+def test_stream_of_other_device_is_rejected() -> None:
     ranks = Ranks(2)
     outcome = ranks.nccl.ncclAllReduce(
         ranks.sources[0], ranks.targets[0], 8, F32, SUM, ranks.comms[0], ranks.streams[1]
@@ -325,14 +327,16 @@ def test_streams_belong_to_the_device_of_the_rank() -> None:
     assert ranks.nccl.ncclGetErrorString(outcome[0]) == "invalid usage"
 
 
-def test_in_place_gathers_and_empty_calls() -> None:
+def test_in_place_all_gather_and_empty_call() -> None:
     ranks = Ranks(2, races=True)
     for rank in ranks.ranks:
         ranks.use(rank)
         values = ranks.values[rank]
         ok(ranks.driver.cuMemcpyHtoD(ranks.targets[rank] + 32 * rank, values.ctypes.data, values.nbytes))
-    own = [target + 32 * rank for rank, target in enumerate(ranks.targets)]
-    ranks.each(lambda r: ranks.nccl.ncclAllGather(own[r], ranks.targets[r], 8, F32, ranks.comms[r], ranks.streams[r]))
-    ranks.each(lambda r: ranks.all_reduce(r, count=0), [0])  # of nothing: nobody waits
+    sources = [target + 32 * rank for rank, target in enumerate(ranks.targets)]
+    ranks.each(
+        lambda r: ranks.nccl.ncclAllGather(sources[r], ranks.targets[r], 8, F32, ranks.comms[r], ranks.streams[r])
+    )
+    ranks.each(lambda r: ranks.all_reduce(r, count=0), [0])  # a call of zero elements does not wait
     ranks.finish()
     assert (ranks.result(0, 16) == np.concatenate(ranks.values)).all()

@@ -1,4 +1,4 @@
-"""PTX as text: what is read of it, and what is refused."""
+"""PTX text: the parsed program, and invalid texts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ENTRY = """.version 8.7
 """
 
 
-def test_an_entry_says_how_it_is_launched() -> None:
+def test_parsed_entry_has_launch_properties() -> None:
     program = parse(ENTRY)
     entry = program.entries["add"]
     assert program.target == "sm_80"
-    places = [(p.name, p.type, p.offset, p.size, p.alignment) for p in entry.parameters]
-    assert places == [("add_param_0", "u64", 0, 8, 8), ("add_param_1", "u32", 8, 4, 4), ("add_param_2", "b8", 64, 128, 64),
+    parameters = [(p.name, p.type, p.offset, p.size, p.alignment) for p in entry.parameters]
+    assert parameters == [("add_param_0", "u64", 0, 8, 8), ("add_param_1", "u32", 8, 4, 4), ("add_param_2", "b8", 64, 128, 64),
                       ("add_param_3", "u64", 192, 8, 8)]  # fmt: skip
     # The dynamic array follows the static one, at its alignment.
     assert (entry.parameter_bytes, entry.max_threads, entry.exact_threads, entry.shared_bytes) == (200, 128, True, 32)
@@ -51,7 +51,7 @@ def test_an_entry_says_how_it_is_launched() -> None:
     assert entry.variables["__local_depot0"].size == 40
 
 
-def test_instructions_have_guards_operands_and_lines() -> None:
+def test_parsed_instruction_has_operands_and_source_line() -> None:
     code = parse(ENTRY).entries["add"].code
     load, shuffle, first, _, second, _, address, _ = code
     assert (load.opcode, load.modifiers) == ("ld", ("global", "v2", "b32")) and str(load.source) == "kernel.py:7"
@@ -61,13 +61,13 @@ def test_instructions_have_guards_operands_and_lines() -> None:
     assert address.operands[1] == Symbol("global_smem", 16)
 
 
-def test_names_hold_inside_their_braces() -> None:
-    """Registers and labels of two blocks of inline assembly that have one name."""
+def test_names_are_scoped_by_braces() -> None:
+    """Two blocks of inline assembly use the same register and label names."""
     entry = parse(ENTRY).entries["add"]
     outer, first, second = (entry.code[n].operands[0] for n in (0, 2, 4))
     assert isinstance(outer, Vector) and len({outer.parts[0], first, second}) == 3
-    jumps = [each for each in entry.code if each.opcode == "bra"]
-    assert [entry.labels[each.operands[0].name] for each in jumps] == [3, 5]
+    jumps = [instruction for instruction in entry.code if instruction.opcode == "bra"]
+    assert [entry.labels[instruction.operands[0].name] for instruction in jumps] == [3, 5]
 
 
 FUNCTION = """.version 8.7
@@ -98,9 +98,9 @@ FUNCTION = """.version 8.7
 """
 
 
-def test_functions_are_written_out_where_they_are_called() -> None:
+def test_function_call_is_inlined() -> None:
     code = parse(FUNCTION).entries["main"].code
-    assert [each.opcode for each in code] == ["ld", "mov", "mov", "add", "mov", "bra", "mov", "st", "ret"]
+    assert [instruction.opcode for instruction in code] == ["ld", "mov", "mov", "add", "mov", "bra", "mov", "st", "ret"]
     inner = code[3].operands[0]
     assert isinstance(inner, Register) and inner.name != "%rd2"
 
@@ -113,14 +113,14 @@ def test_functions_are_written_out_where_they_are_called() -> None:
      (".target sm_80", "", "not PTX"), ("\tret;\n}\n.func", "\tret;\n\n.func", "no end"),
      ("%rd<9>", "%rd<99999999>", "declared at once"), ("[%rd1], %rd2", "[%rd1 * 4], %rd2", "cannot read")],
 )  # fmt: skip
-def test_what_is_no_ptx_is_refused(before: str, after: str, text: str) -> None:
+def test_invalid_ptx_is_rejected(before: str, after: str, text: str) -> None:
     assert before in FUNCTION
     with pytest.raises(DeviceFault, match=text) as caught:
         parse(FUNCTION.replace(before, after, 1))
     assert caught.value.kind == "opcode" and caught.value.diagnostics[0].code == "MG0608"
 
 
-def test_the_snippets_of_these_tests_are_ptx() -> None:
+def test_snippet_text_is_valid_ptx() -> None:
     assert parse(ptx("", 2, 64)).entries["snippet"].max_threads == 64
 
 
@@ -153,10 +153,13 @@ PAIRED = """.version 8.7
 """
 
 
-def test_several_numbers_come_back_from_a_function_in_one_parameter() -> None:
-    """As of Triton 3.9 libdevice's reduction of large angles gives a number and its quadrant."""
-    code = [each for each in parse(PAIRED).entries["f"].code if each.opcode == "mov"]
-    written, read = [each.operands for each in code[-4:-2]], [each.operands for each in code[-2:]]
+def test_function_returns_several_values_in_one_parameter() -> None:
+    """Since Triton 3.9, the argument reduction of libdevice returns an angle and its quadrant."""
+    code = [instruction for instruction in parse(PAIRED).entries["f"].code if instruction.opcode == "mov"]
+    written, read = (
+        [instruction.operands for instruction in code[-4:-2]],
+        [instruction.operands for instruction in code[-2:]],
+    )
     quadrant, angle = Register("retval0@1+8", 4), Register("retval0@1+0", 8)
     assert [first for first, _ in written] == [quadrant, angle]
     assert read == [(Register("%r1", 4), quadrant), (Register("%rd2", 8), angle)]

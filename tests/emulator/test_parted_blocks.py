@@ -1,4 +1,4 @@
-"""Products of blocks that go on at different places: each waits for its own, and no other's count as over."""
+"""Matrix operations of blocks that have diverged: each block waits for its own, and those of others stay pending."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.emulator.shared_memory import SharedMemory
 NONE, FIRST, SECOND, BOTH = (np.array(numbers, np.int64) for numbers in ([], [0], [1], [0, 1]))
 
 
-def test_registers_are_written_later_in_the_warp_groups_that_have_not_waited() -> None:
+def test_registers_stay_pending_in_warp_groups_that_have_not_waited() -> None:
     later = PendingRegisters()
     later.begin(["a", "b"], 1, BOTH, 2)
     later.keep([Product(1, SECOND, NONE)])
@@ -25,7 +25,7 @@ def test_registers_are_written_later_in_the_warp_groups_that_have_not_waited() -
     assert not later.numbers
 
 
-def test_copies_of_registers_are_as_late_as_their_source_in_the_same_warp_groups() -> None:
+def test_renamed_registers_are_pending_like_their_source() -> None:
     later = PendingRegisters()
     later.begin(["a"], 1, BOTH, 2)
     later.rename("a", "b", SECOND)
@@ -34,15 +34,15 @@ def test_copies_of_registers_are_as_late_as_their_source_in_the_same_warp_groups
     assert not later.has(["b"], BOTH)
 
 
-def test_shared_memory_may_be_written_in_the_blocks_that_have_waited() -> None:
+def test_shared_memory_is_writable_in_blocks_that_have_waited() -> None:
     memory = SharedMemory(2, 4, 64, 4, races=False)
-    places, warps = memory.first + 16, np.zeros((2, 1), np.int64)
+    addresses, warps = memory.first + 16, np.zeros((2, 1), np.int64)
     memory.begin_operation(1)
-    memory.unit_reads(places, 16, warps, 1)
+    memory.unit_reads(addresses, 16, warps, 1)
     value = np.zeros((1, 1), np.uint32)
     memory.end_operation(1, FIRST)
-    memory.store(places[:1], value, warps[:1])
+    memory.store(addresses[:1], value, warps[:1])
     with pytest.raises(DeviceFault, match="matrix unit may still read it"):
-        memory.store(places[1:], value, warps[1:])
+        memory.store(addresses[1:], value, warps[1:])
     memory.end_operation(1)
-    memory.store(places, np.zeros((2, 1), np.uint32), warps)
+    memory.store(addresses, np.zeros((2, 1), np.uint32), warps)

@@ -1,4 +1,4 @@
-"""Matrix units: products of every element type on three architectures, and kernels that copy boxes of tensors."""
+"""Matrix units: GEMMs of every dtype on three architectures, and kernels with TMA copies."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def compiled(function: Any, signature: dict[str, str], constants: dict[str, Any]
 
 
 class Device:
-    """Memory with arrays, and what a launch may touch of it."""
+    """Device memory with arrays, and the ranges that a launch may access."""
 
     def __init__(self) -> None:
         self.memory = Memory(1 << 28)
         self.ranges: list[tuple[int, int, bool]] = []
 
     def put(self, array: np.ndarray, *, writable: bool = False) -> int:
-        place = self.memory.allocate(array.nbytes)
-        self.memory.view(place, array.nbytes)[:] = array.reshape(-1).view(np.uint8)
-        self.ranges.append((place, array.nbytes, writable))
-        return place
+        address = self.memory.allocate(array.nbytes)
+        self.memory.view(address, array.nbytes)[:] = array.reshape(-1).view(np.uint8)
+        self.ranges.append((address, array.nbytes, writable))
+        return address
 
     def launch(self, built: Any, ptx: str, grid: tuple[int, int, int], values: list[int | bytes]) -> None:
         entry = parse(ptx).entries[built.metadata.name]
@@ -63,8 +63,8 @@ class Device:
         threads = built.metadata.num_warps * 32
         launch(entry, grid, (threads, 1, 1), built.metadata.shared, block, self.memory, checks=checks)
 
-    def get(self, place: int, like: np.ndarray) -> np.ndarray:
-        return self.memory.view(place, like.nbytes).view(like.dtype).reshape(like.shape)
+    def get(self, address: int, like: np.ndarray) -> np.ndarray:
+        return self.memory.view(address, like.nbytes).view(like.dtype).reshape(like.shape)
 
 
 def random(rng: np.random.Generator, kind: Any, *shape: int) -> np.ndarray:
@@ -81,8 +81,10 @@ UNITS = {80: r"mma\.sync", 89: r"mma\.sync", 90: r"wgmma\.mma_async"}
 
 
 @pytest.mark.parametrize(("arch", "kind", "precision", "sums"), PRODUCTS)
-def test_products(arch: int, kind: str, precision: str, sums: str) -> None:
-    """All within the bound of sums of exact products in the accumulator's type; tf32 keeps 10 bits of each factor, three products 21."""
+def test_gemm_of_every_dtype_is_within_error_bound(arch: int, kind: str, precision: str, sums: str) -> None:
+    """Errors are within the bound for exact products accumulated in the accumulator type. tf32 keeps 10 mantissa bits,
+    tf32x3 21.
+    """
     m = n = k = 64
     sums = sums or {"i8": "i32", "fp64": "fp64"}.get(kind, "fp32")
     transposed = arch == 90 and kind in ("i8", "fp8e4nv", "fp8e5")
@@ -92,41 +94,43 @@ def test_products(arch: int, kind: str, precision: str, sums: str) -> None:
     rng, device = np.random.default_rng(5), Device()
     a, b, c = random(rng, TYPES[kind], m, k), random(rng, TYPES[kind], k, n), np.zeros((m, n), SUMS[sums][1])
     stored = np.ascontiguousarray(b.T) if transposed else b
-    places = [device.put(a), device.put(stored), device.put(c, writable=True)]
-    device.launch(built, built.asm["ptx"], (m // 64, n // 32, 1), [*places, m, n, k, 0, 0])
+    addresses = [device.put(a), device.put(stored), device.put(c, writable=True)]
+    device.launch(built, built.asm["ptx"], (m // 64, n // 32, 1), [*addresses, m, n, k, 0, 0])
     exact = a.astype(np.float64) @ b.astype(np.float64)
     size = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
     unit = {"i32": 0.0, "fp64": 2.0**-52, "fp16": 2.0**-10}.get(sums, 2.0**-23) * k
     unit += {"tf32": 2.0**-9, "tf32x3": 3 * 2.0**-22}.get(precision, 0.0) if kind == "fp32" else 0
-    assert (np.abs(device.get(places[2], c) - exact) <= unit * size).all()
+    assert (np.abs(device.get(addresses[2], c) - exact) <= unit * size).all()
     if kind not in ("fp64",) and precision != "ieee":
         assert re.search(UNITS[arch], built.asm["ptx"])
 
 
 @pytest.mark.parametrize("arch", [80, 90])
-def test_tf32_cuts_what_it_does_not_keep(arch: int) -> None:
-    """Towards zero: Triton hands f32 over as it is, and matrix units ignore the 13 low bits."""
+def test_tf32_truncates_low_mantissa_bits(arch: int) -> None:
+    """Truncation is toward zero: Triton passes f32 unchanged, and matrix units ignore the 13 low bits."""
     signature = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*fp32") | dict.fromkeys("MNK", "i32")
     constants = {"BM": 64, "BN": 32, "BK": 32, "PRECISION": "tf32", "SUMS": tl.float32, "TRANSPOSED": False}
     built = compiled(dot_kernels.pointers, signature, constants, arch)
-    kept = {1: 1, 1 + 3 * 2**-11: 1 + 2**-10, 1 + 2**-10 - 2**-23: 1, -1 - 2**-11: -1, 2**-126 + 2**-148: 2**-126,
+    truncated = {1: 1, 1 + 3 * 2**-11: 1 + 2**-10, 1 + 2**-10 - 2**-23: 1, -1 - 2**-11: -1, 2**-126 + 2**-148: 2**-126,
             2**-137: 0, 3: 3, 2**127: 2**127}  # fmt: skip
     device, a, c = Device(), np.zeros((64, 32), np.float32), np.zeros((64, 32), np.float32)
-    a[:, :8], b = list(kept), np.eye(32, dtype=np.float32)
-    places = [device.put(a), device.put(b), device.put(c, writable=True)]
-    device.launch(built, built.asm["ptx"], (1, 1, 1), [*places, 64, 32, 32, 0, 0])
-    np.testing.assert_array_equal(device.get(places[2], c)[:, :8], np.broadcast_to(list(kept.values()), (64, 8)))
+    a[:, :8], b = list(truncated), np.eye(32, dtype=np.float32)
+    addresses = [device.put(a), device.put(b), device.put(c, writable=True)]
+    device.launch(built, built.asm["ptx"], (1, 1, 1), [*addresses, 64, 32, 32, 0, 0])
+    np.testing.assert_array_equal(
+        device.get(addresses[2], c)[:, :8], np.broadcast_to(list(truncated.values()), (64, 8))
+    )
 
 
 SHAPES = [
     (256, 128, 192),
     (200, 136, 320),
-]  # the second is no multiple of the boxes: what lies outside is zero, or not written
+]  # The second shape is no multiple of the tiles: out-of-bounds elements are read as zero and not written.
 
 
-def boxes(specialised: bool, warps: int = 4) -> Any:
+def boxes(specialized: bool, warps: int = 4) -> Any:
     signature = {"a_ptr": "*bf16", "b_ptr": "*bf16", "c_ptr": "*bf16", "M": "i32", "N": "i32", "K": "i32"}
-    constants = {"BM": 128, "BN": 64, "BK": 64, "SPECIALISED": specialised}
+    constants = {"BM": 128, "BN": 64, "BK": 64, "SPECIALISED": specialized}
     return compiled(dot_kernels.descriptors, signature, constants, 90, warps)
 
 
@@ -137,23 +141,23 @@ def operands(device: Device, m: int, n: int, k: int) -> tuple[np.ndarray, np.nda
 
 
 def multiply(built: Any, ptx: str, m: int, n: int, k: int) -> None:
-    """Runs a kernel that makes its descriptors in scratch memory; raises AssertionError for a wrong number."""
+    """Run a kernel that builds its descriptors in scratch memory, and check the results."""
     device = Device()
-    a, b, c, places = operands(device, m, n, k)
+    a, b, c, addresses = operands(device, m, n, k)
     grid = (-(-m // 128), -(-n // 64), 1)
     scratch = np.zeros(grid[0] * grid[1] * built.metadata.global_scratch_size, np.uint8)
-    values = [*places, m, n, k, device.put(scratch, writable=True), 0]
+    values = [*addresses, m, n, k, device.put(scratch, writable=True), 0]
     device.launch(built, ptx, grid, values)
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    assert (np.abs(device.get(places[2], c).astype(np.float64) - exact) <= 2.0**-7 * np.abs(exact) + 1e-3).all()
+    assert (np.abs(device.get(addresses[2], c).astype(np.float64) - exact) <= 2.0**-7 * np.abs(exact) + 1e-3).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("specialised", [False, True])
-def test_boxes_are_copied(specialised: bool, shape: tuple[int, int, int]) -> None:
-    """Also where some warps only copy, and others only multiply."""
-    built = boxes(specialised)
-    assert "cp.async.bulk.tensor" in built.asm["ptx"] and ("setmaxnreg" in built.asm["ptx"]) == specialised
+@pytest.mark.parametrize("specialized", [False, True])
+def test_gemm_with_tma_copies_is_correct(specialized: bool, shape: tuple[int, int, int]) -> None:
+    """Warp-specialized kernels have warps that only copy, and others that only multiply."""
+    built = boxes(specialized)
+    assert "cp.async.bulk.tensor" in built.asm["ptx"] and ("setmaxnreg" in built.asm["ptx"]) == specialized
     multiply(built, built.asm["ptx"], *shape)
 
 
@@ -165,7 +169,7 @@ DROPPED = [
 
 
 @pytest.mark.parametrize(("pattern", "kind"), DROPPED)
-def test_what_orders_copies_is_needed(pattern: str, kind: str) -> None:
+def test_dropped_tma_synchronization_is_detected(pattern: str, kind: str) -> None:
     built = boxes(False)
     text = re.sub(pattern, "", built.asm["ptx"])
     assert text != built.asm["ptx"]
@@ -174,8 +178,8 @@ def test_what_orders_copies_is_needed(pattern: str, kind: str) -> None:
     assert caught.value.kind == kind, str(caught.value)
 
 
-def test_descriptors_are_parameters() -> None:
-    """As a driver encodes them; the kernel takes shapes and strides beside each."""
+def test_tma_descriptors_as_kernel_parameters() -> None:
+    """Descriptors are encoded as by a driver; the kernel also takes shape and strides for each."""
     signature = {
         "a": "tensordesc<bf16[128, 64]>",
         "b": "tensordesc<bf16[64, 64]>",
@@ -185,21 +189,23 @@ def test_descriptors_are_parameters() -> None:
     built = compiled(dot_kernels.parameters, signature, {"BM": 128, "BN": 64, "BK": 64}, 90)
     m, n, k = SHAPES[1]
     device = Device()
-    a, b, c, places = operands(device, m, n, k)
+    a, b, c, addresses = operands(device, m, n, k)
     values: list[int | bytes] = []
-    for place, (rows, columns), box in zip(
-        places, ((m, k), (k, n), (m, n)), ((64, 128), (64, 64), (64, 128)), strict=True
+    for address, (rows, columns), box in zip(
+        addresses, ((m, k), (k, n), (m, n)), ((64, 128), (64, 64), (64, 128)), strict=True
     ):
-        described = TensorMap(place, 10, box, (columns, rows), (2 * columns,), swizzle=3)
-        assert decode(encode(described)) == described
-        values += [encode(described), rows, columns, columns, 1]
+        tensor_map = TensorMap(address, 10, box, (columns, rows), (2 * columns,), swizzle=3)
+        assert decode(encode(tensor_map)) == tensor_map
+        values += [encode(tensor_map), rows, columns, columns, 1]
     device.launch(built, built.asm["ptx"], (2, 3, 1), [*values, k, 0, 0])
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    assert (np.abs(device.get(places[2], c).astype(np.float64) - exact) <= 2.0**-7 * np.abs(exact) + 1e-3).all()
+    assert (np.abs(device.get(addresses[2], c).astype(np.float64) - exact) <= 2.0**-7 * np.abs(exact) + 1e-3).all()
 
 
-def test_sums_that_are_changed_between_products() -> None:
-    """A product takes over the sums of the last one as a whole, unless one of their registers has changed: of all threads or of some."""
+def test_accumulators_changed_between_mma_are_used() -> None:
+    """An mma reuses the accumulators of the previous one, unless all or some threads have changed one of their
+    registers.
+    """
     product = (
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r9, %r9, %r9, %r9}, {%r9, %r9}, "
         "{%r0, %r1, %r2, %r3};"
@@ -217,7 +223,7 @@ def test_sums_that_are_changed_between_products() -> None:
         mul.wide.s32 %rd1, %r62, 16;
         add.s64 %rd1, %rd1, %rd50;
         {stores}"""
-    (found,) = run(body, np.zeros((64, 4), np.float32), blocks=2)
-    want = np.full((64, 4), 48, np.float32) + [0, 0, 1, 0]
-    want[np.arange(64) % 32 < 16, 1] += 2
-    np.testing.assert_array_equal(found, want)
+    (result,) = run(body, np.zeros((64, 4), np.float32), blocks=2)
+    expected = np.full((64, 4), 48, np.float32) + [0, 0, 1, 0]
+    expected[np.arange(64) % 32 < 16, 1] += 2
+    np.testing.assert_array_equal(result, expected)

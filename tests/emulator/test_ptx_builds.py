@@ -1,4 +1,4 @@
-"""Kernels that are built up to their PTX have the PTX of the whole build."""
+"""PTX-only builds of kernels have the PTX and launch parameters of full builds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ pytest.importorskip("triton")
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_the_ptx_and_the_launch_are_those_of_the_whole_build(arch: str) -> None:
+def test_ptx_only_build_matches_full_build(arch: str) -> None:
     b = Body("bf16[96,64]", "bf16[64,96]", name="product")
     body = b.done(b.op("tanh", b.dot(*b.inputs, ((1,), (0,)))))
     source = kernel_source("product", body, ONE, f"cuda:{arch}")
-    whole, found = assembled(source, body, arch), ptx_of(source, body, arch)
-    assert whole.cubin and not found.cubin
-    assert (found.ptx, found.entry, found.shared, found.threads) == (
-        whole.ptx,
-        whole.entry,
-        whole.shared,
-        whole.threads,
+    full_build, ptx_build = assembled(source, body, arch), ptx_of(source, body, arch)
+    assert full_build.cubin and not ptx_build.cubin
+    assert (ptx_build.ptx, ptx_build.entry, ptx_build.shared, ptx_build.threads) == (
+        full_build.ptx,
+        full_build.entry,
+        full_build.shared,
+        full_build.threads,
     )
-    assert found.metadata == whole.metadata
+    assert ptx_build.metadata == full_build.metadata

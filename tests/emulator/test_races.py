@@ -1,4 +1,4 @@
-"""Races in shared memory: accesses of any width are followed as if each word stood for itself."""
+"""Races in shared memory: wide accesses are detected exactly as if each byte were tracked separately."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ WARPS, STRIDE = 3, 4 * WIDEST
 
 
 class WordByWord:
-    """The vector clocks of one block, with a set of accesses for each byte."""
+    """Reference race detector: the vector clocks of one block, and all accesses of each byte."""
 
     def __init__(self) -> None:
         self.clocks = [[int(a == b) for b in range(WARPS)] for a in range(WARPS)]
         self.writes: dict[int, tuple[int, int]] = {}
         self.reads: dict[int, dict[int, int]] = {}
 
-    def access(self, place: int, size: int, warp: int, *, write: bool) -> bool:
-        """Whether it races; nothing is noted if so."""
-        own, inside = self.clocks[warp], range(place, place + size)
-        earlier = [self.writes[each] for each in inside if each in self.writes]
+    def access(self, offset: int, size: int, warp: int, *, write: bool) -> bool:
+        """Whether an access races; a racing access is not recorded."""
+        warp_clock, byte_range = self.clocks[warp], range(offset, offset + size)
+        earlier = [self.writes[byte] for byte in byte_range if byte in self.writes]
         if write:
-            earlier += [pair for each in inside for pair in self.reads.get(each, {}).items()]
-        if any(clock > own[by] for by, clock in earlier):
+            earlier += [pair for byte in byte_range for pair in self.reads.get(byte, {}).items()]
+        if any(clock > warp_clock[by] for by, clock in earlier):
             return True
-        for each in inside:
+        for byte in byte_range:
             if write:
-                self.writes[each] = warp, own[warp]
+                self.writes[byte] = warp, warp_clock[warp]
             else:
-                self.reads.setdefault(each, {})[warp] = own[warp]
+                self.reads.setdefault(byte, {})[warp] = warp_clock[warp]
         return False
 
     def meet(self, warps: list[int]) -> None:
-        known = [max(self.clocks[warp][each] for warp in warps) for each in range(WARPS)]
+        joined_clock = [max(self.clocks[warp][other_warp] for warp in warps) for other_warp in range(WARPS)]
         for warp in warps:
-            self.clocks[warp] = [max(pair) for pair in zip(self.clocks[warp], known, strict=True)]
+            self.clocks[warp] = [max(pair) for pair in zip(self.clocks[warp], joined_clock, strict=True)]
             self.clocks[warp][warp] += 1
 
 
-def raced(races: Races, place: int, size: int, warp: int, *, write: bool) -> bool:
-    where, by = np.array([[place]]), np.array([[warp]])
+def raced(races: Races, offset: int, size: int, warp: int, *, write: bool) -> bool:
+    where, by = np.array([[offset]]), np.array([[warp]])
     try:
         (races.write if write else races.read)(where, size, by)
     except DeviceFault as fault:
@@ -56,7 +56,7 @@ def raced(races: Races, place: int, size: int, warp: int, *, write: bool) -> boo
 
 
 @pytest.mark.parametrize("seed", trials(40))
-def test_accesses_of_all_widths_race_as_their_words_do(seed: int) -> None:
+def test_race_detection_of_all_widths_matches_bytewise_reference(seed: int) -> None:
     rng = np.random.default_rng(seed)
     grain = int(rng.choice([1, 2, 4]))
     races, plain = Races(1, WARPS, STRIDE, grain), WordByWord()
@@ -65,40 +65,40 @@ def test_accesses_of_all_widths_race_as_their_words_do(seed: int) -> None:
         if rng.random() < 0.3:
             meeting = np.asarray(rng.random((1, WARPS)) < 0.8)
             races.meet(meeting)
-            plain.meet([int(each) for each in np.flatnonzero(meeting[0])])
+            plain.meet([int(warp_index) for warp_index in np.flatnonzero(meeting[0])])
             continue
         size, warp, write = int(rng.choice(widths)), int(rng.integers(WARPS)), bool(rng.random() < 0.5)
-        place = int(rng.integers(STRIDE // size)) * size
-        wanted = plain.access(place, size, warp, write=write)
-        assert raced(races, place, size, warp, write=write) == wanted
-        if wanted:
-            return  # a kernel ends there
+        offset = int(rng.integers(STRIDE // size)) * size
+        expected = plain.access(offset, size, warp, write=write)
+        assert raced(races, offset, size, warp, write=write) == expected
+        if expected:
+            return  # a kernel ends at its first race
 
 
 @pytest.mark.parametrize("narrow", [1, 4, 8])
 @pytest.mark.parametrize("is_wide_first", [False, True])
-def test_a_part_of_what_another_warp_wrote_is_refused(narrow: int, is_wide_first: bool) -> None:
+def test_partial_read_of_unordered_write_is_a_race(narrow: int, is_wide_first: bool) -> None:
     races = Races(1, WARPS, STRIDE, 1)
-    wide, end = (WIDEST, WIDEST), (2 * WIDEST - narrow, narrow)  # place and bytes
+    wide, end = (WIDEST, WIDEST), (2 * WIDEST - narrow, narrow)  # offset and bytes
     first, second = (wide, end) if is_wide_first else (end, wide)
     assert not raced(races, *first, 0, write=True)
     assert raced(races, *second, 1, write=False)
 
 
-def test_warps_write_parts_of_one_segment() -> None:
+def test_warps_may_write_disjoint_parts_of_segment() -> None:
     races = Races(1, WARPS, STRIDE, 4)
     for warp in range(WARPS):
         assert not raced(races, 4 * warp, 4, warp, write=True)
     assert raced(races, 0, WIDEST, 0, write=False)
 
 
-def test_units_see_what_was_fenced() -> None:
-    """Also after a narrower access, in the words that it does not touch."""
+def test_matrix_unit_read_requires_proxy_fence() -> None:
+    """This also holds for words that a narrower access in between did not touch."""
     races = Races(1, WARPS, STRIDE, 4)
-    one: dict[str, Any] = {"positions": np.array([[0]]), "warps": np.array([[0]])}
-    races.write(**one, size=WIDEST)
-    races.read(**one, size=4)
+    access: dict[str, Any] = {"positions": np.array([[0]]), "warps": np.array([[0]])}
+    races.write(**access, size=WIDEST)
+    races.read(**access, size=4)
     with pytest.raises(DeviceFault, match=r"without fence\.proxy\.async"):
-        races.read(**one, size=WIDEST, by_unit=True)
+        races.read(**access, size=WIDEST, by_unit=True)
     races.fence(np.array([[True, False, False]]))
-    races.read(**one, size=WIDEST, by_unit=True)
+    races.read(**access, size=WIDEST, by_unit=True)

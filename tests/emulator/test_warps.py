@@ -16,12 +16,12 @@ EMPTY = np.zeros(128, np.uint32)
 
 
 def each_warp(text: str) -> np.ndarray:
-    """What instructions make of %r1 in %r2, for two blocks of two warps: [4, 32]."""
+    """Run instructions that compute %r2 from %r1 for two blocks of two warps, and return %r2 as [4, 32]."""
     return run(PLACE + text + STORE, WORDS, EMPTY, threads=64, blocks=2)[1].reshape(4, 32)
 
 
 def shuffled(mode: str, by: int, limits: int) -> np.ndarray:
-    """The pseudocode of `shfl.sync` in the PTX ISA."""
+    """Return the result of `shfl.sync` by the pseudocode in the PTX ISA."""
     segment, clamp = limits >> 8 & 31, limits & 31
     source = []
     for lane in range(32):
@@ -36,12 +36,12 @@ def shuffled(mode: str, by: int, limits: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("by", "limits"), [(1, 0x1F), (16, 0x1F), (3, 0x1F), (1, 0x1C1F), (2, 0x181F), (0, 0), (5, 0x0)]
 )
-def test_shuffles(mode: str, by: int, limits: int) -> None:
-    found = each_warp(f"shfl.sync.{mode}.b32 %r2, %r1, {by}, {limits}, -1;")
-    np.testing.assert_array_equal(found, shuffled(mode, by, limits))
+def test_shfl_matches_ptx_pseudocode(mode: str, by: int, limits: int) -> None:
+    results = each_warp(f"shfl.sync.{mode}.b32 %r2, %r1, {by}, {limits}, -1;")
+    np.testing.assert_array_equal(results, shuffled(mode, by, limits))
 
 
-def test_votes() -> None:
+def test_vote_combines_predicates_of_warp() -> None:
     odd = "and.b32 %r3, %r1, 1;\nsetp.eq.u32 %p1, %r3, 1;\n"
     bits = (WORDS.reshape(4, 32) & 1).astype(np.uint64)
     ballots = (bits << np.arange(32, dtype=np.uint64)).sum(1)
@@ -54,42 +54,42 @@ def test_votes() -> None:
     assert each_warp("setp.lt.u32 %p1, %r61, 64;\nvote.sync.all.pred %p2, %p1, -1;" + chosen).all()
 
 
-def test_one_number_of_a_warp() -> None:
+def test_redux_of_integers() -> None:
     rows = WORDS.reshape(4, 32)
-    for operation, wanted in (("add.u32", rows.sum(1, dtype=np.uint32)), ("max.u32", rows.max(1)), ("xor.b32", np.bitwise_xor.reduce(rows, 1)), ("min.s32", rows.view(np.int32).min(1).view(np.uint32))):  # fmt: skip
-        found = each_warp(f"redux.sync.{operation} %r2, %r1, -1;")
-        np.testing.assert_array_equal(found, np.repeat(wanted, 32).reshape(4, 32))
+    for operation, expected in (("add.u32", rows.sum(1, dtype=np.uint32)), ("max.u32", rows.max(1)), ("xor.b32", np.bitwise_xor.reduce(rows, 1)), ("min.s32", rows.view(np.int32).min(1).view(np.uint32))):  # fmt: skip
+        results = each_warp(f"redux.sync.{operation} %r2, %r1, -1;")
+        np.testing.assert_array_equal(results, np.repeat(expected, 32).reshape(4, 32))
 
 
 @pytest.mark.parametrize("others", [[], [0x80000000], [0x7FC00000, 0xFF800000], [0x7FC00000] * 32])
 @pytest.mark.parametrize("flags", ["", ".abs", ".NaN", ".abs.NaN"])
 @pytest.mark.parametrize("operation", ["min", "max"])
-def test_one_float_of_a_warp(operation: str, flags: str, others: list[int]) -> None:
-    """-0 is below 0; NaN counts with `.NaN`, or alone. The words of a warp are bits of floats, some of them NaN."""
+def test_redux_of_floats(operation: str, flags: str, others: list[int]) -> None:
+    """-0 is less than 0. NaN counts only with `.NaN`, or if all values are NaN. The words are the bits of floats."""
     floats = np.where(np.arange(32) < len(others), np.resize([*others, 0], 32), np.arange(32) << 25 & 0x7F000000)
     numbers = floats.astype(np.uint32).view(np.float32)
     numbers = np.abs(numbers) if "abs" in flags else numbers
-    kept = numbers[~np.isnan(numbers)]
-    signed = sorted(kept, key=lambda x: (x, not np.signbit(x)))
-    wanted = np.uint32(0x7FFFFFFF)
+    not_nan = numbers[~np.isnan(numbers)]
+    signed = sorted(not_nan, key=lambda x: (x, not np.signbit(x)))
+    expected = np.uint32(0x7FFFFFFF)
     if signed and not ("NaN" in flags and np.isnan(numbers).any()):
-        wanted = np.float32(signed[0 if operation == "min" else -1]).view(np.uint32)
+        expected = np.float32(signed[0 if operation == "min" else -1]).view(np.uint32)
     lanes = "".join(
         f"setp.eq.u32 %p1, %r3, {lane};\nselp.b32 %r4, {bits}, %r4, %p1;\n" for lane, bits in enumerate(floats.tolist())
     )
-    found = each_warp(
+    results = each_warp(
         f"and.b32 %r3, %r61, 31;\nmov.b32 %r4, 0;\n{lanes}redux.sync.{operation}{flags}.f32 %r2, %r4, -1;"
     )
-    assert (found == wanted).all()
+    assert (results == expected).all()
 
 
-def test_one_thread_is_elected() -> None:
-    found = each_warp("elect.sync %r4|%p1, -1;\nselp.b32 %r2, 1, 0, %p1;")
-    assert found[:, 0].all() and not found[:, 1:].any()
+def test_elect_chooses_one_thread() -> None:
+    results = each_warp("elect.sync %r4|%p1, -1;\nselp.b32 %r2, 1, 0, %p1;")
+    assert results[:, 0].all() and not results[:, 1:].any()
 
 
-def test_threads_part_and_meet() -> None:
-    """A loop with as many rounds as the thread's number says, and a branch in it."""
+def test_divergent_threads_reconverge() -> None:
+    """Each thread runs as many loop iterations as its index modulo 8, with a branch in the loop."""
     text = """mov.b32 %r2, 0;
         and.b32 %r3, %r61, 7;
         again: setp.eq.u32 %p1, %r3, 0;
@@ -106,28 +106,28 @@ def test_threads_part_and_meet() -> None:
     assert (each_warp(text) == 4 + 300).all()
 
 
-def test_threads_that_ended_write_no_more() -> None:
-    found = each_warp(
+def test_exited_threads_stay_inactive() -> None:
+    results = each_warp(
         "mov.b32 %r2, 5;\nand.b32 %r3, %r61, 1;\nsetp.eq.u32 %p1, %r3, 1;\n@%p1 ret;\nadd.s32 %r2, %r2, 1;"
     )
-    np.testing.assert_array_equal(found, np.tile([6, 0], (4, 16)))
+    np.testing.assert_array_equal(results, np.tile([6, 0], (4, 16)))
 
 
-@pytest.mark.parametrize(("operation", "wanted"), [("add.u32", WORDS.sum(dtype=np.uint32)), ("max.u32", WORDS.max()), ("xor.b32", np.bitwise_xor.reduce(WORDS)), ("min.s32", WORDS.view(np.int32).min().view(np.uint32))])  # fmt: skip
-def test_atomic_operations_on_one_word(operation: str, wanted: np.uint32) -> None:
+@pytest.mark.parametrize(("operation", "expected"), [("add.u32", WORDS.sum(dtype=np.uint32)), ("max.u32", WORDS.max()), ("xor.b32", np.bitwise_xor.reduce(WORDS)), ("min.s32", WORDS.view(np.int32).min().view(np.uint32))])  # fmt: skip
+def test_atomic_operations_on_one_word_are_sequential(operation: str, expected: np.uint32) -> None:
     start = np.array([2**31 - 1 if operation.startswith("min") else 0], np.uint32)
     text = PLACE + f"atom.global.gpu.acq_rel.{operation} %r2, [%rd52], %r1;" + STORE
-    _, old, found = run(text, WORDS, EMPTY, start, threads=64, blocks=2)
-    assert found[0] == wanted and old[0] == start[0] and len(np.unique(old)) > 1
+    _, old, results = run(text, WORDS, EMPTY, start, threads=64, blocks=2)
+    assert results[0] == expected and old[0] == start[0] and len(np.unique(old)) > 1
 
 
-def test_atomic_sums_of_floats_and_swaps() -> None:
+def test_atomic_float_add_and_compare_and_swap() -> None:
     ones = np.ones(128, np.float32)
     text = PLACE + "red.global.add.f32 [%rd52], %r1;"
     assert run(text, ones, EMPTY, np.zeros(1, np.float32), threads=64, blocks=2)[2][0] == 128
     swap = PLACE + "atom.global.cas.b32 %r2, [%rd52], 0, %r1;" + STORE
-    _, old, found = run(swap, WORDS, EMPTY, np.zeros(1, np.uint32), threads=64, blocks=2)
-    assert found[0] == WORDS[0] and old[0] == 0 and (old[1:] == WORDS[0]).all()
+    _, old, results = run(swap, WORDS, EMPTY, np.zeros(1, np.uint32), threads=64, blocks=2)
+    assert results[0] == WORDS[0] and old[0] == 0 and (old[1:] == WORDS[0]).all()
 
 
 def test_each_thread_has_its_own_local_memory() -> None:
@@ -139,6 +139,6 @@ def test_each_thread_has_its_own_local_memory() -> None:
     np.testing.assert_array_equal(each_warp(text), WORDS.reshape(4, 32))
 
 
-def test_predicates_choose_who_acts() -> None:
-    found = each_warp("and.b32 %r3, %r61, 1;\nsetp.eq.u32 %p1, %r3, 1;\nmov.b32 %r2, 7;\n@%p1 mov.b32 %r2, 8;\n@!%p1 add.s32 %r2, %r2, 2;")  # fmt: skip
-    np.testing.assert_array_equal(found, np.tile([9, 8], (4, 16)))
+def test_guard_selects_active_threads() -> None:
+    results = each_warp("and.b32 %r3, %r61, 1;\nsetp.eq.u32 %p1, %r3, 1;\nmov.b32 %r2, 7;\n@%p1 mov.b32 %r2, 8;\n@!%p1 add.s32 %r2, %r2, 2;")  # fmt: skip
+    np.testing.assert_array_equal(results, np.tile([9, 8], (4, 16)))

@@ -1,4 +1,4 @@
-"""Machine profiles: those that are built in, and those from files."""
+"""Machine profiles, built in and from files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ H100 = MACHINES["dgx-h100"]
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_a_profile_is_what_its_file_says(tmp_path: Path, name: str) -> None:
+def test_machine_profile_round_trips_through_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "own.json").write_text(json.dumps(machine_record(MACHINES[name])))
     assert machine_of(tmp_path / "own.json") == MACHINES[name] == machine_of(name)
 
@@ -34,7 +34,7 @@ LAST = machine_record(H100)["links"][1]
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    ("value", "message"),
     [
         ([], "a profile must be an object with a name"),
         ({"links": [LAST]}, "a profile must be an object with a name"),
@@ -61,13 +61,13 @@ LAST = machine_record(H100)["links"][1]
         (changed(links=[link(devices=8), link(devices=12), LAST]), "whole domains"),
     ],
 )
-def test_malformed_profiles_are_refused(tmp_path: Path, value: Any, says: str) -> None:
+def test_malformed_profile_is_rejected(tmp_path: Path, value: Any, message: str) -> None:
     (tmp_path / "own.json").write_text(json.dumps(value))
-    with pytest.raises(UsageError, match=rf"MG0001(.|\n)*{says}"):
+    with pytest.raises(UsageError, match=rf"MG0001(.|\n)*{message}"):
         machine_of(tmp_path / "own.json")
 
 
-def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
+def test_unknown_or_unreadable_profile_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*unknown machine 'dgx'"):
         machine_of("dgx")
     with pytest.raises(UsageError, match=r"MG0001: expected a machine profile or its name, got 3"):

@@ -1,4 +1,4 @@
-/* What `meshgen.h` promises, call by call: api MODULE, a module with input `x` and output `result0` on two ranks or more. */
+/* Tests the documented behavior of `meshgen.h`, call by call: api MODULE, with one output of rank 2, on two ranks or more. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

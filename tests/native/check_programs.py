@@ -1,8 +1,8 @@
-"""Whole programs by the C loader against the executor in Python, bit for bit, on emulated GPUs:
+"""Compare the C loader with the Python executor on whole programs, bit for bit, on emulated GPUs.
 
-python -m tests.native.check_programs FOLDER [--count N] [--archs sm_80,sm_90]
+    python -m tests.native.check_programs FOLDER [--count N] [--archs sm_80,sm_90]
 
-Prints each program whose results differ or that does not run, those that have no code for GPUs, and the sums.
+Prints each program that differs or does not run, each one without code for GPUs, and the totals.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.emulator.programs import programs_in, say
 from tests.native import loader
 from tests.native.programs import after_steps
 
-STEPS = 2  # the first is issued, the second is a graph
+STEPS = 2  # the first step is issued directly, the second is a graph launch
 
 
 def checked(program: Path, arch: str, folder: Path, tools: tuple[Path, Path]) -> str:
-    """What is wrong; nothing where all bits are the same."""
+    """Return a description of the failure or the difference, which is empty if all bits are equal."""
     path = folder / "program.mgx"
     mg.compile(str(program), target=f"cuda:{arch}").save(path)
     write_native(path, path)
@@ -37,9 +37,9 @@ def checked(program: Path, arch: str, folder: Path, tools: tuple[Path, Path]) ->
     outcome = loader.run(*tools, path, args, arch=arch, options=["--steps", str(STEPS)])
     if outcome.code:
         return f"exit {outcome.code}: {outcome.errors.strip()}"
-    wanted = zip(module.outputs, after_steps(module, args, arch, STEPS), strict=True)
+    expected = zip(module.outputs, after_steps(module, args, arch, STEPS), strict=True)
     wrong = [
-        b.name for b, array in wanted if outcome.results[b.name].tobytes() != np.ascontiguousarray(array).tobytes()
+        b.name for b, array in expected if outcome.results[b.name].tobytes() != np.ascontiguousarray(array).tobytes()
     ]
     return f"other bits in {', '.join(wrong)}" if wrong else ""
 
@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--archs", default="sm_80")
     parser.add_argument("--count", type=int, default=1000, help="programs of each folder at most, the shortest first")
     options = parser.parse_args()
-    files = [f for each in options.programs for f in (programs_in(each, options.count) if each.is_dir() else [each])]
+    files = [f for path in options.programs for f in (programs_in(path, options.count) if path.is_dir() else [path])]
     with tempfile.TemporaryDirectory() as name:
         folder, wrong, refused, right = Path(name), 0, 0, 0
         tools = loader.build(folder / "build"), loader.build_libraries(folder / "libraries", "emulated_gpu.c")
@@ -58,15 +58,15 @@ def main() -> int:
             for arch in options.archs.split(","):
                 begin = time.perf_counter()
                 try:
-                    said = checked(file, arch, folder, tools)
+                    message = checked(file, arch, folder, tools)
                 except (CodegenError, MissingError) as error:
                     refused += 1
                     say(f"{file.name} {arch}: no code: {error.diagnostics[0].message[:120]}")
                     continue
                 except MeshgenError as error:
-                    said = str(error)
-                wrong, right = wrong + bool(said), right + (not said)
-                say(f"{file.name} {arch}: {said or 'same bits'}, {time.perf_counter() - begin:.1f} s")
+                    message = str(error)
+                wrong, right = wrong + bool(message), right + (not message)
+                say(f"{file.name} {arch}: {message or 'same bits'}, {time.perf_counter() - begin:.1f} s")
     say(f"{len(files)} programs: {right} with the same bits, {wrong} wrong, {refused} without code")
     return int(wrong > 0)
 

@@ -1,7 +1,6 @@
-/* libcuda.so.1 and libnccl.so.2 whose functions ask the emulated GPU of `emulated_gpu.py`, over the socket in MGX_EMULATOR.
-
-   A request is the function's name, its integers and bytes; an answer a result code, an integer and bytes. Device addresses and
-   handles are those of the emulator. Both libraries are one file, so that they are one client. */
+/* libcuda.so.1 and libnccl.so.2 whose functions call the emulated GPU of `emulated_gpu.py` over the socket in MGX_EMULATOR.
+   A request is the function's name, its integers and bytes; an answer is a result code, an integer and bytes. Device addresses
+   and handles are those of the emulator. Both libraries are the same file, so that they share one connection. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@ enum { MAX_INTEGERS = 12, MAX_FUNCTIONS = 4096, ID_BYTES = 128 };
 typedef struct {
   int32_t result;
   uint64_t value, nbytes;
-  unsigned char *bytes; /* of the caller, unless NULL */
+  unsigned char *bytes; /* buffer of the caller, or NULL */
 } answer;
 
 typedef struct {
@@ -47,11 +46,11 @@ static int connection(void) {
   return file;
 }
 
-/* `integers` end the list of arguments; answers in bytes go to `found->bytes`, which is made where it is NULL. */
-static void ask(const char *name, const uint64_t *integers, size_t count, const void *bytes, size_t nbytes, answer *found) {
+/* Sends a request. The bytes of the answer go to `reply->bytes`, which is allocated if it is NULL. */
+static void ask(const char *name, const uint64_t *integers, size_t count, const void *bytes, size_t nbytes, answer *reply) {
   int file = connection();
   if (file < 0) {
-    found->result = 100; /* no device */
+    reply->result = 100; /* no device */
     return;
   }
   uint64_t head[3] = {strlen(name), count, nbytes}, tail[3];
@@ -60,28 +59,28 @@ static void ask(const char *name, const uint64_t *integers, size_t count, const 
   all(send_some, file, (void *)(uintptr_t)integers, count * sizeof *integers);
   all(send_some, file, (void *)(uintptr_t)bytes, nbytes);
   all(read, file, tail, sizeof tail);
-  found->result = (int32_t)tail[0], found->value = tail[1], found->nbytes = tail[2];
-  if (found->nbytes && !found->bytes) found->bytes = calloc(found->nbytes + 1, 1);
-  all(read, file, found->bytes, found->nbytes);
+  reply->result = (int32_t)tail[0], reply->value = tail[1], reply->nbytes = tail[2];
+  if (reply->nbytes && !reply->bytes) reply->bytes = calloc(reply->nbytes + 1, 1);
+  all(read, file, reply->bytes, reply->nbytes);
 }
 
 #define COUNT(...) (sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
-#define ASK(name, found, ...) ask(name, (uint64_t[]){__VA_ARGS__}, COUNT(__VA_ARGS__), NULL, 0, found)
+#define ASK(name, reply, ...) ask(name, (uint64_t[]){__VA_ARGS__}, COUNT(__VA_ARGS__), NULL, 0, reply)
 #define WORD(value) ((uint64_t)(uintptr_t)(value))
 
-/* Functions of integers, without a value and with one. */
+/* Functions whose arguments are integers, without an output value and with one. */
 #define PLAIN(name, called, parameters, ...) \
   int name parameters {                      \
-    answer found = {0};                      \
-    ASK(called, &found, __VA_ARGS__);        \
-    return found.result;                     \
+    answer reply = {0};                      \
+    ASK(called, &reply, __VA_ARGS__);        \
+    return reply.result;                     \
   }
 #define VALUED(name, called, parameters, type, ...)                       \
   int name parameters {                                                   \
-    answer found = {0};                                                   \
-    ASK(called, &found, __VA_ARGS__);                                     \
-    if (!found.result) *value = (type)found.value;                        \
-    return found.result;                                                  \
+    answer reply = {0};                                                   \
+    ASK(called, &reply, __VA_ARGS__);                                     \
+    if (!reply.result) *value = (type)reply.value;                        \
+    return reply.result;                                                  \
   }
 
 PLAIN(cuInit, "cuInit", (unsigned flags), flags)
@@ -116,15 +115,15 @@ PLAIN(cuGraphDestroy, "cuGraphDestroy", (void *graph), WORD(graph))
 PLAIN(cuGraphExecDestroy, "cuGraphExecDestroy", (void *graph), WORD(graph))
 
 int cuMemcpyHtoD_v2(uint64_t address, const void *data, size_t nbytes) {
-  answer found = {0};
-  ask("cuMemcpyHtoD", (uint64_t[]){address}, 1, data, nbytes, &found);
-  return found.result;
+  answer reply = {0};
+  ask("cuMemcpyHtoD", (uint64_t[]){address}, 1, data, nbytes, &reply);
+  return reply.result;
 }
 
 int cuMemcpyDtoH_v2(void *data, uint64_t address, size_t nbytes) {
-  answer found = {.bytes = data};
-  ASK("cuMemcpyDtoH", &found, address, nbytes);
-  return found.result;
+  answer reply = {.bytes = data};
+  ASK("cuMemcpyDtoH", &reply, address, nbytes);
+  return reply.result;
 }
 
 static uint64_t field(const unsigned char *bytes, size_t count) {
@@ -133,7 +132,7 @@ static uint64_t field(const unsigned char *bytes, size_t count) {
   return value;
 }
 
-/* A text ends with a zero; the headers of a cubin say where it ends. */
+/* Returns the size of an image: a text ends with a zero, and the headers of a cubin contain its size. */
 static size_t image_bytes(const unsigned char *image) {
   if (memcmp(image, "\177ELF", 4)) return strlen((const char *)image);
   size_t sections = field(image + 40, 8) + field(image + 58, 2) * field(image + 60, 2);
@@ -142,98 +141,98 @@ static size_t image_bytes(const unsigned char *image) {
 }
 
 int cuModuleLoadData(void **module, const void *image) {
-  answer found = {0};
-  ask("cuModuleLoadData", NULL, 0, image, image_bytes(image), &found);
-  *module = (void *)(uintptr_t)found.value;
-  return found.result;
+  answer reply = {0};
+  ask("cuModuleLoadData", NULL, 0, image, image_bytes(image), &reply);
+  *module = (void *)(uintptr_t)reply.value;
+  return reply.result;
 }
 
-/* Offset and size of each parameter of the functions that were asked for, which a launch needs. */
+/* Offset and size of each parameter of the functions looked up so far, which a launch needs. */
 static struct {
   uint64_t function;
   size_t count;
-  uint64_t *places;
-} known[MAX_FUNCTIONS];
-static size_t known_count;
+  uint64_t *layout;
+} functions[MAX_FUNCTIONS];
+static size_t function_count;
 
 static const uint64_t *parameters_of(void *function, size_t *count) {
-  for (size_t i = 0; i < known_count; i++)
-    if (known[i].function == WORD(function)) return *count = known[i].count, known[i].places;
+  for (size_t i = 0; i < function_count; i++)
+    if (functions[i].function == WORD(function)) return *count = functions[i].count, functions[i].layout;
   return *count = 0, NULL;
 }
 
 int cuModuleGetFunction(void **function, void *module, const char *name) {
-  answer found = {0};
-  ask("cuModuleGetFunction", (uint64_t[]){WORD(module)}, 1, name, strlen(name), &found);
-  if (found.result) return found.result;
-  *function = (void *)(uintptr_t)found.value;
-  if (known_count == MAX_FUNCTIONS) return 2;
-  known[known_count].function = found.value;
-  known[known_count].count = found.nbytes / 16;
-  known[known_count++].places = (uint64_t *)(void *)found.bytes;
+  answer reply = {0};
+  ask("cuModuleGetFunction", (uint64_t[]){WORD(module)}, 1, name, strlen(name), &reply);
+  if (reply.result) return reply.result;
+  *function = (void *)(uintptr_t)reply.value;
+  if (function_count == MAX_FUNCTIONS) return 2;
+  functions[function_count].function = reply.value;
+  functions[function_count].count = reply.nbytes / 16;
+  functions[function_count++].layout = (uint64_t *)(void *)reply.bytes;
   return 0;
 }
 
 int cuFuncGetParamInfo(void *function, size_t number, size_t *offset, size_t *nbytes) {
   size_t count;
-  const uint64_t *places = parameters_of(function, &count);
+  const uint64_t *layout = parameters_of(function, &count);
   if (number >= count) return 1;
-  *offset = places[2 * number], *nbytes = places[2 * number + 1];
+  *offset = layout[2 * number], *nbytes = layout[2 * number + 1];
   return 0;
 }
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **parameters, void **extra) {
   size_t count;
-  const uint64_t *places = parameters_of(function, &count);
+  const uint64_t *layout = parameters_of(function, &count);
   uint64_t integers[9] = {WORD(function), gx, gy, gz, bx, by, bz, shared, WORD(stream)}, *values = calloc(count + 1, 8);
-  for (size_t i = 0; i < count; i++) memcpy(values + i, parameters[i], places[2 * i + 1]);
-  answer found = {0};
-  ask("cuLaunchKernel", integers, 9, values, count * 8, &found);
+  for (size_t i = 0; i < count; i++) memcpy(values + i, parameters[i], layout[2 * i + 1]);
+  answer reply = {0};
+  ask("cuLaunchKernel", integers, 9, values, count * 8, &reply);
   free(values);
-  return extra ? 1 : found.result;
+  return extra ? 1 : reply.result;
 }
 
-static int told(const char *name, int code, const char **text) {
+static int error_text(const char *name, int code, const char **text) {
   static char texts[16][128];
   static unsigned next;
-  char *place = texts[next++ % 16];
-  memset(place, 0, sizeof texts[0]);
-  answer found = {0};
-  ASK(name, &found, WORD(code));
-  if (found.bytes) strncpy(place, (char *)found.bytes, sizeof texts[0] - 1);
-  free(found.bytes);
-  *text = place;
-  return found.result;
+  char *buffer = texts[next++ % 16];
+  memset(buffer, 0, sizeof texts[0]);
+  answer reply = {0};
+  ASK(name, &reply, WORD(code));
+  if (reply.bytes) strncpy(buffer, (char *)reply.bytes, sizeof texts[0] - 1);
+  free(reply.bytes);
+  *text = buffer;
+  return reply.result;
 }
 
-int cuGetErrorName(int code, const char **text) { return told("cuGetErrorName", code, text); }
-int cuGetErrorString(int code, const char **text) { return told("cuGetErrorString", code, text); }
+int cuGetErrorName(int code, const char **text) { return error_text("cuGetErrorName", code, text); }
+int cuGetErrorString(int code, const char **text) { return error_text("cuGetErrorString", code, text); }
 
 const char *ncclGetErrorString(int code) {
   const char *text;
-  told("ncclGetErrorString", code, &text);
+  error_text("ncclGetErrorString", code, &text);
   return text;
 }
 
 int ncclGetUniqueId(unique_id *id) {
-  answer found = {.bytes = id->internal};
-  ASK("ncclGetUniqueId", &found, 0);
-  return found.result;
+  answer reply = {.bytes = id->internal};
+  ASK("ncclGetUniqueId", &reply, 0);
+  return reply.result;
 }
 
 int ncclCommInitRank(void **comm, int ranks, unique_id id, int rank) {
-  answer found = {0};
-  ask("ncclCommInitRank", (uint64_t[]){WORD(ranks), WORD(rank)}, 2, id.internal, ID_BYTES, &found);
-  *comm = (void *)(uintptr_t)found.value;
-  return found.result;
+  answer reply = {0};
+  ask("ncclCommInitRank", (uint64_t[]){WORD(ranks), WORD(rank)}, 2, id.internal, ID_BYTES, &reply);
+  *comm = (void *)(uintptr_t)reply.value;
+  return reply.result;
 }
 
-int ncclCommSplit(void *comm, int color, int key, void **made, void *config) {
-  answer found = {0};
-  ASK("ncclCommSplit", &found, WORD(comm), (uint64_t)(int64_t)color, WORD(key));
-  *made = color < 0 ? NULL : (void *)(uintptr_t)found.value;
-  return config ? 4 : found.result;
+int ncclCommSplit(void *comm, int color, int key, void **split, void *config) {
+  answer reply = {0};
+  ASK("ncclCommSplit", &reply, WORD(comm), (uint64_t)(int64_t)color, WORD(key));
+  *split = color < 0 ? NULL : (void *)(uintptr_t)reply.value;
+  return config ? 4 : reply.result;
 }
 
 VALUED(ncclCommGetAsyncError, "ncclCommGetAsyncError", (void *comm, int *value), int, WORD(comm))

@@ -1,7 +1,7 @@
-"""The emulated GPU as a server: what stands behind the `libcuda.so.1` and `libnccl.so.2` of `emulated_gpu.c`.
+"""A server for the emulated GPU, used by the `libcuda.so.1` and `libnccl.so.2` of `emulated_gpu.c`.
 
-Several processes may be its clients, each with ranks of its own: contexts and NCCL's groups are the process's, and what makes
-communicators waits until all of them are there.
+Several processes may be its clients, each with its own ranks. Contexts and NCCL groups belong to a process. A call that
+initializes communicators is answered when all processes have made it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from meshgen.runtime.plan import NETWORK
 NOT_READY = 600
 HEAD = struct.Struct("<3Q")
 COMMS = {"ncclAllReduce": 5, "ncclAllGather": 4, "ncclReduceScatter": 5, "ncclBroadcast": 5, "ncclReduce": 6, "ncclSend": 4, "ncclRecv": 4,
-         "ncclCommGetAsyncError": 0, "ncclCommDestroy": 0, "ncclCommAbort": 0}  # place of the communicator  # fmt: skip
+         # argument index of the communicator
+         "ncclCommGetAsyncError": 0, "ncclCommDestroy": 0, "ncclCommAbort": 0}  # fmt: skip
 NO_INTEGERS = ("cuDriverGetVersion", "cuDeviceGetCount", "ncclGetUniqueId", "ncclGroupStart")
 Answer = tuple[int, int, bytes]
 
 
 @dataclass
 class Client:
-    """A process: its context, its stream captures, and what it has called in an open group of NCCL."""
+    """A process with its current context, its stream captures, and its open NCCL group."""
 
     stream: socket.socket
     current: int | None = None
@@ -45,19 +46,19 @@ class Client:
 
 
 class Server:
-    """Serves `ranks` devices of an architecture until it is closed."""
+    """Serves `module.ranks` emulated devices of one architecture to `clients` processes."""
 
     def __init__(self, path: Path, module: LoadedModule, arch: str, clients: int = 1) -> None:
         self.api = emulated(module.ranks, arch)
         if any(item.stream == NETWORK for part in module.parts for item in part.schedule.items):
-            self.api.order_collectives()  # as the loader asks NCCL to
+            self.api.order_collectives()  # the loader also requests this from NCCL
         for part in module.parts:
             for kernel in part.manifest.kernels.values():
                 for binary in kernel.binaries.values():
                     self.api.driver.register(bytes(part.members[binary.file]), bytes(part.members[binary.ptx]).decode())
         self._machine, self._nccl = self.api.machine, self.api.nccl
         self._alone, self._comms = clients == 1, list[Any]()
-        self._waiting: list[Client] = []  # in the end of a group in which communicators are made
+        self._waiting: list[Client] = []  # clients that wait for the end of a group that initializes communicators
         self.fault = ""
         self.calls: dict[str, int] = {}
         self._listener = socket.socket(socket.AF_UNIX)
@@ -67,26 +68,28 @@ class Server:
         self._thread.start()
 
     def join(self) -> None:
-        """Until all clients are gone."""
+        """Wait until all clients have disconnected."""
         self._thread.join(60)
         self._listener.close()
 
     def _serve(self, clients: int) -> None:
-        """They come one after the other: who makes NCCL's id does so before the others ask for anything."""
-        selector, left = selectors.DefaultSelector(), clients
+        """Answer requests in the order of arrival, so that the client that creates NCCL's unique id precedes the
+        others.
+        """
+        selector, remaining = selectors.DefaultSelector(), clients
         selector.register(self._listener, selectors.EVENT_READ)
-        while left:
+        while remaining:
             for key, _ in selector.select():
                 if key.data is None:
                     stream = self._listener.accept()[0]
                     selector.register(stream, selectors.EVENT_READ, Client(stream))
-                elif not self._answered(key.data):
+                elif not self._answer_request(key.data):
                     selector.unregister(key.data.stream)
                     key.data.stream.close()
-                    left -= 1
+                    remaining -= 1
 
-    def _answered(self, client: Client) -> bool:
-        """Whether the client is still there."""
+    def _answer_request(self, client: Client) -> bool:
+        """Answer one request, and return whether the client is still connected."""
         head = _read(client.stream, HEAD.size)
         if not head:
             return False
@@ -110,7 +113,7 @@ class Server:
         special: Callable[..., Answer | None] | None = getattr(self, f"_{name}", None)
         if special:
             return special(client, integers, content)
-        args: list[Any] = [] if name in NO_INTEGERS else [_signed(each) for each in integers]
+        args: list[Any] = [] if name in NO_INTEGERS else [_signed(integer) for integer in integers]
         if name in COMMS:
             args[COMMS[name]] = self._comms[args[COMMS[name]] - 1]
         owner = self._nccl if name.startswith("nccl") else self.api.driver
@@ -142,19 +145,19 @@ class Server:
         result, handle = self.api.driver.cuModuleGetFunction(integers[0], content)
         if result:
             return int(result), 0, b""
-        listed = self._machine.find(handle, Function).entry.parameters
-        return 0, handle, b"".join(struct.pack("<2Q", each.offset, each.size) for each in listed)
+        parameters = self._machine.find(handle, Function).entry.parameters
+        return 0, handle, b"".join(struct.pack("<2Q", parameter.offset, parameter.size) for parameter in parameters)
 
     def _cuLaunchKernel(self, client: Client, integers: tuple[int, ...], content: bytes) -> Answer:
         values = struct.unpack(f"<{len(content) // 8}Q", content)
-        sizes = [each.size for each in self._machine.find(integers[0], Function).entry.parameters]
+        sizes = [parameter.size for parameter in self._machine.find(integers[0], Function).entry.parameters]
         block = ParameterBlock(list(zip(values, sizes, strict=True)))
         return int(self.api.driver.cuLaunchKernel(*integers, block.address, 0)[0]), 0, b""
 
     def _cuStreamQuery(self, client: Client, integers: tuple[int, ...], content: bytes) -> Answer:
         result = int(self.api.driver.cuStreamQuery(integers[0])[0])
         if result == NOT_READY and self._alone and self.api.is_stuck:
-            result = int(self.api.driver.cuStreamSynchronize(integers[0])[0])  # finds out what waits for what
+            result = int(self.api.driver.cuStreamSynchronize(integers[0])[0])  # lets the emulator diagnose the deadlock
         return result, 0, b""
 
     def _ncclGetErrorString(self, client: Client, integers: tuple[int, ...], content: bytes) -> Answer:
@@ -162,8 +165,8 @@ class Server:
         return 0, 0, text.encode()
 
     def _ncclGetUniqueId(self, client: Client, integers: tuple[int, ...], content: bytes) -> Answer:
-        result, found = self._nccl.ncclGetUniqueId()
-        return int(result), 0, found
+        result, unique_id = self._nccl.ncclGetUniqueId()
+        return int(result), 0, unique_id
 
     def _ncclCommInitRank(self, client: Client, integers: tuple[int, ...], content: bytes) -> Answer:
         result, comm = self._nccl.ncclCommInitRank(integers[0], content, integers[1], "all ranks")
@@ -178,12 +181,12 @@ class Server:
         return int(result), len(self._comms), b""
 
     def _ncclGroupEnd(self, client: Client, integers: tuple[int, ...], content: bytes) -> Answer | None:
-        """Who makes communicators is answered when the last process does."""
+        """End a group; clients that initialize communicators are answered when the last one arrives."""
         group = self._nccl._group
         if group.depth == 1 and group.arrivals:
             self._waiting.append(client)
             client.group = group
-            arrivals = [each for waiting in self._waiting for each in waiting.group.arrivals]
+            arrivals = [arrival for waiting in self._waiting for arrival in waiting.group.arrivals]
             if len(arrivals) < self._machine.devices:
                 return None
             group.arrivals = arrivals
@@ -202,7 +205,7 @@ def _signed(value: int) -> int:
 
 
 def _read(stream: socket.socket, nbytes: int) -> bytes:
-    """All of them, or nothing where the other end is gone."""
+    """Read `nbytes` bytes, or return nothing if the other end has disconnected."""
     content = bytearray()
     while len(content) < nbytes:
         piece = stream.recv(min(nbytes - len(content), 1 << 20))

@@ -1,4 +1,4 @@
-"""Builds the C loader and the libraries that stand in for NVIDIA's, and runs modules through `mgx-run`."""
+"""Build the C loader and substitutes for NVIDIA's libraries, and run modules with `mgx-run`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to: exit code, what was said, results by name, and the server of the emulated GPU."""
+    """The exit code of a run, its output and error text, results by name, and the server of the emulated GPU."""
 
     code: int
     output: str
@@ -37,24 +37,24 @@ class Outcome:
 
 
 def build(folder: Path, flags: str = "-O2") -> Path:
-    """The program `mgx-run`."""
-    made = subprocess.run(
+    """Compile `mgx-run` and return its path."""
+    completed = subprocess.run(
         ["make", "-s", "-C", str(SOURCES), f"OUT={folder}", f"CFLAGS={flags}"], capture_output=True, text=True
     )
-    assert not made.returncode, made.stderr
+    assert not completed.returncode, completed.stderr
     return folder / "mgx-run"
 
 
 @cache
 def sanitized() -> Path:
-    """`mgx-run` under sanitizers, beside `libmeshgen.a`: one for all tests of a process."""
+    """Compile `mgx-run` and `libmeshgen.a` with sanitizers, once for all tests of a process."""
     folder = tempfile.TemporaryDirectory(prefix="mgx-run-")
     atexit.register(folder.cleanup)
     return build(Path(folder.name), SANITIZERS)
 
 
 def build_libraries(folder: Path, source: str, flags: str = "-O2") -> Path:
-    """A folder with `libcuda.so.1` and `libnccl.so.2`, both made of one C file beside this one."""
+    """Compile one C file of this folder to `libcuda.so.1` and `libnccl.so.2` in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libcuda.so.1"
     words = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", *flags.split(), "-shared", "-fPIC"]
@@ -66,7 +66,7 @@ def build_libraries(folder: Path, source: str, flags: str = "-O2") -> Path:
 
 def run(program: Path, libraries: Path, module: Path, args: Mapping[str, Array], *, arch: str = "sm_90",
         options: Sequence[str] = (), ranks: Sequence[int] | None = None) -> Outcome:  # fmt: skip
-    """A module through `mgx-run` on emulated GPUs: all ranks in one process, or a process for each of `ranks`."""
+    """Run a module with `mgx-run` on emulated GPUs, with all ranks in one process, or one process for each of `ranks`."""
     loaded = load(module, runs=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -74,7 +74,9 @@ def run(program: Path, libraries: Path, module: Path, args: Mapping[str, Array],
         words = [str(program), str(module), *options, *_files(folder, args)]
         environment = os.environ | {"LD_LIBRARY_PATH": str(libraries), "MGX_EMULATOR": str(folder / "gpu")}
         names = [b.name for b in loaded.outputs]
-        lines = [[*words, *(_place(r, folder) if ranks else []), *_outputs(folder, names, r)] for r in ranks or [0]]
+        lines = [
+            [*words, *(_rank_options(r, folder) if ranks else []), *_outputs(folder, names, r)] for r in ranks or [0]
+        ]
         outcomes = _all(lines, environment)
         server.join()
         results = {} if any(o.code for o in outcomes) else {name: _joined(folder, name, ranks or [0]) for name in names}
@@ -82,7 +84,7 @@ def run(program: Path, libraries: Path, module: Path, args: Mapping[str, Array],
     return Outcome(worst.code, worst.output, "".join(outcome.errors for outcome in outcomes), results, server)
 
 
-def _place(rank: int, folder: Path) -> list[str]:
+def _rank_options(rank: int, folder: Path) -> list[str]:
     return ["--rank", str(rank), "--device", str(rank), "--meet", str(folder / "meet")]
 
 
@@ -91,8 +93,8 @@ def _all(lines: Sequence[Sequence[str]], environment: Mapping[str, str]) -> list
         subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         for line in lines
     ]
-    told = [each.communicate(timeout=600) for each in running]
-    return [Outcome(each.returncode, out, err, {}) for each, (out, err) in zip(running, told, strict=True)]
+    outputs = [process.communicate(timeout=600) for process in running]
+    return [Outcome(process.returncode, out, err, {}) for process, (out, err) in zip(running, outputs, strict=True)]
 
 
 def _files(folder: Path, args: Mapping[str, Array]) -> list[str]:
@@ -109,7 +111,7 @@ def _outputs(folder: Path, names: Sequence[str], rank: int) -> list[str]:
 
 
 def _joined(folder: Path, name: str, ranks: Sequence[int]) -> Array:
-    """A process writes zeros where other ones have the shard."""
-    found = [np.load(folder / str(rank) / f"{name}.npy") for rank in ranks]
-    content = np.bitwise_or.reduce([np.frombuffer(array.tobytes(), np.uint8) for array in found])
-    return content.view(found[0].dtype).reshape(found[0].shape)
+    """Combine the results of all processes; each writes zeros for the shards of other processes."""
+    arrays = [np.load(folder / str(rank) / f"{name}.npy") for rank in ranks]
+    content = np.bitwise_or.reduce([np.frombuffer(array.tobytes(), np.uint8) for array in arrays])
+    return content.view(arrays[0].dtype).reshape(arrays[0].shape)

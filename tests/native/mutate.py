@@ -1,9 +1,10 @@
-"""Forge modules for the C loader at random, with right digests, and see that nothing but refusals, failures and results come of it.
+"""Mutate modules for the C loader at random, with correct digests; only refusals, failures and results are allowed.
 
-python -m tests.native.mutate --count 2000 [--seed 1] [--keep FOLDER]
+    python -m tests.native.mutate --count 2000 [--seed 1] [--keep FOLDER]
 
-The loader and the libraries under it are built with the sanitizers of addresses and of undefined behaviour: a module that makes
-it read or write outside of its memory, leak, crash or hang is kept, and told with its seed.
+The loader and its libraries are built with the address and undefined-behavior sanitizers. A module that makes the
+loader
+access invalid memory, leak, crash or hang is kept and reported with its seed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from meshgen.runtime.random_arrays import random_array
 from tests.native import loader
 from tests.native.programs import PROGRAMS
 
-ALLOWED = (0, 1, 2, 4, 5)  # 2: names or shapes are no longer those of the files that are given
+ALLOWED = (0, 1, 2, 4, 5)  # 2: names or shapes no longer match the given input files
 SECONDS = 60
 MANIFEST = ("manifest.json", "manifest.sha256")
 JUNK = [0, 1, 2, 3, 5, 7, 8, 9, 255, 256, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 40, (1 << 53) + 1, 1 << 62,
@@ -41,7 +42,7 @@ JUNK = [0, 1, 2, 3, 5, 7, 8, 9, 255, 256, 1 << 16, (1 << 31) - 1, 1 << 31, (1 <<
 
 @dataclass(frozen=True)
 class Original:
-    """A good module, and the options that give it its arguments."""
+    """A valid module and the options that give its arguments."""
 
     name: str
     members: Mapping[str, bytes]
@@ -53,21 +54,21 @@ def original(name: str, folder: Path) -> Original:
     PROGRAMS[name](path)
     write_native(path, path)
     module, words = load(path, runs=False), list[str]()
-    for number, binding in enumerate(module.inputs):
-        file = folder / f"{path.stem}_{number}.npy"
-        np.save(file, random_array(binding.type, [number]))
+    for position, binding in enumerate(module.inputs):
+        file = folder / f"{path.stem}_{position}.npy"
+        np.save(file, random_array(binding.type, [position]))
         words += ["--input", f"{binding.name}={file}"]
     for binding in module.outputs:
         words += ["--output", f"{binding.name}={folder / 'out.npy'}"]
-    found = container.Container(path)
-    return Original(name, {each: bytes(found[each]) for each in found}, words)
+    module_members = container.Container(path)
+    return Original(name, {member: bytes(module_members[member]) for member in module_members}, words)
 
 
 def forge(source: Original, rng: random.Random, path: Path) -> None:
-    """Write a mutant: of the table mostly, else of another member, and sometimes of the file itself."""
+    """Write a mutant, mostly of the launch table, sometimes of another member or of the file itself."""
     members = {name: content for name, content in source.members.items() if name not in MANIFEST}
-    place = TABLE if rng.random() < 0.8 else rng.choice(list(members))
-    members[place] = _table(members[place], rng) if place == TABLE else _bytes(members[place], rng)
+    member = TABLE if rng.random() < 0.8 else rng.choice(list(members))
+    members[member] = _table(members[member], rng) if member == TABLE else _bytes(members[member], rng)
     members = with_members(Held(path, source.members), members)
     if rng.random() < 0.05:
         members["manifest.json"] = _bytes(members["manifest.json"], rng)
@@ -80,20 +81,20 @@ def forge(source: Original, rng: random.Random, path: Path) -> None:
 def _table(content: bytes, rng: random.Random) -> bytes:
     words = list(struct.unpack(f"<{len(content) // 8}Q", content))
     for _ in range(rng.choice([1, 1, 1, 2, 3, 8])):
-        where = rng.randrange(len(words))
-        way = rng.random()
-        if way < 0.35:
-            words[where] = rng.choice(JUNK)
-        elif way < 0.65:
-            words[where] = (words[where] + rng.choice([-1, 1, -8, 8, 256, -256, 1 << 20])) % (1 << 64)
-        elif way < 0.85:
-            words[where] = rng.choice(words)
-        elif way < 0.9:
-            words[where] ^= 1 << rng.randrange(64)
-        elif way < 0.95:
-            del words[where : where + rng.choice([1, 1, 3, 9])]
+        index = rng.randrange(len(words))
+        choice = rng.random()
+        if choice < 0.35:
+            words[index] = rng.choice(JUNK)
+        elif choice < 0.65:
+            words[index] = (words[index] + rng.choice([-1, 1, -8, 8, 256, -256, 1 << 20])) % (1 << 64)
+        elif choice < 0.85:
+            words[index] = rng.choice(words)
+        elif choice < 0.9:
+            words[index] ^= 1 << rng.randrange(64)
+        elif choice < 0.95:
+            del words[index : index + rng.choice([1, 1, 3, 9])]
         else:
-            words[where:where] = [rng.choice(words) for _ in range(rng.choice([1, 3, 9]))]
+            words[index:index] = [rng.choice(words) for _ in range(rng.choice([1, 3, 9]))]
     return struct.pack(f"<{len(words)}Q", *words)
 
 
@@ -102,13 +103,13 @@ def _bytes(content: bytes, rng: random.Random) -> bytes:
         return b"\0"
     changed = bytearray(content)
     for _ in range(rng.choice([1, 1, 4, 16])):
-        where = rng.randrange(min(len(changed), rng.choice([64, 1 << 20])))
-        changed[where] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+        index = rng.randrange(min(len(changed), rng.choice([64, 1 << 20])))
+        changed[index] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
     return bytes(changed[: rng.randrange(1, len(changed) + 1)] if rng.random() < 0.1 else changed)
 
 
 class Campaign:
-    """The loader under sanitizers, and the modules that mutants are made of."""
+    """The loader with sanitizers, and the original modules for mutants."""
 
     def __init__(self, folder: Path, names: list[str]) -> None:
         self.folder = folder
@@ -120,7 +121,7 @@ class Campaign:
         self.sources = [original(name, folder) for name in names]
 
     def environment(self, capability: int) -> dict[str, str]:
-        """In which the loader finds GPUs of a compute capability."""
+        """Return variables with which the loader finds GPUs of a compute capability."""
         return {
             **os.environ,
             "LD_LIBRARY_PATH": str(self._libraries[capability]),
@@ -129,23 +130,25 @@ class Campaign:
         }
 
     def run(self, path: Path, words: list[str], capability: int) -> tuple[int, str]:
-        """Exit code, and what was wrong; nothing where it was allowed."""
+        """Run the loader and return its exit code, and a description of a forbidden outcome, which is otherwise empty."""
         environment = self.environment(capability)
         command = [str(self.program), str(path), *words, "--steps", "3", "--time-limit", "0.5"]
         try:
-            made = subprocess.run(
+            completed = subprocess.run(
                 command, capture_output=True, text=True, errors="replace", env=environment, timeout=SECONDS
             )
         except subprocess.TimeoutExpired:
             return 99, f"more than {SECONDS} s"
-        told = [line for line in made.stderr.splitlines() if "ERROR: " in line or "runtime error" in line]
-        fault = "\n".join(told) or (
-            "" if made.returncode in ALLOWED else f"exit {made.returncode}: {made.stderr[-500:]}"
+        sanitizer_errors = [
+            line for line in completed.stderr.splitlines() if "ERROR: " in line or "runtime error" in line
+        ]
+        fault = "\n".join(sanitizer_errors) or (
+            "" if completed.returncode in ALLOWED else f"exit {completed.returncode}: {completed.stderr[-500:]}"
         )
-        return made.returncode, fault
+        return completed.returncode, fault
 
     def mutate(self, first: int, count: int) -> tuple[collections.Counter[int], list[str]]:
-        """Outcomes by exit code, and the faults."""
+        """Run `count` mutants with seeds from `first` on; return their counts by exit code, and the faults."""
         table, faults, path = collections.Counter[int](), list[str](), self.folder / "mutant.mgx"
         for seed in range(first, first + count):
             source, rng = self.sources[seed % len(self.sources)], random.Random(seed)

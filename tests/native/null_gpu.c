@@ -1,8 +1,7 @@
-/* libcuda.so.1 and libnccl.so.2 that compute nothing, but touch every byte that a real one would: in memory of the host, where
-   the address sanitizer sees accesses outside. Kernels read their parameters, and change a byte of the memory here and there.
-
-   MGX_CAPABILITY is the devices' compute capability, as 80; from 100 on kernels are PTX, whose parameters are looked up in the text.
-   MGX_SEED is that of what memory holds at first. */
+/* libcuda.so.1 and libnccl.so.2 that compute nothing, but access every byte that the real ones would access. Device memory is
+   host memory, so that the address sanitizer detects invalid accesses. Kernels read their parameters and change random bytes.
+   MGX_CAPABILITY is the compute capability of the devices, such as 80; from 100 on, kernels are PTX with known parameters.
+   MGX_SEED is the seed for the initial contents of memory. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include <string.h>
 
 enum { DEVICES = 16, MAX_PARAMETERS = 64, MAX_RANKS = 64 };
-static const size_t MAX_BYTES = (size_t)1 << 26; /* of an allocation: larger ones do not fit into the device */
+static const size_t MAX_BYTES = (size_t)1 << 26; /* of an allocation; larger ones exceed the device's memory */
 
 typedef struct {
   size_t nbytes;
@@ -28,7 +27,7 @@ typedef struct {
 
 static allocation *allocations[DEVICES];
 static int current;
-static uint64_t state = 88172645463325252; /* of a xorshift generator */
+static uint64_t state = 88172645463325252; /* state of a xorshift generator */
 
 static uint64_t next(void) {
   static int is_seeded;
@@ -57,11 +56,11 @@ int cuCtxSetCurrent(void *context) { return current = (int)(uintptr_t)context - 
 
 int cuMemAlloc_v2(uint64_t *address, size_t nbytes) {
   if (!nbytes || nbytes > MAX_BYTES) return nbytes ? 2 : 1;
-  allocation *found = malloc(sizeof *found + nbytes);
-  found->nbytes = nbytes;
-  for (size_t i = 0; i < nbytes; i++) found->data[i] = next() % 4 ? 0 : (unsigned char)next();
-  allocations[current] = found;
-  *address = (uint64_t)(uintptr_t)found->data;
+  allocation *block = malloc(sizeof *block + nbytes);
+  block->nbytes = nbytes;
+  for (size_t i = 0; i < nbytes; i++) block->data[i] = next() % 4 ? 0 : (unsigned char)next();
+  allocations[current] = block;
+  *address = (uint64_t)(uintptr_t)block->data;
   return 0;
 }
 
@@ -84,7 +83,7 @@ static uint64_t field(const unsigned char *bytes, size_t count) {
   return value;
 }
 
-/* Reads a cubin to the end that its headers give, a text up to its zero: as a driver does. */
+/* Like a driver, reads a cubin up to the size in its headers, and a text up to its zero. */
 int cuModuleLoadData(void **module, const void *image) {
   const unsigned char *bytes = image;
   size_t nbytes = strlen(image);
@@ -105,42 +104,42 @@ int cuModuleLoadData(void **module, const void *image) {
 
 int cuModuleUnload(void *module) { return free(module), 0; }
 
-/* The parameters of an entry in PTX; of a cubin none are known. Functions are leaked to this list, which keeps them in use. */
+/* Looks up the parameters of a PTX entry; those of a cubin are unknown. This list keeps leaked functions reachable. */
 static function *functions[1 << 16];
 static size_t function_count;
 
-int cuModuleGetFunction(void **found, void *module, const char *name) {
+int cuModuleGetFunction(void **output, void *module, const char *name) {
   char entry[4200];
   snprintf(entry, sizeof entry, ".entry %s(", name);
   if (function_count == sizeof functions / sizeof *functions) return 2;
-  function *made = calloc(1, sizeof *made);
-  functions[function_count++] = made;
-  *found = made;
+  function *kernel = calloc(1, sizeof *kernel);
+  functions[function_count++] = kernel;
+  *output = kernel;
   if (!memcmp(module, "\177ELF", 4)) return 0;
   const char *text = strstr(module, entry);
   if (!text) return 500;
   const char *end = strchr(text, ')');
-  for (text = strstr(text, ".param"); text && end && text < end && made->count < MAX_PARAMETERS; text = strstr(text + 1, ".param"))
-    made->sizes[made->count++] = strncmp(text, ".param .u32", 11) ? 8 : 4;
+  for (text = strstr(text, ".param"); text && end && text < end && kernel->count < MAX_PARAMETERS; text = strstr(text + 1, ".param"))
+    kernel->sizes[kernel->count++] = strncmp(text, ".param .u32", 11) ? 8 : 4;
   return 0;
 }
 
 #ifdef KNOWS_PARAMETERS
-int cuFuncGetParamInfo(const function *own, size_t number, size_t *offset, size_t *nbytes) {
-  if (number >= own->count) return 1;
-  return *offset = 0, *nbytes = own->sizes[number], 0;
+int cuFuncGetParamInfo(const function *kernel, size_t number, size_t *offset, size_t *nbytes) {
+  if (number >= kernel->count) return 1;
+  return *offset = 0, *nbytes = kernel->sizes[number], 0;
 }
 #endif
 
-int cuFuncSetAttribute(void *own, int name, int value) { return !own || name != 8 || value > 232448; }
+int cuFuncSetAttribute(void *kernel, int name, int value) { return !kernel || name != 8 || value > 232448; }
 
-int cuLaunchKernel(const function *own, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+int cuLaunchKernel(const function *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **parameters, void **extra) {
   if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || !bx || bx * by * bz > 1024 || extra || !stream) return 1;
   uint64_t value = shared;
-  for (size_t i = 0; i < own->count; i++) {
+  for (size_t i = 0; i < kernel->count; i++) {
     uint64_t read = 0;
-    memcpy(&read, parameters[i], own->sizes[i]);
+    memcpy(&read, parameters[i], kernel->sizes[i]);
     value += read;
   }
   allocation *memory = allocations[current];
@@ -148,7 +147,7 @@ int cuLaunchKernel(const function *own, unsigned gx, unsigned gy, unsigned gz, u
   return 0;
 }
 
-static int handle(void **made) { return *made = (void *)(uintptr_t)(1 + (next() >> 8)), 0; }
+static int handle(void **output) { return *output = (void *)(uintptr_t)(1 + (next() >> 8)), 0; }
 int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) { return handle(stream) || flags != 1 || priority > 0; }
 int cuStreamDestroy_v2(void *stream) { return !stream; }
 int cuStreamQuery(void *stream) { return stream ? (next() % 4 ? 0 : 600) : 400; }
@@ -159,36 +158,36 @@ int cuStreamEndCapture(void *stream, void **graph) { return handle(graph) || !st
 int cuEventCreate(void **event, unsigned flags) { return handle(event) || flags != 2; }
 int cuEventDestroy_v2(void *event) { return !event; }
 int cuEventRecord(void *event, void *stream) { return !event || !stream; }
-int cuGraphInstantiateWithFlags(void **made, void *graph, unsigned long long flags) { return handle(made) || !graph || flags; }
+int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags) { return handle(executable) || !graph || flags; }
 int cuGraphLaunch(void *graph, void *stream) { return !graph || !stream; }
 int cuGraphDestroy(void *graph) { return !graph; }
 int cuGraphExecDestroy(void *graph) { return !graph; }
 int cuGetErrorName(int code, const char **text) { return *text = "CUDA_ERROR", code < 0; }
 int cuGetErrorString(int code, const char **text) { return *text = "an error", code < 0; }
 
-/* Communicators that are made in the open group: their sizes are known at its end. */
-static comm *made[MAX_RANKS];
-static int made_count, depth;
+/* Communicators initialized in the open group; their sizes are known at its end. */
+static comm *pending[MAX_RANKS];
+static int pending_count, depth;
 
 int ncclGetUniqueId(unsigned char *id) { return memset(id, 1, 128), 0; }
 int ncclGroupStart(void) { return depth++, 0; }
 int ncclGroupEnd(void) {
   if (--depth) return 0;
-  for (int i = 0; i < made_count; i++) {
-    made[i]->size = 0;
-    for (int n = 0; n < made_count; n++) made[i]->size += made[n]->color == made[i]->color;
+  for (int i = 0; i < pending_count; i++) {
+    pending[i]->size = 0;
+    for (int n = 0; n < pending_count; n++) pending[i]->size += pending[n]->color == pending[i]->color;
   }
-  for (int i = 0; i < made_count; i++)
-    if (made[i]->color < 0) free(made[i]);
-  return made_count = 0, 0;
+  for (int i = 0; i < pending_count; i++)
+    if (pending[i]->color < 0) free(pending[i]);
+  return pending_count = 0, 0;
 }
 
-static int make(comm **found, int color, int key) {
-  if (made_count == MAX_RANKS || !depth) return 5;
-  comm *own = calloc(1, sizeof *own);
-  own->color = color, own->key = key;
-  made[made_count++] = own;
-  *found = color < 0 ? NULL : own;
+static int make(comm **output, int color, int key) {
+  if (pending_count == MAX_RANKS || !depth) return 5;
+  comm *self = calloc(1, sizeof *self);
+  self->color = color, self->key = key;
+  pending[pending_count++] = self;
+  *output = color < 0 ? NULL : self;
   return 0;
 }
 
@@ -196,41 +195,41 @@ typedef struct {
   unsigned char internal[128];
 } unique_id;
 
-int ncclCommInitRank(comm **found, int ranks, unique_id id, int rank) { return id.internal[0] != 1 || rank >= ranks ? 4 : make(found, 0, rank); }
-int ncclCommSplit(comm *own, int color, int key, comm **found, void *config) { return !own || config ? 4 : make(found, color, key); }
-int ncclCommGetAsyncError(comm *own, int *error) { return *error = 0, own ? 0 : 4; }
-int ncclCommDestroy(comm *own) { return free(own), 0; }
-int ncclCommAbort(comm *own) { return free(own), 0; }
+int ncclCommInitRank(comm **output, int ranks, unique_id id, int rank) { return id.internal[0] != 1 || rank >= ranks ? 4 : make(output, 0, rank); }
+int ncclCommSplit(comm *self, int color, int key, comm **output, void *config) { return !self || config ? 4 : make(output, color, key); }
+int ncclCommGetAsyncError(comm *self, int *error) { return *error = 0, self ? 0 : 4; }
+int ncclCommDestroy(comm *self) { return free(self), 0; }
+int ncclCommAbort(comm *self) { return free(self), 0; }
 const char *ncclGetErrorString(int code) { return code ? "an error" : "no error"; }
 
-/* Reads so many elements and writes so many, of a data type of NCCL. */
-static int move(comm *own, void *stream, int type, uint64_t from, size_t reads, uint64_t to, size_t writes) {
+/* Reads `reads` elements and writes `writes` elements of an NCCL data type. */
+static int move(comm *self, void *stream, int type, uint64_t from, size_t reads, uint64_t to, size_t writes) {
   static const size_t BYTES[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  if (!own || !stream || !depth || type >= 12) return 4;
+  if (!self || !stream || !depth || type >= 12) return 4;
   unsigned char *copy = malloc(reads * BYTES[type] + 1);
   memcpy(copy, at(from), reads * BYTES[type]);
   memset(at(to), copy[0], writes * BYTES[type]);
   return free(copy), 0;
 }
 
-int ncclAllReduce(uint64_t a, uint64_t b, size_t n, int type, int kind, comm *own, void *stream) {
-  return kind > 3 ? 4 : move(own, stream, type, a, n, b, n);
+int ncclAllReduce(uint64_t a, uint64_t b, size_t n, int type, int kind, comm *self, void *stream) {
+  return kind > 3 ? 4 : move(self, stream, type, a, n, b, n);
 }
-int ncclAllGather(uint64_t a, uint64_t b, size_t n, int type, comm *own, void *stream) {
-  return own ? move(own, stream, type, a, n, b, n * (size_t)own->size) : 4;
+int ncclAllGather(uint64_t a, uint64_t b, size_t n, int type, comm *self, void *stream) {
+  return self ? move(self, stream, type, a, n, b, n * (size_t)self->size) : 4;
 }
-int ncclReduceScatter(uint64_t a, uint64_t b, size_t n, int type, int kind, comm *own, void *stream) {
-  return kind > 3 || !own ? 4 : move(own, stream, type, a, n * (size_t)own->size, b, n);
+int ncclReduceScatter(uint64_t a, uint64_t b, size_t n, int type, int kind, comm *self, void *stream) {
+  return kind > 3 || !self ? 4 : move(self, stream, type, a, n * (size_t)self->size, b, n);
 }
-int ncclBroadcast(uint64_t a, uint64_t b, size_t n, int type, int root, comm *own, void *stream) {
-  return !own || root >= own->size ? 4 : move(own, stream, type, a, n, b, n);
+int ncclBroadcast(uint64_t a, uint64_t b, size_t n, int type, int root, comm *self, void *stream) {
+  return !self || root >= self->size ? 4 : move(self, stream, type, a, n, b, n);
 }
-int ncclReduce(uint64_t a, uint64_t b, size_t n, int type, int kind, int root, comm *own, void *stream) {
-  return !own || kind > 3 || root >= own->size ? 4 : move(own, stream, type, a, n, b, n);
+int ncclReduce(uint64_t a, uint64_t b, size_t n, int type, int kind, int root, comm *self, void *stream) {
+  return !self || kind > 3 || root >= self->size ? 4 : move(self, stream, type, a, n, b, n);
 }
-int ncclSend(uint64_t a, size_t n, int type, int peer, comm *own, void *stream) {
-  return !own || peer >= own->size ? 4 : move(own, stream, type, a, n, a, 0);
+int ncclSend(uint64_t a, size_t n, int type, int peer, comm *self, void *stream) {
+  return !self || peer >= self->size ? 4 : move(self, stream, type, a, n, a, 0);
 }
-int ncclRecv(uint64_t b, size_t n, int type, int peer, comm *own, void *stream) {
-  return !own || peer >= own->size ? 4 : move(own, stream, type, b, 0, b, n);
+int ncclRecv(uint64_t b, size_t n, int type, int peer, comm *self, void *stream) {
+  return !self || peer >= self->size ? 4 : move(self, stream, type, b, 0, b, n);
 }

@@ -1,4 +1,4 @@
-"""Whole programs that the C loader runs, each for what it needs of it: collectives, messages, control flow, constants, weights."""
+"""Whole programs for the C loader, each for one feature: collectives, messages, control flow, constants, weights."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ Write = Callable[[Path], None]
 
 
 def of(program: Any, mesh: Any, weights: dict[str, Any] | None = None, **options: Any) -> Write:
-    """A module of a program, for two architectures where they are given."""
+    """Return a function that compiles a program and saves its module."""
     return lambda path: mg.compile(program, mesh, **{"target": TARGET, **options}).save(path, weights)
 
 
 def of_text(text: str, mesh: Any = None, **options: Any) -> Write:
-    """A program in text form."""
+    """Return a function that compiles a program text and saves its module."""
 
     def write(path: Path) -> None:
         file = path.with_suffix(".mlir")
@@ -95,12 +95,12 @@ def dense(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
 
 
 def exchanged_state(x: mg.Tensor, y: mg.Tensor) -> tuple[mg.Tensor, mg.Tensor]:
-    """The first result is in the memory of y, which takes the second one after the step."""
+    """The first result reuses the memory of y, and y becomes the second result after the step."""
     return y, x + y
 
 
 def after_steps(module: Any, args: dict[str, Any], arch: str, steps: int) -> list[Any]:
-    """The results of the last step; each begins with the next values of donated arguments."""
+    """Return the results of the last step; each step starts with the updated values of donated arguments."""
     results = module.run(args, Emulation(arch))
     for _ in range(steps - 1):
         args = args | {b.name: results[b.donated_to] for b in module.inputs if b.donated_to is not None}

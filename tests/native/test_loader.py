@@ -1,4 +1,4 @@
-"""What the C loader refuses, and what it says: each fault is one change of a good module, with right digests."""
+"""Errors of the C loader: each forgery changes a valid module in one way, with correct digests."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ def good(campaign: Campaign) -> Path:
 
 
 def refused(campaign: Campaign, path: Path, *options: str) -> tuple[int, str]:
-    made = subprocess.run(
+    completed = subprocess.run(
         [str(campaign.program), str(path), *options], capture_output=True, text=True, errors="replace"
     )
-    assert "Sanitizer" not in made.stderr and "runtime error" not in made.stderr, made.stderr
-    return made.returncode, made.stderr
+    assert "Sanitizer" not in completed.stderr and "runtime error" not in completed.stderr, completed.stderr
+    return completed.returncode, completed.stderr
 
 
 def forged(path: Path, target: Path, change: Callable[[list[int]], None]) -> None:
-    """The module with another launch table."""
-    found = container.Container(path)
-    table = list(struct.unpack(f"<{len(found[words.TABLE]) // 8}Q", found[words.TABLE]))
+    """Write the module with a changed launch table to `target`."""
+    container_file = container.Container(path)
+    table = list(struct.unpack(f"<{len(container_file[words.TABLE]) // 8}Q", container_file[words.TABLE]))
     change(table)
-    own = {name: bytes(found[name]) for name in found if name.startswith("native/")}
-    members = {name: bytes(found[name]) for name in found}
-    changed = own | {words.TABLE: struct.pack(f"<{len(table)}Q", *table)}
+    native_members = {name: bytes(container_file[name]) for name in container_file if name.startswith("native/")}
+    members = {name: bytes(container_file[name]) for name in container_file}
+    changed = native_members | {words.TABLE: struct.pack(f"<{len(table)}Q", *table)}
     container.write(target, with_members(Held(path, members), changed))
 
 
 def places(table: list[int], record: list[int]) -> list[int]:
-    """Where words follow each other in a table."""
+    """Return the indices at which `record` occurs in the table."""
     return [n for n in range(len(table)) if table[n : n + len(record)] == record]
 
 
-def test_random_forgeries_are_refused_or_harmless(campaign: Campaign) -> None:
-    """A few of the campaign."""
+def test_random_forgeries_are_rejected_or_harmless(campaign: Campaign) -> None:
+    """A few mutants of the campaign in `mutate.py`."""
     table, faults = campaign.mutate(0, 20)
     assert faults == [] and table[1] and table[0]
 
 
-def test_numbers_are_those_of_the_header() -> None:
-    """What Python writes and C reads has one numbering."""
+def test_table_enum_values_match_c_header() -> None:
+    """Python writes and C reads the same enum values."""
     header = (SOURCES / "table.h").read_text()
     for kind, prefix in (
         (words.Op, "OP"),
@@ -78,7 +78,7 @@ def test_numbers_are_those_of_the_header() -> None:
         first, *others = re.findall(rf"{prefix}_(\w+)(?: = (\d+))?", line)
         names = [first[0], *(name for name, _ in others)]
         assert {name: int(first[1] or 0) + n for n, name in enumerate(names)} == {
-            each.name: each.value for each in kind
+            member.name: member.value for member in kind
         }
     assert f"MGX_VERSION = {words.VERSION}," in header
 
@@ -94,24 +94,27 @@ FORGERIES: dict[str, tuple[Callable[[list[int]], None], str]] = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_forged_tables(name: str, campaign: Campaign, good: Path, tmp_path: Path) -> None:
-    change, said = FORGERIES[name]
+def test_forged_launch_table_is_rejected(name: str, campaign: Campaign, good: Path, tmp_path: Path) -> None:
+    change, expected_message = FORGERIES[name]
     forged(good, tmp_path / "m.mgx", change)
     code, message = refused(campaign, tmp_path / "m.mgx", "--list")
-    assert code == 1 and re.search(said, message), message
+    assert code == 1 and re.search(expected_message, message), message
 
 
 def operation(table: list[int], op: words.Op, at: int, value: int) -> bool:
-    """Change a word of the first such operation on stream 0 or 1: operations are lists, their numbers of words come first."""
+    """Change a word of the first operation `op` on stream 0 or 1; return whether there is one.
+
+    An operation is a list of words that follows its length.
+    """
     sizes = {words.Op.COPY: 5, words.Op.CLEAR: 4, words.Op.RECORD: 3, words.Op.WAIT: 3}
-    for place in range(1, len(table) - 8):
+    for index in range(1, len(table) - 8):
         is_launch = (
             op == words.Op.LAUNCH
-            and table[place - 1] == 7 + 3 * table[min(place + 6, len(table) - 1)]
-            and table[place + 1] < 2
+            and table[index - 1] == 7 + 3 * table[min(index + 6, len(table) - 1)]
+            and table[index + 1] < 2
         )
-        if table[place] == op and (is_launch or table[place - 1] == sizes.get(op)):
-            table[place + at] = value
+        if table[index] == op and (is_launch or table[index - 1] == sizes.get(op)):
+            table[index + at] = value
             return True
     return False
 
@@ -129,24 +132,25 @@ WORK: dict[str, tuple[words.Op, int, int]] = {
 
 
 @pytest.mark.parametrize("name", WORK)
-def test_forged_work(name: str, campaign: Campaign, good: Path, tmp_path: Path) -> None:
+def test_forged_operation_is_rejected(name: str, campaign: Campaign, good: Path, tmp_path: Path) -> None:
     forged(good, tmp_path / "m.mgx", lambda table: operation(table, *WORK[name]) or pytest.fail("there is none"))
     code, message = refused(campaign, tmp_path / "m.mgx", "--list")
     assert code == 1 and "an operation is malformed or is outside of its memory" in message, message
 
 
-MAGIC, RANKS, MOST_SECONDS = 0x656C62617478676D, 1 << 16, 120  # such a check took hours, and takes a second
+# seconds in the last constant: these checks once took hours, and now take a second
+MAGIC, RANKS, MOST_SECONDS = 0x656C62617478676D, 1 << 16, 120
 
 
 def listed(lists: list[list[int]]) -> list[int]:
-    return [len(lists), *(word for each in lists for word in (len(each), *each))]
+    return [len(lists), *(word for operation_words in lists for word in (len(operation_words), *operation_words))]
 
 
 MEMBER = [1, len(b"constants.safetensors"), *struct.unpack("<3Q", b"constants.safetensors".ljust(24, b"\0"))]
 
 
 def table_of(splits: list[list[int]], operations: list[list[int]], constants: list[list[int]]) -> list[int]:
-    """The table of a part with 1,024 bytes of memory on each rank, of which all issue these operations."""
+    """Return a table with one part that has 1,024 bytes of memory per rank and issues the same operations on all ranks."""
     ranks = len(splits[0]) // 2
     programs = [[*range(len(operations))]]
     part = [0, ranks, 1024, 0, *listed(operations), *listed(programs), *listed([[0] * ranks]), 1, 0]
@@ -167,41 +171,39 @@ SLOW: dict[str, tuple[list[int], int, str]] = {
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_the_check_of_a_table_takes_time_linear_in_its_words(
-    name: str, campaign: Campaign, good: Path, tmp_path: Path
-) -> None:
-    table, code, said = SLOW[name]
+def test_launch_table_check_takes_linear_time(name: str, campaign: Campaign, good: Path, tmp_path: Path) -> None:
+    table, code, expected_message = SLOW[name]
     forged(good, tmp_path / "m.mgx", lambda words_: words_.__setitem__(slice(None), table))
     command = [str(campaign.program), str(tmp_path / "m.mgx"), "--list"]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS)
-    assert (made.returncode, said in made.stderr) == (code, True), made.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS)
+    assert (completed.returncode, expected_message in completed.stderr) == (code, True), completed.stderr
 
 
-def test_members_that_overlap_are_refused(campaign: Campaign, good: Path, tmp_path: Path) -> None:
-    """The digests of a file with n members of all its bytes would take n times the time."""
+def test_overlapping_members_are_rejected(campaign: Campaign, good: Path, tmp_path: Path) -> None:
+    """Otherwise n overlapping members could make the loader hash the file n times."""
     content = bytearray(good.read_bytes())
     entries = [n for n in range(len(content)) if content[n : n + 4] == b"PK\x01\x02"]
-    for place in entries:
-        content[place + 24 : place + 28] = (len(content) // 2).to_bytes(4, "little")
-        content[place + 42 : place + 46] = bytes(4)
+    for offset in entries:
+        content[offset + 24 : offset + 28] = (len(content) // 2).to_bytes(4, "little")
+        content[offset + 42 : offset + 46] = bytes(4)
     (tmp_path / "m.mgx").write_bytes(content)
     code, message = refused(campaign, tmp_path / "m.mgx", "--list")
     assert code == 1 and "its members overlap" in message, message
 
 
-def test_the_header_keeps_its_promises(campaign: Campaign, good: Path, tmp_path: Path) -> None:
+def test_c_api_behaves_as_documented_in_header(campaign: Campaign, good: Path, tmp_path: Path) -> None:
     build = campaign.program.parent
     words_ = [loader.COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", *loader.SANITIZERS.split(), f"-I{SOURCES}"]
     words_ += ["-o", str(tmp_path / "api"), str(loader.HERE / "api.c"), str(build / "libmeshgen.a"), "-ldl"]
     subprocess.run(words_, check=True)
     environment = campaign.environment(120)
-    made = subprocess.run([str(tmp_path / "api"), str(good)], capture_output=True, text=True, env=environment)
-    assert made.returncode == 0, made.stderr
+    completed = subprocess.run([str(tmp_path / "api"), str(good)], capture_output=True, text=True, env=environment)
+    assert completed.returncode == 0, completed.stderr
 
 
-def test_files_that_are_no_modules(campaign: Campaign, good: Path, tmp_path: Path) -> None:
+def test_loader_rejects_files_that_are_no_modules(campaign: Campaign, good: Path, tmp_path: Path) -> None:
     content, path = good.read_bytes(), tmp_path / "m.mgx"
-    for wrong, said in (
+    for wrong, expected_message in (
         (b"", "MG0501"),
         (b"text" * 100, "MG0501"),
         (content[:-1], "MG0502"),
@@ -210,14 +212,14 @@ def test_files_that_are_no_modules(campaign: Campaign, good: Path, tmp_path: Pat
     ):
         path.write_bytes(wrong)
         code, message = refused(campaign, path, "--list")
-        assert code == 1 and said in message, message
+        assert code == 1 and expected_message in message, message
     assert refused(campaign, tmp_path / "missing", "--list")[0] == 2
     assert refused(campaign, tmp_path, "--list")[0] == 1
 
 
-def test_every_damaged_member_is_noticed(campaign: Campaign, good: Path, tmp_path: Path) -> None:
-    found = container.Container(good)
-    members = {name: bytes(found[name]) for name in found}
+def test_every_damaged_member_is_detected(campaign: Campaign, good: Path, tmp_path: Path) -> None:
+    container_file = container.Container(good)
+    members = {name: bytes(container_file[name]) for name in container_file}
     for name, content in members.items():
         container.write(tmp_path / "m.mgx", members | {name: content[:-1] + bytes([content[-1] ^ 1])})
         code, message = refused(campaign, tmp_path / "m.mgx", "--list")
@@ -226,14 +228,16 @@ def test_every_damaged_member_is_noticed(campaign: Campaign, good: Path, tmp_pat
     assert "does not list" in refused(campaign, tmp_path / "m.mgx", "--list")[1]
 
 
-def test_a_module_without_a_table(campaign: Campaign, tmp_path: Path) -> None:
+def test_module_without_launch_table_is_rejected(campaign: Campaign, tmp_path: Path) -> None:
     PROGRAMS["mlp"](tmp_path / "m.mgx")
     code, message = refused(campaign, tmp_path / "m.mgx", "--list")
     assert code == 1 and "MG0505" in message and "meshgen native adds it" in message
 
 
-def test_the_command_gives_a_table(campaign: Campaign, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is the same each time, and the module still runs in Python."""
+def test_native_command_adds_launch_table(
+    campaign: Campaign, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`meshgen native` is deterministic, and the module still runs in Python."""
     path, again = tmp_path / "m.mgx", tmp_path / "again.mgx"
     PROGRAMS["mlp"](path)
     assert main(["native", str(path)]) == 0 and main(["native", str(path), "-o", str(again)]) == 0
@@ -246,24 +250,28 @@ def test_the_command_gives_a_table(campaign: Campaign, tmp_path: Path, capsys: p
     assert listed[:2] == ["4 ranks", "input x <f4 (8, 12) 384 bytes"]
 
 
-@pytest.mark.parametrize("words_, code, said", [
+@pytest.mark.parametrize("words_, code, expected_message", [
     ([], 2, "MG0001: a module is missing"), (["--steps"], 2, "needs a value"), (["m.mgx", "--steps", "no"], 2, "'no' is not a number"),
     (["m.mgx", "n.mgx"], 2, "one module at a time"), (["m.mgx", "--input", "x"], 2, "not NAME=FILE"), (["--wrong", "1"], 2, "unknown option"),
     (["m.mgx", "--rank", "1"], 2, "--rank needs --meet"),
 ])  # fmt: skip
-def test_calls_that_are_wrong(words_: list[str], code: int, said: str, campaign: Campaign) -> None:
-    made = subprocess.run([str(campaign.program), *words_], capture_output=True, text=True)
-    assert made.returncode == code and said in made.stderr
+def test_invalid_loader_options_are_rejected(
+    words_: list[str], code: int, expected_message: str, campaign: Campaign
+) -> None:
+    completed = subprocess.run([str(campaign.program), *words_], capture_output=True, text=True)
+    assert completed.returncode == code and expected_message in completed.stderr
 
 
-def test_without_a_driver_it_is_missing(campaign: Campaign, good: Path) -> None:
-    """As on a machine without NVIDIA's libraries."""
+def test_missing_driver_is_reported(campaign: Campaign, good: Path) -> None:
+    """The loader runs as on a machine without NVIDIA's libraries."""
     code, message = refused(campaign, good)
     assert code == 5 and "MG0602" in message
 
 
-def test_ranks_that_choose_differently_are_told(campaign: Campaign) -> None:
-    """Kernels that compute nothing leave numbers by chance in what the loop asks: its ranks communicate, so they would deadlock."""
+def test_diverging_ranks_are_reported(campaign: Campaign) -> None:
+    """Kernels of the null GPU leave random loop conditions on the ranks. The loop has collectives, so diverging ranks
+    would deadlock.
+    """
     source = next(source for source in campaign.sources if source.name == "loop with collectives")
     command = [
         str(campaign.program),
@@ -272,27 +280,29 @@ def test_ranks_that_choose_differently_are_told(campaign: Campaign) -> None:
         "--time-limit",
         "1",
     ]
-    told: list[str] = []
+    divergence_errors: list[str] = []
     for seed in range(12):
         environment = campaign.environment(80) | {"MGX_SEED": str(seed)}
-        made = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert made.returncode in (0, 4), made.stderr
-        told += re.findall("MG0604: control flow holds collectives, but ranks 0 and . choose differently", made.stderr)
-    assert told
+        completed = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert completed.returncode in (0, 4), completed.stderr
+        divergence_errors += re.findall(
+            "MG0604: control flow holds collectives, but ranks 0 and . choose differently", completed.stderr
+        )
+    assert divergence_errors
 
 
-def test_arrays_that_do_not_fit(campaign: Campaign, good: Path, tmp_path: Path) -> None:
+def test_mismatched_input_array_is_rejected(campaign: Campaign, good: Path, tmp_path: Path) -> None:
     source = next(source for source in campaign.sources if source.name == "mlp")
-    for array, said in ((np.zeros((8, 11), np.float32), "its shape"), (np.zeros((8, 12), np.float64), "its element type"),
+    for array, expected_message in ((np.zeros((8, 11), np.float32), "its shape"), (np.zeros((8, 12), np.float64), "its element type"),
                         (np.asfortranarray(np.zeros((8, 12), np.float32)), "row-major")):  # fmt: skip
         np.save(tmp_path / "x.npy", array)
         code, fault = campaign.run(good, ["--input", f"x={tmp_path / 'x.npy'}", *source.words[2:]], 80)
-        assert code == 2 and fault == "", said
-    assert campaign.run(good, source.words[:2], 80)[0] == 2  # w1 is not given
+        assert code == 2 and fault == "", expected_message
+    assert campaign.run(good, source.words[:2], 80)[0] == 2  # without the required input w1
     assert campaign.run(good, source.words, 80) == (0, "")
 
 
-def test_what_cannot_run_natively_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_native_command_rejects_unsupported_modules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {\n  %0 = stablehlo.tanh %a : tensor<8x4xf32>\n  return %0 : tensor<8x4xf32>\n}\n"
     (tmp_path / "p.mlir").write_text(text)
     path = str(tmp_path / "p.mgx")
@@ -306,4 +316,4 @@ def test_what_cannot_run_natively_is_said(tmp_path: Path, capsys: pytest.Capture
     )
     capsys.readouterr()
     assert main(["native", path]) == 2
-    assert "MG0001" in (said := capsys.readouterr().err) and "open sizes" in said
+    assert "MG0001" in (expected_message := capsys.readouterr().err) and "open sizes" in expected_message

@@ -1,4 +1,4 @@
-"""Modules run by the C loader, without Python, on the emulated GPU behind libcuda and libnccl: the bits of `--device emulate`."""
+"""Modules run by the C loader on the emulated GPU behind libcuda and libnccl, bitwise equal to `--device emulate`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return loader.build_libraries(tmp_path_factory.mktemp("libraries"), "emulated_gpu.c")
 
 
-def made(name: str, folder: Path) -> Path:
+def written_module(name: str, folder: Path) -> Path:
     path = folder / "m.mgx"
     PROGRAMS[name](path)
     write_native(path, path)
@@ -37,35 +37,35 @@ def made(name: str, folder: Path) -> Path:
 
 
 def arguments(path: Path) -> dict[str, Array]:
-    """Random; what counts or chooses is small."""
+    """Return random arguments; integer scalars, which are counts or choices, are 2."""
     inputs = load(path, runs=False).inputs
-    found = {b.name: random_array(b.type, [1, i]) for i, b in enumerate(inputs)}
-    return {n: np.full_like(a, 2) if a.dtype == np.int32 and not a.ndim else a for n, a in found.items()}
+    arrays = {b.name: random_array(b.type, [1, i]) for i, b in enumerate(inputs)}
+    return {n: np.full_like(a, 2) if a.dtype == np.int32 and not a.ndim else a for n, a in arrays.items()}
 
 
 def check(path: Path, outcome: loader.Outcome, args: dict[str, Array], arch: str, steps: int = 1) -> None:
     assert outcome.code == 0, outcome.errors
     module = load(path, runs=False)
-    wanted = after_steps(module, args, arch, steps)
-    for binding, array in zip(module.outputs, wanted, strict=True):
-        have = outcome.results[binding.name]
-        assert have.shape == array.shape and have.tobytes() == np.ascontiguousarray(array).tobytes(), binding.name
+    expected = after_steps(module, args, arch, steps)
+    for binding, array in zip(module.outputs, expected, strict=True):
+        result = outcome.results[binding.name]
+        assert result.shape == array.shape and result.tobytes() == np.ascontiguousarray(array).tobytes(), binding.name
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_results_have_the_bits_of_the_python_executor(
+def test_native_results_match_python_executor_bitwise(
     name: str, tmp_path: Path, program: Path, libraries: Path
 ) -> None:
-    """Three steps: the first is issued launch by launch, the others are CUDA graphs."""
-    path = made(name, tmp_path)
+    """Of three steps, the first is issued launch by launch, and the others are CUDA graphs."""
+    path = written_module(name, tmp_path)
     args = arguments(path)
     outcome = loader.run(program, libraries, path, args, arch="sm_80", options=["--steps", "3"])
     check(path, outcome, args, "sm_80", steps=3)
     assert outcome.server and outcome.server.calls["cuGraphLaunch"] >= 2
 
 
-def test_kernels_with_tensor_descriptors_have_scratch_memory(tmp_path: Path, program: Path, libraries: Path) -> None:
-    """Each block writes its descriptors there; steps that are graphs use the same memory again."""
+def test_kernel_with_tma_descriptors_gets_scratch_memory(tmp_path: Path, program: Path, libraries: Path) -> None:
+    """Each block writes its descriptors to scratch memory, and graph steps reuse it."""
     path = tmp_path / "m.mgx"
     options = {"args": ["bf16[128,1024]", "bf16[1024,64]"], "in_specs": {"x": mg.P(None, "a"), "w": mg.P("a")}}
     of(lambda x, w: x @ w, {"a": 2}, target="cuda:sm_90", **options)(path)
@@ -78,7 +78,7 @@ def test_kernels_with_tensor_descriptors_have_scratch_memory(tmp_path: Path, pro
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80,sm_90", "cuda:sm_90,sm_80"])
-def test_a_kernel_has_the_grid_of_its_form_for_the_device(
+def test_kernel_launch_uses_grid_for_device_architecture(
     target: str, tmp_path: Path, program: Path, libraries: Path
 ) -> None:
     path = tmp_path / "m.mgx"
@@ -93,22 +93,24 @@ def test_a_kernel_has_the_grid_of_its_form_for_the_device(
 
 
 @pytest.mark.parametrize("name", ["mlp", "two meshes", "loop with collectives"])
-def test_a_process_for_each_rank(name: str, tmp_path: Path, program: Path, libraries: Path) -> None:
-    """Each process writes the shards that it has: joined they are the results."""
-    path = made(name, tmp_path)
+def test_one_process_per_rank_matches_python_executor(
+    name: str, tmp_path: Path, program: Path, libraries: Path
+) -> None:
+    """Each process writes its own shards; combined they are the results."""
+    path = written_module(name, tmp_path)
     args = arguments(path)
     outcome = loader.run(program, libraries, path, args, arch="sm_80", ranks=range(load(path, runs=False).ranks))
     check(path, outcome, args, "sm_80")
 
 
-def test_a_device_without_a_cubin_compiles_ptx(tmp_path: Path, program: Path, libraries: Path) -> None:
-    """The module has code for 8.0 only."""
-    path = made("mlp", tmp_path)
+def test_device_without_cubin_compiles_ptx(tmp_path: Path, program: Path, libraries: Path) -> None:
+    """The module only has code for sm_80."""
+    path = written_module("mlp", tmp_path)
     args = arguments(path)
     check(path, loader.run(program, libraries, path, args, arch="sm_90"), args, "sm_90")
 
 
-def test_a_module_for_later_devices_only_is_refused(tmp_path: Path, program: Path, libraries: Path) -> None:
+def test_module_for_newer_devices_is_rejected(tmp_path: Path, program: Path, libraries: Path) -> None:
     path = tmp_path / "m.mgx"
     of_text(mlp(), target="cuda:sm_90")(path)
     write_native(path, path)
@@ -116,8 +118,8 @@ def test_a_module_for_later_devices_only_is_refused(tmp_path: Path, program: Pat
     assert outcome.code == 5 and "MG0602: kernel '" in outcome.errors and "which is sm_80" in outcome.errors
 
 
-def test_a_step_that_takes_too_long_is_ended(tmp_path: Path, program: Path, libraries: Path) -> None:
-    path = made("loop", tmp_path)
+def test_step_beyond_time_limit_is_ended(tmp_path: Path, program: Path, libraries: Path) -> None:
+    path = written_module("loop", tmp_path)
     args = {
         name: np.full_like(array, 1 << 30) if array.dtype == np.int32 else array
         for name, array in arguments(path).items()
@@ -126,8 +128,8 @@ def test_a_step_that_takes_too_long_is_ended(tmp_path: Path, program: Path, libr
     assert outcome.code == 4 and "MG0604: the step has taken longer than 0.5 seconds" in outcome.errors
 
 
-def test_a_donated_argument_becomes_its_next_value(tmp_path: Path, program: Path, libraries: Path) -> None:
-    """The result takes its memory, so that steps go on from each other."""
+def test_donated_argument_is_updated_in_place(tmp_path: Path, program: Path, libraries: Path) -> None:
+    """The result reuses the memory of the argument, so that each step continues from the previous one."""
     path = tmp_path / "m.mgx"
     of(lambda x: x + x, {"a": 2}, args=["f32[8,4]"], in_specs={"x": mg.P("a")}, donate=["x"])(path)
     write_native(path, path)

@@ -1,6 +1,8 @@
-"""Programs of modules changed at random: operations with other attributes, operands and regions, and new ones.
+"""Random mutations of the programs in modules: changed attributes, operands, types and regions, and new operations.
 
-What is made up fits well enough that the verifier often takes it: then it must have a meaning, on any numbers.
+The generated changes are plausible enough that the verifier often accepts them. An accepted program must be executable
+on any
+numbers.
 """
 
 from __future__ import annotations
@@ -36,19 +38,19 @@ HUGE = (1 << 20, 1 << 31, 1 << 40, (1 << 62) + 3, (1 << 63) - 1, -(1 << 63))
 
 
 def takes(op: str, count: int) -> bool:
-    """Whether an op may have so many operands."""
-    wanted = RECORDS[op].operands
-    return isinstance(wanted, AtLeast) or wanted == count
+    """Whether `op` accepts `count` operands."""
+    arity = RECORDS[op].operands
+    return isinstance(arity, AtLeast) or arity == count
 
 
 def operands_of(op: str, rng: random.Random) -> int:
-    """A number of operands that an op may have."""
-    wanted = RECORDS[op].operands
-    return wanted.count + rng.choice([0, 0, 1, 2]) if isinstance(wanted, AtLeast) else wanted
+    """Return a random operand count that `op` accepts."""
+    arity = RECORDS[op].operands
+    return arity.count + rng.choice([0, 0, 1, 2]) if isinstance(arity, AtLeast) else arity
 
 
 class Forger:
-    """Changes the program of one manifest."""
+    """Mutates the program of one manifest."""
 
     def __init__(self, manifest: dict[str, Any], rng: random.Random) -> None:
         self.manifest, self.rng = manifest, rng
@@ -56,22 +58,22 @@ class Forger:
         self.sizes = {axis["name"]: axis["size"] or 1 for axis in manifest["mesh"]["axes"]}
 
     def forge(self) -> None:
-        """One to four changes of a kernel's body or of launches."""
+        """Apply one to four changes to kernel bodies or launches."""
         bodies = [kernel for kernel in self.manifest["kernels"].values() if kernel["body"]["nodes"]]
         items = [item for item in self.items(self.manifest) if item["op"] != "kernel"]
         for _ in range(self.rng.choice([1, 1, 2, 4])):
             if items and (not bodies or self.rng.random() < 0.35):
-                with contextlib.suppress(ModuleError):  # what was changed before cannot be read any more
+                with contextlib.suppress(ModuleError):  # an earlier change may have made the launch unreadable
                     self.change_launch(self.rng.choice(items))
             elif bodies:
                 kernel = self.rng.choice(bodies)
                 graph = graph_from_json(kernel["body"])
                 self.change_graph(graph, [])
-                with contextlib.suppress(KeyError):  # a use of what is not in the graph cannot be written
+                with contextlib.suppress(KeyError):  # a graph that uses an undefined value cannot be serialized
                     kernel["body"] = graph_to_json(graph)
 
     def items(self, plan: dict[str, Any]) -> list[dict[str, Any]]:
-        return [each for item in plan["schedule"] for each in (item, *(e for r in item.get("regions", ()) for e in self.items(r)))]  # fmt: skip
+        return [entry for item in plan["schedule"] for entry in (item, *(e for r in item.get("regions", ()) for e in self.items(r)))]  # fmt: skip
 
     # Launches
 
@@ -100,33 +102,37 @@ class Forger:
         how(graph, outer)
 
     def grow(self, graph: Graph, outer: list[Value]) -> None:
-        """A new operation, and uses of what it makes in place of values of the same type."""
-        place = self.rng.randrange(len(graph.nodes) + 1)
-        seen = [*outer, *graph.inputs, *(v for node in graph.nodes[:place] for v in node.results)]
+        """Insert a new operation, and let its results replace uses of values of the same type."""
+        index = self.rng.randrange(len(graph.nodes) + 1)
+        visible = [*outer, *graph.inputs, *(v for node in graph.nodes[:index] for v in node.results)]
         op = self.rng.choice(OPS)
         count = operands_of(op, self.rng)
-        first = self.rng.choice(seen) if seen else None
-        like = [v for v in seen if first and v.type == first.type]
-        operands = [self.rng.choice(like if self.rng.random() < 0.7 else seen) for _ in range(count)] if seen else []
+        first = self.rng.choice(visible) if visible else None
+        same_type = [v for v in visible if first and v.type == first.type]
+        operands = (
+            [self.rng.choice(same_type if self.rng.random() < 0.7 else visible) for _ in range(count)]
+            if visible
+            else []
+        )
         attrs, kinds = self.attributes(op, [v.type for v in operands]), [v.type for v in operands]
         regions = self.regions(op, kinds, graph)
         try:
             types = inference.infer_types(op, attrs, kinds, regions)
         except MeshgenError:
             types = None
-        made = types or [
+        result_types = types or [
             self.type_like([*kinds, *(v.type for v in graph.outputs)])
             for _ in range(2 if op == "rng_bit_generator" else 1)
         ]
-        node = Node(op, operands, [Value(kind) for kind in made], attrs, regions=regions)
-        graph.nodes.insert(place, node)
-        for user in graph.nodes[place + 1 :]:
+        node = Node(op, operands, [Value(kind) for kind in result_types], attrs, regions=regions)
+        graph.nodes.insert(index, node)
+        for user in graph.nodes[index + 1 :]:
             user.operands = [self.instead(v, node.results) for v in user.operands]
         graph.outputs = [self.instead(v, node.results) for v in graph.outputs]
 
-    def instead(self, value: Value, made: list[Value]) -> Value:
-        same = [v for v in made if v.type == value.type]
-        return self.rng.choice(same) if same and self.rng.random() < 0.5 else value
+    def instead(self, value: Value, results: list[Value]) -> Value:
+        candidates = [v for v in results if v.type == value.type]
+        return self.rng.choice(candidates) if candidates and self.rng.random() < 0.5 else value
 
     def change_attribute(self, graph: Graph, outer: list[Value]) -> None:
         nodes = [node for node in graph.nodes if node.attrs.given]
@@ -138,11 +144,11 @@ class Forger:
             self.infer_again(node)
 
     def change_operand(self, graph: Graph, outer: list[Value]) -> None:
-        place = self.rng.randrange(len(graph.nodes)) if graph.nodes else 0
-        seen = [*outer, *graph.inputs, *(v for node in graph.nodes[:place] for v in node.results)]
-        if graph.nodes and graph.nodes[place].operands and seen:
-            node = graph.nodes[place]
-            node.operands[self.rng.randrange(len(node.operands))] = self.rng.choice(seen)
+        index = self.rng.randrange(len(graph.nodes)) if graph.nodes else 0
+        visible = [*outer, *graph.inputs, *(v for node in graph.nodes[:index] for v in node.results)]
+        if graph.nodes and graph.nodes[index].operands and visible:
+            node = graph.nodes[index]
+            node.operands[self.rng.randrange(len(node.operands))] = self.rng.choice(visible)
             self.infer_again(node)
 
     def change_op(self, graph: Graph, outer: list[Value]) -> None:
@@ -150,9 +156,9 @@ class Forger:
             node = self.rng.choice(graph.nodes)
             count = len(node.operands)
             node.op = self.rng.choice([op for op in OPS if takes(op, count)])
-            made = self.attributes(node.op, [v.type for v in node.operands])
+            attrs = self.attributes(node.op, [v.type for v in node.operands])
             node.attrs = attributes_of(
-                node.op, {name: getattr(node.attrs, name, value) for name, value in made.items()}
+                node.op, {name: getattr(node.attrs, name, value) for name, value in attrs.items()}
             )
             self.infer_again(node)
 
@@ -175,10 +181,11 @@ class Forger:
         nodes = [node for node in graph.nodes if node.regions]
         if nodes:
             node = self.rng.choice(nodes)
-            found = [*node.regions]
-            self.rng.shuffle(found)
+            regions = [*node.regions]
+            self.rng.shuffle(regions)
             node.regions = tuple(
-                found[: self.rng.randrange(len(found) + 1)] + [copy.deepcopy(found[0])] * self.rng.choice([0, 0, 1])
+                regions[: self.rng.randrange(len(regions) + 1)]
+                + [copy.deepcopy(regions[0])] * self.rng.choice([0, 0, 1])
             )
 
     def infer_again(self, node: Node) -> None:
@@ -193,10 +200,10 @@ class Forger:
     # Parts of operations
 
     def regions(self, op: str, kinds: list[TensorType], graph: Graph) -> tuple[Graph, ...]:
-        """Regions that a new operation of this kind may have."""
+        """Return regions whose signatures fit a new operation `op` on operands of types `kinds`."""
         scalars = [TensorType((), kind.dtype) for kind in kinds]
         half = scalars[: len(scalars) // 2]
-        wanted: dict[str, list[tuple[list[TensorType], list[TensorType]]]] = {
+        signatures: dict[str, list[tuple[list[TensorType], list[TensorType]]]] = {
             "reduce_region": [(half * 2, half)],
             "reduce_window": [(half * 2, half)],
             "scatter": [(half * 2, half)],
@@ -206,18 +213,18 @@ class Forger:
             "case": [(kinds[1:], kinds[1:])] * 3,
             "while": [(kinds, [TensorType((), "i1")]), (kinds, kinds)],
         }
-        return tuple(self.region(*ends) for ends in wanted.get(op, ()))
+        return tuple(self.region(*signature) for signature in signatures.get(op, ()))
 
     def region(self, inputs: list[TensorType], outputs: list[TensorType]) -> Graph:
         graph = Graph("region", [Value(kind) for kind in inputs])
         for kind in outputs:
-            alike = [v for v in graph.values() if v.type == kind]
+            candidates = [v for v in graph.values() if v.type == kind]
             if kind.dtype == "i1" and graph.inputs and not graph.inputs[0].type.rank:
-                alike = graph.add("compare", [graph.inputs[0]] * 2, [kind], {"direction": self.rng.choice(["LT", "GT", "LT", "EQ"])}).results  # fmt: skip
-            elif alike:
+                candidates = graph.add("compare", [graph.inputs[0]] * 2, [kind], {"direction": self.rng.choice(["LT", "GT", "LT", "EQ"])}).results  # fmt: skip
+            elif candidates:
                 op = self.rng.choice(["add", "maximum", "subtract", "multiply"])
-                alike = graph.add(op, [self.rng.choice(alike), self.rng.choice(alike)], [kind]).results
-            graph.outputs.append(self.rng.choice(alike) if alike else Value(kind))
+                candidates = graph.add(op, [self.rng.choice(candidates), self.rng.choice(candidates)], [kind]).results
+            graph.outputs.append(self.rng.choice(candidates) if candidates else Value(kind))
         return graph if all(v in list(graph.values()) for v in graph.outputs) else Graph("region", graph.inputs)
 
     def attributes(self, op: str, kinds: list[TensorType]) -> dict[str, Any]:
@@ -235,7 +242,7 @@ class Forger:
             import numpy as np
 
             return np.ones(rng.choice([(), (2,), (4, 4)]), DTYPES[rng.choice(TYPES)])
-        made: dict[str, Callable[[], Any]] = {
+        generators: dict[str, Callable[[], Any]] = {
             "int": lambda: self.integer(rank),
             "Ints": lambda: self.integers(name, kinds, rank),
             "str": lambda: rng.choice(WORDS.get(name, ("x",))),
@@ -252,7 +259,7 @@ class Forger:
             "FreeShardings": lambda: tuple((self.sharding(kind.rank), (False,) * kind.rank) for kind in kinds),
             "Any": lambda: rng.choice([0, 1, (0, 1), ((0, 1),), ((0, 1), (1, 0)), "x"]),
         }  # fmt: skip
-        return made[type_]()
+        return generators[type_]()
 
     def integer(self, rank: int) -> int:
         return self.rng.choice(HUGE) if self.rng.random() < 0.05 else self.rng.randrange(-1, max(rank, 3) + 1)
@@ -296,7 +303,7 @@ class Forger:
         return TensorType(tuple(change), kind.dtype)
 
     def tweak(self, attrs: dict[str, Any]) -> None:
-        """Another value for one attribute, of the same form."""
+        """Replace the value of one attribute by another one of the same type."""
         name = self.rng.choice(list(attrs))
         value = attrs[name]
         if isinstance(value, bool):
@@ -313,18 +320,18 @@ class Forger:
             attrs[name] = self.rng.choice([0.0, -1.0, float("nan"), 1, (1 << 64) - 1])
 
     def tweaked(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        entries, place = list(value), self.rng.randrange(len(value))
+        entries, index = list(value), self.rng.randrange(len(value))
         how = self.rng.random()
         if how < 0.2:
-            del entries[place]
+            del entries[index]
         elif how < 0.4:
-            entries.insert(place, entries[place])
+            entries.insert(index, entries[index])
         elif how < 0.5:
             self.rng.shuffle(entries)
-        elif isinstance(entries[place], int):
-            entries[place] += self.rng.choice([1, -1, 2, -4, 100, self.rng.choice(HUGE[:4])])
-        elif isinstance(entries[place], str):
-            entries[place] = self.rng.choice([*self.axes, f"{self.axes[0]}:(1)2", "x:(2)2"])
-        elif isinstance(entries[place], tuple) and entries[place]:
-            entries[place] = self.tweaked(entries[place])
+        elif isinstance(entries[index], int):
+            entries[index] += self.rng.choice([1, -1, 2, -4, 100, self.rng.choice(HUGE[:4])])
+        elif isinstance(entries[index], str):
+            entries[index] = self.rng.choice([*self.axes, f"{self.axes[0]}:(1)2", "x:(2)2"])
+        elif isinstance(entries[index], tuple) and entries[index]:
+            entries[index] = self.tweaked(entries[index])
         return tuple(entries)

@@ -1,10 +1,14 @@
-"""Four ranks on two hosts, and what happens to one of them at collectives all over a step: all others must end in time and say why.
+"""Run four ranks on two hosts and let one fail at collectives throughout a step; all others must end in time and report
+why.
 
-sudo python -m tests.runtime.faults_campaign --count 50 --fault kill,stop,link
+    sudo python -m tests.runtime.faults_campaign --count 50 --fault kill,stop,link
 
-The hosts are two network namespaces with a link between them. What happens: the rank is killed (SIGKILL), or stopped (SIGSTOP), or
-the link goes down. Then every other rank, or after the link all, must end with exit code 4 and MG0609, name the collective and
-ranks that it waits for, and that within the time-out and a few seconds for what a process needs to end.
+The hosts are two network namespaces with a link between them. A fault kills a rank (SIGKILL), stops it (SIGSTOP), or
+takes the
+link down. Then every other rank (after a link fault, every rank) must end with exit code 4 and MG0609, and must name
+the
+collective and the ranks that it waits for. It must end within the time-out plus MORE_SECONDS for the exit of the
+process.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ import meshgen as mg
 from tests.runtime.launchers import MESHGEN, Ended, ended, started
 from tests.runtime.two_hosts import RANKS, Hosts, two_hosts
 
-TIME_OUT, MORE_SECONDS = 2.0, 8.0  # of a rank, and what its process may take to end and to be seen by who waits longest
+# Seconds. The time-out of a rank, and the extra time in which its process may exit and the last waiting rank may
+# notice; chosen: generous.
+TIME_OUT, MORE_SECONDS = 2.0, 8.0
 PROGRAM = """sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}, %w: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) -> (tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) {
   %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
@@ -36,20 +42,21 @@ func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
   return %7 : tensor<16x16xf32>
 }
 """
-# A rank that has no more collectives is in `the gathering of results`, or has them and is at its end
+# A rank without further collectives is in `the gathering of results`, or at the end of the program if it has the
+# results.
 SAID = re.compile(
     r"error MG0609: rank \d+ (?:waits for ranks? [\d, ]+|is) in (the gathering of results|the end of the program|\w+ over [xy, ]+ \(program\.mlir:\d+\))"
 )
 
 
 def modules(folder: Path) -> dict[str, Path]:
-    """The program, by the device that it is for."""
+    """Compile the program for each device kind and return the module paths by device."""
     (folder / "program.mlir").write_text(PROGRAM)
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for device, target in (("reference", "cpu"), ("emulate", "cuda:sm_80")):
-        found[device] = folder / f"{device}.mgx"
-        mg.compile(folder / "program.mlir", target=target).save(found[device])
-    return found
+        paths[device] = folder / f"{device}.mgx"
+        mg.compile(folder / "program.mlir", target=target).save(paths[device])
+    return paths
 
 
 def words_of(module: Path, device: str, time_out: float = TIME_OUT) -> tuple[str, ...]:
@@ -61,10 +68,10 @@ def victim_words(what: str, when: int, module: Path, device: str, time_out: floa
 
 
 def messages(fault: str, module: Path, device: str, time_out: float) -> list[int]:
-    """How many messages of collectives each rank sends in a step; to the other host, if it is the link that goes down."""
-    own = {rank: victim_words(fault, 0, module, device, time_out) for rank in range(RANKS)}
-    found = ended(started(RANKS, own=own), 120)
-    return [int(each.err.rpartition("messages: ")[2]) for each in found]
+    """Count the messages that each rank sends in a step; for a link fault, only those to the other host."""
+    victims = {rank: victim_words(fault, 0, module, device, time_out) for rank in range(RANKS)}
+    outcomes = ended(started(RANKS, own=victims), 120)
+    return [int(process.err.rpartition("messages: ")[2]) for process in outcomes]
 
 
 def trial(
@@ -77,16 +84,20 @@ def trial(
     folder: Path,
     time_out: float = TIME_OUT,
 ) -> tuple[list[Ended], float]:
-    """How all ranks end, and how long after it has happened the last one did that must. The victim is last in line."""
-    sign = folder / "sign"
-    sign.unlink(missing_ok=True)
-    own = {victim: victim_words(str(sign) if fault == "link" else fault, when, module, device, time_out)}
+    """Run one trial and return how all ranks except the victim end, and the seconds from the fault to the end of the
+    last of them.
+    """
+    sign_file = folder / "sign"
+    sign_file.unlink(missing_ok=True)
+    victim_command = {
+        victim: victim_words(str(sign_file) if fault == "link" else fault, when, module, device, time_out)
+    }
     words = words_of(module, device, time_out)
-    processes = started(RANKS, *MESHGEN, *words, own=own, prefix=hosts.prefix, host=hosts.address)
-    begin = happened(fault, processes[victim], sign)
+    processes = started(RANKS, *MESHGEN, *words, own=victim_command, prefix=hosts.prefix, host=hosts.address)
+    begin = happened(fault, processes[victim], sign_file)
     if fault == "link":
         hosts.set_link("down")
-        sign.unlink()
+        sign_file.unlink()
     others = [process for rank, process in enumerate(processes) if rank != victim or fault == "link"]
     try:
         for process in others:
@@ -98,12 +109,16 @@ def trial(
         process.kill()
     if fault == "link":
         hosts.set_link("up")
-    found = ended(processes, 20)
-    return [each for rank, each in enumerate(found) if rank != victim or fault == "link"], seconds
+    outcomes = ended(processes, 20)
+    return [outcome for rank, outcome in enumerate(outcomes) if rank != victim or fault == "link"], seconds
 
 
 def happened(fault: str, victim: subprocess.Popen[str], sign: Path) -> float:
-    """When it has: a reading of `time.monotonic`. Raises TimeoutError if it does not."""
+    """Wait for the fault and return its time as a reading of `time.monotonic`.
+
+    Raises:
+        TimeoutError: the fault does not happen within a minute.
+    """
     end = time.monotonic() + 60
     while time.monotonic() < end:
         state = Path(f"/proc/{victim.pid}/stat")
@@ -118,13 +133,13 @@ def happened(fault: str, victim: subprocess.Popen[str], sign: Path) -> float:
     raise TimeoutError(f"nothing has happened to the victim: {ended([victim])}")
 
 
-def faults_of(found: Sequence[Ended]) -> list[str]:
-    """What is wrong with how ranks end; empty: nothing."""
-    said = [SAID.search(each.err) for each in found]
-    wrong = [each for each, place in zip(found, said, strict=True) if each.code != 4 or not place]
-    if not wrong and not any(place and " over " in place[1] for place in said):
-        wrong = list(found)  # nobody names the collective
-    return [f"exit code {each.code}: {each.err[-500:]}" for each in wrong]
+def faults_of(outcomes: Sequence[Ended]) -> list[str]:
+    """Return descriptions of the ranks that end wrongly, which is an empty list if all are right."""
+    matches = [SAID.search(outcome.err) for outcome in outcomes]
+    wrong = [outcome for outcome, match in zip(outcomes, matches, strict=True) if outcome.code != 4 or not match]
+    if not wrong and not any(match and " over " in match[1] for match in matches):
+        wrong = list(outcomes)  # no rank names the collective
+    return [f"exit code {outcome.code}: {outcome.err[-500:]}" for outcome in wrong]
 
 
 def main() -> int:
@@ -146,8 +161,8 @@ def main() -> int:
             for number in range(options.count):
                 device, victim = devices[number % len(devices)], number // len(devices) % RANKS
                 when = 1 + number * counts[device][victim] // options.count
-                found, seconds = trial(fault, victim, when, paths[device], device, hosts, folder, options.time_out)
-                wrong = faults_of(found)
+                outcomes, seconds = trial(fault, victim, when, paths[device], device, hosts, folder, options.time_out)
+                wrong = faults_of(outcomes)
                 good, total, longest = good + (not wrong), total + 1, max(longest, seconds)
                 for text in wrong:
                     sys.stdout.write(f"{fault} of rank {victim} at message {when}, {device}: {text}\n")

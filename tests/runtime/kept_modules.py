@@ -1,9 +1,10 @@
-"""The programs whose modules tests/data/modules keeps, one for each kind of module format.
+"""The programs whose saved modules are in tests/data/modules, one for each kind of module format.
 
-    python -m tests.runtime.kept_modules        writes today's modules into tests/data/modules
+    python -m tests.runtime.kept_modules        writes modules of the current formats into tests/data/modules
 
-The file of format N is `N.mgx`. A change of the format adds its four files; those of the format before stay, because meshgen reads
-them, and older files are deleted. All values are small whole numbers, so that results are exact.
+The file of format N is `N.mgx`. A format change adds four files. Those of the previous format stay, because meshgen
+still
+reads them; older ones are deleted. All values are small integers, so that results are exact.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Processes of a program, one for each rank: started by mpiexec, or one by one with the variables that torchrun sets."""
+"""Start the processes of a program, one for each rank, with mpiexec or individually with the variables that torchrun
+sets.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 MESHGEN = (sys.executable, "-m", "meshgen")
 PATIENCE = (
-    300  # seconds after which a process is taken to hang; a busy machine can be ten times slower than an idle one
+    300  # seconds until a process counts as hung; chosen: a busy machine can be ten times slower than an idle one
 )
 
 needs_mpi = pytest.mark.skipif(
@@ -32,7 +34,10 @@ needs_mpi = pytest.mark.skipif(
 def by_mpiexec(
     ranks: int, *words: str, options: Sequence[str] = (), limit: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
-    """The library is the one of the launcher, which may be linked from another environment."""
+    """Run a command on `ranks` processes under mpiexec, with the launcher's own MPI library.
+
+    The launcher may be a link into another environment, so its library is looked up next to the resolved path.
+    """
     launcher = MPIEXEC.resolve()
     library = sorted((launcher.parents[1] / "lib").glob("libmpi.so.*"))
     env = os.environ | ({"MPI4PY_LIBMPI": str(library[0])} if library else {})
@@ -42,20 +47,21 @@ def by_mpiexec(
 
 @dataclass(frozen=True)
 class Ended:
-    """A process that has ended."""
+    """The exit code and output of a process that has ended."""
 
     code: int
     out: str
     err: str
 
 
-# Below what the system gives to connections by itself (/proc/sys/net/ipv4/ip_local_port_range: 32768 and more), which could take
-# a port between its choice and its use
+# Ports below the kernel's ephemeral range (/proc/sys/net/ipv4/ip_local_port_range starts at 32768). An outgoing
+# connection could
+# otherwise take a port between its choice and its use.
 PORTS = range(20000, 32000)
 
 
 def free_port() -> int:
-    """A port at which nothing listens and nothing will, unless a test of another process draws the same one."""
+    """Return a port on which nothing listens; another test process could still draw the same one."""
     while True:
         port = random.SystemRandom().choice(PORTS)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -70,28 +76,36 @@ def started(
     prefix: Mapping[int, Sequence[str]] | None = None,
     host: str = "127.0.0.1",
 ) -> list[subprocess.Popen[str]]:
-    """A process for each rank, each for itself.
+    """Start a process for each rank with the variables of torchrun.
 
     Args:
-        own: other words for some ranks.
-        variables: more of them.
-        prefix: of the commands of some ranks, such as `ip netns exec one`.
+        own: commands of the ranks that do not run `words`.
+        variables: additional environment variables.
+        prefix: commands before the command of a rank, such as `ip netns exec one`.
     """
     port = str(free_port())
-    found: list[subprocess.Popen[str]] = []
+    processes: list[subprocess.Popen[str]] = []
     for rank in range(ranks):
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": host, "MASTER_PORT": port}
-        env = os.environ | {name: str(value) for name, value in place.items()} | dict(variables or {})
+        rank_variables = {
+            "RANK": rank,
+            "LOCAL_RANK": rank,
+            "WORLD_SIZE": ranks,
+            "MASTER_ADDR": host,
+            "MASTER_PORT": port,
+        }
+        env = os.environ | {name: str(value) for name, value in rank_variables.items()} | dict(variables or {})
         command = [*(prefix or {}).get(rank, ()), *(own or {}).get(rank, words)]
         pipe = subprocess.PIPE
         with _interruptible():
-            found.append(subprocess.Popen(command, cwd=ROOT, env=env, stdout=pipe, stderr=pipe, text=True))
-    return found
+            processes.append(subprocess.Popen(command, cwd=ROOT, env=env, stdout=pipe, stderr=pipe, text=True))
+    return processes
 
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """What a shell starts in the background ignores SIGINT, and so would its children."""
+    """Let child processes started here receive SIGINT, which background processes of a shell ignore and their children
+    inherit.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -100,8 +114,13 @@ def _interruptible() -> Generator[None]:
 
 
 def ended(processes: Sequence[subprocess.Popen[str]], limit: float = PATIENCE) -> list[Ended]:
-    """How each process ends; none is left behind. Raises TimeoutError with what was printed, if one does not end."""
-    found, late = list[Ended](), 0
+    """Wait for all processes and return how each ends.
+
+    Raises:
+        TimeoutError: a process does not end within `limit` seconds. All are killed, and the message contains their
+        output.
+    """
+    outcomes, late = list[Ended](), 0
     end = time.monotonic() + limit
     for process in processes:
         try:
@@ -110,11 +129,12 @@ def ended(processes: Sequence[subprocess.Popen[str]], limit: float = PATIENCE) -
             late += 1
             process.kill()
             out, err = process.communicate()
-        found.append(Ended(process.returncode, out, err))
+        outcomes.append(Ended(process.returncode, out, err))
     if late:
-        raise TimeoutError(f"{late} of {len(processes)} processes did not end within {limit:g} s: {found}")
-    return found
+        raise TimeoutError(f"{late} of {len(processes)} processes did not end within {limit:g} s: {outcomes}")
+    return outcomes
 
 
 def by_variables(ranks: int, *words: str, limit: float = PATIENCE) -> list[Ended]:
+    """Run `words` as `ranks` processes started individually, and return how they end."""
     return ended(started(ranks, *words), limit)

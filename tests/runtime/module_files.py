@@ -1,4 +1,4 @@
-"""Modules in files, for tests of what is loaded from them."""
+"""Save and load modules in tests."""
 
 from __future__ import annotations
 

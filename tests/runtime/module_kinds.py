@@ -1,4 +1,4 @@
-"""Small modules of many kinds, each written to a file: what mutations start from."""
+"""Small modules of many kinds, each written to a file, as originals for mutations."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def stages(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
 
 
 def scaled(x: mg.Tensor, scale: mg.Tensor, bias: mg.Tensor) -> mg.Tensor:
-    """Scale and bias are gathered by one group call."""
+    """A group call gathers `scale` and `bias`."""
     return x * scale + bias
 
 

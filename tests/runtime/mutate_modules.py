@@ -1,9 +1,12 @@
-"""Forge modules of many kinds at random, and see that nothing but refusals, run-time failures and results come of it.
+"""Mutate modules of many kinds at random; the only allowed outcomes are refusals, run-time failures and results.
 
-python -m tests.runtime.mutate_modules --count 10000 --seed 1 [--keep FOLDER]
+    python -m tests.runtime.mutate_modules --count 10000 --seed 1 [--keep FOLDER]
 
-Every mutant is loaded, run on the reference device, inspected and compared with itself. Allowed are exit codes 0, 1, 3, 4 and 5. A
-mutant that ends otherwise, takes too long or too much memory, runs code or leaves files is kept, and told with its seed.
+Every mutant is loaded, run on the reference device, inspected and compared with itself. Allowed exit codes are 0, 1, 3,
+4
+and 5. A mutant that ends with another code, takes too much time or memory, runs code or leaves files is kept and
+reported
+with its seed.
 """
 
 from __future__ import annotations
@@ -29,13 +32,14 @@ from meshgen.runtime.module_file import container
 from tests.runtime.module_kinds import KINDS
 from tests.runtime.mutations import Original, mutant
 
-ALLOWED = (0, 1, 3, 4, 5)  # 3: replicas hold other numbers, as the forger wrote; 5: it was not compiled for these sizes
+# 3: replicas differ, as the mutated module specifies; 5: the module was not compiled for these sizes
+ALLOWED = (0, 1, 3, 4, 5)
 SIZES = ["--mesh", "a=2", "--shape", "x=6x8"]
 SECONDS, MEMORY = 20, 3 << 30
 
 
 class TooLongError(BaseException):
-    """No command may catch it."""
+    """A command exceeds SECONDS. It is a BaseException so that no handler of the command catches it."""
 
 
 def commands(path: str, kind: str) -> list[list[str]]:
@@ -54,7 +58,7 @@ def commands(path: str, kind: str) -> list[list[str]]:
 
 
 def outcome(path: Path, kind: str, faults: list[str]) -> int:
-    """What comes of a mutant: the highest exit code; what must not be is added to `faults`."""
+    """Run all commands on a mutant and return the highest exit code; append forbidden behavior to `faults`."""
     highest = 0
     for words in commands(str(path), kind):
         out, err = io.StringIO(), io.StringIO()
@@ -65,7 +69,7 @@ def outcome(path: Path, kind: str, faults: list[str]) -> int:
             faults.append(f"{words[0]}: exit {code}: {err.getvalue()[:300]}")
         if "not enough memory" in text:
             faults.append(f"{words[0]}: out of memory")
-        if any(each in text for each in ("\x1b", "\ud800")):
+        if any(character in text for character in ("\x1b", "\ud800")):
             faults.append(f"{words[0]}: a control character")
         highest = max(highest, code)
     return highest
@@ -89,15 +93,15 @@ def _too_long(*_: Any) -> None:
 
 @contextlib.contextmanager
 def guarded(faults: list[str]) -> Iterator[None]:
-    """Internal errors are told instead of kept, and a mutant may take as much memory as a small machine has."""
+    """Append internal errors to `faults`, and limit memory to that of a small machine."""
     internal, free, limits = cli._internal, footprint.free_bytes, resource.getrlimit(resource.RLIMIT_AS)
 
-    def told(error: Exception, words: list[str]) -> int:
+    def append_error(error: Exception, words: list[str]) -> int:
         faults.append("".join(traceback.format_exception(error)[-6:]))
         return 70
 
     held = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    cli._internal, footprint.free_bytes = told, lambda: 1 << 30
+    cli._internal, footprint.free_bytes = append_error, lambda: 1 << 30
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, limits[1]))
     try:
         yield
@@ -107,26 +111,26 @@ def guarded(faults: list[str]) -> Iterator[None]:
 
 
 def originals(folder: Path, kinds: list[str]) -> list[Original]:
-    found: list[Original] = []
+    modules: list[Original] = []
     for kind in kinds:
         path = folder / f"{kind.replace(' ', '_')}.mgx"
         KINDS[kind](path)
-        found.append(Original.of(kind, path))
-    return found
+        modules.append(Original.of(kind, path))
+    return modules
 
 
 def mutate(sources: list[Original], first: int, count: int, folder: Path) -> tuple[collections.Counter[tuple[str, int]], list[str]]:  # fmt: skip
-    """Outcomes by kind and exit code, and the faults, of `count` mutants from the seed `first` on."""
+    """Run `count` mutants with seeds from `first` on; return their outcomes by kind and exit code, and the faults."""
     table: collections.Counter[tuple[str, int]] = collections.Counter()
-    told: list[str] = []
+    reports: list[str] = []
     path = folder / "mutant.mgx"
     for seed in range(first, first + count):
         source, faults = sources[seed % len(sources)], list[str]()
         before = sorted(os.listdir())
         try:
             container.write(path, mutant(source, random.Random(seed)))
-        except Exception:  # a verifier that the forger asks fails: so it would when a module is loaded
-            told.append(f"seed {seed} ({source.name}): forging: {traceback.format_exc()}")
+        except Exception:  # mutation itself calls the verifier, which may fail as it would when the module is loaded
+            reports.append(f"seed {seed} ({source.name}): forging: {traceback.format_exc()}")
             continue
         with guarded(faults):
             table[source.name, outcome(path, source.name, faults)] += 1
@@ -134,8 +138,8 @@ def mutate(sources: list[Original], first: int, count: int, folder: Path) -> tup
             faults.append("it wrote a file")
         if faults:
             path.rename(folder / f"mutant-{seed}.mgx")
-            told.append(f"seed {seed} ({source.name}): " + "\n".join(dict.fromkeys(faults)))
-    return table, told
+            reports.append(f"seed {seed} ({source.name}): " + "\n".join(dict.fromkeys(faults)))
+    return table, reports
 
 
 def main() -> int:
@@ -150,13 +154,13 @@ def main() -> int:
     sources = originals(folder, options.kinds)
     with tempfile.TemporaryDirectory() as empty:
         os.chdir(empty)
-        table, told = mutate(sources, options.seed, options.count, folder.resolve())
+        table, reports = mutate(sources, options.seed, options.count, folder.resolve())
     for (name, code), count in sorted(table.items()):
         sys.stdout.write(f"{name:20} exit {code:2}: {count}\n")
-    for text in told:
+    for text in reports:
         sys.stdout.write(text + "\n")
-    sys.stdout.write(f"{options.count} mutants, {len(told)} with faults, kept in {folder}\n")
-    return bool(told)
+    sys.stdout.write(f"{options.count} mutants, {len(reports)} with faults, kept in {folder}\n")
+    return bool(reports)
 
 
 if __name__ == "__main__":

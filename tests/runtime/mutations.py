@@ -1,4 +1,4 @@
-"""Module files changed at random, with every digest made right again: what a forger could write."""
+"""Random changes to module files, with every digest corrected afterwards, as an attacker could write them."""
 
 from __future__ import annotations
 
@@ -23,40 +23,41 @@ JUNK = [None, True, False, -1, 0, 1, 2, 3, 7, 64, 1 << 20, 1 << 31, (1 << 62) + 
 
 @dataclass(frozen=True)
 class Original:
-    """The members of a good module."""
+    """A valid module: its name and members."""
 
     name: str
     members: Mapping[str, bytes]
 
     @staticmethod
     def of(name: str, path: Path) -> Original:
-        found = container.Container(path)
-        return Original(name, {each: bytes(found[each]) for each in found})
+        """Read the members of the module file at `path`."""
+        members = container.Container(path)
+        return Original(name, {member: bytes(members[member]) for member in members})
 
 
 def mutant(original: Original, rng: random.Random) -> dict[str, bytes]:
-    """The members with one to four changes."""
+    """Return the module's members after one to four changes."""
     members = dict(original.members)
     if rng.random() < 0.08:
         return sealed(with_bytes(members, rng))
-    place = rng.choice([name for name in members if name.endswith("manifest.json")])
-    manifest = json.loads(members[place])
+    manifest_name = rng.choice([name for name in members if name.endswith("manifest.json")])
+    manifest = json.loads(members[manifest_name])
     if "kernels" in manifest and rng.random() < 0.15:
         be_hostile(manifest, rng)
-        members[place] = json.dumps(manifest).encode()
+        members[manifest_name] = json.dumps(manifest).encode()
         return sealed(members)
     if "kernels" in manifest and rng.random() < 0.7:
         Forger(manifest, rng).forge()
-        members[place] = json.dumps(manifest).encode()
+        members[manifest_name] = json.dumps(manifest).encode()
         return sealed(members)
     for _ in range(rng.choice([1, 1, 1, 2, 2, 4])):
         change(manifest, rng)
-    members[place] = json.dumps(manifest).encode()
+    members[manifest_name] = json.dumps(manifest).encode()
     return sealed(members)
 
 
 def with_bytes(members: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
-    """Another member than a manifest with some bytes changed, cut off, or of another member."""
+    """Change some bytes of a member that is not a manifest, truncate it, or replace it with another member."""
     names = [name for name in members if "manifest." not in name]
     if not names:
         return members
@@ -76,29 +77,29 @@ def with_bytes(members: dict[str, bytes], rng: random.Random) -> dict[str, bytes
 
 
 def sealed(members: dict[str, bytes]) -> dict[str, bytes]:
-    """The members with the digests of each manifest made right, those of folders first."""
+    """Return the members with corrected digests in each manifest, those of nested folders first."""
     members = dict(members)
-    for place in sorted(
+    for manifest_name in sorted(
         (name for name in members if name.endswith("manifest.json")), key=lambda name: -name.count("/")
     ):
-        head = place.removesuffix("manifest.json")
+        head = manifest_name.removesuffix("manifest.json")
         if head.startswith("sizes/"):
-            continue  # of a specialisation, whose members are found by their digests
-        manifest = json.loads(members[place])
-        own = [name.removeprefix(head) for name in members if name.startswith(head)]
+            continue  # belongs to a specialization, whose members are looked up by their digests
+        manifest = json.loads(members[manifest_name])
+        names = [name.removeprefix(head) for name in members if name.startswith(head)]
         if not isinstance(manifest, dict):
             continue
         if isinstance(manifest.get("files"), dict):
             before = manifest["files"]
-            files = {n: digest(members[head + n]) for n in own if n not in ("manifest.json", "manifest.sha256")}
+            files = {n: digest(members[head + n]) for n in names if n not in ("manifest.json", "manifest.sha256")}
             renamed = {before[n]: files[n] for n in files if n in before and isinstance(before[n], str)}
             manifest["files"] = files
             for row in _rows(manifest):
                 table = row.get("members")
                 if isinstance(table, dict):
                     row["members"] = {n: renamed.get(d, d) if isinstance(d, str) else d for n, d in table.items()}
-        members[place] = json.dumps(manifest).encode()
-        members[head + "manifest.sha256"] = digest(members[place]).encode()
+        members[manifest_name] = json.dumps(manifest).encode()
+        members[head + "manifest.sha256"] = digest(members[manifest_name]).encode()
     return members
 
 
@@ -112,12 +113,12 @@ def digest(content: bytes) -> str:
 
 
 def change(document: Any, rng: random.Random) -> None:
-    """One change: a value for another one, of its kind more often than not, an entry left out, doubled or moved."""
+    """Replace one value, mostly with one of the same type, or drop, duplicate or swap an entry."""
     groups = _groups(document)
     parent, key = rng.choice(groups[rng.choice(list(groups))])
     how = rng.random()
     if how < 0.3 and isinstance(parent[key], int | str) and not isinstance(parent[key], bool):
-        _replace_all(document if rng.random() < 0.5 else parent, parent[key], _other(parent[key], rng))
+        _replace_all(document if rng.random() < 0.5 else parent, parent[key], _similar_value(parent[key], rng))
         return
     how = rng.random()
     if how < 0.1:
@@ -131,15 +132,15 @@ def change(document: Any, rng: random.Random) -> None:
         other = rng.randrange(len(parent))
         parent[key], parent[other] = parent[other], parent[key]
     elif how < 0.55:
-        parent[key] = copy.deepcopy(rng.choice(_alike(document, key, parent)))
+        parent[key] = copy.deepcopy(rng.choice(_replacement_candidates(document, key, parent)))
     elif how < 0.8 and isinstance(parent[key], int) and not isinstance(parent[key], bool):
         parent[key] = rng.choice([parent[key] + 1, parent[key] - 1, 2 * parent[key], -parent[key], parent[key] + (1 << 31), parent[key] << 50])  # fmt: skip
     else:
         parent[key] = copy.deepcopy(rng.choice(JUNK))
 
 
-def _other(value: Any, rng: random.Random) -> Any:
-    """A value that may stand in the place of another one."""
+def _similar_value(value: Any, rng: random.Random) -> Any:
+    """Return a replacement value of the same type."""
     if isinstance(value, str):
         words = ("f32", "f64", "i32", "i1", "bf16", "c64", "ui8", "sum", "max", "and", "a", "x", "add", "and", "maximum", "exponential", "reduce_region", "reverse")  # fmt: skip
         return rng.choice(words)
@@ -147,16 +148,18 @@ def _other(value: Any, rng: random.Random) -> Any:
 
 
 def _replace_all(document: Any, old: Any, new: Any) -> None:
-    """Another value wherever this one stands: what is consistent gets further than what is not."""
-    for _, parent, key in list(_places(document, ())):
+    """Replace every occurrence of a value, since a consistent change passes more checks than an inconsistent one."""
+    for _, parent, key in list(_positions(document, ())):
         if type(parent[key]) is type(old) and parent[key] == old:
             parent[key] = new
 
 
 def _groups(document: Any) -> dict[str, list[tuple[Any, Any]]]:
-    """All places in a document by the part of it that they are in, so that small parts are changed as often as big ones."""
+    """Group all positions in a document by the part that contains them, so that small parts change as often as big
+    ones.
+    """
     table: dict[str, list[tuple[Any, Any]]] = {}
-    for path, parent, key in _places(document, ()):
+    for path, parent, key in _positions(document, ()):
         words = [str(part) for part in path if not isinstance(part, int)]
         group = next(
             (w for w in ("attrs", "regions", "operands", "results", "nodes", "body", "sharding") if w in words),
@@ -166,17 +169,22 @@ def _groups(document: Any) -> dict[str, list[tuple[Any, Any]]]:
     return table
 
 
-def _places(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
+def _positions(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
+    """Yield the path, the parent and the key of each value in a document, down to depth 60."""
     if len(path) > 60:
         return
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in entries:
         yield (*path, key), value, key
-        yield from _places(inner, (*path, key))
+        yield from _positions(inner, (*path, key))
 
 
-def _alike(document: Any, key: Any, parent: Any) -> list[Any]:
-    """Values that stand under the same name elsewhere, or beside it in a list."""
+def _replacement_candidates(document: Any, key: Any, parent: Any) -> list[Any]:
+    """Return the values with the same key elsewhere in the document, or the other entries of the list `parent`."""
     if isinstance(parent, list):
         return parent
-    return [place[found] for _, place, found in _places(document, ()) if found == key and isinstance(place, dict)]
+    return [
+        other_parent[other_key]
+        for _, other_parent, other_key in _positions(document, ())
+        if other_key == key and isinstance(other_parent, dict)
+    ]

@@ -1,4 +1,4 @@
-"""Documents with one value replaced: what damaged manifests are made of."""
+"""Corrupt documents, such as manifests, by replacing one value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def scramble(value: Any, rng: random.Random, junk: Sequence[Any]) -> None:
-    """Replace one value somewhere below `value`."""
+    """Replace one random value nested in `value` with a random entry of `junk`."""
     while True:
         key = rng.choice(list(value) if isinstance(value, dict) else list(range(len(value))))
         inner = value[key]

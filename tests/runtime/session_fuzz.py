@@ -1,10 +1,14 @@
-"""Random sessions against repeated calls: trees, donations, places of results, equal structures, views of the state, threads.
+"""Compare random sessions with repeated calls: trees, donations, result orders, equal structures, views of the state,
+threads.
 
     python -m tests.runtime.session_fuzz --count 10000 --seed 0 --device reference
 
-A trial makes a step on one or two donated trees. Its results are the new trees, and views of the old state, sums, arguments and
-trees of the same structure, in a random structure and order. The session must give the results of calls that carry the state
-by hand, bit by bit, and refuse (MG0112) the programs whose next values are ambiguous by the rules of `frontend/next_values.py`.
+Each trial compiles a step on one or two donated trees. The step returns the new trees, and also views of the old state,
+sums,
+arguments and trees of the same structure, in a random structure and order. The session must return the results of calls
+that
+pass the state explicitly, bit for bit. It must reject (MG0112) programs whose next values are ambiguous by the rules of
+`frontend/next_values.py`.
 """
 
 from __future__ import annotations
@@ -28,12 +32,12 @@ STEPS = 3
 
 
 def arrays(rng: np.random.Generator, tree: Any) -> Any:
-    made: list[Any] = []
+    leaves: list[Any] = []
     for _, leaf in flatten(tree):
         dtype, _, sizes = leaf.partition("[")
         shape = tuple(int(size) for size in sizes[:-1].split(",") if size)
-        made.append(np.asarray(rng.integers(-4, 5, shape), np.float32 if dtype == "f32" else np.int32))
-    return unflatten(tree, iter(made))
+        leaves.append(np.asarray(rng.integers(-4, 5, shape), np.float32 if dtype == "f32" else np.int32))
+    return unflatten(tree, iter(leaves))
 
 
 def compiled(trial: Trial) -> Any:
@@ -55,7 +59,11 @@ def compiled(trial: Trial) -> Any:
 
 
 def run_trial(seed: int, path: Path, device: Any = "reference") -> str:
-    """What a trial was. Raises AssertionError where the session differs."""
+    """Run one trial and return its category: `refused`, `threads`, `jax` or `equal`.
+
+    Raises:
+        AssertionError: the session differs from the calls.
+    """
     rng = np.random.default_rng(seed)
     trial = random_trial(rng)
     executable = compiled(trial)
@@ -73,9 +81,9 @@ def run_trial(seed: int, path: Path, device: Any = "reference") -> str:
             session[name] = state
         for _ in range(STEPS):
             x = arrays(rng, trial.x)
-            got = session(x)
+            session_results = session(x)
             results = executable(*states, x)
-            states = _compare(trial, got, results)
+            states = _compare(trial, session_results, results)
             for name, state in zip(trial.names, states, strict=True):
                 _equal(session[name], state, (trial, name))
         if rng.random() < 0.1:
@@ -84,33 +92,33 @@ def run_trial(seed: int, path: Path, device: Any = "reference") -> str:
     return "jax" if trial.is_jax else "equal"
 
 
-def _compare(trial: Trial, got: Any, results: Any) -> list[Any]:
-    """The next state, once the results that are left are equal to those of the session."""
+def _compare(trial: Trial, session_results: Any, results: Any) -> list[Any]:
+    """Check the session's results against the results of the call, and return the next state."""
     if trial.keys:
         parts = [results[key] for key in trial.keys]
     else:
         parts = [results[0], *results[1]] if trial.is_nested else list(results)
-    new = {each: part for each, part in zip(trial.order, parts, strict=True) if isinstance(each, int)}
+    new = {role: part for role, part in zip(trial.order, parts, strict=True) if isinstance(role, int)}
     pairs = zip(trial.keys or trial.order, trial.order, parts, strict=True)
-    left = {key: part for key, each, part in pairs if not isinstance(each, int)}
-    # A dict of JAX has its keys in sorted order.
+    left = {key: part for key, role, part in pairs if not isinstance(role, int)}
+    # JAX sorts the keys of a dict.
     ordered = [left[key] for key in (sorted(left) if trial.keys else left)]
-    found = [leaf for _, leaf in flatten(got)] if got is not None else []
-    want = [leaf for part in ordered for _, leaf in flatten(part)]
-    assert len(found) == len(want), (trial, got)
-    for one, other in zip(found, want, strict=True):
-        _equal(one, other, trial)
+    leaves = [leaf for _, leaf in flatten(session_results)] if session_results is not None else []
+    expected_leaves = [leaf for part in ordered for _, leaf in flatten(part)]
+    assert len(leaves) == len(expected_leaves), (trial, session_results)
+    for leaf, expected in zip(leaves, expected_leaves, strict=True):
+        _equal(leaf, expected, trial)
     return [new[number] for number in range(len(trial.trees))]
 
 
-def _equal(got: Any, want: Any, what: Any) -> None:
-    for (path, one), (other, two) in zip(flatten(got), flatten(want), strict=True):
-        assert path == other, (what, path, other)
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(two), err_msg=str(what))
+def _equal(tree: Any, expected_tree: Any, context: Any) -> None:
+    for (path, leaf), (other, expected) in zip(flatten(tree), flatten(expected_tree), strict=True):
+        assert path == other, (context, path, other)
+        np.testing.assert_array_equal(np.asarray(leaf), np.asarray(expected), err_msg=str(context))
 
 
 def _run_threads(trial: Trial, session: Any, rng: np.random.Generator) -> None:
-    """Each thread gets the sum or the argument of its own call."""
+    """Check that concurrent calls each get the sum or the argument of their own call."""
     if "x" not in trial.order and "sum" not in trial.order:
         return
 
@@ -130,23 +138,25 @@ def main() -> int:
     parser.add_argument("--device", choices=("reference", "emulate"), default="reference")
     options = parser.parse_args()
     device: Any = options.device
-    if device == "emulate":  # kernels run as their bodies: nothing is built
+    if device == "emulate":  # kernel bodies are interpreted, so that nothing is compiled
         import meshgen.runtime.cuda.devices as devices
         from meshgen.runtime.emulation import Emulation
 
         devices.code_of = lambda *args: lambda name, capability: None  # type: ignore[assignment]
         device = Emulation(arch="sm_80", races=True)
-    done: Counter[str] = Counter()
+    categories: Counter[str] = Counter()
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(options.seed, options.seed + options.count):
             try:
-                done[run_trial(seed, Path(folder, "m.mgx"), device)] += 1
-            except Exception as error:  # one trial does not end the campaign
+                categories[run_trial(seed, Path(folder, "m.mgx"), device)] += 1
+            except Exception as error:  # continue the campaign after a failed trial
                 failed += 1
                 sys.stderr.write(f"seed {seed}: {type(error).__name__}: {str(error)[:1500]}\n")
-    said = f"{options.count} trials from seed {options.seed} on {options.device}: {failed} failed, {dict(done)}"
-    sys.stdout.write(f"{said}\n")
+    summary = (
+        f"{options.count} trials from seed {options.seed} on {options.device}: {failed} failed, {dict(categories)}"
+    )
+    sys.stdout.write(f"{summary}\n")
     return 3 if failed else 0
 
 

@@ -1,4 +1,4 @@
-"""Random programs on donated trees, and what a session of each must do: for `session_fuzz.py`."""
+"""Random programs on donated trees with the expected behavior of their sessions, for `session_fuzz.py`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,20 @@ NAMES = ("p", "q")
 
 @dataclass
 class Trial:
-    """A program with what a session of it must do.
+    """A program and the expected behavior of its session.
 
     Attributes:
-        trees: the types of the donated arguments.
-        order: what the results are: the number of an argument, or a word of `EXTRAS`.
-        keys: of a dict of results; empty for a tuple.
-        donate: as `mg.compile` takes it.
-        is_refused: whether a session must refuse it.
+        trees: types of the donated arguments.
+        order: role of each result: the index of a donated argument that it updates, or a word of `EXTRAS`.
+        keys: keys of the result dict; empty if the results are a tuple.
+        is_nested: whether the results are a pair of the first one and a tuple of the rest.
+        donate: the `donate` argument of `mg.compile`.
+        specs: the `in_specs` argument of `mg.compile`.
+        changes: how each leaf of a donated tree is updated.
+        is_jax: whether JAX traces the program.
+        is_refused: whether a session must reject the program.
+        x: type of the argument that is not donated.
+        names: names of the donated arguments.
     """
 
     trees: list[Any]
@@ -43,18 +49,18 @@ class Trial:
     names: list[str] = field(default_factory=list[str])
 
     def step(self, *args: Any) -> Any:
-        """The program: the same for meshgen's arrays and for JAX's."""
+        """Compute one step; works on meshgen's and on JAX's arrays."""
         *states, x = args
-        results = [self._result(each, states, x) for each in self.order]
+        results = [self._result(role, states, x) for role in self.order]
         if self.keys:
             return dict(zip(self.keys, results, strict=True))
         return (results[0], tuple(results[1:])) if self.is_nested else tuple(results)
 
-    def _result(self, what: Any, states: list[Any], x: Any) -> Any:
+    def _result(self, role: Any, states: list[Any], x: Any) -> Any:
         leaves = [leaf for _, leaf in flatten(states[0])]
-        match what:
+        match role:
             case int():
-                return self._updated(states[what], x)
+                return self._updated(states[role], x)
             case "sum":
                 return x.sum()
             case "old":
@@ -66,7 +72,7 @@ class Trial:
             case "x":
                 return x
             case _:
-                return self._updated(states[0], x)  # of the structure of the first argument
+                return self._updated(states[0], x)  # a twin: has the structure of the first argument
 
     def _updated(self, tree: Any, x: Any) -> Any:
         leaves = [leaf for _, leaf in flatten(tree)]
@@ -74,9 +80,11 @@ class Trial:
         for change, leaf in zip(self.changes, leaves, strict=False):
             if change == "keep":
                 new.append(leaf)
-            elif change == "swap":  # with the next one of its type
-                alike = [each for each in leaves if (each.shape, each.dtype) == (leaf.shape, leaf.dtype)]
-                new.append(alike[(next(n for n, each in enumerate(alike) if each is leaf) + 1) % len(alike)])
+            elif change == "swap":  # with the next leaf of the same type
+                same_type = [other for other in leaves if (other.shape, other.dtype) == (leaf.shape, leaf.dtype)]
+                new.append(
+                    same_type[(next(n for n, other in enumerate(same_type) if other is leaf) + 1) % len(same_type)]
+                )
             elif change == "shift" and leaf.shape:
                 new.append(leaf[::-1] + leaf)
             else:
@@ -111,52 +119,55 @@ def random_trial(rng: np.random.Generator) -> Trial:
     extras = [EXTRAS[n] for n in rng.choice(len(EXTRAS), int(rng.integers(0, 4)), replace=False)]
     order: list[Any] = [*range(len(trees)), *extras]
     rng.shuffle(order)
-    order = [int(each) if str(each).isdecimal() else str(each) for each in order]
+    order = [int(role) if str(role).isdecimal() else str(role) for role in order]
     keys: list[str] = []
     is_named = False
     if rng.random() < 0.4:
         is_named = rng.random() < 0.5
-        keys = [NAMES[each] if is_named and isinstance(each, int) else f"r{n}" for n, each in enumerate(order)]
+        keys = [NAMES[role] if is_named and isinstance(role, int) else f"r{n}" for n, role in enumerate(order)]
     names = list(NAMES[: len(trees)])
-    most = max(sum(1 for _ in flatten(tree)) for tree in trees)
-    changes = [str(rng.choice(["keep", "swap", "shift", "add", "add", "add"])) for _ in range(most)]
+    leaf_count = max(sum(1 for _ in flatten(tree)) for tree in trees)
+    changes = [str(rng.choice(["keep", "swap", "shift", "add", "add", "add"])) for _ in range(leaf_count)]
     trial = Trial(trees, order, keys, not keys and len(order) > 1 and rng.random() < 0.3, names, {}, changes, rng.random() < 0.1, names=names)  # fmt: skip
-    places = {each: path for path, each in _places(trial)}
+    paths = {role: path for path, role in _result_paths(trial)}
     decided = _decided_by(trial, is_named)
     if decided == "nothing" and rng.random() < 0.5:
         trial.is_refused = True
     elif decided != "rules":
-        trial.donate = {name: places[number] for number, name in enumerate(names)}
+        trial.donate = {name: paths[number] for number, name in enumerate(names)}
     if rng.random() < 0.6:
         trial.specs = _random_specs(rng, trial)
     return trial
 
 
-def _places(trial: Trial) -> Iterator[tuple[str, Any]]:
-    """The path of each result."""
-    for number, each in enumerate(trial.order):
+def _result_paths(trial: Trial) -> Iterator[tuple[str, Any]]:
+    """Yield the path and the role of each result."""
+    for number, role in enumerate(trial.order):
         path = trial.keys[number] if trial.keys else str(number)
         if trial.is_nested and number:
             path = f"1.{number - 1}"
-        yield f"result.{path}", each
+        yield f"result.{path}", role
 
 
 def _random_specs(rng: np.random.Generator, trial: Trial) -> dict[str, Any]:
-    """Some dims of some arrays are split over two devices, evenly or not."""
-    found: dict[str, Any] = {}
+    """Shard random dims of random arrays over two devices, evenly or not."""
+    specs: dict[str, Any] = {}
     for name, tree in zip(trial.names, trial.trees, strict=True):
         for path, leaf in flatten(tree):
             rank = len([size for size in leaf.partition("[")[2][:-1].split(",") if size])
             if rank and rng.random() < 0.5:
                 dim = int(rng.integers(rank))
-                found[".".join((name, *path))] = mg.P(*[None] * dim, "d")
-    return found
+                specs[".".join((name, *path))] = mg.P(*[None] * dim, "d")
+    return specs
 
 
 def _decided_by(trial: Trial, is_named: bool) -> str:
-    """Whether the rules find the new tree of each argument, find other results, or `nothing`.
+    """Return whether the rules find the new tree of each argument (`rules`), find other results (`others`), or find
+    `nothing`.
 
-    The largest arguments come first, and of equal ones those with the deepest arrays; names decide, or else the order of as many results as arguments.
+    The largest arguments come first; among equal ones, those with the deepest arrays. Names decide, or otherwise the
+    order of as
+    many matching results as arguments.
     """
     if is_named:
         return "rules"
@@ -188,13 +199,13 @@ def _decided_by(trial: Trial, is_named: bool) -> str:
 
 
 def _size(tree: Any) -> tuple[int, int]:
-    """How many arrays a tree has, and how deep they are in it."""
+    """Return the number of arrays in a tree, and the depth of the deepest one."""
     paths = [path for path, _ in flatten(tree)]
     return len(paths), max(map(len, paths), default=0)
 
 
 def _containers(trial: Trial, results: list[tuple[Any, Any]]) -> list[Any]:
-    """The structures that hold the results."""
+    """Return the structures that contain the results."""
     trees = [tree for _, tree in results]
     if trial.keys:
         return [dict(zip(trial.keys, trees, strict=True))]
@@ -202,13 +213,13 @@ def _containers(trial: Trial, results: list[tuple[Any, Any]]) -> list[Any]:
     return [(trees[0], rest), rest] if trial.is_nested else [tuple(trees)]
 
 
-def _result_types(trial: Trial, each: Any) -> Any:
+def _result_types(trial: Trial, role: Any) -> Any:
     leaves = [leaf for _, leaf in flatten(trial.trees[0])]
     dtype, _, sizes = leaves[-1].partition("[")
     shape = [int(size) for size in sizes[:-1].split(",") if size]
-    match each:
+    match role:
         case int():
-            return trial.trees[each]
+            return trial.trees[role]
         case "sum":
             return "f32[]"
         case "old":
@@ -224,8 +235,8 @@ def _result_types(trial: Trial, each: Any) -> Any:
 
 
 def _shape(tree: Any) -> Any:
-    held = children(tree)
-    return tree if held is None else tuple(sorted((key, _shape(branch)) for key, branch in held.items()))
+    branches = children(tree)
+    return tree if branches is None else tuple(sorted((key, _shape(branch)) for key, branch in branches.items()))
 
 
 def _subtrees(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -1,9 +1,10 @@
-"""Programs with one process for each rank, compared bit for bit with all ranks in one process.
+"""Run programs with one process per rank and compare the results bit for bit with all ranks in one process.
 
-python -m tests.runtime.several_processes FOLDER --ranks 4,8 --device reference,emulate
+    python -m tests.runtime.several_processes FOLDER --ranks 4,8 --device reference,emulate
 
-Every .mlir program of the folder is compiled for a mesh of as many devices: its own, cut down along its largest axes.
-Processes are started by mpiexec (`--by mpi`, messages of MPI), or one by one (`--by sockets`).
+Every .mlir program of the folder is compiled for a mesh with the requested number of devices: its own mesh, with the
+largest
+axes halved. mpiexec starts the processes (`--by mpi`, MPI messages), or each is started individually (`--by sockets`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ TARGETS = {"reference": "cpu", "emulate": "cuda:sm_80", "interpret": "cpu"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """`verdict`: `equal`, `other bits`, or how it failed."""
+    """The result of one run; `verdict` is `equal`, `other bits`, or a description of the failure."""
 
     program: str
     ranks: int
@@ -41,43 +42,44 @@ class Outcome:
 
 
 def shrunk(mesh: Mesh, ranks: int) -> Mesh | None:
-    """The mesh with its largest axes halved until it has so many devices; None where that is impossible."""
+    """Halve the largest axes of the mesh until it has `ranks` devices; return None if that is impossible."""
     sizes = dict(zip((axis.name for axis in mesh.axes), mesh.sizes, strict=True))
     while (total := mesh.with_sizes(sizes).size) > ranks:
-        name = max(sizes, key=lambda each: sizes[each])
+        name = max(sizes, key=lambda axis_name: sizes[axis_name])
         if total % 2 or sizes[name] % 2:
             return None
         sizes[name] //= 2
-    found = mesh.with_sizes(sizes)
-    return found if found.size == ranks else None
+    smaller_mesh = mesh.with_sizes(sizes)
+    return smaller_mesh if smaller_mesh.size == ranks else None
 
 
 def run(path: Path, ranks: int, device: str, by: str) -> str:
-    """`equal` where the results of the processes have the bits of those of one process."""
+    """Return `equal` if the results of the processes have the same bits as those of one process."""
     module, output = mg.load(path), path.with_suffix(".npz")
-    args = {binding.name: random_array(binding.type, [0, place]) for place, binding in enumerate(module.inputs)}
-    wanted = module.run(args, device)
+    args = {binding.name: random_array(binding.type, [0, position]) for position, binding in enumerate(module.inputs)}
+    expected = module.run(args, device)
     words = (*MESHGEN, "run", str(path), "--device", device, "--time-out", "300", "--output", str(output))
     if by == "mpi":
         done = by_mpiexec(ranks, *words, limit=1800)
         faults = [done.stderr] if done.returncode else []
     else:
-        faults = [each.err for each in by_variables(ranks, *words, limit=1800) if each.code]
+        faults = [ended_process.err for ended_process in by_variables(ranks, *words, limit=1800) if ended_process.code]
     if faults:
         return f"fails: {faults[0][:300]}"
-    have = load_arrays(str(output))
-    is_equal = [*map(np.ndarray.tobytes, wanted)] == [have[b.name].tobytes() for b in module.outputs]
+    results = load_arrays(str(output))
+    is_equal = [*map(np.ndarray.tobytes, expected)] == [results[b.name].tobytes() for b in module.outputs]
     return "equal" if is_equal else "other bits"
 
 
 def outcome(program: Path, ranks: int, device: str, by: str, folder: Path) -> Outcome | None:
-    """None: the program cannot have so many ranks, or has kernels that no GPU runs."""
+    """Compile and run one program, or return None if it cannot have `ranks` ranks or does not compile for the device."""
     begin = time.monotonic()
     path = folder / f"{program.stem}.{ranks}.{device}.mgx"
     try:
-        own = read_mlir(program)
-        mesh = shrunk(own.mesh, ranks)
-        if mesh is None or (mesh != own.mesh and "manual_computation" in program.read_text()):  # written for its mesh
+        source = read_mlir(program)
+        mesh = shrunk(source.mesh, ranks)
+        # a manual_computation is written for its own mesh
+        if mesh is None or (mesh != source.mesh and "manual_computation" in program.read_text()):
             return None
         mg.compile(program, mesh, target=TARGETS[device]).save(path)
     except MeshgenError:
@@ -87,14 +89,14 @@ def outcome(program: Path, ranks: int, device: str, by: str, folder: Path) -> Ou
 
 def campaign(programs: Sequence[Path], ranks: Sequence[int], devices: Sequence[str], by: str, folder: Path,
              tell: Callable[[Outcome], None]) -> list[Outcome]:  # fmt: skip
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for device in devices:
         for count in ranks:
             for program in programs:
-                if each := outcome(program, count, device, by, folder):
-                    tell(each)
-                    found.append(each)
-    return found
+                if run_outcome := outcome(program, count, device, by, folder):
+                    tell(run_outcome)
+                    outcomes.append(run_outcome)
+    return outcomes
 
 
 def main() -> int:
@@ -106,17 +108,19 @@ def main() -> int:
     parser.add_argument("--match", default="*.mlir", help="names of programs")
     options = parser.parse_args()
 
-    def tell(each: Outcome) -> None:
-        sys.stdout.write(f"{each.device} {each.ranks} {each.program}: {each.verdict} ({each.seconds:.1f} s)\n")
+    def tell(run_outcome: Outcome) -> None:
+        sys.stdout.write(
+            f"{run_outcome.device} {run_outcome.ranks} {run_outcome.program}: {run_outcome.verdict} ({run_outcome.seconds:.1f} s)\n"
+        )
         sys.stdout.flush()
 
     programs = sorted(options.folder.glob(options.match))
     counts = [int(text) for text in options.ranks.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        found = campaign(programs, counts, options.device.split(","), options.by, Path(folder), tell)
-    equal = sum(each.verdict == "equal" for each in found)
-    sys.stdout.write(f"{len(found)} runs by {options.by}, {equal} with equal bits\n")
-    return 0 if equal == len(found) else 1
+        outcomes = campaign(programs, counts, options.device.split(","), options.by, Path(folder), tell)
+    equal = sum(run_outcome.verdict == "equal" for run_outcome in outcomes)
+    sys.stdout.write(f"{len(outcomes)} runs by {options.by}, {equal} with equal bits\n")
+    return 0 if equal == len(outcomes) else 1
 
 
 if __name__ == "__main__":

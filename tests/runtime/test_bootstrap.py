@@ -1,4 +1,4 @@
-"""Which rank a process is, by the variables of launchers; and how processes without a launcher meet."""
+"""Processes get their rank from the variables of launchers, and connect to each other without a launcher."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PLACE = Place(3, 8, 1, ("127.0.0.1", 29500), through_store=False, has_launcher=F
         ({"WORLD_SIZE": "many"}, None),
     ],
 )
-def test_launchers_say_which_rank_a_process_is(variables: dict[str, str], place: Place | None) -> None:
+def test_rank_is_read_from_launcher_variables(variables: dict[str, str], place: Place | None) -> None:
     assert place_of(variables) == place
 
 
@@ -67,27 +67,27 @@ def test_launchers_say_which_rank_a_process_is(variables: dict[str, str], place:
         (MPICH | {"MASTER_ADDR": "h"}, "MASTER_PORT is not set"),
     ],
 )
-def test_variables_that_are_missing_are_named(variables: dict[str, str], message: str) -> None:
+def test_bad_launcher_variable_is_named(variables: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=f"MG0611: .*{message}"):
         place_of(variables)
 
 
 def meet(places: list[Place], time_out: float = 20.0) -> dict[int, World | MeshgenError]:
-    """What comes of it for each process, which is a thread here."""
-    found: dict[int, World | MeshgenError] = {}
+    """Let each process, here a thread, join the others; return its world or its error by number."""
+    outcomes: dict[int, World | MeshgenError] = {}
 
     def join(number: int, place: Place) -> None:
         try:
-            found[number] = joined(place, time_out)
+            outcomes[number] = joined(place, time_out)
         except MeshgenError as error:
-            found[number] = error
+            outcomes[number] = error
 
-    threads = [threading.Thread(target=join, args=each) for each in enumerate(places)]
+    threads = [threading.Thread(target=join, args=numbered_place) for numbered_place in enumerate(places)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return outcomes
 
 
 def places(count: int, size: int | None = None) -> list[Place]:
@@ -103,50 +103,50 @@ def closed(worlds: list[World]) -> None:
         thread.join()
 
 
-def test_ranks_find_each_other_and_give_all_what_each_has() -> None:
-    found = [world for _, world in sorted(meet(places(3)).items())]
-    given: dict[int, list[bytes]] = {}
+def test_ranks_connect_and_all_gather() -> None:
+    worlds = [world for _, world in sorted(meet(places(3)).items())]
+    gathered: dict[int, list[bytes]] = {}
 
     def gather(world: World) -> None:
-        given[world.rank] = [bytes(each) for each in world.all_gather("name", bytes([world.rank]) * 3_000_000)]
+        gathered[world.rank] = [bytes(part) for part in world.all_gather("name", bytes([world.rank]) * 3_000_000)]
 
-    threads = [threading.Thread(target=gather, args=(world,)) for world in found]
+    threads = [threading.Thread(target=gather, args=(world,)) for world in worlds]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert given == {own: [bytes([rank]) * 3_000_000 for rank in range(3)] for own in range(3)}
-    closed(found)
+    assert gathered == {receiver: [bytes([rank]) * 3_000_000 for rank in range(3)] for receiver in range(3)}
+    closed(worlds)
 
 
-def test_a_rank_that_does_not_come_is_named() -> None:
-    found = meet(places(2, size=4), time_out=3)
-    assert "MG0609: rank 0 timed out waiting for ranks 2, 3 to start" in str(found[0])
-    assert "MG0609: rank 0 refused rank 1: rank 0 timed out waiting for ranks 2, 3 to start" in str(found[1])
+def test_missing_rank_is_named_after_timeout() -> None:
+    outcomes = meet(places(2, size=4), time_out=3)
+    assert "MG0609: rank 0 timed out waiting for ranks 2, 3 to start" in str(outcomes[0])
+    assert "MG0609: rank 0 refused rank 1: rank 0 timed out waiting for ranks 2, 3 to start" in str(outcomes[1])
 
 
-def test_rank_0_that_does_not_come_is_named() -> None:
-    (found,) = meet(places(2)[1:], time_out=3).values()
-    assert "MG0609: rank 1 cannot reach rank 0 (MASTER_ADDR=127.0.0.1" in str(found)
+def test_missing_rank_0_is_named_after_timeout() -> None:
+    (outcome,) = meet(places(2)[1:], time_out=3).values()
+    assert "MG0609: rank 1 cannot reach rank 0 (MASTER_ADDR=127.0.0.1" in str(outcome)
 
 
-def test_ranks_that_count_differently_are_told() -> None:
+def test_disagreeing_process_counts_are_reported() -> None:
     first, second = places(2)
-    found = meet([first, replace(second, size=3)])
+    outcomes = meet([first, replace(second, size=3)])
     text = "rank 1 was started with 3 processes, but rank 0 with 2"
-    assert all(f"MG0609: {start}{text}" in str(found[n]) for n, start in ((0, ""), (1, "rank 0 refused rank 1: ")))
+    assert all(f"MG0609: {start}{text}" in str(outcomes[n]) for n, start in ((0, ""), (1, "rank 0 refused rank 1: ")))
 
 
-def test_one_rank_twice_is_told() -> None:
+def test_duplicate_rank_is_reported() -> None:
     first, second = places(2, size=3)
-    found = meet([first, second, second])
-    assert "MG0609: two processes have rank 1" in str(found[0])
+    outcomes = meet([first, second, second])
+    assert "MG0609: two processes have rank 1" in str(outcomes[0])
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"GET / HTTP/1.1\r\n\r\n", struct.pack("<I", 4) + b"null", struct.pack("<I", 2) + b"{}"]
 )
-def test_strangers_who_knock_are_sent_away(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrelated_client_does_not_disturb_rendezvous(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendezvous, "_KNOCK_SECONDS", 0.2)
     both = places(2)
     address = both[0].address
@@ -161,19 +161,19 @@ def test_strangers_who_knock_are_sent_away(content: bytes, monkeypatch: pytest.M
                     stranger.sendall(content)
                     time.sleep(0.3)
                 return
-            except ConnectionError:  # rank 0 does not listen yet, or no longer
+            except ConnectionError:  # rank 0 does not listen yet, or has stopped listening
                 time.sleep(0.01)
 
     stranger = threading.Thread(target=knock)
     stranger.start()
-    found = meet(both)
+    outcomes = meet(both)
     are_met.set()
     stranger.join()
-    assert all(isinstance(each, World) for each in found.values()), found
-    closed([each for each in found.values() if isinstance(each, World)])
+    assert all(isinstance(outcome, World) for outcome in outcomes.values()), outcomes
+    closed([outcome for outcome in outcomes.values() if isinstance(outcome, World)])
 
 
-def test_an_address_that_nobody_has_is_refused() -> None:
+def test_unusable_master_address_is_rejected() -> None:
     first = replace(PLACE, rank=0, size=2, address=("192.0.2.7", 29500))
     with pytest.raises(UsageError, match=r"MG0611: .*192\.0\.2\.7"):
         joined(first, 1.0)
@@ -181,15 +181,15 @@ def test_an_address_that_nobody_has_is_refused() -> None:
         joined(replace(first, address=("no.such.host.invalid", 29500)), 1.0)
 
 
-def test_a_world_that_has_parted_is_of_no_use() -> None:
-    found = [world for _, world in sorted(meet(places(2)).items())]
-    closed(found)
+def test_closed_world_rejects_use() -> None:
+    worlds = [world for _, world in sorted(meet(places(2)).items())]
+    closed(worlds)
     with pytest.raises(RuntimeFailure, match="MG0609: the ranks have disconnected"):
-        found[0].listen()
+        worlds[0].listen()
 
 
 @pytest.mark.parametrize("entry", ["run", "load"])
-def test_other_number_of_processes_is_refused_before_they_connect(
+def test_wrong_process_count_is_rejected_before_connecting(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "m.mgx"

@@ -1,4 +1,4 @@
-"""Mutation tests: each way to break a proven schedule must be found, and named."""
+"""Mutation tests of the plan checker: it detects and names each way to break a proven schedule."""
 
 from __future__ import annotations
 
@@ -40,36 +40,36 @@ def refused(plan: Schedule, pattern: str, mesh=MODULE.mesh) -> None:
 
 
 @pytest.mark.parametrize("number", [n for n, i in enumerate(PLAN.items) if i.waits])
-def test_a_dropped_wait_is_found(number):
+def test_checker_detects_dropped_wait(number):
     refused(with_item(PLAN, number, waits=()), rf"MG0402.*item {number} .*without waiting for item")
 
 
 @pytest.mark.parametrize("number", [n for n, i in enumerate(PLAN.items) if i.records is not None])
-def test_a_dropped_record_is_found(number):
+def test_checker_detects_dropped_record(number):
     refused(with_item(PLAN, number, records=None), r"MG0401.*which no item records")
 
 
-def dependent_neighbours(plan: Schedule) -> list[int]:
-    """Places whose item makes what the next one reads."""
+def dependent_neighbors(plan: Schedule) -> list[int]:
+    """Return the index of each item whose result the next item reads."""
     pairs = enumerate(itertools.pairwise(plan.items))
     return [n for n, (left, right) in pairs if set(left.outputs) & set(right.inputs)]
 
 
-def test_an_event_recorded_too_late_is_found():
+def test_checker_detects_event_recorded_too_late():
     event = next(e for i in PLAN.items for e in i.waits)
     number = next(n for n, i in enumerate(PLAN.items) if i.records == event)
     last = len(PLAN.items) - 1
     refused(with_item(with_item(PLAN, number, records=None), last, records=event), "records, which comes later")
 
 
-@pytest.mark.parametrize("number", dependent_neighbours(PLAN))
-def test_swapped_neighbours_that_depend_are_found(number):
+@pytest.mark.parametrize("number", dependent_neighbors(PLAN))
+def test_checker_detects_swapped_dependent_items(number):
     items = list(PLAN.items)
     items[number : number + 2] = reversed(items[number : number + 2])
     refused(replace(PLAN, items=tuple(items)), r"MG040[12]")
 
 
-def test_a_collective_moved_to_another_stream_breaks_the_chain():
+def test_checker_detects_collective_moved_to_other_stream():
     second = [n for n, i in enumerate(PLAN.items) if i.is_collective][1]
     refused(with_item(PLAN, second, stream=COMPUTE), r"MG0401.*nothing orders collective")
 
@@ -79,8 +79,10 @@ def storages(plan: Schedule) -> list[int]:
 
 
 @pytest.mark.parametrize("module", [MODULE, mixed()], ids=["layers", "mixed"])
-def test_every_wrong_offset_that_makes_a_race_is_found(module):
-    """Move every storage on top of every other: either the two were never alive together, or it is refused."""
+def test_checker_detects_every_offset_that_causes_a_race(module):
+    """Each storage is moved onto every other one: the checker rejects the plan unless the two are never live at the
+    same time.
+    """
     plan = schedule(module, costs=costs())
     conflicts = 0
     for number in storages(plan):
@@ -94,12 +96,12 @@ def test_every_wrong_offset_that_makes_a_race_is_found(module):
             except ScheduleError as error:
                 assert {d.code for d in error.diagnostics} == {"MG0402"}
                 conflicts += 1
-    kept = [n for n in storages(plan) if plan.buffers[n].kind != "temporary"]
-    assert conflicts >= len(kept) * (len(kept) - 1)
+    permanent = [n for n in storages(plan) if plan.buffers[n].kind != "temporary"]
+    assert conflicts >= len(permanent) * (len(permanent) - 1)
 
 
-def test_reads_of_what_is_overwritten_are_found():
-    # Let the buffer that is read last share its bytes with one that is written in between.
+def test_checker_detects_read_of_overwritten_buffer():
+    # Let the buffer with the last read share its bytes with one that is written before that read.
     first = PLAN.items[0].outputs[0]
     late = next(i.outputs[0] for i in PLAN.items[1:] if i.kernel == "tanh")
     moved = with_buffer(PLAN, late, offset=PLAN.buffers[first].offset)
@@ -118,7 +120,7 @@ def test_reads_of_what_is_overwritten_are_found():
         ({"type": TensorType((1, 1), "f32")}, "but its buffer"),
     ],
 )
-def test_malformed_buffers_are_refused(changes, pattern):
+def test_checker_rejects_malformed_buffer(changes, pattern):
     refused(with_buffer(PLAN, PLAN.items[1].outputs[0], **changes), pattern)
 
 
@@ -134,7 +136,7 @@ def test_malformed_buffers_are_refused(changes, pattern):
         ({"waits": (77,)}, "waits for event 77, which no item records"),
     ],
 )
-def test_malformed_items_are_refused(changes, pattern):
+def test_checker_rejects_malformed_item(changes, pattern):
     refused(with_item(PLAN, 0, **changes), pattern)
 
 
@@ -153,44 +155,44 @@ def test_malformed_items_are_refused(changes, pattern):
         ({"op": "permute", "attrs": {"source": P("q", None), "target": P("x", None), "shape": (10, 3)}}, "axis 'q' is not in"),
     ],
 )  # fmt: skip
-def test_malformed_collectives_are_refused(changes, pattern):
+def test_checker_rejects_malformed_collective(changes, pattern):
     number = next(n for n, i in enumerate(PLAN.items) if i.is_collective)
     refused(with_item(PLAN, number, **changes), pattern)
 
 
-def test_a_transfer_between_two_shardings_is_accepted():
+def test_checker_accepts_permute_between_shardings():
     number = next(n for n, i in enumerate(PLAN.items) if i.is_collective)
     attrs = {"source": P("x", None), "target": P("x", None), "shape": (10, 3)}
     check(with_item(PLAN, number, op="permute", attrs=attrs), MODULE.mesh)
 
 
-def test_two_writers_and_two_records_are_refused():
+def test_checker_rejects_second_writer_and_second_record():
     first, second = PLAN.items[0], next(i for i in PLAN.items[1:] if i.kernel == "tanh")
-    place = PLAN.items.index(second)
-    refused(with_item(PLAN, place, outputs=first.outputs), "both write")
+    index = PLAN.items.index(second)
+    refused(with_item(PLAN, index, outputs=first.outputs), "both write")
     refused(with_item(PLAN, len(PLAN.items) - 1, records=first.records), "and again by")
 
 
-def test_outputs_must_be_written_and_kept():
+def test_checker_rejects_temporary_or_unwritten_output():
     temporary = next(n for n, b in enumerate(PLAN.buffers) if b.kind == "temporary")
     refused(replace(PLAN, outputs=(temporary,)), "must not be in the signature")
     last = len(PLAN.items) - 1
     refused(replace(PLAN, items=PLAN.items[:last]), "never written")
 
 
-def test_an_arena_bigger_than_its_buffers_is_refused():
+def test_checker_rejects_arena_larger_than_buffers():
     most = sum(aligned(b.type.nbytes) for b in PLAN.buffers)
     refused(replace(PLAN, arena_bytes=most + 256), "need only")
 
 
-def test_faults_are_reported_together():
+def test_checker_reports_all_faults_together():
     broken = with_item(with_item(PLAN, 0, kernel="other"), 1, stream=9)
     with pytest.raises(ScheduleError) as caught:
         check(broken, MODULE.mesh)
     assert len(caught.value.diagnostics) == 2
 
 
-def test_values_of_one_byte_that_share_it_are_found():
+def test_checker_detects_shared_single_byte():
     module = layers(2)
     small = TensorType((), "i1")
     for value in (*module.graph.values(), *(v for kernel in module.kernels.values() for v in kernel.values())):
@@ -201,26 +203,26 @@ def test_values_of_one_byte_that_share_it_are_found():
     refused(with_buffer(plan, second, offset=plan.buffers[first].offset), "share bytes", module.mesh)
 
 
-def test_a_kernel_takes_as_many_values_as_its_body():
+def test_checker_rejects_launch_with_wrong_operand_count():
     number = next(n for n, i in enumerate(PLAN.items) if i.kernel == "add")
     inputs, outputs = PLAN.items[number].inputs, PLAN.items[number].outputs
     moved = {"inputs": inputs[:1], "outputs": (inputs[1], *outputs)} if len(inputs) > 1 else {"inputs": (), "outputs": (*inputs, *outputs)}  # fmt: skip
     refused(with_item(PLAN, number, **moved), r"MG0402.*kernel 'add' has [12] inputs, but")
 
 
-def test_each_collective_comes_after_the_one_before():
-    """What else a collective waits for does not put it behind the one before."""
+def test_checker_requires_order_between_collectives():
+    """Waiting for other items does not order a collective after its predecessor."""
     first, second = [i for i in PLAN.items if i.is_collective][:2]
     items = [replace(first, waits=(), records=None), replace(second, stream=COMPUTE, waits=(), records=None)]
     orders = [Order([item.stream for item in items], [(-1, -1), done]) for done in ((-1, 0), (-1, -1))]
     assert [len(chain_faults(items, order)) for order in orders] == [0, 1]
 
 
-# Scratch of collectives -------------------------------------------------------------------------------------------
+# Scratch of collectives --------------------------------------------------------------------------------------------
 
 
 def gathered(rows: int = 9) -> Module:
-    """Columns are gathered: what comes over the network is unpacked from scratch."""
+    """Return a program that gathers columns, which are received into scratch and unpacked."""
     mesh, tile = make_mesh({"x": 4}), f32(rows, 3)
     graph = Graph("main", [Value(tile, "a")])
     whole = graph.add("all_gather", graph.inputs, [f32(rows, 12)], {"axes": ("x",), "dim": 1}).result
@@ -229,17 +231,17 @@ def gathered(rows: int = 9) -> Module:
     return module(graph, kernels, mesh, [P(None, "x")], [P(None, None)], [(rows, 12)], [(rows, 12)])
 
 
-def test_a_collective_that_packs_has_scratch_for_itself():
+def test_packing_collective_has_exclusive_scratch():
     plan = schedule(gathered(), costs=costs())
     check(plan, gathered().mesh)
     number = plan.items[0].scratch
     assert number is not None and plan.buffers[number].type == TensorType((4 * 9 * 3 * 4,), "ui8")
     assert plan.items[0].writes == (*plan.items[0].outputs, number)
     few = schedule(gathered(8), costs=costs())
-    assert few.items[0].scratch is None  # few leading rows: a call for each
+    assert few.items[0].scratch is None  # with few leading rows, each row is gathered in a call of its own
 
 
-def test_scratch_that_is_missing_small_or_in_use_is_found():
+def test_checker_detects_missing_small_or_shared_scratch():
     mesh, plan = gathered().mesh, schedule(gathered(), costs=costs())
     number = plan.items[0].scratch
     assert number is not None
@@ -253,14 +255,14 @@ def test_scratch_that_is_missing_small_or_in_use_is_found():
     refused(with_item(plan, 0, scratch=99), "a buffer that does not exist", mesh)
 
 
-def test_faults_everywhere_are_searched_in_linear_work() -> None:
-    """A forged file has as many items as it likes: of faults without end the first are looked for, and no more."""
+def test_checker_work_is_linear_in_faulty_items() -> None:
+    """A forged file may have any number of faulty items, so the checker stops at MAX_FAULTS."""
     first = replace(PLAN.items[0], waits=tuple(range(1000, 1500)), records=None)
     (few, _), (many, (_, faults)) = (calls(lambda count=count: happens_before([first] * count)) for count in (250, 500))
     assert len(faults) == MAX_FAULTS and many < 2.5 * few
 
 
-def test_launches_of_a_kernel_that_takes_much_are_compared_by_count_first() -> None:
+def test_checker_compares_operand_counts_before_operand_types() -> None:
     name = next(item.kernel for item in PLAN.items if item.kernel)
     body = replace(PLAN.kernels[name], inputs=[Value(TensorType((), "f32"))] * 20_000)
     number = next(n for n, item in enumerate(PLAN.items) if item.kernel == name)

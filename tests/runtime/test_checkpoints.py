@@ -1,4 +1,6 @@
-"""Weights in orbax checkpoints: found by what is in a folder, named by their keys; without the library a clear refusal."""
+"""Weights in orbax checkpoints: recognized by their files, named by their keys, and rejected clearly without the
+library.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def described(folder: Path, **changes: Any) -> Path:
 
 
 class Store:
-    """A stand-in for tensorstore: reads what the spec names."""
+    """A stand-in for tensorstore that reads the array named by the spec."""
 
     @staticmethod
     def open(spec: Any, **_: Any) -> Any:
@@ -67,14 +69,16 @@ class Opened:
 
 
 @pytest.mark.parametrize("is_one_store", [False, True])
-def test_arrays_are_named_by_their_keys(is_one_store: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_arrays_are_named_by_keys(
+    is_one_store: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "tensorstore", Store)  # type: ignore[arg-type]
     folder = described(tmp_path / "0" / "default", use_ocdbt=is_one_store)
     for name, array in (("params.h.0.w", X), ("params.b", X[0])):
         (folder / name).mkdir()
         np.save(folder / name / "x.npy", array)
-    held = weights_by_name(tmp_path / "0")
-    assert [*held] == ["params.h.0.w", "params.b"]
+    weights = weights_by_name(tmp_path / "0")
+    assert [*weights] == ["params.h.0.w", "params.b"]
     executable = mg.compile(
         lambda params, x: x * params["h"][0]["w"] + params["b"], {"d": 2},
         args=[{"h": [{"w": "f32[3,4]"}], "b": "f32[4]"}, "f32[3,4]"], target="cpu",
@@ -86,61 +90,63 @@ def test_arrays_are_named_by_their_keys(is_one_store: bool, tmp_path: Path, monk
         executable.save(tmp_path / "m.mgx", weights=str(tmp_path / "0"))
 
 
-def test_an_array_that_does_not_fit_into_memory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_array_larger_than_memory_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorstore", Store)  # type: ignore[arg-type]
     folder = described(tmp_path / "c")
     (folder / "params.b").mkdir()
     np.save(folder / "params.b" / "x.npy", X)
-    held = Checkpoint(folder)
+    checkpoint = Checkpoint(folder)
     monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes - 1)
     with pytest.raises(UsageError, match=r"MG0002.*'params\.b'.*takes 96 B of memory, but 95 B are free"):
-        held["params.b"]
-    monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes)  # of the array and a chunk
-    np.testing.assert_array_equal(held["params.b"], X)
+        checkpoint["params.b"]
+    monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes)  # the size of the array and of one chunk
+    np.testing.assert_array_equal(checkpoint["params.b"], X)
 
 
-def test_names_that_lead_out_of_a_checkpoint_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_key_outside_folder_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorstore", Store)  # type: ignore[arg-type]
     (tmp_path / "x").mkdir()
     np.save(tmp_path / "x" / "x.npy", X)
-    held = Checkpoint(described(tmp_path / "c", tree_metadata={"0": entry("np.ndarray", "../x")}))
+    checkpoint = Checkpoint(described(tmp_path / "c", tree_metadata={"0": entry("np.ndarray", "../x")}))
     with pytest.raises(UsageError, match=r"MG0002.*'\.\./x' is not in the folder"):
-        held["../x"]
+        checkpoint["../x"]
 
 
-def test_without_the_library_a_checkpoint_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_without_tensorstore_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorstore", None)
     with pytest.raises(MissingError, match=r"MG0602.*'tensorstore' is not installed"):
         weights_by_name(described(tmp_path / "c"))
 
 
 @pytest.mark.parametrize("changes", [{"tree_metadata": 3}, {"use_ocdbt": None}, {"tree_metadata": {"a": {}}}], ids=str)
-def test_other_metadata_are_refused(changes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_checkpoint_metadata_is_rejected(
+    changes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "tensorstore", Store)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"MG0002.*cannot be read as a checkpoint"):
         Checkpoint(described(tmp_path / "c", **changes))
 
 
-def test_other_folders_are_no_checkpoints(tmp_path: Path) -> None:
+def test_folder_without_metadata_is_no_checkpoint(tmp_path: Path) -> None:
     assert checkpoint_of(tmp_path) is None
 
 
 @pytest.mark.parametrize("names", [("2", "10"), ("step_000002", "step_000010")], ids=str)
 @pytest.mark.parametrize("item", ["default", "params"])
-def test_the_newest_step_of_a_manager_s_folder_is_taken(names: tuple[str, str], item: str, tmp_path: Path) -> None:
+def test_newest_step_of_manager_folder_is_chosen(names: tuple[str, str], item: str, tmp_path: Path) -> None:
     for name in names:
         described(tmp_path / name / item)
-    (tmp_path / f"{names[1]}1.orbax-checkpoint-tmp" / item).mkdir(parents=True)  # a step that is being written
+    (tmp_path / f"{names[1]}1.orbax-checkpoint-tmp" / item).mkdir(parents=True)  # a step that is still being written
     assert checkpoint_of(tmp_path) == tmp_path / names[1] / item
 
 
-def test_a_step_of_several_items_without_a_usual_name_is_no_checkpoint(tmp_path: Path) -> None:
+def test_step_with_several_unusual_items_is_no_checkpoint(tmp_path: Path) -> None:
     for item in ("params", "optimizer"):
         described(tmp_path / "3" / item)
     assert checkpoint_of(tmp_path) is None and checkpoint_of(tmp_path / "3" / "params") == tmp_path / "3" / "params"
 
 
-def test_the_library_itself_reads_what_it_wrote(tmp_path: Path) -> None:
+def test_tensorstore_checkpoint_is_read_back(tmp_path: Path) -> None:
     library = pytest.importorskip("tensorstore")
     folder = described(tmp_path / "c", use_ocdbt=True)
     for name, array in (("params.h.0.w", X), ("params.b", X[0])):

@@ -1,4 +1,4 @@
-"""Loops and branches that communicate, as items of a schedule: they run, are proven, saved and read back."""
+"""Loops and branches with collectives as schedule items: executed, proven, saved and read back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from meshgen.runtime.validation.checker import check
 
 MESH = "sdy.mesh @mesh = <[{devices}]>"
 ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
-# Both regions add up over x, as their constraints ask for. %scale is used from outside, %base and the first %old are constants, %old is handed on.
+# Both regions sum over x, because constraints request replicated values. The loop captures %scale, %base and the first
+# %old are
+# constants, and %old is forwarded without computation.
 SUMS = """
 module {
   MESH
@@ -59,7 +61,7 @@ A, SCALE = (np.random.default_rng(n).standard_normal((8, 8)).astype(np.float32) 
 
 
 def sums(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """What `SUMS` says, in NumPy."""
+    """Compute the results of `SUMS` with NumPy for a limit of `most` iterations."""
     far = np.arange(1, 9, dtype=np.float32)
     x, old, new, i = A, far, far, 0
     while (x**2).sum() > 1e-3 and i < most:
@@ -77,19 +79,19 @@ def loop_of(plan: Schedule) -> int:
     return next(n for n, item in enumerate(plan.items) if item.op == "while")
 
 
-def agree(found, most: int) -> None:
-    for have, want in zip(found, sums(most), strict=True):
-        np.testing.assert_allclose(have, want, rtol=2e-4, atol=1e-5)
+def agree(results, most: int) -> None:
+    for result, expected in zip(results, sums(most), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=2e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 7])
-def test_a_loop_whose_trips_are_not_known_runs_with_its_collectives(compiled, most):
+def test_loop_with_unknown_trip_count_runs_collectives(compiled, most):
     item = compiled.plan.items[loop_of(compiled.plan)]
     assert [any(i.is_collective for i in region.items) for region in item.regions] == [True, True]
     agree(compiled(A, SCALE, np.int32(most)), most)
 
 
-def test_it_is_saved_and_read_back(compiled, tmp_path):
+def test_loop_is_saved_and_loaded(compiled, tmp_path):
     compiled.save(tmp_path / "a.mgx")
     compiled.save(tmp_path / "b.mgx")
     assert (tmp_path / "a.mgx").read_bytes() == (tmp_path / "b.mgx").read_bytes()
@@ -100,7 +102,7 @@ def test_it_is_saved_and_read_back(compiled, tmp_path):
     agree(loaded.run([A, SCALE, np.int32(2)], "interpret"), 2)
 
 
-def test_every_stage_reads_back(compiled):
+def test_every_stage_of_loop_parses_back(compiled):
     for stage in ("fuse", "schedule"):
         text = compiled.as_text(stage)
         again = parse_text(text)
@@ -108,34 +110,38 @@ def test_every_stage_reads_back(compiled):
         assert print_text(again) == text
 
 
-def test_loop_of_unknown_length_counts_one_trip(compiled):
+def test_loop_with_unknown_trip_count_counts_one_iteration(compiled):
     (item,) = (item for item in compiled.plan.items if item.op == "while")
     condition, body = item.regions
-    assert [each.times for each in compiled.plan.launches() if each.plan is condition] == [2] * len(condition.items)
-    assert [each.times for each in compiled.plan.launches() if each.plan is body] == [1] * len(body.items)
+    assert [launch.times for launch in compiled.plan.launches() if launch.plan is condition] == [2] * len(
+        condition.items
+    )
+    assert [launch.times for launch in compiled.plan.launches() if launch.plan is body] == [1] * len(body.items)
     assert compiled.comms.count("all_reduce") + compiled.comms.count("all_gather") >= 2
     assert compiled.cost.kernels == sum(compiled.plan.launch_counts().values())
 
 
 @pytest.mark.parametrize("trips", [2, 10])
-def test_a_loop_that_is_too_long_to_be_written_out_counts_its_trips(monkeypatch, trips):
+def test_loop_too_long_to_unroll_counts_its_iterations(monkeypatch, trips):
     monkeypatch.setattr("meshgen.codegen.passes.loop_unroll.MOST_NODES", 10)
     text = SUMS.replace("%go = stablehlo.and %large, %early : tensor<i1>", "").replace("return %go", "return %early")
     text = text.replace("LT, %i, %most", "LT, %i, %ten").replace(
         "cond {", f"cond {{\n%ten = stablehlo.constant dense<{trips}> : tensor<i32>"
     )
-    found = mg.compile(text, target="cpu")
-    (item,) = [item for item in found.plan.items if item.op == "scan"]
+    executable = mg.compile(text, target="cpu")
+    (item,) = [item for item in executable.plan.items if item.op == "scan"]
     (body,) = item.regions
     copy = default_costs("cuda:sm_90").copy
     pairs = zip(body.outputs, body.inputs, strict=False)
-    moved = [body.buffers[n].type.nbytes for n, given in pairs if body.buffers[n].storage != given]
-    assert item.times == trips and item.seconds == pytest.approx(trips * (body.step_seconds + sum(map(copy, moved))))
-    (body,) = [row for row in found.comms if row.times == trips][:1]
-    assert found.comms.ring_bytes >= trips * body.ring_bytes
-    assert np.isfinite(found(A, SCALE, np.int32(0))[0]).all()
-    (again,) = [node for node in parse_text(found.as_text("fuse")).graph.nodes if node.op == "scan"]
-    assert again.attrs.trips == trips
+    copied_bytes = [body.buffers[n].type.nbytes for n, parameter in pairs if body.buffers[n].storage != parameter]
+    assert item.times == trips and item.seconds == pytest.approx(
+        trips * (body.step_seconds + sum(map(copy, copied_bytes)))
+    )
+    (body,) = [row for row in executable.comms if row.times == trips][:1]
+    assert executable.comms.ring_bytes >= trips * body.ring_bytes
+    assert np.isfinite(executable(A, SCALE, np.int32(0))[0]).all()
+    (reparsed,) = [node for node in parse_text(executable.as_text("fuse")).graph.nodes if node.op == "scan"]
+    assert reparsed.attrs.trips == trips
 
 
 BRANCH = """
@@ -172,22 +178,22 @@ module {
 
 
 @pytest.mark.parametrize(("op", "kind", "which"), [("if", "i1", True), ("if", "i1", False), ("case", "i32", 0), ("case", "i32", 1), ("case", "i32", 9)])  # fmt: skip
-def test_a_branch_around_such_a_loop_runs_the_way_that_is_chosen(op, kind, which):
-    found = mg.compile(BRANCH.replace("OP", op).replace("TYPE", kind), target="cpu")
-    (item,) = [item for item in found.plan.items if item.op == op]
+def test_branch_around_loop_runs_selected_region(op, kind, which):
+    executable = mg.compile(BRANCH.replace("OP", op).replace("TYPE", kind), target="cpu")
+    (item,) = [item for item in executable.plan.items if item.op == op]
     assert [inner.op for inner in item.regions[1].items if inner.regions] == ["while"]
     first = bool(which) if op == "if" else which == 0
-    want = A.sum()
+    expected = A.sum()
     if not first:
-        want = np.float32(0)
+        expected = np.float32(0)
         for _ in range(3):
-            want = np.tanh(A + want).sum()
-    have = found(A, np.int32(3), np.array(which, np.bool_ if op == "if" else np.int32))
-    np.testing.assert_allclose(have, want, rtol=1e-3)
+            expected = np.tanh(A + expected).sum()
+    result = executable(A, np.int32(3), np.array(which, np.bool_ if op == "if" else np.int32))
+    np.testing.assert_allclose(result, expected, rtol=1e-3)
 
 
-def test_nothing_else_communicates_while_it_runs():
-    """A sum before the loop and one behind it, which it does not need: both keep their side of it."""
+def test_no_collective_runs_concurrently_with_communicating_loop():
+    """A reduction before the loop and an independent one after it must both stay on their side of the loop."""
     total = """%first = stablehlo.reduce(%scale init: %nil) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
     %last = stablehlo.reduce(%scale init: %nil) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>"""
     text = SUMS.replace("func.return %r#0", f"{total}\n    func.return %first, %last, %r#0").replace(
@@ -197,36 +203,36 @@ def test_nothing_else_communicates_while_it_runs():
     text = text.replace("-> (tensor<8x8xf32> {", "-> (tensor<f32>, tensor<f32>, tensor<8x8xf32> {").replace(
         "%zero =", "%nil = stablehlo.constant dense<0.0> : tensor<f32>\n    %zero =", 1
     )
-    found = mg.compile(text, target="cpu")
-    ordered = [n for n, item in enumerate(found.plan.items) if item.communicates]
-    assert [found.plan.items[n].op for n in ordered] == ["while", "all_reduce", "all_reduce"]
-    for number in ordered[1:2]:
-        items = [replace(item, waits=()) if n == number else item for n, item in enumerate(found.plan.items)]
+    executable = mg.compile(text, target="cpu")
+    communicating = [n for n, item in enumerate(executable.plan.items) if item.communicates]
+    assert [executable.plan.items[n].op for n in communicating] == ["while", "all_reduce", "all_reduce"]
+    for index in communicating[1:2]:
+        items = [replace(item, waits=()) if n == index else item for n, item in enumerate(executable.plan.items)]
         with pytest.raises(ScheduleError, match=r"nothing orders collective|without waiting"):
-            check(replace(found.plan, items=tuple(items)), found.mesh)
+            check(replace(executable.plan, items=tuple(items)), executable.mesh)
 
 
 def with_region(plan: Schedule, which: int, **changes) -> Schedule:
-    """The plan with a changed region of its loop."""
-    number = loop_of(plan)
-    item = plan.items[number]
+    """Return the plan with changed fields of region `which` of its loop."""
+    index = loop_of(plan)
+    item = plan.items[index]
     regions = tuple(replace(r, **changes) if n == which else r for n, r in enumerate(item.regions))
     return with_loop(plan, regions=regions)
 
 
 def with_loop(plan: Schedule, **changes) -> Schedule:
-    number = loop_of(plan)
-    items = [replace(item, **changes) if n == number else item for n, item in enumerate(plan.items)]
+    index = loop_of(plan)
+    items = [replace(item, **changes) if n == index else item for n, item in enumerate(plan.items)]
     return replace(plan, items=tuple(items))
 
 
-def test_a_wrong_region_is_found(compiled):
+def test_checker_rejects_wrong_region(compiled):
     plan = compiled.plan
     item = plan.items[loop_of(plan)]
     condition, body = item.regions
-    unsynchronised = tuple(replace(each, waits=()) for each in body.items)
-    for wrong, pattern in [
-        (with_region(plan, 1, items=unsynchronised), r"in 'while': .*without waiting"),
+    unsynchronized = tuple(replace(inner_item, waits=()) for inner_item in body.items)
+    for changed_plan, pattern in [
+        (with_region(plan, 1, items=unsynchronized), r"in 'while': .*without waiting"),
         (with_region(plan, 1, arena_bytes=body.arena_bytes + 10**6), r"arena has|needs"),
         (with_region(plan, 1, outputs=body.outputs[::-1]), "region 1 does not match its operands and results"),
         (with_region(plan, 0, inputs=condition.inputs[::-1]), "region 0 does not match its operands and results"),
@@ -239,13 +245,13 @@ def test_a_wrong_region_is_found(compiled):
         (with_loop(plan, attrs={"trips": -1}), "cannot run -1 times"),
     ]:
         with pytest.raises(ScheduleError, match=pattern):
-            check(wrong, compiled.mesh)
-    given = tuple(b._replace(kind="input") if b.kind == "given" else b for b in body.buffers)
+            check(changed_plan, compiled.mesh)
+    buffers_as_inputs = tuple(b._replace(kind="input") if b.kind == "given" else b for b in body.buffers)
     with pytest.raises(ScheduleError, match="MG0402"):
-        check(with_region(plan, 1, buffers=given), compiled.mesh)
-    taken = tuple(b._replace(kind="given") if b.kind == "input" else b for b in plan.buffers)
+        check(with_region(plan, 1, buffers=buffers_as_inputs), compiled.mesh)
+    buffers_as_given = tuple(b._replace(kind="given") if b.kind == "input" else b for b in plan.buffers)
     with pytest.raises(ScheduleError, match="MG0402"):
-        check(replace(plan, buffers=taken), compiled.mesh)
+        check(replace(plan, buffers=buffers_as_given), compiled.mesh)
 
 
 PER_DEVICE = """
@@ -279,20 +285,20 @@ module {
 """.replace("MESH", MESH.format(devices='"x"=4'))  # fmt: skip
 
 
-def test_a_condition_that_all_devices_share_is_needed():
-    given = np.arange(1, 9, dtype=np.float32)
-    want = given
-    while want.sum() < 100:
-        want = want * np.float32(1.5)
-    np.testing.assert_allclose(mg.compile(PER_DEVICE.replace("WHICH", "%all"), target="cpu")(given), want)
+def test_loop_with_collectives_requires_uniform_condition():
+    x = np.arange(1, 9, dtype=np.float32)
+    expected = x
+    while expected.sum() < 100:
+        expected = expected * np.float32(1.5)
+    np.testing.assert_allclose(mg.compile(PER_DEVICE.replace("WHICH", "%all"), target="cpu")(x), expected)
     with pytest.raises(
         CodegenError, match=r"MG0401.*'while' holds collectives, but the condition may differ between devices along x"
     ):
         mg.compile(PER_DEVICE.replace("WHICH", "%mix"), target="cpu")
 
 
-def test_ranks_that_choose_differently_are_told_and_not_waited_for(monkeypatch, tmp_path):
-    """A module made without that proof, such as a forged one, does not hang."""
+def test_diverging_ranks_are_reported_without_hang(monkeypatch, tmp_path):
+    """A module compiled without the proof of agreement, such as a forged one, must not hang."""
     monkeypatch.setattr("meshgen.codegen.planner.require_agreement", lambda module: None)
     mg.compile(PER_DEVICE.replace("WHICH", "%mix"), target="cpu").save(tmp_path / "m.mgx")
     with pytest.raises(
@@ -301,13 +307,13 @@ def test_ranks_that_choose_differently_are_told_and_not_waited_for(monkeypatch, 
         mg.load(tmp_path / "m.mgx")(np.float32([1, 1, 2, 2, 1, 1, 40, 40]))
 
 
-def test_inspect_shows_the_items_of_regions(compiled, tmp_path, capsys):
+def test_inspect_shows_items_of_regions(compiled, tmp_path, capsys):
     compiled.save(tmp_path / "m.mgx")
     assert main(["inspect", str(tmp_path / "m.mgx"), "--schedule"]) == 0
-    number = loop_of(compiled.plan)
-    assert f"{number}.1.0 " in capsys.readouterr().out
+    index = loop_of(compiled.plan)
+    assert f"{index}.1.0 " in capsys.readouterr().out
     assert main(["inspect", str(tmp_path / "m.mgx"), "--json"]) == 0
-    row = json.loads(capsys.readouterr().out)["schedule"][number]
+    row = json.loads(capsys.readouterr().out)["schedule"][index]
     assert [len(region) for region in row["regions"]] == [
-        len(region.items) for region in compiled.plan.items[number].regions
+        len(region.items) for region in compiled.plan.items[index].regions
     ]

@@ -1,4 +1,4 @@
-"""Loops and branches without collectives: each rank goes its own way, and they have kernels."""
+"""Loops and branches without collectives: each rank takes its own path, and their regions have kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def loop_of(plan: Schedule) -> int:
     return next(n for n, item in enumerate(plan.items) if item.op == "while")
 
 
-# Each row is halved until it is small; the rows are on different devices, which take a different number of trips.
+# Each row is halved until it is small. The rows are on different devices, whose loops run different numbers of
+# iterations.
 HALVES = """
 module {
   sdy.mesh @mesh = <["x"=4]>
@@ -40,22 +41,22 @@ module {
 """
 
 
-def test_ranks_go_their_own_way_through_control_flow_without_collectives(tmp_path):
-    found = mg.compile(HALVES, target="cpu", in_specs={"a": mg.P("x")})
-    item = found.plan.items[loop_of(found.plan)]
+def test_ranks_branch_independently_without_collectives(tmp_path):
+    executable = mg.compile(HALVES, target="cpu", in_specs={"a": mg.P("x")})
+    item = executable.plan.items[loop_of(executable.plan)]
     assert not item.communicates and [len(region.kernels) for region in item.regions] == [1, 1]
-    assert not found.without_code  # the condition and the body are kernels like others
+    assert not executable.without_code  # the condition and the body are ordinary kernels
     a = np.repeat(np.array([[1.0], [4.0], [0.1], [30.0]], np.float32), 8, axis=1)
     halved = np.array([[0.125], [0.125], [0.1], [30 / 2**8]], np.float32) * np.ones(8, np.float32)
-    found.save(tmp_path / "halves.mgx")
+    executable.save(tmp_path / "halves.mgx")
     for device in ("reference", "interpret"):
         rows, total = mg.load(tmp_path / "halves.mgx").run([a], device)
         np.testing.assert_array_equal(rows, halved)
         np.testing.assert_allclose(total, a.sum(), rtol=1e-6)
 
 
-def test_a_loop_without_collectives_is_not_ordered_with_them():
-    """The sum over all devices needs nothing of the loop: no event makes one wait for the other."""
+def test_loop_without_collectives_is_not_ordered_with_collectives():
+    """The sum over all devices does not depend on the loop, so no event orders them."""
     plan = mg.compile(HALVES, target="cpu", in_specs={"a": mg.P("x")}).plan
     assert [item.communicates for item in plan.items if item.op in ("while", "all_reduce")].count(True) == 1
     assert all(not item.waits for item in plan.items if item.op == "while")
@@ -73,6 +74,6 @@ def test_jax_control_flow_without_collectives_has_kernels(form):
         "threefry": (lambda key: jax.random.bits(key, (8, 16)), np.array([1, 2], np.uint32)),
     }[form]
     lowered = jax.jit(function).trace(arg).lower(lowering_platforms=("cpu",))
-    found = mg.compile(lowered, {"x": 8}, target="cpu")
-    assert not found.without_code
-    np.testing.assert_allclose(found(arg), np.asarray(function(arg)), rtol=2e-5, atol=1e-6)
+    executable = mg.compile(lowered, {"x": 8}, target="cpu")
+    assert not executable.without_code
+    np.testing.assert_allclose(executable(arg), np.asarray(function(arg)), rtol=2e-5, atol=1e-6)

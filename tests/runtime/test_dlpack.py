@@ -1,4 +1,4 @@
-"""Arrays of other libraries, in and out without a copy: DLPack, and CUDA's array interface on emulated GPUs."""
+"""Zero-copy exchange of arrays with other libraries: DLPack, and the CUDA array interface on emulated GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Foreign:
-    """An array of a library that knows DLPack only."""
+    """An array of a library that only supports DLPack."""
 
     def __init__(
         self, array: Array, strides: tuple[int, ...] | None = None, device: tuple[int, int] = (CPU, 0)
@@ -41,7 +41,7 @@ class Foreign:
 
 
 class OnGpu:
-    """An array of a GPU library: memory of an emulated device."""
+    """An array of a GPU library in the memory of an emulated device."""
 
     def __init__(self, devices: GpuDevices, rank: int, array: Array, shift: int = 0, **changes: Any) -> None:
         device = devices.devices[rank]
@@ -57,29 +57,29 @@ KINDS = [np.float32, np.float64, np.int8, np.uint16, np.complex64, np.bool_, ml_
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: np.dtype(kind).name)
-def test_arrays_of_every_type_come_in_without_a_copy(kind: Any) -> None:
+def test_dlpack_import_of_every_dtype_is_zero_copy(kind: Any) -> None:
     array = normal(3, 4).astype(kind)
-    found = on_host(Foreign(array))
-    assert found.dtype == array.dtype and found.shape == (3, 4) and np.shares_memory(found, array)
-    assert found.tobytes() == array.tobytes()
+    imported = on_host(Foreign(array))
+    assert imported.dtype == array.dtype and imported.shape == (3, 4) and np.shares_memory(imported, array)
+    assert imported.tobytes() == array.tobytes()
 
 
-def test_turned_and_empty_arrays_come_in(tmp_path: Path) -> None:
+def test_dlpack_imports_strided_empty_and_scalar_arrays(tmp_path: Path) -> None:
     array = normal(3, 4)
-    turned = on_host(Foreign(array.reshape(4, 3), strides=(1, 4)))
-    assert np.array_equal(turned, array.T) and np.shares_memory(turned, array)
+    transposed = on_host(Foreign(array.reshape(4, 3), strides=(1, 4)))
+    assert np.array_equal(transposed, array.T) and np.shares_memory(transposed, array)
     assert on_host(Foreign(np.zeros((0, 3), np.float32))).shape == (0, 3)
     assert on_host(Foreign(np.array(2.5))) == 2.5
 
 
 @pytest.mark.usefixtures("few_objects")
-def test_capsules_are_given_back() -> None:
+def test_dlpack_capsules_are_released() -> None:
     array = np.arange(4, dtype=np.float32)
     before = len(dlpack._EXPORTED)
-    found = on_host(Foreign(array))
+    imported = on_host(Foreign(array))
     assert len(dlpack._EXPORTED) == before + 1, "it is in use"
-    part = found[1:]
-    del found
+    part = imported[1:]
+    del imported
     gc.collect()
     assert part.tolist() == [1, 2, 3] and len(dlpack._EXPORTED) == before + 1
     del part
@@ -89,10 +89,10 @@ def test_capsules_are_given_back() -> None:
     assert len(dlpack._EXPORTED) == before
 
 
-def test_what_is_no_array_of_the_host_stays_as_it_is() -> None:
-    away = Foreign(np.zeros(3), device=(CUDA, 0))
-    for given in (3, "x", [1.0], np.zeros(2), away):
-        assert on_host(given) is given
+def test_on_host_returns_other_objects_unchanged() -> None:
+    on_gpu = Foreign(np.zeros(3), device=(CUDA, 0))
+    for value in (3, "x", [1.0], np.zeros(2), on_gpu):
+        assert on_host(value) is value
     assert memory_of(object()) is None
     assert (
         memory_of(type("T", (), {"__cuda_array_interface__": {"data": (0, False), "typestr": "<M8[s]", "shape": ()}})())
@@ -100,7 +100,7 @@ def test_what_is_no_array_of_the_host_stays_as_it_is() -> None:
     )
 
 
-def test_results_of_the_host_go_out_without_a_copy(tmp_path: Path) -> None:
+def test_host_results_are_exported_without_copy(tmp_path: Path) -> None:
     with mg.load(saved(tmp_path, TWO)).session(weights={"w": w}) as session:
         result = session.prefill(x)
         assert isinstance(result, mg.ShardedArray)
@@ -111,34 +111,35 @@ def test_results_of_the_host_go_out_without_a_copy(tmp_path: Path) -> None:
         assert isinstance(again, mg.ShardedArray)
         (shard, _) = again.shards
         assert shard.shape == (4, 6) and not hasattr(shard, "__cuda_array_interface__")
-        for refused in ({"copy": True}, {"dl_device": (CUDA, 0)}):
+        for unsupported in ({"copy": True}, {"dl_device": (CUDA, 0)}):
             with pytest.raises(BufferError):
-                shard.__dlpack__(**refused)
+                shard.__dlpack__(**unsupported)
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])
-def test_arrays_of_torch_and_jax(name: str, tmp_path: Path) -> None:
+def test_session_accepts_torch_and_jax_arrays(name: str, tmp_path: Path) -> None:
     library = pytest.importorskip("jax.numpy" if name == "jax" else name)
-    given = library.asarray(x)
+    library_array = library.asarray(x)
     with mg.load(saved(tmp_path, TWO)).session(weights={"w": library.asarray(w)}) as session:
-        assert close(session.prefill(given), WX)
-        assert np.shares_memory(on_host(given), on_host(given))
-    narrow = library.asarray(x).astype("bfloat16") if name == "jax" else given.bfloat16()
+        assert close(session.prefill(library_array), WX)
+        assert np.shares_memory(on_host(library_array), on_host(library_array))
+    narrow = library.asarray(x).astype("bfloat16") if name == "jax" else library_array.bfloat16()
     assert on_host(narrow).dtype == ml_dtypes.bfloat16
 
 
-# --- memory of the session's arguments ----------------------------------------------------------------------------------
+# --- caller-owned memory for the session's arguments
+# -----------------------------------------------------------------------
 
 
 @pytest.fixture(params=["reference", GPUS], ids=["host", "gpus"])
 def session(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
-    with mg.load(saved(tmp_path, TWO, ROWS)).session(request.param, weights={"w": w}) as made:
-        yield made
+    with mg.load(saved(tmp_path, TWO, ROWS)).session(request.param, weights={"w": w}) as open_session:
+        yield open_session
 
 
 def local(session: Session, rank: int, array: Array) -> Any:
-    """An array on the device of a rank."""
+    """Return the array in the memory of the device of `rank`."""
     devices = session._devices
     return array if isinstance(devices, HostDevices) else OnGpu(devices, rank, array)  # type: ignore[arg-type]
 
@@ -150,22 +151,22 @@ def content(session: Session, array: Any) -> Array:
     return devices.devices[array.device.id].download(array.address, np.empty(array.shape, np.float32))
 
 
-def test_memory_of_other_libraries_is_used_and_updated(session: Session) -> None:
+def test_bound_memory_is_used_and_updated_in_place(session: Session) -> None:
     session["s"] = np.zeros((8, 6), np.float32)
     session.decode(x)
-    session.decode(x)  # by its graph
-    mine = [local(session, rank, np.full((4, 6), 10.0, np.float32)) for rank in range(2)]
-    assert session.bind("s", mine) == [True, True]
+    session.decode(x)  # replays the captured graph
+    tiles = [local(session, rank, np.full((4, 6), 10.0, np.float32)) for rank in range(2)]
+    assert session.bind("s", tiles) == [True, True]
     for count in (1, 2):
         assert close(session.decode(x), -WX)
         assert close(session["s"], 10 + count * WX)
-        assert close(np.concatenate([content(session, each) for each in mine]), 10 + count * WX)
+        assert close(np.concatenate([content(session, tile) for tile in tiles]), 10 + count * WX)
     weights = [local(session, rank, 2 * w[4 * rank : 4 * rank + 4]) for rank in range(2)]
     assert session.bind("w", weights) == [True, True]
     assert close(session.prefill(x), 2 * WX) and close(session.decode(x), -2 * WX)
 
 
-def test_what_does_not_fit_is_copied(session: Session) -> None:
+def test_bind_copies_unsuitable_memory(session: Session) -> None:
     tiles = [w[:4], w[4:]]
     devices: Any = session._devices
     if isinstance(devices, HostDevices):
@@ -179,13 +180,13 @@ def test_what_does_not_fit_is_copied(session: Session) -> None:
     assert close(session.prefill(x), np.concatenate([2 * WX[:4], WX[4:]]))
 
 
-def test_only_local_arrays_of_all_ranks_are_bound(session: Session) -> None:
+def test_bind_requires_local_array_of_every_rank(session: Session) -> None:
     for wrong in ([w[:4]], [w[:4], w], [w], [3, 4]):
         with pytest.raises(ArgumentError, match=r"MG0601: 'w' is f32\[4,4\] on each rank"):
             session.bind("w", wrong)
 
 
-def test_memory_that_kernels_cannot_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_bind_rejects_memory_unusable_by_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     with mg.load(saved(tmp_path, TWO, ROWS)).session(GPUS, weights={"w": w}) as session:
         devices: Any = session._devices
@@ -193,7 +194,7 @@ def test_memory_that_kernels_cannot_use_is_refused(tmp_path: Path, monkeypatch: 
         tile = w[:4]
         fitting = OnGpu(devices, 0, tile)
         assert devices.bind(kind, 0, fitting).address == fitting.address
-        wrong = {
+        unusable = {
             "misaligned": OnGpu(devices, 0, tile, shift=16),
             "on another device": OnGpu(devices, 1, tile),
             "of another type": OnGpu(devices, 0, tile.astype(np.int32)),
@@ -203,10 +204,10 @@ def test_memory_that_kernels_cannot_use_is_refused(tmp_path: Path, monkeypatch: 
             "of the host": Foreign(tile),
             "no array": 3,
         }
-        assert [name for name, each in wrong.items() if devices.bind(kind, 0, each) is not None] == []
+        assert [name for name, array in unusable.items() if devices.bind(kind, 0, array) is not None] == []
 
 
-def test_results_on_gpus_say_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_results_expose_device_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     with mg.load(saved(tmp_path, TWO, ROWS)).session(GPUS, weights={"w": w}) as session:
         result: Any = session.prefill(x)

@@ -1,4 +1,4 @@
-"""Every engine by its name: the same module and arguments on each, and what becomes of devices after failures."""
+"""Every engine by name: the same module and arguments on each, and the state of devices after failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.runtime.cuda.steps import REAL, arguments, require_gpus
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
-    """With code for two architectures, whose products are those of the CPU."""
+    """A module with code for two architectures, whose GEMMs have f32 precision as on the CPU."""
     folder = tmp_path_factory.mktemp("engines")
     (folder / "mlp.mlir").write_text(mlp(y=("x", "y")))
     mg.compile(folder / "mlp.mlir", target="cuda:sm_80,sm_90", precision="highest").save(folder / "mlp.mgx")
@@ -29,7 +29,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
 
 
 class Gpus:
-    """Emulated GPUs in the place of real ones; notes how often they were made ready."""
+    """Replaces real GPUs by emulated ones and records how often they are initialized."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[api.Api] = []
@@ -40,69 +40,71 @@ class Gpus:
         return self.made[-1]
 
 
-def assert_close(found: list[Any], want: list[Any]) -> None:
-    for own, other in zip(found, want, strict=True):
-        np.testing.assert_allclose(own, other, rtol=1e-5, atol=1e-6)
+def assert_close(results: list[Any], expected: list[Any]) -> None:
+    for result, other in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, other, rtol=1e-5, atol=1e-6)
 
 
-def test_all_engines_agree(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GPUs are real ones for `make gpu`."""
+def test_engines_give_close_results(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make gpu` uses real GPUs here."""
     if REAL:
         require_gpus(module.ranks)
     else:
         Gpus(monkeypatch)
-    given = arguments(module)
-    want = module.run(given)
+    inputs = arguments(module)
+    expected = module.run(inputs)
     assert tuple(engines.ENGINES) == DEVICES == ("reference", "interpret", "emulate", "cuda")
     for name in DEVICES:
-        assert_close(module.run(given, name), want)
+        assert_close(module.run(inputs, name), expected)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_emulated_gpus_give_the_same_bits_in_every_order(module: LoadedModule, arch: str) -> None:
-    given = arguments(module)
-    first, *others = [module.run(given, Emulation(arch, races=True, order=order)) for order in range(3)]
-    assert all(own.tobytes() == other.tobytes() for each in others for own, other in zip(first, each, strict=True))
-    assert_close(first, module.run(given))
+def test_emulated_gpu_results_are_bitwise_equal_in_every_order(module: LoadedModule, arch: str) -> None:
+    inputs = arguments(module)
+    first, *others = [module.run(inputs, Emulation(arch, races=True, order=order)) for order in range(3)]
+    assert all(
+        array.tobytes() == other.tobytes() for results in others for array, other in zip(first, results, strict=True)
+    )
+    assert_close(first, module.run(inputs))
 
 
-def test_a_later_gpu_compiles_the_ptx_of_an_earlier_one(module: LoadedModule) -> None:
-    """There are no cubins for it, and the PTX for sm_90 is for 9.0 alone: that for sm_80 remains."""
-    given = arguments(module)
-    assert_close(module.run(given, Emulation("sm_100")), module.run(given))
+def test_newer_gpu_compiles_ptx_of_older_architecture(module: LoadedModule) -> None:
+    """The module has no cubin for sm_100, and PTX for sm_90a runs on 9.0 only, so the driver compiles the PTX for
+    sm_80.
+    """
+    inputs = arguments(module)
+    assert_close(module.run(inputs, Emulation("sm_100")), module.run(inputs))
 
 
 @pytest.mark.usefixtures("few_objects")
-def test_gpus_are_made_ready_once_and_given_back_with_the_module(
+def test_gpus_are_initialized_once_and_released_with_module(
     module: LoadedModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpus = Gpus(monkeypatch)
-    own, given = mg.load(module.members.path), arguments(module)
+    loaded, inputs = mg.load(module.members.path), arguments(module)
     for _ in range(3):
-        own.run(given, "cuda")
-    (made,) = gpus.made
-    assert made.machine and made.machine.memory.live
-    del own
+        loaded.run(inputs, "cuda")
+    (gpu_api,) = gpus.made
+    assert gpu_api.machine and gpu_api.machine.memory.live
+    del loaded
     gc.collect()
-    assert not made.machine.memory.live
+    assert not gpu_api.machine.memory.live
 
 
-def test_after_a_failure_gpus_are_made_ready_again(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_initialized_again_after_failure(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = Gpus(monkeypatch)
-    own, given = mg.load(module.members.path), arguments(module)
-    want = own.run(given, "cuda")
+    loaded, inputs = mg.load(module.members.path), arguments(module)
+    expected = loaded.run(inputs, "cuda")
     driver = gpus.made[0].driver
     monkeypatch.setattr(driver, "cuGraphLaunch", lambda *args: (CUresult.CUDA_ERROR_LAUNCH_FAILED,))
     with pytest.raises(RuntimeFailure, match="MG0604: cuGraphLaunch failed with 719: CUDA_ERROR_LAUNCH_FAILED"):
-        own.run(given, "cuda")
-    assert_close(own.run(given, "cuda"), want)
+        loaded.run(inputs, "cuda")
+    assert_close(loaded.run(inputs, "cuda"), expected)
     assert len(gpus.made) == 2
 
 
-def test_faults_are_told_at_the_line_of_the_kernels_source(
-    module: LoadedModule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Launches that may touch the first byte of their operands only."""
+def test_emulator_fault_is_located_in_kernel_source(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels here may only access the first byte of their operands."""
     limit = api.Api.limit_launch
 
     def narrowed(self: api.Api, parameters: int, ranges: Any) -> None:
@@ -117,28 +119,28 @@ def test_faults_are_told_at_the_line_of_the_kernels_source(
     assert "(sm_80)" in diagnostic.message and "tl.load" in str(caught.value)
 
 
-def test_a_peer_that_is_lost_is_told(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another rank has aborted: NCCL knows it, and the host asks while it waits."""
+def test_lost_nccl_peer_is_reported(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another rank has aborted: NCCL detects it, and the host polls NCCL while it waits."""
     from meshgen.runtime.cuda import execute
 
     gpus = Gpus(monkeypatch)
     monkeypatch.setattr(execute, "LOOK_SECONDS", 0.0)
-    own, given = mg.load(module.members.path), arguments(module)
-    own.run(given, "cuda")
-    made, launch = gpus.made[0], gpus.made[0].driver.cuGraphLaunch
+    loaded, inputs = mg.load(module.members.path), arguments(module)
+    loaded.run(inputs, "cuda")
+    gpu_api, launch = gpus.made[0], gpus.made[0].driver.cuGraphLaunch
 
     def lose(*args: Any) -> Any:
         outcome = launch(*args)
-        executor = own._prepared.executor
-        assert executor and executor.api is made
-        made.comm("ncclCommAbort", executor._comms.world[1])
+        executor = loaded._prepared.executor
+        assert executor and executor.api is gpu_api
+        gpu_api.comm("ncclCommAbort", executor._comms.world[1])
         return outcome
 
-    monkeypatch.setattr(made.driver, "cuGraphLaunch", lose)
+    monkeypatch.setattr(gpu_api.driver, "cuGraphLaunch", lose)
     with pytest.raises(RuntimeFailure, match="MG0609: NCCL lost a peer: remote process exited"):
-        own.run(given, "cuda")
+        loaded.run(inputs, "cuda")
 
 
-def test_unknown_devices_are_refused(module: LoadedModule) -> None:
+def test_unknown_device_is_rejected(module: LoadedModule) -> None:
     with pytest.raises(UsageError, match=r"(?s)MG0001: unknown device 'tpu'.*reference, interpret, emulate, cuda"):
         module.run(arguments(module), "tpu")

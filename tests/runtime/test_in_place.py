@@ -1,4 +1,6 @@
-"""Reductions that are written over their operand: where they are planned, what they save, and what the checker takes for one."""
+"""All-reduces in place of their operand: when they are planned, how much memory they save, and which the checker
+accepts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ from tests.codegen.programs import body, costs, f32, module
 def reduced(
     *, parts: int = 4, read_again: bool = False, kept: bool = False, of_input: bool = False, twice: bool = False
 ) -> Module:
-    """x + 0 summed over the devices and doubled; the summand may be read again, be a result too, or be the input itself."""
+    """Return a program that computes tanh(x), all-reduces it and doubles the result.
+
+    The operand of the all-reduce may be read again, be a result too, or be the input itself.
+    """
     local = f32(64, 3)
     kernels = {"tanh": body("tanh", "tanh", [local], local), "add": body("add", "add", [local, local], local)}
     graph = Graph("main", [Value(local, "x")])
@@ -48,12 +53,12 @@ def plan_of(program: Module) -> Schedule:
 
 
 def in_place(plan: Schedule) -> list[bool]:
-    """Of each reduction, whether it writes where it reads."""
-    found = [item for item in plan.items if item.op == "all_reduce"]
-    return [plan.buffers[i.inputs[0]].offset == plan.buffers[i.outputs[0]].offset for i in found]
+    """Return for each all-reduce whether its result has the offset of its operand."""
+    reductions = [item for item in plan.items if item.op == "all_reduce"]
+    return [plan.buffers[i.inputs[0]].offset == plan.buffers[i.outputs[0]].offset for i in reductions]
 
 
-def test_a_summand_that_nothing_else_reads_is_overwritten() -> None:
+def test_all_reduce_overwrites_operand_without_other_users() -> None:
     plan = plan_of(reduced())
     assert in_place(plan) == [True]
     assert plan.arena_bytes < plan_of(reduced(read_again=True)).arena_bytes
@@ -62,39 +67,39 @@ def test_a_summand_that_nothing_else_reads_is_overwritten() -> None:
 
 
 @pytest.mark.parametrize("reason", ["read_again", "kept", "of_input"])
-def test_a_summand_that_is_needed_stays(reason: str) -> None:
+def test_all_reduce_keeps_operand_with_other_users(reason: str) -> None:
     assert in_place(plan_of(reduced(**{reason: True}))) == [False]
 
 
-def test_one_device_reduces_nothing() -> None:
+def test_all_reduce_on_one_device_is_not_in_place() -> None:
     assert in_place(plan_of(reduced(parts=1))) == [False]
 
 
 @pytest.mark.parametrize("twice", [False, True])
-def test_the_numbers_are_right(twice: bool, tmp_path) -> None:
+def test_in_place_all_reduce_computes_correct_results(twice: bool, tmp_path) -> None:
     program = reduced(twice=twice)
     write_module(tmp_path / "m.mgx", program, plan_of(program))
     x = np.random.default_rng(0).standard_normal((256, 3)).astype(np.float32)
     (y,) = load(tmp_path / "m.mgx").run([x])
-    scale = 8 if twice else 2  # summed over the four devices again
+    scale = 8 if twice else 2  # `twice` sums over the four devices again
     expected = np.tile(scale * np.tanh(x.reshape(4, 64, 3)).sum(axis=0), (4, 1))
     assert np.allclose(y, expected, rtol=1e-5, atol=1e-5)
 
 
-def changed(plan: Schedule, number: int, **changes: object) -> Schedule:
-    items = [replace(item, **changes) if n == number else item for n, item in enumerate(plan.items)]
+def changed(plan: Schedule, index: int, **changes: object) -> Schedule:
+    items = [replace(item, **changes) if n == index else item for n, item in enumerate(plan.items)]
     return replace(plan, items=tuple(items))
 
 
-def test_only_a_reduction_may_do_so() -> None:
+def test_checker_rejects_other_collectives_in_place() -> None:
     plan = plan_of(reduced())
-    (number,) = (n for n, item in enumerate(plan.items) if item.op == "all_reduce")
+    (index,) = (n for n, item in enumerate(plan.items) if item.op == "all_reduce")
     other = {"axes": ("x",), "root": (0,), "kind": "sum"}
     with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
-        check(changed(plan, number, op="reduce_to", attrs=other), make_mesh({"x": 4}))
+        check(changed(plan, index, op="reduce_to", attrs=other), make_mesh({"x": 4}))
 
 
-def test_a_later_read_of_the_summand_is_found() -> None:
+def test_checker_detects_later_read_of_overwritten_operand() -> None:
     plan = plan_of(reduced())
     last: Item = plan.items[-1]
     (summand,) = next(item for item in plan.items if item.op == "all_reduce").inputs
@@ -102,7 +107,7 @@ def test_a_later_read_of_the_summand_is_found() -> None:
         check(changed(plan, len(plan.items) - 1, inputs=(last.inputs[0], summand)), make_mesh({"x": 4}))
 
 
-def test_the_result_lies_where_the_summand_lies_and_nowhere_else_in_it() -> None:
+def test_checker_rejects_shifted_overlap_with_operand() -> None:
     plan = plan_of(reduced())
     (item,) = (item for item in plan.items if item.op == "all_reduce")
     (result,) = item.outputs
@@ -113,27 +118,27 @@ def test_the_result_lies_where_the_summand_lies_and_nowhere_else_in_it() -> None
             check(room, make_mesh({"x": 4}))
 
 
-def test_waits_still_count() -> None:
-    """What another stream does with the summand must be over too."""
+def test_in_place_all_reduce_requires_its_waits() -> None:
+    """Other streams must have finished with the operand, too."""
     plan = plan_of(reduced())
-    for number, item in enumerate(plan.items):
+    for index, item in enumerate(plan.items):
         for event in item.waits:
             with pytest.raises(ScheduleError, match=r"MG040[12]"):
-                check(changed(plan, number, waits=tuple(e for e in item.waits if e != event)), make_mesh({"x": 4}))
+                check(changed(plan, index, waits=tuple(e for e in item.waits if e != event)), make_mesh({"x": 4}))
     assert any(item.waits for item in plan.items)
     assert sum(1 for _ in itertools.chain.from_iterable(item.waits for item in plan.items)) == 2
 
 
-def test_bytes_in_use_are_counted_once() -> None:
+def test_memory_report_counts_aliased_bytes_once() -> None:
     plan = plan_of(reduced())
-    found = memory_of(plan)
-    assert found.live_bytes <= found.peak_bytes == plan.arena_bytes
+    memory = memory_of(plan)
+    assert memory.live_bytes <= memory.peak_bytes == plan.arena_bytes
     (part,) = simulate([Scheduled(make_mesh({"x": 4}), plan)]).parts
-    assert peak_of(memory_over_time(part))[1] == found.live_bytes
+    assert peak_of(memory_over_time(part))[1] == memory.live_bytes
 
 
 def updating(*, dead: bool) -> Module:
-    """A kernel that writes a window of the tangents of x alone; they are a result, too, unless they are `dead`."""
+    """Return a program with a kernel that writes one row of tanh(x) in place; tanh(x) is also a result unless `dead`."""
     wide, window = f32(16, 8), f32(1, 8)
     x, row, at = Value(wide, "x"), Value(window, "row"), Value(TensorType((), "i32"), "at")
     write = Graph("write", [Value(v.type, v.name) for v in (x, row, at)])
@@ -148,8 +153,8 @@ def updating(*, dead: bool) -> Module:
     return module(graph, kernels, make_mesh({"x": 1}), specs, [P(None, None)] * count, shapes, [wide.sizes] * count)
 
 
-def test_update_of_a_window_is_refused_where_result_is_not_over_its_operand() -> None:
-    """All of the result but the window would be whatever was in its bytes before."""
+def test_window_update_without_aliased_operand_is_rejected() -> None:
+    """Outside the window, the result would contain whatever was in its memory before."""
     plan_of(updating(dead=True))
     with pytest.raises(
         ScheduleError, match=r"MG0402.*updates buffer .* in place, but it does not have the bytes of buffer"

@@ -1,4 +1,4 @@
-"""Which operands of a kernel a result may lie over: element-wise ones, and no others."""
+"""Which operands a kernel result may alias: element-wise operands only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.codegen.random_bodies import random_program
 MESH = make_mesh({"x": 2})
 
 
-def test_elements_that_stay_in_their_place() -> None:
+def test_element_wise_operands_may_be_overwritten() -> None:
     b = Body("f32[4,6]", "f32[24]", "f32[6]", "f32[4,6]", "i32[4,6]", "bf16[4,6]")
     x, flat, row, mirrored, number, narrow = b.inputs
     y = b.op("add", b.op("tanh", x), b.op("reshape", flat, to="f32[4,6]"))
@@ -34,10 +34,11 @@ def test_elements_that_stay_in_their_place() -> None:
     y = b.op("add", y, b.op("reverse", mirrored, dims=(0,)))
     y = b.op("add", y, b.op("convert", number, to="f32[4,6]"))
     y = b.op("add", y, b.op("convert", narrow, to="f32[4,6]"))
-    assert overwrites(b.done(y)) == {0: (0,), 1: (0,), 4: (0,)}  # not rows, not what is mirrored, not what is smaller
+    # excludes broadcast rows, reversed operands and operands of a narrower dtype
+    assert overwrites(b.done(y)) == {0: (0,), 1: (0,), 4: (0,)}
 
 
-def test_operands_of_a_dot_stay_and_what_is_added_to_it_does_not() -> None:
+def test_dot_operand_is_kept_and_epilogue_operand_overwritten() -> None:
     b = Body("f32[4,4]", "f32[4,4]", "f32[4,4]")
     product = b.dot(b.inputs[0], b.inputs[1], ((1,), (0,)))
     assert overwrites(b.done(b.op("add", product, b.inputs[2]))) == {2: (0,)}
@@ -45,7 +46,7 @@ def test_operands_of_a_dot_stay_and_what_is_added_to_it_does_not() -> None:
     assert overwrites(b.done(b.op("add", b.dot(*b.inputs, ((1,), (0,))), b.inputs[1]))) == {}
 
 
-def test_other_results_may_need_it_as_it_is() -> None:
+def test_operand_read_differently_by_other_result_is_kept() -> None:
     b = Body("f32[4]", "f32[4]")
     x, y = b.inputs
     assert overwrites(b.done(b.op("tanh", x), b.op("add", x, y))) == {0: (0, 1), 1: (1,)}
@@ -55,30 +56,30 @@ def test_other_results_may_need_it_as_it_is() -> None:
     b = Body("f32[4]")
     x = b.inputs[0]
     assert overwrites(b.done(b.op("tanh", x), b.op("reverse", x, dims=(0,)))) == {}
-    assert (
-        overwrites(b.done(b.op("tanh", x), b.op("reshape", x, to="f32[2,2]"))) == {}
-    )  # each result loads it for itself
+    assert overwrites(b.done(b.op("tanh", x), b.op("reshape", x, to="f32[2,2]"))) == {}  # each result loads x by itself
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_other_element_depends_on_it(seed: int) -> None:
-    """Of random kernels: a changed element of such an operand changes results at its own place only."""
+def test_overwritable_operand_only_affects_same_element(seed: int) -> None:
+    """In random kernels, a changed element of an aliasable operand only changes results at the same index."""
     rng = np.random.default_rng(seed)
     for body in fuse(Module(make_mesh({"x": 1}), random_program(seed), "partition")).kernels.values():
-        for number in overwrites(body):
+        for operand in overwrites(body):
             args = random_args(body)
             before = evaluate(body, args)
-            changed = int(rng.integers(args[number].size))
-            other = args[number].copy()
+            changed = int(rng.integers(args[operand].size))
+            other = args[operand].copy()
             other.reshape(-1)[changed] += 3
-            after = evaluate(body, [other if n == number else arg for n, arg in enumerate(args)])
+            after = evaluate(body, [other if n == operand else arg for n, arg in enumerate(args)])
             for old, new in zip(before, after, strict=True):
                 differs = np.flatnonzero(old.reshape(-1) != new.reshape(-1))
                 assert set(differs.tolist()) <= {changed}, body.name
 
 
 def residual(*, read_later: bool = False, mirrored: bool = False) -> Module:
-    """h = tanh(x), g = tanh(h), y = h + g: h is read twice, and over when y is written unless a later kernel reads it."""
+    """Return a program for h = tanh(x), g = tanh(h), y = h + g: h has two users, and is dead once y is written unless
+    `read_later`.
+    """
     local = f32(300, 3)
     bodies = {"tanh": Body("f32[300,3]"), "add": Body("f32[300,3]", "f32[300,3]")}
     kernels = {"tanh": bodies["tanh"].done(bodies["tanh"].op("tanh", *bodies["tanh"].inputs))}
@@ -105,18 +106,18 @@ def plan_of(program: Module) -> Schedule:
     return plan
 
 
-def test_a_residual_is_added_in_place(tmp_path) -> None:
+def test_residual_is_added_in_place(tmp_path) -> None:
     program = residual()
     plan = plan_of(program)
     assert plan.buffers[plan.items[-1].inputs[0]].offset == plan.buffers[plan.outputs[0]].offset
-    assert plan.arena_bytes == 3 * 3840  # x, h and y, g; each 3600 bytes
+    assert plan.arena_bytes == 3 * 3840  # x, h (later y) and g, of 3600 bytes each
     write_module(tmp_path / "m.mgx", program, plan)
     x = np.random.default_rng(0).standard_normal((600, 3)).astype(np.float32)
     (y,) = load(tmp_path / "m.mgx").run([x])
     np.testing.assert_allclose(y, np.tanh(x) + np.tanh(np.tanh(x)), rtol=1e-5)
 
 
-def test_what_is_read_later_or_elsewhere_stays() -> None:
+def test_operand_read_later_or_reversed_is_not_overwritten() -> None:
     def distance(plan: Schedule, item: int, operand: int) -> int:
         numbers = plan.items[item].outputs[0], plan.items[item].inputs[operand]
         return plan.buffers[numbers[0]].offset - plan.buffers[numbers[1]].offset
@@ -128,8 +129,8 @@ def test_what_is_read_later_or_elsewhere_stays() -> None:
 
 
 @pytest.mark.parametrize("operand", [0, 1])
-def test_forged_plans_are_refused(operand: int) -> None:
-    """A result over an operand that is mirrored, and over one that is read later."""
+def test_checker_rejects_forged_kernel_aliasing(operand: int) -> None:
+    """The result overlaps a reversed operand, or an operand with a later read."""
     program = residual(mirrored=True) if operand == 0 else residual(read_later=True)
     plan = plan_of(program)
     item = plan.items[2]

@@ -1,4 +1,4 @@
-"""Handwritten kernels through the interpreter: numerics of a GPU, no traces left behind."""
+"""Handwritten kernels in the interpreter: GPU numerics, memory checks, and no lasting changes to Triton."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_bf16_addition_rounds_to_nearest_even() -> None:
     assert elementwise("x + y", *ties, BF16).tolist() == [1.0, 1 + 2**-6]
 
 
-def test_casts_round_and_saturate() -> None:
+def test_interpreted_casts_round_and_saturate() -> None:
     wide = np.concatenate([normal(999), [np.inf]]).astype(np.float32)
     assert (elementwise("x", wide, wide, BF16) == wide.astype(BF16)).all()
-    found = elementwise("(x * 1000).to(tl.float8e4nv)", wide, wide, ml_dtypes.float8_e4m3fn).astype(np.float32)
+    saturated = elementwise("(x * 1000).to(tl.float8e4nv)", wide, wide, ml_dtypes.float8_e4m3fn).astype(np.float32)
     exact = np.clip(wide * 1000, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
-    assert (found == exact).all() and np.abs(found).max() == 448
+    assert (saturated == exact).all() and np.abs(saturated).max() == 448
     assert elementwise("x.to(tl.int32)", np.float32([2.9, -2.9, 1e20]), wide[:3], np.int32).tolist() == [
         2,
         -2,
@@ -66,7 +66,7 @@ def test_casts_round_and_saturate() -> None:
     ]
 
 
-def test_functions_and_helpers() -> None:
+def test_interpreted_functions_are_accurate() -> None:
     a, b = normal(100), normal(100, seed=1)
     unit = 2.0**-24
     for text, exact in {"tl.erf(x)": erf(a), "tl.exp(x)": np.exp(a.astype(np.float64)), "half(x)": a * 0.5,
@@ -77,7 +77,7 @@ def test_functions_and_helpers() -> None:
         ).all(), text
 
 
-def test_maximum_of_nan_is_what_the_gpu_gives() -> None:
+def test_interpreted_maximum_handles_nan_like_gpu() -> None:
     a, b = np.float32([np.nan, 1]), np.float32([2, np.nan])
     assert elementwise("tl.maximum(x, y)", a, b, np.float32).tolist() == [2, 1]
     assert np.isnan(elementwise("tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)", a, b, np.float32)).all()
@@ -102,7 +102,7 @@ def dot(a, b, out, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 
 
 @pytest.mark.parametrize("dtype, unit", [(BF16, 2.0**-8), (np.float32, 2.0**-24), (np.float16, 2.0**-11)])
-def test_dot_accumulates_in_f32(dtype: Any, unit: float) -> None:
+def test_interpreted_dot_accumulates_in_f32(dtype: Any, unit: float) -> None:
     a, b = normal(20, 50, dtype=dtype), normal(50, 17, seed=1, dtype=dtype)
     out = np.zeros((20, 17), dtype)
     InterpretedKernel(DOT, "dot").launch((2, 2), [a, b, out, 20, 17, 50], {"BM": 16, "BN": 16, "BK": 32})
@@ -125,26 +125,26 @@ def softmax(x, out, n, BLOCK: tl.constexpr):
 )
 
 
-def test_reductions_with_masked_rows() -> None:
+def test_interpreted_softmax_of_masked_rows_is_accurate() -> None:
     x = normal(5, 13, dtype=BF16)
     out = np.zeros((5, 13), np.float32)
     InterpretedKernel(ROWS, "softmax").launch((5,), [x, out, 13], {"BLOCK": 16, "UNUSED": 1})
     wide = x.astype(np.float64)
     exact = np.exp(wide - wide.max(1, keepdims=True))
     exact /= exact.sum(1, keepdims=True)
-    # exp of a difference d: an f32 rounding of d moves it by |d| u, then a few ulp and 13 additions
+    # Rounding the difference d to f32 changes exp(d) by |d| u relatively; a few ulp and 13 additions come on top.
     bound = (np.abs(wide - wide.max(1, keepdims=True)) + 13 + 8) * 2.0**-24 * exact
     assert (np.abs(out - exact) <= 2 * bound).all()
 
 
-def test_memory_outside_the_arguments_is_refused() -> None:
+def test_interpreter_rejects_out_of_bounds_access() -> None:
     a = normal(10)
     kernel = InterpretedKernel(ELEMENTWISE.replace("{expression}", "x + y"), "kernel")
     with pytest.raises(RuntimeFailure, match=r"MG0604.*reads outside of 'a' \(54 of 64 elements\)"):
         kernel.launch((1,), [a, a.copy(), np.zeros(10, np.float32), 10**6], {"BLOCK": 64})
 
 
-def test_faults_are_diagnostics() -> None:
+def test_interpreter_faults_are_diagnostics() -> None:
     with pytest.raises(RuntimeFailure, match="cannot be loaded"):
         InterpretedKernel("import triton\nraise ValueError('no')", "kernel")
     kernel = InterpretedKernel(ELEMENTWISE.replace("{expression}", "x.missing"), "kernel")
@@ -157,7 +157,7 @@ def test_faults_are_diagnostics() -> None:
         kernel.launch((1,), [np.zeros((4, 4), np.float32)[:, 0], a, a, 4], {"BLOCK": 64})
 
 
-def test_everything_is_put_back() -> None:
+def test_interpreter_restores_triton() -> None:
     import triton
     import triton.language as tl
     from triton.runtime import interpreter
@@ -185,7 +185,7 @@ def test_everything_is_put_back() -> None:
     assert triton.__version__
 
 
-def test_a_kernel_that_was_interpreted_still_compiles() -> None:
+def test_interpreted_kernel_still_compiles() -> None:
     triton = pytest.importorskip("triton")
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -201,8 +201,8 @@ def test_a_kernel_that_was_interpreted_still_compiles() -> None:
 
 
 @pytest.mark.parametrize(("start", "verb"), [(-3, "reads"), (13, "reads"), (7, "reads"), (-1, "writes"), (6, "writes")])
-def test_memory_of_another_argument_is_outside(start: int, verb: str) -> None:
-    """The arguments are neighbours: what is outside of one is inside of another."""
+def test_interpreter_rejects_access_to_adjacent_argument(start: int, verb: str) -> None:
+    """The arguments are adjacent in memory, so an out-of-bounds access of one hits another."""
     memory = np.arange(30, dtype=np.float32)
     before, a, behind = memory[:10], memory[10:20], memory[20:]
     reads, writes = (f"a + {start} + i", "behind + i") if verb == "reads" else ("behind + i", f"a + {start} + i")
@@ -217,7 +217,7 @@ def kernel(before, a, behind):
 
 
 @pytest.mark.parametrize(("x", "by"), [(7, 3), (-7, 3), (7, -3), (-7, -3), (-2147483648, 3), (-1, 5), (-14, 7)])
-def test_whole_numbers_are_divided_as_on_a_device(x: int, by: int) -> None:
+def test_interpreted_integer_division_matches_device(x: int, by: int) -> None:
     source = f"""{HEADER}
 @triton.jit
 def kernel(a, out):
@@ -233,7 +233,7 @@ def kernel(a, out):
 
 
 @pytest.mark.parametrize("scalar", [np.float32(3), np.array(3, np.float32)])
-def test_a_number_of_numpy_is_an_array_without_dims(scalar: Any) -> None:
+def test_interpreter_accepts_numpy_scalar(scalar: Any) -> None:
     source = HEADER + "@triton.jit\ndef kernel(a, out):\n    tl.store(out, tl.load(a) * 2)\n"
     out = np.zeros((), np.float32)
     InterpretedKernel(source, "kernel").launch((1,), [scalar, out], {})

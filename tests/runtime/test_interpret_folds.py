@@ -1,4 +1,4 @@
-"""The interpreter's reductions and scans combine neighbours in order."""
+"""The interpreter's reductions and scans combine adjacent elements in order."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Array = np.ndarray[Any, Any]
 
 
 def joined(left: list[Array], right: list[Array]) -> list[Array]:
-    """Affine maps, later after earlier: associative, and it does not commute."""
+    """Compose affine maps, the later one after the earlier one: associative but not commutative."""
     (a, b), (c, d) = left, right
     return [a * c, b * c + d]
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 16])
-def test_both_are_what_a_loop_gives(length: int) -> None:
+def test_reduction_and_scan_match_sequential_loop(length: int) -> None:
     rng = np.random.default_rng(length)
     rows = [rng.integers(-2, 3, (length, 5)), rng.integers(-2, 3, (length, 5))]
-    wanted = [[x[0] for x in rows]]
-    for place in range(1, length):
-        wanted.append(joined(wanted[-1], [x[place] for x in rows]))
-    for found, last in zip(reduced_by_halves(rows, joined), wanted[-1], strict=True):
-        np.testing.assert_array_equal(found, last)
-    for number, found in enumerate(scanned_by_halves(rows, joined)):
-        np.testing.assert_array_equal(found, np.stack([each[number] for each in wanted]))
+    expected = [[x[0] for x in rows]]
+    for index in range(1, length):
+        expected.append(joined(expected[-1], [x[index] for x in rows]))
+    for result, last in zip(reduced_by_halves(rows, joined), expected[-1], strict=True):
+        np.testing.assert_array_equal(result, last)
+    for component, result in enumerate(scanned_by_halves(rows, joined)):
+        np.testing.assert_array_equal(result, np.stack([prefix[component] for prefix in expected]))

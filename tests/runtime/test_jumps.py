@@ -1,4 +1,4 @@
-"""Control flow as jumps: what is written for a plan, and the way that an engine goes through it."""
+"""Control flow as jumps: the code generated for a plan, and how an engine follows it."""
 
 from __future__ import annotations
 
@@ -21,51 +21,53 @@ def plan(*items: Item, outputs: tuple[int, ...] = (7,)) -> Schedule:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A frame that knows its ranks, and of a region its item and number in it."""
+class StandInFrame:
+    """A stand-in for a frame: a plan, its ranks, and for a region the path of item and region indices."""
 
     plan: Schedule
     ranks: tuple[int, ...] = (0, 1)
     path: str = ""
 
-    def inside(self, number: int) -> list[Place]:
-        regions = enumerate(self.plan.items[number].regions)
-        return [Place(region, self.ranks, f"{self.path}{number}.{place} ") for place, region in regions]
+    def inside(self, index: int) -> list[StandInFrame]:
+        regions = enumerate(self.plan.items[index].regions)
+        return [
+            StandInFrame(region, self.ranks, f"{self.path}{index}.{region_index} ") for region_index, region in regions
+        ]
 
-    def by_rank(self) -> list[Place]:
-        return [Place(self.plan, (rank,), self.path) for rank in self.ranks]
+    def by_rank(self) -> list[StandInFrame]:
+        return [StandInFrame(self.plan, (rank,), self.path) for rank in self.ranks]
 
 
 class Chooser:
-    """Notes what it is given to do, and chooses what it is told to."""
+    """Records the steps it must execute, and makes the prescribed choices."""
 
     def __init__(self, choices: Sequence[int]) -> None:
         self.done: list[str] = []
         self._choices = iter(choices)
 
-    def enter(self, frame: Place) -> None:
+    def enter(self, frame: StandInFrame) -> None:
         self.done.append(f"enter {frame.path}")
 
-    def issue(self, place: int, step: Issue[Place]) -> Iterable[str]:
+    def issue(self, place: int, step: Issue[StandInFrame]) -> Iterable[str]:
         self.done.append(f"issue {step.frame.path}{[*step.items]} on {[*step.frame.ranks]}")
         return [self.done[-1]]
 
-    def move(self, place: int, step: Move[Place]) -> Iterable[str]:
+    def move(self, place: int, step: Move[StandInFrame]) -> Iterable[str]:
         self.done.append(f"move {[*step.sources]} {step.source.path}to {[*step.targets]} {step.target.path}".strip())
         return ()
 
-    def choice(self, step: Choose[Place]) -> Generator[str, None, int]:
+    def choice(self, step: Choose[StandInFrame]) -> Generator[str, None, int]:
         yield from ()
         return next(self._choices)
 
 
-def decided(each: Item) -> bool:
-    return each.op not in CONTROL
+def decided(step: Item) -> bool:
+    return step.op not in CONTROL
 
 
-def way(step: Schedule, *choices: int) -> list[str]:
+def executed_steps(step: Schedule, *choices: int) -> list[str]:
     chooser = Chooser(choices)
-    list(follow(code_of(Place(step), decided), chooser))
+    list(follow(code_of(StandInFrame(step), decided), chooser))
     return chooser.done
 
 
@@ -73,8 +75,8 @@ CONDITION, BODY = plan(item("kernel"), outputs=(5,)), plan(item("all_reduce"), i
 LOOP = plan(item("kernel"), item("while", CONDITION, BODY), item("kernel"))
 
 
-def test_a_loop_is_written_as_jumps() -> None:
-    code = code_of(Place(LOOP), decided)
+def test_loop_is_lowered_to_jumps() -> None:
+    code = code_of(StandInFrame(LOOP), decided)
     kinds = [Issue, Only, Move, Enter, Issue, Choose, Enter, Issue, Move, Jump, Issue]
     assert [type(step) for step in code] == kinds
     (only,) = (step for step in code if isinstance(step, Only))
@@ -83,27 +85,35 @@ def test_a_loop_is_written_as_jumps() -> None:
     assert (only.target, choose.targets, jump.target) == (10, (10, 6), 3)
 
 
-def test_a_loop_goes_on_until_its_condition_is_false() -> None:
-    trip = ["enter 1.1 ", "issue 1.1 [0, 1] on [0, 1]", "move [6] 1.1 to [1]", "enter 1.0 ", "issue 1.0 [0] on [0, 1]"]
+def test_loop_repeats_until_condition_is_false() -> None:
+    iteration = [
+        "enter 1.1 ",
+        "issue 1.1 [0, 1] on [0, 1]",
+        "move [6] 1.1 to [1]",
+        "enter 1.0 ",
+        "issue 1.0 [0] on [0, 1]",
+    ]
     before = ["issue [0] on [0, 1]", "move [0] to [1]", "enter 1.0 ", "issue 1.0 [0] on [0, 1]"]
-    assert way(LOOP, 0) == [*before, "issue [2] on [0, 1]"]
-    assert way(LOOP, 1, 1, 0) == [*before, *trip, *trip, "issue [2] on [0, 1]"]
+    assert executed_steps(LOOP, 0) == [*before, "issue [2] on [0, 1]"]
+    assert executed_steps(LOOP, 1, 1, 0) == [*before, *iteration, *iteration, "issue [2] on [0, 1]"]
 
 
 @pytest.mark.parametrize(("op", "choice", "region"), [("if", 1, 0), ("if", 0, 1), ("case", 0, 0), ("case", 1, 1), ("case", 2, 2), ("case", 3, 2), ("case", -1, 2)])  # fmt: skip
-def test_a_branch_takes_one_region(op: str, choice: int, region: int) -> None:
+def test_branch_executes_selected_region(op: str, choice: int, region: int) -> None:
     regions = [BODY] * (2 if op == "if" else 3)
-    done = way(plan(item(op, *regions)), choice)
+    done = executed_steps(plan(item(op, *regions)), choice)
     assert done == [f"enter 0.{region} ", f"issue 0.{region} [0, 1] on [0, 1]", f"move [6] 0.{region} to [1]"]
 
 
-def test_where_nothing_is_exchanged_each_rank_goes_its_own_way() -> None:
-    done = way(plan(item("while", CONDITION, CONDITION)), 0, 1, 0)  # rank 0: no trip; rank 1: one
+def test_loop_without_collectives_runs_independently_per_rank() -> None:
+    done = executed_steps(
+        plan(item("while", CONDITION, CONDITION)), 0, 1, 0
+    )  # rank 0 runs no iteration, rank 1 runs one
     assert [text for text in done if "issue" in text] == [
         "issue 0.0 [0] on [0]", "issue 0.0 [0] on [1]", "issue 0.1 [0] on [1]", "issue 0.0 [0] on [1]"
     ]  # fmt: skip
 
 
-def test_some_items_of_a_step_are_written_alone() -> None:
-    frame: Frame = Place(LOOP)
+def test_code_of_selected_items_contains_only_them() -> None:
+    frame: Frame = StandInFrame(LOOP)
     assert [type(step) for step in code_of(frame, decided, [2])] == [Issue]

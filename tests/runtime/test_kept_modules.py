@@ -1,4 +1,4 @@
-"""Modules of today's format and of the one before, kept in tests/data/modules: each loads and gives its results."""
+"""Modules of the current and the previous format in tests/data/modules load and give their results."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ STATE = {"m": whole(4, 4), "w": whole(4, 4)}
 BEFORE = {kind: old for kind, today in TODAY.items() for old, new in UPGRADES if new == today}
 
 
-def test_one_module_is_kept_of_each_kind_and_format() -> None:
-    """A change of the format without its modules, or without an upgrade, fails here."""
+def test_stored_modules_cover_each_kind_and_format() -> None:
+    """A format change without new modules or without an upgrade fails here."""
     assert list(BEFORE) == list(TODAY)
     assert {path.name for path in FOLDER.iterdir()} == {f"{n}.mgx" for n in (*TODAY.values(), *BEFORE.values())}
     assert all(f"{format_of(path)}.mgx" == path.name for path in FOLDER.iterdir())
 
 
 @pytest.mark.parametrize("kind", TODAY)
-def test_kept_module_gives_its_results(kind: str) -> None:
+def test_stored_module_gives_expected_results(kind: str) -> None:
     CHECKS[kind](FOLDER / f"{TODAY[kind]}.mgx")
 
 
 @pytest.mark.parametrize("kind", BEFORE)
-def test_kept_module_of_previous_format_gives_its_results(kind: str) -> None:
+def test_stored_module_of_previous_format_gives_expected_results(kind: str) -> None:
     CHECKS[kind](FOLDER / f"{BEFORE[kind]}.mgx")
 
 
-def test_written_module_has_the_kept_format(tmp_path: Path) -> None:
+def test_written_module_has_format_of_stored_module(tmp_path: Path) -> None:
     executables()["mesh"].save(tmp_path / "m.mgx")
     assert format_of(tmp_path / "m.mgx") == FORMAT
 
 
 def test_session_of_previous_format_keeps_its_state() -> None:
-    """The kept module has its state, since the last commits of format 10 wrote it."""
+    """The stored module has its state, since the last versions of format 10 wrote it."""
     with mg.load(FOLDER / "10.mgx").session(weights={"state": STATE}) as session:
         session(x=whole(4, 4))
         session(x=whole(4, 4))
@@ -75,8 +75,8 @@ def test_state_of_format_10_is_derived_from_unique_types() -> None:
 def test_session_of_format_11_without_state_is_refused() -> None:
     manifest = json.loads(bytes(container.Container(FOLDER / "11.mgx")["manifest.json"]))
     manifest.pop("state", None)
-    found = upgraded(manifest)
-    assert found is not None and list(found["state"]["undecided"])
+    upgraded_manifest = upgraded(manifest)
+    assert upgraded_manifest is not None and list(upgraded_manifest["state"]["undecided"])
 
 
 @pytest.mark.parametrize("value", [None, 3, [3], [{"name": 1}], [{}]])

@@ -1,4 +1,6 @@
-"""Whatever compiles loads: the largest program that is accepted is written and read, and the next larger is refused in time."""
+"""Every program that compiles also loads: the largest accepted program is written and read, and a larger one is
+rejected early.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def compiled(text: str, mesh: str, folder: Path, *words: str) -> tuple[int, str]
 
 @pytest.mark.parametrize("mesh", MESHES)
 @pytest.mark.parametrize("limit", FITS)
-def test_the_largest_programs_compile_and_load(limit: str, mesh: str, tmp_path: Path) -> None:
+def test_largest_programs_compile_and_load(limit: str, mesh: str, tmp_path: Path) -> None:
     last = {"rank": MAX_RANK - 1, "bytes of nothing": 1}.get(limit, 0)
     for text in FITS[limit]:
         name = "a" * MAX_NAME if limit == "name" else "a"
@@ -62,26 +64,26 @@ def test_the_largest_programs_compile_and_load(limit: str, mesh: str, tmp_path: 
 
 
 @pytest.mark.parametrize("limit", TOO_MUCH)
-def test_larger_ones_are_refused_where_they_stand(limit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_too_large_program_is_rejected_with_location(limit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     for text in TOO_MUCH[limit]:
         assert compiled(text, "x=3", tmp_path)[0] == 1
         assert f"{tmp_path / 'm.mlir'}:1: error MG0108" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("extra", [-16, 0])
-def test_what_passes_make_larger_is_refused_before_it_is_written(extra: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    """Tiles of three devices are padded, and what is gathered of them is larger than the tensor."""
+def test_module_enlarged_by_padding_is_rejected_or_loads(extra: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    """Tiles are padded for three devices, so gathering them gives more bytes than the tensor has."""
     code, module = compiled(identity(f"tensor<{AT + extra}xi8>"), "x=3", tmp_path, "--spec", "a=x", "--out-spec", "result=_")  # fmt: skip
     err = capsys.readouterr().err
     assert (code == 0 and main(["inspect", module]) == 0) or (code == 1 and ("MG0504" in err or "MG0303" in err))
 
 
 @pytest.mark.parametrize("rank", [MAX_RANK - 1, MAX_RANK])
-def test_tiles_of_tensors_of_the_highest_rank_load_and_run(rank: int, tmp_path: Path) -> None:
-    """Gathers, exchanges and slices hold dims apart."""
+def test_tiles_of_highest_rank_load_and_run(rank: int, tmp_path: Path) -> None:
+    """Gathers, exchanges and slices add dims to tiles."""
     kind = f"tensor<{'1x' * (rank - 2)}4x4xf32>"
-    whole = ", ".join(["{}"] * (rank - 2))
-    rows, columns = (f"<@m, [{whole}, {ends}]>" for ends in ('{"x"}, {}', '{}, {"x"}'))
+    replicated_dims = ", ".join(["{}"] * (rank - 2))
+    rows, columns = (f"<@m, [{replicated_dims}, {last_dims}]>" for last_dims in ('{"x"}, {}', '{}, {"x"}'))
     moves = "\n".join(
         f"%s{n} = stablehlo.negate %r{n} : {kind}\n%r{n + 1} = sdy.sharding_constraint %s{n} {columns if n % 2 else rows} : {kind}"
         for n in range(4)
@@ -93,7 +95,7 @@ def test_tiles_of_tensors_of_the_highest_rank_load_and_run(rank: int, tmp_path: 
     assert main(["run", str(tmp_path / "m.mgx")]) == 0
 
 
-def test_arenas_up_to_the_largest_count_are_placed() -> None:
+def test_arena_up_to_size_limit_is_placed() -> None:
     tensors = [Lifetime(MAX_BYTES, (0, n, 0), (0, n + 1, 0), True) for n in range((1 << 62) // MAX_BYTES)]
     with pytest.raises(CodegenError, match="MG0303"):
         place(tensors)
@@ -103,26 +105,27 @@ def test_arenas_up_to_the_largest_count_are_placed() -> None:
 @pytest.mark.parametrize(
     "word", ["inputs", "outputs", "kernels", "launches", "buffers", "mesh axes", "operations in kernels"]
 )
-def test_counts_are_the_same_when_a_module_is_written_and_read(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    """The least limit under which a program compiles is the least under which its module loads."""
+def test_count_limits_agree_for_writing_and_loading(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """The smallest limit at which a program compiles is the smallest one at which its module loads."""
     text = identity("tensor<4xf32>")
     code, module = compiled(text, "x=2,y=1", tmp_path)
     assert code == 0
     loads, compiles = [], []
-    for most in range(5):
-        monkeypatch.setitem(limits.LIMITS, word, most)
+    for limit in range(5):
+        monkeypatch.setitem(limits.LIMITS, word, limit)
         loads.append(main(["inspect", module]) == 0)
         compiles.append(compiled(text, "x=2,y=1", tmp_path)[0] == 0)
     assert loads == compiles and True in loads and False in loads
 
 
-def test_limits_of_programs_are_below_those_of_modules() -> None:
-    assert MAX_RANK + 20 <= MAX_LOCAL_RANK < 64 and MAX_NESTING <= 64  # 2^20 devices have 20 axes that split something
+def test_program_limits_are_below_module_limits() -> None:
+    # 2^20 devices have at most 20 axes with more than one device
+    assert MAX_RANK + 20 <= MAX_LOCAL_RANK < 64 and MAX_NESTING <= 64
     assert size_fault(TensorType((1,) * MAX_LOCAL_RANK, "f32"), MAX_LOCAL_RANK) == ""
     assert "rank 61" in size_fault(TensorType((1,) * 61, "f32"), MAX_LOCAL_RANK)
 
 
-def test_a_manifest_that_would_not_be_read_is_not_written() -> None:
+def test_unreadable_manifest_is_not_written() -> None:
     def read(document: object) -> None:
         raise ValueError(f"{document} is too much")
 

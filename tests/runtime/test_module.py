@@ -1,4 +1,4 @@
-"""Loading and running modules: right numbers, every damage found, no compiler needed."""
+"""Loading and running modules: correct results, detected damage, and no compiler needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.runtime.module_files import normal, saved
 
 
 def expected_layers(x, count, parts):
-    """`layers` on the global array: the all-reduce sums the tiles of all devices."""
+    """Compute `layers` on the global array; the all-reduce sums the tiles of all devices."""
     outputs, h = [], x
     for _ in range(count):
         h = np.tanh(h)
@@ -36,25 +36,25 @@ def expected_layers(x, count, parts):
 
 @pytest.mark.parametrize("shape", [(3, 2), (), (0, 4)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_constants_of_every_element_type_are_kept(dtype, shape):
-    """Also of those that the safetensors format has no name for, as the parts of bytes and wide complex numbers."""
+def test_constants_of_every_dtype_round_trip(dtype, shape):
+    """This includes dtypes without a safetensors name, such as sub-byte integers and complex128."""
     kind = DTYPES[dtype]
     array = np.arange(1, 1 + int(np.prod(shape))).astype(np.float32).astype(kind).reshape(shape)
-    (found,) = tensors.decode(memoryview(tensors.encode({"3": array}))).values()
-    assert (found.dtype, found.shape, found.tobytes()) == (kind, shape, array.tobytes())
+    (decoded,) = tensors.decode(memoryview(tensors.encode({"3": array}))).values()
+    assert (decoded.dtype, decoded.shape, decoded.tobytes()) == (kind, shape, array.tobytes())
 
 
 @pytest.mark.parametrize(("count", "parts"), [(4, 4), (1, 3), (3, 1)])
-def test_a_saved_module_computes_what_the_program_says(tmp_path, count, parts):
+def test_saved_module_computes_program(tmp_path, count, parts):
     loaded = saved(tmp_path / "m.mgx", layers(count, 8, parts))
     x = normal(*loaded.inputs[0].type.sizes)
     outputs = loaded(x)
-    # tanh within 2 ulp of f32 per layer; the sum of `parts` values below 1 rounds parts - 1 times.
-    for have, want in zip(outputs, expected_layers(x, count, parts), strict=True):
-        np.testing.assert_allclose(have, want, rtol=0, atol=2 * parts * (2 * count + parts) * 2.0**-24)
+    # tanh is within 2 ulp of f32 per layer; the sum of `parts` values below 1 rounds `parts` - 1 times.
+    for output, expected in zip(outputs, expected_layers(x, count, parts), strict=True):
+        np.testing.assert_allclose(output, expected, rtol=0, atol=2 * parts * (2 * count + parts) * 2.0**-24)
 
 
-def test_views_constants_scalars_and_passed_through_inputs(tmp_path):
+def test_module_handles_views_constants_scalars_and_forwarded_inputs(tmp_path):
     loaded = saved(tmp_path / "m.mgx", mixed())
     a, s = normal(4, 3), np.float32(0.5)
     o, g, same = loaded(a, s)
@@ -66,7 +66,7 @@ def test_views_constants_scalars_and_passed_through_inputs(tmp_path):
 
 
 def rank_program():
-    """Uses everything that asks for the rank: 5 rows over 3 devices, the last tile is padding in part."""
+    """Return a program with all ops that depend on the rank: 5 rows over 3 devices, so that the last tile is padded."""
     mesh, local = make_mesh({"x": 3}), TensorType((2, 4), "bf16")
     graph = Graph("masked", [Value(local, "x")])
     masked = graph.add("mask_padding", graph.inputs, [local], {"dim": 0, "axes": ("x",), "size": 5, "fill": 0.0})
@@ -83,61 +83,61 @@ def rank_program():
     )
 
 
-def test_kernels_know_their_rank_and_padding_is_masked(tmp_path):
+def test_kernel_reads_rank_and_masks_padding(tmp_path):
     x = normal(5, 4).astype(ml_dtypes.bfloat16)
     out, total = saved(tmp_path / "m.mgx", rank_program())(x)
-    want = (x.astype(np.float32) + np.repeat([0, 1, 2], 2)[:5, None]).astype(ml_dtypes.bfloat16)
-    np.testing.assert_array_equal(out, want)
-    padded = np.concatenate([want, np.full((1, 4), 2, ml_dtypes.bfloat16)]).astype(np.float32)
+    expected = (x.astype(np.float32) + np.repeat([0, 1, 2], 2)[:5, None]).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(out, expected)
+    padded = np.concatenate([expected, np.full((1, 4), 2, ml_dtypes.bfloat16)]).astype(np.float32)
     np.testing.assert_array_equal(total, padded.reshape(3, 2, 4).sum(0).astype(ml_dtypes.bfloat16))
 
 
-def test_every_order_that_streams_and_events_allow_gives_the_same(tmp_path):
+def test_every_legal_issue_order_gives_same_results(tmp_path):
     loaded = saved(tmp_path / "m.mgx", layers(5, 8, 2))
     x = normal(8, 3)
-    want = loaded.run([x])
-    known, _ = happens_before(loaded.schedule.items)
+    expected = loaded.run([x])
+    happens_before_order, _ = happens_before(loaded.schedule.items)
     rng = random.Random(5)
     orders = set()
     for _ in range(10):
-        order, left = [], list(range(len(known.done)))
+        order, left = [], list(range(len(happens_before_order.done)))
         while left:
-            ready = [n for n in left if not any(known.is_before(m, n) for m in left)]
+            ready = [n for n in left if not any(happens_before_order.is_before(m, n) for m in left)]
             order.append(rng.choice(ready))
             left.remove(order[-1])
         orders.add(tuple(order))
-        have = run_plan(loaded.manifest, {}, [x], evaluated(loaded.manifest), order)
-        for left_array, right in zip(have, want, strict=True):
+        outputs = run_plan(loaded.manifest, {}, [x], evaluated(loaded.manifest), order)
+        for left_array, right in zip(outputs, expected, strict=True):
             np.testing.assert_array_equal(left_array, right)
     assert len(orders) > 1
 
 
 def overwritten(plan):
-    """A temporary that is written, then another buffer, then the temporary is read: (temporary, other)."""
-    for number, buffer in enumerate(plan.buffers):
-        uses = [n for n, i in enumerate(plan.items) if number in (*i.inputs, *i.outputs)]
+    """Return a temporary with several uses, and another buffer that is written between them."""
+    for temporary, buffer in enumerate(plan.buffers):
+        uses = [n for n, i in enumerate(plan.items) if temporary in (*i.inputs, *i.outputs)]
         between = [
-            i for i in plan.items[uses[0] + 1 : uses[-1]] if buffer.kind == "temporary" and i.outputs[0] != number
+            i for i in plan.items[uses[0] + 1 : uses[-1]] if buffer.kind == "temporary" and i.outputs[0] != temporary
         ]
         for item in between if uses else ():
-            return number, item.outputs[0]
+            return temporary, item.outputs[0]
     raise AssertionError("the schedule has no such pair")
 
 
-def test_a_wrong_plan_gives_wrong_numbers(tmp_path):
-    """The arena is real: what the checker would refuse is seen in the results as well."""
+def test_wrong_buffer_offset_changes_results(tmp_path):
+    """The arena is real memory: a plan that the checker would reject also changes the results."""
     loaded = saved(tmp_path / "m.mgx", layers(4, 8, 2))
     plan = loaded.schedule
-    kept, moved = overwritten(plan)
+    temporary, moved = overwritten(plan)
     buffers = list(plan.buffers)
-    buffers[moved] = buffers[moved]._replace(offset=buffers[kept].offset)
+    buffers[moved] = buffers[moved]._replace(offset=buffers[temporary].offset)
     broken = replace(loaded.manifest, plan=replace(plan, buffers=tuple(buffers)))
     x = normal(8, 3)
-    have = run_plan(broken, {}, [x], evaluated(loaded.manifest))
-    assert any(not np.array_equal(a, b) for a, b in zip(have, loaded.run([x]), strict=True))
+    outputs = run_plan(broken, {}, [x], evaluated(loaded.manifest))
+    assert any(not np.array_equal(a, b) for a, b in zip(outputs, loaded.run([x]), strict=True))
 
 
-def test_global_arguments_are_sliced_by_the_program(tmp_path):
+def test_global_arguments_are_sliced_by_program(tmp_path):
     mesh, whole, local = make_mesh({"x": 4}), f32(10, 3), f32(3, 3)
     cut = Graph("cut", [Value(whole, "x")])
     piece = cut.add("all_slice", cut.inputs, [local], {"axes": ("x",), "dim": 0}).result
@@ -150,7 +150,7 @@ def test_global_arguments_are_sliced_by_the_program(tmp_path):
     np.testing.assert_array_equal(saved(tmp_path / "m.mgx", program)(x), -x)
 
 
-def test_one_output_is_an_array_and_arguments_may_be_named(tmp_path):
+def test_single_output_is_array_and_arguments_may_be_named(tmp_path):
     loaded = saved(tmp_path / "m.mgx", layers(0, 8, 2))
     x = normal(8, 3)
     np.testing.assert_array_equal(loaded(x), x)
@@ -163,7 +163,7 @@ def test_stored_weights_are_not_arguments(tmp_path):
     np.testing.assert_array_equal(loaded(np.float32(1))[2], normal(4, 3))
 
 
-def test_all_misfits_of_the_arguments_are_reported_at_once(tmp_path):
+def test_all_argument_mismatches_are_reported_at_once(tmp_path):
     loaded = saved(tmp_path / "m.mgx", mixed())
     with pytest.raises(ArgumentError) as caught:
         loaded(normal(3, 4), np.float64(1))
@@ -180,7 +180,7 @@ def test_all_misfits_of_the_arguments_are_reported_at_once(tmp_path):
         loaded(np.array(["x"] * 12).reshape(4, 3), np.float32(1))
 
 
-def test_devices(tmp_path):
+def test_unavailable_and_unknown_devices_are_rejected(tmp_path):
     loaded = saved(tmp_path / "m.mgx", mixed())
     args = [normal(4, 3), np.float32(1)]
     with pytest.raises(MissingError, match="MG0602"):
@@ -189,7 +189,7 @@ def test_devices(tmp_path):
         loaded.run(args, device="tpu")
 
 
-def test_sources_binaries_and_stages_can_be_read_back(tmp_path):
+def test_sources_binaries_and_stages_are_read_back(tmp_path):
     loaded = saved(tmp_path / "m.mgx", mixed(), **code())
     assert loaded.source("add") == "# add\n"
     assert (loaded.cubin("add", "sm_80"), loaded.cubin("scale", "sm_90")) == (b"other", b"same")
@@ -224,14 +224,14 @@ def scale(x, s, out, index, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("bias", [0, 1])
-def test_the_interpreter_runs_the_source_of_the_module(tmp_path, bias):
-    """With a bias the source differs from the bodies, and says on which rank it runs."""
+def test_interpreter_runs_kernel_source_of_module(tmp_path, bias):
+    """With a bias the source differs from the bodies and depends on the rank."""
     triton = pytest.importorskip("triton")
     assert triton
-    how = code()
-    for name, source in how["sources"].items():
+    kernel_code = code()
+    for name, source in kernel_code["sources"].items():
         source.text, source.grid, source.constants = TRITON[name].replace("BIAS", str(bias)), (2,), {"BLOCK": 4}
-    loaded = saved(tmp_path / "m.mgx", mixed(), **how)
+    loaded = saved(tmp_path / "m.mgx", mixed(), **kernel_code)
     args = [normal(4, 3), np.float32(0.5)]
     o, g, _ = loaded.run(args, device="interpret")
     want_o, want_g, _ = loaded.run(args)
@@ -258,7 +258,7 @@ assert not [m for m in sys.modules if m.startswith("meshgen.codegen")]
 """
 
 
-def test_a_deployment_machine_needs_only_numpy(tmp_path):
+def test_loading_and_running_needs_only_numpy(tmp_path):
     saved(tmp_path / "m.mgx", mixed(), **code())
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
     command = [sys.executable, "-c", DEPLOYED, str(tmp_path / "m.mgx")]
@@ -266,7 +266,7 @@ def test_a_deployment_machine_needs_only_numpy(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
-def test_empty_tensors(tmp_path):
+def test_module_accepts_empty_tensors(tmp_path):
     mesh, local = make_mesh({"x": 2}), f32(0, 3)
     graph = Graph("main", [Value(local, "e")])
     graph.outputs = [graph.add("kernel", graph.inputs, [local], {"kernel": "tanh"}).result]

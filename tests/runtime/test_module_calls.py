@@ -1,4 +1,4 @@
-"""Calls of loaded modules: arguments by place and name, devices, and refusals with a number instead of Python's own errors."""
+"""Calls of loaded modules: arguments by position and name, devices, and diagnostics instead of Python's own errors."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "m.mgx"
 
 
-def test_arguments_may_be_given_by_name(path: Path) -> None:
+def test_module_arguments_may_be_named(path: Path) -> None:
     module = mg.load(path)
-    for made in (module(X, 2 * X), module(X, w=2 * X), module(w=2 * X, x=X), module.run({"w": 2 * X, "x": X})[0]):
-        np.testing.assert_array_equal(made, -X)
+    for result in (module(X, 2 * X), module(X, w=2 * X), module(w=2 * X, x=X), module.run({"w": 2 * X, "x": X})[0]):
+        np.testing.assert_array_equal(result, -X)
 
 
 CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -52,13 +52,13 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_bad_calls_are_refused_with_a_number(name: str, path: Path) -> None:
+def test_bad_call_is_rejected_with_diagnostic_code(name: str, path: Path) -> None:
     call, message = CALLS[name]
     with pytest.raises(MeshgenError, match=message):
         call(mg.load(path))
 
 
-def test_bad_calls_are_at_the_callers_line(path: Path) -> None:
+def test_bad_call_is_located_at_caller_line(path: Path) -> None:
     for call in (lambda m: m(X), lambda m: m.run([X]), lambda m: m.explain("nope"), lambda m: m.report(None)):
         with pytest.raises(MeshgenError, match=rf"{Path(__file__).name}:\d+: error MG"):
             call(mg.load(path))
@@ -69,9 +69,7 @@ def test_bad_calls_are_at_the_callers_line(path: Path) -> None:
     [(3, MissingError, "MG0603.*for 2 devices.*3 are requested"), (0, MissingError, "MG0603"), (-1, MissingError, "MG0603"),
      ("2", UsageError, "MG0001.*devices must be a positive integer, got '2'"), (2.0, UsageError, "MG0001"), (True, UsageError, "MG0001")],
 )  # fmt: skip
-def test_other_devices_than_the_modules_are_refused(
-    devices: Any, error: type[MeshgenError], message: str, path: Path
-) -> None:
+def test_wrong_device_count_is_rejected(devices: Any, error: type[MeshgenError], message: str, path: Path) -> None:
     with pytest.raises(error, match=message):
         mg.load(path, devices=devices)
     assert mg.load(path, devices=2).ranks == 2
@@ -82,39 +80,37 @@ def test_other_devices_than_the_modules_are_refused(
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)
-def test_other_processes_than_the_modules_are_refused(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_process_count_is_rejected(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for other in LAUNCHERS:
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, "3")
     with pytest.raises(MissingError, match=r"MG0603.*3 processes were started by a launcher"):
         mg.load(path)
-    assert mg.load(path, devices=2).ranks == 2  # what is given is not overruled
+    assert mg.load(path, devices=2).ranks == 2  # an explicit argument wins over the environment
     monkeypatch.setenv(name, "1")  # one process simulates all devices
     assert mg.load(path).ranks == 2
 
 
 @pytest.mark.parametrize("weights", [5, [X], {"w": None}, {"w": [[1], [1, 2]]}, {"w": [1.0] * 4}, {"v": X}], ids=str)
-def test_bad_weights_are_refused_with_a_number(weights: Any, tmp_path: Path) -> None:
+def test_bad_weights_are_rejected_with_diagnostic_code(weights: Any, tmp_path: Path) -> None:
     executable = mg.compile(lambda x, w: x - w, {"a": 2}, args=["f32[4]", "f32[4]"], target="cpu")
-    opened = mg.compile(
+    open_executable = mg.compile(
         "func.func @main(%w: tensor<?xf32>) -> tensor<?xf32> {\n return %w : tensor<?xf32>\n}", {"a": 2}, target="cpu"
     )
-    for each in (executable, opened):
+    for program in (executable, open_executable):
         with pytest.raises(MeshgenError, match="MG0601"):
-            each.save(tmp_path / "m.mgx", weights=weights)
+            program.save(tmp_path / "m.mgx", weights=weights)
     assert not (tmp_path / "m.mgx").exists()
 
 
-def test_names_that_cannot_be_shown_are_refused_before_they_are_written(tmp_path: Path) -> None:
+def test_name_with_control_characters_is_not_saved(tmp_path: Path) -> None:
     executable = mg.compile(lambda p: p["a\x1b[2J"] + 1.0, {"a": 2}, args=[{"a\x1b[2J": "f32[4]"}], target="cpu")
     with pytest.raises(MeshgenError, match=r"MG0504.*\\x1b.*control characters") as caught:
         executable.save(tmp_path / "m.mgx")
     assert "\x1b" not in str(caught.value)
 
 
-def test_a_step_that_does_not_fit_into_memory_is_refused_before_anything_is_taken(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_step_larger_than_memory_is_rejected_before_allocation(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = mg.load(path)
     need = footprint.step_bytes(module.manifest, module.ranks)
     monkeypatch.setattr(footprint, "free_bytes", lambda: need - 1)
@@ -124,7 +120,7 @@ def test_a_step_that_does_not_fit_into_memory_is_refused_before_anything_is_take
     np.testing.assert_array_equal(module(X, X), 0 * X)
 
 
-def test_a_file_that_does_not_fit_into_memory_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_larger_than_memory_is_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "free_bytes", lambda: 100)
     with pytest.raises(UsageError, match=r"MG0002.*its content takes .* of memory, but 100 B are free"):
         mg.load(path)

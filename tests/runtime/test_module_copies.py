@@ -1,4 +1,4 @@
-"""A loaded module is what its file was when it was read; it can be copied and handed to other processes."""
+"""A loaded module does not depend on later changes to its file; it can be copied and pickled."""
 
 from __future__ import annotations
 
@@ -33,50 +33,50 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "m.mgx"
 
 
-def test_bytes_that_change_after_loading_change_nothing(path: Path) -> None:
+def test_loaded_module_ignores_later_file_changes(path: Path) -> None:
     module = mg.load(path)
     with open(path, "r+b") as file:
-        place = path.read_bytes().find(W.tobytes())
-        file.seek(place)
+        offset = path.read_bytes().find(W.tobytes())
+        file.seek(offset)
         file.write((7 * W).tobytes())
     np.testing.assert_array_equal(module(X)[0], X @ W)
     with pytest.raises(ModuleError, match=r"MG0502.*weights"):
         mg.load(path)
 
 
-def test_a_file_that_is_cut_off_after_loading_changes_nothing(path: Path) -> None:
+def test_loaded_module_ignores_later_truncation(path: Path) -> None:
     module = mg.load(path)
     path.write_bytes(b"")
     np.testing.assert_array_equal(module(X)[0], X @ W)
     assert "func.func" in module.stages["partition"] and module.source(module.kernel_names[0])
 
 
-def test_weights_alone_are_mapped_when_that_is_asked_for(path: Path) -> None:
+def test_mmap_maps_only_weights(path: Path) -> None:
     module = mg.load(path, mmap=True)
-    os.rename(path, path.with_name("other.mgx"))  # a file that is replaced stays what it was
+    os.rename(path, path.with_name("other.mgx"))  # replacing a file does not change the mapped one
     path.write_bytes(b"")
     np.testing.assert_array_equal(module(X)[0], X @ W)
     with open(path.with_name("other.mgx"), "r+b") as file:
-        file.write(bytes(64))  # the manifest and all else but the weights were copied
+        file.write(bytes(64))  # everything except the weights has been copied
     assert module.stages["partition"] and pickle.loads(pickle.dumps(module)).name == module.name
 
 
-def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_load_rejects_pipe_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.mgx")
     with pytest.raises(UsageError, match=r"MG0002.*not a regular file"):
         mg.load(tmp_path / "pipe.mgx")
 
 
-def test_modules_and_compiled_programs_can_be_pickled_and_copied(path: Path) -> None:
+def test_module_and_executable_can_be_pickled_and_copied(path: Path) -> None:
     module, executable = mg.load(path), program()
     path.unlink()
-    for made in (copy.copy(module), copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
-        np.testing.assert_array_equal(made(X)[1]["x"], -X)
-    for made in (copy.deepcopy(executable), pickle.loads(pickle.dumps(executable))):
-        np.testing.assert_array_equal(made(X, W)[1]["x"], -X)
+    for duplicate in (copy.copy(module), copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        np.testing.assert_array_equal(duplicate(X)[1]["x"], -X)
+    for duplicate in (copy.deepcopy(executable), pickle.loads(pickle.dumps(executable))):
+        np.testing.assert_array_equal(duplicate(X, W)[1]["x"], -X)
 
 
-def test_modules_of_several_meshes_and_of_open_sizes_can_be_pickled(tmp_path: Path) -> None:
+def test_multi_mesh_and_open_modules_can_be_pickled(tmp_path: Path) -> None:
     specs = {"x": mg.P("a", mesh="first"), "w": mg.P("b", mesh="second")}
     mg.compile(
         stages, {"first": {"a": 2}, "second": {"b": 3}}, args=["f32[6,4]", "f32[4,2]"], in_specs=specs, target="cpu"
@@ -94,8 +94,8 @@ def test_modules_of_several_meshes_and_of_open_sizes_can_be_pickled(tmp_path: Pa
     np.testing.assert_array_equal(again(wide, kernel), opened(wide, w=kernel))
 
 
-def test_a_pickle_of_other_bytes_is_refused(path: Path) -> None:
+def test_corrupted_module_pickle_is_rejected(path: Path) -> None:
     text = pickle.dumps(mg.load(path))
-    place = text.find(W.tobytes())
+    offset = text.find(W.tobytes())
     with pytest.raises(ModuleError, match="MG0502"):
-        pickle.loads(text[:place] + b"\1" + text[place + 1 :])
+        pickle.loads(text[:offset] + b"\1" + text[offset + 1 :])

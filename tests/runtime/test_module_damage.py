@@ -1,4 +1,4 @@
-"""Damage to module files, and forgeries: found before anything is used."""
+"""Damaged and forged module files are detected before anything in them is used."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def contents(loaded):
     return (loaded.manifest.plan.items, loaded.manifest.inputs, {n: c.tolist() for n, c in loaded._constants.items()})
 
 
-def test_any_flipped_byte_is_found_or_harmless(tmp_path):
+def test_every_flipped_byte_is_detected(tmp_path):
     path = tmp_path / "m.mgx"
     good = contents(saved(path, mixed(), weights={"a": normal(4, 3)}, **code()))
     raw = path.read_bytes()
     rng = random.Random(11)
-    places = {*range(64), *range(len(raw) - 400, len(raw)), *(rng.randrange(len(raw)) for _ in range(500))}
-    found = 0
-    for place in sorted(places):
+    offsets = {*range(64), *range(len(raw) - 400, len(raw)), *(rng.randrange(len(raw)) for _ in range(500))}
+    detected = 0
+    for offset in sorted(offsets):
         broken = bytearray(raw)
-        broken[place] ^= rng.randrange(1, 256)
+        broken[offset] ^= rng.randrange(1, 256)
         path.write_bytes(broken)
         try:
             assert contents(load(path)) == good
         except ModuleError as error:
             assert error.exit_code == 1
-            found += 1
-    assert found == len(places)  # no byte of the file is without meaning
+            detected += 1
+    assert detected == len(offsets)  # every byte of the file is covered by a check
 
 
-def test_truncation_anywhere_is_found(tmp_path):
+def test_truncated_or_extended_file_is_detected(tmp_path):
     path = tmp_path / "m.mgx"
     saved(path, mixed())
     raw = path.read_bytes()
@@ -56,7 +56,7 @@ def test_truncation_anywhere_is_found(tmp_path):
             load(path)
 
 
-def test_what_is_no_module_is_said_so(tmp_path):
+def test_other_file_is_reported_as_no_module(tmp_path):
     path = tmp_path / "m.mgx"
     for text in (b"", b"hello", b"\x7fELF" + bytes(100)):
         path.write_bytes(text)
@@ -71,9 +71,9 @@ def test_what_is_no_module_is_said_so(tmp_path):
 
 
 def forged(path, change=lambda manifest: None, members=None):
-    """The module with its manifest changed and all digests made right again."""
-    found = container.Container(path)
-    files = {name: bytes(found[name]) for name in found} | (members or {})
+    """Write a copy of the module with a changed manifest and corrected digests, and return its path."""
+    container_file = container.Container(path)
+    files = {name: bytes(container_file[name]) for name in container_file} | (members or {})
     manifest = json.loads(files["manifest.json"])
     change(manifest)
     names = [n for n in files if not n.startswith("manifest.")]
@@ -85,19 +85,19 @@ def forged(path, change=lambda manifest: None, members=None):
     return other
 
 
-def test_a_forger_without_a_change_gets_the_same_module(tmp_path):
+def test_forgery_without_change_loads_same_module(tmp_path):
     path = tmp_path / "m.mgx"
     good = saved(path, mixed())
     assert contents(load(forged(path))) == contents(good)
 
 
-def test_a_newer_format_is_said_so(tmp_path):
+def test_newer_module_format_is_reported(tmp_path):
     saved(tmp_path / "m.mgx", mixed())
     with pytest.raises(ModuleError, match=r"MG0503.*format 99.*reads up to 14"):
         load(forged(tmp_path / "m.mgx", lambda m: m.update(format=99)))
 
 
-def test_an_older_format_is_said_so(tmp_path):
+def test_older_module_format_is_reported(tmp_path):
     saved(tmp_path / "m.mgx", mixed())
     with pytest.raises(ModuleError, match=r"MG0503.*format 1 of an older meshgen"):
         load(forged(tmp_path / "m.mgx", lambda m: m.update(format=1)))
@@ -160,7 +160,7 @@ def at(*keys, value):
         at("report", value=3),
     ],
 )
-def test_forged_manifests_are_refused(tmp_path, change):
+def test_forged_manifest_is_rejected(tmp_path, change):
     saved(tmp_path / "m.mgx", mixed())
     with pytest.raises((ModuleError, ScheduleError)) as caught:
         load(forged(tmp_path / "m.mgx", change))
@@ -171,7 +171,7 @@ BINARY = ("kernels", "add", "binaries", "sm_90")
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "change, message",
     [
         (at("kernels", "add", "grid", value=[1 << 31, 1, 1]), "its grid .* is larger than"),
         (at("kernels", "add", "grid", value=[1, 1 << 16, 1]), "its grid .* is larger than"),
@@ -182,13 +182,13 @@ BINARY = ("kernels", "add", "binaries", "sm_90")
         (at(*BINARY, "metadata", "profile_scratch_size", value="much"), "expected a non-negative integer, got 'much'"),
     ],
 )
-def test_launches_beyond_what_cuda_allows_are_refused(tmp_path, change, said):
+def test_launch_beyond_cuda_limits_is_rejected(tmp_path, change, message):
     saved(tmp_path / "m.mgx", mixed(), **code())
-    with pytest.raises(ModuleError, match=f"MG0502.*({said})"):
+    with pytest.raises(ModuleError, match=f"MG0502.*({message})"):
         load(forged(tmp_path / "m.mgx", change))
 
 
-def test_an_unknown_architecture_is_refused(tmp_path):
+def test_unknown_architecture_is_rejected(tmp_path):
     saved(tmp_path / "m.mgx", mixed(), **code())
 
     def change(manifest):
@@ -200,7 +200,7 @@ def test_an_unknown_architecture_is_refused(tmp_path):
 
 
 def add_region(manifest):
-    """A step with a buffer that is not there, in a launch that runs no step."""
+    """Add a region that uses a nonexistent buffer to a launch that is not control flow."""
     step = {name: manifest[name] for name in ("buffers", "arena_bytes", "schedule", "step_seconds", "exposures")}
     step = json.loads(json.dumps(step)) | {"inputs": [], "outputs": []}
     step["schedule"][0]["inputs"] = [99]
@@ -208,11 +208,11 @@ def add_region(manifest):
 
 
 def add_unfilled_input(manifest):
-    """Which launches could read, though nobody puts an argument into it."""
-    number = len(manifest["buffers"])
+    """Add an input buffer that launches could read although no argument fills it."""
+    buffer = len(manifest["buffers"])
     like = manifest["buffers"][manifest["inputs"][0]["buffer"]]
-    place = {"name": "ghost", "storage": number, "offset": manifest["arena_bytes"]}
-    manifest["buffers"].append({**like, **place})
+    ghost = {"name": "ghost", "storage": buffer, "offset": manifest["arena_bytes"]}
+    manifest["buffers"].append({**like, **ghost})
     manifest["arena_bytes"] += 256
 
 
@@ -233,13 +233,13 @@ def add_second_input_of_a_name(manifest):
         (add_second_input_of_a_name, "must be distinct"),
     ],
 )
-def test_forged_steps_are_refused_with_the_reason(tmp_path, change, pattern):
+def test_forged_step_is_rejected_with_reason(tmp_path, change, pattern):
     saved(tmp_path / "m.mgx", mixed())
     with pytest.raises(MeshgenError, match=pattern):
         load(forged(tmp_path / "m.mgx", change))
 
 
-def test_forged_members_are_refused(tmp_path):
+def test_forged_constants_member_is_rejected(tmp_path):
     path = tmp_path / "m.mgx"
     saved(path, mixed())
     wrong = [np.zeros(5, np.float32), np.zeros(6, np.int32)]
@@ -258,14 +258,14 @@ def huge(manifest):
     body["nodes"].append({"op": "iota", "operands": [], "attrs": {"dim": 0}, "results": [{"type": ["f32", [1 << 38]]}]})
 
 
-def test_a_huge_value_in_a_kernel_is_refused_where_it_would_be_made(tmp_path):
+def test_huge_kernel_value_is_rejected_before_allocation(tmp_path):
     saved(tmp_path / "m.mgx", mixed())
     module = load(forged(tmp_path / "m.mgx", huge))
     with pytest.raises(RuntimeFailure, match=r"MG0604.*do not fit into this machine's memory"):
         module(normal(4, 3), np.float32(0.5))
 
 
-def test_forged_texts_and_headers_are_refused(tmp_path):
+def test_forged_text_or_header_is_rejected(tmp_path):
     path = tmp_path / "m.mgx"
     saved(path, mixed(), **code() | {"stages": {"partition": "text"}})
     members = container.Container(path)
@@ -278,7 +278,7 @@ def test_forged_texts_and_headers_are_refused(tmp_path):
         ("constants.safetensors", len(header).to_bytes(8, "little") + header),
     ):
         with pytest.raises(ModuleError, match="MG0502"):
-            assert load(forged(path, members={name: content})).stages  # a stage is expanded when it is read
+            assert load(forged(path, members={name: content})).stages  # a stage is only decompressed when it is read
 
 
 @pytest.mark.parametrize(
@@ -297,14 +297,14 @@ def test_forged_texts_and_headers_are_refused(tmp_path):
         at("toolchain", value={"sm_90": 1 << 100}),
     ],
 )
-def test_forged_names_and_values_are_refused(tmp_path, change):
+def test_forged_names_and_values_are_rejected(tmp_path, change):
     saved(tmp_path / "m.mgx", mixed())
     with pytest.raises(ModuleError, match="MG0502") as caught:
         load(forged(tmp_path / "m.mgx", change))
     assert not any(mark in str(caught.value) for mark in ("\x1b", "\ud800", "\x9b"))
 
 
-def test_too_much_of_anything_is_refused(tmp_path, monkeypatch):
+def test_counts_beyond_limits_are_rejected(tmp_path, monkeypatch):
     saved(tmp_path / "m.mgx", mixed())
     for word in ("mesh axes", "inputs", "outputs", "kernels", "launches", "buffers", "operations in kernels"):
         monkeypatch.setitem(limits.LIMITS, word, 0)
@@ -316,7 +316,7 @@ def test_too_much_of_anything_is_refused(tmp_path, monkeypatch):
     load(tmp_path / "m.mgx")
 
 
-def test_random_changes_of_the_manifest_never_crash(tmp_path):
+def test_random_manifest_changes_never_crash_loader(tmp_path):
     path = tmp_path / "m.mgx"
     saved(path, mixed(), **code())
     rng = random.Random(13)

@@ -1,4 +1,4 @@
-"""Signed modules: what a key has signed runs, and nothing else where a key is asked for."""
+"""Signed modules: with `verify_key`, only modules signed with that key are loaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def module(path: Path) -> Path:
 
 
 def keys(folder: Path, name: str) -> tuple[Path, Path]:
-    """A private and its public key, as files."""
+    """Write a new private key and its public key to files."""
     ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
     serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
     key, pem = ed25519.Ed25519PrivateKey.generate(), serialization.Encoding.PEM
@@ -37,18 +37,18 @@ def keys(folder: Path, name: str) -> tuple[Path, Path]:
 
 @pytest.fixture
 def signed(tmp_path: Path) -> tuple[Path, Path]:
-    """A signed module, and the public key."""
+    """A signed module and the public key."""
     private, public = keys(tmp_path, "own")
     sign(module(tmp_path / "m.mgx"), tmp_path / "m.mgx", private)
     return tmp_path / "m.mgx", public
 
 
 def members(path: Path) -> dict[str, bytes]:
-    found = container.Container(path)
-    return {name: bytes(found[name]) for name in found}
+    container_file = container.Container(path)
+    return {name: bytes(container_file[name]) for name in container_file}
 
 
-def test_a_signed_module_runs(signed: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_signed_module_loads_and_runs(signed: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     path, public = signed
     np.testing.assert_array_equal(mg.load(path, verify_key=public)(X), 2 * X)
     np.testing.assert_array_equal(mg.load(path)(X), 2 * X)
@@ -57,14 +57,14 @@ def test_a_signed_module_runs(signed: tuple[Path, Path], capsys: pytest.CaptureF
     assert "signed by" in capsys.readouterr().out
 
 
-def test_without_the_signature_the_bytes_are_those_before(signed: tuple[Path, Path], tmp_path: Path) -> None:
+def test_signature_leaves_other_bytes_unchanged(signed: tuple[Path, Path], tmp_path: Path) -> None:
     plain = module(tmp_path / "plain.mgx").read_bytes()
     rest = {name: content for name, content in members(signed[0]).items() if name != SIGNATURE}
     container.write(tmp_path / "rest.mgx", rest)
     assert (tmp_path / "rest.mgx").read_bytes() == plain
 
 
-def test_signing_again_takes_the_place_of_the_signature(signed: tuple[Path, Path], tmp_path: Path) -> None:
+def test_second_signature_replaces_first(signed: tuple[Path, Path], tmp_path: Path) -> None:
     private, public = keys(tmp_path, "other")
     sign(signed[0], tmp_path / "again.mgx", private)
     mg.load(tmp_path / "again.mgx", verify_key=public)
@@ -72,7 +72,7 @@ def test_signing_again_takes_the_place_of_the_signature(signed: tuple[Path, Path
         mg.load(tmp_path / "again.mgx", verify_key=signed[1])
 
 
-def test_an_unsigned_module_is_refused(
+def test_unsigned_module_is_rejected(
     signed: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = module(tmp_path / "plain.mgx")
@@ -81,24 +81,24 @@ def test_an_unsigned_module_is_refused(
         assert "MG0506" in capsys.readouterr().err
 
 
-def test_a_signature_of_another_module_is_refused(signed: tuple[Path, Path], tmp_path: Path) -> None:
+def test_signature_of_other_module_is_rejected(signed: tuple[Path, Path], tmp_path: Path) -> None:
     path = tmp_path / "other.mgx"
     mg.compile(lambda x: x * x, {"a": 2}, args=["f32[4]"], target="cpu").save(path)
     container.write(path, members(path) | {SIGNATURE: members(signed[0])[SIGNATURE]})
-    mg.load(path)  # whole, but for who asks for the key
+    mg.load(path)  # valid when no key is requested
     with pytest.raises(ModuleError, match=r"MG0506: the signature of .* is wrong"):
         mg.load(path, verify_key=signed[1])
 
 
 @pytest.mark.parametrize("content", [b"", b"ed25519 \n", b"ed25519 " + b"0" * 64 + b" " + b"0" * 127 + b"\n"])
-def test_malformed_signatures_are_refused(content: bytes, signed: tuple[Path, Path]) -> None:
+def test_malformed_signature_is_rejected(content: bytes, signed: tuple[Path, Path]) -> None:
     path, public = signed
     container.write(path, members(path) | {SIGNATURE: content})
     with pytest.raises(ModuleError, match=r"MG0506: the signature of .* is malformed"):
         mg.load(path, verify_key=public)
 
 
-def test_every_changed_member_is_refused(signed: tuple[Path, Path]) -> None:
+def test_every_changed_member_invalidates_signature(signed: tuple[Path, Path]) -> None:
     path, public = signed
     good = members(path)
     for name, content in good.items():
@@ -108,7 +108,7 @@ def test_every_changed_member_is_refused(signed: tuple[Path, Path]) -> None:
             mg.load(path, verify_key=public)
 
 
-def test_keys_that_are_none(signed: tuple[Path, Path], tmp_path: Path) -> None:
+def test_invalid_key_files_are_rejected(signed: tuple[Path, Path], tmp_path: Path) -> None:
     private, public = keys(tmp_path, "own")
     (tmp_path / "text").write_text("no key\n")
     for wrong in (tmp_path / "text", tmp_path / "missing", tmp_path, private):
@@ -118,8 +118,8 @@ def test_keys_that_are_none(signed: tuple[Path, Path], tmp_path: Path) -> None:
         sign(signed[0], signed[0], public)
 
 
-def test_without_the_package_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules are loaded as ever; who asks for a signature learns what is missing."""
+def test_missing_cryptography_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules still load without the package; only signature checks report it as missing."""
     path = module(tmp_path / "m.mgx")
     hidden: Any = None
     for name in ("cryptography", "cryptography.exceptions", "cryptography.hazmat.primitives.serialization"):

@@ -1,4 +1,6 @@
-"""Forged modules of many kinds end in refusals, run-time failures or results. `mutate_modules.py` tries more of them."""
+"""Mutated modules of many kinds end in refusals, run-time failures or results. `mutate_modules.py` runs larger
+campaigns.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ KINDS = [
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_forged_modules_never_end_in_internal_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutated_modules_cause_no_internal_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     sources = originals(tmp_path, KINDS)
     monkeypatch.chdir(tmp_path / "empty")
-    table, told = mutate(sources, 0, 48, tmp_path)
-    assert told == []
+    table, reports = mutate(sources, 0, 48, tmp_path)
+    assert reports == []
     outcomes = {code for _, code in table}
     assert {0, 1} <= outcomes

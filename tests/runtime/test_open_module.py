@@ -1,4 +1,4 @@
-"""Modules with open sizes that are damaged or forged: refused, never run."""
+"""Damaged or forged modules with open sizes are rejected and never run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("good") / "m.mgx")
 
 
-def test_any_flipped_byte_is_found(good: Path, tmp_path: Path) -> None:
+def test_flipped_bytes_and_truncation_are_detected(good: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.mgx"
     raw, rng = good.read_bytes(), random.Random(5)
-    for place in {*range(40), *range(len(raw) - 100, len(raw)), *(rng.randrange(len(raw)) for _ in range(100))}:
+    for offset in {*range(40), *range(len(raw) - 100, len(raw)), *(rng.randrange(len(raw)) for _ in range(100))}:
         broken = bytearray(raw)
-        broken[place] ^= rng.randrange(1, 256)
+        broken[offset] ^= rng.randrange(1, 256)
         path.write_bytes(broken)
         with pytest.raises(ModuleError):
             mg.load(path)
@@ -40,9 +40,9 @@ def test_any_flipped_byte_is_found(good: Path, tmp_path: Path) -> None:
 
 
 def forged(path: Path, change: Callable[[Any], Any], members: Mapping[str, bytes] | None = None) -> Path:
-    """The module with its manifest changed and all digests made right again."""
-    found = container.Container(path)
-    files = {name: bytes(found[name]) for name in found} | dict(members or {})
+    """Write a copy of the module with a changed manifest and corrected digests, and return its path."""
+    container_file = container.Container(path)
+    files = {name: bytes(container_file[name]) for name in container_file} | dict(members or {})
     manifest = json.loads(files["manifest.json"])
     change(manifest)
     manifest["files"] = {n: hashlib.sha256(files[n]).hexdigest() for n in files if not n.startswith("manifest.")}
@@ -53,7 +53,7 @@ def forged(path: Path, change: Callable[[Any], Any], members: Mapping[str, bytes
 
 
 def used(path: Path) -> None:
-    """Load a module, and every specialisation in it."""
+    """Load a module and every specialization in it."""
     module = mg.load(path)
     assert isinstance(module, OpenModule)
     for sizes in module.specialisations:
@@ -93,27 +93,27 @@ FORGERIES: list[Callable[[Any], Any]] = [
 ]
 
 
-def test_a_forger_without_a_change_gets_a_good_module(good: Path) -> None:
+def test_forgery_without_change_is_valid(good: Path) -> None:
     used(forged(good, lambda _: None))
 
 
 @pytest.mark.parametrize("change", FORGERIES)
-def test_forged_manifests_are_refused(change: Callable[[Any], Any], good: Path) -> None:
+def test_forged_manifest_is_rejected(change: Callable[[Any], Any], good: Path) -> None:
     with pytest.raises(ModuleError, match="MG0502"):
         used(forged(good, change))
 
 
-def test_members_that_nobody_has_are_refused(good: Path) -> None:
+def test_unreferenced_member_is_rejected(good: Path) -> None:
     with pytest.raises(ModuleError, match="MG0502"):
         used(forged(good, lambda _: None, {"sizes/00/more.txt": b"more"}))
 
 
-def test_a_newer_format_is_said_so(good: Path) -> None:
+def test_newer_open_module_format_is_reported(good: Path) -> None:
     with pytest.raises(ModuleError, match=r"MG0503.*format 99.*reads up to 16"):
         used(forged(good, lambda m: m.update(format=99)))
 
 
-def test_random_changes_of_the_manifest_never_crash(good: Path) -> None:
+def test_random_manifest_changes_never_crash_loader(good: Path) -> None:
     rng = random.Random(17)
     junk = [None, True, -1, 0, 1 << 70, 0.5, "", "x", [], {}, [[]], {"a": 1}, [0, 0]]
     refused = 0

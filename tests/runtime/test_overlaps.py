@@ -1,4 +1,4 @@
-"""Buffers that share bytes: what is found by handing bytes on is what all pairs of buffers say."""
+"""Conflicts between buffers that share bytes: the sweep over time finds the same as a comparison of all pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from meshgen.runtime.validation.overlaps import Clock, Use, conflicts
 
 
 def made_up(seed: int) -> tuple[list[Use], list[Clock]]:
-    """Buffers of up to 8 bytes that items on two streams write and touch; who waits for whom is random."""
+    """Return random buffers of up to 8 bytes that items on two streams use, and random happens-before clocks of the
+    items.
+    """
     rng = random.Random(seed)
     done: list[Clock] = []
     streams: list[int] = []
@@ -26,14 +28,14 @@ def made_up(seed: int) -> tuple[list[Use], list[Clock]]:
         done.append((clock[0], clock[1]))
         last[stream] = item
     uses: list[Use] = []
-    for number in range(rng.randrange(2, 7)):
+    for buffer in range(rng.randrange(2, 7)):
         start, writer = rng.randrange(8), rng.choice([None, *range(8)])
         touched = [-1, -1]
         for item in {*rng.sample(range(8), 2), *([] if writer is None else [writer])}:
             if writer is None or item >= writer:
                 touched[streams[item]] = max(touched[streams[item]], item)
         uses.append(
-            Use(number, start, start + rng.randrange(1, 8), writer, (touched[0], touched[1]), rng.random() < 0.2)
+            Use(buffer, start, start + rng.randrange(1, 8), writer, (touched[0], touched[1]), rng.random() < 0.2)
         )
     return uses, done
 
@@ -44,8 +46,8 @@ def is_over(use: Use, other: Use, done: list[Clock]) -> bool:
     return all(last <= clock for last, clock in zip(use.touched, done[other.writer], strict=True))
 
 
-def test_neighbours_in_time_say_what_all_pairs_say() -> None:
-    found = 0
+def test_conflict_sweep_agrees_with_all_pairs() -> None:
+    conflict_free = 0
     for seed in range(3000):
         uses, done = made_up(seed)
         pairs = itertools.combinations([use for use in uses if use.writer is None or use.touched], 2)
@@ -56,11 +58,11 @@ def test_neighbours_in_time_say_what_all_pairs_say() -> None:
         ]
         conflict = list(conflicts(uses, done))
         assert bool(wrong) == bool(conflict), seed
-        found += not wrong
-    assert 300 < found < 2700
+        conflict_free += not wrong
+    assert 300 < conflict_free < 2700
 
 
-def test_pieces_that_are_left_keep_their_owner() -> None:
+def test_partially_overwritten_buffer_keeps_remaining_bytes() -> None:
     done: list[Clock] = [(-1, -1), (0, -1), (1, -1)]
     whole, middle = Use(0, 0, 8, 0, (2, -1), False), Use(1, 3, 5, 1, (1, -1), False)
     right = Use(2, 6, 8, 2, (2, -1), False)
@@ -68,7 +70,7 @@ def test_pieces_that_are_left_keep_their_owner() -> None:
 
 
 @pytest.mark.parametrize("count", [20000])
-def test_many_buffers_in_the_same_bytes_are_shown_at_once(count: int) -> None:
-    """All pairs of them would take minutes."""
+def test_conflict_sweep_is_fast_for_many_buffers_in_same_bytes(count: int) -> None:
+    """A comparison of all pairs would take minutes."""
     uses = [Use(n, 0, 64, n, (n, -1), False) for n in range(count)]
     assert list(conflicts(uses, [(n - 1, -1) for n in range(count)])) == []

@@ -1,4 +1,4 @@
-"""What becomes of the other ranks when one dies, hangs or loses its links; and of all when they are interrupted."""
+"""Other ranks end when one dies, hangs or loses its link, and all ranks end when they are interrupted."""
 
 from __future__ import annotations
 
@@ -35,48 +35,52 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(("fault", "device", "when"), [("kill", "reference", 2), ("stop", "emulate", 3)])
-def test_a_rank_that_dies_or_hangs_ends_the_others(fault: str, device: str, when: int, paths, tmp_path: Path) -> None:
-    found, seconds = trial(fault, 2, when, paths[device], device, Hosts(), tmp_path)
-    assert len(found) == RANKS - 1 and faults_of(found) == []
+def test_dead_or_hung_rank_ends_other_ranks(fault: str, device: str, when: int, paths, tmp_path: Path) -> None:
+    outcomes, seconds = trial(fault, 2, when, paths[device], device, Hosts(), tmp_path)
+    assert len(outcomes) == RANKS - 1 and faults_of(outcomes) == []
     assert seconds < TIME_OUT + MORE_SECONDS
     reason = "rank 2 is gone" if fault == "kill" else "no reply within 2 s"
-    assert any(reason in each.err for each in found)
+    assert any(reason in ended_rank.err for ended_rank in outcomes)
 
 
 @needs_root
-def test_a_link_that_goes_down_ends_all(paths, tmp_path: Path) -> None:
+def test_link_failure_ends_all_ranks(paths, tmp_path: Path) -> None:
     try:
         with two_hosts() as hosts:
-            found, _ = trial("link", 0, 1, paths["reference"], "reference", hosts, tmp_path)
+            outcomes, _ = trial("link", 0, 1, paths["reference"], "reference", hosts, tmp_path)
     except (subprocess.CalledProcessError, FileNotFoundError):
         pytest.skip("no network namespaces can be made here")
-    assert len(found) == RANKS and faults_of(found) == []
+    assert len(outcomes) == RANKS and faults_of(outcomes) == []
 
 
 @needs_mpi
 @pytest.mark.parametrize("fault", ["kill", "stop"])
-def test_over_mpi_all_end_in_time(fault: str, paths) -> None:
-    """Who is stopped is noticed by the others; who is killed by mpiexec, which ends the others at once."""
-    one = " ".join(victim_words(fault, 2, paths["reference"], "reference"))
-    others = " ".join((*MESHGEN, *words_of(paths["reference"], "reference")))
-    done = by_mpiexec(RANKS, "sh", "-c", f"if [ $PMI_RANK = 1 ]; then exec {one}; else exec {others}; fi")
+def test_dead_or_hung_mpi_rank_ends_other_ranks(fault: str, paths) -> None:
+    """The other ranks notice a stopped one; mpiexec notices a killed one and ends the others at once."""
+    victim_command = " ".join(victim_words(fault, 2, paths["reference"], "reference"))
+    other_command = " ".join((*MESHGEN, *words_of(paths["reference"], "reference")))
+    done = by_mpiexec(
+        RANKS, "sh", "-c", f"if [ $PMI_RANK = 1 ]; then exec {victim_command}; else exec {other_command}; fi"
+    )
     assert done.returncode != 0
     if fault == "stop":
-        found = re.findall(
+        messages = re.findall(
             r"MG0609: rank \d waits for ranks? [1-3, ]+ in \w+ over [xy] \(program.mlir:\d+\)", done.stderr
         )
-        assert found and "no reply within 2 s" in done.stderr, done.stderr
+        assert messages and "no reply within 2 s" in done.stderr, done.stderr
 
 
 def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
-    """Ranks that wait for the last one, which is stopped."""
+    """Start ranks that all wait for the last one, which is stopped."""
     words = ("run", str(paths["reference"]), "--time-out", f"{2 * PATIENCE}")
     processes = started(
         RANKS, *MESHGEN, *words, own={RANKS - 1: victim_words("stop", 1, paths["reference"], "reference")}
     )
     end, before = time.monotonic() + PATIENCE, [""] * RANKS
     while (
-        (now := [of_process(each) for each in processes]) != before or now[-1][0] != "T" or "R" in {t[0] for t in now}
+        (now := [process_state_and_ticks(process) for process in processes]) != before
+        or now[-1][0] != "T"
+        or "R" in {t[0] for t in now}
     ):
         assert time.monotonic() < end
         before = now
@@ -84,13 +88,13 @@ def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
     return processes
 
 
-def of_process(process: subprocess.Popen[str]) -> str:
-    """Its state, and the ticks that it has used: a rank that waits uses none."""
+def process_state_and_ticks(process: subprocess.Popen[str]) -> str:
+    """Return the state of a process and its CPU ticks, which do not grow while a rank waits."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return " ".join([fields[0], *fields[11:13]])
 
 
-def test_an_interrupt_of_one_rank_ends_the_others(paths) -> None:
+def test_interrupt_of_one_rank_ends_other_ranks(paths) -> None:
     processes = hanging(paths)
     try:
         processes[0].send_signal(signal.SIGINT)
@@ -99,13 +103,13 @@ def test_an_interrupt_of_one_rank_ends_the_others(paths) -> None:
     finally:
         processes[-1].kill()
     first, *others, _ = ended(processes)
-    assert first.code == 130 and [each.code for each in others] == [4, 4]
-    assert all("rank 0 failed: it was interrupted" in each.err for each in others)
+    assert first.code == 130 and [ended_rank.code for ended_rank in others] == [4, 4]
+    assert all("rank 0 failed: it was interrupted" in ended_rank.err for ended_rank in others)
 
 
 @needs_mpi
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
-def test_no_rank_outlives_its_launcher(sign: signal.Signals, paths, tmp_path: Path) -> None:
+def test_ranks_end_with_their_launcher(sign: signal.Signals, paths, tmp_path: Path) -> None:
     launcher = MPIEXEC.resolve()
     library = sorted((launcher.parents[1] / "lib").glob("libmpi.so.*"))
     env = os.environ | ({"MPI4PY_LIBMPI": str(library[0])} if library else {})
@@ -144,32 +148,34 @@ with Guard(world, "the initialisation of NCCL's communicators"):
 """
 
 
-def test_a_process_that_hangs_in_a_call_is_ended() -> None:
+def test_process_hung_in_call_is_ended_after_timeout() -> None:
     done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 4
     text = "MG0609: rank 0 is in the initialisation of NCCL's communicators: a call did not return within 2 s"
     assert text in done.stderr
 
 
-def test_a_device_without_memory_is_told_by_all(tmp_path: Path) -> None:
-    """Rank 1's emulated GPU is taken up before."""
+def test_out_of_memory_of_one_rank_is_reported_by_all(tmp_path: Path) -> None:
+    """The emulated GPU of rank 1 only has 1 kB of memory."""
     (tmp_path / "program.mlir").write_text(PROGRAM)
     mg.compile(tmp_path / "program.mlir", target="cuda:sm_80").save(tmp_path / "m.mgx")
-    full = "import sys; from dataclasses import replace; from meshgen.emulator.cuda import machine as m; from meshgen.cli import main; "
-    full += (
+    program_without_memory = "import sys; from dataclasses import replace; from meshgen.emulator.cuda import machine as m; from meshgen.cli import main; "
+    program_without_memory += (
         "m.DEVICE_KINDS['sm_80'] = replace(m.DEVICE_KINDS['sm_80'], memory_bytes=1024); sys.exit(main(sys.argv[1:]))"
     )
     words = ("run", str(tmp_path / "m.mgx"), "--device", "emulate")
-    found = ended(started(RANKS, *MESHGEN, *words, own={1: (sys.executable, "-c", full, *words)}))
-    assert [each.code for each in found] == [4] * 4
-    assert "MG0604: GPU 0 cannot allocate the arena of rank 1" in found[1].err
-    assert all("rank 1 failed: MG0604, GPU 0 cannot allocate" in found[rank].err for rank in (0, 2, 3))
+    outcomes = ended(started(RANKS, *MESHGEN, *words, own={1: (sys.executable, "-c", program_without_memory, *words)}))
+    assert [ended_rank.code for ended_rank in outcomes] == [4] * 4
+    assert "MG0604: GPU 0 cannot allocate the arena of rank 1" in outcomes[1].err
+    assert all("rank 1 failed: MG0604, GPU 0 cannot allocate" in outcomes[rank].err for rank in (0, 2, 3))
 
 
 @needs_mpi
 @pytest.mark.parametrize("fault", ["exit 130", "sleep 6"])
-def test_a_rank_that_does_not_start_mpi_ends_the_others_within_the_time_out(fault: str, paths, tmp_path: Path) -> None:
-    """They wait in MPI_Init, which has no time-out of its own. The launcher kills the last ones before they are gone."""
+def test_rank_without_mpi_start_ends_other_ranks_after_timeout(fault: str, paths, tmp_path: Path) -> None:
+    """The others wait in MPI_Init, which has no time-out of its own. The launcher may kill the last ones before they
+    exit.
+    """
     run = " ".join((*MESHGEN, "run", str(paths["reference"]), "--time-out", "2"))
     script = f"if [ $PMI_RANK = 1 ]; then {fault}; else {run}; echo $? >> {tmp_path}/codes; fi"
     done = by_mpiexec(RANKS, "sh", "-c", script)

@@ -1,4 +1,4 @@
-"""Random operands of kernels, where a body relies on something about them."""
+"""Random kernel operands that satisfy the assumptions of the kernel body."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SUMS = """func.func @main(%rows: tensor<40x8xf32>, %at: tensor<40x1xi32>) -> ten
 """
 
 
-def test_indices_of_a_scatter_that_relies_on_their_order_are_sorted() -> None:
+def test_random_scatter_indices_are_sorted_if_required() -> None:
     (body,) = api.plan(SUMS.replace("ORDERED", "true"), target="cuda:sm_90").plan.kernels.values()
     by_type = {v.type.dtype: array for v, array in zip(body.inputs, random_operands(body, [0]), strict=True)}
-    places = by_type["i32"].ravel()
-    assert (np.diff(places) >= 0).all() and len(set(places)) > 1
+    indices = by_type["i32"].ravel()
+    assert (np.diff(indices) >= 0).all() and len(set(indices)) > 1
     assert not (np.diff(by_type["f32"].ravel()) >= 0).all()

@@ -1,4 +1,4 @@
-"""Reshards of every element type through the whole pipeline: compiled, saved, loaded, and run on all simulated ranks."""
+"""Reshards of many dtypes through the whole pipeline: compiled, saved, loaded, and run on all simulated ranks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MESHES = [make_mesh({"x": 2, "y": 3}), make_mesh({"x": 4, "y": 2}), make_mesh({"
 
 
 def reshard(x: np.ndarray, source: Sharding, target: Sharding, mesh: Mesh, path: Path) -> np.ndarray:
-    """The array, given as `source` and delivered as `target`; the module has been on disk."""
-    dtype = next(name for name, each in DTYPES.items() if each == x.dtype)
+    """Compile, save, load and run a program that only reshards `x` from `source` to `target`."""
+    dtype = next(name for name, numpy_dtype in DTYPES.items() if numpy_dtype == x.dtype)
     spec = f"{dtype}[{','.join(map(str, x.shape))}]"
     executable = mg.compile(
         lambda x: x,
@@ -42,31 +42,31 @@ def reshard(x: np.ndarray, source: Sharding, target: Sharding, mesh: Mesh, path:
         target="cpu",
     )
     executable.save(path)
-    found = mg.load(path)(x)
-    assert isinstance(found, np.ndarray)
-    return found
+    result = mg.load(path)(x)
+    assert isinstance(result, np.ndarray)
+    return result
 
 
-def assert_same(found: np.ndarray, x: np.ndarray) -> None:
-    """The same numbers; NumPy does not know that bf16 has a NaN."""
-    assert found.dtype == x.dtype
+def assert_same(result: np.ndarray, x: np.ndarray) -> None:
+    """Check for equal values; bf16 is compared as f32, because NumPy does not know its NaN."""
+    assert result.dtype == x.dtype
     wide = np.float32 if x.dtype == ml_dtypes.bfloat16 else x.dtype
-    np.testing.assert_array_equal(found.astype(wide), x.astype(wide))
+    np.testing.assert_array_equal(result.astype(wide), x.astype(wide))
 
 
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("seed", trials(4))
-def test_what_comes_out_is_what_went_in(dtype: str, seed: int, tmp_path: Path) -> None:
+def test_reshard_preserves_values(dtype: str, seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([seed, len(dtype), len(KINDS[dtype])])
     mesh, shape = MESHES[seed % len(MESHES)], SHAPES[int(rng.integers(len(SHAPES)))]
     x = _numbers(rng, shape, dtype)
     source, target = (random_end(rng, shape, mesh, KINDS[dtype]) for _ in range(2))
-    found = reshard(x, source, target, mesh, tmp_path / "reshard.mgx")
-    assert_same(found, x)
+    result = reshard(x, source, target, mesh, tmp_path / "reshard.mgx")
+    assert_same(result, x)
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """With the ends of the type's range and what is not finite, where it has that."""
+    """Return random values including the limits of the dtype, and infinities and NaN for floats."""
     if dtype == "i1":
         return rng.integers(0, 2, shape).astype(bool)
     numbers = rng.integers(-128, 128, shape)
@@ -78,16 +78,16 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np
 
 @pytest.mark.parametrize("kind", ["max", "min", "product", "sum"])
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
-def test_neutral_elements_of_floats_leave_all_numbers_alone(kind: str, dtype: str, tmp_path: Path) -> None:
+def test_reduction_neutral_elements_preserve_special_floats(kind: str, dtype: str, tmp_path: Path) -> None:
     mesh = make_mesh({"x": 2, "y": 2})
     x = np.asarray([np.inf, -np.inf, np.nan, 0.0, 1e-30, -3.0], ml_dtypes.bfloat16 if dtype == "bf16" else np.float32)
     source, target = fit(P(None, partial={"x": kind}), 1), fit(P("y", partial={"x": kind}), 1)
-    for ends in ((source, fit(P("x"), 1)), (fit(P("x"), 1), source), (target, fit(P("x"), 1)), (source, target)):
-        assert_same(reshard(x, *ends, mesh, tmp_path / "reshard.mgx"), x)
+    for shardings in ((source, fit(P("x"), 1)), (fit(P("x"), 1), source), (target, fit(P("x"), 1)), (source, target)):
+        assert_same(reshard(x, *shardings, mesh, tmp_path / "reshard.mgx"), x)
 
 
 @pytest.mark.parametrize("before", [0, 2])
-def test_a_halo_that_is_dropped_is_cut_off_and_one_that_is_made_is_fetched(before: int, tmp_path: Path) -> None:
+def test_reshard_slices_off_old_halo_and_fetches_new_halo(before: int, tmp_path: Path) -> None:
     mesh = make_mesh({"x": 4})
     x = np.arange(30, dtype=np.float32).reshape(10, 3)
     plain = fit(P("x"), 2)
@@ -101,8 +101,8 @@ def test_a_halo_that_is_dropped_is_cut_off_and_one_that_is_made_is_fetched(befor
     np.testing.assert_array_equal(mg.load(tmp_path / "wide.mgx")(x), x)
 
 
-def test_shards_of_any_size_are_cut_out_of_what_a_device_has(tmp_path: Path) -> None:
-    """Where a device's rows begin depends on the device: a table says it, nothing is sent."""
+def test_replicated_array_is_sliced_into_uneven_shards_locally(tmp_path: Path) -> None:
+    """The start of a device's rows depends on the device and comes from a table; nothing is sent."""
     mesh = make_mesh({"x": 4, "y": 2})
     x = np.arange(60, dtype=np.int32).reshape(10, 6)
     uneven = replace(fit(P("x", "y"), 2), offsets=((0, 0, 7, 8, 10), (0, 5, 6)))

@@ -1,4 +1,4 @@
-"""Large constants are in a module once; the texts of its stages refer to them, and are complete where they are taken out."""
+"""Large constants are stored once per module; stage texts refer to them, and are complete when a caller reads them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DTYPES_OF_CONSTANTS = ("f32", "bf16", "f8E4M3FN", "i1", "i4", "ui8", "i64", "c64
 
 
 def elements(dtype: str, size: int, seed: int = 0) -> np.ndarray:
-    """A square array of random elements."""
+    """Return a square array of random elements."""
     random = np.random.default_rng(seed)
     if dtype in ("i1", "i4", "ui8", "i64"):
         return random.integers(0, 2 if dtype == "i1" else 8, (size, size)).astype(DTYPES[dtype])
@@ -33,7 +33,7 @@ def hexadecimal(array: np.ndarray) -> str:
 
 
 def with_unused(used: np.ndarray, unused: np.ndarray) -> str:
-    """A program with a constant that its last stages lack."""
+    """Return a program with a constant that later stages have dropped."""
     return f"""
 sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<{SIZE}x{SIZE}xf32>) -> tensor<{SIZE}x{SIZE}xf32> {{
@@ -53,9 +53,9 @@ def path(tmp_path: Path) -> Path:
 
 
 def forged(path: Path, change: dict[str, bytes], dropped: str = "") -> Path:
-    """The module with other members, and digests that are right for them."""
-    held = container.Container(path)
-    files = {name: bytes(held[name]) for name in held if name != dropped} | change
+    """Replace members of the module file in place and correct the digests."""
+    container_file = container.Container(path)
+    files = {name: bytes(container_file[name]) for name in container_file if name != dropped} | change
     manifest = json.loads(files["manifest.json"])
     manifest["files"] = {n: hashlib.sha256(files[n]).hexdigest() for n in files if not n.startswith("manifest.")}
     files["manifest.json"] = json.dumps(manifest).encode()
@@ -64,7 +64,7 @@ def forged(path: Path, change: dict[str, bytes], dropped: str = "") -> Path:
     return path
 
 
-def test_each_constant_is_in_the_file_once(path: Path) -> None:
+def test_each_constant_is_stored_once(path: Path) -> None:
     content = path.read_bytes()
     for array in (elements("f32", SIZE), elements("f32", SIZE, 1)):
         assert content.count(array.tobytes()) == 1
@@ -74,7 +74,7 @@ def test_each_constant_is_in_the_file_once(path: Path) -> None:
     assert len(tensors.decode(members[RESOURCES])) == 1, "the plan's constants are there already"
 
 
-def test_texts_that_are_taken_out_are_complete(path: Path) -> None:
+def test_loaded_stage_texts_are_complete(path: Path) -> None:
     executable = mg.compile(with_unused(elements("f32", SIZE), elements("f32", SIZE, 1)), target="cpu")
     stages = mg.load(path).stages
     for stage in executable.stages:
@@ -83,7 +83,7 @@ def test_texts_that_are_taken_out_are_complete(path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES_OF_CONSTANTS)
-def test_constants_of_every_width_are_read_as_they_were(dtype: str, tmp_path: Path) -> None:
+def test_resource_constants_of_every_width_round_trip(dtype: str, tmp_path: Path) -> None:
     kind = {"c64": "complex<f32>"}.get(dtype, dtype)
     array, type = elements(dtype, SIZE), f"tensor<{SIZE}x{SIZE}x{kind}>"
     literal = hexadecimal(array) if dtype != "i1" else str(array.tolist()).lower()
@@ -96,7 +96,7 @@ def test_constants_of_every_width_are_read_as_they_were(dtype: str, tmp_path: Pa
     assert node.attrs.value.tobytes() == array.tobytes() and node.attrs.value.dtype == array.dtype
 
 
-def test_small_constants_and_splats_stay_in_the_text(tmp_path: Path) -> None:
+def test_small_constants_and_splats_stay_in_stage_text(tmp_path: Path) -> None:
     def program(x: mg.Tensor) -> mg.Tensor:
         return x * np.arange(16, dtype=np.float32) + np.full((1 << 12, 16), 2.0, np.float32)
 
@@ -107,7 +107,7 @@ def test_small_constants_and_splats_stay_in_the_text(tmp_path: Path) -> None:
     assert all(text == executable.as_text(stage) for stage, text in module.stages.items())
 
 
-def test_a_constant_that_is_missing_is_refused(path: Path) -> None:
+def test_missing_resource_is_rejected(path: Path) -> None:
     module = mg.load(forged(path, {}, dropped=RESOURCES))
     with pytest.raises(
         ModuleError, match=r"MG0502.*'stages/00_import.mlir.gz' refers to a constant that is not in the file"
@@ -115,20 +115,20 @@ def test_a_constant_that_is_missing_is_refused(path: Path) -> None:
         assert module.stages
 
 
-def test_a_constant_with_other_bytes_is_refused(path: Path) -> None:
+def test_resource_with_changed_bytes_is_rejected(path: Path) -> None:
     member = container.Container(path)[RESOURCES]
     module = mg.load(forged(path, {RESOURCES: bytes(member[:-1]) + bytes([member[-1] ^ 1])}))
     with pytest.raises(ModuleError, match=r"MG0502.*refers to a constant that is not in the file"):
         assert module.stages
 
 
-def test_a_member_that_is_no_table_of_tensors_is_refused(path: Path) -> None:
+def test_malformed_resources_member_is_rejected(path: Path) -> None:
     module = mg.load(forged(path, {RESOURCES: b"nothing"}))
     with pytest.raises(ModuleError, match="MG0502"):
         assert module.stages
 
 
-def test_a_program_on_several_meshes_has_each_constant_once(tmp_path: Path) -> None:
+def test_multi_mesh_program_stores_each_constant_once(tmp_path: Path) -> None:
     def program(x: mg.Tensor) -> mg.Tensor:
         first = mg.annotate(x @ bits_of(0), mg.P("dp", mesh="one"))
         return mg.annotate(first @ bits_of(1), mg.P("x", mesh="two"))
@@ -145,7 +145,7 @@ def test_a_program_on_several_meshes_has_each_constant_once(tmp_path: Path) -> N
     assert print_text(parse_text(stages["import"])) == executable.as_text("import")
 
 
-def test_a_name_is_that_of_the_content() -> None:
+def test_resource_name_is_digest_of_content() -> None:
     resources, content = Resources(), bytes(LEAST_BYTES)
     names = {resources.name(content), resources.name(bytes(bytearray(LEAST_BYTES))), resources.name(b"1" * LEAST_BYTES)}
     assert len(names) == 2 and names == {*resources.by_name}

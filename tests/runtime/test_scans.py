@@ -1,4 +1,4 @@
-"""Loops of a known number of trips as scans of a schedule: rows of stacks in place, on every engine, proven and read back."""
+"""Loops with a known trip count as scans of a schedule: rows of stacks in place, on every engine, proven and read back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from tests.cost_models import use
 from tests.counting import steps
 from tests.runtime.cuda.steps import arguments, assert_same_bits, on_gpus, planned
 
-# States are stacked forwards and backwards, and added up with the trip's number; layers come forwards, biases backwards.
+# States are stacked in forward and in reverse order, and accumulated with the iteration index; layers are read forward,
+# biases in reverse.
 LAYERS = """
 module {
   sdy.mesh @mesh = <["x"=2, "y"=2]>
@@ -79,7 +80,7 @@ def layers(trips: int = TRIPS) -> str:
 
 
 def numbers(x: Array, w: Array, b: Array) -> tuple[Array | np.int32, ...]:
-    """What `LAYERS` says, in NumPy."""
+    """Compute the results of `LAYERS` with NumPy."""
     h, total, ys = x, x, np.zeros((len(w), *x.shape), np.float32)
     zs = ys.copy()
     for i in range(len(w)):
@@ -103,8 +104,8 @@ def scan_of(plan: Schedule) -> Item:
 
 
 def in_place(body: Schedule) -> list[bool]:
-    """Whether each result of a scan's body is written over what is given."""
-    return [body.buffers[n].storage == own for n, own in zip(body.outputs, body.inputs, strict=False)]
+    """Return for each result of the scan's body whether it aliases the matching body input."""
+    return [body.buffers[n].storage == carried for n, carried in zip(body.outputs, body.inputs, strict=False)]
 
 
 @cache
@@ -114,7 +115,9 @@ def _compiled() -> Executable:
 
 @pytest.fixture
 def compiled() -> Executable:
-    """Made once, while loops are not unrolled, and changed by no test; so is `module`."""
+    """The compiled program; cached, since no test changes it. Like `module`, it is compiled with loop unrolling
+    disabled.
+    """
     return _compiled()
 
 
@@ -133,7 +136,7 @@ def module(folder: Path) -> LoadedModule:
     return _module(folder)
 
 
-def test_rows_are_arguments_and_results_in_place(compiled: Executable) -> None:
+def test_scan_rows_are_read_and_written_in_place(compiled: Executable) -> None:
     item = scan_of(compiled.plan)
     (body,) = item.regions
     assert item.times == TRIPS
@@ -143,55 +146,55 @@ def test_rows_are_arguments_and_results_in_place(compiled: Executable) -> None:
         True,
         False,
         True,
-    ]  # the state is made in a row, and copied; so is the state before
+    ]  # the state and the previous state are each computed in a row of a stack, and copied
     assert not [name for name in compiled.plan.kernels if "slice" in name.replace("all_slice", "")]
     strides = {body.buffers[body.inputs[n]].type.shape: row for n, row in item.attrs.steps.items()}
     assert strides[1, 8] == (TRIPS - 1, -1) and strides[1, 8, 16] == (0, 1)
 
 
 @pytest.mark.parametrize("engine", ["reference", "interpret"])
-def test_a_scan_computes_what_its_loop_does(engine: str, module: LoadedModule) -> None:
-    given = arguments(module)
-    for have, want in zip(module.run(given, engine), numbers(**given), strict=True):
-        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
+def test_scan_matches_numpy_loop(engine: str, module: LoadedModule) -> None:
+    inputs = arguments(module)
+    for result, expected in zip(module.run(inputs, engine), numbers(**inputs), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_all_ranks_together_compute_what_it_says() -> None:
+def test_simulated_scan_matches_program_on_one_device() -> None:
     assert checked(parse_text(layers()), pipeline=fused).ok
 
 
-def test_it_has_the_bits_of_the_reference_in_every_order(module: LoadedModule) -> None:
-    given = arguments(module)
+def test_scan_matches_reference_bitwise_in_every_order(module: LoadedModule) -> None:
+    inputs = arguments(module)
     for seed in range(3):
-        assert_same_bits(on_gpus(module, given, seed), module.run(given))
-    assert_same_bits(on_gpus(module, given, steps=2, use_graphs=False), module.run(given))
+        assert_same_bits(on_gpus(module, inputs, seed), module.run(inputs))
+    assert_same_bits(on_gpus(module, inputs, steps=2, use_graphs=False), module.run(inputs))
 
 
-def test_its_kernels_run_on_the_emulated_gpu(tmp_path: Path) -> None:
+def test_scan_kernels_run_on_emulated_gpu(tmp_path: Path) -> None:
     mg.compile(layers(), target="cuda:sm_90", precision="highest").save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx")
-    given = arguments(module)
-    for have, want in zip(module.run(given, Emulation("sm_90")), numbers(**given), strict=True):
-        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
+    inputs = arguments(module)
+    for result, expected in zip(module.run(inputs, Emulation("sm_90")), numbers(**inputs), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_kernels_do_not_grow_with_trips(compiled: Executable) -> None:
+def test_scan_kernel_count_is_independent_of_trip_count(compiled: Executable) -> None:
     assert len(plan(layers(4 * TRIPS)).plan.kernels) == len(compiled.plan.kernels)
 
 
-def test_every_stage_reads_back(compiled: Executable) -> None:
+def test_every_stage_of_scan_parses_back(compiled: Executable) -> None:
     for stage in ("fuse", "schedule"):
         text = compiled.as_text(stage)
         assert "sched.scan" in text and print_text(parse_text(text)) == text
 
 
-def test_the_simulated_step_takes_all_trips(compiled: Executable) -> None:
+def test_simulated_scan_time_includes_all_iterations(compiled: Executable) -> None:
     assert (
         mg.simulate(compiled, "dgx-h100").step_seconds >= TRIPS * scan_of(compiled.plan).regions[0].step_seconds * 0.9
     )
 
 
-def test_scans_in_a_scan_have_rows_of_rows(tmp_path: Path) -> None:
+def test_nested_scan_matches_reference(tmp_path: Path) -> None:
     inner = "%s = stablehlo.add %y, %b3 : tensor<8x16xf32>"
     nested = """%q:2 = stablehlo.while(%j = %zero, %s = %y) : tensor<i32>, tensor<8x16xf32>
       cond {
@@ -212,18 +215,18 @@ def test_scans_in_a_scan_have_rows_of_rows(tmp_path: Path) -> None:
     text = layers().replace(inner, nested)
     assert checked(parse_text(text), pipeline=fused).ok
     module = planned(text, tmp_path)
-    given = arguments(module)
+    inputs = arguments(module)
     body = scan_of(module.schedule).regions[0]
     assert "scan" in [item.op for item in body.items]
-    assert_same_bits(on_gpus(module, given, seed=1), module.run(given))
+    assert_same_bits(on_gpus(module, inputs, seed=1), module.run(inputs))
 
 
 def with_body(plan: Schedule, body: Schedule | None = None, **attrs: Any) -> Schedule:
-    """The plan with another body, or other attributes, of its scan."""
+    """Return the plan with another body, or with other attributes, of its scan."""
     items = list(plan.items)
-    place = next(n for n, item in enumerate(items) if item.op == "scan")
-    regions = items[place].regions if body is None else (body,)
-    items[place] = replace(items[place], regions=regions, attrs={**items[place].attrs, **attrs})
+    index = next(n for n, item in enumerate(items) if item.op == "scan")
+    regions = items[index].regions if body is None else (body,)
+    items[index] = replace(items[index], regions=regions, attrs={**items[index].attrs, **attrs})
     return replace(plan, items=tuple(items))
 
 
@@ -233,19 +236,19 @@ def with_body(plan: Schedule, body: Schedule | None = None, **attrs: Any) -> Sch
     ({"sliced": (0,), "offsets": (0,), "strides": (1,)}, "has no rows|region 0 takes"),
     ({"offsets": (0,)}, "do not fit"),
 ])  # fmt: skip
-def test_forged_rows_are_refused(compiled: Executable, attrs: dict[str, Any], fault: str) -> None:
+def test_checker_rejects_forged_scan_rows(compiled: Executable, attrs: dict[str, Any], fault: str) -> None:
     with pytest.raises(ScheduleError, match=fault):
         check(with_body(compiled.plan, **attrs), compiled.mesh)
 
 
-def test_rows_that_are_written_twice_are_refused(compiled: Executable) -> None:
+def test_checker_rejects_rows_written_twice(compiled: Executable) -> None:
     strides = tuple(0 for _ in scan_of(compiled.plan).attrs.strides)
     with pytest.raises(ScheduleError, match="written twice"):
         check(with_body(compiled.plan, strides=strides), compiled.mesh)
 
 
-def test_what_is_carried_is_overwritten_after_its_last_read_only(compiled: Executable) -> None:
-    """The counter, which goes up before the last kernel reads it."""
+def test_checker_rejects_early_overwrite_of_carried_value(compiled: Executable) -> None:
+    """The forged body increments the loop counter before the last kernel that reads it."""
     (body,) = scan_of(compiled.plan).regions
     counter = body.inputs[0]
     (writer,) = [n for n, item in enumerate(body.items) if body.buffers[item.outputs[0]].storage == counter]
@@ -256,7 +259,7 @@ def test_what_is_carried_is_overwritten_after_its_last_read_only(compiled: Execu
         check(with_body(compiled.plan, replace(body, items=tuple(items))), compiled.mesh)
 
 
-def test_a_body_that_overwrites_a_value_many_times_is_refused_with_linear_work(compiled: Executable) -> None:
+def test_checker_work_is_linear_in_overwrites_of_carried_value(compiled: Executable) -> None:
     (body,) = scan_of(compiled.plan).regions
     counter = body.inputs[0]
     writer = next(item for item in body.items if body.buffers[item.outputs[0]].storage == counter)
@@ -271,7 +274,7 @@ def test_a_body_that_overwrites_a_value_many_times_is_refused_with_linear_work(c
     assert many < 1.4 * 4 * few
 
 
-def test_nothing_else_that_is_given_may_be_overwritten(compiled: Executable) -> None:
+def test_checker_rejects_overwritten_loop_invariant(compiled: Executable) -> None:
     item = scan_of(compiled.plan)
     (body,) = item.regions
     invariant = body.inputs[len(item.outputs)]

@@ -1,4 +1,6 @@
-"""Sessions: weights and state that stay on the devices, shared by entry functions, on the host and on GPUs: emulated, or by `make gpu` real ones."""
+"""Sessions: weights and state stay on the devices and are shared by entry functions, on the host and on emulated or
+real GPUs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ W, X = "tensor<8x4xf32>", "tensor<4x6xf32>"
 DOT = f"%y = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : ({W}, {X}) -> tensor<8x6xf32>"
 ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
 COLUMNS = ROWS.replace('{"x"}, {}', '{}, {"x"}')
-# Decode keeps a running sum s, in place; prefill has the same weights, split as PREFILL says.
+# decode keeps a running sum s in place; prefill has the same weights, sharded as PREFILL says.
 TWO = f"""sdy.mesh @mesh = <["x"=2]>
 func.func public @prefill(%w: {W} PREFILL, %x: {X}) -> tensor<8x6xf32> {{
   {DOT}
@@ -40,7 +42,7 @@ func.func public @decode(%w: {W} {ROWS}, %x: {X}, %s: tensor<8x6xf32> {{tf.alias
 w, x = normal(8, 4), normal(4, 6, seed=1)
 WX = w @ x
 GPUS = "cuda" if REAL else Emulation(arch="sm_80", races=True, order=2)
-MOST_RANKS = 3  # of these programs
+MOST_RANKS = 3  # of the programs in this file
 
 
 def saved(folder: Path, text: str, prefill: str = ROWS, **options: Any) -> Path:
@@ -50,7 +52,9 @@ def saved(folder: Path, text: str, prefill: str = ROWS, **options: Any) -> Path:
 
 @pytest.fixture(params=["reference", GPUS], ids=["host", "gpus"])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Modules are planned only, unless GPUs are real: on emulated ones their kernels run as bodies."""
+    """The reference device or GPUs. Modules have no kernel code unless GPUs are real; emulated GPUs interpret kernel
+    bodies.
+    """
     if request.param == "cuda":
         require_gpus(MOST_RANKS)
     else:
@@ -60,15 +64,15 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
 
 @pytest.fixture
 def session(device: Any, tmp_path: Path) -> Iterator[Session]:
-    with mg.load(saved(tmp_path, TWO)).session(device, weights={"w": w}) as made:
-        yield made
+    with mg.load(saved(tmp_path, TWO)).session(device, weights={"w": w}) as open_session:
+        yield open_session
 
 
-def close(found: Any, want: Any) -> bool:
-    return np.allclose(np.asarray(found), want, rtol=1e-5, atol=1e-5)
+def close(result: Any, expected: Any) -> bool:
+    return np.allclose(np.asarray(result), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_state_stays_and_is_updated_in_place(session: Session) -> None:
+def test_session_state_is_updated_in_place(session: Session) -> None:
     assert [*session.state] == ["s"] and session.copies == {}
     session["s"] = np.zeros((8, 6), np.float32)
     for count in (1, 2, 3):
@@ -78,7 +82,7 @@ def test_state_stays_and_is_updated_in_place(session: Session) -> None:
     assert close(session["s"], 1 + WX)
 
 
-def test_results_go_from_one_function_to_the_next(session: Session) -> None:
+def test_result_of_one_function_is_argument_of_next(session: Session) -> None:
     session["s"] = session.prefill(x)
     session.decode(x)
     assert close(session["s"], 2 * WX)
@@ -86,7 +90,7 @@ def test_results_go_from_one_function_to_the_next(session: Session) -> None:
     assert close(session["s"], 2 * WX)
 
 
-def test_a_result_is_read_before_the_next_step(session: Session) -> None:
+def test_result_is_invalid_after_next_step(session: Session) -> None:
     first = session.prefill(x)
     assert isinstance(first, mg.ShardedArray) and first.shape == (8, 6) and first.dtype == np.float32
     second = session.prefill(2 * x)
@@ -95,7 +99,7 @@ def test_a_result_is_read_before_the_next_step(session: Session) -> None:
     assert close(second, 2 * WX)
 
 
-def test_what_does_not_fit_is_refused(session: Session) -> None:
+def test_session_rejects_mismatched_arguments(session: Session) -> None:
     with pytest.raises(ArgumentError, match=r"(?s)MG0601: 's' has no value yet.*session\[name\] = array"):
         session.decode(x)
     with pytest.raises(ArgumentError, match=r"(?s)MG0601: argument 'x' is missing.*unknown argument 'y'"):
@@ -118,7 +122,7 @@ def test_what_does_not_fit_is_refused(session: Session) -> None:
         session.decide(x)
 
 
-def test_a_closed_session_is_closed(session: Session) -> None:
+def test_closed_session_rejects_use(session: Session) -> None:
     result = session.prefill(x)
     session.close()
     session.close()
@@ -127,7 +131,7 @@ def test_a_closed_session_is_closed(session: Session) -> None:
             use()
 
 
-def test_weights_lie_once_where_they_lie_alike(device: Any, tmp_path: Path) -> None:
+def test_weights_in_two_layouts_are_stored_twice(device: Any, tmp_path: Path) -> None:
     path = saved(tmp_path, TWO, COLUMNS)
     with mg.load(path).session(device, weights={"w": w, "s": np.zeros((8, 6), np.float32)}) as session:
         assert session.copies == {"w": 2}
@@ -137,7 +141,7 @@ def test_weights_lie_once_where_they_lie_alike(device: Any, tmp_path: Path) -> N
         assert close(session["s"], 3 * WX)
 
 
-def test_state_that_lies_in_two_ways_goes_through_the_host(device: Any, tmp_path: Path) -> None:
+def test_state_in_two_layouts_is_converted_on_host(device: Any, tmp_path: Path) -> None:
     text = f"""sdy.mesh @mesh = <["x"=2]>
     func.func @up(%s: {W} {{tf.aliasing_output = 0 : i32, {ROWS[1:]}) -> {W} {{
       %t = stablehlo.add %s, %s : {W}
@@ -155,8 +159,8 @@ def test_state_that_lies_in_two_ways_goes_through_the_host(device: Any, tmp_path
         assert session.copies == {"s": 2} and close(session["s"], -4 * w)
 
 
-def test_a_state_that_cannot_be_overwritten_is_copied(device: Any, tmp_path: Path) -> None:
-    """The results are the arguments, exchanged; and one is read at other places than it is written at."""
+def test_state_that_cannot_be_overwritten_is_copied(device: Any, tmp_path: Path) -> None:
+    """Two results are swapped arguments, and a third is read at other indices than it is written at."""
     text = f"""func.func @main(%a: {W} {{tf.aliasing_output = 0 : i32}}, %b: {W} {{tf.aliasing_output = 1 : i32}}, %c: {W} {{tf.aliasing_output = 2 : i32}}) -> ({W}, {W}, {W}) {{
       %r = stablehlo.reverse %c, dims = [0] : {W}
       return %b, %a, %r : {W}, {W}, {W}
@@ -171,7 +175,7 @@ def test_a_state_that_cannot_be_overwritten_is_copied(device: Any, tmp_path: Pat
         assert close(session["a"], w) and close(session["b"], 2 * w) and close(session["c"], 3 * w)
 
 
-def test_uneven_tiles_and_whole_arguments(device: Any, tmp_path: Path) -> None:
+def test_session_supports_uneven_tiles_and_global_arguments(device: Any, tmp_path: Path) -> None:
     text = f"""sdy.mesh @mesh = <["x"=3]>
     func.func @main(%s: tensor<8x4xf32> {{tf.aliasing_output = 0 : i32, {ROWS[1:]}, %g: tensor<8x4xf32>) -> tensor<8x4xf32> {{
       %t = stablehlo.add %s, %g : tensor<8x4xf32>
@@ -185,10 +189,10 @@ def test_uneven_tiles_and_whole_arguments(device: Any, tmp_path: Path) -> None:
             assert close(session["s"], 3 * w)
             assert session.copies == (
                 {} if arguments == "local" else {"s": 2}
-            )  # the whole on each device, and its rows
+            )  # each device has the whole array and its own rows
 
 
-def test_loops_that_the_host_follows_keep_state(device: Any, tmp_path: Path) -> None:
+def test_host_driven_loop_keeps_session_state(device: Any, tmp_path: Path) -> None:
     from tests.codegen.test_donated import LOOP
 
     with mg.load(saved(tmp_path, LOOP)).session(device) as session:
@@ -203,33 +207,33 @@ def test_loops_that_the_host_follows_keep_state(device: Any, tmp_path: Path) -> 
 
 
 class Watched(np.ndarray[Any, Any]):
-    """An array that notes how much of it is read."""
+    """An array that records how many bytes of it are read."""
 
     read: list[int]
 
     def __getitem__(self, key: Any) -> Any:
-        found = np.asarray(self)[key]
-        Watched.read.append(found.nbytes)
-        return found
+        part = np.asarray(self)[key]
+        Watched.read.append(part.nbytes)
+        return part
 
 
-def test_each_rank_reads_its_slice_of_a_file(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_rank_reads_its_slice_of_weight_file(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "w.safetensors"
     file.write_bytes(tensors.encode({"w": w}))
-    module, whole = mg.load(saved(tmp_path, TWO)), WeightFiles.__getitem__
+    module, read_tensor = mg.load(saved(tmp_path, TWO)), WeightFiles.__getitem__
     assert not WeightFiles([file])["w"].flags.writeable
-    monkeypatch.setattr(WeightFiles, "__getitem__", lambda self, name: whole(self, name).view(Watched))
+    monkeypatch.setattr(WeightFiles, "__getitem__", lambda self, name: read_tensor(self, name).view(Watched))
     monkeypatch.setattr(
         "meshgen.runtime.sessions.weights.array_of", lambda name, value: (value, "")
-    )  # which drops the subclass
-    for given in (file, str(file), tmp_path, [file]):
+    )  # the original would drop the subclass
+    for files in (file, str(file), tmp_path, [file]):
         Watched.read = []
-        with module.session(device, weights=given) as session:
+        with module.session(device, weights=files) as session:
             assert close(session.prefill(x), WX)
         assert Watched.read == [w.nbytes // 2] * 2, "each rank its rows, once for both functions"
 
 
-def test_weights_of_the_module_are_held(device: Any, tmp_path: Path) -> None:
+def test_session_uses_weights_stored_in_module(device: Any, tmp_path: Path) -> None:
     save(tmp_path / "m.mgx", TWO.replace("PREFILL", ROWS), weights={"w": w})
     with mg.load(tmp_path / "m.mgx").session(device) as session:
         assert close(session.prefill(x), WX)
@@ -237,7 +241,7 @@ def test_weights_of_the_module_are_held(device: Any, tmp_path: Path) -> None:
         assert close(session.prefill(x), 2 * WX)
 
 
-def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_session_rejects_mismatched_weights(tmp_path: Path) -> None:
     module = mg.load(saved(tmp_path, TWO))
     for weights, message in (
         ({"ww": w}, r"MG0601: the weights have tensors that the program does not take: 'ww' \(did you mean 'w'"),
@@ -262,7 +266,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         module.session("tpu")
 
 
-def test_sessions_have_all_ranks_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_is_rejected_in_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = mg.load(saved(tmp_path, TWO))
     monkeypatch.setattr("meshgen.runtime.processes.bootstrap.world", lambda *args: SimpleNamespace(size=4))
     with pytest.raises(UsageError, match=r"MG0001: a session runs all ranks in one process, but a launcher started 4"):
@@ -270,36 +274,38 @@ def test_sessions_have_all_ranks_in_one_process(tmp_path: Path, monkeypatch: pyt
 
 
 class Counted:
-    """A driver whose calls are noted."""
+    """A driver that records its calls."""
 
     def __init__(self, driver: Any) -> None:
         self._driver, self.calls = driver, list[str]()
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._driver, name)
-        return (lambda *args: (self.calls.append(name), found(*args))[1]) if name.startswith("cu") else found
+        attribute = getattr(self._driver, name)
+        return (lambda *args: (self.calls.append(name), attribute(*args))[1]) if name.startswith("cu") else attribute
 
 
 @looks_into_emulated_gpus
-def test_a_session_leaves_the_current_context_and_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where PyTorch has one, say; also after a step that is interrupted, and where the session cannot be made."""
+def test_session_restores_context_and_frees_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another library, such as PyTorch, may own the current context. This also covers interrupted steps and failed
+    sessions.
+    """
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     gpus = emulated(2, "sm_90")
     monkeypatch.setattr("meshgen.runtime.sessions.session_devices._GPUS", {"emulate": lambda *_: gpus})
-    theirs = gpus.cuda("cuDevicePrimaryCtxRetain", 1)
-    gpus.cuda("cuCtxSetCurrent", theirs)
+    caller_context = gpus.cuda("cuDevicePrimaryCtxRetain", 1)
+    gpus.cuda("cuCtxSetCurrent", caller_context)
     module = mg.load(saved(tmp_path, TWO))
     session = module.session("emulate", weights={"w": w})
     for _ in range(3):
         session["s"] = session.prefill(x)
-        assert close(session["s"], WX) and gpus.cuda("cuCtxGetCurrent") == theirs
+        assert close(session["s"], WX) and gpus.cuda("cuCtxGetCurrent") == caller_context
     monkeypatch.setattr("meshgen.runtime.cuda.devices.GpuSteps.run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         session.prefill(x)
-    assert gpus.machine and gpus.machine.memory.live == () and gpus.cuda("cuCtxGetCurrent") == theirs
+    assert gpus.machine and gpus.machine.memory.live == () and gpus.cuda("cuCtxGetCurrent") == caller_context
     with pytest.raises(ArgumentError):
         module.session("emulate", weights={"w": w[:4]})
-    assert gpus.machine.memory.live == () and gpus.cuda("cuCtxGetCurrent") == theirs
+    assert gpus.machine.memory.live == () and gpus.cuda("cuCtxGetCurrent") == caller_context
 
 
 def interrupted(steps: object) -> None:
@@ -307,15 +313,17 @@ def interrupted(steps: object) -> None:
 
 
 @looks_into_emulated_gpus
-def test_a_step_on_state_is_launched_by_one_call_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For all ranks, in a context that is current meanwhile; nothing is allocated, nothing waited for, and the results stay."""
+def test_session_step_is_one_graph_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph covers all ranks, in a context that is current only during the launch; the host allocates nothing and
+    does not wait.
+    """
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
-    given = {"w": w, "x": x, "s": np.zeros((8, 6), np.float32)}
-    with mg.load(saved(tmp_path, TWO)).session(GPUS, weights=given) as session:
+    weights = {"w": w, "x": x, "s": np.zeros((8, 6), np.float32)}
+    with mg.load(saved(tmp_path, TWO)).session(GPUS, weights=weights) as session:
         devices: Any = session._devices
         counted = devices.api.driver = Counted(devices.api.driver)
         session.decode()
-        session.prefill()  # each makes its own graph
+        session.prefill()  # each function captures its own graph
         counted.calls.clear()
         session.run("decode")
         result = session.run("decode")

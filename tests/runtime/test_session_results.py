@@ -1,4 +1,4 @@
-"""Results of a session own their bytes, wherever the program takes them from; state has one layout; threads take turns."""
+"""Session results own their bytes even if they view the state; state has one layout; threads run one step at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONES = np.ones((8, 4), np.float32)
 
 
 def views(state: Any, x: Any) -> Any:
-    """The old state and views of it are results, and so is an argument that is passed."""
+    """Return the new state, and the old state, views of it and the argument `x` as results."""
     old = state["w"]
     new = {"n": state["n"] + 1, "w": old * 0.5 + x}
     return new, {"n": state["n"], "w": old, "row": old[0], "rows": old[2:4], "flat": old.reshape(32), "axis": old[None], "x": x, "next": new["w"][0]}  # fmt: skip
@@ -37,44 +37,44 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture
 def session(module: Any, device: Any) -> Iterator[Session]:
-    with module.session(device) as made:
-        made["state"] = {"n": np.int32(0), "w": ONES}
-        yield made
+    with module.session(device) as open_session:
+        open_session["state"] = {"n": np.int32(0), "w": ONES}
+        yield open_session
 
 
-def test_results_that_view_the_state_have_its_old_value(session: Session) -> None:
+def test_results_that_view_state_have_its_old_value(session: Session) -> None:
     n, w = np.int32(0), ONES
     for count in range(3):
         x = np.full((8, 4), count, np.float32)
-        found = {name: np.asarray(value) for name, value in session(x).items()}
-        want = {"n": n, "w": w, "row": w[0], "rows": w[2:4], "flat": w.reshape(32), "axis": w[None], "x": x}
+        results = {name: np.asarray(value) for name, value in session(x).items()}
+        expected = {"n": n, "w": w, "row": w[0], "rows": w[2:4], "flat": w.reshape(32), "axis": w[None], "x": x}
         n, w = n + 1, w * 0.5 + x
-        for name, value in (want | {"next": w[0]}).items():
-            np.testing.assert_array_equal(found[name], value, err_msg=name)
+        for name, value in (expected | {"next": w[0]}).items():
+            np.testing.assert_array_equal(results[name], value, err_msg=name)
 
 
-def test_results_stay_when_the_state_is_set(session: Session) -> None:
-    found = session(ONES)
+def test_results_survive_assignment_of_state(session: Session) -> None:
+    results = session(ONES)
     session["state"] = {"n": np.int32(9), "w": 7 * ONES}
-    np.testing.assert_array_equal(np.asarray(found["next"]), 1.5 * ONES[0])
-    np.testing.assert_array_equal(np.asarray(found["w"]), ONES)
+    np.testing.assert_array_equal(np.asarray(results["next"]), 1.5 * ONES[0])
+    np.testing.assert_array_equal(np.asarray(results["w"]), ONES)
 
 
-def test_threads_get_the_results_of_their_own_calls(session: Session) -> None:
+def test_threads_get_results_of_their_own_calls(session: Session) -> None:
     def call(number: int) -> bool:
-        found = session(np.full((8, 4), number, np.float32))
-        return bool((np.asarray(found["x"]) == number).all())
+        results = session(np.full((8, 4), number, np.float32))
+        return bool((np.asarray(results["x"]) == number).all())
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(call, range(64)))
     assert session["state"]["n"] == 64
 
 
-def test_tasks_of_asyncio_get_the_results_of_their_own_calls(session: Session) -> None:
+def test_asyncio_tasks_get_results_of_their_own_calls(session: Session) -> None:
     async def call(number: int) -> bool:
-        found = await asyncio.to_thread(session, np.full((8, 4), number, np.float32))
+        results = await asyncio.to_thread(session, np.full((8, 4), number, np.float32))
         await asyncio.sleep(0)
-        return bool((np.asarray(found["x"]) == number).all())
+        return bool((np.asarray(results["x"]) == number).all())
 
     async def calls() -> list[bool]:
         return await asyncio.gather(*map(call, range(16)))
@@ -94,10 +94,10 @@ def test_modules_without_session_are_reentrant(module: Any) -> None:
 # --- layouts ------------------------------------------------------------------------------------------------------------
 
 
-def test_state_that_is_required_in_two_layouts_is_moved_after_a_step(device: Any, tmp_path: Path) -> None:
-    """MG0111 says so; the next step reads the value in the layout of the argument."""
+def test_state_with_two_layouts_is_resharded_after_step(device: Any, tmp_path: Path) -> None:
+    """MG0111 warns about it; the next step reads the value in the layout of the argument."""
     exe = mg.compile(lambda w, x: (w + x, (w * x).sum()), {"d": 2}, args=["f32[8,4]"] * 2, in_specs={"w": mg.P("d")}, out_specs={"result.0": mg.P(None, "d")}, donate={"w": 0}, target="cpu")  # fmt: skip
-    assert [each.code for each in exe.warnings] == ["MG0111"]
+    assert [warning.code for warning in exe.warnings] == ["MG0111"]
     exe.save(tmp_path / "m.mgx")
     with mg.load(tmp_path / "m.mgx").session(device) as session:
         session["w"] = ONES
@@ -108,7 +108,7 @@ def test_state_that_is_required_in_two_layouts_is_moved_after_a_step(device: Any
 # --- refusals -----------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_that_are_passed_are_not_set(module: Any) -> None:
-    said = r"(?s)MG0001: 'x' is passed at each step.*keeps state.n, state.w"
-    with module.session() as session, pytest.raises(UsageError, match=said):
+def test_assignment_of_step_argument_is_rejected(module: Any) -> None:
+    message = r"(?s)MG0001: 'x' is passed at each step.*keeps state.n, state.w"
+    with module.session() as session, pytest.raises(UsageError, match=message):
         session["x"] = ONES

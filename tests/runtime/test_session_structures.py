@@ -1,4 +1,6 @@
-"""Sessions take and return the structures of the program: state is set once, steps are called with what is left."""
+"""Sessions take and return the structures of the program: state is set once, and steps only take the remaining
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -38,21 +40,21 @@ def session_of(path: Path) -> Session:
     return mg.load(path).session(weights={"state": State(X, {"m": Y}), "scale": {"s": np.ones(4, np.float32)}})
 
 
-def test_steps_take_and_return_structures(path: Path) -> None:
+def test_session_step_takes_and_returns_structures(path: Path) -> None:
     with session_of(path) as session:
         for count in (1, 2):
-            got = session({"x": Z, "y": X}, 0.5)
-            assert [*got] == ["sum", "w"]  # the state, which is donated, is left out
-            np.testing.assert_array_equal(np.asarray(got["w"]), X - count * Z / 2)
+            results = session({"x": Z, "y": X}, 0.5)
+            assert [*results] == ["sum", "w"]  # the donated state is left out
+            np.testing.assert_array_equal(np.asarray(results["w"]), X - count * Z / 2)
         state = session["state"]
         assert isinstance(state, State)
         np.testing.assert_array_equal(state.moments["m"], Y + 2 * X)
         np.testing.assert_array_equal(session["state.w"], X - Z)
         session["state"] = State(Y, {"m": X})
-        got = session(batch={"y": X, "x": got["w"]}, rate=1)  # a result of a step
-        np.testing.assert_array_equal(np.asarray(got["w"]), Y - (X - Z))
-        got = session({"x": Z, "y": X}, 0, scale={"s": 2 * X})  # a weight gets a new value
-        np.testing.assert_array_equal(np.asarray(got["w"]), (Y - (X - Z)) * 2 * X)
+        results = session(batch={"y": X, "x": results["w"]}, rate=1)  # a result of an earlier step as an argument
+        np.testing.assert_array_equal(np.asarray(results["w"]), Y - (X - Z))
+        results = session({"x": Z, "y": X}, 0, scale={"s": 2 * X})  # a step may replace a weight
+        np.testing.assert_array_equal(np.asarray(results["w"]), (Y - (X - Z)) * 2 * X)
 
 
 @pytest.mark.parametrize(
@@ -66,12 +68,12 @@ def test_steps_take_and_return_structures(path: Path) -> None:
         (lambda s: s.__setitem__("state", X), "'state' is an array, but the program takes a structure with w, moments"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_named_by_its_path(path: Path, call: Any, text: str) -> None:
+def test_mismatched_leaf_is_reported_by_tree_path(path: Path, call: Any, text: str) -> None:
     with session_of(path) as session, pytest.raises(ArgumentError, match=f"MG0601: .*{re.escape(text)}"):
         call(session)
 
 
-def test_one_result_that_is_left_of_a_tuple_is_returned_alone(tmp_path: Path) -> None:
+def test_single_remaining_result_of_tuple_is_returned_bare(tmp_path: Path) -> None:
     executable = mg.compile(lambda w, x: ((w + x).sum(), w + x), {"d": 2}, args=[F, F], donate={"w": 1}, target="cpu")
     executable.save(tmp_path / "m.mgx")
     with mg.load(tmp_path / "m.mgx").session(weights={"w": X}) as session:

@@ -1,4 +1,4 @@
-"""Whole modules with one process for each rank: the bits of all ranks in one process."""
+"""Whole modules with one process per rank, bitwise equal to all ranks in one process."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def saved(folder: Path, text: str = SPLIT, **options) -> Path:
     return folder / "m.mgx"
 
 
-# What carries messages knows nothing of devices, so that each is tried with one of them: `several_processes.py` has all pairs.
+# Transports are independent of devices, so each is tested with one device only; `several_processes.py` runs all pairs.
 PAIRS = [pytest.param("reference", "mpi", marks=needs_mpi), ("emulate", "sockets")]
 
 
 @pytest.mark.parametrize(("device", "by"), PAIRS)
-def test_loops_that_communicate(device: str, by: str, tmp_path: Path) -> None:
+def test_loop_with_collectives_matches_one_process(device: str, by: str, tmp_path: Path) -> None:
     assert run(saved(tmp_path, SUMS, target=TARGETS[device]), 4, device, by) == "equal"
 
 
 @pytest.mark.parametrize(("device", "by"), PAIRS)
-def test_several_meshes(device: str, by: str, tmp_path: Path) -> None:
+def test_multi_mesh_program_matches_one_process(device: str, by: str, tmp_path: Path) -> None:
     specs, target, meshes = {"x": mg.P("dp", mesh="a")}, TARGETS[device], {"a": {"dp": 2}, "b": {"x": 3}}
     mg.compile(two_stages, meshes, args=TYPES, in_specs=specs, target=target).save(tmp_path / "m.mgx")
     assert run(tmp_path / "m.mgx", 5, device, by) == "equal"
 
 
-def test_messages(tmp_path: Path) -> None:
-    """Between emulated GPUs; on the reference device, values from mesh to mesh are messages too."""
+def test_send_recv_program_matches_one_process(tmp_path: Path) -> None:
+    """This covers messages between emulated GPUs. On the reference device, transfers between meshes are messages, too."""
     executable = mg.compile(ROOT / "tests" / "data" / "mlir" / "h14_send_recv.mlir", target=TARGETS["emulate"])
     executable.save(tmp_path / "m.mgx")
     assert run(tmp_path / "m.mgx", executable.mesh.size, "emulate", "sockets") == "equal"
@@ -58,23 +58,29 @@ def test_messages(tmp_path: Path) -> None:
 
 @needs_cases
 @needs_mpi
-def test_a_program_that_jax_lowered(tmp_path: Path) -> None:
-    found = outcome(small("block_dp_tp"), 4, "reference", "mpi", tmp_path)
-    assert found is not None and found.verdict == "equal"
+def test_jax_program_matches_one_process(tmp_path: Path) -> None:
+    run_outcome = outcome(small("block_dp_tp"), 4, "reference", "mpi", tmp_path)
+    assert run_outcome is not None and run_outcome.verdict == "equal"
 
 
-def test_only_the_first_rank_speaks(tmp_path: Path) -> None:
+def test_only_rank_0_prints_output(tmp_path: Path) -> None:
     first, second = by_variables(2, *MESHGEN, "run", str(saved(tmp_path)), "--json")
     assert (first.code, second.code, second.out, second.err) == (0, 0, "", "")
     assert json.loads(first.out)["ranks"] == 2 and first.err == ""
 
 
-def test_the_first_rank_compares_with_what_is_expected(tmp_path: Path) -> None:
+def test_rank_0_compares_with_expected_results(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    codes = [each.code for each in by_variables(2, *MESHGEN, "run", str(path), "--expect", str(tmp_path / "p.mlir"))]
+    codes = [
+        ended_rank.code
+        for ended_rank in by_variables(2, *MESHGEN, "run", str(path), "--expect", str(tmp_path / "p.mlir"))
+    ]
     assert codes == [0, 0]
     np.savez(tmp_path / "wrong.npz", **{b.name: np.ones(4, np.float32) for b in mg.load(path).outputs})
-    codes = [each.code for each in by_variables(2, *MESHGEN, "run", str(path), "--expect", str(tmp_path / "wrong.npz"))]
+    codes = [
+        ended_rank.code
+        for ended_rank in by_variables(2, *MESHGEN, "run", str(path), "--expect", str(tmp_path / "wrong.npz"))
+    ]
     assert codes == [3, 0]
 
 
@@ -87,58 +93,65 @@ print(found.tolist())
 """
 
 
-def test_python_programs_get_the_results_on_every_rank(tmp_path: Path) -> None:
-    found = by_variables(2, sys.executable, "-c", PROGRAM, str(saved(tmp_path)))
-    assert [each.out.strip() for each in found] == ["[128.0, 136.0, 144.0, 152.0]"] * 2, found
+def test_python_program_gets_results_on_every_rank(tmp_path: Path) -> None:
+    outcomes = by_variables(2, sys.executable, "-c", PROGRAM, str(saved(tmp_path)))
+    assert [ended_rank.out.strip() for ended_rank in outcomes] == ["[128.0, 136.0, 144.0, 152.0]"] * 2, outcomes
 
 
-def test_different_modules_are_told_on_all_ranks(tmp_path: Path) -> None:
+def test_different_modules_are_reported_on_all_ranks(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     text = SPLIT.replace('"x"=2', '"x"=4')
     one, other = saved(tmp_path, text), saved(tmp_path / "other", text.replace("stablehlo.add", "stablehlo.maximum"))
-    found = ended(started(4, *MESHGEN, "run", str(one), own={2: (*MESHGEN, "run", str(other))}))
-    assert [each.code for each in found] == [4] * 4
-    for each in found:
-        assert "MG0610: the ranks run different modules: ranks 0, 1, 3: 'main' with digest" in each.err
-        assert "; rank 2: 'main' with digest" in each.err
+    outcomes = ended(started(4, *MESHGEN, "run", str(one), own={2: (*MESHGEN, "run", str(other))}))
+    assert [ended_rank.code for ended_rank in outcomes] == [4] * 4
+    for ended_rank in outcomes:
+        assert "MG0610: the ranks run different modules: ranks 0, 1, 3: 'main' with digest" in ended_rank.err
+        assert "; rank 2: 'main' with digest" in ended_rank.err
 
 
-def test_different_devices_are_told_on_all_ranks(tmp_path: Path) -> None:
+def test_different_devices_are_reported_on_all_ranks(tmp_path: Path) -> None:
     path = saved(tmp_path, target="cuda:sm_80")
-    found = ended(started(2, *MESHGEN, "run", str(path), own={1: (*MESHGEN, "run", str(path), "--device", "emulate")}))
-    assert [each.code for each in found] == [4, 4] and all("MG0610" in each.err for each in found)
+    outcomes = ended(
+        started(2, *MESHGEN, "run", str(path), own={1: (*MESHGEN, "run", str(path), "--device", "emulate")})
+    )
+    assert [ended_rank.code for ended_rank in outcomes] == [4, 4] and all(
+        "MG0610" in ended_rank.err for ended_rank in outcomes
+    )
 
 
-def test_a_fault_of_one_rank_is_told_by_the_others(tmp_path: Path) -> None:
+def test_failure_of_one_rank_is_reported_by_others(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    found = ended(started(2, *MESHGEN, "run", str(path), own={1: (*MESHGEN, "run", str(tmp_path / "missing.mgx"))}))
-    assert [each.code for each in found] == [4, 2]
-    assert "MG0609" in found[0].err and "rank 1 failed: MG0002" in found[0].err
+    outcomes = ended(started(2, *MESHGEN, "run", str(path), own={1: (*MESHGEN, "run", str(tmp_path / "missing.mgx"))}))
+    assert [ended_rank.code for ended_rank in outcomes] == [4, 2]
+    assert "MG0609" in outcomes[0].err and "rank 1 failed: MG0002" in outcomes[0].err
 
 
 @pytest.mark.parametrize("device", ["reference", "emulate"])
-def test_ranks_that_choose_differently_are_told(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module made without the proof that they do not, such as a forged one, does not hang."""
+def test_diverging_ranks_are_reported_by_all(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module compiled without the proof of agreement, such as a forged one, must not hang."""
     monkeypatch.setattr("meshgen.codegen.planner.require_agreement", lambda module: None)
     text = PER_DEVICE.replace("WHICH", "%mix")
     path = saved(tmp_path, text, target=TARGETS[device])
     np.save(tmp_path / "in.npy", np.float32([1, 1, 2, 2, 1, 1, 40, 40]))
     name = mg.load(path).input_names[0]
     words = (*MESHGEN, "run", str(path), "--device", device, "--input", f"{name}=@{tmp_path / 'in.npy'}")
-    found = by_variables(4, *words)
-    assert [each.code for each in found] == [4] * 4
-    assert all("MG0604: 'while' holds collectives" in each.err and "[1, 1, 1, 0]" in each.err for each in found), found
+    outcomes = by_variables(4, *words)
+    assert [ended_rank.code for ended_rank in outcomes] == [4] * 4
+    assert all(
+        "MG0604: 'while' holds collectives" in ended_rank.err and "[1, 1, 1, 0]" in ended_rank.err
+        for ended_rank in outcomes
+    ), outcomes
 
 
 @needs_mpi
-def test_mpiexec_ends_with_the_number_of_the_failure(tmp_path: Path) -> None:
+def test_mpiexec_returns_exit_code_of_failure(tmp_path: Path) -> None:
     done = by_mpiexec(2, *MESHGEN, "run", str(saved(tmp_path)), "--input", "@missing.npy")
     assert done.returncode == 2 and done.stderr.count("error MG0002") == 2
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torchrun is part of torch")
 @pytest.mark.parametrize("device", ["reference", "emulate"])
-def test_torchrun(device: str, tmp_path: Path) -> None:
+def test_torchrun_starts_module(device: str, tmp_path: Path) -> None:
     words = ("--nproc-per-node", "2", "-m", "meshgen", "run", str(saved(tmp_path, target="cuda:sm_80")), "--json")
     command = (sys.executable, "-m", "torch.distributed.run", *words, "--device", device)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)

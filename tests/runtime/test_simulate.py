@@ -1,4 +1,4 @@
-"""Shards and back, and whole programs on all ranks in lock-step, written out by hand."""
+"""Sharding and assembly of arrays, and handwritten programs on all ranks in lockstep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHARDINGS = [
 @pytest.mark.parametrize("sharding", SHARDINGS, ids=str)
 @pytest.mark.parametrize("shape", [(7, 5), (1, 1), (2, 12), (6, 6)])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
-def test_assemble_is_the_inverse_of_sharding(sharding: Sharding, shape: tuple[int, int], dtype: Any) -> None:
+def test_assemble_inverts_sharding(sharding: Sharding, shape: tuple[int, int], dtype: Any) -> None:
     if any(sharding.offsets) and shape[0] != 7:
         shape = (7, shape[1])
     x = np.arange(shape[0] * shape[1]).reshape(shape).astype(dtype) - 3
@@ -35,21 +35,21 @@ def test_assemble_is_the_inverse_of_sharding(sharding: Sharding, shape: tuple[in
     assert (assemble(shards, sharding, shape, MESH) == x).all()
 
 
-def test_padding_is_poison_and_replicas_share() -> None:
+def test_padding_is_poisoned_and_replicas_share_arrays() -> None:
     x = np.ones(4, np.float32)
-    assert np.isnan(shard_array(x, P("b"), MESH, 2)).tolist() == [True, True]  # tiles of 2, 2, 0
+    assert np.isnan(shard_array(x, P("b"), MESH, 2)).tolist() == [True, True]  # tiles of 2, 2 and 0 elements
     assert (shard_array(x.astype(np.int32), P("b"), MESH, 2) == np.int32(-1515870811)).all()
     shards = shard_all(x, P("b"), MESH)
     assert shards[0] is shards[3] and shards[0] is not shards[1]
     assert shard_array(np.float32(3), Sharding(()), MESH, 5) == 3
 
 
-def test_one_device_of_a_group_holds_a_partial_value() -> None:
-    held = [shard_array(np.ones(1, np.float32), fit(P(partial="b"), 1), MESH, rank)[0] for rank in range(6)]
-    assert held == [1, 0, 0, 1, 0, 0]
+def test_partial_value_is_on_one_device_of_group() -> None:
+    elements = [shard_array(np.ones(1, np.float32), fit(P(partial="b"), 1), MESH, rank)[0] for rank in range(6)]
+    assert elements == [1, 0, 0, 1, 0, 0]
 
 
-def test_replicas_that_differ_are_reported() -> None:
+def test_differing_replicas_are_reported() -> None:
     shards = [np.float32([1, 2]) for _ in range(6)]
     shards[4] = np.float32([1, 2.5])
     with pytest.raises(NumbersDiffer, match=r"MG0605.*rank 0 has 2.0 and rank 4 has 2.5 at local index \[1\] \(1 of 2"):
@@ -61,7 +61,7 @@ def test_replicas_that_differ_are_reported() -> None:
         assemble(shards, P(None), (2,), MESH, tolerance=1e9)
 
 
-def test_replicas_that_differ_in_their_imaginary_parts_are_reported() -> None:
+def test_replicas_with_differing_imaginary_parts_are_reported() -> None:
     shards = [np.complex64([1 + 2j]) for _ in range(6)]
     shards[3] = np.complex64([1 + 3j])
     with pytest.raises(NumbersDiffer, match="rank 3"):
@@ -69,7 +69,7 @@ def test_replicas_that_differ_in_their_imaginary_parts_are_reported() -> None:
 
 
 def dot_program(arguments: str = "local") -> Module:
-    """y = tanh(x @ w) with the contraction of 7 split over b (3 tiles of 3): mask, dot, reduce."""
+    """Return tanh(x @ w) with the contraction of size 7 sharded over b (3 tiles of 3): mask, dot, reduce."""
     module = Module(MESH, Graph("main"), "partition", arguments=arguments)
     x, w = Value(TensorType((4, 3), F32)), Value(TensorType((3, 5), F32))
     graph = module.graph
@@ -97,14 +97,14 @@ def arguments() -> list[np.ndarray[Any, Any]]:
 
 
 @pytest.mark.parametrize("where", ["local", "global"])
-def test_a_split_contraction_with_padding(where: str) -> None:
+def test_sharded_contraction_masks_padding(where: str) -> None:
     x, w = arguments()
-    (found,) = simulate(dot_program(where), [x, w])
+    (result,) = simulate(dot_program(where), [x, w])
     bound = (7 + 3) * 2.0**-24 * (np.abs(x) @ np.abs(w)) + 8 * 2.0**-24
-    assert (np.abs(found - np.tanh(x.astype(np.float64) @ w)) <= bound).all()
+    assert (np.abs(result - np.tanh(x.astype(np.float64) @ w)) <= bound).all()
 
 
-def test_a_forgotten_mask_is_seen() -> None:
+def test_missing_padding_mask_gives_nan() -> None:
     module = dot_program()
     graph = module.graph
     graph.nodes = [n for n in graph.nodes if n.op != "mask_padding"]
@@ -112,7 +112,7 @@ def test_a_forgotten_mask_is_seen() -> None:
     assert np.isnan(simulate(module, arguments())[0]).all()
 
 
-def test_kernels_run_their_bodies_per_rank() -> None:
+def test_simulated_kernel_runs_body_per_rank() -> None:
     body = Graph("add_index", [Value(TensorType((2,), "i32"))])
     index = body.add("process_index", [], [TensorType((), "i32")], {"axes": ("b", "a")}).result
     wide = body.add("broadcast_in_dim", [index], [TensorType((2,), "i32")], {"dims": ()}).result
@@ -130,7 +130,7 @@ def test_kernels_run_their_bodies_per_rank() -> None:
 
 
 def loop_program(uniform: bool) -> Module:
-    """while (c < 20) c = all_reduce(c); c starts at 1, or at 1 + the process index."""
+    """Return `while (c < 20) c = all_reduce(c)`, where c starts at 1 if `uniform`, and otherwise depends on the rank."""
     i32 = TensorType((), "i32")
     module = Module(make_mesh({"x": 2}), Graph("main"), "partition")
     graph = module.graph
@@ -151,7 +151,7 @@ def loop_program(uniform: bool) -> Module:
     return module
 
 
-def test_loops_around_collectives_go_in_lock_step() -> None:
+def test_loops_with_collectives_run_in_lockstep() -> None:
     assert simulate(loop_program(uniform=True), [])[0] == 32
     with pytest.raises(RuntimeFailure, match=r"choose differently: \[1, 0\]"):
         simulate(loop_program(uniform=False), [])
@@ -165,7 +165,7 @@ def test_loops_without_collectives_may_differ_between_ranks() -> None:
     assert [int(s) for s in shards] == [32, 21]
 
 
-def test_arguments_are_checked_all_at_once() -> None:
+def test_simulate_reports_all_argument_mismatches() -> None:
     with pytest.raises(ArgumentError) as caught:
         simulate(dot_program(), [np.zeros((4, 7)), np.zeros((5, 7), np.float32)])
     messages = [d.message for d in caught.value.diagnostics]

@@ -1,4 +1,4 @@
-"""Texts of stages are compressed in a module; damaged and oversized ones are refused when they are read."""
+"""Stage texts are compressed in a module; damaged and oversized ones are rejected when they are read."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def read(content: bytes) -> str:
     return unpacked(Held(Path("m.mgx"), {"t": content}), "t")
 
 
-def test_a_text_comes_back_and_has_the_same_bytes_every_time() -> None:
+def test_packed_text_round_trips_and_is_deterministic() -> None:
     assert read(packed(TEXT)) == read(gzip.compress(TEXT.encode())) == TEXT
-    assert packed(TEXT) == packed(TEXT) and packed(TEXT)[4:8] == bytes(4)  # gzip's time stamp
+    assert packed(TEXT) == packed(TEXT) and packed(TEXT)[4:8] == bytes(4)  # the gzip time stamp is zero
 
 
-def test_members_and_stages_name_each_other() -> None:
+def test_stage_and_member_names_are_inverse() -> None:
     assert [stage_of(stage_member(stage)) for stage in STAGES] == [*STAGES]
     assert stage_member("import") == "stages/00_import.mlir.gz"
     assert stage_of("stages/01_import.mlir.gz") is None is stage_of("kernels/add.py")
@@ -46,19 +46,19 @@ def test_members_and_stages_name_each_other() -> None:
     ],
     ids=["plain", "cut off", "more behind", "not UTF-8", "wrong checksum", "wrong size"],
 )
-def test_damaged_texts_are_refused(content: bytes, why: str) -> None:
+def test_damaged_stage_text_is_rejected(content: bytes, why: str) -> None:
     with pytest.raises(ModuleError, match=f"MG0502.*{why}"):
         read(content)
 
 
-def test_a_text_that_expands_too_far_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stage_text_beyond_size_limit_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_texts, "MAX_STAGE_BYTES", 1000)
     assert len(read(packed("x" * 1000))) == 1000
     with pytest.raises(ModuleError, match=r"MG0502.*more than 1000 bytes"):
         read(packed("x" * 100_000))
 
 
-def test_a_text_that_does_not_fit_into_memory_is_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stage_text_larger_than_memory_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "free_bytes", lambda: 199_999)
     with pytest.raises(ModuleError, match=r"MG0502.*the text of 't' takes 200,000 B of memory, but 199,999 B are free"):
         read(packed("x" * 100_000))
@@ -67,7 +67,7 @@ def test_a_text_that_does_not_fit_into_memory_is_not_expanded(monkeypatch: pytes
         read(forged)
 
 
-def test_stages_of_a_module_take_less_room_and_are_complete(tmp_path: Path) -> None:
+def test_stages_of_module_are_compressed_and_complete(tmp_path: Path) -> None:
     executable = mg.compile(mlp(w1=("x", "y")), target="cpu")
     executable.save(tmp_path / "m.mgx")
     module, members = mg.load(tmp_path / "m.mgx"), container.Container(tmp_path / "m.mgx")

@@ -1,4 +1,4 @@
-"""Members and files in the safetensors format: their tensors cover all bytes, each once."""
+"""Members and files in the safetensors format: the tensors must cover every byte exactly once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def entry(start: int, stop: int) -> str:
     return json.dumps({"dtype": "U8", "shape": [stop - start], "data_offsets": [start, stop]})
 
 
-def test_tensors_come_back_also_empty_ones() -> None:
+def test_tensors_round_trip_including_empty_ones() -> None:
     arrays = {"a": np.arange(6, dtype=np.float32), "b": np.zeros((0, 4), np.float32), "c": np.array(3, np.uint8)}
-    found = decode(memoryview(encode(arrays)))
+    decoded = decode(memoryview(encode(arrays)))
     assert all(
-        np.array_equal(found[name], array) and found[name].shape == array.shape for name, array in arrays.items()
+        np.array_equal(decoded[name], array) and decoded[name].shape == array.shape for name, array in arrays.items()
     )
 
 
@@ -36,6 +36,6 @@ def test_tensors_come_back_also_empty_ones() -> None:
     ('{"a": {"dtype": "U8", "dtype": "I8", "shape": [4], "data_offsets": [0, 4]}}', 4, "the key 'dtype' stands twice"),
     ("{}", 4, "the last tensor ends at byte 0"),
 ], ids=["hole", "hole first", "overlap", "bytes behind", "name twice", "field twice", "no tensors"])  # fmt: skip
-def test_files_with_bytes_of_no_tensor_or_of_two_are_refused(header: str, size: int, why: str) -> None:
+def test_tensor_file_with_gap_or_overlap_is_rejected(header: str, size: int, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         decode(tensors(header, bytes(size)))

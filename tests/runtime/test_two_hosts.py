@@ -1,4 +1,4 @@
-"""Network namespaces go with the process that made them, however it ends."""
+"""Network namespaces are removed when the process that created them ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def names() -> str:
 
 @pytest.fixture
 def maker() -> Generator[tuple[subprocess.Popen[str], str]]:
-    """A process that has made namespaces, one of them with a process in it, and the name of that one."""
+    """A process that has created namespaces, and the name of one of them, in which another process runs."""
     try:
         ip("netns", "add", f"meshgen-test-{os.getpid()}")
         ip("netns", "del", f"meshgen-test-{os.getpid()}")
@@ -42,7 +42,7 @@ def maker() -> Generator[tuple[subprocess.Popen[str], str]]:
     remove_abandoned()
 
 
-def test_a_process_that_is_asked_to_end_removes_its_namespaces(maker: tuple[subprocess.Popen[str], str]) -> None:
+def test_terminated_process_removes_its_namespaces(maker: tuple[subprocess.Popen[str], str]) -> None:
     process, name = maker
     assert name in names()
     process.terminate()
@@ -50,10 +50,10 @@ def test_a_process_that_is_asked_to_end_removes_its_namespaces(maker: tuple[subp
     assert name not in names()
 
 
-def test_the_namespaces_of_a_process_that_was_killed_are_removed_by_the_next(
+def test_namespaces_of_killed_process_are_removed_later(
     maker: tuple[subprocess.Popen[str], str],
 ) -> None:
-    """With what runs in them; those of a process that lives stay."""
+    """The processes inside are killed, too; the namespaces of running processes stay."""
     process, name = maker
     remove_abandoned()
     assert name in names()

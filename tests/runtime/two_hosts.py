@@ -1,4 +1,4 @@
-"""Two hosts for ranks: network namespaces with a link between them."""
+"""Two hosts for ranks: two network namespaces with a link between them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 RANKS = 4
-NAME = re.compile(r"\bmeshgen-(\d+)-[01]\b")  # of a namespace, with the process that made it
+NAME = re.compile(r"\bmeshgen-(\d+)-[01]\b")  # a namespace name, which contains the id of the creating process
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """Where ranks run.
+    """The hosts on which ranks run.
 
     Attributes:
-        prefix: of the command of each rank.
-        address: of the first one.
-        link: the namespace and interface at one end of the link.
+        prefix: words before the command of each rank.
+        address: IP address of the first host.
+        link: namespace and interface at one end of the link.
     """
 
     prefix: Mapping[int, Sequence[str]] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Hosts:
     link: tuple[str, str] = ("", "")
 
     def set_link(self, state: str) -> None:
-        """`up` or `down`"""
+        """Set the link to `state`, which is `up` or `down`."""
         ip("-n", self.link[0], "link", "set", self.link[1], state)
 
 
@@ -40,25 +40,27 @@ def ip(*words: str) -> None:
 
 
 def remove(name: str) -> None:
-    """A namespace, with what still runs in it."""
+    """Kill all processes in a namespace and delete it."""
     inside = subprocess.run(["ip", "netns", "pids", name], check=False, capture_output=True, text=True)
-    for number in inside.stdout.split():
+    for process_id in inside.stdout.split():
         with contextlib.suppress(ProcessLookupError):
-            os.kill(int(number), signal.SIGKILL)
+            os.kill(int(process_id), signal.SIGKILL)
     subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 def remove_abandoned() -> None:
-    """The namespaces of processes that were killed before they could remove them."""
-    shown = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout
-    for found in NAME.finditer(shown):
-        if not Path("/proc", found[1]).exists():
-            remove(found[0])
+    """Delete the namespaces of processes that no longer exist."""
+    listing = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout
+    for match in NAME.finditer(listing):
+        if not Path("/proc", match[1]).exists():
+            remove(match[0])
 
 
 @contextlib.contextmanager
 def two_hosts() -> Generator[Hosts]:
-    """Namespaces with two ranks each, linked by a pair of virtual interfaces. For root. SIGTERM ends them too."""
+    """Create two namespaces of two ranks each, linked by a veth pair, and delete them at the end or on SIGTERM.
+    Requires root.
+    """
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     remove_abandoned()
     names = [f"meshgen-{os.getpid()}-{number}" for number in range(2)]

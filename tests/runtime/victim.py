@@ -1,8 +1,12 @@
-"""A rank to which something happens in the middle of a step: `python -m tests.runtime.victim kill 7 run OUT.mgx ...`
+"""Run a rank that fails in the middle of a step: `python -m tests.runtime.victim kill 7 run OUT.mgx ...`
 
-What: `kill` (SIGKILL), `stop` (SIGSTOP), or the name of a file, which is made, and the rank goes on when it is gone again. When:
-before the n-th message of its collectives leaves; of a link, the n-th that crosses it: the first and the second half of the ranks are
-on two hosts. 0: never; the number of these messages is written to the standard error then.
+The first argument is the fault: `kill` (SIGKILL), `stop` (SIGSTOP), or a file name. The rank creates this file and
+continues
+when it is deleted. The second argument n is the time: before the n-th message of the rank's collectives is sent. For a
+file
+name only messages between the hosts count; each host has one half of the ranks. If n is 0, nothing fails, and the
+number of
+counted messages is written to standard error.
 """
 
 from __future__ import annotations
@@ -31,16 +35,16 @@ def send(world: World, peer: int, name: str, content: Any) -> None:
 
 
 def is_of_collective(name: str) -> bool:
-    """Not of the making of communicators, `nccl/KEY`, nor of the gathering of results."""
+    """Whether a message belongs to a collective, not to communicator setup (`nccl/KEY`) or to the gathering of results."""
     return name == "message" or name.startswith("group/") or (name.startswith("nccl/") and name.count("/") > 1)
 
 
-def happen(what: str) -> None:
-    if what in ("kill", "stop"):
-        os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGSTOP)
+def happen(fault: str) -> None:
+    if fault in ("kill", "stop"):
+        os.kill(os.getpid(), signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
         return
-    Path(what).touch()
-    while Path(what).exists():
+    Path(fault).touch()
+    while Path(fault).exists():
         time.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""Sizes of tensor dims that are unknown until load: given shapes make all others, or contradict the program."""
+"""Tensor dims of unknown size until load: given input shapes determine all others, or contradict the program."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def codes(error: pytest.ExceptionInfo[MeshgenError]) -> list[str]:
     return [d.code for d in error.value.diagnostics]
 
 
-def test_unknown_dims_are_read_and_all_listed() -> None:
+def test_unknown_dims_are_parsed_and_all_reported() -> None:
     module = parse_text(DOT, "dot.mlir")
     assert module.graph.inputs[0].type.shape == (None, None) and parse_text(print_text(module)).graph.inputs[0].type == module.graph.inputs[0].type  # fmt: skip
     with pytest.raises(ProgramError) as error:
@@ -57,7 +57,7 @@ def test_unknown_dims_are_read_and_all_listed() -> None:
     assert fault.loc is not None and fault.loc.line == 3
 
 
-def test_given_shapes_make_all_others() -> None:
+def test_input_shapes_determine_all_other_shapes() -> None:
     module = with_shapes(parse_text(DOT), {"x": (5, 6)})
     assert [node.result.type.shape for node in module.graph.nodes] == [
         (5, 8), (8,), (5, 8), (5, 8), (5, 2, 4), (5, 2, 4), (5, 2, 4), (5, 8), (5, 8),
@@ -76,14 +76,14 @@ def test_given_shapes_make_all_others() -> None:
         ({"x": (4, 6)}, "MG0104", "add"),
     ],
 )
-def test_shapes_that_contradict_the_program(shapes: dict[str, tuple[int, ...]], code: str, text: str) -> None:
+def test_contradicting_shapes_are_rejected(shapes: dict[str, tuple[int, ...]], code: str, text: str) -> None:
     with pytest.raises(MeshgenError) as error:
         with_shapes(parse_text(DOT), shapes)
     assert code in codes(error) and text in str(error.value)
 
 
-def test_a_constant_of_a_computed_shape_must_fit_it() -> None:
-    """Six numbers as two rows of n: right for n = 3 only."""
+def test_constant_of_computed_shape_must_have_matching_size() -> None:
+    """Six elements as two rows of n, which is only valid for n = 3."""
     module = parse_text("""
     func.func @main(%x: tensor<?xi32>) -> tensor<2x?xi32> {
       %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xi32>) -> tensor<i32>
@@ -101,14 +101,14 @@ def test_a_constant_of_a_computed_shape_must_fit_it() -> None:
     assert codes(error) == ["MG0104"] and "8" in str(error.value)
 
 
-def test_a_size_that_nothing_determines_is_refused() -> None:
+def test_undetermined_size_is_rejected() -> None:
     text = DOT.replace("tensor<?x8xf32>\n  %c", "tensor<?x8xf32>\n  %i = stablehlo.iota dim = 0 : tensor<?xf32>\n  %c")
     with pytest.raises(ProgramError) as error:
         with_shapes(parse_text(text), {"x": (5, 6)})
     assert codes(error) == ["MG0208"] and "iota" in str(error.value)
 
 
-def test_sizes_inside_loops_follow() -> None:
+def test_sizes_inside_loops_are_inferred() -> None:
     text = """
 func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
   %c = stablehlo.constant dense<0> : tensor<i32>
@@ -155,15 +155,15 @@ func.func @main(%x: tensor<?xf32>) -> (tensor<?x4xi32>, tensor<?xi32>) {
 }"""
 
 
-def test_tensors_of_open_sizes_are_generated() -> None:
-    places, sevens = mg.compile(GENERATED, target="cpu", args={"x": (5,)})(np.zeros(5, np.float32))
-    np.testing.assert_array_equal(places, np.outer(np.arange(5), np.arange(4)))
+def test_tensor_generate_supports_open_sizes() -> None:
+    products, sevens = mg.compile(GENERATED, target="cpu", args={"x": (5,)})(np.zeros(5, np.float32))
+    np.testing.assert_array_equal(products, np.outer(np.arange(5), np.arange(4)))
     np.testing.assert_array_equal(sevens, np.full(5, 7))
     with pytest.raises(ProgramError, match="0 sizes for the dynamic dims"):
         parse_text(GENERATED.replace("generate %n", "generate"))
 
 
-def test_shapes_from_python_and_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shapes_are_accepted_from_python_and_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for args in ({"x": (5, 6)}, {"x": "f32[5,6]"}, ["f32[5,6]"], [(5, 6), None]):
         assert mg.lower(DOT, stage="partition", args=args).out_types[0].shape == (5, 8)
     with pytest.raises(UsageError, match="takes 2"):
@@ -212,23 +212,23 @@ OPEN: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 @pytest.mark.parametrize("arguments", ["local", "global"])
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 3), (3, 1), (7, 1), (1, 7)], ids=str)
 @pytest.mark.parametrize("name", OPEN)
-def test_open_dims_on_any_mesh_in_both_argument_modes(name: str, sizes: tuple[int, int], arguments: str) -> None:
-    """Several open dims whose sums and products are dims too; uneven and empty tiles; tiles given, or cut on the device."""
+def test_open_dims_work_on_any_mesh_in_both_argument_modes(name: str, sizes: tuple[int, int], arguments: str) -> None:
+    """Several open dims, also sums and products of them, with uneven and empty tiles, of local and of global arguments."""
     text, shapes = OPEN[name]
     module = replace(with_shapes(parse_text(text), shapes), mesh=make_mesh({"x": sizes[0], "y": sizes[1]}))
-    result = check(module, pipeline=lambda given: mg.lower(given, stage="partition", arguments=arguments))
+    result = check(module, pipeline=lambda sized_module: mg.lower(sized_module, stage="partition", arguments=arguments))
     assert result.ok and not any(output.unbounded for output in result.outputs), result.faults
 
 
-def test_bits_of_open_dims() -> None:
-    """Several bits of one element lie along a last dim; the others are the operand's."""
+def test_bitcast_convert_of_open_dims() -> None:
+    """The bytes of an element form a new last dim; the other dims are those of the operand."""
     text = "func.func @f(%x: tensor<?x3xf32>) -> tensor<?x3x4xi8> {\n  %a = stablehlo.bitcast_convert %x : (tensor<?x3xf32>) -> tensor<?x3x4xi8>\n  return %a : tensor<?x3x4xi8>\n}\n"
-    for given, rows in (({"x": (5, 3)}, 5), ({"x": (0, None)}, 0)):
-        assert with_shapes(parse_text(text), given).graph.outputs[0].type.shape == (rows, 3, 4)
+    for shapes, rows in (({"x": (5, 3)}, 5), ({"x": (0, None)}, 0)):
+        assert with_shapes(parse_text(text), shapes).graph.outputs[0].type.shape == (rows, 3, 4)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5])
-def test_an_option_on_open_rows_holds_for_few_and_for_none(rows: int) -> None:
+def test_option_on_open_rows_supports_few_and_no_rows(rows: int) -> None:
     text = """
 shard.grid @g(shape = 4)
 func.func @f(%x: tensor<?x1xf32>, %y: tensor<?x1xf32>) -> tensor<?x1xf32> {
@@ -250,7 +250,7 @@ func.func @f(%x: tensor<?x1xf32>, %y: tensor<?x1xf32>) -> tensor<?x1xf32> {
     ],
     ids=["unknown", "known"],
 )
-def test_results_may_be_open_where_inputs_are_not(line: str, is_open: bool) -> None:
+def test_results_may_be_open_although_inputs_are_not(line: str, is_open: bool) -> None:
     kind = line.rpartition(" ")[2]
     text = f"""func.func @main(%x: tensor<6xf32>) -> {kind} {{
   {line}

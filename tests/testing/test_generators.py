@@ -1,4 +1,4 @@
-"""The vocabulary of random programs: what the odd ones hold, and functions of nested arguments, whose keys come in any order."""
+"""Random programs: rare features of the ODD vocabulary, and functions of nested arguments with keys in any order."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ SEEDS = range(300)
 
 
 def _axes(module: Module) -> list[str]:
-    wishes = [wish.sharding for wish in (*module.in_annotations, *module.out_annotations) if wish]
-    wishes += [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
-    return list(dict.fromkeys(axis for sharding in wishes for axis in sharding.used_axes))
+    shardings = [annotation.sharding for annotation in (*module.in_annotations, *module.out_annotations) if annotation]
+    shardings += [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
+    return list(dict.fromkeys(axis for sharding in shardings for axis in sharding.used_axes))
 
 
-def test_odd_programs_hold_what_usual_ones_seldom_do() -> None:
-    seen, twice = Counter[str](), Counter[str]()
+def test_odd_programs_contain_rare_features() -> None:
+    counts, repeated_operands = Counter[str](), Counter[str]()
     for seed in SEEDS:
         module = random_program(seed, ODD)
         axes = _axes(module)
-        seen[f"{len(module.mesh.axes)} axes"] += 1
-        seen["an axis factored in two ways"] += any(not nests(a, b) for a in axes for b in axes)
-        seen["thirds of twelve"] += any(module.mesh.axis(a).size == 12 and split_ref(a)[2] == 3 for a in axes)
-        seen["size 1"] += any(axis.size == 1 for axis in module.mesh.axes)
-        seen.update({value.type.dtype for value in module.graph.values()})
+        counts[f"{len(module.mesh.axes)} axes"] += 1
+        counts["an axis factored in two ways"] += any(not nests(a, b) for a in axes for b in axes)
+        counts["thirds of twelve"] += any(module.mesh.axis(a).size == 12 and split_ref(a)[2] == 3 for a in axes)
+        counts["size 1"] += any(axis.size == 1 for axis in module.mesh.axes)
+        counts.update({value.type.dtype for value in module.graph.values()})
         for node in module.graph.nodes:
-            twice[node.op] += len({*node.operands}) < len(node.operands)
-    wanted = [f"{count} axes" for count in range(1, 7)] + [
+            repeated_operands[node.op] += len({*node.operands}) < len(node.operands)
+    features = [f"{count} axes" for count in range(1, 7)] + [
         "c64",
         "c128",
         "f64",
         "size 1",
         "an axis factored in two ways",
     ]
-    assert {what: seen[what] for what in [*wanted, "thirds of twelve"] if seen[what] < 5} == {}
+    assert {feature: counts[feature] for feature in [*features, "thirds of twelve"] if counts[feature] < 5} == {}
     ops = (
         "dot_general",
         "concatenate",
@@ -56,16 +56,16 @@ def test_odd_programs_hold_what_usual_ones_seldom_do() -> None:
         "manual",
         "complex",
     )
-    assert [op for op in ops if not twice[op]] == []
+    assert [op for op in ops if not repeated_operands[op]] == []
 
 
-def test_the_same_seed_gives_the_same_program() -> None:
+def test_odd_program_is_determined_by_seed() -> None:
     for seed in range(4):
         assert print_text(random_program(seed, ODD)) == print_text(random_program(seed, ODD))
         assert random_parameters(seed) == random_parameters(seed)
 
 
-def test_shuffled_arguments_are_the_same_leaves() -> None:
+def test_shuffled_arguments_have_same_leaves() -> None:
     rng = np.random.default_rng(0)
     orders = 0
     for seed in range(20):
@@ -76,13 +76,15 @@ def test_shuffled_arguments_are_the_same_leaves() -> None:
     assert orders > 5
 
 
-def test_no_two_leaves_can_change_places_unseen() -> None:
-    nested = next(found for seed in range(20) if len(names_of((found := random_parameters(seed)).parameters)) > 3)
+def test_swapped_leaves_change_result() -> None:
+    nested = next(
+        candidate for seed in range(20) if len(names_of((candidate := random_parameters(seed)).parameters)) > 3
+    )
     names = names_of(nested.parameters)
-    right = {name: np.int32(10**n) for n, name in enumerate(names)}
+    leaf_values = {name: np.int32(10**n) for n, name in enumerate(names)}
     first, last = names[0], names[-1]
-    wrong = right | {first: right[last], last: right[first]}
-    totals = [nested.program(*nested.filled(leaves.__getitem__))[0] for leaves in (right, wrong)]
+    swapped_values = leaf_values | {first: leaf_values[last], last: leaf_values[first]}
+    totals = [nested.program(*nested.filled(leaves.__getitem__))[0] for leaves in (leaf_values, swapped_values)]
     assert totals[0] == sum(count * 10**n for n, count in enumerate(range(1, len(names) + 1))) != totals[1]
 
 

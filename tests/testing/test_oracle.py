@@ -1,4 +1,4 @@
-"""The oracle: it accepts right programs, and sees padding, replicas and rounding."""
+"""The oracle accepts correct programs, and detects errors of padding, replicas and rounding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from meshgen.testing.shrink import shrink
 from tests.sharding.local_programs import Program, tensor
 from tests.trials import trials
 
-GROUPS = trials(6)  # of 16 random programs each, so that a failure names a few seeds
+GROUPS = trials(6)  # of 16 random programs each, so that a failure names few seeds
 
 
 def _local(module: Module) -> Module:
@@ -40,7 +40,7 @@ def _optimized(module: Module) -> Module:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_random_programs_keep_law_one(group: int) -> None:
+def test_pipelines_preserve_results_of_random_programs(group: int) -> None:
     for seed in range(16 * group, 16 * group + 16):
         pipeline = (_local, _global, _optimized, _optimized)[seed % 4]
         result = check(random_program(seed), pipeline=pipeline, seed=seed)
@@ -48,17 +48,19 @@ def test_random_programs_keep_law_one(group: int) -> None:
 
 
 def _without(op: str) -> Callable[[Module], Module]:
-    """A pipeline that forgets an op: its operand is used instead."""
+    """Return a pipeline that replaces each op `op` with its operand."""
 
-    def cut(graph: Graph, gone: dict[Value, Value]) -> Graph:
+    def cut(graph: Graph, replacements: dict[Value, Value]) -> Graph:
         nodes: list[Node] = []
         for node in graph.nodes:
-            operands = [gone.get(v, v) for v in node.operands]
+            operands = [replacements.get(v, v) for v in node.operands]
             if node.op == op:
-                gone[node.result] = operands[0]
+                replacements[node.result] = operands[0]
             else:
-                nodes.append(replace(node, operands=operands, regions=tuple(cut(r, gone) for r in node.regions)))
-        return Graph(graph.name, graph.inputs, nodes, [gone.get(v, v) for v in graph.outputs])
+                nodes.append(
+                    replace(node, operands=operands, regions=tuple(cut(r, replacements) for r in node.regions))
+                )
+        return Graph(graph.name, graph.inputs, nodes, [replacements.get(v, v) for v in graph.outputs])
 
     def pipeline(module: Module) -> Module:
         local = _local(module)
@@ -68,12 +70,12 @@ def _without(op: str) -> Callable[[Module], Module]:
 
 
 @pytest.mark.parametrize("op", ["mask_padding", "all_reduce", "to_partial"])
-def test_a_pipeline_that_forgets_an_op_is_seen(op: str) -> None:
+def test_pipeline_that_drops_an_op_is_detected(op: str) -> None:
     pipeline = _without(op)
     assert any(not check(random_program(seed), pipeline=pipeline).ok for seed in range(200)), f"none needs {op}"
 
 
-def test_the_record_has_what_the_command_line_promises() -> None:
+def test_check_record_has_fields_of_command_line_report() -> None:
     module = random_program(3)
     record = check(module, pipeline=_local).record()
     assert record["ok"] is True
@@ -82,7 +84,7 @@ def test_the_record_has_what_the_command_line_promises() -> None:
     assert [(o["shape"], o["dtype"]) for o in record["outputs"]] == [(list(t.shape), t.dtype) for t in types]
 
 
-def test_arguments_that_do_not_fit_are_refused() -> None:
+def test_check_rejects_mismatched_arguments() -> None:
     graph = Graph("main")
     module = Module(make_mesh({"x": 2}), graph)
     graph.inputs = [Value(TensorType((3,), "f32"), "a")]
@@ -104,18 +106,18 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         ([1.0, 2.0], [1.0, 2.5], np.array([0.0, 0.5]), True),
     ],
 )
-def test_floats_are_compared_place_by_place(wanted: list[float], found: list[float], bound: float, ok: bool) -> None:
+def test_compare_applies_bound_elementwise(wanted: list[float], found: list[float], bound: float, ok: bool) -> None:
     left, right = (np.array(x, np.float32) for x in (wanted, found))
     assert compare(tensor("f32[2]"), left, right, bound).ok is ok
 
 
-def test_big_integers_that_differ_by_one_differ() -> None:
+def test_compare_detects_off_by_one_in_big_integers() -> None:
     left = np.array([2**62, 5], np.int64)
     result = compare(tensor("i64[2]"), left, left + np.array([1, 0]), 0.0)
     assert not result.ok and result.place == (0,) and result.max_abs_error == 1.0
 
 
-def test_no_elements_are_equal() -> None:
+def test_compare_accepts_empty_arrays() -> None:
     empty = np.zeros((0, 3), np.float32)
     assert compare(tensor("f32[0,3]"), empty, empty, 0.0).ok
 
@@ -129,7 +131,7 @@ def test_random_arguments_are_seeded_and_not_zero() -> None:
     assert any(not np.array_equal(a, b) for a, b in zip(first, random_arguments(module, 6), strict=True))
 
 
-def test_the_same_seed_gives_the_same_program() -> None:
+def test_random_program_is_determined_by_seed() -> None:
     left, right = random_program(42), random_program(42)
     assert [(n.op, str(n.results[0].type)) for n in left.graph.nodes] == [
         (n.op, str(n.results[0].type)) for n in right.graph.nodes
@@ -137,14 +139,16 @@ def test_the_same_seed_gives_the_same_program() -> None:
     assert left.mesh == right.mesh and left.in_annotations == right.in_annotations
 
 
-def test_shrink_keeps_only_what_fails() -> None:
-    """Without masks a sum over an uneven dim is wrong: all else goes, and the dim shrinks to three rows on two devices."""
+def test_shrink_keeps_only_failing_ops() -> None:
+    """Without masks, a sum over an unevenly sharded dim is wrong. All other ops are removed, and three rows on two
+    devices remain.
+    """
     graph, init = Graph("main"), TensorType((), "f32")
     graph.inputs = [Value(tensor("f32[13,7]"), "a"), Value(init, "b"), Value(tensor("f32[7]"), "c")]
-    bent = graph.add("tanh", graph.inputs[:1], [tensor("f32[13,7]")]).result
-    total = graph.add("reduce", [bent, graph.inputs[1]], [tensor("f32[7]")], {"dims": (0,), "kind": "add"}).result
-    moved = graph.add("add", [total, graph.inputs[2]], [tensor("f32[7]")]).result
-    graph.outputs = [moved, total, bent]
+    nonlinear = graph.add("tanh", graph.inputs[:1], [tensor("f32[13,7]")]).result
+    total = graph.add("reduce", [nonlinear, graph.inputs[1]], [tensor("f32[7]")], {"dims": (0,), "kind": "add"}).result
+    shifted = graph.add("add", [total, graph.inputs[2]], [tensor("f32[7]")]).result
+    graph.outputs = [shifted, total, nonlinear]
     module = Module(make_mesh({"x": 4, "y": 2}), graph, in_annotations=[Annotation(P(("x", "y"), None)), None, None])
     pipeline = _without("mask_padding")
 
@@ -157,28 +161,28 @@ def test_shrink_keeps_only_what_fails() -> None:
     assert str(small.mesh) == "Mesh(x=2)" or str(small.mesh) == "Mesh(y=2)"
 
 
-def test_shrink_returns_what_cannot_be_smaller() -> None:
+def test_shrink_returns_minimal_program_unchanged() -> None:
     module = random_program(0)
     assert shrink(module, lambda candidate: candidate is module) is module
 
 
 @cache
 def entered(seed: int, stage: str) -> Module:
-    """The seed's program after a stage; tests do not change it."""
+    """Return the seed's program after a stage; cached, since tests do not change it."""
     if stage == "propagate":
         return propagate(random_program(seed))
     return materialize(entered(seed, "propagate")) if stage == "materialize" else optimize(entered(seed, "materialize"))
 
 
 @pytest.mark.parametrize("stage", ["propagate", "materialize", "optimize"])
-def test_a_program_may_be_entered_at_every_stage(stage: str) -> None:
+def test_check_accepts_program_of_every_stage(stage: str) -> None:
     rest = {"propagate": lambda m: partition(materialize(m)), "materialize": partition, "optimize": partition}[stage]
     for seed in trials(24):
         assert check(entered(seed, stage), pipeline=rest).ok, f"seed {seed}"
 
 
-def test_a_program_of_local_tensors_is_held_against_itself() -> None:
-    """Where devices sum, the sum may be made elsewhere; that a value is wrong is seen."""
+def test_check_of_local_program_detects_lost_summand() -> None:
+    """Partial values may be reduced in another place, but a lost summand is detected."""
     p = Program(x=4)
     a, b = p.input("f32[8]", P(partial="x")), p.input("f32[8]", P(partial="x"))
     both = [p.add("all_reduce", [v], "f32[8]", axes=("x",), kind="sum") for v in (a, b)]

@@ -1,4 +1,4 @@
-"""Laws of the sharding passes, on random programs: what holds whatever the program."""
+"""Properties of the sharding passes that hold for every program, tested on random programs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from meshgen.testing.random_programs import options_of
 from tests.trials import trials
 
 GROUPS = trials(10)
-READ_BACK = trials(2)  # those whose text is read back at every stage
-SIZE = 8  # programs of a group, so that a failure names a few
+READ_BACK = trials(2)  # groups whose text is parsed back at every stage
+SIZE = 8  # programs of a group, so that a failure names few seeds
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @lru_cache(maxsize=len(GROUPS) * SIZE)
 def propagated(seed: int) -> Module:
-    """The seed's program after propagation; tests do not change it."""
+    """Return the seed's program after propagation; cached, since tests do not change it."""
     return propagate(random_program(seed))
 
 
@@ -49,38 +49,38 @@ def seeds(group: int) -> range:
 # Propagation ---------------------------------------------------------------------------------------------------
 
 
-def _lies(node: Node) -> NodeSharding:
+def _sharding_of(node: Node) -> NodeSharding:
     assert node.sharding is not None, f"{node.op} has no sharding"
     return node.sharding
 
 
-def _note(value: Value, sharding: Sharding) -> Node:
+def _annotate(value: Value, sharding: Sharding) -> Node:
     attrs = {"sharding": sharding, "required": True, "as_result": True, "open_dims": ()}
     return Node("annotate", [value], [Value(value.type, value.name)], attrs)
 
 
-def _renamed(graph: Graph, put: Mapping[Value, Value]) -> Graph:
+def _renamed(graph: Graph, replacements: Mapping[Value, Value]) -> Graph:
     nodes = [
         replace(
             n,
-            operands=[put.get(v, v) for v in n.operands],
-            regions=tuple(_renamed(r, put) for r in n.regions),
+            operands=[replacements.get(v, v) for v in n.operands],
+            regions=tuple(_renamed(r, replacements) for r in n.regions),
             sharding=None,
         )
         for n in graph.nodes
     ]
-    return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
+    return Graph(graph.name, graph.inputs, nodes, [replacements.get(v, v) for v in graph.outputs])
 
 
-def _carried(body: Graph, lies: NodeSharding) -> Graph:
-    """A loop's body with annotations of what is carried."""
-    notes = [_note(value, sharding) for value, sharding in zip(body.inputs, lies.results, strict=True)]
+def _carried(body: Graph, node_sharding: NodeSharding) -> Graph:
+    """Annotate the carried values of a loop body with their propagated shardings."""
+    notes = [_annotate(value, sharding) for value, sharding in zip(body.inputs, node_sharding.results, strict=True)]
     body = _renamed(body, {note.operands[0]: note.result for note in notes})
     return replace(body, nodes=[*notes, *body.nodes])
 
 
 def _with_options(body: Graph, done: Graph) -> Graph:
-    """A branch with the options that propagation chose in it, as `done` has them."""
+    """Return a branch with the options that propagation chose in `done`."""
     nodes: list[Node] = []
     for node, decided in zip(body.nodes, done.nodes, strict=True):
         if node.op in ("if", "case"):
@@ -89,52 +89,56 @@ def _with_options(body: Graph, done: Graph) -> Graph:
         elif node.op in ("while", "annotate"):
             nodes.append(node)
         else:
-            nodes.append(replace(node, option=_lies(decided).option))
+            nodes.append(replace(node, option=_sharding_of(decided).option))
     return replace(body, nodes=nodes)
 
 
 def written_out(done: Module) -> tuple[Module, list[Node]]:
-    """The program at stage import with everything that propagation decided as required annotations and options.
+    """Express all decisions of propagation as required annotations and options of a program at stage import.
 
-    Returns it with its nodes that stand for those of `done`, in order.
+    Returns the program, and its nodes that correspond to those of `done`, in order.
     """
-    put: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     nodes: list[Node] = []
-    same: list[Node] = []
+    copies: list[Node] = []
     for node in done.graph.nodes:
-        (copy,) = _renamed(Graph("one", [], [node]), put).nodes
-        lies = _lies(node)
+        (copy,) = _renamed(Graph("one", [], [node]), replacements).nodes
+        node_sharding = _sharding_of(node)
         if node.op == "annotate":
-            copy.attrs = replace(node.attrs, sharding=lies.results[0], required=True, open_dims=())
+            copy.attrs = replace(node.attrs, sharding=node_sharding.results[0], required=True, open_dims=())
         elif node.op == "while":
-            copy.regions = (copy.regions[0], _carried(copy.regions[1], lies))
+            copy.regions = (copy.regions[0], _carried(copy.regions[1], node_sharding))
         elif node.op in ("if", "case"):
             copy.regions = tuple(map(_with_options, copy.regions, node.regions))
         else:
-            copy.option = lies.option
-        same.append(copy)
-        notes = [] if node.op == "annotate" else [_note(v, s) for v, s in zip(node.results, lies.results, strict=True)]
-        put |= {note.operands[0]: note.result for note in notes}
+            copy.option = node_sharding.option
+        copies.append(copy)
+        notes = (
+            []
+            if node.op == "annotate"
+            else [_annotate(v, s) for v, s in zip(node.results, node_sharding.results, strict=True)]
+        )
+        replacements |= {note.operands[0]: note.result for note in notes}
         nodes += [copy, *notes]
-    outputs = [put.get(value, value) for value in done.graph.outputs]
+    outputs = [replacements.get(value, value) for value in done.graph.outputs]
     graph = Graph(done.graph.name, done.graph.inputs, nodes, outputs)
-    wishes = [[Annotation(sharding) for sharding in side] for side in (done.in_shardings, done.out_shardings)]
-    return replace(done, graph=graph, stage="import", in_annotations=wishes[0], out_annotations=wishes[1],
-                   in_shardings=[], out_shardings=[]), same  # fmt: skip
+    annotations = [[Annotation(sharding) for sharding in side] for side in (done.in_shardings, done.out_shardings)]
+    return replace(done, graph=graph, stage="import", in_annotations=annotations[0], out_annotations=annotations[1],
+                   in_shardings=[], out_shardings=[]), copies  # fmt: skip
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_propagation_is_idempotent(group: int) -> None:
     for seed in seeds(group):
         done = propagated(seed)
-        module, same = written_out(done)
-        places = [number for number, node in enumerate(module.graph.nodes) if any(node is other for other in same)]
+        module, copies = written_out(done)
+        indices = [number for number, node in enumerate(module.graph.nodes) if any(node is other for other in copies)]
         again = propagate(module)
         assert (again.in_shardings, again.out_shardings) == (done.in_shardings, done.out_shardings), f"seed {seed}"
-        for node, place in zip(done.graph.nodes, places, strict=True):
-            found, wanted = _lies(again.graph.nodes[place]), _lies(node)
-            assert found.results == wanted.results, f"seed {seed}: {node.op}"
-            assert node.op == "annotate" or found.operands == wanted.operands, f"seed {seed}: {node.op}"
+        for node, index in zip(done.graph.nodes, indices, strict=True):
+            repeated, first = _sharding_of(again.graph.nodes[index]), _sharding_of(node)
+            assert repeated.results == first.results, f"seed {seed}: {node.op}"
+            assert node.op == "annotate" or repeated.operands == first.operands, f"seed {seed}: {node.op}"
 
 
 def _used(node: Node) -> Iterator[Value]:
@@ -146,63 +150,67 @@ def _used(node: Node) -> Iterator[Value]:
 
 
 def shuffled(graph: Graph, rng: np.random.Generator) -> Graph:
-    """The nodes in another order that puts makers before users, those of regions too."""
-    made, left, order = set(graph.inputs), list(graph.nodes), list[Node]()
-    own = {value for node in graph.nodes for value in node.results}
-    while left:
-        ready = [node for node in left if all(value in made or value not in own for value in _used(node))]
+    """Return the graph with its nodes, and those of regions, in a random topological order."""
+    defined, remaining, order = set(graph.inputs), list(graph.nodes), list[Node]()
+    local_values = {value for node in graph.nodes for value in node.results}
+    while remaining:
+        ready = [
+            node for node in remaining if all(value in defined or value not in local_values for value in _used(node))
+        ]
         node = ready[int(rng.integers(len(ready)))]
-        left.remove(node)
+        remaining.remove(node)
         order.append(replace(node, regions=tuple(shuffled(region, rng) for region in node.regions)))
-        made.update(node.results)
+        defined.update(node.results)
     return replace(graph, nodes=order)
 
 
-def _lying(graph: Graph) -> dict[Value, Sharding]:
-    """How every value that a node or a region of it makes lies."""
-    found: dict[Value, Sharding] = {}
+def _value_shardings(graph: Graph) -> dict[Value, Sharding]:
+    """Return the sharding of every value defined by a node or by a region of a control-flow node."""
+    shardings: dict[Value, Sharding] = {}
     for node in graph.nodes:
-        found |= zip(node.results, _lies(node).results, strict=True)
+        shardings |= zip(node.results, _sharding_of(node).results, strict=True)
         for region in node.regions if node.op in ("while", "case", "if") else ():
-            found |= _lying(region)
-    return found
+            shardings |= _value_shardings(region)
+    return shardings
 
 
 def _collectives(graph: Graph) -> Counter[str]:
-    found = Counter[str]()
+    counts = Counter[str]()
     for node in graph.nodes:
         if "axes" in node.attrs.given or node.op in ("permute", "retile"):
             attrs = sorted((name, str(value)) for name, value in node.attrs.given.items())
-            found[f"{node.op} {attrs} {[str(v.type) for v in (*node.operands, *node.results)]}"] += 1
+            counts[f"{node.op} {attrs} {[str(v.type) for v in (*node.operands, *node.results)]}"] += 1
         for region in node.regions:
-            found += _collectives(region)
-    return found
+            counts += _collectives(region)
+    return counts
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_propagation_does_not_depend_on_the_order_of_the_program(group: int) -> None:
-    """Another order of independent ops has the same sharding of every value, and the same collectives."""
+def test_propagation_is_independent_of_program_order(group: int) -> None:
+    """Another order of independent ops gives the same sharding of every value, and the same collectives."""
     for seed in seeds(group):
         module, done = random_program(seed), propagated(seed)
         other = propagate(replace(module, graph=shuffled(module.graph, np.random.default_rng(seed))))
         assert (other.in_shardings, other.out_shardings) == (done.in_shardings, done.out_shardings), f"seed {seed}"
-        lies, same = _lying(done.graph), _lying(other.graph)
-        assert [v for v in lies if v in same and same[v] != lies[v]] == [], f"seed {seed}"
-        moves, others = (_collectives(materialize(each).graph) for each in (done, other))
-        assert moves == others, f"seed {seed}"
+        shardings, reordered = _value_shardings(done.graph), _value_shardings(other.graph)
+        assert [v for v in shardings if v in reordered and reordered[v] != shardings[v]] == [], f"seed {seed}"
+        collectives, reordered_collectives = (
+            _collectives(materialize(propagated_module).graph) for propagated_module in (done, other)
+        )
+        assert collectives == reordered_collectives, f"seed {seed}"
 
 
 def digest(count: int) -> str:
-    """Of the text of programs after optimize."""
-    found = hashlib.sha256()
+    """Return a digest of the texts of `count` random programs after optimize."""
+    hash_ = hashlib.sha256()
     for seed in range(count):
         stages = run_stages(random_program(seed), options_of(seed), Timing(), "optimize")
-        found.update(print_text(stages["optimize"]).encode())
-    return found.hexdigest()
+        hash_.update(print_text(stages["optimize"]).encode())
+    return hash_.hexdigest()
 
 
-def test_propagation_does_not_depend_on_hashes() -> None:
-    """Here, where other programs were compiled before, and in a process with other hashes, which begins with them."""
+def test_propagation_is_independent_of_hash_seed() -> None:
+    """This process, which has compiled other programs, must agree with a fresh process that has another hash seed."""
     program = "from tests.testing.test_properties import digest; print(digest(15))"
     seed = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
     other = subprocess.run(
@@ -211,17 +219,18 @@ def test_propagation_does_not_depend_on_hashes() -> None:
     assert other.stdout.strip() == digest(15)
 
 
-def _keeps(wish: Annotation, found: Sharding, module: Module, shape: tuple[int, ...]) -> bool:
-    """Whether a required annotation was kept: as it is, but for axes of size 1 and further axes on open dims."""
+def _keeps(annotation: Annotation, found: Sharding, module: Module, shape: tuple[int, ...]) -> bool:
+    """Whether a required annotation was kept, except for axes of size 1 and additional axes on open dims."""
     mesh = module.mesh
-    asked = wish.sharding.without_even_offsets(shape, mesh).canonical(mesh)
+    requested = annotation.sharding.without_even_offsets(shape, mesh).canonical(mesh)
     found = found.canonical(mesh)
-    parts = AxisParts.of(mesh, [*asked.used_axes, *found.used_axes])  # all of an axis is its parts, major to minor
-    split = [[parts.refine(axes) for axes in each.dims] for each in (asked, found)]
-    dims = zip(*split, [*wish.open_dims, *[False] * asked.rank], strict=False)
+    # sub-axes, major to minor, of which each axis is a product
+    parts = AxisParts.of(mesh, [*requested.used_axes, *found.used_axes])
+    split = [[parts.refine(axes) for axes in sharding.dims] for sharding in (requested, found)]
+    dims = zip(*split, [*annotation.open_dims, *[False] * requested.rank], strict=False)
     return (
-        all(axes == more if not is_open else more[: len(axes)] == axes for axes, more, is_open in dims)
-        and (found.partial, found.halo, found.offsets) == (asked.partial, asked.halo, asked.offsets)
+        all(axes == actual_axes if not is_open else actual_axes[: len(axes)] == axes for axes, actual_axes, is_open in dims)
+        and (found.partial, found.halo, found.offsets) == (requested.partial, requested.halo, requested.offsets)
     )  # fmt: skip
 
 
@@ -229,63 +238,65 @@ def _keeps(wish: Annotation, found: Sharding, module: Module, shape: tuple[int, 
 def test_propagation_keeps_required_annotations(group: int) -> None:
     for seed in seeds(group):
         module, done = random_program(seed), propagated(seed)
-        ends = [
+        annotated = [
             *zip(module.in_annotations, done.in_shardings, module.graph.inputs, strict=True),
             *zip(module.out_annotations, done.out_shardings, module.graph.outputs, strict=True),
         ]
         for node in done.graph.nodes:
             if node.op == "annotate":
                 attrs = node.attrs
-                wish = Annotation(attrs.sharding, attrs.required, attrs.open_dims)
-                ends.append((wish, _lies(node).results[0], node.result))
-        for wish, sharding, value in ends:
-            if wish and wish.required:
-                assert _keeps(wish, sharding, module, value.type.sizes), f"seed {seed}: {wish} became {sharding}"
+                annotation = Annotation(attrs.sharding, attrs.required, attrs.open_dims)
+                annotated.append((annotation, _sharding_of(node).results[0], node.result))
+        for annotation, sharding, value in annotated:
+            if annotation and annotation.required:
+                assert _keeps(annotation, sharding, module, value.type.sizes), (
+                    f"seed {seed}: {annotation} became {sharding}"
+                )
 
 
-# Optimisations -------------------------------------------------------------------------------------------------
+# Optimizations --------------------------------------------------------------------------------------------------
 
-FEWEST_PASSES = 6  # that find something in a random program; the others have tests of their own
+FEWEST_PASSES = 6  # passes that change some random program; the other passes have tests of their own
 
 
-def _improves(before: Module, after: Module) -> bool:
-    """Whether a pass changed anything."""
+def _has_changed(before: Module, after: Module) -> bool:
+    """Whether a pass changed the program."""
     ops = [[(n.op, n.operands, n.results) for n in module.graph.nodes] for module in (before, after)]
     return ops[0] != ops[1]
 
 
-def test_every_pass_alone_keeps_the_results_and_moves_no_more() -> None:
-    found = Counter[str]()
+def test_each_pass_preserves_results_and_moves_no_more_bytes() -> None:
+    changes_by_pass = Counter[str]()
     for seed in range(len(GROUPS) * SIZE):
         module = random_program(seed)
         before = materialize(propagated(seed))
         local = partition(before)
-        starts = [*((each, before) for each in dict.fromkeys(PASSES)), *((each, local) for each in LOCAL_PASSES)]
+        starts = [*((pass_, before) for pass_ in dict.fromkeys(PASSES)), *((pass_, local) for pass_ in LOCAL_PASSES)]
         for optimization, start in starts:
             after = optimization(start)
-            if not _improves(start, after):
+            if not _has_changed(start, after):
                 continue
-            what = f"seed {seed}, {optimization.name}"
-            found[optimization.name] += 1
-            assert total_bytes(after.graph, module.mesh) <= total_bytes(start.graph, module.mesh), what
+            context = f"seed {seed}, {optimization.name}"
+            changes_by_pass[optimization.name] += 1
+            assert total_bytes(after.graph, module.mesh) <= total_bytes(start.graph, module.mesh), context
             local = after if after.stage == "partition" else partition(after)
             result = check(module, pipeline=lambda _, local=local: local, seed=seed)
-            assert result.ok, f"{what}: {result.faults[0]}"
-    assert len(found) >= FEWEST_PASSES, f"random programs give work to {dict(found)} only"
+            assert result.ok, f"{context}: {result.faults[0]}"
+    assert len(changes_by_pass) >= FEWEST_PASSES, f"random programs give work to {dict(changes_by_pass)} only"
 
 
 # Text ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("group", READ_BACK)
-def test_every_stage_prints_and_reads_back(group: int) -> None:
-    """Reading hands a loop what it uses from around it, so programs are read once before they are compared."""
+def test_every_stage_of_random_program_parses_back(group: int) -> None:
+    """Parsing turns values that a loop captures into operands, so programs are parsed once before they are compared."""
     for seed in seeds(group):
         program = random_program(seed)
         module = parse_text(print_text(program))
         stages = run_stages(module, options_of(seed), Timing(), "schedule")
-        for stage, each in stages.items():
-            text = print_text(each)
+        for stage, stage_module in stages.items():
+            text = print_text(stage_module)
             assert print_text(parse_text(text)) == text, f"seed {seed}, stage {stage}"
         local = stages["partition"]
         assert check(program, pipeline=lambda _, local=local: local, seed=seed).ok, f"seed {seed}: another program"

@@ -1,4 +1,4 @@
-"""Programs that random ones were shrunk to: dims without rows, options that alone name a mesh, values next to a pole."""
+"""Shrunk random programs that once failed: dims of size 0, options that alone name a mesh, values next to a pole."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_it_computes_what_it_says(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rare_program_passes_check_and_compiles(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "p.mlir"
     path.write_text(MESH + PROGRAMS[name])
     assert main(["check", str(path)]) == 0, capsys.readouterr()
     assert main(["compile", str(path), "--target", "cpu", "-o", str(tmp_path / "p.mgx")]) == 0, capsys.readouterr()
 
 
-def test_a_sum_that_is_read_through_a_reshape_has_a_kernel() -> None:
+def test_sum_read_through_reshape_has_kernel() -> None:
     executable = api.plan(MESH + PROGRAMS["a sum that is read at other places than it is made at"], target="cuda:sm_90")
     assert executable.sources and not executable.without_code
 
@@ -72,8 +72,8 @@ def test_a_sum_that_is_read_through_a_reshape_has_a_kernel() -> None:
 @pytest.mark.parametrize(
     ("tail", "holds"), [(-8.0, True), (-4.03125, False), (-4.09375, False)], ids=["far", "just above", "just below"]
 )
-def test_nothing_is_known_next_to_a_pole(tail: float, holds: bool) -> None:
-    """8.0625 + tail - 4 in bf16, whose roundings are as large as what is left, and its logarithm: one execution's may be infinite or NaN."""
+def test_error_bound_is_infinite_next_to_pole(tail: float, holds: bool) -> None:
+    """The sum 8.0625 + tail - 4 in bf16 has roundings as large as the result, so its logarithm may be infinite or NaN."""
     module = parse_text(
         MESH
         + """func.func @f(%a: tensor<3xbf16>) -> tensor<bf16> {
@@ -85,8 +85,8 @@ def test_nothing_is_known_next_to_a_pole(tail: float, holds: bool) -> None:
       }"""
     )
     graph = module.graph
-    given = np.array([8.0625, tail, -4.0]).astype(graph.inputs[0].type.numpy_dtype)
-    (bound,) = error_bound(graph, [given])
+    operand = np.array([8.0625, tail, -4.0]).astype(graph.inputs[0].type.numpy_dtype)
+    (bound,) = error_bound(graph, [operand])
     assert np.isfinite(bound).all() == holds
 
 
@@ -103,18 +103,18 @@ WRAPPING = {
 
 
 @pytest.mark.parametrize("use", WRAPPING)
-def test_sums_that_wrap_are_made_before_they_are_used_in_a_wider_type(use: str) -> None:
-    """What is left partial would be the sum that never wrapped."""
+def test_wrapping_sum_is_reduced_before_wider_use(use: str) -> None:
+    """A sum left partial would not wrap in the narrower type."""
     module = parse_text(MESH + f"""func.func @f(%a: tensor<3x8xi8> {_SPLIT}, %b: tensor<8x64xi8>, %w: tensor<64x1xi8>) -> tensor<3x1xi32> {{
         %h = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<3x8xi8>, tensor<8x64xi8>) -> tensor<3x64xi8>
         {WRAPPING[use]}
         func.return %r : tensor<3x1xi32>
       }}""")  # fmt: skip
-    given = [np.full(value.type.sizes, 100, np.int8) for value in module.graph.inputs]
+    args = [np.full(value.type.sizes, 100, np.int8) for value in module.graph.inputs]
     assert check(
         module,
         pipeline=lambda entered: run_stages(entered, Options("cpu", "local"), Timing(), "fuse")["fuse"],
-        args=given,
+        args=args,
     ).ok
 
 
@@ -123,21 +123,21 @@ def test_sums_that_wrap_are_made_before_they_are_used_in_a_wider_type(use: str) 
     [("f32", -0.0), ("bf16", -0.0), ("f32", 0.0), ("f8E8M0FNU", 0.25), ("f8E4M3FNUZ", 0.0), ("i1", 1)],
     ids=str,
 )
-def test_rows_that_one_device_has_come_to_others_bit_for_bit(dtype: str, number: float) -> None:
-    """What the others add is no number that a sum would show: 0.0 + -0.0 is 0.0, and a type of scales has no zero."""
-    place = "tensor<i32>, tensor<i32>"
+def test_rows_of_one_device_reach_others_bitwise(dtype: str, number: float) -> None:
+    """Summands of other devices must not change the bits: 0.0 + -0.0 is 0.0, and a scale dtype has no zero."""
+    index_types = "tensor<i32>, tensor<i32>"
     module = parse_text(MESH + f"""func.func @f(%a: tensor<8x3x{dtype}> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %i: tensor<i32>, %z: tensor<i32>) -> tensor<1x3x{dtype}> {{
-        %r = stablehlo.dynamic_slice %a, %i, %z, sizes = [1, 3] : (tensor<8x3x{dtype}>, {place}) -> tensor<1x3x{dtype}>
+        %r = stablehlo.dynamic_slice %a, %i, %z, sizes = [1, 3] : (tensor<8x3x{dtype}>, {index_types}) -> tensor<1x3x{dtype}>
         func.return %r : tensor<1x3x{dtype}>
       }}""")  # fmt: skip
     fused = run_stages(module, Options("cpu", "local"), Timing(), "fuse")["fuse"]
     rows = np.full((8, 3), number).astype(module.graph.inputs[0].type.numpy_dtype)
-    (found,) = simulate(fused, [rows, np.int32(5), np.int32(0)])
-    assert found.tobytes() == rows[:1].tobytes()
+    (result,) = simulate(fused, [rows, np.int32(5), np.int32(0)])
+    assert result.tobytes() == rows[:1].tobytes()
 
 
-def test_messages_keep_their_order_though_nobody_reads_what_arrives_first() -> None:
-    """Sends and receives are matched in order: the first receive may not wait for a better moment."""
+def test_unused_recv_keeps_its_order() -> None:
+    """Sends and receives are matched in order, so the first receive may not be delayed."""
     local, rows = (
         "tensor<1x1xi32>",
         '{meshgen.layout = #meshgen.split<@mesh, [["x"], []]>, meshgen.global = tensor<2x1xi32>}',
@@ -162,8 +162,8 @@ def test_messages_keep_their_order_though_nobody_reads_what_arrives_first() -> N
     assert find_fault(module, options) is None
 
 
-def test_cuts_of_an_axis_nest(tmp_path: Path) -> None:
-    """8 x 6 = 24 x 2 split by 6: one dim wants the axis cut at 2, another at 3, and both at once is no axis of 6."""
+def test_reshape_chooses_nested_sub_axes(tmp_path: Path) -> None:
+    """8 x 6 = 24 x 2 sharded by 6: one dim would split the axis at 2 and another at 3, and these sub-axes do not nest."""
     path = tmp_path / "p.mlir"
     path.write_text("""shard.grid @mesh(shape = 6) {axis_names = ["x"]}
       func.func @f(%a: tensor<8x6xf32>) -> (tensor<24x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
@@ -174,8 +174,8 @@ def test_cuts_of_an_axis_nest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["local", "global"])
-def test_summands_of_kinds_that_alternate_are_made_from_the_outside_in(arguments: str, tmp_path: Path) -> None:
-    """Xor, and, xor: what is reduced first must leave the neutral element of what comes next."""
+def test_alternating_partial_kinds_are_initialized_outside_in(arguments: str, tmp_path: Path) -> None:
+    """For partial kinds xor, and, xor, each reduction must leave the neutral element of the next one."""
     path = tmp_path / "p.mlir"
     path.write_text("""shard.grid @mesh(shape = 2x2x2) {axis_names = ["x", "y", "z"]}
       func.func @f(%a: tensor<5xi32> {meshgen.sharding = #meshgen.annotation<@mesh, [[]] partial = xor["x"] and["y"] xor["z"]>}) -> tensor<5xi32> {

@@ -1,10 +1,16 @@
-"""Whole programs on emulated GPUs in random orders: `python -m tests.runtime.cuda.check_orders FILE_OR_FOLDER...`.
+"""Run whole programs on emulated GPUs in random issue orders: `python -m tests.runtime.cuda.check_orders
+FILE_OR_FOLDER...`.
 
-All ranks of a step are one graph; its results must have the same bits in all orders. Kernels run as their bodies, and the
-results must have the bits of the simulated ranks (`tests.emulator.check_programs` compares the PTX of kernels with bodies).
-With --ptx they run as what ships, and the results must be those of one device within the stated bounds; that takes hours
-where matrices have thousands of rows. Prints how each program did, and the sums; fails unless all that have code are right.
-Programs that the compiler refuses, or whose sizes stay open, do not run.
+All ranks of a step are one CUDA graph, and its results must have the same bits in all orders. Kernels are interpreted
+from
+their IR bodies, and the results must be bitwise equal to those of the simulated ranks.
+(`tests.emulator.check_programs` compares the PTX of kernels with their bodies.) With --ptx the emulator executes the
+PTX that
+ships, and the results must be within the stated error bounds of the program on one device. That takes hours if matrices
+have
+thousands of rows. Programs that the compiler rejects, or that have unknown sizes, are skipped.
+
+Prints a verdict for each program and the totals. Exits with 1 if a program is wrong, faults or does not finish.
 """
 
 from __future__ import annotations
@@ -32,15 +38,19 @@ from tests.emulator.programs import programs_in, say
 from tests.runtime.cuda.steps import arguments, on_gpus, same_bits
 
 Array = np.ndarray[Any, Any]
-OVER = "MG0604"  # the code of a time limit that is over
+OVER = "MG0604"  # The diagnostic code of an exceeded time limit.
 
 
 class Wrong(Exception):
-    """Results are not what they must be."""
+    """Results differ from the expected ones."""
 
 
 def compiled(file: Path, options: argparse.Namespace) -> LoadedModule:
-    """Its module, with the code of kernels where that is to run. Raises MeshgenError where there is none, or sizes are open."""
+    """Compile a program and load its module, with PTX if --ptx is set.
+
+    Raises:
+        MeshgenError: the program does not compile, or has unknown sizes.
+    """
     target = f"cuda:{options.arch}"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.mgx"
@@ -50,40 +60,40 @@ def compiled(file: Path, options: argparse.Namespace) -> LoadedModule:
     return module
 
 
-def results_of(module: LoadedModule, given: dict[str, Array], order: int, options: argparse.Namespace) -> list[Array]:
+def results_of(module: LoadedModule, inputs: dict[str, Array], order: int, options: argparse.Namespace) -> list[Array]:
     races = options.races and not order
     if options.ptx:
-        return module.run(given, Emulation(options.arch, races=races, order=order))
-    return on_gpus(module, given, order, races=races)
+        return module.run(inputs, Emulation(options.arch, races=races, order=order))
+    return on_gpus(module, inputs, order, races=races)
 
 
 def check_program(file: Path, module: LoadedModule, options: argparse.Namespace) -> str:
-    """What was seen of a program that is right. Raises Wrong."""
-    given = arguments(module)
-    first = results_of(module, given, 0, options)
+    """Return a description of a correct program, or raise `Wrong`."""
+    inputs = arguments(module)
+    first = results_of(module, inputs, 0, options)
     for order in range(1, options.orders):
-        if not all(map(same_bits, results_of(module, given, order, options), first)):
+        if not all(map(same_bits, results_of(module, inputs, order, options), first)):
             raise Wrong(f"order {order} has other bits than order 0")
-    said = within_bounds(file, module, given, first) if options.ptx else bits_of_ranks(module, given, first)
-    return f"{module.ranks} ranks, {said}"
+    description = within_bounds(file, module, inputs, first) if options.ptx else bits_of_ranks(module, inputs, first)
+    return f"{module.ranks} ranks, {description}"
 
 
-def bits_of_ranks(module: LoadedModule, given: dict[str, Array], found: Sequence[Array]) -> str:
-    for binding, own, want in zip(module.outputs, found, module.run(given), strict=True):
-        if not same_bits(own, want):
+def bits_of_ranks(module: LoadedModule, inputs: dict[str, Array], results: Sequence[Array]) -> str:
+    for binding, result, expected in zip(module.outputs, results, module.run(inputs), strict=True):
+        if not same_bits(result, expected):
             raise Wrong(f"{binding.name} has other bits than the simulated ranks")
     return "the bits of the simulated ranks"
 
 
-def within_bounds(file: Path, module: LoadedModule, given: dict[str, Array], found: Sequence[Array]) -> str:
-    """How large the errors are in units of the stated bounds, which compare with the program on one device."""
+def within_bounds(file: Path, module: LoadedModule, inputs: dict[str, Array], results: Sequence[Array]) -> str:
+    """Compare results with the program on one device and describe the largest error as a fraction of its stated bound."""
     program = parse_text(file.read_text())
     meshes = [part.mesh for part in program.parts] or [program.mesh]
     worst = 0.0
-    for binding, own, want, bound in zip(
-        module.outputs, found, *meaning(whole(program), list(given.values()), *meshes, tf32=True), strict=True
+    for binding, result, expected, bound in zip(
+        module.outputs, results, *meaning(whole(program), list(inputs.values()), *meshes, tf32=True), strict=True
     ):
-        checked = compare(binding.type, want, own, bound)
+        checked = compare(binding.type, expected, result, bound)
         if not checked.ok:
             raise Wrong(f"{binding.name} differs by {checked.max_abs_error:.3g} at {checked.place}, allowed {checked.tolerance:.3g}")  # fmt: skip
         worst = max(worst, checked.max_abs_error / checked.tolerance if checked.max_abs_error else 0.0)
@@ -91,7 +101,7 @@ def within_bounds(file: Path, module: LoadedModule, given: dict[str, Array], fou
 
 
 def verdict(file: Path, options: argparse.Namespace) -> tuple[str, str]:
-    """`right`, `wrong`, `at fault`, `unfinished`, `refused` or `without code`, and what there is to say of it."""
+    """Return `right`, `wrong`, `at fault`, `unfinished`, `refused` or `without code`, and a description."""
     module = None
     try:
         with time_limit(options.time_limit):
@@ -120,16 +130,16 @@ def parsed_options() -> argparse.Namespace:
 
 def main() -> int:
     options = parsed_options()
-    files = [f for each in options.programs for f in (programs_in(each, options.count) if each.is_dir() else [each])]
+    files = [f for path in options.programs for f in (programs_in(path, options.count) if path.is_dir() else [path])]
     counts, start = Counter[str](), time.perf_counter()
     for file in files:
         begin = time.perf_counter()
-        kind, said = verdict(file, options)
-        counts[kind] += 1
-        say(f"{kind}: {file.name}: {said} ({time.perf_counter() - begin:.1f} s)")
-    sums = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
+        outcome, description = verdict(file, options)
+        counts[outcome] += 1
+        say(f"{outcome}: {file.name}: {description} ({time.perf_counter() - begin:.1f} s)")
+    totals = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     say(
-        f"{len(files)} programs at {options.arch} in {options.orders} orders: {sums}; {time.perf_counter() - start:.0f} s"
+        f"{len(files)} programs at {options.arch} in {options.orders} orders: {totals}; {time.perf_counter() - start:.0f} s"
     )
     return int(bool(counts["wrong"] + counts["at fault"] + counts["unfinished"]))
 

@@ -1,7 +1,10 @@
-"""Random faults in plans, lowered collectives, launches and captures: `python -m tests.runtime.cuda.seed_faults --count 500`.
+"""Seed random faults in plans, lowered collectives, launches and captures: `python -m tests.runtime.cuda.seed_faults
+--count 500`.
 
-Each must end in an error or in other results; without a fault every program must give the bits of the simulated ranks. Left-out
-waits may also be proven needless by the checker of plans. All kinds of faults are as frequent. Prints the verdicts by kind.
+Each fault must cause an error or change the results. Without a fault, every program must be bitwise equal to the
+simulated
+ranks. A removed wait may also be redundant, if the plan checker proves it. All kinds of faults are equally frequent.
+Prints the verdicts by kind of fault.
 """
 
 from __future__ import annotations
@@ -40,28 +43,28 @@ OWN = [mlp(y=("x", "y")), *(str(MLIR / f"{name}.mlir") for name in PROGRAMS)]
 
 
 class NotHere(Exception):
-    """The program has nothing that this fault could be put into."""
+    """The fault does not apply to this program."""
 
 
-def one_of(rng: random.Random, things: Sequence[Any]) -> Any:
-    if not things:
+def one_of(rng: random.Random, choices: Sequence[Any]) -> Any:
+    if not choices:
         raise NotHere
-    return rng.choice(things)
+    return rng.choice(choices)
 
 
 def works_of(executor: Executor, kind: type) -> list[RankWork]:
-    """The work of every rank for collectives that have a step of this kind."""
+    """Return the work of every rank for all collectives that have a step of type `kind`."""
     works = [work for by_rank in executor.parts[0].frame.works.values() for work in by_rank.values()]
     return [work for work in works if any(isinstance(step, kind) for step in work.lowered.steps)]
 
 
 def change_step(rng: random.Random, executor: Executor, kind: type, change: Callable[[Any], Step | None]) -> None:
-    """Change one step of one rank, or leave it out."""
+    """Change or remove one random step of type `kind` of one random rank."""
     work: RankWork = one_of(rng, works_of(executor, kind))
     steps = list(work.lowered.steps)
-    place = one_of(rng, [n for n, step in enumerate(steps) if isinstance(step, kind)])
-    changed = change(steps[place])
-    steps[place : place + 1] = [] if changed is None else [changed]
+    index = one_of(rng, [n for n, step in enumerate(steps) if isinstance(step, kind)])
+    changed = change(steps[index])
+    steps[index : index + 1] = [] if changed is None else [changed]
     work.lowered = Lowered(tuple(steps), work.lowered.scratch_bytes)
 
 
@@ -81,8 +84,8 @@ def changed_messages(rng: random.Random, executor: Executor, change: Callable[[A
     def messages(step: Messages) -> Messages:
         if not step.sends:
             raise NotHere
-        place = rng.randrange(len(step.sends))
-        return replace(step, sends=(*step.sends[:place], *change(step.sends[place]), *step.sends[place + 1 :]))
+        index = rng.randrange(len(step.sends))
+        return replace(step, sends=(*step.sends[:index], *change(step.sends[index]), *step.sends[index + 1 :]))
 
     change_step(rng, executor, Messages, messages)
 
@@ -106,7 +109,7 @@ def short_message(rng: random.Random, executor: Executor) -> None:
 
 
 def swapped_collectives(rng: random.Random, executor: Executor) -> None:
-    """Two calls in one communicator change places on one rank."""
+    """Swap two calls on the same communicator on one rank."""
     frame = executor.parts[0].frame
     calls = {n: next((s for s in w[0].lowered.steps if isinstance(s, Group)), None) for n, w in frame.works.items()}
     pairs = [
@@ -119,7 +122,7 @@ def swapped_collectives(rng: random.Random, executor: Executor) -> None:
 
 
 def wrong_pointer(rng: random.Random, executor: Executor) -> None:
-    """A parameter of one launch points 256 bytes further."""
+    """Add 256 bytes to a pointer parameter of one launch."""
     launches = [
         launch for by_rank in executor.parts[0].frame.launches.values() for launch in by_rank.values() if launch
     ]
@@ -132,18 +135,20 @@ LATE = {f.__name__: f for f in (wrong_count, wrong_type, left_out_call, wrong_pe
 
 
 def left_out_wait(rng: random.Random, plan: Schedule) -> Schedule:
-    number = one_of(rng, [n for n, item in enumerate(plan.items) if item.waits])
+    index = one_of(rng, [n for n, item in enumerate(plan.items) if item.waits])
     items = list(plan.items)
-    kept = list(items[number].waits)
-    kept.remove(one_of(rng, kept))
-    items[number] = replace(items[number], waits=tuple(kept))
+    waits = list(items[index].waits)
+    waits.remove(one_of(rng, waits))
+    items[index] = replace(items[index], waits=tuple(waits))
     return replace(plan, items=tuple(items))
 
 
 def short_arena(rng: random.Random, plan: Schedule) -> Schedule:
-    """By one byte of the last buffer in it that is more than scratch, of which some ranks may need less."""
-    whole = {n for item in plan.items for n in (*item.inputs, *item.outputs) if plan.buffers[n].type.nbytes}
-    return replace(plan, arena_bytes=max(plan.buffers[n].end for n in whole) - 1)
+    """Make the arena one byte too short for the last buffer in it that is not scratch, because some ranks may need less
+    scratch.
+    """
+    not_scratch = {n for item in plan.items for n in (*item.inputs, *item.outputs) if plan.buffers[n].type.nbytes}
+    return replace(plan, arena_bytes=max(plan.buffers[n].end for n in not_scratch) - 1)
 
 
 EARLY = {f.__name__: f for f in (left_out_wait, short_arena)}
@@ -152,23 +157,23 @@ KINDS = (*LATE, *EARLY, *CAPTURE)
 
 
 def verdict(rng: random.Random, module: LoadedModule, fault: str) -> str:
-    """What becomes of a fault: `seen`, `needless` (a wait that the checker proves so) or `unseen`."""
-    given = arguments(module)
+    """Return `seen`, `unseen`, or `needless` for a removed wait that the plan checker proves redundant."""
+    inputs = arguments(module)
     plan = EARLY[fault](rng, module.schedule) if fault in EARLY else module.schedule
-    kept = {name: getattr(graph, name) for name in CAPTURE}
+    original_functions = {name: getattr(graph, name) for name in CAPTURE}
     try:
         executor = Executor(programs(module, lambda _: plan), gpus(module, rng.randrange(99)))
         if fault in LATE:
             LATE[fault](rng, executor)
         if fault in CAPTURE:
             setattr(graph, fault, lambda *args: None)
-        results = executor.run(filled(module, given))[0]
+        results = executor.run(filled(module, inputs))[0]
     except MeshgenError:
         return "seen"
     finally:
-        for name, function in kept.items():
+        for name, function in original_functions.items():
             setattr(graph, name, function)
-    if any(not np.array_equal(own, want) for own, want in zip(results, module.run(given), strict=True)):
+    if any(not np.array_equal(result, expected) for result, expected in zip(results, module.run(inputs), strict=True)):
         return "seen"
     return "needless" if fault == "left_out_wait" and is_proven(module, plan) else "unseen"
 
@@ -182,13 +187,13 @@ def is_proven(module: LoadedModule, plan: Schedule) -> bool:
 
 
 def require_right(module: LoadedModule) -> None:
-    """A program that is wrong without a fault would show nothing."""
-    found = on_gpus(module, given := arguments(module))
-    assert all(map(same_bits, found, module.run(given))), module.name
+    """Check that the program gives the expected bits without a fault."""
+    results = on_gpus(module, inputs := arguments(module))
+    assert all(map(same_bits, results, module.run(inputs))), module.name
 
 
 def verdict_anywhere(rng: random.Random, modules: Sequence[LoadedModule], fault: str) -> str:
-    """The verdict on a fault in a random program that has a place for it."""
+    """Return the verdict on `fault` in a random program to which it applies."""
     for module in rng.sample(modules, len(modules)):
         with contextlib.suppress(NotHere):
             return verdict(rng, module, fault)
@@ -196,12 +201,12 @@ def verdict_anywhere(rng: random.Random, modules: Sequence[LoadedModule], fault:
 
 
 def run(count: int, seed: int, modules: Sequence[LoadedModule]) -> Counter[tuple[str, str]]:
-    """Verdicts on random faults, by kind of fault."""
-    rng, found = random.Random(seed), Counter[tuple[str, str]]()
+    """Count the verdicts on `count` random faults, by kind of fault."""
+    rng, verdicts = random.Random(seed), Counter[tuple[str, str]]()
     for number in range(count):
         fault = KINDS[number % len(KINDS)]
-        found[fault, verdict_anywhere(rng, modules, fault)] += 1
-    return found
+        verdicts[fault, verdict_anywhere(rng, modules, fault)] += 1
+    return verdicts
 
 
 def main() -> int:
@@ -212,16 +217,16 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    files = [f for each in options.programs for f in (programs_in(each, 1000) if each.is_dir() else [each])]
+    files = [f for path in options.programs for f in (programs_in(path, 1000) if path.is_dir() else [path])]
     texts = [str(file) for file in files] or OWN
     with tempfile.TemporaryDirectory() as folder:
         modules = [planned(text, Path(folder)) for text in texts]
         for module in modules:
             require_right(module)
         table = run(options.count, options.seed, modules)
-    for (fault, what), number in sorted(table.items()):
-        say(f"{fault:24}{what:12}{number}")
-    unseen = sum(number for (_, what), number in table.items() if what == "unseen")
+    for (fault, outcome), count in sorted(table.items()):
+        say(f"{fault:24}{outcome:12}{count}")
+    unseen = sum(count for (_, outcome), count in table.items() if outcome == "unseen")
     say(
         f"{table.total()} faults in {len(modules)} programs, seed {options.seed}: {1 - unseen / table.total():.1%} seen or proven needless"
     )

@@ -1,7 +1,9 @@
-"""Modules for tests of the executor: planned without compiling kernels, and run on emulated GPUs as their bodies.
+"""Helpers for tests of the executor: modules planned without compiling kernels, whose bodies emulated GPUs interpret.
 
-With the variable MESHGEN_TEST_GPUS=real, which `make gpu` sets, kernels are compiled and run on this machine's GPUs through NVIDIA's
-libraries, for what MESHGEN_TEST_TARGET says. Then tests that need more GPUs than there are, or look into emulated ones, are skipped.
+With MESHGEN_TEST_GPUS=real, which `make gpu` sets, kernels are compiled for MESHGEN_TEST_TARGET and run on this
+machine's GPUs
+through NVIDIA's libraries. Tests that need more GPUs than the machine has, or that inspect emulated GPUs, are then
+skipped.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ looks_into_emulated_gpus = pytest.mark.skipif(REAL, reason="looks into emulated 
 
 
 def planned(text: str, folder: Path, **options: Any) -> LoadedModule:
-    """The module of an MLIR text or of a file with it; without code, unless GPUs are real."""
+    """Load the module of an MLIR text or of an .mlir file; it has no kernel code unless GPUs are real."""
     file = folder / "program.mlir"
     if not text.endswith(".mlir"):
         file.write_text(text)
@@ -41,21 +43,21 @@ def planned(text: str, folder: Path, **options: Any) -> LoadedModule:
     return mg.load(folder / "program.mgx")
 
 
-def save(path: Path, program: Any, *given: Any, weights: Any = None, **options: Any) -> None:
-    """Write the module of a program as `planned` does: for real GPUs with code, whose products are those of f32."""
+def save(path: Path, program: Any, *args: Any, weights: Any = None, **options: Any) -> None:
+    """Plan a program, or compile it in f32 precision for real GPUs, and save its module to `path`."""
     if REAL:
-        made = mg.compile(program, *given, target=TARGET, precision="highest", **options)
+        executable = mg.compile(program, *args, target=TARGET, precision="highest", **options)
     else:
-        made = plan(program, *given, target="cpu", **options)
-    made.save(path, weights=weights)
+        executable = plan(program, *args, target="cpu", **options)
+    executable.save(path, weights=weights)
 
 
 def arguments(module: LoadedModule, seed: int = 0) -> dict[str, Array]:
-    return {b.name: random_array(b.type, [seed, number]) for number, b in enumerate(module.inputs)}
+    return {b.name: random_array(b.type, [seed, position]) for position, b in enumerate(module.inputs)}
 
 
 def programs(module: LoadedModule, change: Callable[[Schedule], Schedule] = lambda plan: plan) -> list[Program]:
-    """What an executor takes. `change`: of the plan."""
+    """Return the executor's programs of all parts, with `change` applied to each plan."""
     return [
         Program(replace(part.manifest, plan=change(part.schedule)), part.loaded.constants, _code_of(part.loaded))
         for part in module.parts
@@ -63,7 +65,9 @@ def programs(module: LoadedModule, change: Callable[[Schedule], Schedule] = lamb
 
 
 def _code_of(loaded: Loaded) -> code.CodeOf:
-    """None, so that kernels run as their bodies; on real GPUs the module's."""
+    """Return a lookup of compiled kernels for real GPUs, or a lookup that returns None so that kernel bodies are
+    interpreted.
+    """
     return code.code_of(loaded.manifest.kernels, loaded.member, real(1)) if REAL else lambda name, capability: None
 
 
@@ -72,7 +76,7 @@ def gpus(module: LoadedModule, seed: int = 0, races: bool = True) -> Api:
 
 
 def require_gpus(count: int) -> Api:
-    """Real ones; the test is skipped where there are fewer."""
+    """Return the API of `count` real GPUs, or skip the test if the machine has fewer."""
     try:
         return real(count)
     except MissingError as error:
@@ -80,38 +84,44 @@ def require_gpus(count: int) -> Api:
 
 
 def executor_of(module: LoadedModule, seed: int = 0, races: bool = True, **options: Any) -> Executor:
-    """Ready for steps. On real GPUs the first step is not captured, as in the engine for them."""
+    """Return an executor of the module. On real GPUs its first step is not captured, as in the engine for them."""
     api = gpus(module, seed, races)
     return Executor(programs(module), api, **{"warm_up": REAL} | options)
 
 
-def filled(module: LoadedModule, given: dict[str, Array]) -> list[list[Array]]:
-    return [part.filled(given) for part in module.parts]
+def filled(module: LoadedModule, inputs: dict[str, Array]) -> list[list[Array]]:
+    return [part.filled(inputs) for part in module.parts]
 
 
 def on_gpus(
-    module: LoadedModule, given: dict[str, Array], seed: int = 0, steps: int = 1, races: bool = True, **options: Any
+    module: LoadedModule, inputs: dict[str, Array], seed: int = 0, steps: int = 1, races: bool = True, **options: Any
 ) -> list[Array]:
-    """Global results of the last of some steps; on real GPUs at least three: issued, captured, launched again."""
+    """Run `steps` steps and return the global results of the last one.
+
+    Real GPUs run at least three steps, because the first is issued directly, the second captured, and the third a graph
+    launch.
+    """
     executor = executor_of(module, seed, races, **options)
     for _ in range(max(steps, 3) if REAL else steps):
-        results = executor.run(filled(module, given))
+        results = executor.run(filled(module, inputs))
     executor.close()
     return module._in_order(results)
 
 
-def same_bits(own: Array, other: Array) -> bool:
-    """Whether two arrays have one type and the same bits, those of NaNs aside."""
-    if own.dtype != other.dtype or own.shape != other.shape:
+def same_bits(array: Array, other: Array) -> bool:
+    """Whether two arrays have the same dtype, shape and bits, except in NaNs."""
+    if array.dtype != other.dtype or array.shape != other.shape:
         return False
-    undefined = np.isnan(own) & np.isnan(other) if own.dtype.kind in "fc" else np.zeros(own.shape, np.bool_)
-    return own[~undefined].tobytes() == other[~undefined].tobytes()
+    undefined = np.isnan(array) & np.isnan(other) if array.dtype.kind in "fc" else np.zeros(array.shape, np.bool_)
+    return array[~undefined].tobytes() == other[~undefined].tobytes()
 
 
-def assert_same_bits(found: Sequence[Array], want: Sequence[Array]) -> None:
-    """Of floats on real GPUs only near ones: sums have other orders there, and functions other last bits."""
-    for own, other in zip(found, want, strict=True):
-        if REAL and own.dtype.kind in "fc":
-            np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-4 * np.nanmax(np.abs(other), initial=0))
+def assert_same_bits(results: Sequence[Array], expected: Sequence[Array]) -> None:
+    """Check that results are bitwise equal. On real GPUs floats only need to be close, since reduction orders and
+    functions differ.
+    """
+    for result, other in zip(results, expected, strict=True):
+        if REAL and result.dtype.kind in "fc":
+            np.testing.assert_allclose(result, other, rtol=1e-4, atol=1e-4 * np.nanmax(np.abs(other), initial=0))
         else:
-            assert same_bits(own, other)
+            assert same_bits(result, other)

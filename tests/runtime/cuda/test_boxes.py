@@ -1,4 +1,6 @@
-"""Copies of boxes and reductions within a device, run as PTX and compared with NumPy; and assembled by ptxas where there is one."""
+"""Copies of strided boxes and reductions on one device: their PTX runs on an emulated GPU and must match NumPy; ptxas
+must accept it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
 
 
 def on_device(lowered: Lowered, operands: list[Array], result: Array) -> Array:
-    """The result's bytes after the steps on an emulated GPU with race checks."""
+    """Run the steps on an emulated GPU with race checks and return the result array."""
     device = Device(emulated(1, "sm_80", races=True), 0)
     arrays = [*operands, result]
     addresses = [device.allocate(array.nbytes, f"array {n}") for n, array in enumerate(arrays)]
@@ -42,20 +44,20 @@ def on_device(lowered: Lowered, operands: list[Array], result: Array) -> Array:
 
 
 def random_boxes(rng: np.random.Generator, dtype: str) -> tuple[Box, Box]:
-    """Two boxes of one shape in arrays of other sizes, with up to five dims."""
+    """Return two boxes of the same random shape, of up to five dims, inside differently sized arrays."""
     rank = int(rng.integers(0, 6))
     shape = rng.integers(1, 5, rank)
-    found = []
+    boxes = []
     for buffer in (OPERAND, RESULT):
-        around = shape + rng.integers(0, 3, rank)
-        start = [int(rng.integers(0, free + 1)) for free in around - shape]
+        outer_shape = shape + rng.integers(0, 3, rank)
+        start = [int(rng.integers(0, free + 1)) for free in outer_shape - shape]
         ranges = [(s, s + int(n)) for s, n in zip(start, shape, strict=True)]
-        found.append(dense(buffer, dtype, tuple(map(int, around))).part(ranges))
-    return found[0], found[1]
+        boxes.append(dense(buffer, dtype, tuple(map(int, outer_shape))).part(ranges))
+    return boxes[0], boxes[1]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_copies_are_those_of_numpy(seed: int) -> None:
+def test_box_copy_matches_numpy(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dtype = ["i8", "bf16", "f32", "f64", "c128"][seed % 5]
     source, target = random_boxes(rng, dtype)
@@ -67,11 +69,11 @@ def test_copies_are_those_of_numpy(seed: int) -> None:
     assert (on_device(Lowered((step,), 0), [operand], result) == want).all()
 
 
-def test_what_is_contiguous_is_one_copy_and_rows_move_in_wide_words() -> None:
+def test_contiguous_copy_is_one_run_and_rows_use_wide_words() -> None:
     whole, rows = dense(OPERAND, "bf16", (4, 64)), dense(OPERAND, "bf16", (4, 80)).part([(0, 4), (0, 64)])
     assert list(copies(whole, whole, 0, 4096)) == [Run(0, 4096, 512)]
     (call,) = copies(whole, rows, 0, 4096)
-    assert call.itemsize == 16 and call.values[2] == 32  # of 256 elements of two bytes
+    assert call.itemsize == 16 and call.values[2] == 32  # 256 elements of two bytes: 32 chunks of 16 bytes
     (odd,) = copies(whole, rows, 0, 4098)
     assert odd.itemsize == 2 and odd.values[2] == 256
 
@@ -88,17 +90,18 @@ REDUCTIONS = [
 def operands_of(dtype: str, count: int, size: int) -> list[Array]:
     rng, kind = np.random.default_rng(7), DTYPES[dtype]
     if dtype in ("f16", "bf16", "f32", "f64"):
-        found = [(rng.standard_normal(size) * 4).astype(kind) for _ in range(count)]
-        found[1][3] = np.nan
-        return found
-    if dtype in ("c64", "c128"):  # products of whole numbers have no rounding, which NumPy's may have once less
+        operands = [(rng.standard_normal(size) * 4).astype(kind) for _ in range(count)]
+        operands[1][3] = np.nan
+        return operands
+    # products of small integers are exact, while NumPy may round complex products once less
+    if dtype in ("c64", "c128"):
         parts = rng.integers(-5, 6, (count, 2, size))
         return [(real + 1j * imaginary).astype(kind) for real, imaginary in parts]
     return [rng.integers(0, 2 if dtype == "i1" else 120, size).astype(kind) for _ in range(count)]
 
 
 @pytest.mark.parametrize("kind, source, target", REDUCTIONS)
-def test_reductions_have_the_bits_of_the_meaning(kind: str, source: str, target: str) -> None:
+def test_reduction_kernel_matches_reference_bitwise(kind: str, source: str, target: str) -> None:
     arrays = operands_of(source, 3, 300)
     boxes = tuple(dense(OPERAND._replace(number=n), source, (300,)) for n in range(3))
     step = Reduce(boxes, dense(RESULT, target, (300,)), kind)
@@ -118,7 +121,7 @@ def test_reductions_have_the_bits_of_the_meaning(kind: str, source: str, target:
     "kind, source, target",
     [("sum", "f8E4M3FN", "f8E4M3FN"), ("product", "c64", "c128"), ("max", "c64", "c64"), ("xor", "f32", "f32")],
 )
-def test_reductions_without_a_kernel_are_refused(kind: str, source: str, target: str) -> None:
+def test_reduction_without_kernel_is_rejected(kind: str, source: str, target: str) -> None:
     with pytest.raises(MissingError, match=f"MG0602: no kernel reduces {source} to {target} by {kind}"):
         reduce_kernel(kind, source, target, 2)
 
@@ -126,7 +129,7 @@ def test_reductions_without_a_kernel_are_refused(kind: str, source: str, target:
 @pytest.mark.parametrize(
     "kernel", [*map(copy_kernel, (1, 2, 4, 8, 16)), *(reduce_kernel(*r, 3) for r in REDUCTIONS)], ids=lambda k: k.name
 )
-def test_ptxas_takes_them(kernel: PtxKernel, tmp_path: Path) -> None:
+def test_ptxas_accepts_copy_and_reduction_kernels(kernel: PtxKernel, tmp_path: Path) -> None:
     file = tmp_path / "kernel.ptx"
     file.write_text(kernel.text)
     outcome = subprocess.run(

@@ -1,4 +1,4 @@
-"""The campaign of random orders tells programs that are right from others."""
+"""The random-order campaign `check_orders` distinguishes correct programs from wrong ones."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def options(**others: Any) -> Namespace:
     return Namespace(**{"arch": "sm_90", "orders": 3, "ptx": False, "races": True, "time_limit": None} | others)
 
 
-def test_a_program_that_is_right() -> None:
+def test_correct_program_gets_verdict_right() -> None:
     assert verdict(SUMMA, options()) == ("right", "4 ranks, the bits of the simulated ranks")
 
 
-def test_kernels_as_what_ships() -> None:
+def test_shipped_ptx_gets_verdict_right() -> None:
     pytest.importorskip("triton")
     kind, said = verdict(SUMMA, options(ptx=True, orders=2))
     assert kind == "right" and said.startswith("4 ranks, largest error 0") and said.endswith("of the stated bound")
@@ -32,11 +32,11 @@ def test_kernels_as_what_ships() -> None:
 @pytest.mark.parametrize(
     "order, said", [(0, "other bits than the simulated ranks"), (2, "order 2 has other bits than order 0")]
 )
-def test_other_bits_are_wrong(order: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of every order, or of one."""
+def test_different_bits_get_verdict_wrong(order: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Order 0 stands for all orders here."""
 
-    def changed(module: Any, given: Any, number: int, given_options: Namespace) -> Any:
-        found = results_of(module, given, number, given_options)
+    def changed(module: Any, given: Any, number: int, options_: Namespace) -> Any:
+        found = results_of(module, given, number, options_)
         return [array + 1 for array in found] if not order or number == order else found
 
     monkeypatch.setattr(check_orders, "results_of", changed)
@@ -44,14 +44,14 @@ def test_other_bits_are_wrong(order: int, said: str, monkeypatch: pytest.MonkeyP
     assert kind == "wrong" and reason.endswith(said)
 
 
-def test_errors_beyond_the_bound_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_beyond_bound_gets_verdict_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     monkeypatch.setattr(check_orders, "results_of", lambda *all: [array + 1 for array in results_of(*all)])
     kind, said = verdict(SUMMA, options(ptx=True, orders=1))
     assert kind == "wrong" and "differs by 1" in said
 
 
-def test_programs_that_do_not_end_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdict_names_rejected_unfinished_and_faulting_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict(MLIR / "j02_axis_out_of_range.mlir", options())[0] == "refused"
     assert verdict(MLIR / "h25_dyn_grid.mlir", options())[0] == "refused"
     assert verdict(SUMMA, options(time_limit=1e-3))[0] == "unfinished"
@@ -63,7 +63,7 @@ def test_programs_that_do_not_end_well(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict(SUMMA, options()) == ("at fault", "error MG0608: race: two kernels")
 
 
-def test_campaigns_end_with_sums(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_campaign_prints_totals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     programs = [str(MLIR / name) for name in ("c08_swap.mlir", "j02_axis_out_of_range.mlir")]
     monkeypatch.setattr("sys.argv", ["check_orders", "--orders", "2", *programs])
     assert check_orders.main() == 0

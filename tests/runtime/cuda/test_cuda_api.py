@@ -1,4 +1,6 @@
-"""What is said where CUDA or NCCL is missing, too old or fails; and the table of NCCL's prototypes against its header."""
+"""Error messages if CUDA or NCCL is missing, too old or fails; and the table of NCCL prototypes compared with its
+header.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,17 @@ from meshgen.runtime.cuda.nccl import PROTOTYPES, Nccl, load_nccl
 
 
 def bindings(monkeypatch: pytest.MonkeyPatch, driver: Any) -> None:
-    """Let `import cuda.bindings.driver` give this; an exception is raised."""
+    """Make `import cuda.bindings.driver` return `driver`, or raise it if it is an ImportError."""
 
-    def found(name: str) -> Any:
+    def import_module(name: str) -> Any:
         if isinstance(driver, ImportError):
             raise driver
         return driver
 
-    monkeypatch.setattr(importlib, "import_module", found)
+    monkeypatch.setattr(importlib, "import_module", import_module)
 
 
-def test_cuda_bindings_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_cuda_bindings_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     bindings(monkeypatch, ImportError("no module"))
     with pytest.raises(
         MissingError, match=r"(?s)MG0602: the package cuda-bindings is not installed.*pip install 'cuda-bindings"
@@ -40,7 +42,7 @@ def test_cuda_bindings_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None
         api.real(1)
 
 
-def test_a_driver_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(flags: int) -> Any:
         raise RuntimeError("cuda is an NVIDIA driver library and can only be found via system search")
 
@@ -51,7 +53,7 @@ def test_a_driver_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         api.real(1)
 
 
-def test_a_machine_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_without_gpu_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {
         "cuGetErrorName": lambda result: (0, b"CUDA_ERROR_NO_DEVICE"),
         "cuGetErrorString": lambda result: (0, b"no device"),
@@ -61,27 +63,27 @@ def test_a_machine_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         api.real(1)
 
 
-def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     bindings(monkeypatch, SimpleNamespace(cuInit=lambda flags: (0,), cuDriverGetVersion=lambda: (0, 11_080)))
     with pytest.raises(MissingError, match=r"MG0602: NVIDIA's driver is too old: it supports CUDA 11\.8"):
         api.real(1)
 
 
-def test_too_few_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_gpus_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     bindings(monkeypatch, emulated(2, "sm_90").driver)
     assert api.real(2).cuda("cuDeviceGetCount") == 2
     with pytest.raises(MissingError, match="MG0603: the module needs 4 GPUs, but there are 2"):
         api.real(4)
 
 
-def test_architectures_that_are_not_emulated() -> None:
+def test_unknown_emulated_architecture_is_rejected() -> None:
     with pytest.raises(
         MissingError, match=r"(?s)MG0602: unknown architecture 'sm_75' of an emulated GPU.*sm_80, sm_90, sm_100"
     ):
         emulated(1, "sm_75")
 
 
-def test_calls_that_fail_say_cudas_number_and_text() -> None:
+def test_failed_cuda_call_reports_code_and_text() -> None:
     gpus = emulated(1, "sm_80")
     with pytest.raises(
         RuntimeFailure, match="MG0604: cuMemAlloc failed with 201: CUDA_ERROR_INVALID_CONTEXT, invalid device"
@@ -96,7 +98,7 @@ def test_calls_that_fail_say_cudas_number_and_text() -> None:
         gpus.comm("ncclGroupEnd")
 
 
-def test_faults_of_emulated_devices_are_what_went_wrong() -> None:
+def test_emulated_device_fault_is_reported_as_cause() -> None:
     device = Device(emulated(1, "sm_80"), 0)
     address = device.allocate(8, "small")
     with pytest.raises(RuntimeFailure, match="MG0608: address: 16 bytes at"):
@@ -104,7 +106,7 @@ def test_faults_of_emulated_devices_are_what_went_wrong() -> None:
         device.api.cuda("cuStreamSynchronize", device.streams[0])
 
 
-def test_nccl_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_nccl_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nccl, "_packaged", lambda: "/nowhere/libnccl.so.2")
     with pytest.raises(MissingError, match=r"(?s)MG0602: NCCL is missing or too old: .*nowhere.*pip install"):
         load_nccl()
@@ -112,15 +114,15 @@ def test_nccl_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         Api(emulated(1, "sm_80").driver).comm("ncclGroupStart")
 
 
-def test_nccl_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_nccl_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nccl.ctypes, "CDLL", lambda path: None)
     monkeypatch.setattr(nccl, "Nccl", lambda library: SimpleNamespace(ncclGetVersion=lambda: (0, 21_805)))
     with pytest.raises(MissingError, match=r"MG0602: NCCL 2\.18\.5 is too old: 2\.28\.0 or later is needed"):
         load_nccl()
 
 
-def test_both_nccls_have_the_same_functions() -> None:
-    """`InitRank` takes a name in both, which the real one passes on in the configuration."""
+def test_real_and_emulated_nccl_have_same_functions() -> None:
+    """`InitRank` takes a name in both. The real library gets the name in its configuration."""
     emulated_names = {name for name in dir(EmulatedNccl) if name.startswith("nccl")}
     real_names = set(PROTOTYPES) - {"ncclCommInitRankConfig"} | {n for n in dir(Nccl) if n.startswith("nccl")}
     assert emulated_names == real_names
@@ -128,13 +130,15 @@ def test_both_nccls_have_the_same_functions() -> None:
 
 
 def header() -> str:
-    """`nccl.h` of the installed package; the test is skipped where there is none."""
+    """Return the text of `nccl.h` of the installed package, or skip the test."""
     spec = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
-    places = [Path(place) / "include" / "nccl.h" for place in (spec.submodule_search_locations or [] if spec else [])]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    candidates = [
+        Path(folder) / "include" / "nccl.h" for folder in (spec.submodule_search_locations or [] if spec else [])
+    ]
+    path = next((folder for folder in candidates if folder.is_file()), None)
+    if path is None:
         pytest.skip("the package nvidia-nccl is not installed")
-    return found.read_text()
+    return path.read_text()
 
 
 C_KINDS = {"c_int": "int", "c_ulong": "size_t", "c_void_p": "pointer", "UniqueId": "id"}
@@ -149,14 +153,14 @@ def kind_of(parameter: str) -> str:
 
 
 @pytest.mark.parametrize("name", PROTOTYPES)
-def test_prototypes_are_those_of_the_header(name: str) -> None:
+def test_nccl_prototype_matches_header(name: str) -> None:
     match = re.search(rf"^ncclResult_t\s+{name}\(([^)]*)\);", header(), re.MULTILINE)
     assert match, name
-    theirs = [kind_of(each) for each in match[1].split(",") if each.strip() not in ("", "void")]
-    assert theirs == [C_KINDS.get(each.__name__, "pointer") for each in PROTOTYPES[name]]
+    header_types = [kind_of(parameter) for parameter in match[1].split(",") if parameter.strip() not in ("", "void")]
+    assert header_types == [C_KINDS.get(parameter.__name__, "pointer") for parameter in PROTOTYPES[name]]
 
 
-def test_numbers_are_those_of_the_header() -> None:
+def test_nccl_constants_match_header() -> None:
     text = header()
 
     def number(name: str) -> int:
@@ -170,11 +174,11 @@ def test_numbers_are_those_of_the_header() -> None:
     assert {dtype: number(name) for dtype, name in names.items()} == DATA_TYPES
     reductions = {"sum": "ncclSum", "product": "ncclProd", "max": "ncclMax", "min": "ncclMin"}
     assert {kind: number(name) for kind, name in reductions.items()} == REDUCTIONS
-    assert {each.name: number(each.name) for each in Result} == {each.name: int(each) for each in Result}
+    assert {result.name: number(result.name) for result in Result} == {result.name: int(result) for result in Result}
 
 
-def test_the_real_library_takes_our_calls() -> None:
-    """As far as it goes without a GPU: version, identifiers, and a communicator that fails for want of a driver."""
+def test_real_nccl_accepts_calls_without_gpu() -> None:
+    """Without a GPU this covers the version, unique ids and error texts."""
     header()
     library = load_nccl()
     assert library.ncclGetVersion()[1] >= nccl.OLDEST

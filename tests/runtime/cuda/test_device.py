@@ -1,4 +1,4 @@
-"""A rank's GPU: what it leaves behind, and kernels that do not fit."""
+"""A rank's GPU: cleanup after use, failure and abandonment, and kernels that exceed its shared memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from meshgen.runtime.cuda.device import Device
 from tests.emulator.rig import ADD_ONE
 
 
-def test_no_context_is_current_after_a_device_is_closed() -> None:
-    """The context is destroyed where nothing else uses it, and a call of CUDA's run time in this thread would fail."""
+def test_device_close_leaves_no_current_context() -> None:
+    """Closing the last user destroys the context, after which CUDA runtime calls in this thread would fail if it stayed
+    current.
+    """
     api = emulated(1, "sm_90")
     device = Device(api, 0)
     assert int(api.cuda("cuCtxGetCurrent"))
@@ -20,7 +22,7 @@ def test_no_context_is_current_after_a_device_is_closed() -> None:
     assert not int(api.cuda("cuCtxGetCurrent"))
 
 
-def test_an_abandoned_device_has_no_memory() -> None:
+def test_abandoned_device_frees_its_memory() -> None:
     api = emulated(1, "sm_90")
     device = Device(api, 0)
     device.allocate(64, "some")
@@ -29,20 +31,20 @@ def test_an_abandoned_device_has_no_memory() -> None:
     assert api.machine and api.machine.memory.live == () and not int(api.cuda("cuCtxGetCurrent"))
 
 
-def test_a_device_that_does_not_come_to_an_end_keeps_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To free it would wait for ever."""
+def test_abandoned_hung_device_keeps_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Freeing would block until the hung kernel ends."""
     api = emulated(1, "sm_90")
     device = Device(api, 0)
     device.allocate(64, "some")
     monkeypatch.setattr(devices, "GRACE_SECONDS", 0.01)
     monkeypatch.setattr(type(api.driver), "cuStreamQuery", lambda *_: (NOT_READY,))
-    monkeypatch.setattr(type(api), "is_stuck", False)  # as real devices, of which that is not known
+    monkeypatch.setattr(type(api), "is_stuck", False)  # real devices cannot tell that they are stuck
     device.abandon()
     assert api.machine and len(api.machine.memory.live) == 1
 
 
-def test_a_device_that_has_failed_is_abandoned() -> None:
-    """Every call fails then, and none of them is told."""
+def test_failed_device_can_be_abandoned() -> None:
+    """Every call on a failed device fails, and `abandon` raises none of these errors."""
     api = emulated(1, "sm_90")
     device = Device(api, 0)
     device.allocate(64, "some")
@@ -52,7 +54,7 @@ def test_a_device_that_has_failed_is_abandoned() -> None:
     device.abandon()
 
 
-def test_a_kernel_with_more_shared_memory_than_the_gpu_has() -> None:
+def test_kernel_with_too_much_shared_memory_is_rejected() -> None:
     device = Device(emulated(1, "sm_80"), 0)
     assert device.function(ADD_ONE.encode(), "add_one", 166_912)
     with pytest.raises(MissingError, match="takes 200 kB of shared memory per block, but GPU 0 has 167 kB") as raised:

@@ -1,4 +1,4 @@
-"""The GPUs of a session, when it ends."""
+"""GPU memory is freed when a session ends."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.runtime.test_session import TWO, WX, close, saved, w, x
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch, few_objects: None) -> Api:
-    """Emulated ones on which kernels run as bodies."""
-    found = emulated(2, "sm_90")
+    """Emulated GPUs that interpret kernel bodies."""
+    emulated_gpus = emulated(2, "sm_90")
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
-    monkeypatch.setattr("meshgen.runtime.sessions.session_devices._GPUS", {"emulate": lambda *_: found})
-    return found
+    monkeypatch.setattr("meshgen.runtime.sessions.session_devices._GPUS", {"emulate": lambda *_: emulated_gpus})
+    return emulated_gpus
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def allocations(gpus: Api) -> int:
     return len(gpus.machine.memory.live)
 
 
-def test_a_session_that_is_dropped_is_freed_with_its_last_result(gpus: Api, started: Callable[[], Session]) -> None:
+def test_dropped_session_is_freed_with_its_last_result(gpus: Api, started: Callable[[], Session]) -> None:
     session = started()
     session["s"] = session.prefill(x)
     result = session.prefill(x)
@@ -44,15 +44,15 @@ def test_a_session_that_is_dropped_is_freed_with_its_last_result(gpus: Api, star
     del session
     assert held and allocations(gpus) == held and close(result, WX)
     del result
-    assert allocations(gpus) == held  # the memory of one rank is in use
+    assert allocations(gpus) == held  # the result still uses the memory of one rank
     del shard
     assert not allocations(gpus)
 
 
-def test_a_session_whose_step_fails_is_freed_when_it_is_closed(
+def test_session_close_frees_memory_after_failed_step(
     gpus: Api, started: Callable[[], Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step is still under way then."""
+    """The step is still running when `close` fails."""
 
     def fails(steps: object) -> None:
         raise RuntimeFailure(Diagnostic("MG0604", "a step fails"))

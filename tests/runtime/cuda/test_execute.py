@@ -1,6 +1,7 @@
-"""Whole programs on emulated GPUs: all ranks in one graph, in random orders with race checks, equal to the reference bit for bit.
+"""Whole programs on emulated GPUs: all ranks in one CUDA graph, in random orders with race checks, bitwise equal to the
+reference.
 
-`make gpu` runs them on real ones (`steps.REAL`).
+`make gpu` runs these tests on real GPUs (`steps.REAL`).
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_programs_have_the_bits_of_the_reference_in_every_order(name: str, tmp_path: Path) -> None:
+def test_program_matches_reference_bitwise_in_every_order(name: str, tmp_path: Path) -> None:
     module = planned(str(MLIR / f"{name}.mlir"), tmp_path)
-    given = arguments(module)
-    want = module.run(given)
+    inputs = arguments(module)
+    expected = module.run(inputs)
     for seed in range(3):
-        assert_same_bits(on_gpus(module, given, seed), want)
+        assert_same_bits(on_gpus(module, inputs, seed), expected)
 
 
 COMPLEX_PRODUCT = """
@@ -67,26 +68,26 @@ func.func @main(%z: tensor<10x3xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mes
 """
 
 
-def test_a_product_of_complex_numbers_over_devices(tmp_path: Path) -> None:
+def test_complex_product_reduces_over_devices(tmp_path: Path) -> None:
     module = planned(COMPLEX_PRODUCT, tmp_path)
     assert [item.op for item in module.parts[0].schedule.items if item.communicates] == ["all_reduce"]
     parts = np.random.default_rng(0).standard_normal((2, 10, 3)).astype(np.float32)
-    given = {"z": parts[0] + 1j * parts[1]}
-    (found,) = on_gpus(module, given)
-    np.testing.assert_allclose(found, np.prod(given["z"].astype(np.complex128), axis=0), rtol=1e-5)
+    inputs = {"z": parts[0] + 1j * parts[1]}
+    (result,) = on_gpus(module, inputs)
+    np.testing.assert_allclose(result, np.prod(inputs["z"].astype(np.complex128), axis=0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("specs", [
     {"x": ("x", ""), "w1": ("", "y"), "w2": ("y", ""), "y": ("x", "")},  # all_reduce
     {"x": ("x", ""), "w1": ("", "y"), "w2": ("y", ""), "y": ("x", "y")},  # reduce_scatter along columns
-    {"x": ("", "x"), "w1": ("x", "y"), "w2": ("y", "x"), "y": ("", "")},  # and gathers
+    {"x": ("", "x"), "w1": ("x", "y"), "w2": ("y", "x"), "y": ("", "")},  # reduce_scatter and all_gathers
 ])  # fmt: skip
-def test_a_whole_step_of_all_ranks_is_one_graph(specs: dict[str, tuple[str, str]], tmp_path: Path) -> None:
+def test_step_of_all_ranks_is_one_graph(specs: dict[str, tuple[str, str]], tmp_path: Path) -> None:
     module = planned(mlp(**specs), tmp_path)
-    given, want = arguments(module), module.run(arguments(module))
+    inputs, expected = arguments(module), module.run(arguments(module))
     executor = executor_of(module)
     for _ in range(3):
-        assert_same_bits(executor.run(filled(module, given))[0], want)
+        assert_same_bits(executor.run(filled(module, inputs))[0], expected)
     (graph,) = executor.parts[0].graphs.values()
     launches = sum(item.op == "kernel" for item in module.schedule.items)
     assert graph.nodes >= module.ranks * len(module.schedule.items) >= module.ranks * launches
@@ -94,25 +95,25 @@ def test_a_whole_step_of_all_ranks_is_one_graph(specs: dict[str, tuple[str, str]
 
 
 @pytest.mark.parametrize("use_graphs", [True, False])
-def test_hosts_with_a_network_have_two_streams_that_communicate(use_graphs: bool, tmp_path: Path) -> None:
+def test_networked_hosts_use_two_communication_streams(use_graphs: bool, tmp_path: Path) -> None:
     module = planned(NETWORKED, tmp_path, mesh=HOSTS)
     assert {item.stream for item in module.schedule.items} == {COMPUTE, COMMUNICATION, NETWORK}
-    given = arguments(module)
-    want = module.run(given)
+    inputs = arguments(module)
+    expected = module.run(inputs)
     for seed in range(2):
-        assert_same_bits(on_gpus(module, given, seed, steps=2, use_graphs=use_graphs), want)
+        assert_same_bits(on_gpus(module, inputs, seed, steps=2, use_graphs=use_graphs), expected)
 
 
-def test_without_graphs_the_results_are_the_same(module: LoadedModule) -> None:
-    given = arguments(module)
-    assert_same_bits(on_gpus(module, given, steps=2, use_graphs=False), module.run(given))
+def test_execution_without_graphs_matches_reference(module: LoadedModule) -> None:
+    inputs = arguments(module)
+    assert_same_bits(on_gpus(module, inputs, steps=2, use_graphs=False), module.run(inputs))
 
 
-def test_a_first_step_may_warm_up_before_it_is_captured(module: LoadedModule) -> None:
-    given, want = filled(module, arguments(module)), module.run(arguments(module))
+def test_warm_up_step_precedes_capture(module: LoadedModule) -> None:
+    inputs, expected = filled(module, arguments(module)), module.run(arguments(module))
     executor = executor_of(module, warm_up=True)
     for graphs in (0, 1, 1):
-        assert_same_bits(executor.run(given)[0], want)
+        assert_same_bits(executor.run(inputs)[0], expected)
         assert len(executor.parts[0].graphs) == graphs
 
 
@@ -125,18 +126,18 @@ def test_stored_arguments_are_uploaded_once(tmp_path: Path) -> None:
     executor = executor_of(module)
     uploads: list[int] = []
     for step in range(3):
-        given = arguments(module, seed=step)
+        inputs = arguments(module, seed=step)
         before = [device.upload for device in executor.devices]
         for device, upload in zip(executor.devices, before, strict=True):
             device.upload = lambda address, array, upload=upload: (uploads.append(address), upload(address, array))[1]
-        assert_same_bits(executor.run(filled(module, given))[0], module.run(given))
+        assert_same_bits(executor.run(filled(module, inputs))[0], module.run(inputs))
         for device, upload in zip(executor.devices, before, strict=True):
             device.upload = upload
-    assert len(uploads) == 4 * (3 + 2)  # of four ranks: x in every step, both weights in the first
+    assert len(uploads) == 4 * (3 + 2)  # four ranks upload x in each of three steps, and both weights in the first
 
 
 @looks_into_emulated_gpus
-def test_all_memory_is_given_back(module: LoadedModule) -> None:
+def test_executor_close_frees_all_memory(module: LoadedModule) -> None:
     api = gpus(module)
     executor = Executor(programs(module), api)
     executor.run(filled(module, arguments(module)))
@@ -145,7 +146,7 @@ def test_all_memory_is_given_back(module: LoadedModule) -> None:
 
 
 @looks_into_emulated_gpus
-def test_an_abort_ends_graphs_before_communicators(tmp_path: Path) -> None:
+def test_abort_destroys_graphs_before_communicators(tmp_path: Path) -> None:
     module = planned(mlp(y=("x", "y")), tmp_path)
     api = gpus(module)
     assert api.machine
@@ -157,9 +158,7 @@ def test_an_abort_ends_graphs_before_communicators(tmp_path: Path) -> None:
 
 
 @looks_into_emulated_gpus
-def test_a_program_that_cannot_be_prepared_leaves_nothing(
-    module: LoadedModule, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_executor_setup_frees_all_memory(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     api, allocate = gpus(module), Device.allocate
 
     def full(self: Device, nbytes: int, name: str) -> int:
@@ -173,55 +172,55 @@ def test_a_program_that_cannot_be_prepared_leaves_nothing(
     assert api.machine and api.machine.memory.live == () and api.machine.fault is None
 
 
-def test_the_current_context_is_that_of_the_caller(module: LoadedModule) -> None:
-    """PyTorch, say, has GPU 2 current in this thread."""
-    api, given = gpus(module), filled(module, arguments(module))
-    theirs = api.cuda("cuDevicePrimaryCtxRetain", 2)
-    api.cuda("cuCtxSetCurrent", theirs)
+def test_executor_restores_current_context_of_caller(module: LoadedModule) -> None:
+    """Another library, such as PyTorch, may have made GPU 2 current in this thread."""
+    api, inputs = gpus(module), filled(module, arguments(module))
+    caller_context = api.cuda("cuDevicePrimaryCtxRetain", 2)
+    api.cuda("cuCtxSetCurrent", caller_context)
     executor = Executor(programs(module), api)
-    seen = [api.cuda("cuCtxGetCurrent")]
-    executor.run(given)
-    seen.append(api.cuda("cuCtxGetCurrent"))
+    contexts = [api.cuda("cuCtxGetCurrent")]
+    executor.run(inputs)
+    contexts.append(api.cuda("cuCtxGetCurrent"))
     issue = executor.issue_of_step()
     assert issue
     issue()
-    seen.append(api.cuda("cuCtxGetCurrent"))
+    contexts.append(api.cuda("cuCtxGetCurrent"))
     executor.wait()
     executor.close()
-    assert [*seen, api.cuda("cuCtxGetCurrent")] == [theirs] * 4
+    assert [*contexts, api.cuda("cuCtxGetCurrent")] == [caller_context] * 4
 
 
-def test_a_step_is_one_call_and_allocates_nothing(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = filled(module, arguments(module))
+def test_captured_step_is_one_graph_launch(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = filled(module, arguments(module))
     executor = executor_of(module)
-    for _ in range(2):  # the second one captures it, if the first one does not
-        executor.run(given)
+    for _ in range(2):  # The first or the second step captures the graph.
+        executor.run(inputs)
     calls: list[str] = []
     cuda = Api.cuda
     monkeypatch.setattr(Api, "cuda", lambda self, name, *args: (calls.append(name), cuda(self, name, *args))[1])
-    executor.run(given)
-    moved = {"cuMemcpyHtoD", "cuMemcpyDtoH"}  # arguments and results
-    assert [name for name in calls if name not in moved and "Ctx" not in name] == ["cuGraphLaunch"]
+    executor.run(inputs)
+    copies = {"cuMemcpyHtoD", "cuMemcpyDtoH"}  # copies of arguments and results
+    assert [name for name in calls if name not in copies and "Ctx" not in name] == ["cuGraphLaunch"]
 
 
 # --- control flow --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("most", [0, 1, 9])
-def test_a_loop_that_the_host_follows(most: int, tmp_path: Path) -> None:
+def test_host_driven_loop_matches_reference(most: int, tmp_path: Path) -> None:
     module = planned(SUMS, tmp_path)
-    given = {"a": A, "scale": SCALE, "most": np.int32(most)}
-    given = dict(zip(module.input_names, given.values(), strict=True))
-    want = module.run(given)
+    inputs = {"a": A, "scale": SCALE, "most": np.int32(most)}
+    inputs = dict(zip(module.input_names, inputs.values(), strict=True))
+    expected = module.run(inputs)
     for seed in range(3):
-        assert_same_bits(on_gpus(module, given, seed, steps=2), want)
+        assert_same_bits(on_gpus(module, inputs, seed, steps=2), expected)
 
 
-def test_ranks_go_their_own_way_where_nothing_is_exchanged(tmp_path: Path) -> None:
+def test_ranks_branch_independently_without_collectives(tmp_path: Path) -> None:
     module = planned(HALVES, tmp_path, in_specs={"a": mg.P("x")})
     rows = np.array([[1.0], [4.0], [0.1], [30.0]], np.float32)
-    given = {module.input_names[0]: np.repeat(rows, 8, axis=1)}
-    assert_same_bits(on_gpus(module, given), module.run(given))
+    inputs = {module.input_names[0]: np.repeat(rows, 8, axis=1)}
+    assert_same_bits(on_gpus(module, inputs), module.run(inputs))
 
 
 LOOP = """func.func @main(%a: tensor<8x4xf32>, %b: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
@@ -243,55 +242,56 @@ LOOP = """func.func @main(%a: tensor<8x4xf32>, %b: tensor<8x4xf32>) -> (tensor<8
 
 
 @pytest.mark.parametrize("trips", [0, 1, 2, 7])
-def test_a_loop_whose_trips_are_known_is_in_the_graph(trips: int, tmp_path: Path) -> None:
-    """What it carries changes places in every trip."""
+def test_loop_with_known_trip_count_is_captured(trips: int, tmp_path: Path) -> None:
+    """Loop-carried values swap their positions in every iteration."""
     module = planned(
         LOOP.replace("TRIPS", str(trips)), tmp_path, mesh={"x": 2}, in_specs={"a": mg.P("x"), "b": mg.P("x")}
     )
-    given = arguments(module)
+    inputs = arguments(module)
     executor = executor_of(module)
     for _ in range(2):
-        assert_same_bits(executor.run(filled(module, given))[0], module.run(given))
-    if trips > 1:  # the compiler says so of none and one trip as well only where it writes them out
+        assert_same_bits(executor.run(filled(module, inputs))[0], module.run(inputs))
+    if trips > 1:  # loops of zero or one iteration may be inlined without a trip count
         assert len(executor.parts[0].graphs) == 1
 
 
 @pytest.mark.parametrize(
     "op, kind, which", [("if", "i1", True), ("if", "i1", False), ("case", "i32", 0), ("case", "i32", 9)]
 )
-def test_a_branch_that_the_host_takes(op: str, kind: str, which: int, tmp_path: Path) -> None:
-    """One of the branches holds a loop that the host follows, with a collective in it."""
+def test_host_driven_branch_matches_reference(op: str, kind: str, which: int, tmp_path: Path) -> None:
+    """One branch contains a host-driven loop with a collective in it."""
     module = planned(BRANCH.replace("OP", op).replace("TYPE", kind), tmp_path)
     chosen = np.array(which, np.bool_ if op == "if" else np.int32)
-    given = dict(zip(module.input_names, (A, np.int32(3), chosen), strict=True))
-    assert_same_bits(on_gpus(module, given), module.run(given))
+    inputs = dict(zip(module.input_names, (A, np.int32(3), chosen), strict=True))
+    assert_same_bits(on_gpus(module, inputs), module.run(inputs))
 
 
 # --- several meshes ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_program_on_two_meshes(seed: int, tmp_path: Path) -> None:
+def test_program_on_two_meshes_matches_reference(seed: int, tmp_path: Path) -> None:
     from tests.sharding.multi_mesh.meshes_programs import MESHES, TYPES, two_stages
 
     save(tmp_path / "two.mgx", two_stages, MESHES, args=TYPES, in_specs={"x": mg.P("dp", mesh="a")})
     module = mg.load(tmp_path / "two.mgx")
-    given = arguments(module)
-    assert_same_bits(on_gpus(module, given, seed, steps=2), module.run(given))
+    inputs = arguments(module)
+    assert_same_bits(on_gpus(module, inputs, seed, steps=2), module.run(inputs))
 
 
-# --- what is missing -----------------------------------------------------------------------------------------------------
+# --- errors
+# --------------------------------------------------------------------------------------------------------------
 
 
 @looks_into_emulated_gpus
-def test_a_kernel_without_code_runs_on_emulated_devices_only(module: LoadedModule) -> None:
+def test_kernel_without_code_is_rejected_on_real_gpus(module: LoadedModule) -> None:
     api = gpus(module)
     with pytest.raises(MissingError, match=r"MG0602: kernel '.*' has no code for any GPU"):
         Executor(programs(module), Api(api.driver, None, api.nccl))
 
 
 @looks_into_emulated_gpus
-def test_code_for_other_devices_is_told(module: LoadedModule) -> None:
+def test_kernel_compiled_for_other_gpu_is_rejected(module: LoadedModule) -> None:
     from meshgen.runtime.cuda.code import code_of
 
     kernels = {name: Kernel(source="kernel.py") for name in module.kernel_names}
@@ -301,7 +301,7 @@ def test_code_for_other_devices_is_told(module: LoadedModule) -> None:
 
 
 @looks_into_emulated_gpus
-def test_emulated_gpus_need_the_ptx(module: LoadedModule) -> None:
+def test_emulated_gpu_rejects_kernel_without_ptx(module: LoadedModule) -> None:
     from meshgen.runtime.cuda.code import code_of
     from meshgen.runtime.module_file.manifest import Binary
 
@@ -312,12 +312,13 @@ def test_emulated_gpus_need_the_ptx(module: LoadedModule) -> None:
         Executor([program], gpus(module))
 
 
-# --- who does not come to an end -----------------------------------------------------------------------------------------
+# --- devices that hang
+# ---------------------------------------------------------------------------------------------------
 
 
 @looks_into_emulated_gpus
 def test_hung_local_devices_are_aborted_after_timeout(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real devices: the emulated ones notice at once that all of them wait."""
+    """Emulated devices would detect at once that all of them wait, so `is_stuck` imitates real ones."""
     api = gpus(module)
     executor = Executor(programs(module), api, time_out=0.05)
     args = [np.ones(b.type.sizes, b.type.numpy_dtype) for b in module.inputs]

@@ -1,4 +1,4 @@
-"""Steps captured in graphs: captured again when pointers change, in place where the form is the same."""
+"""Steps captured as CUDA graphs: captured again when pointers change, and updated in place if the topology is the same."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from meshgen.runtime.cuda.graph import StepGraph
 
 
 class TwoDevices:
-    """Copies from one buffer to another on each of two devices; `places` are read when the step is issued."""
+    """Copies one buffer to another on each of two devices. `issue` reads the addresses in `targets`."""
 
     def __init__(self) -> None:
         self.api = emulated(2, "sm_80", races=True)
         self.devices = [Device(self.api, n) for n in range(2)]
         self.source = [device.allocate(16, "source") for device in self.devices]
-        self.places = [device.allocate(16, "target") for device in self.devices]
+        self.targets = [device.allocate(16, "target") for device in self.devices]
         for device, address in zip(self.devices, self.source, strict=True):
             device.upload(address, np.arange(4, dtype=np.int32) + 10 * device.ordinal)
         self.repeat = 1
@@ -26,7 +26,7 @@ class TwoDevices:
         self.graph = StepGraph(self.api, streams, self.issue)
 
     def issue(self) -> None:
-        for device, source, target in zip(self.devices, self.source, self.places, strict=True):
+        for device, source, target in zip(self.devices, self.source, self.targets, strict=True):
             for _ in range(self.repeat):
                 self.api.cuda("cuMemcpyDtoDAsync", target, source, 16, device.streams[1])
 
@@ -35,11 +35,11 @@ class TwoDevices:
         self.api.cuda("cuStreamSynchronize", self.devices[0].streams[0])
         return [
             device.download(target, np.empty(4, np.int32)).tolist()
-            for device, target in zip(self.devices, self.places, strict=True)
+            for device, target in zip(self.devices, self.targets, strict=True)
         ]
 
 
-WANT = [[0, 1, 2, 3], [10, 11, 12, 13]]
+EXPECTED = [[0, 1, 2, 3], [10, 11, 12, 13]]
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -49,38 +49,38 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def test_one_launch_runs_the_work_of_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = TwoDevices()
-    assert pair.graph.nodes == 2
+def test_graph_launch_runs_work_of_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    two_devices = TwoDevices()
+    assert two_devices.graph.nodes == 2
     calls = calls_of(monkeypatch)
-    assert pair.step() == WANT
+    assert two_devices.step() == EXPECTED
     assert calls.count("cuGraphLaunch") == 1
 
 
-def test_other_pointers_are_captured_into_the_same_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = TwoDevices()
-    pair.places = [device.allocate(16, "other target") for device in pair.devices]
+def test_recapture_with_new_pointers_updates_graph_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    two_devices = TwoDevices()
+    two_devices.targets = [device.allocate(16, "other target") for device in two_devices.devices]
     calls = calls_of(monkeypatch)
-    pair.graph.capture(pair.issue)
+    two_devices.graph.capture(two_devices.issue)
     assert "cuGraphInstantiate" not in calls
-    assert pair.step() == WANT
+    assert two_devices.step() == EXPECTED
 
 
-def test_another_form_makes_another_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = TwoDevices()
-    pair.repeat = 3
+def test_recapture_with_new_topology_instantiates_new_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    two_devices = TwoDevices()
+    two_devices.repeat = 3
     calls = calls_of(monkeypatch)
-    pair.graph.capture(pair.issue)
+    two_devices.graph.capture(two_devices.issue)
     assert calls.count("cuGraphInstantiate") == 1 and calls.count("cuGraphExecDestroy") == 1
-    assert pair.graph.nodes == 6 and pair.step() == WANT
-    pair.graph.close()
-    pair.graph.close()  # twice is once
+    assert two_devices.graph.nodes == 6 and two_devices.step() == EXPECTED
+    two_devices.graph.close()
+    two_devices.graph.close()  # closing twice is harmless
 
 
-def test_a_capture_that_fails_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = TwoDevices()
-    monkeypatch.setattr(pair, "issue", lambda: pair.devices[0].allocate(8, "more"))
-    streams = [(device, stream) for device in pair.devices for stream in device.streams]
+def test_failed_capture_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    two_devices = TwoDevices()
+    monkeypatch.setattr(two_devices, "issue", lambda: two_devices.devices[0].allocate(8, "more"))
+    streams = [(device, stream) for device in two_devices.devices for stream in device.streams]
     with pytest.raises(RuntimeFailure, match="cuMemAlloc failed with 900"):
-        StepGraph(pair.api, streams, lambda: pair.issue())
-    assert pair.step() == WANT  # what was captured before is still there
+        StepGraph(two_devices.api, streams, lambda: two_devices.issue())
+    assert two_devices.step() == EXPECTED  # the earlier capture still works

@@ -1,4 +1,4 @@
-"""What a host reads of the collectives that a device has reached."""
+"""The host reads which collectives a device has reached."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from meshgen.runtime.cuda.progress import Progress
 from meshgen.runtime.plan import COMMUNICATION, NETWORK
 
 
-def test_it_names_the_last_collective_of_each_stream() -> None:
+def test_progress_names_last_collective_of_each_stream() -> None:
     device = Device(emulated(1, "sm_90"), 0)
     progress = Progress(device)
     assert progress.label == "what comes before the first collective"
-    seen: list[str] = []
+    labels: list[str] = []
     for label, stream in (("a", COMMUNICATION), ("b", COMMUNICATION), ("c", NETWORK), ("b", NETWORK)):
         progress.note(label, device.streams[stream])
         device.api.cuda("cuStreamSynchronize", device.streams[stream])
-        seen.append(progress.label)
-    assert seen == ["a", "b", "b or c", "b"]
+        labels.append(progress.label)
+    assert labels == ["a", "b", "b or c", "b"]
     progress.close()
     device.close()

@@ -1,4 +1,4 @@
-"""The executor on real GPUs, where there are any: the same modules as on emulated ones."""
+"""The executor on this machine's real GPUs, with the same modules as on emulated ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.runtime.cuda.steps import TARGET, arguments, require_gpus
 pytestmark = pytest.mark.gpu
 
 
-def test_one_gpu(tmp_path: Path) -> None:
+def test_program_on_one_gpu_matches_cpu(tmp_path: Path) -> None:
     require_gpus(1)
     mg.compile("tests.runtime.cuda.test_real_gpus:layers", {"x": 1}, args=["f32[64,48]", "f32[48,32]"],
                target=TARGET).save(tmp_path / "one.mgx")  # fmt: skip
     assert_runs(tmp_path / "one.mgx")
 
 
-def test_four_gpus(tmp_path: Path) -> None:
+def test_program_on_four_gpus_matches_cpu(tmp_path: Path) -> None:
     require_gpus(4)
     (tmp_path / "mlp.mlir").write_text(mlp(y=("x", "y")))
     mg.compile(tmp_path / "mlp.mlir", target=TARGET).save(tmp_path / "four.mgx")
@@ -33,10 +33,10 @@ def layers(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
 
 
 def assert_runs(path: Path) -> None:
-    """Three steps: issued, captured, and launched again; the results of the CPU, in f32 that GPUs may multiply as tf32."""
+    """Check three steps (issued, captured, launched again) against the CPU, with a tolerance for tf32 GEMMs."""
     module = mg.load(path)
-    given = arguments(module)
-    want = module.run(given)
+    inputs = arguments(module)
+    expected = module.run(inputs)
     for _ in range(3):
-        for own, other in zip(module.run(given, "cuda"), want, strict=True):
-            np.testing.assert_allclose(own, other, rtol=2e-3, atol=2e-3)
+        for result, other in zip(module.run(inputs, "cuda"), expected, strict=True):
+            np.testing.assert_allclose(result, other, rtol=2e-3, atol=2e-3)

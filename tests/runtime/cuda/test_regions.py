@@ -1,4 +1,4 @@
-"""What regions hand over to each other on a device: several copies as if all were done at once."""
+"""Parallel copies of values between regions on a device: several copies behave as if they happened simultaneously."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from meshgen.runtime.cuda.regions import Copy, in_order
 
 
 @pytest.mark.parametrize("sources", list(itertools.product(range(4), repeat=3)))
-def test_copies_among_the_same_places_are_done_at_once(sources: tuple[int, ...]) -> None:
-    """Places 0, 1 and 2 get what any of the places 0 to 3 hold: swaps, chains and rings among them."""
+def test_overlapping_copies_behave_as_parallel_copies(sources: tuple[int, ...]) -> None:
+    """Slots 0, 1 and 2 get the old contents of any of slots 0 to 3, which includes swaps, chains and cycles."""
     size, staging = 16, 4096
     copies = [Copy({0: source * size}, {0: target * size}, size) for target, source in enumerate(sources)]
     memory = np.zeros(3 * staging, np.uint8)
@@ -22,6 +22,6 @@ def test_copies_among_the_same_places_are_done_at_once(sources: tuple[int, ...])
     assert memory[: 3 * size : size].tolist() == list(sources)
 
 
-def test_copies_without_a_clash_are_direct_and_what_stays_is_not_copied() -> None:
+def test_copies_without_conflict_are_direct_and_self_copies_dropped() -> None:
     copies = [Copy({0: 0}, {0: 100}, 50), Copy({0: 200}, {0: 200}, 50), Copy({0: 300}, {0: 400}, 0)]
     assert list(in_order(copies, 0, 4096)) == [(0, 100, 50)]

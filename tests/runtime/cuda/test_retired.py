@@ -1,4 +1,4 @@
-"""Executors that nobody uses any more."""
+"""Executors that are no longer used are freed when no call is running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meshgen.runtime.cuda.retired import retire
 
 
 class Executor:
-    """Counts how often it is freed."""
+    """A stand-in that counts how often it is freed."""
 
     def __init__(self, fails: bool = False) -> None:
         self.freed, self._fails = 0, fails
@@ -21,13 +21,13 @@ class Executor:
             raise RuntimeFailure(Diagnostic("MG0604", "cuMemFree failed"))
 
 
-def test_it_is_freed_at_once_where_no_call_is_under_way() -> None:
+def test_executor_is_freed_at_once_without_running_call() -> None:
     executor = Executor()
     retire(executor)
     assert executor.freed == 1
 
 
-def test_it_is_freed_after_the_outermost_call_that_is_under_way() -> None:
+def test_executor_is_freed_after_outermost_running_call() -> None:
     api, executor = emulated(1, "sm_90"), Executor()
     with api.kept_context():
         with api.kept_context():
@@ -36,7 +36,7 @@ def test_it_is_freed_after_the_outermost_call_that_is_under_way() -> None:
     assert executor.freed == 1
 
 
-def test_a_call_that_fails_frees_it_too() -> None:
+def test_executor_is_freed_after_failed_call() -> None:
     api, executor = emulated(1, "sm_90"), Executor()
     with pytest.raises(KeyError), api.kept_context():
         retire(executor)
@@ -44,9 +44,9 @@ def test_a_call_that_fails_frees_it_too() -> None:
     assert executor.freed == 1
 
 
-def test_a_call_does_not_fail_with_what_it_frees() -> None:
+def test_call_ignores_errors_of_freeing_executors() -> None:
     api, executors = emulated(1, "sm_90"), [Executor(fails=True), Executor()]
     with api.kept_context():
-        for each in executors:
-            retire(each)
-    assert [each.freed for each in executors] == [1, 1]
+        for executor in executors:
+            retire(executor)
+    assert [executor.freed for executor in executors] == [1, 1]

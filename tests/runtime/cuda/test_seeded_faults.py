@@ -1,4 +1,6 @@
-"""Faults put into plans, lowered collectives and captures: each one is seen, and said with names."""
+"""Faults seeded in plans, lowered collectives and captures are detected, and the messages name the collective, rank or
+buffer.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
 
 
 def outcome(module: LoadedModule, change: Callable[[Schedule], Schedule], seed: int = 0) -> MeshgenError | None:
-    """What a step with a changed plan ends with."""
+    """Return the error of a step with a changed plan, or None if it succeeds."""
     executor = Executor(programs(module, change), gpus(module, seed))
     try:
         executor.run(filled(module, arguments(module)))
@@ -41,14 +43,14 @@ def outcome(module: LoadedModule, change: Callable[[Schedule], Schedule], seed: 
     return None
 
 
-def without_wait(plan: Schedule, number: int, event: int) -> Schedule:
+def without_wait(plan: Schedule, index: int, event: int) -> Schedule:
     items = list(plan.items)
-    items[number] = replace(items[number], waits=tuple(each for each in items[number].waits if each != event))
+    items[index] = replace(items[index], waits=tuple(wait for wait in items[index].waits if wait != event))
     return replace(plan, items=tuple(items))
 
 
 def is_proven(plan: Schedule, mesh: Mesh) -> bool:
-    """Whether the checker accepts a plan."""
+    """Whether the plan checker accepts the plan."""
     try:
         check(plan, mesh)
     except ScheduleError:
@@ -57,8 +59,8 @@ def is_proven(plan: Schedule, mesh: Mesh) -> bool:
 
 
 @pytest.mark.parametrize("name", WITH_EVENTS)
-def test_every_wait_that_is_left_out_is_a_race(name: str, tmp_path: Path) -> None:
-    """Or the checker of plans proves that the rest orders everything without it."""
+def test_every_removed_wait_is_a_race(name: str, tmp_path: Path) -> None:
+    """A removed wait may also be redundant, if the plan checker proves that everything is still ordered."""
     module = planned(str(MLIR / f"{name}.mlir"), tmp_path)
     waits = [(number, event) for number, item in enumerate(module.schedule.items) for event in item.waits]
     assert waits
@@ -72,7 +74,7 @@ def test_every_wait_that_is_left_out_is_a_race(name: str, tmp_path: Path) -> Non
             assert "no stream, event or graph edge orders them" in str(error) and "of rank" in str(error)
 
 
-def test_a_race_names_both_launches_and_the_buffer(module: LoadedModule) -> None:
+def test_race_message_names_both_launches_and_the_buffer(module: LoadedModule) -> None:
     plan = module.schedule
     number, item = next((n, item) for n, item in enumerate(plan.items) if item.is_collective and item.waits)
     changed = without_wait(plan, number, item.waits[0])
@@ -86,7 +88,7 @@ def executor_of(module: LoadedModule) -> Executor:
 
 
 def collective_works(executor: Executor) -> Iterator[dict[int, RankWork]]:
-    """Of each collective the work of all ranks."""
+    """Yield the work of all ranks for each collective."""
     yield from executor.parts[0].frame.works.values()
 
 
@@ -110,7 +112,7 @@ CHANGED_CALLS: dict[str, tuple[Callable[[Group], Group], str]] = {
 
 @pytest.mark.parametrize("what", CHANGED_CALLS)
 @pytest.mark.parametrize("rank", range(4))
-def test_a_rank_that_calls_nccl_otherwise(what: str, rank: int, module: LoadedModule) -> None:
+def test_mismatched_nccl_call_of_one_rank_is_detected(what: str, rank: int, module: LoadedModule) -> None:
     change, said = CHANGED_CALLS[what]
     executor = executor_of(module)
     (works,) = collective_works(executor)
@@ -119,7 +121,7 @@ def test_a_rank_that_calls_nccl_otherwise(what: str, rank: int, module: LoadedMo
     assert said in message and "collective 0 of axes y" in message
 
 
-def test_a_rank_that_does_not_call_at_all(module: LoadedModule) -> None:
+def test_missing_nccl_call_of_one_rank_is_a_deadlock(module: LoadedModule) -> None:
     executor = executor_of(module)
     (works,) = collective_works(executor)
     works[2].lowered = Lowered((), 0)
@@ -127,7 +129,7 @@ def test_a_rank_that_does_not_call_at_all(module: LoadedModule) -> None:
     assert "deadlock" in message and "by rank 1 of axes y, group of rank 2 waits for rank 0" in message
 
 
-def test_collectives_in_another_order_on_one_rank(tmp_path: Path) -> None:
+def test_swapped_collectives_on_one_rank_are_detected(tmp_path: Path) -> None:
     module = planned(str(MLIR / "a06_mlp_sequence_parallel.mlir"), tmp_path)
     executor = executor_of(module)
     gather, scatter = collective_works(executor)
@@ -141,7 +143,7 @@ def changed_message(step: Step, change: Callable[[Messages], Messages]) -> Step:
 
 
 def other_first(step: Messages, **changes: object) -> Messages:
-    """The first message that is sent, otherwise."""
+    """Return the step with `changes` applied to the first message that it sends."""
     return replace(step, sends=(step.sends[0]._replace(**changes), *step.sends[1:]))
 
 
@@ -150,7 +152,7 @@ def other_first(step: Messages, **changes: object) -> Messages:
     ("none", lambda step: replace(step, sends=step.sends[1:]), "waits for rank"),
     ("size", lambda step: other_first(step, box=step.sends[0].box.flat(0, 1)), "disagree"),
 ], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
-def test_messages_that_nobody_expects(
+def test_changed_message_of_one_rank_is_detected(
     what: str, change: Callable[[Messages], Messages], said: str, tmp_path: Path
 ) -> None:
     module = planned(str(MLIR / "c37_three_cycle.mlir"), tmp_path)
@@ -161,20 +163,20 @@ def test_messages_that_nobody_expects(
     assert said in message and "of all ranks" in message, what
 
 
-def test_a_stream_that_is_not_joined(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_not_joined_to_capture_is_detected(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = executor_of(module)
     monkeypatch.setattr(graph, "join", lambda origin, others, key: None)
     message = failure(executor, module)
     assert "MG0604" in message and "cuStreamEndCapture failed with 904: CUDA_ERROR_STREAM_CAPTURE_UNJOINED" in message
 
 
-def test_a_stream_that_is_not_forked(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_not_forked_into_capture_is_detected(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = executor_of(module)
     monkeypatch.setattr(graph, "fork", lambda origin, others, key: None)
     assert "MG0604" in failure(executor, module)
 
 
-def test_an_allocation_in_a_step(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allocation_during_capture_is_detected(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = executor_of(module)
     copy = executor.devices[0].launch
     monkeypatch.setattr(
@@ -185,8 +187,8 @@ def test_an_allocation_in_a_step(module: LoadedModule, monkeypatch: pytest.Monke
     assert "cuMemAlloc failed with 900: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" in failure(executor, module)
 
 
-def test_a_result_that_is_written_past_its_end(tmp_path: Path) -> None:
-    """By a copy: the arena ends there, and a guard band begins."""
+def test_write_past_arena_end_is_detected(tmp_path: Path) -> None:
+    """The arena ends at the last buffer, and a guard band follows."""
     module = planned(str(MLIR / "c08_swap.mlir"), tmp_path)
     plan = module.schedule
     last = max(plan.buffers, key=lambda buffer: buffer.end)
@@ -201,22 +203,22 @@ def item_of(plan: Schedule, op: str) -> Item:
     return next(item for item in plan.items if item.op == op)
 
 
-def test_a_copy_that_is_left_out(tmp_path: Path) -> None:
-    """Poison stays where nobody wrote."""
+def test_removed_copy_changes_results(tmp_path: Path) -> None:
+    """Unwritten memory keeps its poison pattern."""
     module = planned(str(MLIR / "c17_move_both.mlir"), tmp_path)
     executor = executor_of(module)
     for works in collective_works(executor):
         work = works[0]
-        kept = tuple(step for step in work.lowered.steps if not isinstance(step, Copy))
-        if len(kept) < len(work.lowered.steps):
-            work.lowered = Lowered(kept, work.lowered.scratch_bytes)
+        remaining = tuple(step for step in work.lowered.steps if not isinstance(step, Copy))
+        if len(remaining) < len(work.lowered.steps):
+            work.lowered = Lowered(remaining, work.lowered.scratch_bytes)
             break
-    (found,) = executor.run(filled(module, arguments(module)))
-    want = module.run(arguments(module))
-    assert any(own.tobytes() != other.tobytes() for own, other in zip(found, want, strict=True))
+    (results,) = executor.run(filled(module, arguments(module)))
+    expected = module.run(arguments(module))
+    assert any(result.tobytes() != other.tobytes() for result, other in zip(results, expected, strict=True))
 
 
-def test_random_faults_are_seen(tmp_path: Path) -> None:
-    found = seed_faults.run(30, 1, [planned(text, tmp_path) for text in seed_faults.OWN])
-    assert len(found) >= len(seed_faults.KINDS)
-    assert not [fault for fault, verdict in found if verdict == "unseen"]
+def test_random_faults_are_detected(tmp_path: Path) -> None:
+    verdicts = seed_faults.run(30, 1, [planned(text, tmp_path) for text in seed_faults.OWN])
+    assert len(verdicts) >= len(seed_faults.KINDS)
+    assert not [fault for fault, verdict in verdicts if verdict == "unseen"]

@@ -1,4 +1,6 @@
-"""Times between events: a cold launch, then a warm one, on an emulated GPU whose events are given times."""
+"""Kernel times between events: a cold launch and then a warm one, on an emulated GPU whose events have prescribed
+times.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from meshgen.runtime.cuda.timing import FLUSHES, EventTimer, Timing
 
 
 class Recorded:
-    """A driver that records what is put into streams; the n-th event that was recorded happens at `TIMES[n]` ms."""
+    """A driver that records the calls issued to streams. The n-th recorded event happens at `TIMES[n]` milliseconds."""
 
     TIMES = (0.0, 0.5, 0.75)
 
@@ -41,25 +43,26 @@ class Recorded:
         return self._driver.cuEventRecord(event, stream)
 
     def cuEventElapsedTime(self, start: int, end: int) -> Any:
-        result, _ = self._driver.cuEventElapsedTime(start, end)  # refuses events that are not timed, or not over
+        # rejects events without timing and events that have not happened
+        result, _ = self._driver.cuEventElapsedTime(start, end)
         order = self._events[-3:]
         return result, self.TIMES[order.index(end)] - self.TIMES[order.index(start)]
 
 
-def test_a_sample_is_a_cold_launch_and_a_warm_one() -> None:
+def test_timing_sample_is_cold_launch_then_warm_launch() -> None:
     real = emulated(1, "sm_90")
     driver = Recorded(real.driver)
     device = Device(Api(driver, real.machine), 0)
-    ran: list[int] = []
-    image = real.driver.define("kernel", [], lambda work, device, values: ran.append(device))
+    launched_devices: list[int] = []
+    image = real.driver.define("kernel", [], lambda work, device, values: launched_devices.append(device))
     launch = Launch(device.function(image, "kernel", 0), (1, 1, 1), 1, 0, ParameterBlock([]))
     timer = EventTimer(device)
     for _ in range(2):
         assert timer.seconds(launch) == Timing(warm=0.25e-3, cold=0.5e-3)
     assert driver.calls == ["clear", "event", "launch", "event", "launch", "event"] * 2
-    assert driver.cleared == [FLUSHES * DEVICE_KINDS["sm_90"].l2_bytes] * 2 and len(ran) == 4
+    assert driver.cleared == [FLUSHES * DEVICE_KINDS["sm_90"].l2_bytes] * 2 and len(launched_devices) == 4
     device.close()
 
 
-def test_the_mean_of_both_decides() -> None:
+def test_timing_is_mean_of_cold_and_warm() -> None:
     assert np.isclose(Timing(warm=1.0, cold=2.0).seconds, 1.5)
