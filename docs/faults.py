@@ -122,8 +122,8 @@ FAULTS: dict[str, Fault] = {
     "MG0109": Fault(
         "A warning, on stderr, in `--json` and in the report: `sdy.all_reduce` or `sdy.reduce_scatter` has an operand "
         "that is not a partial sum. The operand is not declared unreduced along the axes, and no operation computes "
-        "it as a sum. It is an argument, a constant, or an element-wise function of these. The value is passed on "
-        "unchanged, because adding equal copies would multiply it.",
+        "it as a sum. Such an operand is an argument, a constant, or an element-wise function of these. The value is "
+        "passed on unchanged, because adding equal copies would multiply it.",
         "Declare `unreduced={...}` on the producer, or remove the reduction.",
         CHECK,
         {"p.mlir": REDUCTION},
@@ -367,7 +367,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "`meshgen check` names the output and the element. Please report programs that `check` rejects.",
     ),
     "MG0606": Fault(
-        "The check needs more memory than this machine has free, or than `--memory` allows. It needs memory for the "
+        "The check needs more memory than this machine has free, or than `--memory` allows. Memory is needed for the "
         "program on one device with its error bounds, or for all simulated devices together. The estimate is a lower "
         "bound: it counts values, but no temporary memory of operations.",
         "Check the program with smaller sizes: its shardings stay valid. `--memory` overrides the limit.",

@@ -28,8 +28,8 @@ def router(x, w):                                        # top-2 experts of each
 exe = mg.compile(router, {"dp": 4}, args=["bf16[64,32]", "bf16[32,8]"], in_specs=[mg.P("dp"), mg.P()], target="cpu")
 ```
 
-Gradients, `vmap` and other transformations come from JAX: `mg.from_jax(jax.grad(loss))` is a function of traced tensors. JAX lowers it for
-the types of the call. Its operations become part of the program, with their lines in the user's code.
+Gradients, `vmap` and other transformations come from JAX: `mg.from_jax(jax.grad(loss))` is a function of traced tensors. JAX lowers the function for
+the types of the call. The operations become part of the program, with their lines in the user's code.
 
 ```python
 import jax, jax.numpy as jnp

@@ -49,7 +49,7 @@ _CONTROL_NOTE = """
 _NUMBERS_NOTE = """
 ## Accuracy
 
-Kernels treat subnormal numbers, signed zeros, infinities and NaN as IEEE 754 does. They compute bf16, f16 and 8-bit floats in f32, and round
+Kernels treat subnormal numbers, signed zeros, infinities and NaN as IEEE 754 does. Kernels compute bf16, f16 and 8-bit floats in f32, and round
 once per operation that is not fused with the next one. All inexact results are accurate to 4 units in the last place of the type, with the exceptions
 below. `check` allows this error (`meshgen/ops/tolerance`), and `tests/codegen/test_device_functions.py` tests it as PTX over the whole range.
 
