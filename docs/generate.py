@@ -110,9 +110,9 @@ def operations() -> str:
     columns = {title: {name: "yes" for name in names if name in ops} for title, ops in supported.items()}
     columns["kernels"] = {name: kernels for name in names if (kernels := kernels_of(name))}
     rows = [[f"`{name}`", *(cells.get(name, "") for cells in columns.values())] for name in names]
-    counts = ", ".join(f"{column}: {len(cells)}" for column, cells in columns.items())
+    counts = ", ".join(f"{column} {len(cells)}" for column, cells in columns.items())
     table = _table(["operation", *columns], rows)
-    return f"# Operations\n\n{NOTE}\nThe table lists operations by their StableHLO mnemonics. {counts}.\n\n{table}{_CONTROL_NOTE}{_NUMBERS_NOTE}\n{_upstream()}"
+    return f"# Operations\n\n{NOTE}\nThe table lists operations by their StableHLO mnemonics. Each column counts the supported ones: {counts}.\n\n{table}{_CONTROL_NOTE}{_NUMBERS_NOTE}\n{_upstream()}"
 
 
 def _upstream() -> str:
@@ -182,8 +182,8 @@ def command_line() -> str:
 _MODEL = """The cost model decides between plans. This page lists every weight, rate, threshold and search limit, with its unit and the source of its value.
 Passes read the values from `DEFAULT` (`meshgen/cost_model/model.py`). Bandwidths and latencies of a mesh or a machine profile override `links`.
 
-Some numbers are elsewhere. Limits that protect against absurd input are where they are checked, and tile shapes are with their kernels.
-Other numbers that only one file reads may be private constants of that file, with a comment that gives the source.
+Some numbers are elsewhere. Limits that protect against absurd input are in the code that checks the limits, and tile shapes are in the code of the kernels.
+A number that only one file reads may be a private constant of that file, with a comment that gives the source.
 
 The last column counts how many of {programs} programs get another plan with half and with twice the value. For a ratio near 1 its distance from 1 is halved
 and doubled; for a list each number is. `0, 0` means that the value decides none of these programs. `python -m bench.sensitivity` measures
