@@ -28,7 +28,7 @@ test: .venv/dev.stamp
 test-shard: .venv/dev.stamp
 	files=$$($(BIN)/python -m tests.shards $(SHARD)) && $(BIN)/python -m pytest -n auto --dist worksteal $$files
 
-# For the loop of edit and run: the test files of each folder that say most for the time they take, 90 s on two cores together.
+# For the loop of edit and run: the test files of each folder that say most for the time they take, 75 s of CPU time.
 QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_cost_model.py test_docs.py test_errors.py test_house.py test_layering.py test_mesh.py \
     test_notation.py test_pipeline.py test_spec.py) \
   $(addprefix tests/benchmarks/,test_bench_compare.py test_bench_records.py) \
