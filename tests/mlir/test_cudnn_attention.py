@@ -130,7 +130,7 @@ def faulty(text: str, code: str) -> list[str]:
 )
 def test_what_is_not_read_is_refused(more: dict[str, Any]) -> None:
     assert all(
-        "without dropout, pages and packed sequences" in message for message in faulty(program(**more), "MG0103")
+        "without dropout, paged keys and packed sequences" in message for message in faulty(program(**more), "MG0103")
     )
 
 
@@ -158,5 +158,5 @@ def test_gradients_of_a_bias_are_refused_where_they_are_used() -> None:
     text = program(bias=(1, N, T, S))
     used = text.replace("return %o#0", f"%z = stablehlo.negate %g#3 : {wide(1, N, T, S)}\n      return %o#0")
     assert faulty(used, "MG0103") == [
-        "@__cudnn$fmhaScaleBiasSoftmaxBackward: gives the gradient of a bias, which is not read"
+        "@__cudnn$fmhaScaleBiasSoftmaxBackward: has the gradient of a bias as a result, which is not supported"
     ]

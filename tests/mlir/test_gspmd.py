@@ -222,7 +222,7 @@ def test_without_axes_conversions_change_nothing() -> None:
 
 
 REFUSED = {
-    "no end": ([start("%r", "%x")], T, "MG0104", "no @SPMDShardToFullShape ends the part", 0),
+    "no end": ([start("%r", "%x")], T, "MG0104", "no @SPMDShardToFullShape ends the per-device part", 0),
     "no start": ([f"%0 = stablehlo.slice %y [0:2, 0:4] : ({W}) -> {T}", end("%r", "%0")], W, "MG0104", "ends uses %y, which no @SPMDFullToShardShape converts", 1),
     "a whole operand": (
         [start("%0", "%x"), f"%1 = stablehlo.slice %y [0:2, 0:4] : ({W}) -> {T}", f"%2 = stablehlo.add %0, %1 : {T}", end("%r", "%2")],

@@ -214,7 +214,7 @@ def test_a_users_operation_is_called_by_name() -> None:
             "MG0103",
             "calls back into Python",
         ),
-        (f"%0 = stablehlo.custom_call @hipsolver_geqrf_ffi(%x) : ({F}) -> {F}", "MG0103", "factorisation by a library"),
+        (f"%0 = stablehlo.custom_call @hipsolver_geqrf_ffi(%x) : ({F}) -> {F}", "MG0103", "factorization by a library"),
         (f"%0 = stablehlo.custom_call @my.gated(%x, %x) : ({F}, {F}) -> {F}", "MG0104", "contracted sizes differ"),
         (
             f'%0 = stablehlo.custom_call @Sharding(%x) {{mhlo.sharding = "{{devices=[2]<=[2]}}"}} : ({F}) -> {F}',

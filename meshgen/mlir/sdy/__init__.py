@@ -1,1 +1,1 @@
-"""Shardy's dialect `sdy`: meshes, shardings, collectives, manual computations, directives of propagation."""
+"""Shardy's dialect `sdy`: meshes, shardings, collectives, manual computations and propagation directives."""

@@ -1,4 +1,4 @@
-"""Attributes of Shardy's dialect; `spelling.py` parses their bodies."""
+"""Attributes of Shardy's dialect `sdy`. `spelling.py` parses the text between their brackets."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ _Kind = TypeVar("_Kind", bound="Data[object]")
 
 
 def parse_attribute(parser: AttrParser, kind: type[_Kind]) -> _Kind:
-    """An attribute of a known kind: in full (`#sdy.mesh<...>`), by an alias, or the text after its name."""
+    """Parse an attribute of class `kind`: its full form (`#sdy.mesh<...>`), an alias, or only the text after its name."""
     assert isinstance(parser, TextParser)
     if not parser.at_mark("#"):
         return kind(kind.parse_parameter(parser))
     start = parser.pos
-    found = parser.parse_attribute()
-    if not isinstance(found, kind):
+    attribute = parser.parse_attribute()
+    if not isinstance(attribute, kind):
         parser.raise_error(f"#{kind.name} expected", start)
-    return found
+    return attribute
 
 
-def _normal(body: str) -> str:
-    """The text of a sharding without white space that means nothing; of what is none as it is, to be refused where it is used."""
+def _normalized(body: str) -> str:
+    """Return the text of a sharding with normalized white space.
+
+    Malformed text is returned unchanged; the operation that uses the sharding reports it.
+    """
     try:
         return str(read_spelled(body))
     except ValueError:
@@ -39,14 +42,14 @@ def _normal(body: str) -> str:
 
 @irdl_attr_definition
 class ShardingRuleAttr(Bracketed):
-    """JAX's rule of a custom call, which is ignored: a supported call has a rule of meshgen."""
+    """The sharding rule that JAX writes on a custom call. It is checked but not used: meshgen has its own rules."""
 
     name = "sdy.op_sharding_rule"
 
 
 @irdl_attr_definition
 class MeshAttr(Data[SpelledMesh]):
-    """`<["x"=2, "y"=4]>`"""
+    """A mesh, such as `<["x"=2, "y"=4]>`."""
 
     name = "sdy.mesh"
 
@@ -67,31 +70,34 @@ class MeshAttr(Data[SpelledMesh]):
 
 @irdl_attr_definition
 class ShardingAttr(Bracketed):
-    """`<@mesh, [{"x"}, {}]>`"""
+    """The sharding of one value, such as `<@mesh, [{"x"}, {}]>`. The data is the text between the brackets."""
 
     name = "sdy.sharding"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
-        return _normal(super().parse_parameter(parser))
+        return _normalized(super().parse_parameter(parser))
 
 
 @irdl_attr_definition
 class ShardingPerValueAttr(Data[tuple[str, ...]]):
-    """`<[<@mesh, [{"x"}]>, ...]>`: the bodies of the shardings, one per operand or result."""
+    """The shardings of several values, such as `<[<@mesh, [{"x"}]>, ...]>`.
+
+    The data is the text between the brackets of each sharding, one per operand or per result.
+    """
 
     name = "sdy.sharding_per_value"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[str, ...]:
         parser.parse_punctuation("<")
-        found = cls.parse_list(parser)
+        shardings = cls.parse_list(parser)
         parser.parse_punctuation(">")
-        return found
+        return shardings
 
     @classmethod
     def parse_list(cls, parser: AttrParser) -> tuple[str, ...]:
-        """`[<...>, <...>]`"""
+        """Parse `[<...>, <...>]`."""
         shardings = parser.parse_comma_separated_list(
             parser.Delimiter.SQUARE, lambda: parse_attribute(parser, ShardingAttr)
         )
@@ -107,7 +113,7 @@ class ShardingPerValueAttr(Data[tuple[str, ...]]):
 
 @irdl_attr_definition
 class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
-    """`#sdy<manual_axes{"x", "y"}>`"""
+    """The manual axes of a manual computation, such as `#sdy<manual_axes{"x", "y"}>`."""
 
     name = "sdy.manual_axes"
 
@@ -126,7 +132,7 @@ class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
 
 
 def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
-    """`=[<...>, <...>]`"""
+    """Parse `=[<...>, <...>]`, or an alias of a list of shardings after the `=`."""
     parser.parse_punctuation("=")
     if parser.at_mark("#"):
         return parse_attribute(parser, ShardingPerValueAttr)
@@ -134,7 +140,7 @@ def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
 
 
 class ListedAxes(OpaqueSyntaxAttribute, Data[str]):
-    """Axes, as they are written."""
+    """Base class of attributes that list mesh axes. The data is the text as written, with its brackets."""
 
     brackets: ClassVar[str] = "[]"
 
@@ -149,7 +155,7 @@ class ListedAxes(OpaqueSyntaxAttribute, Data[str]):
 
 @irdl_attr_definition
 class AxisRefListAttr(ListedAxes):
-    """`#sdy<axis_ref_list{"x"}>`"""
+    """One list of axes, such as `#sdy<axis_ref_list{"x"}>`."""
 
     name = "sdy.axis_ref_list"
     brackets = "{}"
@@ -157,21 +163,21 @@ class AxisRefListAttr(ListedAxes):
 
 @irdl_attr_definition
 class ListOfAxisRefListsAttr(ListedAxes):
-    """`#sdy<list_of_axis_ref_lists[{"x"}, {}]>`: one per dim."""
+    """One list of axes per tensor dim, such as `#sdy<list_of_axis_ref_lists[{"x"}, {}]>`."""
 
     name = "sdy.list_of_axis_ref_lists"
 
 
 @irdl_attr_definition
 class AllToAllParamListAttr(ListedAxes):
-    """`#sdy<all_to_all_param_list[{"x"}: 0->1]>`"""
+    """The axes that an all-to-all moves from one dim to another, such as `#sdy<all_to_all_param_list[{"x"}: 0->1]>`."""
 
     name = "sdy.all_to_all_param_list"
 
 
 @irdl_attr_definition
 class AxisRefAttr(OpaqueSyntaxAttribute, AxisRef):
-    """`#sdy<axis_ref"x":(1)2>`, as replica groups may have it."""
+    """A mesh axis or a sub-axis in replica groups, such as `#sdy<axis_ref"x":(1)2>`."""
 
     name = "sdy.axis_ref"
 
@@ -189,19 +195,19 @@ DIRECTIONS = ("NONE", "FORWARD", "BACKWARD")
 
 @irdl_attr_definition
 class DirectionAttr(OpaqueSyntaxAttribute, Data[str]):
-    """`#sdy<propagation_direction FORWARD>`"""
+    """The direction in which shardings may propagate, such as `#sdy<propagation_direction FORWARD>`."""
 
     name = "sdy.propagation_direction"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
         is_quoted = parser.parse_optional_punctuation("<") is not None
-        found = parser.parse_identifier()
-        if found not in DIRECTIONS:
-            parser.raise_error(f"expected one of the directions {', '.join(DIRECTIONS)}, got '{found}'")
+        direction = parser.parse_identifier()
+        if direction not in DIRECTIONS:
+            parser.raise_error(f"expected one of the directions {', '.join(DIRECTIONS)}, got '{direction}'")
         if is_quoted:
             parser.parse_punctuation(">")
-        return found
+        return direction
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f" {self.data}")

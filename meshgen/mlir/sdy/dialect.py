@@ -1,4 +1,4 @@
-"""Shardy's dialect `sdy`, as far as JAX emits it. Read only, but for manual computations and directives of propagation."""
+"""Shardy's dialect `sdy`, as far as JAX emits it. Only manual computations and propagation directives are printed too."""
 
 from __future__ import annotations
 

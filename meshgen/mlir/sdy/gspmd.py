@@ -1,4 +1,4 @@
-"""Rewrite the parts of GSPMD programs that are written per device into manual computations.
+"""Rewrite the per-device parts of GSPMD programs into manual computations.
 
     before   %1 = custom_call @Sharding(%0) {mhlo.sharding = "{devices=[8,1]<=[8]}"} : f32[16,4] -> f32[16,4]
              %2 = custom_call @SPMDFullToShardShape(%1) {mhlo.sharding = "{manual}"} : f32[16,4] -> f32[2,4]
@@ -7,7 +7,7 @@
     after    %4 = sdy.manual_computation(%1) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>]
                     manual_axes={"x"} (%2: f32[2,4]) { %3 = sine %2; sdy.return %3 }
 
-JAX writes them for shard_map without Shardy, and PyTorch/XLA for manual sharding.
+JAX emits such parts for shard_map without Shardy, and PyTorch/XLA emits them for manual sharding.
 """
 
 from __future__ import annotations
@@ -29,19 +29,24 @@ from meshgen.mlir.stablehlo.mhlo_sharding import HINT, NAME, open_dims_of
 from meshgen.mlir.stablehlo.xla_shardings import MANUAL, manual_axes_of, sharding_of
 from meshgen.spec import Sharding
 
-_PAIR_HINT = f"a part per device begins with @{START} for each whole value that it uses, and ends with @{END} in the same function or region"
+_PAIR_HINT = f"a per-device part begins with @{START} for each global value that it uses, and ends with @{END} in the same function or region"
 
 
 @dataclass(frozen=True)
 class _Rewriting:
-    """The module that is rewritten, and what new operations and values stand for."""
+    """A module under rewrite, and the original of each operation and value that the rewrite creates.
+
+    Attributes:
+        operations: new operation -> the operation that it replaces or copies.
+        values: new value -> the value that it stands for.
+    """
 
     reading: Reading
     operations: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def attribute(self, value: SSAValue) -> Attribute | None:
-        """The `mhlo.sharding` of the operation whose result a value is, or of the argument of a function."""
+        """Return the `mhlo.sharding` attribute of the operation that defines `value`, or of the function argument."""
         owner = self.values.get(value, value).owner
         if isinstance(owner, Operation):
             return owner.attributes.get(NAME)
@@ -54,7 +59,7 @@ class _Rewriting:
 
 
 def _rewrite_conversions(reading: Reading, function: Operation) -> None:
-    """Put a manual computation in the place of every part between conversions."""
+    """Replace each per-device part of `function` with a manual computation."""
     if not any(is_conversion(operation, END) or is_conversion(operation, START) for operation in function.walk()):
         return
     rewriting = _Rewriting(reading)
@@ -72,8 +77,10 @@ def _rewrite_inside(rewriting: _Rewriting, operation: Operation) -> None:
             else:
                 _rewrite_part(rewriting, part, block)
         _erase_unused(block)
-        for start in (each for each in block.ops if is_conversion(each, START) and each not in refused):
-            message = f"no @{END} ends the part per device that this @{START} begins"
+        for start in (
+            candidate for candidate in block.ops if is_conversion(candidate, START) and candidate not in refused
+        ):
+            message = f"no @{END} ends the per-device part that this @{START} begins"
             rewriting.reading.fault("MG0104", message, start, _PAIR_HINT)
         for inner in list(block.ops):
             _rewrite_inside(rewriting, inner)
@@ -81,20 +88,20 @@ def _rewrite_inside(rewriting: _Rewriting, operation: Operation) -> None:
 
 def _refuse_foreign(reading: Reading, part: Part) -> None:
     name = reading.source.name(part.foreign[0])
-    message = f"the part per device that this @{END} ends uses {f'%{name}' if name else 'a value'}, which no @{START} converts"
+    message = f"the per-device part that this @{END} ends uses {f'%{name}' if name else 'a value'}, which no @{START} converts"
     reading.fault("MG0104", message, part.ends[0], _PAIR_HINT)
 
 
 def _erase_unused(block: Block) -> None:
-    """Erase the conversions that begin parts, and what is computed from them, where nothing uses the result."""
-    values = {operation.results[0] for operation in block.ops if is_conversion(operation, START)}
-    for operation in block.ops if values else ():
-        if not values.isdisjoint(used_by(operation)):
-            values.update(operation.results)
+    """Erase the unused conversions that begin parts, and unused operations that depend on such a conversion."""
+    dependent_values = {operation.results[0] for operation in block.ops if is_conversion(operation, START)}
+    for operation in block.ops if dependent_values else ():
+        if not dependent_values.isdisjoint(used_by(operation)):
+            dependent_values.update(operation.results)
     for operation in reversed(list(block.ops)):
         if (
             operation.results
-            and values.issuperset(operation.results)
+            and dependent_values.issuperset(operation.results)
             and not any(result.first_use for result in operation.results)
         ):
             _erase(operation)
@@ -108,10 +115,10 @@ def _erase(operation: Operation) -> None:
 def _rewrite_part(rewriting: _Rewriting, part: Part, block: Block) -> None:
     starts = [operation for operation in block.ops if operation in part.starts]
     axes = _manual_axes(rewriting, starts, part.ends)
-    if not axes:  # one device holds the whole of each value
+    if not axes:  # no axis is manual: local and global shapes are equal
         _drop_conversions(rewriting.reading, [*starts, *part.ends])
         return
-    body, first = _body(rewriting, part, starts, block), part.ends[0]
+    body, first = _build_body(rewriting, part, starts, block), part.ends[0]
     properties = {
         "in_shardings": _shardings(rewriting, [(start, start.operands[0]) for start in starts]),
         "out_shardings": _shardings(rewriting, [(end, end.results[0]) for end in part.ends]),
@@ -131,44 +138,44 @@ def _rewrite_part(rewriting: _Rewriting, part: Part, block: Block) -> None:
         _erase(end)
 
 
-def _body(rewriting: _Rewriting, part: Part, starts: list[Operation], block: Block) -> Block:
-    """The operations of a part as a block; those that others use too are copied."""
+def _build_body(rewriting: _Rewriting, part: Part, starts: list[Operation], block: Block) -> Block:
+    """Move the operations of a part into a new block. Operations with users outside the part are copied instead."""
     body = Block(arg_types=[start.results[0].type for start in starts])
-    inside = dict[SSAValue, SSAValue](zip((start.results[0] for start in starts), body.args, strict=True))
-    rewriting.values.update((argument, value) for value, argument in inside.items())
+    local_values = dict[SSAValue, SSAValue](zip((start.results[0] for start in starts), body.args, strict=True))
+    rewriting.values.update((argument, value) for value, argument in local_values.items())
     order = [operation for operation in block.ops if operation in part.body]
-    own = {*part.ends}
+    movable = {*part.ends}
     for operation in reversed(order):
-        if {block.find_ancestor_op_in_block(use.operation) for r in operation.results for use in r.uses} <= own:
-            own.add(operation)
+        if {block.find_ancestor_op_in_block(use.operation) for r in operation.results for use in r.uses} <= movable:
+            movable.add(operation)
     for operation in order:
-        if operation in own:
+        if operation in movable:
             operation.detach()
-            for each in operation.walk():
-                each.operands = [inside.get(value, value) for value in each.operands]
+            for inner in operation.walk():
+                inner.operands = [local_values.get(value, value) for value in inner.operands]
             body.add_op(operation)
             continue
-        copy = operation.clone(inside)
+        copy = operation.clone(local_values)
         rewriting.operations.update(zip(copy.walk(), operation.walk(), strict=True))
         body.add_op(copy)
-    body.add_op(RETURN.create(operands=[inside.get(v, v) for v in (end.operands[0] for end in part.ends)]))
+    body.add_op(RETURN.create(operands=[local_values.get(v, v) for v in (end.operands[0] for end in part.ends)]))
     return body
 
 
 def _drop_conversions(reading: Reading, conversions: list[Operation]) -> None:
-    for each in conversions:
-        (operand,), (result,) = each.operands, each.results
+    for conversion in conversions:
+        (operand,), (result,) = conversion.operands, conversion.results
         if operand.type != result.type:
             message = f"a conversion from {operand.type} to {result.type}, but no axis is manual"
-            reading.fault("MG0204", message, each, HINT)
+            reading.fault("MG0204", message, conversion, HINT)
         result.replace_all_uses_with(operand)
-        _erase(each)
+        _erase(conversion)
 
 
 def _manual_axes(rewriting: _Rewriting, starts: list[Operation], ends: list[Operation]) -> tuple[str, ...]:
-    """The axes that are manual in a part and not around it, as all of its conversions say; a fault where they differ."""
+    """Return the axes that are manual in a part but not around it. Reports a fault if its conversions disagree."""
     reading, agreed = rewriting.reading, None
-    for conversion, around, within in _claims(rewriting, starts, ends):
+    for conversion, around, within in _stated_shardings(rewriting, starts, ends):
         try:
             outer, inner = (manual_axes_of(text, reading.module.mesh) for text in (around, within))
         except ValueError as error:
@@ -182,10 +189,10 @@ def _manual_axes(rewriting: _Rewriting, starts: list[Operation], ends: list[Oper
     return reading.module.mesh.names if agreed is None else agreed
 
 
-def _claims(
+def _stated_shardings(
     rewriting: _Rewriting, starts: list[Operation], ends: list[Operation]
 ) -> Iterator[tuple[Operation, str, str]]:
-    """Each conversion that says what is manual, with the shardings around the part and in it."""
+    """Yield each conversion that states manual axes, with the sharding texts outside and inside of the part."""
     for start in starts:
         yield start, string_of(rewriting.attribute(start.operands[0])), string_of(start.attributes.get(NAME)) or MANUAL
     for end in ends:
@@ -194,8 +201,8 @@ def _claims(
 
 
 def _shardings(rewriting: _Rewriting, values: list[tuple[Operation, SSAValue]]) -> ShardingPerValueAttr:
-    """The shardings of whole values at conversions."""
-    reading, mesh, found = rewriting.reading, rewriting.reading.module.mesh, list[str]()
+    """Return the sharding of each global value, given with the conversion that reads or defines it."""
+    reading, mesh, texts = rewriting.reading, rewriting.reading.module.mesh, list[str]()
     for conversion, value in values:
         text, kind = string_of(rewriting.attribute(value)), reading.type(value.type, value)
         owner = rewriting.values.get(value, value).owner
@@ -205,8 +212,8 @@ def _shardings(rewriting: _Rewriting, values: list[tuple[Operation, SSAValue]]) 
         except ValueError as error:
             reading.fault("MG0204", f"the sharding '{text}': {error}", conversion, HINT)
             sharding = Sharding.replicated(kind.rank)
-        found.append(spell(sharding, mesh.name, opened))
-    return ShardingPerValueAttr(tuple(found))
+        texts.append(spell(sharding, mesh.name, opened))
+    return ShardingPerValueAttr(tuple(texts))
 
 
 PART = Dialect(rewriters=(_rewrite_conversions,))

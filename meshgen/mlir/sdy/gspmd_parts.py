@@ -1,7 +1,8 @@
-"""The parts of a block that GSPMD programs write per device: what is between conversions of shapes.
+"""The per-device parts of a block of a GSPMD program.
 
-`custom_call @SPMDFullToShardShape` begins a part, `@SPMDShardToFullShape` ends one. The operations of a part are those on
-which its ends depend, up to its starts; they need not be adjacent, and a part may hold conversions of an inner one.
+`custom_call @SPMDFullToShardShape` begins a part, and `@SPMDShardToFullShape` ends it. A part consists of the
+operations on which its ends depend, back to its starts. They need not be adjacent, and a part may contain the
+conversions of an inner part.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ _CONSTANT = "stablehlo.constant"
 
 @dataclass(frozen=True)
 class Part:
-    """A part that is written per device: its conversions from whole values and to whole values, and what is between them.
+    """A part of a block that is written per device: its conversions, and the operations between them.
 
     Attributes:
-        foreign: values that it uses though they are not in it, are not converted and are not constants; a fault.
+        starts: conversions from global to local values.
+        body: operations between starts and ends.
+        ends: conversions from local to global values.
+        foreign: values from outside that the part uses without a conversion, except constants. They make it invalid.
     """
 
     starts: set[Operation]
@@ -30,44 +34,49 @@ class Part:
     ends: list[Operation]
     foreign: list[SSAValue]
 
-    def has_work_of(self, other: Part) -> bool:
-        """Whether both parts compute a value; constants do not count."""
+    def shares_work_with(self, other: Part) -> bool:
+        """Whether both parts contain a common operation other than a constant."""
         return any(operation in other.body and operation.name != _CONSTANT for operation in self.body)
 
 
 def is_conversion(operation: Operation, target: str) -> bool:
-    """Whether an operation is a well-formed conversion of this target."""
+    """Whether `operation` is a custom call of `target` with one operand and one result."""
     is_call = operation.name == "stablehlo.custom_call" and target_of(operation) == target
     return is_call and len(operation.operands) == len(operation.results) == 1
 
 
 def parts_of(block: Block) -> list[Part]:
-    """The parts of a block, in the order of their first ends.
+    """Return the parts of `block`, ordered by their first end.
 
-    Ends are of one part where they share work and everything that the part takes is defined before its first end.
+    Two ends belong to one part if they depend on common operations, and if all inputs of the part are defined before
+    its first end.
     """
-    places = {operation: number for number, operation in enumerate(block.ops)}
-    single = [_part_before(end) for end in places if is_conversion(end, END)]
+    positions = {operation: position for position, operation in enumerate(block.ops)}
+    single = [_part_before(end) for end in positions if is_conversion(end, END)]
     inner = {operation for part in single for operation in part.body}
-    found: list[Part] = []
+    parts: list[Part] = []
     for part in single:
         if part.ends[0] in inner:
             continue
         producers = (start.operands[0].owner for start in part.starts)
-        last = max((places.get(each, -1) for each in producers if isinstance(each, Operation)), default=-1)
-        fitting = (each for each in found if each.has_work_of(part) and last < places[each.ends[0]])
-        if (joined := next(fitting, None)) is None:
-            found.append(part)
+        last = max(
+            (positions.get(candidate, -1) for candidate in producers if isinstance(candidate, Operation)), default=-1
+        )
+        fitting = (
+            candidate for candidate in parts if candidate.shares_work_with(part) and last < positions[candidate.ends[0]]
+        )
+        if (matching := next(fitting, None)) is None:
+            parts.append(part)
             continue
-        joined.starts.update(part.starts)
-        joined.body.update(part.body)
-        joined.ends.extend(part.ends)
-        joined.foreign.extend(part.foreign)
-    return found
+        matching.starts.update(part.starts)
+        matching.body.update(part.body)
+        matching.ends.extend(part.ends)
+        matching.foreign.extend(part.foreign)
+    return parts
 
 
 def _part_before(end: Operation) -> Part:
-    """The part that an end closes."""
+    """Return the part that `end` closes."""
     block, part = end.parent_block(), Part(set(), set(), [end], [])
     remaining = [(end.operands[0], 0)]
     while remaining:
@@ -86,7 +95,7 @@ def _part_before(end: Operation) -> Part:
 
 
 def used_by(operation: Operation) -> Iterator[SSAValue]:
-    """The values that an operation and those in its regions use from outside of it."""
+    """Yield the values that `operation` and the operations in its regions use, but that are defined outside."""
     yield from operation.operands
     for inner in operation.walk():
         for value in inner.operands if inner is not operation else ():

@@ -1,8 +1,9 @@
-"""Manual computations (`sdy.manual_computation`) to and from `manual` nodes.
+"""Convert manual computations (`sdy.manual_computation`) to and from `manual` nodes.
 
-A node has the attributes `in_shardings`, `out_shardings` (over the manual axes alone) and `axes`, and one region on
-local types. Where its dims name axes that are not manual ("free"), or are open to them, `in_free` and `out_free` have what
-was said of these per value: a sharding, and which dims are open. Else operands are whole along them on every device.
+A node has the attributes `axes` (the manual axes) and `in_shardings` and `out_shardings` (over the manual axes only),
+and one region on local types. An axis that is not manual is called free. If a sharding names free axes or has open
+dims, the attributes `in_free` and `out_free` hold for each value its sharding over the free axes and which dims are
+open. Without these attributes the operands are replicated along the free axes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from meshgen.spec import Sharding
 
 
 def _import_manual(importer: Importer, operation: Operation) -> None:
-    """One node; captured values of the body become replicated operands."""
+    """Import a manual computation as one node. Values that its body captures become replicated operands."""
     assert isinstance(operation, ManualComputation)
     in_specs = _annotations_of(importer, operation, operation.in_shardings, operation.operands)
     out_specs = _annotations_of(importer, operation, operation.out_shardings, operation.results)
@@ -43,7 +44,7 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
 
 
 def _named_axes(reading: Reading, operation: Operation) -> tuple[str, tuple[str, ...]]:
-    """Return the mesh and the axes that a computation names."""
+    """Return the mesh and the manual axes that a computation names."""
     assert isinstance(operation, ManualComputation)
     return next(iter(_named_meshes(reading, operation)), ""), operation.manual_axes
 
@@ -55,10 +56,13 @@ def _named_meshes(reading: Reading, operation: Operation) -> list[str]:
 
 
 def _manual_axes(importer: Importer, operation: ManualComputation) -> tuple[str, ...]:
-    """The axes as the mesh has them over whose devices the computation is; a fault for mere parts of axes."""
+    """Return the manual axes under their names in the mesh of the program. Reports a fault if they are only sub-axes.
+
+    A program may declare several meshes over the same devices; one of them is the mesh of the program.
+    """
     symbol, named = _named_axes(importer.reading, operation)
-    if twice := [axis for number, axis in enumerate(named) if axis in named[:number]]:
-        importer.fault("MG0203", f"manual axis '{twice[0]}' is named more than once", operation)
+    if duplicates := [axis for index, axis in enumerate(named) if axis in named[:index]]:
+        importer.fault("MG0203", f"manual axis '{duplicates[0]}' is named more than once", operation)
     axes = importer.reading.axes(symbol, named)
     if all(split_ref(axis)[2] is None for axis in axes):
         return axes
@@ -68,7 +72,7 @@ def _manual_axes(importer: Importer, operation: ManualComputation) -> tuple[str,
 
 
 def _mesh(importer: Importer, operation: Operation, specs: Sequence[Annotation]) -> Mesh:
-    """The mesh that the shardings name; a fault where they name several."""
+    """Return the mesh that the shardings name. Reports a fault if they name several."""
     named = dict.fromkeys(spec.sharding.mesh for spec in specs if spec.sharding.mesh)
     if len(named) > 1:
         _refuse_meshes(importer, operation, named)
@@ -83,38 +87,40 @@ def _refuse_meshes(importer: Importer, operation: Operation, names: Iterable[str
 
 def _import_over_mesh(importer: Importer, operation: ManualComputation, axes: tuple[str, ...], in_specs: Sequence[Annotation],
                       out_specs: Sequence[Annotation]) -> None:  # fmt: skip
-    """The node, with the mesh of the computation as default mesh."""
+    """Emit the `manual` node, with the mesh of the computation as the default mesh."""
     mesh = importer.reading.module.mesh
     for axis in axes:
         if axis not in mesh.names:
-            known = ", ".join(mesh.names) or "none"
-            importer.fault("MG0202", f"manual axis '{axis}' is not in {mesh}", operation, f"the axes are {known}")
+            axis_names = ", ".join(mesh.names) or "none"
+            importer.fault("MG0202", f"manual axis '{axis}' is not in {mesh}", operation, f"the axes are {axis_names}")
     body, captures = importer.region(operation.regions[0])
     ins, outs = (
         tuple(_manual_part(importer, operation, spec.sharding, axes) for spec in specs)
         for specs in (in_specs, out_specs)
     )
-    given = len(body.inputs) - len(captures)
-    _check_types(importer, operation, "argument", operation.operands, ins, body.inputs[:given])
+    argument_count = len(body.inputs) - len(captures)
+    _check_types(importer, operation, "argument", operation.operands, ins, body.inputs[:argument_count])
     _check_types(importer, operation, "result", operation.results, outs, body.outputs)
     name = next((sharding.mesh for sharding in (*ins, *outs)), "")
-    whole = tuple(replace(Sharding.replicated(importer.value(ssa).type.rank), mesh=name) for ssa in captures)
-    attrs: dict[str, Any] = {"in_shardings": (*ins, *whole), "out_shardings": outs, "axes": axes}
+    capture_shardings = tuple(
+        replace(Sharding.replicated(importer.value(ssa).type.rank), mesh=name) for ssa in captures
+    )
+    attrs: dict[str, Any] = {"in_shardings": (*ins, *capture_shardings), "out_shardings": outs, "axes": axes}
     if _is_open([*in_specs, *out_specs], axes, mesh):
-        opened = tuple((sharding, (True,) * sharding.rank) for sharding in whole)
+        opened = tuple((sharding, (True,) * sharding.rank) for sharding in capture_shardings)
         attrs |= {"in_free": (*(_free(w, axes) for w in in_specs), *opened)}
         attrs |= {"out_free": tuple(_free(w, axes) for w in out_specs)}
     importer.convert(operation, "manual", attrs, operands=[*operation.operands, *captures], regions=(body,))
 
 
 def _is_open(specs: Sequence[Annotation], axes: Sequence[str], mesh: Mesh) -> bool:
-    """Whether axes that are not manual may split something."""
+    """Whether a sharding names a free axis, or has an open dim that a free axis may split."""
     named = any(split_ref(a)[0] not in axes for spec in specs for a in spec.sharding.used_axes)
     return named or (any(any(spec.open_dims) for spec in specs) and any(name not in axes for name in mesh.names))
 
 
 def _free(spec: Annotation, axes: Sequence[str]) -> tuple[Sharding, tuple[bool, ...]]:
-    """The part of an annotation over free axes."""
+    """Return the part of an annotation over the free axes: a sharding, and which dims are open."""
     dims = tuple(tuple(a for a in dim if split_ref(a)[0] not in axes) for dim in spec.sharding.dims)
     return Sharding(dims), tuple(spec.open_dims) or (False,) * len(dims)
 
@@ -122,7 +128,7 @@ def _free(spec: Annotation, axes: Sequence[str]) -> tuple[Sharding, tuple[bool, 
 def _annotations_of(
     importer: Importer, operation: Operation, attribute: ShardingPerValueAttr | None, values: Sequence[SSAValue]
 ) -> list[Annotation]:
-    """The annotations of the operands or results as written."""
+    """Return the annotations that `attribute` states for `values`. Reports a fault if their counts differ."""
     bodies = attribute.data if attribute else ()
     if len(bodies) != len(values):
         importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
@@ -131,7 +137,7 @@ def _annotations_of(
 
 
 def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, axes: Sequence[str]) -> Sharding:
-    """The sharding without free axes, which must be minor to the manual ones."""
+    """Return `sharding` without its free axes. Reports a fault unless they are minor to the manual axes in each dim."""
     dims: list[tuple[str, ...]] = []
     for dim in sharding.dims:
         manual = tuple(axis for axis in dim if split_ref(axis)[0] in axes)
@@ -143,11 +149,11 @@ def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, a
     return replace(sharding, dims=tuple(dims), partial=partial)
 
 
-def _check_types(importer: Importer, operation: Operation, what: str, outside: Sequence[SSAValue],
+def _check_types(importer: Importer, operation: Operation, role: str, outside: Sequence[SSAValue],
                  shardings: Sequence[Sharding], inside: Sequence[Value]) -> None:  # fmt: skip
-    """The body's types are those of the tiles, and tiles are even.
+    """Report a fault for each type in the body that is not the local type of its operand or result.
 
-    Behind `propagate` free axes are among those of the shardings: they may split unevenly.
+    Up to stage `propagate` the tiles must be even. Later the shardings include free axes, which may split unevenly.
     """
     mesh, is_even = importer.reading.module.mesh, importer.reading.module.stage in ("import", "propagate")
     if not mesh.is_static:
@@ -157,17 +163,21 @@ def _check_types(importer: Importer, operation: Operation, what: str, outside: S
             operation,
             "give it with --mesh",
         )
-    if importer.reading.faults:  # the shardings may name axes that there are not
+    if importer.reading.faults:  # the shardings may name unknown axes
         return
-    for number, (ssa, sharding, value) in enumerate(zip(outside, shardings, inside, strict=True)):
+    for index, (ssa, sharding, value) in enumerate(zip(outside, shardings, inside, strict=True)):
         kind = importer.type(ssa)
         if message := tile_fault(kind, sharding, value.type, mesh, is_even=is_even):
             hint = "write static sizes: they determine those of the tiles" if "unknown" in message else ""
-            importer.fault("MG0204", f"{what} {number} of the body: {message}", operation, hint)
+            importer.fault("MG0204", f"{role} {index} of the body: {message}", operation, hint)
 
 
 def _write_manual(printer: TextPrinter, node: Node) -> str:
-    """`sdy.manual_computation(%a) in_shardings=[...] out_shardings=[...] manual_axes={"x"} (%b: type) {...} : (type) -> type`"""
+    """Return the text of a manual computation.
+
+    sdy.manual_computation(%a) in_shardings=[...] out_shardings=[...] manual_axes={"x"} (%b: type) {...} : (type) ->
+    type
+    """
     shardings: Sequence[Sharding] = (*node.attrs.in_shardings, *node.attrs.out_shardings)
     mesh = printer.mesh_of(next(iter(shardings), Sharding(())))
     results, operands, (body,) = printer.results(node), ", ".join(printer.names(node.operands)), node.regions
@@ -175,19 +185,19 @@ def _write_manual(printer: TextPrinter, node: Node) -> str:
     with printer.over(mesh):
         arguments = ", ".join(map(printer.argument, body.inputs))
         region = printer.region(body, "sdy.return", printer.names(body.inputs))
-    said = f"in_shardings={ins} out_shardings={outs} manual_axes={{{spell_axes(node.attrs.axes)}}}"
+    clauses = f"in_shardings={ins} out_shardings={outs} manual_axes={{{spell_axes(node.attrs.axes)}}}"
     types = function_type(printer.types(node.operands), printer.types(node.results))
-    head = f"{results}sdy.manual_computation({operands}) {said} ({arguments}) {region}"
+    head = f"{results}sdy.manual_computation({operands}) {clauses} ({arguments}) {region}"
     return f"{head}{printer.attributes(node)} : {types}"
 
 
 def _spelled(node: Node, side: str, mesh: Mesh) -> str:
-    """The shardings of the operands or results, over the axes that are manual and those that are not."""
-    whole = [
+    """Return the shardings of the operands (`side` is "in") or results over manual and free axes, as text."""
+    texts = [
         spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh.name, opened)
         for s, f, opened in node.attrs.ends(side)
     ]
-    return listed(f"<{text}>" for text in whole)
+    return listed(f"<{text}>" for text in texts)
 
 
 PART = Dialect(

@@ -1,4 +1,4 @@
-"""Reader of Shardy's meshes: declared with a name, or written in place in a sharding."""
+"""Reader of Shardy's meshes, which are declared by name or written in place in a sharding."""
 
 from __future__ import annotations
 
@@ -18,34 +18,43 @@ from meshgen.mlir.shard.grid import declare
 
 
 def symbol_of(reading: Reading, spelled: str | SpelledMesh) -> str:
-    """The name of the mesh that a sharding is over: as it is written, or of the one with the axes that are written in place."""
-    known = reading.known_meshes
+    """Return the name of the mesh of a sharding. A mesh that is written in place must equal a declared one.
+
+    Raises:
+        ShardingError: the mesh is not declared.
+    """
+    declared_meshes = reading.known_meshes
     if isinstance(spelled, str):
         if spelled not in reading.meshes:
             message = f"unknown mesh '@{spelled}' in a sharding"
-            raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
+            raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {declared_meshes}"))
         return spelled
-    if (found := find_declared(reading, spelled)) is not None:
-        return found
+    if (symbol := find_declared(reading, spelled)) is not None:
+        return symbol
     message = f"no mesh of the program has the axes of the sharding's mesh<{spelled}>"
-    raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; declared meshes: {known}"))
+    raise ShardingError(
+        Diagnostic("MG0201", message, hint=f"declare it with a name; declared meshes: {declared_meshes}")
+    )
 
 
 def declare_in_place(reading: Reading, top: Operation) -> None:
-    """Declare the meshes that shardings write in place, where none with these axes is declared; in the program's order."""
+    """Declare each mesh that a sharding writes in place and that equals no declared mesh, in program order."""
     for operation in reading.originals(top):
         for mesh in meshes_of(operation):
             if isinstance(mesh, str):
                 continue
-            symbol, number = DEFAULT_NAME, 0
+            symbol, suffix = DEFAULT_NAME, 0
             while symbol in reading.meshes:
-                symbol, number = f"{DEFAULT_NAME}_{number}", number + 1
+                symbol, suffix = f"{DEFAULT_NAME}_{suffix}", suffix + 1
             if find_declared(reading, mesh) is None:
                 _declare_mesh(reading, symbol, mesh, operation)
 
 
 def meshes_of(operation: Operation) -> Iterator[str | SpelledMesh]:
-    """The meshes of an operation's shardings, by name or written in place; malformed ones are refused at their use."""
+    """Yield the meshes of an operation's shardings, by name or as written in place.
+
+    Malformed shardings are skipped: they are reported where they are used.
+    """
     for attribute in _attributes(operation):
         is_one = isinstance(attribute, ShardingAttr)
         bodies = (attribute.data,) if is_one else attribute.data if isinstance(attribute, ShardingPerValueAttr) else ()
@@ -55,11 +64,11 @@ def meshes_of(operation: Operation) -> Iterator[str | SpelledMesh]:
 
 
 def _attributes(operation: Operation) -> Iterator[Attribute]:
-    """The attributes of an operation, and of a function's arguments and results."""
+    """Yield the attributes of an operation. For a function this includes the attributes of its arguments and results."""
     yield from (*operation.attributes.values(), *operation.properties.values())
     for name in ("arg_attrs", "res_attrs"):
-        found = operation.properties.get(name)
-        for entry in found.data if isinstance(found, ArrayAttr) else ():
+        entries = operation.properties.get(name)
+        for entry in entries.data if isinstance(entries, ArrayAttr) else ():
             yield from entry.data.values() if isinstance(entry, DictionaryAttr) else ()
 
 
@@ -89,7 +98,7 @@ def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: O
 
 
 def find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
-    """The mesh that has the axes, and the order of devices, of one that is written in place."""
+    """Return the name of the declared mesh with the axes and device order of `spelled`, or None if there is none."""
     for symbol, mesh in reading.meshes.items():
         axes = tuple((axis.name, axis.size) for axis in mesh.axes)
         if symbol and axes == spelled.axes and reading.device_ids(symbol) == spelled.device_ids:

@@ -1,4 +1,4 @@
-"""Operations of Shardy: meshes, shardings, manual and named computations, directives of propagation, and its collectives."""
+"""Operations of Shardy: meshes, shardings, manual and named computations, propagation directives and collectives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from meshgen.spec import PARTIAL_KINDS
 
 
 class MeshOp(TextOperation):
-    """`sdy.mesh @mesh = <["x"=2, "y"=4]>`"""
+    """The declaration of a mesh: `sdy.mesh @mesh = <["x"=2, "y"=4]>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -38,18 +38,18 @@ class MeshOp(TextOperation):
         return cls.of([], [], parser.parse_optional_attr_dict(), {"sym_name": symbol, "mesh": mesh})
 
 
-class OfOneValue(TextOperation):
-    """`%x WHAT IS SAID {attributes} : type`; a result, where there is one, is of the same type."""
+class OneValueOperation(TextOperation):
+    """An operation on one value, `%x PROPERTIES {attributes} : type`. A result has the type of the operand."""
 
     @classmethod
-    def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
-        """Parse the properties after the value: of `sharding_constraint` a sharding."""
+    def parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
+        """Parse the properties after the operand: here the sharding of a `sharding_constraint`."""
         return {"sharding": parse_attribute(parser, ShardingAttr)}
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
         operand = parser.parse_unresolved_operand()
-        properties = cls.parse_said(parser)
+        properties = cls.parse_properties(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type = parser.parse_type()
@@ -57,39 +57,42 @@ class OfOneValue(TextOperation):
         return cls.of([parser.resolve_operand(operand, type)], results, attributes, properties)
 
 
-class ShardingGroup(OfOneValue):
-    """`sdy.sharding_group %x group_id=0 : tensor<8xf32>`"""
+class ShardingGroup(OneValueOperation):
+    """The membership of a value in a sharding group: `sdy.sharding_group %x group_id=0 : tensor<8xf32>`."""
 
     @classmethod
-    def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
+    def parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
         parser.parse_keyword("group_id")
         parser.parse_punctuation("=")
         return {"group_id": IntegerAttr(parser.parse_integer(allow_boolean=False), i64)}
 
 
-class PropagationBarrier(OfOneValue):
-    """`sdy.propagation_barrier %x allowed_direction=FORWARD : tensor<8xf32>`"""
+class PropagationBarrier(OneValueOperation):
+    """A limit on the direction of propagation: `sdy.propagation_barrier %x allowed_direction=FORWARD : tensor<8xf32>`."""
 
     @classmethod
-    def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
+    def parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
         parser.parse_keyword("allowed_direction")
         parser.parse_punctuation("=")
         return {"allowed_direction": DirectionAttr(DirectionAttr.parse_parameter(parser))}
 
 
-class Edge(OfOneValue):
-    """`sdy.data_flow_edge %x sharding=<@mesh, [{"x"}]> : tensor<8xf32>`: the sharding that Shardy's passes note."""
+class DataFlowEdge(OneValueOperation):
+    """The sharding that Shardy's passes chose for a value.
+
+    sdy.data_flow_edge %x sharding=<@mesh, [{"x"}]> : tensor<8xf32>
+    """
 
     @classmethod
-    def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
+    def parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
         if parser.parse_optional_keyword("sharding") is None:
             return {}
         parser.parse_punctuation("=")
-        return super().parse_said(parser)
+        return super().parse_properties(parser)
 
 
 class Computation(TextOperation):
-    """An operation whose body takes its operands, with shardings of the operands and of the results."""
+    """Base class of operations with a body over their operands, and with shardings of operands and results."""
 
     @property
     def in_shardings(self) -> ShardingPerValueAttr | None:
@@ -100,8 +103,8 @@ class Computation(TextOperation):
         return self._shardings("out_shardings")
 
     def _shardings(self, name: str) -> ShardingPerValueAttr | None:
-        found = self.properties.get(name)
-        return found if isinstance(found, ShardingPerValueAttr) else None
+        shardings = self.properties.get(name)
+        return shardings if isinstance(shardings, ShardingPerValueAttr) else None
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -126,18 +129,25 @@ class Computation(TextOperation):
 
 
 class ManualComputation(Computation):
-    """`sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{}]>] manual_axes={"x"}
-    (%b: tensor<2xf32>) {...} : (tensor<8xf32>) -> tensor<2xf32>`: the body works on the tiles of each device (JAX's shard_map)."""
+    """A body that computes on the local tiles of each device (JAX's shard_map).
+
+    sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{}]>] manual_axes={"x"}
+        (%b: tensor<2xf32>) {...} : (tensor<8xf32>) -> tensor<2xf32>
+    """
 
     @property
     def manual_axes(self) -> tuple[str, ...]:
-        found = self.properties["manual_axes"]
-        assert isinstance(found, ManualAxesAttr)
-        return found.data
+        axes = self.properties["manual_axes"]
+        assert isinstance(axes, ManualAxesAttr)
+        return axes.data
 
 
 class NamedComputation(Computation):
-    """`sdy.named_computation<"foo">(%a) in_shardings=[<@mesh, [{"x"}]>] (%b: tensor<8xf32>) {...} : (tensor<8xf32>) -> tensor<8xf32>`"""
+    """A named body with shardings of its operands and results, such as an inlined function.
+
+    sdy.named_computation<"foo">(%a) in_shardings=[<@mesh, [{"x"}]>] (%b: tensor<8xf32>) {...} : (tensor<8xf32>) ->
+    tensor<8xf32>
+    """
 
     @classmethod
     def parse_name(cls, parser: TextParser) -> dict[str, Attribute]:
@@ -148,17 +158,20 @@ class NamedComputation(Computation):
 
 
 class Collective(TextOperation):
-    """`sdy.all_reduce max {"x"} %a out_sharding=<@mesh, [{}, {}]> : tensor<8x8xf32>`"""
+    """An explicit change of a sharding.
+
+    sdy.all_reduce max {"x"} %a out_sharding=<@mesh, [{}, {}]> : tensor<8x8xf32>
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
         properties: dict[str, Attribute] = {}
-        known = {each.name: each.kinds for each in cls.signature.properties}
-        if "reduction" in known and (kind := next(filter(parser.parse_optional_keyword, PARTIAL_KINDS), None)):
+        property_kinds = {prop.name: prop.kinds for prop in cls.signature.properties}
+        if "reduction" in property_kinds and (kind := next(filter(parser.parse_optional_keyword, PARTIAL_KINDS), None)):
             properties["reduction"] = StringAttr(kind)
-        for name, kinds in known.items():
-            if (listed := _LISTS.get(kinds[0])) is not None:
-                properties[name] = parse_attribute(parser, listed)
+        for name, kinds in property_kinds.items():
+            if (list_class := _LISTS.get(kinds[0])) is not None:
+                properties[name] = parse_attribute(parser, list_class)
         operand = parser.parse_unresolved_operand()
         parser.parse_keyword("out_sharding")
         parser.parse_punctuation("=")
@@ -175,7 +188,8 @@ _LISTS: dict[str, type[ListedAxes]] = {
 _PER_DIM, _ALL = ListOfAxisRefListsAttr.name, AxisRefListAttr.name
 _OUT = f"out_sharding: {ShardingAttr.name}"
 _PER_VALUE = f"in_shardings?: {ShardingPerValueAttr.name}, out_shardings?: {ShardingPerValueAttr.name}"
-# The value is unchanged, and `out_sharding` is its sharding afterwards. The axes that a property lists follow from the shardings.
+# A collective keeps the global value and changes its sharding to `out_sharding`. The axes that its property lists
+# follow from both shardings.
 COLLECTIVES = define(Collective, "sdy", {
     f"1 -> 1 <axes: {_PER_DIM}, {_OUT}>": "sharded_to_unreduced",
     f"1 -> 1 <axes: {_ALL}, {_OUT}>": "replicated_to_unreduced",
@@ -192,10 +206,10 @@ COLLECTIVES = define(Collective, "sdy", {
 (RETURN,) = define(Return, "sdy", {"_ -> 0": "return"})  # `sdy.return %a : tensor<2xf32>`
 OPERATIONS = (
     *define(MeshOp, "sdy", {f"0 -> 0 <sym_name: string, mesh: {MeshAttr.name}>": "mesh"}),
-    *define(OfOneValue, "sdy", {f"1 -> 1 <sharding: {ShardingAttr.name}>": "sharding_constraint reshard"}),
+    *define(OneValueOperation, "sdy", {f"1 -> 1 <sharding: {ShardingAttr.name}>": "sharding_constraint reshard"}),
     *define(ShardingGroup, "sdy", {"1 -> 0 <group_id: integer>": "sharding_group"}),
     *define(PropagationBarrier, "sdy", {f"1 -> 1 <allowed_direction: {DirectionAttr.name}>": "propagation_barrier"}),
-    *define(Edge, "sdy", {f"1 -> 1 <sharding?: {ShardingAttr.name}>": "data_flow_edge func_data_flow_edge"}),
+    *define(DataFlowEdge, "sdy", {f"1 -> 1 <sharding?: {ShardingAttr.name}>": "data_flow_edge func_data_flow_edge"}),
     *define(NamedComputation, "sdy", {f"n -> m {{n -> m}} <name: string, {_PER_VALUE}>": "named_computation"}),
     MANUAL_COMPUTATION,
     RETURN,

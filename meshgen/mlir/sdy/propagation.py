@@ -1,7 +1,7 @@
-"""Shardy's groups, barriers and named computations to and from nodes.
+"""Convert Shardy's sharding groups, barriers, data-flow edges and named computations to and from nodes.
 
-A member of a group is a node after the producer, so that all uses see the value with the group's sharding. A named
-computation is part of the program around it; its shardings are required of its operands and results.
+A member of a group becomes a node right after the producer, so that all users see the value with the group's sharding.
+A named computation is inlined. Its shardings become required annotations of its operands and results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from meshgen.mlir.shard.annotations import annotation_attrs
 
 
 def _find_named(reading: Reading, top: Operation) -> None:
-    """Note which meshes shardings name, where one of several says its devices: it matters which ones are in use."""
+    """Record which meshes the shardings name.
+
+    This matters only if there are several meshes and one of them declares an order of devices.
+    """
     if len(reading.meshes) < 2 or not reading.devices:
         return
     for operation in reading.originals(top):
@@ -32,7 +35,10 @@ def _find_named(reading: Reading, top: Operation) -> None:
 
 
 def _check_groups(reading: Reading, top: Operation) -> None:
-    """Collect a fault for each member of a group outside of the manual computation that has the first: their dims are not the same dims."""
+    """Report a fault for each member of a sharding group in another manual computation than the first member.
+
+    The dims of local and of global tensors cannot share a sharding.
+    """
     first: dict[int, Operation | None] = {}
     for operation in reading.originals(top):
         if operation.name != "sdy.sharding_group":
@@ -52,12 +58,12 @@ def _manual_around(operation: Operation) -> Operation | None:
 
 
 def _import_member(importer: Importer, operation: Operation) -> None:
-    number = integer_of(operation.properties["group_id"])
-    importer.put_behind(operation.operands[0], "sharding_group", {"group": number}, operation)
+    group_id = integer_of(operation.properties["group_id"])
+    importer.put_behind(operation.operands[0], "sharding_group", {"group": group_id}, operation)
 
 
 def _write_member(printer: TextPrinter, node: Node) -> str:
-    """It has no result in text: its result is printed under the name of its operand."""
+    """Return the text of a group member. It has no result in the text: users print the name of its operand."""
     (value,) = node.operands
     name = printer.name(value)
     printer.share_name(node.result, name)
@@ -79,52 +85,52 @@ def _write_barrier(printer: TextPrinter, node: Node) -> str:
 
 
 def _import_edge(importer: Importer, operation: Operation) -> None:
-    """The sharding that Shardy's propagation found, as a required annotation."""
+    """Import the sharding that Shardy's propagation chose, as a required annotation."""
     value, sharding = importer.value(operation.operands[0]), operation.properties.get("sharding")
     if isinstance(sharding, ShardingAttr):
-        value = _asked(importer, operation, value, sharding.data, as_result=True)
+        value = _annotate(importer, operation, value, sharding.data, as_result=True)
     importer.bind(operation.results[0], value)
 
 
 def _import_named(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, NamedComputation)
     block = operation.regions[0].block
-    taken = _annotated(importer, operation, operation.operands, operation.in_shardings, as_result=False)
-    if not _types_fit(importer, operation, "argument", taken, block.args):
+    arguments = _annotated(importer, operation, operation.operands, operation.in_shardings, as_result=False)
+    if not _types_fit(importer, operation, "argument", arguments, block.args):
         return
-    for argument, value in zip(block.args, taken, strict=True):
+    for argument, value in zip(block.args, arguments, strict=True):
         importer.bind(argument, value)
-    ends = importer.operations(block)
-    made = _annotated(importer, operation, ends, operation.out_shardings, as_result=True)
-    if _types_fit(importer, operation, "result", made, operation.results):
-        importer.bind_results(operation, made)
+    outputs = importer.operations(block)
+    results = _annotated(importer, operation, outputs, operation.out_shardings, as_result=True)
+    if _types_fit(importer, operation, "result", results, operation.results):
+        importer.bind_results(operation, results)
 
 
 def _types_fit(
-    importer: Importer, operation: Operation, what: str, values: Sequence[Value], places: Sequence[SSAValue]
+    importer: Importer, operation: Operation, role: str, values: Sequence[Value], targets: Sequence[SSAValue]
 ) -> bool:
-    """Whether the values are as many, and of the types, as what stands for them; else a fault."""
-    here, there = [str(value.type) for value in values], [str(importer.type(place)) for place in places]
-    if here != there:
-        message = f"sdy.named_computation: its {what}s have types ({', '.join(here)}), but those of the body ({', '.join(there)})"
+    """Whether `values` have the types of the arguments or results `targets`. Reports a fault if not."""
+    types, target_types = [str(value.type) for value in values], [str(importer.type(target)) for target in targets]
+    if types != target_types:
+        message = f"sdy.named_computation: its {role}s have types ({', '.join(types)}), but those of the body ({', '.join(target_types)})"
         importer.fault("MG0104", message, operation)
-    return here == there
+    return types == target_types
 
 
-def _annotated(importer: Importer, operation: Operation, operands: Sequence[SSAValue], said: ShardingPerValueAttr | None,
+def _annotated(importer: Importer, operation: Operation, operands: Sequence[SSAValue], shardings: ShardingPerValueAttr | None,
                as_result: bool) -> list[Value]:  # fmt: skip
     values = importer.values(operands)
-    if said is None:
+    if shardings is None:
         return values
-    bodies = said.data
+    bodies = shardings.data
     if len(bodies) != len(values):
         importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
         return values
-    return [_asked(importer, operation, value, body, as_result) for value, body in zip(values, bodies, strict=True)]
+    return [_annotate(importer, operation, value, body, as_result) for value, body in zip(values, bodies, strict=True)]
 
 
-def _asked(importer: Importer, operation: Operation, value: Value, body: str, as_result: bool) -> Value:
-    """The value, annotated as a sharding says."""
+def _annotate(importer: Importer, operation: Operation, value: Value, body: str, as_result: bool) -> Value:
+    """Return `value` with the sharding `body` as an annotation."""
     spec = checked(importer, operation, body, value.type)
     (annotated,) = importer.emit("annotate", [value], [value.type], annotation_attrs(spec, as_result), operation)
     annotated.name = value.name

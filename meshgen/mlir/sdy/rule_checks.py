@@ -1,8 +1,8 @@
-"""Shardy's constraints on a sharding rule: the dims of its operation, and factors that it declares.
+"""Checks of Shardy's sharding rules against the operations that have them.
 
     #sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=8, j=16, k=4} reduction={k}>
 
-Known operations have rules of meshgen; a user's rule is only checked.
+meshgen has its own rules for all supported operations: a user's rule is checked but not used.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from meshgen.mlir.sdy.spelling import Tokens
 
 _FACTOR = re.compile(r"z_[1-9]\d*|[i-z]")
 _FACTORS = re.compile(rf"(?:{_FACTOR.pattern})+")
-_LETTERS = "ijklmnopqrstuvwxyz"  # then come z_1, z_2, ...
-_SETS = ("reduction", "need_replication", "permutation", "blocked_propagation")  # in this order
+_LETTERS = "ijklmnopqrstuvwxyz"  # followed by z_1, z_2, ...
+_SETS = ("reduction", "need_replication", "permutation", "blocked_propagation")  # in the order of Shardy's text
 _EXCLUSIVE = _SETS[:3]
 
 _Dims = tuple[tuple[str, ...], ...]  # the factors of each dim of a tensor, major to minor
@@ -37,7 +37,10 @@ class _Rule(NamedTuple):
 
 
 def rule_fault(rule: str, operands: Sequence[TensorType], results: Sequence[TensorType], is_call: bool = True) -> str:
-    """The fault of a rule on an operation of these types; empty if there is none. Only a custom call has a custom rule."""
+    """Return the error message for an invalid rule of an operation with these types, or an empty string.
+
+    Only a custom call may have a custom rule.
+    """
     try:
         read = _parse_rule(Tokens(rule))
     except ValueError as error:
@@ -48,7 +51,7 @@ def rule_fault(rule: str, operands: Sequence[TensorType], results: Sequence[Tens
 
 
 def _parse_rule(tokens: Tokens) -> _Rule:
-    """Raises ValueError for a malformed rule."""
+    """Parse a sharding rule. Raises ValueError if it is malformed."""
 
     def factors() -> tuple[str, ...]:
         word = tokens.take()
@@ -57,10 +60,10 @@ def _parse_rule(tokens: Tokens) -> _Rule:
         return tuple(_FACTOR.findall(word))
 
     def factor() -> str:
-        found = factors()
-        if len(found) != 1:
-            raise ValueError(f"expected one factor, got '{''.join(found)}'")
-        return found[0]
+        names = factors()
+        if len(names) != 1:
+            raise ValueError(f"expected one factor, got '{''.join(names)}'")
+        return names[0]
 
     def size() -> tuple[str, int]:
         name = factor()
@@ -87,38 +90,43 @@ def _parse_rule(tokens: Tokens) -> _Rule:
 
 
 def _faults(rule: _Rule, operands: Sequence[TensorType], results: Sequence[TensorType]) -> Iterator[str]:
-    for number, (name, _) in enumerate(rule.sizes):
-        if name != (wanted := _name(number)):
-            yield f"gives factor {name} a size where {wanted} is next: factors are i, j, k, ... in order"
+    for index, (name, _) in enumerate(rule.sizes):
+        if name != (expected := _factor_name(index)):
+            yield f"gives factor {name} a size where {expected} is next: factors are i, j, k, ... in order"
     sizes = dict(rule.sizes)
-    for what, tensors, types in (("operand", rule.operands, operands), ("result", rule.results, results)):
+    for role, tensors, types in (("operand", rule.operands, operands), ("result", rule.results, results)):
         if len(tensors) != len(types):
-            yield f"has {len(tensors)} {what}s, but the operation {len(types)}"
-        for number, (dims, kind) in enumerate(zip(tensors, types, strict=False)):
-            yield from (f"{what} {number} {message}" for message in _dims_faults(dims, kind, sizes))
+            yield f"has {len(tensors)} {role}s, but the operation {len(types)}"
+        for index, (dims, type) in enumerate(zip(tensors, types, strict=False)):
+            yield from (f"{role} {index} {message}" for message in _dims_faults(dims, type, sizes))
     used = {factor for dims in (*rule.operands, *rule.results) for factors in dims for factor in factors}
     yield from (f"names factor {factor} without giving its size" for factor in sorted(used - set(sizes)))
     yield from (f"gives factor {name} a size, but no dim has it" for name in sizes if name not in used)
     yield from _set_faults(rule, sizes)
 
 
-def _name(number: int) -> str:
-    return _LETTERS[number] if number < len(_LETTERS) else f"z_{number - len(_LETTERS) + 1}"
+def _factor_name(index: int) -> str:
+    return _LETTERS[index] if index < len(_LETTERS) else f"z_{index - len(_LETTERS) + 1}"
 
 
 def _dims_faults(dims: _Dims, kind: TensorType, sizes: dict[str, int]) -> Iterator[str]:
-    """Sizes need not be those of the dims: a slice has the factors of what it is cut from."""
+    """Yield the faults of the factors of one tensor.
+
+    Factor sizes need not match the dim: a slice has the factors of its operand.
+    """
     if len(dims) != kind.rank:
         yield f"has {len(dims)} dims, but the tensor is {kind}"
     seen = [factor for factors in dims for factor in factors]
     yield from (f"has factor {factor} twice" for factor in seen if seen.count(factor) > 1)
-    beside = [factor for factors in dims if len(factors) > 1 for factor in factors]
-    yield from (f"has factor {factor} of size 1 beside others in a dim" for factor in beside if sizes.get(factor) == 1)
+    combined = [factor for factors in dims if len(factors) > 1 for factor in factors]
+    yield from (
+        f"has factor {factor} of size 1 beside others in a dim" for factor in combined if sizes.get(factor) == 1
+    )
 
 
 def _set_faults(rule: _Rule, sizes: dict[str, int]) -> Iterator[str]:
     order, seen = list(sizes), dict[str, str]()
-    given = {factor for dims in rule.results for factors in dims for factor in factors}
+    result_factors = {factor for dims in rule.results for factors in dims for factor in factors}
     for kind, factors in rule.sets:
         yield from (f"{kind} has factor {factor}, which is in no dim" for factor in factors if factor not in sizes)
         if [*factors] != [factor for factor in order if factor in factors]:
@@ -127,7 +135,7 @@ def _set_faults(rule: _Rule, sizes: dict[str, int]) -> Iterator[str]:
             if factor in seen:
                 yield f"factor {factor} is in {seen[factor]} and in {kind}"
             seen[factor] = kind
-            if kind == "reduction" and factor in given:
+            if kind == "reduction" and factor in result_factors:
                 yield f"reduction has factor {factor}, which is a dim of a result"
 
 

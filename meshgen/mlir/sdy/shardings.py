@@ -1,4 +1,4 @@
-"""Reader of Shardy's shardings of arguments and results, and of constraints."""
+"""Reader of Shardy's shardings: those of arguments and results, sharding constraints and collectives."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ from meshgen.mlir.sdy.spelling import Spelled, read_spelled
 from meshgen.mlir.shard.annotations import annotate_result, annotation_attrs
 from meshgen.spec import Sharding
 
-_RESULTS = "sdy.sharding"  # on an operation: how its results are made
+_RESULTS = "sdy.sharding"  # attribute of an operation: the shardings of its results
 
 
 def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
-    """The annotation that a sharding makes. Raises ShardingError if it names another mesh or is malformed.
+    """Return the annotation that the sharding text `body` states for a value of type `kind`.
 
-    `replicated` axes must not split the value: open dims are closed then, which forbids more than it should,
-    but never allows what it must not. Priorities decide between hints and mean nothing for what is required.
+    The axes in `replicated` must not split the value. Meshgen has no such constraint per axis, so all open dims are
+    then closed. This forbids more than Shardy does, but never allows a forbidden split. Priorities are ignored: they
+    order hints, and these annotations are required.
+
+    Raises:
+        ShardingError: the sharding is malformed or its mesh is not declared.
     """
     try:
         spelled = read_spelled(body)
@@ -56,20 +60,22 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
 
 
 def _check_spelled(mesh: Mesh, spelled: Spelled) -> None:
-    """Parts of axes are none that Shardy spells otherwise; replicated axes neither split the value nor leave it unreduced."""
+    """Raise ShardingError for invalid sub-axes, and for replicated axes that split the value or leave it unreduced."""
     dims, partial = spelled.dims, tuple((axis, "sum") for axis in spelled.unreduced)
     for ref in (*(axis for axes in dims for axis in axes), *spelled.unreduced, *spelled.replicated):
         if message := part_fault(ref, mesh):
-            raise ShardingError(Diagnostic("MG0201", message, hint="write the whole axis, or leave it out"))
+            raise ShardingError(Diagnostic("MG0201", message, hint="write the entire axis, or leave it out"))
     if spelled.replicated and not Sharding(dims, partial).faults((None,) * len(dims), mesh):
-        wrong = Sharding((*dims, spelled.replicated), partial).faults((None,) * (len(dims) + 1), mesh)
-        if wrong:  # they exclude each other as the axes of dims do
-            raise ShardingError(*(replace(each, message=f"replicated={{...}}: {each.message}") for each in wrong))
+        faults = Sharding((*dims, spelled.replicated), partial).faults((None,) * (len(dims) + 1), mesh)
+        if faults:  # replicated axes must not overlap the others, just as the axes of another dim
+            raise ShardingError(*(replace(fault, message=f"replicated={{...}}: {fault.message}") for fault in faults))
 
 
 def _unsharded_annotation(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) -> Annotation:
-    """A value over a mesh without axes, whose dims need not be written. Where the mesh is one device (Shardy's maximal
-    sharding), all devices have the value, as XLA's partitioner gives it to all where it is used.
+    """Return the annotation for a value over a mesh without axes. Its dims may be omitted in the text.
+
+    If the mesh is a single device (Shardy's maximal sharding), the value is replicated on all devices, as XLA's
+    partitioner also copies it to every device that uses it.
     """
     device, mesh = reading.single.get(symbol, 0), reading.module.mesh
     if mesh.is_static and device >= mesh.size:
@@ -84,42 +90,45 @@ def _unsharded_annotation(reading: Reading, symbol: str, spelled: Spelled, kind:
 
 
 def _import_constraint(importer: Importer, operation: Operation) -> None:
-    """The annotation of the operand from here on, as a node."""
-    body = _stated(operation)
+    """Import a constraint or collective as an `annotate` node: later users see the operand with the new sharding."""
+    body = _stated_sharding(operation)
     assert body is not None
     source = operation.operands[0]
     kind = importer.type(source)
-    count, reduces = len(importer.reading.faults), Axes()
+    faults_before, reduced_axes = len(importer.reading.faults), Axes()
     spec = checked(importer, operation, body, kind)
-    attrs = annotation_attrs(spec, as_result=not _is_made_otherwise(operation, source, body))
-    if message := kept_kind_fault(source, read_spelled(body)) if len(importer.reading.faults) == count else "":
+    attrs = annotation_attrs(spec, as_result=not _has_other_producer_sharding(operation, source, body))
+    if message := kept_kind_fault(source, read_spelled(body)) if len(importer.reading.faults) == faults_before else "":
         importer.fault("MG0204", f"{operation.name}: {message}", operation, "name the kind, such as unreduced=max{...}")
-    if "out_sharding" in operation.properties and len(importer.reading.faults) == count:
-        reduces = check_collective(importer, operation, read_spelled(body))
+    if "out_sharding" in operation.properties and len(importer.reading.faults) == faults_before:
+        reduced_axes = check_collective(importer, operation, read_spelled(body))
     node = importer.convert(operation, "annotate", attrs, operands=[source])
-    node.notes = replace(node.notes, reduces=reduces)
+    node.notes = replace(node.notes, reduces=reduced_axes)
 
 
-def _is_made_otherwise(operation: Operation, source: SSAValue, body: str) -> bool:
-    """Whether an annotation before this one says how the value is made: then this is how it is read from here on."""
+def _has_other_producer_sharding(operation: Operation, source: SSAValue, body: str) -> bool:
+    """Whether an earlier annotation already sets the sharding of the producer. This one then applies to users only."""
     owner = source.owner
-    if isinstance(owner, Operation) and (stated := _stated(owner)) is not None:
+    if isinstance(owner, Operation) and (stated := _stated_sharding(owner)) is not None:
         return stated != body
     if isinstance(owner, Operation) and _RESULTS in owner.attributes:
         return True
-    others = (use.operation for use in source.uses if use.operation is not operation)
-    same = (each for each in others if _stated(each) not in (None, body))
-    return any(each.parent is operation.parent and each.is_before_in_block(operation) for each in same)
+    other_users = (use.operation for use in source.uses if use.operation is not operation)
+    differing = (user for user in other_users if _stated_sharding(user) not in (None, body))
+    return any(user.parent is operation.parent and user.is_before_in_block(operation) for user in differing)
 
 
-def _stated(operation: Operation) -> str | None:
-    """The sharding of the operand from here on, by a constraint or a collective."""
-    found = operation.properties.get("sharding") or operation.properties.get("out_sharding")
-    return found.data if isinstance(found, ShardingAttr) else None
+def _stated_sharding(operation: Operation) -> str | None:
+    """Return the sharding text of a constraint or collective, or None for other operations."""
+    sharding = operation.properties.get("sharding") or operation.properties.get("out_sharding")
+    return sharding.data if isinstance(sharding, ShardingAttr) else None
 
 
 def checked(importer: Importer, operation: Operation, body: str, kind: TensorType) -> Annotation:
-    """The annotation; its faults are collected with the place of the operation."""
+    """Return the annotation for the sharding text `body`, and collect its faults at the location of `operation`.
+
+    Returns a replicated annotation if the text is invalid.
+    """
     reading = importer.reading
     try:
         spec = annotation(reading, body, kind)
@@ -132,14 +141,16 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
 
 
 def _check_replicated(importer: Importer, operation: Operation, axes: Sequence[str]) -> None:
-    """Inside a manual computation each device has its own values along the manual axes; of the others they are replicated."""
-    around = operation.parent_op() if axes else None
-    while around is not None:
-        manual = around.manual_axes if isinstance(around, ManualComputation) else ()
-        if named := [axis for axis in axes if split_ref(axis)[0] in manual]:
-            message = f"replicated={{...}} names {named}, but {list(manual)} are manual in the computation around it"
+    """Report replicated axes that are manual in an enclosing computation: there the value differs along them."""
+    parent = operation.parent_op() if axes else None
+    while parent is not None:
+        manual = parent.manual_axes if isinstance(parent, ManualComputation) else ()
+        if conflicting := [axis for axis in axes if split_ref(axis)[0] in manual]:
+            message = (
+                f"replicated={{...}} names {conflicting}, but {list(manual)} are manual in the computation around it"
+            )
             importer.fault("MG0203", message, operation, "name other axes inside")
-        around = around.parent_op()
+        parent = parent.parent_op()
 
 
 def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
@@ -151,15 +162,15 @@ def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     except ShardingError as error:
         side = "argument" if slot.side == "in" else "result"
         reading.faults += [
-            Diagnostic(found.code, f"{side} {slot.index}: {found.message}", slot.loc, hint=found.hint)
-            for found in error.diagnostics
+            Diagnostic(fault.code, f"{side} {slot.index}: {fault.message}", slot.loc, hint=fault.hint)
+            for fault in error.diagnostics
         ]
         return
     reading.annotate(slot, Annotation(spec.sharding, True, spec.open_dims, slot.loc))
 
 
 def _read_results(importer: Importer, operation: Operation, attribute: Attribute) -> None:
-    """`sdy.sharding` on an operation annotates its results."""
+    """Annotate the results of an operation with its `sdy.sharding` attribute."""
     bodies = attribute.data if isinstance(attribute, ShardingPerValueAttr) else None
     if bodies is None or len(bodies) != len(operation.results):
         message = (

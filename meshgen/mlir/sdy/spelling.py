@@ -1,4 +1,4 @@
-"""Shardy's syntax of meshes and shardings between the brackets, as tokens, independent of white space.
+"""Parse and print the text between the brackets of Shardy's meshes and shardings. White space is ignored.
 
 mesh       ["x"=2, "y"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]
 sharding   @mesh, [{"x", "y":(1)2}, {?}p1], replicated={"z"}, unreduced=max{"w"}
@@ -35,14 +35,14 @@ class SpelledMesh(NamedTuple):
 
 
 class Spelled(NamedTuple):
-    """A sharding as `#sdy.sharding` spells it; priorities are left out, for they mean nothing here."""
+    """A sharding as `#sdy.sharding` spells it, without the priorities, which meshgen ignores."""
 
-    mesh: str | SpelledMesh  # the symbol, or a mesh that is written in place
+    mesh: str | SpelledMesh  # the symbol of a declared mesh, or a mesh that is written in place
     dims: tuple[tuple[str, ...], ...]
     open_dims: tuple[bool, ...]
     replicated: tuple[str, ...] = ()
     unreduced: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()  # of the unreduced axes
+    kinds: tuple[str, ...] = ()  # reduction kind of each unreduced axis
 
     def __str__(self) -> str:
         mesh = f"mesh<{self.mesh}>" if isinstance(self.mesh, SpelledMesh) else _symbol_text(self.mesh)
@@ -52,29 +52,29 @@ class Spelled(NamedTuple):
 
 
 class Tokens:
-    """A text, token by token. Raises ValueError where another one is expected."""
+    """A cursor over the tokens of a text. The methods raise ValueError for an unexpected token."""
 
     def __init__(self, text: str) -> None:
-        found = [match for match in _TOKEN.finditer(text) if match["blank"] is None]
-        if wrong := next((match["other"] for match in found if match["other"] is not None), None):
-            raise ValueError(f"unexpected '{wrong}'")
-        self._tokens = [match[0] for match in found]
-        self._place = 0
+        matches = [match for match in _TOKEN.finditer(text) if match["blank"] is None]
+        if invalid := next((match["other"] for match in matches if match["other"] is not None), None):
+            raise ValueError(f"unexpected '{invalid}'")
+        self._tokens = [match[0] for match in matches]
+        self._position = 0
 
     @property
     def next(self) -> str:
-        """The token at this place; empty at the end."""
-        return self._tokens[self._place] if self._place < len(self._tokens) else ""
+        """The token at the cursor, or an empty string at the end."""
+        return self._tokens[self._position] if self._position < len(self._tokens) else ""
 
     def take(self) -> str:
         token = self.next
-        self._place += 1
+        self._position += 1
         return token
 
     def accept(self, token: str) -> bool:
-        """Skip a token if it is the next one."""
+        """Skip `token` if it is the next one. Returns whether it was."""
         is_next = self.next == token
-        self._place += is_next
+        self._position += is_next
         return is_next
 
     def expect(self, token: str) -> None:
@@ -94,15 +94,15 @@ class Tokens:
         return int(token)
 
     def listed(self, opening: str, item: Callable[[], _Item], closing: str) -> tuple[_Item, ...]:
-        """Items with commas between them."""
+        """Parse items that are separated by commas, between `opening` and `closing`."""
         self.expect(opening)
-        found: list[_Item] = []
+        items: list[_Item] = []
         while self.next != closing:
-            if found:
+            if items:
                 self.expect(",")
-            found.append(item())
+            items.append(item())
         self.take()
-        return tuple(found)
+        return tuple(items)
 
     def end(self) -> None:
         if self.next:
@@ -111,16 +111,16 @@ class Tokens:
 
 @lru_cache(maxsize=256)
 def read_mesh(body: str) -> SpelledMesh:
-    """Parse the text between the brackets of a mesh. Raises ValueError for a malformed one."""
+    """Parse the text between the brackets of a mesh. Raises ValueError if it is malformed."""
     tokens = Tokens(body)
-    found = _mesh(tokens)
+    mesh = _mesh(tokens)
     tokens.end()
-    return found
+    return mesh
 
 
 @lru_cache(maxsize=4096)
 def read_spelled(body: str) -> Spelled:
-    """Parse the text between the brackets of a sharding. Raises ValueError for a malformed one."""
+    """Parse the text between the brackets of a sharding. Raises ValueError if it is malformed."""
     try:
         return _sharding(Tokens(body))
     except ValueError as error:
@@ -129,11 +129,11 @@ def read_spelled(body: str) -> Spelled:
 
 
 def read_axes(body: str) -> tuple[str, ...]:
-    """Parse a list of axes, `{"x", "y":(1)2}`. Raises ValueError where it is none."""
+    """Parse a list of axes, such as `{"x", "y":(1)2}`. Raises ValueError if it is malformed."""
     tokens = Tokens(body)
-    found = _axes(tokens)
+    axes = _axes(tokens)
     tokens.end()
-    return found
+    return axes
 
 
 def _mesh(tokens: Tokens) -> SpelledMesh:
@@ -181,8 +181,12 @@ def _sharding(tokens: Tokens) -> Spelled:
 
 
 def _clauses(tokens: Tokens) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The axes by clause and kind: `, replicated={"x"}, unreduced=max{"y"}`; a sum needs no kind."""
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    """Parse the clauses after the dims, such as `, replicated={"x"}, unreduced=max{"y"}`.
+
+    Returns:
+        The axes by clause name and reduction kind. The default kind is "sum".
+    """
+    clauses: dict[tuple[str, str], tuple[str, ...]] = {}
     while tokens.accept(","):
         name, kind = tokens.take(), "sum"
         if name not in ("replicated", "unreduced"):
@@ -190,14 +194,14 @@ def _clauses(tokens: Tokens) -> dict[tuple[str, str], tuple[str, ...]]:
         tokens.expect("=")
         if name == "unreduced" and tokens.next in PARTIAL_KINDS:
             kind = tokens.take()
-        if (name, kind) in found:
+        if (name, kind) in clauses:
             raise ValueError(f"'{name}' is given twice")
-        found[name, kind] = _axes(tokens)
-    return found
+        clauses[name, kind] = _axes(tokens)
+    return clauses
 
 
 def _dim(tokens: Tokens) -> tuple[tuple[str, ...], bool]:
-    """The axes of a dim, and whether it is open: `{"x", "y", ?}p1`."""
+    """Parse a dim, such as `{"x", "y", ?}p1`. Returns its axes and whether it is open."""
     tokens.expect("{")
     axes: list[str] = []
     is_open = False
@@ -220,7 +224,7 @@ def _axes(tokens: Tokens) -> tuple[str, ...]:
 
 
 def _axis(tokens: Tokens) -> str:
-    """An axis, or a part of one: `"x"`, `"x":(1)2`."""
+    """Parse an axis or a sub-axis, such as `"x"` or `"x":(1)2`."""
     name = tokens.string()
     if not tokens.accept(":"):
         return name
@@ -235,13 +239,13 @@ def _symbol_text(name: str) -> str:
 
 
 def spell(sharding: Sharding, mesh: str, open_dims: Sequence[bool] = ()) -> str:
-    """The text between the brackets of a sharding over the mesh of this name."""
+    """Return the text between the brackets of `sharding` over the mesh named `mesh`."""
     opened = [*open_dims, *[False] * (sharding.rank - len(open_dims))]
     return f"{_symbol_text(mesh)}, [{_dims_text(sharding.dims, opened)}]{_unreduced_text(sharding.partial)}"
 
 
 def spell_axes(axes: Sequence[str]) -> str:
-    """`"x", "y":(1)2`"""
+    """Return the text of a list of axes, such as `"x", "y":(1)2`."""
     return ", ".join(f'"{name}"' + axis.removeprefix(name) for axis, name in ((a, split_ref(a)[0]) for a in axes))
 
 
@@ -254,7 +258,7 @@ def _dims_text(dims: Sequence[Sequence[str]], open_dims: Sequence[bool]) -> str:
 
 
 def _unreduced_text(partial: Sequence[tuple[str, str]]) -> str:
-    """A clause per kind; Shardy knows one, which is a sum where it is not said."""
+    """Return one `unreduced` clause per reduction kind. A sum is written without a kind, as Shardy knows no other kind."""
     kinds = dict.fromkeys(kind for _, kind in partial)
-    texts = {kind: spell_axes([axis for axis, each in partial if each == kind]) for kind in kinds}
+    texts = {kind: spell_axes([axis for axis, axis_kind in partial if axis_kind == kind]) for kind in kinds}
     return "".join(f", unreduced={'' if kind == 'sum' else kind}{{{text}}}" for kind, text in texts.items())

@@ -1,9 +1,9 @@
 """Annotations, options and plans of the `shard` dialect, to and from graphs.
 
-Upstream's meaning of `shard.shard`: without `annotate_for_users` it is the sharding in which the value is
-made, with it the one in which its users read it. In a program as a user writes it (no stage is declared) an
-annotated argument or returned value is an annotated signature too; in a printed program the signature stands
-in the arguments' and results' attributes (`mlir/shard/signature.py`).
+As in upstream MLIR, `shard.shard` without `annotate_for_users` is the sharding that the producer computes, and with
+`annotate_for_users` the one that users read. In a user's program, which declares no stage, the annotation of an
+argument or returned value is also an annotation of the signature. In a printed program the attributes of arguments and
+results state the signature (`mlir/shard/signature.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from meshgen.spec import Sharding
 
 
 def import_sharding(importer: Importer, op: Operation) -> None:
-    """The sharding is read where it is used; here its faults are collected."""
+    """Collect the faults of a `shard.sharding`. The sharding itself is read by its users."""
     assert isinstance(op, ShardingOp)
     mesh = find_mesh(importer, op.grid.string_value(), op)
     if mesh is None:
@@ -52,7 +52,7 @@ def import_sharding(importer: Importer, op: Operation) -> None:
 
 
 def import_get_sharding(importer: Importer, op: Operation) -> None:
-    """A handle without a runtime value; annotations with it need a known sharding."""
+    """Check a `shard.get_sharding`, which has no runtime value. If it is used, its tensor must be annotated."""
     assert isinstance(op, GetShardingOp)
     if op.result.first_use is not None and not is_said(importer, op.source):
         message = "shard.get_sharding: the tensor has no sharding before propagation"
@@ -70,20 +70,20 @@ def import_shard(importer: Importer, op: Operation) -> None:
 
 
 def flag(op: Operation, name: str, default: bool) -> bool:
-    """A boolean attribute."""
+    """Return the boolean attribute `name` of an operation, or `default` if it is missing."""
     return bool(integer_of(op.attributes.get(name), default))
 
 
 def open_dims(op: Operation) -> tuple[bool, ...]:
-    """The `open_dims` of an annotation."""
+    """Return the attribute `open_dims` of an annotation."""
     return tuple(map(bool, integers(op.attributes.get("open_dims"))))
 
 
 def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Sharding, required: bool, as_result: bool,
              open_dims: tuple[bool, ...] = ()) -> None:  # fmt: skip
-    """An annotation node for `op`; checks that the sharding fits, and completes the signature."""
+    """Emit an `annotate` node for `op` on `source`. Checks that the sharding fits, and completes the signature."""
     reading, kind = importer.reading, importer.type(source)
-    if kind.rank == 0 and sharding.dims == ((),):  # upstream wants at least one list
+    if kind.rank == 0 and sharding.dims == ((),):  # upstream requires at least one list
         sharding = replace(sharding, dims=(), halo=(), offsets=())
     if sharding.rank > kind.rank:
         message = f"the sharding has {sharding.rank} lists of axes, but {kind} has rank {kind.rank}"
@@ -98,8 +98,9 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
         faults = wide_halo_faults(sharding, kind.shape, mesh)
     reading.refuse(faults, op)
     if not reading.faults:
-        sharding = sharding.without_even_offsets(kind.shape, mesh)  # written beside uneven ones
-    as_result = as_result and not _widens(importer, source, sharding)
+        # offsets of evenly split dims, which the text has beside those of uneven ones
+        sharding = sharding.without_even_offsets(kind.shape, mesh)
+    as_result = as_result and not _only_adds_halo(importer, source, sharding)
     attrs = {"sharding": sharding, "required": required, "as_result": as_result, "open_dims": open_dims}
     node = importer.convert(op, "annotate", attrs, operands=[source])
     node.option = None
@@ -108,66 +109,77 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
 
 
 def annotation_attrs(spec: Annotation, as_result: bool = True) -> dict[str, Any]:
-    """The attributes of an annotation node."""
-    said = {"sharding": spec.sharding, "required": spec.required}
-    return said | {"as_result": as_result, "open_dims": spec.open_dims}
+    """Return the attributes of the `annotate` node for `spec`."""
+    attrs = {"sharding": spec.sharding, "required": spec.required}
+    return attrs | {"as_result": as_result, "open_dims": spec.open_dims}
 
 
 def annotate_result(importer: Importer, op: Operation, result: SSAValue, attrs: Mapping[str, Any]) -> None:
-    """Put an annotation between a bound result and its uses."""
+    """Insert an annotation between the result of an operation and its users."""
     value = importer.value(result)
     (annotated,) = importer.emit("annotate", [value], [value.type], attrs, op)
     annotated.name, value.name = value.name, ""
     importer.bind(result, annotated)
 
 
-def _maker(importer: Importer, source: SSAValue) -> Node | None:
-    """The annotation of which a value is the result."""
+def _annotation_of(importer: Importer, source: SSAValue) -> Node | None:
+    """Return the `annotate` node that defines `source`, or None if another node defines it."""
     value = importer.value(source)
-    maker = next((node for node in reversed(importer.graph.nodes) if value in node.results), None)
-    return maker if maker is not None and maker.op == "annotate" else None
+    producer = next((node for node in reversed(importer.graph.nodes) if value in node.results), None)
+    return producer if producer is not None and producer.op == "annotate" else None
 
 
-def _widens(importer: Importer, source: SSAValue, sharding: Sharding) -> bool:
-    """Whether an annotation adds halo rows to what another one has split in the same way: the value is made without them."""
-    maker = _maker(importer, source)
-    return maker is not None and bool(sharding.halo) and maker.attrs.sharding == replace(sharding, halo=())
+def _only_adds_halo(importer: Importer, source: SSAValue, sharding: Sharding) -> bool:
+    """Whether an annotation only adds a halo to the sharding of the previous annotation.
+
+    The producer then computes the value without the halo.
+    """
+    previous = _annotation_of(importer, source)
+    return previous is not None and bool(sharding.halo) and previous.attrs.sharding == replace(sharding, halo=())
 
 
 def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Node) -> None:
-    """Check that a value has one annotation for its producer, and none after annotations for users.
+    """Report contradicting annotations for the producer of a value, and one for the producer after one for users.
 
-    Upstream leaves other cases undefined. An annotation for users of a value annotated for users reshards, as its
-    partition does. Printed programs may chain annotations: each reshards.
+    Upstream leaves these cases undefined. An annotation for users after another one for users reshards, as in
+    upstream's partitioning. Printed programs may chain annotations; each one reshards.
     """
     if not (node.attrs.as_result and _is_firm(node)):
         return
-    value, maker = importer.value(source), _maker(importer, source)
-    others = [each for each in importer.graph.nodes[:-1] if each.op == "annotate" and value is each.operands[0]]
-    made = [each for each in (*others, maker) if each and each.attrs.as_result and _contradicts(each, node)]
-    if made:
-        message = f"the value is annotated for its producer with {node.attrs.sharding}, but also with {made[0].attrs.sharding}"
-        hint = f"annotate one of them for its users (the other is at {made[0].loc})"
+    value, previous = importer.value(source), _annotation_of(importer, source)
+    siblings = [
+        annotation
+        for annotation in importer.graph.nodes[:-1]
+        if annotation.op == "annotate" and value is annotation.operands[0]
+    ]
+    conflicting = [
+        annotation
+        for annotation in (*siblings, previous)
+        if annotation and annotation.attrs.as_result and _contradicts(annotation, node)
+    ]
+    if conflicting:
+        message = f"the value is annotated for its producer with {node.attrs.sharding}, but also with {conflicting[0].attrs.sharding}"
+        hint = f"annotate one of them for its users (the other is at {conflicting[0].loc})"
         importer.fault("MG0205", message, op, hint)
-    elif maker and not maker.attrs.as_result and not is_declared(op) and _contradicts(maker, node):
-        message = f"the value is annotated for its producer with {node.attrs.sharding}, but an annotation for users, {maker.attrs.sharding}, comes first"
-        hint = f"annotate it for its producer first, then for its users (as at {maker.loc})"
+    elif previous and not previous.attrs.as_result and not is_declared(op) and _contradicts(previous, node):
+        message = f"the value is annotated for its producer with {node.attrs.sharding}, but an annotation for users, {previous.attrs.sharding}, comes first"
+        hint = f"annotate it for its producer first, then for its users (as at {previous.loc})"
         importer.fault("MG0205", message, op, hint)
 
 
 def _is_firm(node: Node) -> bool:
-    """Whether an annotation is required without open dims; open dims cannot contradict."""
+    """Whether an annotation is required and has no open dims. Only such annotations can contradict each other."""
     return node.attrs.required and not any(node.attrs.open_dims)
 
 
 def _contradicts(other: Node, node: Node) -> bool:
-    """Whether two annotations say different things of a value; on another mesh it crosses in between."""
-    said: Sharding = other.attrs.sharding
-    return _is_firm(other) and said != node.attrs.sharding and said.mesh == node.attrs.sharding.mesh
+    """Whether two annotations require different shardings on the same mesh. Between meshes the value is transferred."""
+    sharding: Sharding = other.attrs.sharding
+    return _is_firm(other) and sharding != node.attrs.sharding and sharding.mesh == node.attrs.sharding.mesh
 
 
 def _complete_signature(importer: Importer, op: Operation, source: SSAValue, spec: Annotation, as_result: bool) -> None:
-    """In a user's program, an annotation of an argument or a returned value becomes one of the signature."""
+    """Copy the annotation of an argument or a returned value of a user's program to the signature."""
     reading = importer.reading
     if is_declared(op) or importer.graph is not reading.module.graph:
         return
@@ -179,13 +191,13 @@ def _complete_signature(importer: Importer, op: Operation, source: SSAValue, spe
 
 
 def _set(table: list[Annotation | None], index: int, spec: Annotation) -> None:
-    """Set an annotation, unless the argument's own attribute has set one."""
+    """Set an entry of the table of annotations, unless the argument's own attribute has set it."""
     if index < len(table) and table[index] is None:
         table[index] = spec
 
 
 def is_declared(op: Operation) -> bool:
-    """Whether the operation's module says which stage it is at, as printed ones do."""
+    """Whether the module of `op` declares its stage, as printed programs do."""
     top: Operation | None = op
     while top is not None and not isinstance(top, builtin.ModuleOp):
         top = top.parent_op()
@@ -193,25 +205,25 @@ def is_declared(op: Operation) -> bool:
 
 
 def write_annotate(printer: TextPrinter, node: Node) -> str:
-    """`shard.shard`, behind the line of its `shard.sharding`."""
+    """Return the text of a `shard.shard`, after a line with the definition of its `shard.sharding`."""
     sharding = node.attrs.sharding
-    handle = f"%{printer.new_name('sharding')}"  # numbers stay free for values that are called so
+    handle = f"%{printer.new_name('sharding')}"  # numbers stay free for values whose name is a number
     definition = definition_text(sharding, node.result.type.shape, printer.mesh_of(sharding))
-    said: dict[str, str] = {} if node.attrs.required else {"required": "false"}
+    attributes: dict[str, str] = {} if node.attrs.required else {"required": "false"}
     if dims := node.attrs.open_dims:
-        said["open_dims"] = flags(dims)
+        attributes["open_dims"] = flags(dims)
     head = f"{printer.results(node)}shard.shard {printer.name(node.operands[0])} to {handle}"
     users = "" if node.attrs.as_result else " annotate_for_users"
-    return f"{handle} = {definition}{printer.newline}{head}{users}{printer.attributes(node, said)} : {printer.type(node.result)}"
+    return f"{handle} = {definition}{printer.newline}{head}{users}{printer.attributes(node, attributes)} : {printer.type(node.result)}"
 
 
 def read_option(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """`sharding = [[], [0], ["tp"]]` on an operation: axes per loop of its rule."""
+    """Read the attribute `sharding = [[], [0], ["tp"]]` of an operation: mesh axes per loop of its sharding rule."""
     if not isinstance(attribute, ArrayAttr):
         return
     mesh, loops = importer.reading.module.mesh, lists_of(attribute)
     if len(importer.reading.distinct) > 1 and importer.reading.module.stage == "import":
-        node.option = loops  # of which mesh the axes are is known when the op is placed
+        node.option = loops  # placement on a mesh decides later which mesh the axes belong to
         return
     node.option = named(Sharding(loops), mesh).dims
     faults = Sharding(node.option).faults([None] * len(loops), mesh)
@@ -219,7 +231,7 @@ def read_option(importer: Importer, node: Node, attribute: Attribute) -> None:
 
 
 def lists_of(attribute: Attribute | None) -> tuple[tuple[str, ...], ...]:
-    """Lists of axes, `[[0], ["tp"], []]`, as text."""
+    """Return a list of lists of axes, such as `[[0], ["tp"], []]`, with each axis as text."""
     lists = attribute.data if isinstance(attribute, ArrayAttr) else ()
     return tuple(tuple(_axis(item) for item in axes) if isinstance(axes, ArrayAttr) else () for axes in lists)
 
@@ -229,7 +241,7 @@ def _axis(item: Attribute) -> str:
 
 
 def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
-    """Read the decision of propagation for a node. Called when its results have their types' shardings."""
+    """Read the plan that propagation chose for a node. The types of its results must already have their shardings."""
     if not isinstance(attribute, PlanAttr):
         return
     plan, mesh, node = attribute.data, importer.reading.module.mesh, _node_of(importer, op)
@@ -237,7 +249,8 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
     results = tuple(named(sharding, mesh) for sharding in plan.results)
     if not operands and not results:
         operands, results = typed(node.operands), typed(node.results)
-    if node.op in ("case", "if") and len(operands) < len(node.operands):  # its text names no operand but the first
+    # the text of a branch names only its first operand
+    if node.op in ("case", "if") and len(operands) < len(node.operands):
         operands = (*operands[:1], *(_producer_sharding(importer, value) for value in node.operands[1:]))
     if (len(operands), len(results)) != (len(node.operands), len(node.results)):
         message = f"meshgen.plan has {len(operands)} operands and {len(results)} results, but {node.op} has {len(node.operands)} and {len(node.results)}"
@@ -246,11 +259,11 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
 
 
 def _producer_sharding(importer: Importer, value: Value) -> Sharding:
-    """The sharding of a value at its producer; captured values are replicated."""
+    """Return the sharding of a value at its producer. Values captured from an outer region are replicated."""
     graph, inputs = importer.graph, importer.reading.module.in_shardings
-    number = graph.inputs.index(value) if value in graph.inputs and importer.outer is None else len(inputs)
-    if number < len(inputs):
-        return inputs[number]
+    index = graph.inputs.index(value) if value in graph.inputs and importer.outer is None else len(inputs)
+    if index < len(inputs):
+        return inputs[index]
     for node in graph.nodes:
         if value in node.results and node.sharding is not None:
             return node.sharding.results[node.results.index(value)]
@@ -258,7 +271,7 @@ def _producer_sharding(importer: Importer, value: Value) -> Sharding:
 
 
 def _node_of(importer: Importer, op: Operation) -> Node:
-    """The last node; for an operation without results the value that its operand has become."""
+    """Return the node that `op` became: the last node, or for a group member the `sharding_group` node of its operand."""
     nodes = importer.graph.nodes
     if op.results or not op.operands:
         return nodes[-1]
@@ -267,16 +280,17 @@ def _node_of(importer: Importer, op: Operation) -> Node:
 
 
 def write_node(printer: TextPrinter, node: Node) -> Mapping[str, str]:
-    """Write the user's option, and the decision of propagation."""
-    found: dict[str, str] = {}
+    """Return the attributes with the user's option and with the plan of propagation."""
+    attributes: dict[str, str] = {}
     if node.option is not None:
-        names = () if printer.module.meshes else printer.mesh.names  # of several meshes it says not which one
-        found["sharding"] = listed(listed(_option_axis(axis, names) for axis in axes) for axes in node.option)
+        # with several meshes the option does not say which one its axes belong to
+        names = () if printer.module.meshes else printer.mesh.names
+        attributes["sharding"] = listed(listed(_option_axis(axis, names) for axis in axes) for axes in node.option)
     if (plan := node.sharding) is not None:
         values = (*node.operands, *node.results)
         is_typed = all(v.sharding is not None for v in values) and (*plan.operands, *plan.results) == typed(values)
-        found["meshgen.plan"] = plan_text(plan, is_typed=is_typed)
-    return found
+        attributes["meshgen.plan"] = plan_text(plan, is_typed=is_typed)
+    return attributes
 
 
 def _option_axis(axis: str, names: Sequence[str]) -> str:

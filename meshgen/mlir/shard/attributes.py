@@ -1,8 +1,8 @@
-"""Attributes of the `shard` dialect that hold shardings: tensor encodings, and what propagation decided.
+"""Attributes of the `shard` dialect that hold shardings: tensor encodings, annotations and plans of propagation.
 
-An axis is written as its number where it is named so (`0`), else as a string (`"dp"`, `"x:(1)2"`):
-`#meshgen.split<@mesh, [["dp"], []] partial = sum["tp"]>`. Axes stay strings here; only who knows the mesh can
-tell which axis the text `0` means (`named`).
+A mesh axis that is named by a number is written as that number (`0`), any other as a string (`"dp"`, `"x:(1)2"`):
+`#meshgen.split<@mesh, [["dp"], []] partial = sum["tp"]>`. The parsed attribute keeps axes as text. `named` replaces the
+numbers of axes when the mesh is known.
 """
 
 from __future__ import annotations
@@ -27,54 +27,57 @@ from meshgen.spec import PARTIAL_KINDS, Sharding
 
 T = TypeVar("T")
 Partial = tuple[tuple[str, str], ...]
-MOST_LOOPS = 192  # of an operation: three tensors of 64 dims, as many as NumPy's have
+MOST_LOOPS = 192  # maximum of an operation: three tensors with 64 dims each, NumPy's limit
 
 
 def parse_list(parser: AttrParser, element: Callable[[], T]) -> tuple[T, ...]:
-    """`[a, b, ...]`."""
+    """Parse `[a, b, ...]`."""
     return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, element))
 
 
 def parse_axis(parser: AttrParser) -> str:
-    """A number or a string; the number's text if it is one."""
+    """Parse a mesh axis, written as a number or a string. A number is returned as its text."""
     name = parser.parse_optional_str_literal()
     return str(parser.parse_integer(allow_boolean=False, allow_negative=True)) if name is None else name
 
 
 def parse_axes(parser: AttrParser) -> tuple[str, ...]:
-    """`[0, "dp"]`."""
+    """Parse a list of axes, such as `[0, "dp"]`."""
     return parse_list(parser, lambda: parse_axis(parser))
 
 
 def parse_partial(parser: AttrParser) -> Partial:
-    """`sum["tp"] max[0]`: kinds with their axes."""
-    found: list[tuple[str, str]] = []
+    """Parse reduction kinds with their axes, such as `sum["tp"] max[0]`."""
+    partial: list[tuple[str, str]] = []
     while (kind := parser.parse_optional_keyword_in(PARTIAL_KINDS)) is not None:
-        found += [(axis, kind) for axis in parse_axes(parser)]
-    if not found:
+        partial += [(axis, kind) for axis in parse_axes(parser)]
+    if not partial:
         parser.raise_error(f"expected one of {', '.join(PARTIAL_KINDS)} with a list of axes")
-    return tuple(found)
+    return tuple(partial)
 
 
 def parse_sharding(parser: AttrParser) -> Sharding:
-    """`[["dp"], []] partial = sum["tp"] halo = [[1, 2], [0, 0]] offsets = [[0, 2, 8], []]`; only the lists are needed."""
+    """Parse a sharding. Only the first list is required.
+
+    [["dp"], []] partial = sum["tp"] halo = [[1, 2], [0, 0]] offsets = [[0, 2, 8], []]
+    """
     dims = parse_list(parser, lambda: parse_axes(parser))
-    found: dict[str, Sequence[tuple[int, ...]]] = {"halo": (), "offsets": ()}
+    lists: dict[str, Sequence[tuple[int, ...]]] = {"halo": (), "offsets": ()}
     partial: Partial = ()
     while (word := parser.parse_optional_keyword_in(("partial", "halo", "offsets"))) is not None:
         parser.parse_punctuation("=")
         if word == "partial":
             partial = parse_partial(parser)
         else:
-            found[word] = parse_list(parser, lambda: parse_list(parser, parser.parse_integer))
-    halo = tuple((pair[0], pair[1]) for pair in found["halo"] if len(pair) == 2)
-    if len(halo) != len(found["halo"]):
+            lists[word] = parse_list(parser, lambda: parse_list(parser, parser.parse_integer))
+    halo = tuple((pair[0], pair[1]) for pair in lists["halo"] if len(pair) == 2)
+    if len(halo) != len(lists["halo"]):
         parser.raise_error("expected a halo as a pair [rows before, rows after] per dim")
-    return Sharding(dims, partial, halo, tuple(found["offsets"]))
+    return Sharding(dims, partial, halo, tuple(lists["offsets"]))
 
 
 def axis_text(axis: str) -> str:
-    """An axis as the text writes it."""
+    """Return the text of an axis: a number, or a string in quotes."""
     return axis if axis.isdigit() else f'"{axis}"'
 
 
@@ -83,13 +86,13 @@ def axes_text(axes: Sequence[str]) -> str:
 
 
 def partial_text(partial: Partial) -> str:
-    """Pairs in order; neighbours of one kind share a list."""
+    """Return partial axes in order, such as `sum["tp"] max[0]`. Adjacent axes of one kind share a list."""
     groups = itertools.groupby(partial, key=lambda pair: pair[1])
     return " ".join(f"{kind}{axes_text([axis for axis, _ in pairs])}" for kind, pairs in groups)
 
 
 def sharding_text(sharding: Sharding) -> str:
-    """The inverse of `parse_sharding`."""
+    """Return the text that `parse_sharding` parses."""
     text = f"[{', '.join(map(axes_text, sharding.dims))}]"
     if sharding.partial:
         text += f" partial = {partial_text(sharding.partial)}"
@@ -101,11 +104,11 @@ def sharding_text(sharding: Sharding) -> str:
 
 
 def named(sharding: Sharding, mesh: Mesh) -> Sharding:
-    """The sharding with axis numbers replaced by the mesh's names; a number that the mesh lacks stays."""
+    """Return the sharding with axis numbers replaced by the mesh's axis names. Unknown numbers stay."""
 
     def name(axis: str) -> str:
-        known = axis.isdigit() and axis not in mesh.names and int(axis) < len(mesh.names)
-        return mesh.names[int(axis)] if known else axis
+        is_number = axis.isdigit() and axis not in mesh.names and int(axis) < len(mesh.names)
+        return mesh.names[int(axis)] if is_number else axis
 
     dims = tuple(tuple(name(axis) for axis in axes) for axes in sharding.dims)
     return replace(sharding, dims=dims, partial=tuple((name(axis), kind) for axis, kind in sharding.partial))
@@ -113,9 +116,9 @@ def named(sharding: Sharding, mesh: Mesh) -> Sharding:
 
 @irdl_attr_definition
 class SplitAttr(Data[tuple[str, Sharding]]):
-    """`#meshgen.split<@mesh, [["dp"], []]>`: the sharding of a tensor type, argument or result on a grid.
+    """The sharding of a tensor type, argument or result on a grid: `#meshgen.split<@mesh, [["dp"], []]>`.
 
-    Data: the grid's symbol (empty: the module's only grid) and the sharding.
+    The data is the grid's symbol and the sharding. The symbol is empty for the only grid of the module.
     """
 
     name = "meshgen.split"
@@ -152,7 +155,10 @@ class OnGrid(NamedTuple):
 
 @irdl_attr_definition
 class AnnotationAttr(Data[OnGrid]):
-    """`#meshgen.annotation<@mesh, [["dp"], []] hint open = [false, true]>`: a `hint` may be dropped, open dims may be split further."""
+    """A user's annotation: `#meshgen.annotation<@mesh, [["dp"], []] hint open = [false, true]>`.
+
+    A `hint` may be ignored. Open dims may be split further.
+    """
 
     name = "meshgen.annotation"
 
@@ -173,7 +179,7 @@ class AnnotationAttr(Data[OnGrid]):
 
 @irdl_attr_definition
 class PartialAttr(Data[Partial], SpacedOpaqueSyntaxAttribute):
-    """The `partial = sum[0]` of `shard.sharding`: over which axes a value is not reduced yet, and how."""
+    """The axes along which a value is unreduced, and their reduction kinds: `partial = sum[0]` in `shard.sharding`."""
 
     name = "meshgen.partial"
 
@@ -187,7 +193,7 @@ class PartialAttr(Data[Partial], SpacedOpaqueSyntaxAttribute):
 
 @irdl_attr_definition
 class ReductionKindAttr(EnumAttribute[ReductionKind], SpacedOpaqueSyntaxAttribute):
-    """How a collective reduces. LLVM 22 prints `max`; its documents write `<max>`, which is read too."""
+    """The reduction of a collective. LLVM 22 prints `max`; `<max>` as in its documentation is read too."""
 
     name = "shard.partial"
 
@@ -205,11 +211,16 @@ class ReductionKindAttr(EnumAttribute[ReductionKind], SpacedOpaqueSyntaxAttribut
 
 @irdl_attr_definition
 class PlanAttr(Data[NodeSharding]):
-    """The decision of propagation for an op: shardings of operands and results, axes per loop, and provenance.
+    """The plan that propagation chose for an operation.
 
-    `#meshgen.plan<([["dp"], []]) -> ([["dp"], []]), loops = [["dp"], []], why = ["..."]>`; with nothing split or
-    partial `#meshgen.plan<replicated(2, 2 -> 2), loops = 3>`, where the numbers are ranks. Without any sharding it
-    is `#meshgen.plan<typed, ...>`: they are those of the types.
+    It has the shardings of the operands and results, the mesh axes per loop, and the reasons:
+
+        #meshgen.plan<([["dp"], []]) -> ([["dp"], []]), loops = [["dp"], []], why = ["..."]>
+
+    There are two short forms:
+
+    - `#meshgen.plan<replicated(2, 2 -> 2), loops = 3>` if all values are replicated; the numbers are their ranks.
+    - `#meshgen.plan<typed, ...>` if the shardings are those of the types.
     """
 
     name = "meshgen.plan"
@@ -241,7 +252,7 @@ class PlanAttr(Data[NodeSharding]):
 
 
 def plan_text(plan: NodeSharding, *, is_typed: bool = False) -> str:
-    """`#meshgen.plan<...>`; `is_typed`: the shardings are those of the types."""
+    """Return the text `#meshgen.plan<...>`. With `is_typed` the shardings are those of the types and are left out."""
     parts = ["typed" if is_typed else _replicated_text(plan) or _shardings_text(plan)]
     if plan.option:
         loops = listed(map(axes_text, plan.option)) if any(plan.option) else len(plan.option)
@@ -252,7 +263,7 @@ def plan_text(plan: NodeSharding, *, is_typed: bool = False) -> str:
 
 
 def _parse_count(parser: AttrParser) -> int | None:
-    """A number of dims or loops, if one is there."""
+    """Parse a number of dims or loops if it comes next. Returns None otherwise."""
     count = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
     if count is not None and count > MOST_LOOPS:
         parser.raise_error(f"an operation has at most {MOST_LOOPS} loops")
@@ -279,7 +290,7 @@ def _parse_shardings(parser: AttrParser) -> tuple[tuple[Sharding, ...], tuple[Sh
 
 
 def _replicated_text(plan: NodeSharding) -> str:
-    """A short form, or nothing where some value is not plainly replicated."""
+    """Return the short form of a plan whose values are all replicated, or an empty string for other plans."""
     shardings = (*plan.operands, *plan.results)
     if not shardings:
         return "typed"
@@ -295,13 +306,13 @@ def _shardings_text(plan: NodeSharding) -> str:
 
 @lru_cache(1 << 12)
 def split_text(sharding: Sharding, mesh: str) -> str:
-    """The encoding of a tensor type on its mesh; on `mesh`, if it names none."""
+    """Return the encoding of a tensor type on the mesh of `sharding`, or on `mesh` if the sharding names none."""
     return f"#meshgen.split<{_on_grid_text(sharding.mesh or mesh, sharding)}>"
 
 
 @lru_cache(1 << 12)
 def annotation_text(spec: OnGrid) -> str:
-    """`#meshgen.annotation<...>`"""
+    """Return the text `#meshgen.annotation<...>`."""
     text = _on_grid_text(spec.grid, spec.sharding) + ("" if spec.required else " hint")
     if spec.open_dims:
         text += f" open = {listed(map(boolean, spec.open_dims))}"

@@ -1,39 +1,44 @@
-"""Collectives of the `shard` dialect and our own ones, named `meshgen.`, and operations that tell devices apart or count them.
+"""Operations that communicate between devices or query them: the `shard` dialect's, and our own named `meshgen.`.
 
-Types are local shapes, or global ones with a `#meshgen.split` encoding on both sides (stages `materialize` and
-`optimize`); `ops/collective_checks.py` says which shapes and encodings each op allows. A group over parts of axes is
-given by the further attribute `axes = ["x:(1)2"]`, which then stands for `grid_axes`.
+Operand types are local shapes, or global shapes with a `#meshgen.split` encoding on both sides (stages `materialize`
+and `optimize`). `ops/collective_checks.py` checks the shapes and encodings of each operation. A group over sub-axes is
+written as the attribute `axes = ["x:(1)2"]` instead of `grid_axes`.
 
     all_gather      concatenate the group's tensors along `gather_axis`, on every device of the group
     all_reduce      reduce element-wise over the group, in the result's element type, on every device of the group
     reduce          reduce element-wise over the group, on its `root`; undefined on the other devices
-    all_slice       keep the part of the own tensor along `slice_axis` that belongs to the device's position in its group
+    all_slice       keep the part of the local tensor along `slice_axis` at the device's position in its group
     all_to_all      split along `split_axis`, send part i to device i of the group, concatenate along `concat_axis`
     reduce_scatter  reduce over the group; the device at position i keeps part i along `scatter_axis`
-    shift           the device at coordinate c + offset of `shift_axis` receives the tensor of the one at c; upstream's example
-                    (`offset = 2 rotate` on four devices) leaves the direction open. Without `rotate` the result is undefined on
-                    devices without a source
+    shift           the device at coordinate c + offset of `shift_axis` receives the tensor of the device at c.
+                    Upstream's example (`offset = 2 rotate` on four devices) leaves the direction open. Without
+                    `rotate` the result is undefined on devices without a source
 
 Upstream does not have:
 
-    permute_pairs   for each [source, target] of `pairs`, devices by number, the target receives the source's tensor; other
-                    devices have zeros. `grid_axes` are the axes along which pairs move
-    to_partial      a replicated value as a reduction: the first device of each group keeps it, the others hold the neutral element
-    grouped         one launch of `collective` (all_reduce, all_gather, reduce_scatter) on several operands, each of which has its own
-                    result; `axis` is the tensor axis of the latter two. From stage `fuse` on
-    permute         the same tiles on other devices; without encodings it has the attributes `source`, `target` and `shape` (global)
+    permute_pairs   for each [source, target] of `pairs` (device numbers) the target receives the source's tensor;
+                    other devices have zeros. The pairs move along `grid_axes`
+    to_partial      a replicated value as an unreduced one: the first device of each group keeps it, the others hold
+                    the neutral element
+    grouped         one launch of `collective` (all_reduce, all_gather, reduce_scatter) on several operands, with one
+                    result each. `axis` is the tensor axis of the latter two. Valid from stage `fuse` on
+    permute         the same tiles on other devices; without encodings it has the attributes `source`, `target` and
+                    `shape` (global)
     retile          directly to another sharding: each device fetches missing elements from the nearest holder
-    mask_padding    rows of `dim` whose global index is `size` or more become `fill`: row i has the index (device index) * (local size) + i
-    fetch_rows      rows [(index * step + base) / divisor, ...) of the group's tiles joined along `dim`, as many as the result has. The
-                    joined tensor has `limit` rows; with `wrap` rows are counted modulo `limit`, without it rows outside are
-                    undefined. The quotient is rounded up; the divisor is 1 where none is written. `parts` are several fetches
-                    in one message, each start, tile, base, step, rows, limit: of the rows [start, start + tile) of the input;
-                    the result has their rows one after the other
+    mask_padding    fill with `fill` the rows of `dim` whose global index is at least `size`: the local row i has the
+                    global index (device index) * (local size) + i
+    fetch_rows      rows [(index * step + base) / divisor, ...) of the group's tiles joined along `dim`, as many as
+                    the result has. The quotient is rounded up; the default divisor is 1. The joined tensor has
+                    `limit` rows. With `wrap` row numbers are taken modulo `limit`; without it rows outside are
+                    undefined. `parts` are several fetches in one message, each with start, tile, base, step, rows,
+                    limit: of the rows [start, start + tile) of the input. The result concatenates their rows
     process_index   the device's number in its group over `grid_axes`, mixed radix, as a 0-d tensor
-    axis_size       the number of devices of a group over `grid_axes`, where the grid leaves that open, as a 0-d tensor
-    transfer_send   send the tensor to the devices of another grid: `source` is its sharding here, `target` its sharding there. The
-                    result, and the operand of `after`, is an order token: transfers run in the order of their tokens
-    transfer_recv   take the tensor that the `transfer_send` with the same channel hands over, and the token of the next transfer
+    axis_size       the number of devices of a group over `grid_axes` as a 0-d tensor, for a grid of dynamic size
+    transfer_send   send the tensor to the devices of another grid: `source` is its sharding here, `target` its
+                    sharding there. The result, and the operand of `after`, is an order token: transfers run in the
+                    order of their tokens
+    transfer_recv   receive the tensor of the `transfer_send` with the same channel, and the token for the next
+                    transfer
 """
 
 from __future__ import annotations
@@ -69,25 +74,26 @@ KINDS = {
     ReductionKind.BITWISE_AND: "and", ReductionKind.BITWISE_OR: "or", ReductionKind.BITWISE_XOR: "xor",
 }  # fmt: skip
 KIND_NAMES = {name: kind for kind, name in KINDS.items()}
-OF_SIZE = {ReductionKind.AVERAGE: "sum"}  # an average is a sum divided by the group's size
+OF_SIZE = {ReductionKind.AVERAGE: "sum"}  # an average is a sum divided by the size of the group
 ROOTS = {
     **dict.fromkeys(("shard.broadcast", "shard.gather", "shard.reduce", "shard.scatter"), "root"),
     "shard.send": "destination",
     "shard.recv": "source",
 }
-"""By operation that names a device of each group: the property, and attribute of the node, that has its coordinates."""
+"""By operation that names a device of each group: the property and node attribute with the device's coordinates."""
 
 
 class OnGroup(TextOperation):
-    """`%x on @mesh grid_axes = [0] gather_axis = 1 {...} : type -> type`: a clause for each field.
+    """An operation on groups of devices: `%x on @mesh grid_axes = [0] gather_axis = 1 {...} : type -> type`.
 
-    With several operands, or a root, the types are those of a function, without operands the result's alone.
+    Each field is a clause. After the colon an operation with several operands, or a rooted one, has a function type,
+    and one without operands has only the result type.
     """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
         properties: dict[str, Attribute] = {}
-        if (collective := parser.parse_optional_str_literal()) is not None:  # of `grouped`
+        if (collective := parser.parse_optional_str_literal()) is not None:  # only `grouped` has it
             properties["collective"] = StringAttr(collective)
         operands = parser.parse_values() if parser.at_value() else []
         parser.parse_keyword("on")
@@ -107,37 +113,37 @@ class OnGroup(TextOperation):
         parser.parse_punctuation(":")
         start = parser.pos
         if (function := parser.parse_optional_function_type()) is not None:
-            given, results = function.inputs.data, function.outputs.data
+            operand_types, results = function.inputs.data, function.outputs.data
         else:
-            given = results = (parser.parse_type(),)
+            operand_types = results = (parser.parse_type(),)
             if operands:
                 parser.parse_punctuation("->")
                 results = (parser.parse_type(),)
-        values = parser.resolve_operands(operands, given if operands else (), start)
+        values = parser.resolve_operands(operands, operand_types if operands else (), start)
         return cls.of(values, results, attributes, properties)
 
     @classmethod
     def clauses(cls, attrs: Values) -> str:
-        """` gather_axis = 1 ...`, of the fields that the attributes of a node say."""
+        """Return the clauses of the fields that have a value in `attrs`, such as ` gather_axis = 1`."""
         texts = ((field, text) for field in cls.FIELDS if (text := field.text(attrs)))
         return "".join(f" {text}" if field.kind == "unit" else f" {field.keyword} = {text}" for field, text in texts)
 
 
 def node_of(operation: str) -> str:
-    """The name of the node that a collective is."""
+    """Return the node name of a collective operation."""
     mnemonic = operation.partition(".")[2]
     return next((op for op, text in TEXT_NAMES.items() if text == mnemonic), mnemonic)
 
 
 def _coordinates(parser: TextParser, operands: list[UnresolvedOperand]) -> Attribute:
-    """`[0, %n]`: a device's coordinates; values are further operands."""
-    names, numbers = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
-    operands += names
+    """Parse a device's coordinates, such as `[0, %n]`. Values are appended to `operands`."""
+    values, numbers = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
+    operands += values
     return DenseArrayBase.from_list(i64, numbers)
 
 
 class TransferSend(TextOperation):
-    """`%x after %token to @mesh channel = 1 {...} : type, type -> type`"""
+    """A send to another grid: `%x after %token to @mesh channel = 1 {...} : type, type -> type`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -154,7 +160,7 @@ class TransferSend(TextOperation):
 
 
 class TransferRecv(TextOperation):
-    """`after %token : type from @mesh channel = 1 {...} -> type, type`"""
+    """A receive from another grid: `after %token : type from @mesh channel = 1 {...} -> type, type`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -166,7 +172,7 @@ class TransferRecv(TextOperation):
 
 
 def _channel(parser: TextParser, word: str) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """`to @mesh channel = 1 {...}`: properties and attributes."""
+    """Parse `to @mesh channel = 1 {...}`. Returns the properties and the attributes."""
     parser.parse_keyword(word)
     grid = SymbolRefAttr(parser.parse_symbol_name())
     parser.parse_keyword("channel")
@@ -175,18 +181,18 @@ def _channel(parser: TextParser, word: str) -> tuple[dict[str, Attribute], dict[
 
 
 def _dim(prop: str, attr: str = "") -> Field:
-    """A number, `prop = 1`."""
+    """A field for a number, written `prop = 1`."""
     return number(prop, attr or prop, prop)
 
 
 def _root(prop: str, *, is_required: bool = True) -> Field:
-    """A device's coordinates in its group, which are read with the operands; a `recv` may be from anywhere."""
+    """A field for a device's coordinates in its group. A `recv` may omit them and receive from any device."""
     return Field(prop, keyword=prop, text=lambda attrs: str(list(attrs[prop])) if is_required or attrs[prop] else "",
                  is_required=is_required, kind="integers")  # fmt: skip
 
 
 def _unit(prop: str) -> Field:
-    """A word that is there or not."""
+    """A field for a flag, written as the word `prop`."""
     return Field(prop, lambda attribute: {} if attribute is None else {prop: True}, keyword=prop,
                  text=lambda attrs: prop if attrs.get(prop) else "", is_required=False, kind="unit")  # fmt: skip
 
@@ -240,7 +246,8 @@ def _on_group(
 
 
 COLLECTIVES: tuple[type[OnGroup], ...] = (
-    *_on_group("all_reduce", _KIND, signature="1 -> 1"),  # a memref is refused by name
+    # memrefs are accepted here so that the importer can name them in its error
+    *_on_group("all_reduce", _KIND, signature="1 -> 1"),
     *_on_group("to_partial", _KIND, dialect="meshgen"),
     *_on_group("all_gather", _dim("gather_axis", "dim")),
     *_on_group("all_slice", _dim("slice_axis", "dim")),

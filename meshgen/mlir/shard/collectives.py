@@ -1,6 +1,7 @@
-"""Collectives and other mesh operations of the `shard` dialect, to and from nodes.
+"""Convert collectives and other mesh operations of the `shard` dialect to nodes.
 
-The fields of an operation say which attributes its node has (`collective_ops.py`); the exceptions have functions of their own. Every faulty operation still gets a node, so that all faults are found in one reading.
+The fields of an operation (`collective_ops.py`) define the attributes of its node; other operations have importers of
+their own. An invalid operation also becomes a node, so that one pass reports all faults.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from meshgen.spec import Sharding
 
 
 def axes_of(op: Operation, mesh: Mesh) -> tuple[str, ...]:
-    """The group's axes; a number that the mesh does not have stays a number."""
+    """Return the mesh axes of an operation's groups. The number of an axis that the mesh lacks stays a number."""
     if isinstance(attribute := op.attributes.get("axes"), ArrayAttr):
         return strings(attribute)
     return named(Sharding((tuple(map(str, integers(op.properties.get("grid_axes")))),)), mesh).dims[0]
 
 
 def import_collective(importer: Importer, op: Operation) -> None:
-    """A collective that is one node, whose attributes are those of its fields and its axes."""
+    """Import a collective as one node whose attributes are its axes and its fields."""
     emit(importer, op, node_of(op.name), attrs_of(importer, op))
 
 
 def attrs_of(importer: Importer, op: Operation) -> dict[str, Any]:
-    """The attributes of the node of a collective, without a root; a fault for an unknown reduction."""
+    """Return the node attributes of a collective, except its root. Reports an unknown reduction."""
     kind = op.properties.get("reduction")
     if isinstance(kind, ReductionKindAttr) and kind.data not in (*KINDS, *OF_SIZE):
         importer.fault("MG0103", f"{op.name}: unknown reduction '{kind.data}'", op, f"use {', '.join(KINDS)}")
@@ -51,7 +52,7 @@ def attrs_of(importer: Importer, op: Operation) -> dict[str, Any]:
 
 
 def emit(importer: Importer, op: Operation, name: str, attrs: Mapping[str, object]) -> None:
-    """The node of a collective on the operation's first operand, checked and bound to its result."""
+    """Emit the node of a collective on the first operand, check it, and bind it to the result."""
     source, result = importer.value(op.operands[0]), op.results[0]
     if isinstance(result.type, MemRefType):
         importer.fault("MG0103", f"{op.name} on memrefs is not supported", op, "use tensors")
@@ -63,7 +64,7 @@ def emit(importer: Importer, op: Operation, name: str, attrs: Mapping[str, objec
 
 def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: Mapping[str, object],
             kind: TensorType, sharding: Sharding | None) -> Value:  # fmt: skip
-    """The result of a collective on a value; converts first where it reduces in another element type."""
+    """Emit a collective on `source` and return its result. A reduction in another element type converts first."""
     if name in ("all_reduce", "reduce_scatter", "reduce_to") and source.type.dtype != kind.dtype:
         wide = importer.emit("convert", [source], [TensorType(source.type.shape, kind.dtype)], {}, op)[0]
         wide.sharding = source.sharding
@@ -82,7 +83,7 @@ def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: 
 
 
 def note_reasons(node: Node, op: Operation) -> None:
-    """Note why a collective is there, and which edges it serves."""
+    """Record on the node the reasons for the collective and the edges that it serves."""
     if isinstance(why := op.attributes.get("why"), StringAttr):
         node.notes = replace(node.notes, why=why.data)
     if edges := integers(op.attributes.get("edges")):
@@ -90,7 +91,7 @@ def note_reasons(node: Node, op: Operation) -> None:
 
 
 def has_sizes(importer: Importer, op: Operation, axes: Sequence[str]) -> bool:
-    """Whether the sizes of the axes are known, which the operation needs when it is read; collects a fault for others."""
+    """Whether the sizes of `axes` are known, as the conversion of `op` requires. Reports unknown sizes."""
     mesh = importer.reading.module.mesh
     unknown = [axis for axis in axes if mesh.axis(axis).size is None]
     for axis in unknown:
@@ -105,7 +106,7 @@ def _is_average(op: Operation) -> bool:
 
 
 def _divided(importer: Importer, op: Operation, node: Node, mesh: Mesh) -> Value:
-    """A sum over the group divided by the group's size."""
+    """Return the sum over the group divided by the size of the group."""
     kind = node.result.type
     size = np.full(kind.sizes, mesh.group_size(node.attrs.axes), kind.numpy_dtype)
     divisor = importer.emit("constant", [], [kind], {"value": size}, op)[0]
@@ -122,7 +123,7 @@ def import_shift(importer: Importer, op: Operation) -> None:
 
 
 def import_move(importer: Importer, op: Operation) -> None:
-    """Shardings and global shape from the attributes, or from the types' encodings."""
+    """Import a `permute` or `retile`. Its shardings and global shape come from attributes or from the types' encodings."""
     mesh = mesh_of(importer, op)
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     source = _split(op, "source", mesh) or value.sharding
@@ -130,8 +131,8 @@ def import_move(importer: Importer, op: Operation) -> None:
     if source is None or target is None:
         importer.fault("MG0104", f"{op.name} needs its shardings, by attributes or by encodings", op)
     shape = integers(op.attributes.get("shape")) or kind.shape
-    rank = Sharding.replicated(kind.rank)
-    attrs = {"source": source or rank, "target": target or rank, "shape": shape}
+    replicated = Sharding.replicated(kind.rank)
+    attrs = {"source": source or replicated, "target": target or replicated, "shape": shape}
     emit(importer, op, op.name.partition(".")[2], attrs)
 
 
@@ -141,7 +142,10 @@ def _split(op: Operation, name: str, mesh: Mesh) -> Sharding | None:
 
 
 def import_update_halo(importer: Importer, op: Operation) -> None:
-    """Sharding and global shape from the attributes; in upstream's form from the local shape, halo included."""
+    """Import a halo exchange, with sharding and global shape from its attributes.
+
+    Upstream's form has no such attributes: there the local shape, which includes the halo, determines the global one.
+    """
     assert isinstance(op, UpdateHaloOp)
     mesh = mesh_of(importer, op)
     kind = importer.type(op.results[0])
@@ -173,11 +177,11 @@ def _upstream_halo(importer: Importer, op: UpdateHaloOp, mesh: Mesh, kind: Tenso
     if faults or not has_sizes(importer, op, [axis for axes in dims for axis in axes]):
         return Sharding.replicated(kind.rank), kind.shape
     halo = [(0, 0)] * kind.rank
-    for place, dim in enumerate(split):
-        halo[dim] = (sizes[2 * place], sizes[2 * place + 1])
+    for index, dim in enumerate(split):
+        halo[dim] = (sizes[2 * index], sizes[2 * index + 1])
         core = kind.sizes[dim] - sum(halo[dim])
         if core < max(halo[dim]):
-            message = f"update_halo: dim {dim} has {kind.sizes[dim]} rows, {core} without its halo of {halo[dim]}: a halo comes from direct neighbours, which have no more rows"
+            message = f"update_halo: dim {dim} has {kind.sizes[dim]} rows, {core} without its halo of {halo[dim]}: a halo comes from direct neighbors, which have no more rows"
             importer.fault(
                 "MG0204", message, op, f"make the dim at least {sum(halo[dim]) + max(halo[dim])}, or the halo smaller"
             )

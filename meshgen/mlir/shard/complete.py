@@ -1,8 +1,8 @@
-"""Completion of a program's text: its stage, and the shardings that only its types have.
+"""Complete a program after reading: infer its stage, and the shardings that only its types state.
 
-A program without `meshgen.stage` that holds collectives is one of a later stage: on types with encodings it is
-`materialize` (a type without one is replicated), on plain types `partition`. The latter says nothing about its
-signature; the tensors of all devices are then taken as stacked along dim 0, which fits whatever they hold.
+A program without `meshgen.stage` that contains collectives is of a later stage. If its types have encodings, the stage
+is `materialize`, and types without an encoding are replicated. If they have none, the stage is `partition`. Such a
+program states no shardings of its signature: the local tensors are then stacked along dim 0, which is always valid.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ MOVES = ("permute", "retile", "update_halo", *BETWEEN_MESHES)
 
 
 def complete(module: Module, is_global: bool = False) -> Module:
-    """Complete what the text leaves out; of a program that does not say its stage, find the stage first.
+    """Complete a module that was read. Infer the stage of a program that does not declare it.
 
-    With `is_global` a program whose collectives are all in groups of one device is one on global tensors.
-    Raises ProgramError for a program with both annotations and explicit collectives.
+    With `is_global` the program is on global tensors, provided that its collectives are all in groups of one device.
+
+    Raises:
+        ProgramError: the program has both annotations and explicit collectives.
     """
     module.graph = graph = settle_manual(module.graph, module.mesh, *module.meshes)
     drop_lazy(graph)
@@ -43,20 +45,20 @@ def complete(module: Module, is_global: bool = False) -> Module:
         return module
     _keep_used_meshes(module)
     nodes = list(_program_nodes(module.graph))
-    moves = [node for node in nodes if _is_move(node)]
-    annotated = any(node.op == "annotate" for node in nodes)
-    encoded = any(value.sharding is not None for node in nodes for value in node.results)
-    asked = any(spec is not None for spec in (*module.in_annotations, *module.out_annotations))
-    is_global = is_global or annotated or asked
-    if moves and is_global and not encoded and all(is_alone(node, module.mesh) for node in moves):
+    moves = [node for node in nodes if _depends_on_device(node)]
+    has_annotations = any(node.op == "annotate" for node in nodes)
+    has_encodings = any(value.sharding is not None for node in nodes for value in node.results)
+    has_signature_annotations = any(spec is not None for spec in (*module.in_annotations, *module.out_annotations))
+    is_global = is_global or has_annotations or has_signature_annotations
+    if moves and is_global and not has_encodings and all(is_alone(node, module.mesh) for node in moves):
         module.graph, moves = without_groups_of_one(module.graph, module.mesh), []
-    if moves and (annotated or (asked and not encoded)):
+    if moves and (has_annotations or (has_signature_annotations and not has_encodings)):
         message = f"{moves[0].op}: a program cannot have both annotations and explicit collectives"
         hint = "remove the collectives, or write all of them"
         raise ProgramError(Diagnostic("MG0104", message, moves[0].loc, hint=hint))
-    if moves and not encoded:
+    if moves and not has_encodings:
         complete_local(module)
-    elif moves or encoded:
+    elif moves or has_encodings:
         _complete_global(module)
     else:
         _annotate_from_types(module)
@@ -64,7 +66,10 @@ def complete(module: Module, is_global: bool = False) -> Module:
 
 
 def _keep_used_meshes(module: Module) -> None:
-    """Of several declared meshes those that something is on; a program that is on one is as if it declared that alone."""
+    """Drop the declared meshes that no value or option uses.
+
+    If one mesh is left, the program becomes a program on a single mesh.
+    """
     names = {sharding.mesh for sharding in _shardings(module)}
     names |= {mesh_of_option(node, module.meshes) for node in all_nodes(module.graph)}
     used = tuple(mesh for mesh in module.meshes if mesh.name in names)
@@ -82,59 +87,62 @@ def _keep_used_meshes(module: Module) -> None:
 
 
 def _shardings(module: Module) -> Iterator[Sharding]:
-    """All shardings of a program as it was read."""
+    """Yield all shardings of a program before completion."""
     yield from (spec.sharding for spec in (*module.in_annotations, *module.out_annotations) if spec)
     yield from (value.sharding for value in all_values(module.graph) if value.sharding)
-    yield from _in_attributes(module.graph)
+    yield from _attribute_shardings(module.graph)
 
 
-def _in_attributes(graph: Graph) -> Iterator[Sharding]:
+def _attribute_shardings(graph: Graph) -> Iterator[Sharding]:
     for node in all_nodes(graph):
         for entry in node.attrs.given.values():
             items: Sequence[object] = entry if isinstance(entry, tuple) else (entry,)
-            yield from (each for each in items if isinstance(each, Sharding))
+            yield from (item for item in items if isinstance(item, Sharding))
 
 
 def _program_nodes(graph: Graph) -> Iterator[Node]:
-    """All nodes but those of manual computations, which have collectives whatever the program around them is."""
+    """Yield all nodes except those in manual computations, which may contain collectives in a global program."""
     for node in graph.nodes:
         yield node
         for region in node.regions if node.op != "manual" else ():
             yield from _program_nodes(region)
 
 
-def _is_move(node: Node) -> bool:
-    """Whether a node tells devices apart; a manual computation is a node of the global program."""
+def _depends_on_device(node: Node) -> bool:
+    """Whether a node depends on the device, as collectives do. A manual computation counts as a global operation."""
     return node.op != "manual" and ("axes" in node.attrs.given or node.op in MOVES)
 
 
 def _complete_global(module: Module) -> None:
-    """Stage `materialize`: types without an encoding are replicated."""
+    """Set stage `materialize`. Types without an encoding are replicated."""
     graph = module.graph
-    _lie_as_typed(graph)
+    _set_shardings_from_types(graph)
     module.stage = "materialize"
     module.in_shardings, module.out_shardings = list(typed(graph.inputs)), list(typed(graph.outputs))
 
 
-def _lie_as_typed(graph: Graph) -> None:
-    """Set the shardings of nodes from their values; regions of control flow recursively, bodies of other ops are scalar."""
+def _set_shardings_from_types(graph: Graph) -> None:
+    """Set the shardings of nodes from those of their values, also in regions of control flow.
+
+    The regions of other operations are scalar and have no shardings.
+    """
     for value in graph.values():
         (value.sharding,) = typed([value])
     for node in graph.nodes:
-        node.sharding = _as_typed(node)
+        node.sharding = _sharding_from_types(node)
         for region in flow_regions(node):
-            _lie_as_typed(region)
+            _set_shardings_from_types(region)
 
 
-def _as_typed(node: Node) -> NodeSharding | None:
-    """The shardings of the types; none for collectives."""
-    if _is_move(node):
+def _sharding_from_types(node: Node) -> NodeSharding | None:
+    """Return the shardings of the types of a node's operands and results, or None for a collective."""
+    if _depends_on_device(node):
         return None
     return NodeSharding(typed(node.operands), typed(node.results), node.option or ())
 
 
 def _annotate_from_types(module: Module) -> None:
-    """Stage `import`: encodings of arguments and results are the user's annotations."""
+    """At stage `import` turn the encodings of arguments and results into user annotations."""
     graph = module.graph
     for table, values in ((module.in_annotations, graph.inputs), (module.out_annotations, graph.outputs)):
         for index, value in enumerate(values):
@@ -145,32 +153,34 @@ def _annotate_from_types(module: Module) -> None:
 
 
 def complete_local(module: Module) -> None:
-    """Stage `partition` without a signature: every device has tensors of its own, stacked along dim 0."""
+    """Set stage `partition` for a program without a signature. The local tensors are stacked along dim 0."""
     if faults := transfer_faults(module):
         raise ProgramError(*faults)
     module.stage, module.arguments = "partition", "local"
     module.in_annotations, module.out_annotations = [], []
-    _stack(module, module.graph.inputs, module.in_types, module.in_shardings)
-    _give_each_result(module)
-    _stack(module, module.graph.outputs, module.out_types, module.out_shardings)
+    _append_stacked(module, module.graph.inputs, module.in_types, module.in_shardings)
+    _reshape_varying_scalars(module)
+    _append_stacked(module, module.graph.outputs, module.out_types, module.out_shardings)
 
 
-def _stack(module: Module, values: Sequence[Value], types: list[TensorType], shardings: list[Sharding]) -> None:
-    """Add the global types and shardings of local values."""
+def _append_stacked(
+    module: Module, values: Sequence[Value], types: list[TensorType], shardings: list[Sharding]
+) -> None:
+    """Append the global types and shardings that stack the local `values` along dim 0. Scalars stay scalars."""
     mesh = module.mesh
     count = mesh.size if mesh.is_static else None
     for value in values:
-        first, *rest = value.type.shape if value.type.rank else (0,)
-        stacked = value.type.rank > 0
+        first, *other_sizes = value.type.shape if value.type.rank else (0,)
+        is_stacked = value.type.rank > 0
         rows = None if first is None or count is None else first * count
-        types.append(value.type.with_shape((rows, *rest)) if stacked else value.type)
-        shardings.append(Sharding((mesh.names, *[()] * len(rest)) if stacked else ()))
+        types.append(value.type.with_shape((rows, *other_sizes)) if is_stacked else value.type)
+        shardings.append(Sharding((mesh.names, *[()] * len(other_sizes)) if is_stacked else ()))
 
 
-def _give_each_result(module: Module) -> None:
-    """A scalar result that may differ between devices gets a row per device; a uniform one stays a scalar."""
+def _reshape_varying_scalars(module: Module) -> None:
+    """Reshape a scalar result that may differ between devices to one row per device. A uniform result stays a scalar."""
     graph, varying = module.graph, Varying(module)
-    for number, value in enumerate(graph.outputs):
+    for index, value in enumerate(graph.outputs):
         if value.type.rank == 0 and not varying.is_uniform(value, module.mesh.names):
             row = graph.add("reshape", [value], [value.type.with_shape((1,))], loc=value.loc, name=value.name)
-            graph.outputs[number] = row.result
+            graph.outputs[index] = row.result

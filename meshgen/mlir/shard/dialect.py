@@ -1,4 +1,4 @@
-"""The dialect `shard`: meshes, shardings and collectives, upstream's and ours. Every stage is printed in it."""
+"""The dialect `shard`, upstream's and our operations: meshes, shardings and collectives. Every stage is printed in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from meshgen.mlir.shard import (
 from meshgen.mlir.shard.attributes import AnnotationAttr, PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr
 from meshgen.mlir.shard.sharding_ops import LAYOUT_OPS
 
-_SIGNATURES = signatures_of("shard", {  # of operations whose definitions in xDSL leave some of it open
+_SIGNATURES = signatures_of("shard", {  # operations whose definition in xDSL leaves operands or results open
     "0 -> _": "grid_shape process_multi_index",
     "1.. -> 1": "update_halo",
     "1.. -> _": "shard_shape",

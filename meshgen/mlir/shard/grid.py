@@ -1,4 +1,4 @@
-"""Grids of the shard dialect, and how axes are written: by number, or by name where a part of one is meant."""
+"""Grids of the `shard` dialect, and the text of axes: a number for a mesh axis, a name for a sub-axis."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ AXIS_NAMES, BANDWIDTH, LATENCY, MACHINE = "axis_names", "bandwidth", "latency", 
 
 
 def read_grid(reading: Reading, op: Operation) -> None:
-    """`shard.grid`: axes named by `axis_names`, else by their numbers."""
+    """Read a `shard.grid`. Its axes have the names in `axis_names`, or their numbers as names."""
     assert isinstance(op, GridOp)
     sizes = [None if size < 0 else size for size in op.shape.get_values()]
-    names = [*strings(op.attributes.get(AXIS_NAMES))] or [str(number) for number in range(len(sizes))]
+    names = [*strings(op.attributes.get(AXIS_NAMES))] or [str(index) for index in range(len(sizes))]
     bandwidth = floats(op.attributes.get(BANDWIDTH)) or [None] * len(sizes)
     latency = floats(op.attributes.get(LATENCY)) or [None] * len(sizes)
     symbol = op.sym_name.data
     if not len(sizes) == len(names) == len(bandwidth) == len(latency):
         message = f"@{symbol} has {len(sizes)} axes, but {len(names)} names, {len(bandwidth)} bandwidths, {len(latency)} latencies"
         reading.fault("MG0201", message, op)
-        names = [str(number) for number in range(len(sizes))]
+        names = [str(index) for index in range(len(sizes))]
     axes = [Axis(*axis) for axis in zip(names, sizes, bandwidth, latency, strict=False)]
     declare(reading, symbol, axes, op, _machine(reading, op))
 
 
 def _machine(reading: Reading, op: Operation) -> Machine | None:
-    """The machine that a grid names, or whose profile it has as JSON; None, with a fault, for anything else."""
+    """Return the machine that a grid names or describes in JSON. Reports a fault and returns None if it is invalid."""
     attribute = op.attributes.get(MACHINE)
     if attribute is None:
         return None
@@ -52,41 +52,41 @@ def _machine(reading: Reading, op: Operation) -> Machine | None:
 
 
 def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation, machine: Machine | None = None) -> None:
-    """Add a mesh; where it is malformed, the faults, and a sound mesh so that reading goes on."""
+    """Declare a mesh. For an invalid mesh, report its faults and declare a valid substitute so that reading goes on."""
     try:
         mesh = Mesh(tuple(axes), symbol, machine)
     except ShardingError as error:
         reading.refuse(error.diagnostics, op)
         names = [axis.name for axis in axes]
         names = [name if names.count(name) == 1 else f"{name}#{n}" for n, name in enumerate(names)]
-        sound = (replace(a, name=n, size=1) for n, a in zip(names, axes, strict=True))
-        mesh = Mesh(tuple(sound), symbol)
+        valid_axes = (replace(a, name=n, size=1) for n, a in zip(names, axes, strict=True))
+        mesh = Mesh(tuple(valid_axes), symbol)
     reading.declare_mesh(symbol, mesh, op)
 
 
 def grid_text(mesh: Mesh) -> str:
-    """The declaration of a mesh."""
+    """Return the declaration of a mesh."""
     sizes = "x".join("?" if size is None else str(size) for size in mesh.shape)
-    said: dict[str, str] = {}
-    if mesh.names != tuple(str(number) for number in range(len(mesh.axes))):
-        said[AXIS_NAMES] = listed(map(quoted, mesh.names))
+    attributes: dict[str, str] = {}
+    if mesh.names != tuple(str(value) for value in range(len(mesh.axes))):
+        attributes[AXIS_NAMES] = listed(map(quoted, mesh.names))
     for name, numbers in ((BANDWIDTH, [a.bandwidth for a in mesh.axes]), (LATENCY, [a.latency for a in mesh.axes])):
-        if any(number is not None for number in numbers):
-            said[name] = listed("unit" if n is None else str(FloatAttr(n, f64)) for n in numbers)
+        if any(value is not None for value in numbers):
+            attributes[name] = listed("unit" if n is None else str(FloatAttr(n, f64)) for n in numbers)
     if mesh.machine:
-        said[MACHINE] = quoted(machine_text(mesh.machine))
-    return f"shard.grid {symbol(mesh.name)}(shape = {sizes}){f' {dictionary(said)}' if said else ''}"
+        attributes[MACHINE] = quoted(machine_text(mesh.machine))
+    return f"shard.grid {symbol(mesh.name)}(shape = {sizes}){f' {dictionary(attributes)}' if attributes else ''}"
 
 
 def floats(attribute: Attribute | None) -> list[float | None]:
-    """The numbers of an array attribute; None for `unit`, where an axis says none."""
+    """Return the numbers of an array attribute, with None for `unit`, which means that the axis has no number."""
     items = attribute.data if isinstance(attribute, ArrayAttr) else ()
     numbers = [item for item in items if isinstance(item, FloatAttr | UnitAttr)]
     return [float(item.value.data) if isinstance(item, FloatAttr) else None for item in numbers]
 
 
 def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
-    """The mesh that an operation names; collects a fault if there is none."""
+    """Return the mesh that an operation names. Reports a fault and returns None if it is not declared."""
     meshes = importer.reading.meshes
     if symbol not in meshes:
         hint = f"declared grids: {importer.reading.known_meshes}"
@@ -95,7 +95,7 @@ def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
 
 
 def mesh_of(importer: Importer, op: Operation) -> Mesh:
-    """The mesh that an operation names, which must be the one that it is on; a fault, and that one, where it is not."""
+    """Return the mesh that an operation names. Reports a fault and returns the current mesh if they differ."""
     grid = op.properties["grid"]
     assert isinstance(grid, SymbolRefAttr)
     symbol, here = grid.string_value(), importer.reading.module.mesh
@@ -109,32 +109,32 @@ def mesh_of(importer: Importer, op: Operation) -> Mesh:
 
 
 def axis_numbers(axes: ShardAxesArrayAttr) -> tuple[tuple[str, ...], ...]:
-    """Numbers of axes per dim, as text."""
-    return tuple(tuple(str(number) for number in each.get_values()) for each in axes.axes)
+    """Return the axis numbers of each dim, as text."""
+    return tuple(tuple(str(number) for number in dim_axes.get_values()) for dim_axes in axes.axes)
 
 
 def has_parts(axes: Sequence[str], mesh: Mesh) -> bool:
-    """Whether some of the axes are parts of mesh axes."""
+    """Whether some of the axes are sub-axes."""
     return any(axis not in mesh.names for axis in axes)
 
 
 def axis_number(axis: str, mesh: Mesh) -> int:
-    """Number of the mesh axis that a reference names, or of which it names a part."""
+    """Return the number of the mesh axis that `axis` names or is a sub-axis of."""
     return mesh.axes.index(mesh.axis(axis))
 
 
 def numbered(dims: Sequence[Sequence[str]], mesh: Mesh) -> list[list[int]]:
-    """Numbers of the axes per dim."""
+    """Return the numbers of the mesh axes of each dim."""
     return [[axis_number(axis, mesh) for axis in axes] for axes in dims]
 
 
 def numbers(partial: Sequence[tuple[str, str]], mesh: Mesh) -> tuple[tuple[str, str], ...]:
-    """Whole axes by number, parts by name."""
+    """Return the partial axes with mesh axes replaced by their numbers. Sub-axes keep their names."""
     return tuple((str(mesh.names.index(a)) if a in mesh.names else a, kind) for a, kind in partial)
 
 
 def _grids(module: Module) -> list[str]:
-    """The module's own mesh first, then the others of a program on several."""
+    """Return the declarations of the module's own mesh and, if the program has several, of the others."""
     meshes = [module.mesh, *(mesh for mesh in module.meshes if mesh.name != module.mesh.name)]
     return [grid_text(mesh) for mesh in meshes if mesh.axes]
 

@@ -1,4 +1,4 @@
-"""Group calls in text: `meshgen.grouped`, from stage `fuse` on, and the collective of several operands that it is."""
+"""Reader of `meshgen.grouped`, a collective on several operands in one launch, from stage `fuse` on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def import_grouped(importer: Importer, op: Operation) -> None:
         if kind.data not in KINDS:
             importer.fault("MG0103", f"{op.name}: unknown reduction '{kind.data}'", op)
         attrs["kind"] = KINDS.get(kind.data, "sum")
-    operands, types = [importer.value(each) for each in op.operands], [importer.type(each) for each in op.results]
+    operands, types = [importer.value(value) for value in op.operands], [importer.type(value) for value in op.results]
     results = importer.emit(name.data if name.data in VARIADIC else VARIADIC[0], operands, types, attrs, op)
     note_reasons(importer.graph.nodes[-1], op)
     importer.bind_results(op, results)

@@ -1,6 +1,7 @@
-"""Removal of collectives in groups of one device, which JAX emits where all manual axes have size 1.
+"""Remove collectives over groups of one device, which JAX emits if all manual axes have size 1.
 
-Before: `%y = all_reduce %x` in the groups [[0], [1]]      After: `%x`
+before   %y = all_reduce %x, in the groups [[0], [1]]
+after    %x
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _IDENTITIES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_
 
 
 def is_alone(node: Node, mesh: Mesh) -> bool:
-    """Whether a collective takes nothing from other devices, on none of them."""
+    """Whether a node that depends on the device receives no data from another device."""
     if node.op == "permute_pairs":
         pairs = node.attrs.pairs
         return all(source == target for source, target in pairs) and len(pairs) in (0, mesh.size)
@@ -25,11 +26,14 @@ def is_alone(node: Node, mesh: Mesh) -> bool:
 
 
 def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph, with its regions, without collectives that are `is_alone`; results without a sender, and indices in groups, are zeros."""
+    """Return the graph, with its regions, without the nodes for which `is_alone` holds.
+
+    Uses read the operand instead. A permutation without pairs, and an index in a group of one, become zeros.
+    """
     result = Graph(graph.name, graph.inputs)
-    now: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for node in graph.nodes:
-        node = rewired(node, now) if now else node
+        node = rewired(node, replacements) if replacements else node
         if node.op == "manual":
             result.nodes.append(node)
         elif not is_alone(node, mesh):
@@ -40,6 +44,6 @@ def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
             attrs = {"value": np.broadcast_to(np.zeros((), kind.numpy_dtype), kind.sizes)}
             result.nodes.append(replace(node, op="constant", operands=[], attrs=attrs))
         else:
-            now.update(zip(node.results, node.operands, strict=True))
-    result.outputs = [now.get(value, value) for value in graph.outputs]
+            replacements.update(zip(node.results, node.operands, strict=True))
+    result.outputs = [replacements.get(value, value) for value in graph.outputs]
     return result

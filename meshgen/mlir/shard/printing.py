@@ -1,4 +1,4 @@
-"""The text of collectives and other mesh operations of the shard dialect, from their nodes."""
+"""Printer of collectives and other mesh operations of the `shard` dialect."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ from meshgen.mlir.shard.collective_ops import COLLECTIVES, KIND_NAMES, QUERIES, 
 from meshgen.mlir.shard.grid import axis_number, has_parts, numbered
 
 
-def _text(printer: TextPrinter, node: Node, name: str, clauses: str, types: str, said: dict[str, str] | None = None, *,
+def _text(printer: TextPrinter, node: Node, name: str, clauses: str, types: str, extra: dict[str, str] | None = None, *,
           has_axes: bool = True) -> str:  # fmt: skip
-    """`%r = NAME %a on @mesh grid_axes = [0] CLAUSES {...} : TYPES`, with the reasons among the attributes."""
+    """Return `%r = NAME %a on @mesh grid_axes = [0] CLAUSES {...} : TYPES`.
+
+    The attributes include `extra`, the axes if some are sub-axes, and the reasons recorded on the node.
+    """
     results, mesh, axes = printer.results(node), printer.mesh, axes_of(node.attrs)
     operands = f" {', '.join(printer.names(node.operands))}" if node.operands else ""
     numbers = [axis_number(axis, mesh) for axis in axes]
     group = f" on {symbol(mesh.name)}" + (f" grid_axes = {numbers}" if has_axes and numbers else "")
-    found: dict[str, str] = {}
+    attribute_texts: dict[str, str] = {}
     if has_parts(axes, mesh):
-        found["axes"] = listed(map(quoted, axes))
+        attribute_texts["axes"] = listed(map(quoted, axes))
     if node.notes.why:
-        found["why"] = quoted(node.notes.why)
+        attribute_texts["why"] = quoted(node.notes.why)
     if node.notes.edges:
-        found["edges"] = array(node.notes.edges)
-    attributes = printer.attributes(node, found | (said or {}))
+        attribute_texts["edges"] = array(node.notes.edges)
+    attributes = printer.attributes(node, attribute_texts | (extra or {}))
     return f"{results}{name}{operands}{group}{clauses}{attributes} : {types}"
 
 
@@ -63,23 +66,25 @@ def _write_shift(printer: TextPrinter, node: Node) -> str:
 
 
 def _write_move(printer: TextPrinter, node: Node) -> str:
-    """The attributes only where the types do not carry the same."""
-    attrs, mesh, said = node.attrs, printer.mesh.name, dict[str, str]()
+    """Return the text of a `permute` or `retile`. Its attributes are omitted if they follow from the types."""
+    attrs, mesh, attributes = node.attrs, printer.mesh.name, dict[str, str]()
     typed = (node.operands[0].sharding, node.result.sharding, node.result.type.shape)
     if typed != (attrs.source, attrs.target, attrs.shape):
-        said = {name: split_text(attrs[name], mesh) for name in ("source", "target")} | {"shape": array(attrs.shape)}
-    return _text(printer, node, f"meshgen.{node.op}", "", _arrow(printer, node), said, has_axes=False)
+        attributes = {name: split_text(attrs[name], mesh) for name in ("source", "target")} | {
+            "shape": array(attrs.shape)
+        }
+    return _text(printer, node, f"meshgen.{node.op}", "", _arrow(printer, node), attributes, has_axes=False)
 
 
 def _write_update_halo(printer: TextPrinter, node: Node) -> str:
     sharding, shape = node.attrs.sharding, node.attrs.shape
     halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
     clauses = f" split_axes = {numbered(sharding.dims, printer.mesh)}" + (f" halo_sizes = {halo}" if halo else "")
-    said: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     if (node.result.sharding, node.result.type.shape) != (sharding, shape):
-        said = {"sharding": split_text(sharding, printer.mesh.name), "shape": array(shape)}
+        attributes = {"sharding": split_text(sharding, printer.mesh.name), "shape": array(shape)}
     types = " -> ".join(dict.fromkeys((printer.type(node.operands[0]), printer.type(node.result))))
-    return _text(printer, node, "shard.update_halo", clauses, types, said, has_axes=False)
+    return _text(printer, node, "shard.update_halo", clauses, types, attributes, has_axes=False)
 
 
 PART = Dialect(

@@ -1,4 +1,4 @@
-"""Questions of the `shard` dialect about grids and devices. An index is a 0-d i64."""
+"""Import the queries of the `shard` dialect about grids and devices. Their results are 0-d i64 tensors."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from meshgen.mlir.shard.sharding_ops import (
 from meshgen.spec import Sharding
 
 INDEX = TensorType((), "i64")
-Number = int | Value  # known when the program is read, or computed when it runs
+Number = int | Value  # a constant at compile time, or a value computed at run time
 
 
 class Indices:
-    """Arithmetic on indices: on numbers where they are known, else by nodes."""
+    """Arithmetic on indices, which is constant-folded if both operands are known."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -40,37 +40,45 @@ class Indices:
         return self.builder.constant(number, INDEX) if isinstance(number, int) else number
 
     def apply(self, op: str, left: Number, right: Number) -> Number:
-        """add, subtract, multiply, divide or remainder of numbers that are not negative; maximum, minimum of any."""
+        """Apply `op` to two numbers.
+
+        `op` is add, subtract, multiply, divide or remainder of nonnegative numbers, or maximum or minimum of any
+        numbers.
+        """
         if isinstance(left, int) and isinstance(right, int):
             return _ARITHMETIC[op](left, right)
         return self.builder.apply(op, self.value(left), self.value(right))
 
     def product(self, numbers: Sequence[Number]) -> Number:
-        found: Number = 1
+        product: Number = 1
         for number in numbers:
-            found = number if found == 1 else self.apply("multiply", found, number)
-        return found
+            product = number if product == 1 else self.apply("multiply", product, number)
+        return product
 
     def joined(self, coordinates: Sequence[Number], sizes: Sequence[Number]) -> Number:
-        """The number of a place, row-major."""
-        number: Number = 0
+        """Return the row-major linear index of `coordinates` in an array of `sizes`."""
+        linear_index: Number = 0
         for coordinate, size in zip(coordinates, sizes, strict=True):
-            number = self.apply("add", self.apply("multiply", number, size), coordinate) if number != 0 else coordinate
-        return number
+            linear_index = (
+                self.apply("add", self.apply("multiply", linear_index, size), coordinate)
+                if linear_index != 0
+                else coordinate
+            )
+        return linear_index
 
-    def split(self, number: Number, sizes: Sequence[Number]) -> list[Number]:
-        """The place of a number, row-major."""
-        found: list[Number] = []
+    def split(self, linear_index: Number, sizes: Sequence[Number]) -> list[Number]:
+        """Return the coordinates of the row-major linear index `linear_index` in an array of `sizes`."""
+        coordinates: list[Number] = []
         for size in reversed(sizes):
-            found.append(self.apply("remainder", number, size))
-            number = self.apply("divide", number, size)
-        return found[::-1]
+            coordinates.append(self.apply("remainder", linear_index, size))
+            linear_index = self.apply("divide", linear_index, size)
+        return coordinates[::-1]
 
-    def entry(self, table: Sequence[int], place: Number) -> Number:
-        """An entry of a table of known numbers."""
-        if isinstance(place, int):
-            return table[place]
-        return self.builder.entry(np.asarray(table, np.int64), "i64", place)
+    def entry(self, table: Sequence[int], index: Number) -> Number:
+        """Return the entry at index `index` of a table of constants."""
+        if isinstance(index, int):
+            return table[index]
+        return self.builder.entry(np.asarray(table, np.int64), "i64", index)
 
 
 _ARITHMETIC = {
@@ -85,19 +93,19 @@ _ARITHMETIC = {
 
 
 def _queried_axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) -> tuple[str, ...]:
-    """Names of the listed axes, of all where none is; faults for numbers that the mesh does not have."""
-    for number in listed:
-        if not 0 <= number < len(mesh.axes):
+    """Return the names of the axes with the numbers `listed`, or all axes if it is empty. Reports unknown numbers."""
+    for axis in listed:
+        if not 0 <= axis < len(mesh.axes):
             hint = f"its axes are numbered 0 to {len(mesh.axes) - 1}"
-            importer.fault("MG0202", f"{op.name}: axis {number} is not in {mesh}", op, hint)
+            importer.fault("MG0202", f"{op.name}: axis {axis} is not in {mesh}", op, hint)
     if len(set(listed)) < len(listed):
         importer.fault("MG0203", f"{op.name}: an axis is listed more than once in {list(listed)}", op)
-    known = tuple(mesh.names[number] for number in listed if 0 <= number < len(mesh.axes))
-    return known if listed else mesh.names
+    names = tuple(mesh.names[axis] for axis in listed if 0 <= axis < len(mesh.axes))
+    return names if listed else mesh.names
 
 
 def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
-    """Bind the results; a fault if their number differs."""
+    """Bind the results of `op` to `numbers`. Reports a fault if the counts differ."""
     if len(numbers) != len(op.results):
         importer.fault("MG0104", f"{op.name} has {len(numbers)} indices, but {len(op.results)} results", op)
         numbers = [0] * len(op.results)
@@ -105,7 +113,7 @@ def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
 
 
 def _mesh_axis_size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
-    """The size of a mesh axis; where the grid leaves it open, what it will be."""
+    """Return the size of a mesh axis, or a node that computes it if the grid leaves it open."""
     size = mesh.axis(axis).size
     if size is not None:
         return size
@@ -116,7 +124,7 @@ def _mesh_axis_size(importer: Importer, op: Operation, mesh: Mesh, axis: str) ->
 
 
 def _process_index(builder: Builder, axes: tuple[str, ...]) -> Value:
-    """The device's number over the axes."""
+    """Return the device's index in its group over `axes`."""
     return builder.convert(builder.process_index(axes), "i64")
 
 
@@ -141,7 +149,7 @@ def import_process_linear_index(importer: Importer, op: Operation) -> None:
 
 
 def import_neighbors(importer: Importer, op: Operation) -> None:
-    """The numbers of the devices before and after in the group over the axes; -1 at its ends."""
+    """Import the linear indices of the previous and next device in the group over the axes, or -1 at its ends."""
     assert isinstance(op, NeighborsLinearIndicesOp)
     mesh = mesh_of(importer, op)
     listed, device = op.split_axes.get_values(), importer.values(op.device)
@@ -155,22 +163,22 @@ def import_neighbors(importer: Importer, op: Operation) -> None:
         _bind(importer, op, [-1, -1])
         return
     sizes = [_mesh_axis_size(importer, op, mesh, axis) for axis in mesh.names]
-    places = [mesh.names.index(axis) for axis in axes]
-    index, group = Indices(Builder(importer, op)), [sizes[place] for place in places]
-    here = index.joined([device[place] for place in places], group)
-    found: list[Number] = []
+    positions = [mesh.names.index(axis) for axis in axes]
+    index, group = Indices(Builder(importer, op)), [sizes[position] for position in positions]
+    here = index.joined([device[position] for position in positions], group)
+    neighbors: list[Number] = []
     for step, end in (("subtract", 0), ("add", index.apply("subtract", index.product(group), 1))):
-        other: list[Number] = list(device)
-        for place, coordinate in zip(places, index.split(index.apply(step, here, 1), group), strict=True):
-            other[place] = coordinate
+        coordinates: list[Number] = list(device)
+        for position, coordinate in zip(positions, index.split(index.apply(step, here, 1), group), strict=True):
+            coordinates[position] = coordinate
         is_last = index.builder.compare("EQ", index.value(here), index.value(end))
-        there = index.value(index.joined(other, sizes))
-        found.append(index.builder.select(is_last, index.value(-1), there))
-    _bind(importer, op, found)
+        there = index.value(index.joined(coordinates, sizes))
+        neighbors.append(index.builder.select(is_last, index.value(-1), there))
+    _bind(importer, op, neighbors)
 
 
 def import_shard_shape(importer: Importer, op: Operation) -> None:
-    """Rows of each dim that a device has: those it owns, and its halo."""
+    """Import the local shape of a device: for each dim the rows of its tile, with the halo."""
     assert isinstance(op, ShardShapeOp)
     sharding = sharding_of(importer, op.sharding)
     mesh = importer.reading.mesh_of(sharding or Sharding(()))
@@ -191,7 +199,7 @@ def import_shard_shape(importer: Importer, op: Operation) -> None:
 def _numbers_or_values(
     importer: Importer, op: Operation, static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]
 ) -> list[Number]:
-    """A list of numbers, some of which are values of the program."""
+    """Return a list of indices: constants, and values for its dynamic entries."""
     count = static.get_values().count(DYNAMIC_INDEX)
     if count != len(dynamic):
         message = f"{op.name} has {count} dynamic entries, but {len(dynamic)} operands for them"
@@ -202,7 +210,7 @@ def _numbers_or_values(
 
 def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims: Sequence[Number],
                   device: Sequence[Number], mesh: Mesh) -> bool:  # fmt: skip
-    """Whether the sharding does not fit the shape, or the device the mesh; collects the faults."""
+    """Whether the sharding does not fit the shape, or the device does not fit the mesh. Reports the faults."""
     before = len(importer.reading.faults)
     if sharding.rank > len(dims):
         message = f"{op.name}: the sharding has {sharding.rank} lists of axes, but there are {len(dims)} dims"
@@ -225,9 +233,10 @@ def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims
 
 def _owned_rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number],
           sizes: Mapping[str, Number]) -> Number:  # fmt: skip
-    """Rows of one dim: by the offsets, else what is left of the dim at the device's tile, at most a tile.
+    """Return the number of rows of a dim that the device holds, with its halo.
 
-    `sizes` are those of all mesh axes, in their order.
+    Explicit offsets determine the number. Without them all tiles are equal, except that the last ones end with the dim.
+    `sizes` has all mesh axes in order.
     """
     axes = sharding.dims[dim]
     if not axes:
@@ -240,17 +249,17 @@ def _owned_rows(index: Indices, sharding: Sharding, dim: int, size: Number, devi
     count = index.product(parts)
     tile = index.apply("divide", index.apply("add", size, index.apply("subtract", count, 1)), count)
     left = index.apply("subtract", size, index.apply("multiply", here, tile))
-    own = index.apply("maximum", index.apply("minimum", left, tile), 0)
-    return index.apply("add", own, sum(sharding.halo[dim]) if sharding.halo else 0)
+    rows = index.apply("maximum", index.apply("minimum", left, tile), 0)
+    return index.apply("add", rows, sum(sharding.halo[dim]) if sharding.halo else 0)
 
 
 def _coordinate(index: Indices, device: Sequence[Number], ref: str, sizes: Mapping[str, Number]) -> Number:
-    """The device's coordinate along an axis or a part of one."""
+    """Return the device's coordinate along an axis or a sub-axis."""
     name, pre, size = split_ref(ref)
-    whole = device[list(sizes).index(name)]
+    axis_coordinate = device[list(sizes).index(name)]
     if size is None:
-        return whole
-    return index.split(whole, [pre, size, index.apply("divide", sizes[name], pre * size)])[1]
+        return axis_coordinate
+    return index.split(axis_coordinate, [pre, size, index.apply("divide", sizes[name], pre * size)])[1]
 
 
 PART = Dialect(

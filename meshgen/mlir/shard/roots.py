@@ -1,11 +1,12 @@
-"""Collectives that name a device of each group: `broadcast`, `gather`, `reduce`, `scatter`, `send` and `recv`.
+"""Import collectives that name a device of each group: `broadcast`, `gather`, `reduce`, `scatter`, `send` and `recv`.
 
-A device that is known at run time only has a computed number in its group. What it sends to all or some is then
-the sum over the group of its tensor's bits, with zeros from the others: exact for every element type. What it alone
-receives all receive, for elsewhere the result is undefined. All devices of a group must agree on the number.
+A root that is known only at run time is a computed index in the group. Data that it sends is then the sum of the bits
+of all tensors in the group, with zeros on the other devices: this is exact for every element type. Data that only the
+root should receive is received by all devices, since upstream leaves it undefined elsewhere. All devices of a group
+must agree on the index.
 
-The n-th `recv` over some axes in a block takes what the n-th `send` over them sent; without a source, what the
-first device of the group did.
+The n-th `recv` over some axes in a block receives from the n-th `send` over these axes. Without a source it receives
+from the first device of the group.
 """
 
 from __future__ import annotations
@@ -31,25 +32,32 @@ from meshgen.ops.collective_checks import place_faults
 
 INDEX = TensorType((), "i64")
 SEND, RECV = "shard.send", "shard.recv"
-Place = Sequence["int | Value"]  # coordinates along the group's axes
+Coordinates = Sequence["int | Value"]  # coordinates along the axes of the group
 
 
 def import_rooted(importer: Importer, op: Operation) -> None:
-    """A collective that names a device."""
-    attrs, place = attrs_of(importer, op), _root_coordinates(importer, op)
-    if not _is_known(op):
-        _by_whole_group(importer, op, attrs, place or (), importer.value(op.operands[0]))
+    """Import a collective that names a device of each group."""
+    attrs, coordinates = attrs_of(importer, op), _root_coordinates(importer, op)
+    if not _has_constant_root(op):
+        _by_whole_group(importer, op, attrs, coordinates or (), importer.value(op.operands[0]))
     else:
-        emit(importer, op, node_of(op.name), attrs if place is None else {**attrs, ROOTS[op.name]: tuple(place)})
+        emit(
+            importer,
+            op,
+            node_of(op.name),
+            attrs if coordinates is None else {**attrs, ROOTS[op.name]: tuple(coordinates)},
+        )
 
 
 def import_send(importer: Importer, op: Operation) -> None:
-    """Its result is its operand. Nothing is sent yet where the `recv` works by the whole group."""
+    """Import a `send`. If its device or that of its `recv` is dynamic, forward the operand: the `recv` transfers the
+    data.
+    """
     received = _partner(op)
-    if _is_known(op) and (received is None or _is_known(received)):
+    if _has_constant_root(op) and (received is None or _has_constant_root(received)):
         import_rooted(importer, op)
     else:
-        _check_place(importer, op, _root_coordinates(importer, op) or ())
+        _check_coordinates(importer, op, _root_coordinates(importer, op) or ())
         importer.bind(op.results[0], importer.value(op.operands[0]))
 
 
@@ -60,82 +68,84 @@ def import_recv(importer: Importer, op: Operation) -> None:
         message = f"{op.name} has no matching send over {list(axes)} before it in its block"
         importer.fault("MG0104", message, op, "all devices run the same program: send first, then receive")
         importer.bind(op.results[0], importer.value(op.operands[0]))
-    elif _is_known(op) and _is_known(sent):
+    elif _has_constant_root(op) and _has_constant_root(sent):
         import_rooted(importer, op)
     else:
-        place = _root_coordinates(importer, op)
-        _by_whole_group(importer, op, {"axes": axes}, (0,) * len(axes) if place is None else place,
+        coordinates = _root_coordinates(importer, op)
+        _by_whole_group(importer, op, {"axes": axes}, (0,) * len(axes) if coordinates is None else coordinates,
                         importer.value(sent.operands[0]))  # fmt: skip
 
 
 def _partner(op: Operation) -> Operation | None:
-    """The `recv` of a `send`, or the `send` of a `recv`, over the same axes in the same block."""
+    """Return the matching `recv` of a `send`, or `send` of a `recv`, in the same block and over the same axes."""
     block = op.parent_block()
     assert block is not None
-    same = [other for other in block.ops if other.name in (SEND, RECV) and _group(other) == _group(op)]
-    sends, receives = ([other for other in same if other.name == name] for name in (SEND, RECV))
-    mine, others = (sends, receives) if op.name == SEND else (receives, sends)
-    found = others[mine.index(op)] if mine.index(op) < len(others) else None
-    sent, received = (op, found) if op.name == SEND else (found, op)
-    return found if sent and received and same.index(sent) < same.index(received) else None
+    candidates = [other for other in block.ops if other.name in (SEND, RECV) and _group(other) == _group(op)]
+    sends, receives = ([other for other in candidates if other.name == name] for name in (SEND, RECV))
+    same_kind, other_kind = (sends, receives) if op.name == SEND else (receives, sends)
+    partner = other_kind[same_kind.index(op)] if same_kind.index(op) < len(other_kind) else None
+    sent, received = (op, partner) if op.name == SEND else (partner, op)
+    return partner if sent and received and candidates.index(sent) < candidates.index(received) else None
 
 
 def _group(op: Operation) -> tuple[object, ...]:
     return op.properties["grid"], op.properties.get("grid_axes"), op.attributes.get("axes")
 
 
-def _is_known(op: Operation) -> bool:
-    """Whether the program says which device it is."""
+def _has_constant_root(op: Operation) -> bool:
+    """Whether the coordinates of the device are constants."""
     return all(constant(value) is not None for value in op.operands[1:])
 
 
-def _root_coordinates(importer: Importer, op: Operation) -> Place | None:
-    """The device's coordinates; None where a `recv` names no source."""
+def _root_coordinates(importer: Importer, op: Operation) -> Coordinates | None:
+    """Return the coordinates of the device that `op` names, or None if a `recv` names no source."""
     attribute = op.properties.get(ROOTS[op.name])
     if not isinstance(attribute, DenseArrayBase) or (op.name == RECV and not len(attribute)):
         return None
-    found = entries(attribute, op.operands[1:])
-    if None in found:
+    coordinates = entries(attribute, op.operands[1:])
+    if None in coordinates:
         message = f"{op.name}: {ROOTS[op.name]} has more dynamic entries than operands"
         importer.fault("MG0104", message, op)
         return None
-    return [entry if isinstance(entry, int) else importer.value(entry) for entry in found if entry is not None]
+    return [entry if isinstance(entry, int) else importer.value(entry) for entry in coordinates if entry is not None]
 
 
-def _check_place(importer: Importer, op: Operation, place: Place) -> bool:
-    """Whether the place fits the group; collects its faults."""
+def _check_coordinates(importer: Importer, op: Operation, coordinates: Coordinates) -> bool:
+    """Whether the coordinates are valid in the group. Reports the faults."""
     mesh = mesh_of(importer, op)
-    known = [coordinate if isinstance(coordinate, int) else None for coordinate in place]
-    faults = list(place_faults(ROOTS[op.name], known, axes_of(op, mesh), mesh))
+    constant_coordinates = [coordinate if isinstance(coordinate, int) else None for coordinate in coordinates]
+    faults = list(place_faults(ROOTS[op.name], constant_coordinates, axes_of(op, mesh), mesh))
     importer.reading.refuse((Diagnostic(code, message) for code, message in faults), op, f"{op.name}: ")
     return not faults and has_sizes(importer, op, axes_of(op, mesh))
 
 
-def _by_whole_group(importer: Importer, op: Operation, attrs: dict[str, Any], place: Place, source: Value) -> None:
-    """Bind the result of a collective with a device that is known at run time only."""
+def _by_whole_group(
+    importer: Importer, op: Operation, attrs: dict[str, Any], coordinates: Coordinates, source: Value
+) -> None:
+    """Bind the result of a collective whose device is known only at run time. All devices of the group communicate."""
     kind, result = importer.type(op.results[0]), source
-    if _check_place(importer, op, place):
-        number = _index_in_group(Builder(importer, op), mesh_of(importer, op), attrs["axes"], place)
-        result = _result(importer, op, attrs, number, source, kind)
+    if _check_coordinates(importer, op, coordinates):
+        root_index = _index_in_group(Builder(importer, op), mesh_of(importer, op), attrs["axes"], coordinates)
+        result = _result(importer, op, attrs, root_index, source, kind)
     importer.bind(op.results[0], result)
 
 
-def _index_in_group(builder: Builder, mesh: Mesh, axes: Sequence[str], place: Place) -> Value:
-    """The device's number in its group: mixed radix over the axes, outer to inner."""
+def _index_in_group(builder: Builder, mesh: Mesh, axes: Sequence[str], coordinates: Coordinates) -> Value:
+    """Return the device's index in its group: mixed radix over the axes, outer to inner."""
     index = Indices(builder)
-    return index.value(index.joined(place, [mesh.axis_size(axis) for axis in axes]))
+    return index.value(index.joined(coordinates, [mesh.axis_size(axis) for axis in axes]))
 
 
-def _result(importer: Importer, op: Operation, attrs: dict[str, Any], number: Value, source: Value,
+def _result(importer: Importer, op: Operation, attrs: dict[str, Any], root_index: Value, source: Value,
             kind: TensorType) -> Value:  # fmt: skip
     if op.name == "shard.gather":
         return emit_on(importer, op, source, "all_gather", attrs, kind, None)
     if op.name == "shard.reduce":
         return emit_on(importer, op, source, "all_reduce", attrs, kind, None)
     builder = Builder(importer, op)
-    mine = builder.convert(builder.process_index(attrs["axes"]), "i64")
+    own_index = builder.convert(builder.process_index(attrs["axes"]), "i64")
     bits = _as_bits(builder, source)
-    is_root = builder.broadcast(builder.compare("EQ", mine, number), bits.type.shape)
+    is_root = builder.broadcast(builder.compare("EQ", own_index, root_index), bits.type.shape)
     chosen = builder.select(is_root, bits, builder.constant(0, bits.type))
     name = "reduce_scatter" if op.name == "shard.scatter" else "all_reduce"
     spread = TensorType(kind.shape, bits.type.dtype)
@@ -143,7 +153,7 @@ def _result(importer: Importer, op: Operation, attrs: dict[str, Any], number: Va
 
 
 def _as_bits(builder: Builder, value: Value) -> Value:
-    """The value's bits as integers of its width; a truth value as a byte."""
+    """Return the bits of a value as integers of the same width. A boolean becomes a byte."""
     dtype = value.type.dtype
     if dtype == "i1":
         return builder.convert(value, "i8")

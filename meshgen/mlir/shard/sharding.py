@@ -1,4 +1,4 @@
-"""Shardings: the operation shard.sharding and the encoding #meshgen.split, to and from values."""
+"""Convert shardings (`shard.sharding` and the encoding `#meshgen.split`) to and from values."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from meshgen.spec import Sharding, fit
 
 
 def sharding_of(importer: Importer, handle: SSAValue) -> Sharding | None:
-    """The sharding that a `!shard.sharding` value stands for; None where it is faulty (reported at its definition)."""
+    """Return the sharding that a `!shard.sharding` value stands for, or None if its definition is invalid."""
     owner = handle.owner
     if isinstance(owner, GetShardingOp):
-        return _said(importer, owner.source)
+        return _stated_sharding(importer, owner.source)
     mesh = importer.reading.meshes.get(owner.grid.string_value()) if isinstance(owner, ShardingOp) else None
     if mesh is None:
         return None
@@ -39,8 +39,8 @@ def sharding_of(importer: Importer, handle: SSAValue) -> Sharding | None:
     return None if wrong else importer.reading.on(owner.grid.string_value(), sharding)
 
 
-def _said(importer: Importer, source: SSAValue) -> Sharding | None:
-    """The sharding that an annotation, the function's signature or the type says of a tensor."""
+def _stated_sharding(importer: Importer, source: SSAValue) -> Sharding | None:
+    """Return the sharding of a tensor that an annotation, the function's signature or its type states."""
     owner = source.owner
     if isinstance(owner, ShardOp):
         return sharding_of(importer, owner.sharding)
@@ -52,12 +52,12 @@ def _said(importer: Importer, source: SSAValue) -> Sharding | None:
 
 
 def is_said(importer: Importer, source: SSAValue) -> bool:
-    """Whether the program says how a tensor is sharded; faults of what says so are reported there."""
-    return isinstance(source.owner, ShardOp) or _said(importer, source) is not None
+    """Whether the program states a sharding of `source`. An invalid statement counts: it is reported elsewhere."""
+    return isinstance(source.owner, ShardOp) or _stated_sharding(importer, source) is not None
 
 
 def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
-    """The sharding that `shard.sharding` defines, over as many dims as it has lists, and its faults."""
+    """Return the sharding that `shard.sharding` defines, with one dim per list of axes, and its faults."""
     faults: list[Diagnostic] = []
     halo_sizes = constants(op.static_halo_sizes, op.dynamic_halo_sizes, "halo size", faults)
     offsets = constants(op.static_sharded_dims_offsets, op.dynamic_sharded_dims_offsets, "offset", faults)
@@ -72,27 +72,27 @@ def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic
 
 
 def split_axes(op: ShardingOp) -> tuple[tuple[str, ...], ...]:
-    """Axes per dim: `axes` where it is given (parts of axes), else `split_axes`."""
+    """Return the axes per dim: from the attribute `axes` (sub-axes) if it is present, else from `split_axes`."""
     if isinstance(lists := op.attributes.get("axes"), ArrayAttr):
-        return tuple(strings(each) for each in lists)
+        return tuple(strings(dim_axes) for dim_axes in lists)
     return axis_numbers(op.split_axes)
 
 
 def constants(
-    static: DenseArrayBase[I64], dynamic: Sequence[SSAValue], what: str, faults: list[Diagnostic]
+    static: DenseArrayBase[I64], dynamic: Sequence[SSAValue], role: str, faults: list[Diagnostic]
 ) -> list[int]:
-    """A list of numbers, some of which are constants of the program; collects a fault where one is not known."""
-    found = entries(static, dynamic)
-    for entry in found:
+    """Return a list of integers. Appends a fault to `faults` for each entry that is not a compile-time constant."""
+    values = entries(static, dynamic)
+    for entry in values:
         if entry is None:
-            faults.append(Diagnostic("MG0104", f"{what} '?' needs an operand"))
+            faults.append(Diagnostic("MG0104", f"{role} '?' needs an operand"))
         elif isinstance(entry, SSAValue):
-            faults.append(Diagnostic("MG0103", f"{what} is not known at compile time", hint="use a constant"))
-    return [entry for entry in found if isinstance(entry, int)]
+            faults.append(Diagnostic("MG0103", f"{role} is not known at compile time", hint="use a constant"))
+    return [entry for entry in values if isinstance(entry, int)]
 
 
 def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list[Diagnostic]]:
-    """Two sizes per split dim."""
+    """Return the sharding with halo `sizes`, two per split dim, and its faults."""
     split = [dim for dim, axes in enumerate(sharding.dims) if axes]
     if len(sizes) != 2 * len(split):
         message = (
@@ -100,13 +100,13 @@ def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list
         )
         return sharding, [Diagnostic("MG0204", message, hint="a dim that is not split cannot have a halo")]
     halo = [(0, 0)] * sharding.rank
-    for place, dim in enumerate(split):
-        halo[dim] = (sizes[2 * place], sizes[2 * place + 1])
+    for index, dim in enumerate(split):
+        halo[dim] = (sizes[2 * index], sizes[2 * index + 1])
     return replace(sharding, halo=tuple(halo)), []
 
 
 def _with_offsets(sharding: Sharding, flat: Sequence[int], mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
-    """One more offset per split dim than it has shards."""
+    """Return the sharding with the offsets `flat`, one more per split dim than it has shards, and its faults."""
     try:
         counts = [sharding.parts(dim, mesh) + 1 if axes else 0 for dim, axes in enumerate(sharding.dims)]
     except ShardingError as error:
@@ -121,7 +121,7 @@ def _with_offsets(sharding: Sharding, flat: Sequence[int], mesh: Mesh) -> tuple[
 
 
 def fitted(sharding: Sharding, rank: int) -> Sharding:
-    """The sharding over `rank` dims: those left out are not split."""
+    """Return the sharding extended to `rank` dims. The added dims are not split."""
     missing = rank - sharding.rank
     halo = sharding.halo + ((0, 0),) * missing if sharding.halo else ()
     offsets = sharding.offsets + ((),) * missing if sharding.offsets else ()
@@ -129,21 +129,24 @@ def fitted(sharding: Sharding, rank: int) -> Sharding:
 
 
 def wide_halo_faults(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
-    """Halos of the dialect come from the direct neighbours, so a shard must have as many rows. The sharding is sound."""
-    found: list[Diagnostic] = []
+    """Return a fault for each halo that is wider than a shard.
+
+    The dialect fetches a halo from direct neighbors only. The sharding must be valid.
+    """
+    faults: list[Diagnostic] = []
     for dim, (size, halo) in enumerate(zip(shape, sharding.halo, strict=False)):
         if size is None or any(mesh.axis(axis).size is None for axis in sharding.dims[dim]):
             continue
         tile, parts = sharding.tile(dim, size, mesh), sharding.parts(dim, mesh)
         if max(halo) > tile:
-            message = f"dim {dim} has a halo of {halo} rows, but its shards have {tile} ({size} over {parts} devices): a halo comes from the direct neighbours"
+            message = f"dim {dim} has a halo of {halo} rows, but its shards have {tile} ({size} over {parts} devices): a halo comes from the direct neighbors"
             hint = f"make it at most {tile}, or split the dim over fewer devices"
-            found.append(Diagnostic("MG0204", message, hint=hint))
-    return found
+            faults.append(Diagnostic("MG0204", message, hint=hint))
+    return faults
 
 
 def definition_text(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> str:
-    """The definition of a sharding, numbers of axes as upstream writes them; offsets are those of all split dims."""
+    """Return the definition of a sharding, with axis numbers as in upstream. Offsets are written for all split dims."""
     halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
     rows = enumerate(sharding.offsets if any(sharding.offsets) else ())
     offsets = [n for dim, row in rows for n in row or _even_offsets(sharding, dim, shape[dim], mesh)]
@@ -159,29 +162,29 @@ def definition_text(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh)
 
 
 def _even_offsets(sharding: Sharding, dim: int, size: int | None, mesh: Mesh) -> list[int]:
-    """Where the equal tiles of a split dim begin, and its end."""
+    """Return the start offsets of the equal tiles of a split dim, and its end."""
     if not sharding.dims[dim] or size is None:
         return []
     tile = sharding.tile(dim, size, mesh)
-    return [min(number * tile, size) for number in range(sharding.parts(dim, mesh) + 1)]
+    return [min(index * tile, size) for index in range(sharding.parts(dim, mesh) + 1)]
 
 
 def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
-    """`#meshgen.split`: the sharding over the mesh's axis names; one that does not fit is a fault."""
+    """Return the sharding in `#meshgen.split` over the axis names of its mesh. Reports one that does not fit the type."""
     assert isinstance(attribute, SplitAttr)
     symbol, sharding = attribute.data
     mesh = reading.meshes.get(symbol, reading.module.mesh)
     sharding = named(sharding, mesh)
     if sharding.rank < kind.rank:
         sharding = fitted(sharding, kind.rank)
-    wrong = (*sharding.faults(kind.shape, mesh), *kind_faults(sharding, kind.dtype))
-    faults = [replace(f, message=f"encoding of {kind}: {f.message}") for f in wrong]
+    misfits = (*sharding.faults(kind.shape, mesh), *kind_faults(sharding, kind.dtype))
+    faults = [replace(f, message=f"encoding of {kind}: {f.message}") for f in misfits]
     reading.faults += faults
     return reading.on(symbol, sharding) if not faults else Sharding.replicated(kind.rank)
 
 
 def typed(values: Sequence[Value]) -> tuple[Sharding, ...]:
-    """Shardings of values; one without is replicated."""
+    """Return the shardings of `values`. A value without a sharding is replicated."""
     return tuple(value.sharding or Sharding.replicated(value.type.rank) for value in values)
 
 

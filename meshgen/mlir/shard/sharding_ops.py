@@ -1,9 +1,9 @@
 """The `shard` dialect: grids, shardings, annotations and queries, in upstream MLIR's syntax (LLVM 22).
 
-Further than upstream: `shard.grid` takes `axis_names`, `shard.sharding` takes `partial = sum[0]` and (for parts
-of axes) the attribute `axes`, `shard.shard` takes `required = false` and `open_dims`. Ops that upstream and
-xDSL define alike are xDSL's. What xDSL's verifier cannot see (it stops at the first fault and knows no source
-lines) is checked for the whole module at once by `mlir/module.py`.
+Extensions of upstream: `shard.grid` accepts `axis_names`, `shard.sharding` accepts `partial = sum[0]` and (for
+sub-axes) the attribute `axes`, and `shard.shard` accepts `required = false` and `open_dims`. Operations that upstream
+and xDSL define alike are xDSL's. xDSL's verifier stops at the first fault and knows no source lines, so
+`mlir/module.py` performs the remaining checks, for the whole module at once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NO_AXES = DenseArrayBase.from_list(i16, [])
 
 
 def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
-    """`name = [1, %n]`, if it is there: the values, and the numbers with a mark in place of each value."""
+    """Parse an optional `name = [1, %n]`. Returns the values, and the numbers with a placeholder for each value."""
     if parser.parse_optional_keyword(name) is None:
         return [], _NO_SIZES
     parser.parse_punctuation("=")
@@ -56,9 +56,9 @@ def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBa
 
 @irdl_op_definition
 class UpdateHaloOp(IRDLOperation):
-    """Fetch the halo rows from the neighbours along `split_axes`.
+    """Fetch the halo rows from the neighbors along `split_axes`.
 
-    Upstream has one type, which includes the halo. Where encodings differ, ` -> type` names the result's.
+    Upstream writes one type, which includes the halo. If the encodings differ, the result type follows as ` -> type`.
     """
 
     name = "shard.update_halo"
@@ -93,7 +93,7 @@ class UpdateHaloOp(IRDLOperation):
 
 @irdl_op_definition
 class ShardingOp(IRDLOperation):
-    """A sharding as a value. Halo sizes and offsets are flat lists over the split dims. The type may be left out."""
+    """A sharding as a value. Halo sizes and offsets are flat lists over the split dims. The type may be omitted."""
 
     name = "shard.sharding"
     grid = prop_def(FlatSymbolRefAttr)
@@ -141,7 +141,7 @@ class GetShardingOp(IRDLOperation):
 
 @irdl_op_definition
 class ShardShapeOp(IRDLOperation):
-    """Shape of the shard that a device (multi-index) has of a tensor of shape `dims`."""
+    """The local shape of a tensor of shape `dims` on the device with the multi-index `device`."""
 
     name = "shard.shard_shape"
     dims = prop_def(DenseArrayBase[I64])
@@ -161,7 +161,7 @@ class ShardShapeOp(IRDLOperation):
 
 @irdl_op_definition
 class GridShapeOp(IRDLOperation):
-    """Sizes of the grid's axes, or of those listed."""
+    """The sizes of all axes of the grid, or of the listed axes."""
 
     name = "shard.grid_shape"
     grid = prop_def(FlatSymbolRefAttr)
@@ -173,7 +173,7 @@ class GridShapeOp(IRDLOperation):
 
 @irdl_op_definition
 class ProcessMultiIndexOp(IRDLOperation):
-    """The device's coordinates along all axes, or along those listed."""
+    """The device's coordinates along all axes, or along the listed axes."""
 
     name = "shard.process_multi_index"
     grid = prop_def(FlatSymbolRefAttr)
@@ -185,7 +185,7 @@ class ProcessMultiIndexOp(IRDLOperation):
 
 @irdl_op_definition
 class ProcessLinearIndexOp(IRDLOperation):
-    """The device's number, row-major over the grid."""
+    """The device's linear index, row-major over the grid."""
 
     name = "shard.process_linear_index"
     grid = prop_def(FlatSymbolRefAttr)
@@ -196,9 +196,10 @@ class ProcessLinearIndexOp(IRDLOperation):
 
 @irdl_op_definition
 class NeighborsLinearIndicesOp(IRDLOperation):
-    """Numbers of the devices before and after `device` in its group over `split_axes`; negative where there is none.
+    """The linear indices of the devices before and after `device` in its group over `split_axes`.
 
-    The documents write one type for both results, and one name (`%idx#0`, `%idx#1`).
+    A missing neighbor has a negative index. As in upstream's documentation, the text may have one type and one name
+    (`%idx#0`, `%idx#1`) for both results.
     """
 
     name = "shard.neighbors_linear_indices"

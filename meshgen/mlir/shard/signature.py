@@ -1,8 +1,8 @@
-"""The signature of a program in the text of a stage: attributes of its arguments and results, and whether they are whole.
+"""The signature of a program in the text of a stage, as attributes of its arguments and results.
 
 meshgen.sharding  the user's annotation: `#meshgen.annotation<...>`, or a plain `#meshgen.split<...>`
-meshgen.layout    the sharding in which it is passed or returned, if its type does not have it
-meshgen.global    its global type, from `partition` on
+meshgen.layout    the sharding of the argument or result, unless its type has an encoding
+meshgen.global    its global type, from stage `partition` on
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_annotation(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 class _Ends(NamedTuple):
-    """What a module says of its arguments, or of its results."""
+    """The annotations, shardings, global types and values of a module's arguments, or of its results."""
 
     annotations: Sequence[Annotation | None]
     layouts: list[Sharding]
@@ -55,7 +55,7 @@ def _ends(module: Module, side: str) -> _Ends:
 
 
 def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    """The decided sharding. Slots come in order, so that the table grows by one."""
+    """Append the sharding of an argument or result to the module's table. Slots come in order."""
     if isinstance(attribute, SplitAttr):
         mesh = reading.meshes.get(attribute.data[0], reading.module.mesh)
         sharding = fitted(named(attribute.data[1], mesh), slot.type.rank)
@@ -64,13 +64,13 @@ def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 def read_global(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    """The global type."""
+    """Append the global type of an argument or result to the module's table."""
     _ends(reading.module, slot.side).types.append(reading.type(attribute))
 
 
 def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, str]]:
-    """All attributes of the arguments, or of the results."""
-    found: list[Mapping[str, str]] = []
+    """Return the attributes of each argument, or of each result."""
+    texts: list[Mapping[str, str]] = []
     is_typed, mesh = None, module.mesh.name
     for slot in slots:
         specs, layouts, types, values = _ends(module, slot.side)
@@ -85,22 +85,22 @@ def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, 
             attributes["meshgen.layout"] = split_text(layouts[slot.index], mesh)
         if types:
             attributes["meshgen.global"] = tensor_text(types[slot.index])
-        found.append(attributes)
-    return found
+        texts.append(attributes)
+    return texts
 
 
 def check_signature(module: Module) -> None:
-    """Raise ProgramError where the layouts and global types of the ends have gaps or do not fit their local types."""
+    """Raise ProgramError if layouts or global types are missing, or do not match the local types."""
     sides = (
         ("arguments", module.graph.inputs, module.in_shardings, module.in_types, module.arguments == "global"),
         ("results", module.graph.outputs, module.out_shardings, module.out_types, False),
     )
     faults = [
         fault
-        for ends, values, layouts, types, is_whole in sides
+        for ends, values, layouts, types, is_global in sides
         for fault in (
             *_gaps(module.stage, ends, values, layouts, types),
-            *(_misfits(module, values, layouts, types, is_whole) if len(layouts) == len(types) == len(values) else ()),
+            *(_misfits(module, values, layouts, types, is_global) if len(layouts) == len(types) == len(values) else ()),
         )
     ]
     if faults:
@@ -121,14 +121,14 @@ def _gaps(
 
 
 def _misfits(
-    module: Module, values: list[Value], layouts: list[Sharding], types: list[TensorType], is_whole: bool
+    module: Module, values: list[Value], layouts: list[Sharding], types: list[TensorType], is_global: bool
 ) -> Iterator[Diagnostic]:
-    """Ends whose own type is not the tile of their global type."""
+    """Yield a fault for each argument or result whose type is not the local tile of its global type."""
     for value, layout, kind in zip(values, layouts, types, strict=True):
-        if found := layout.faults(kind.shape, module.mesh):
-            yield from (replace(fault, loc=value.loc) for fault in found)
+        if faults := layout.faults(kind.shape, module.mesh):
+            yield from (replace(fault, loc=value.loc) for fault in faults)
         elif None not in kind.shape and module.mesh.is_static:
-            tile = kind if is_whole else kind.with_shape(layout.local_shape(kind.sizes, module.mesh))
+            tile = kind if is_global else kind.with_shape(layout.local_shape(kind.sizes, module.mesh))
             if tile != value.type:
                 message = f"{kind} with sharding {layout} has tiles {tile}, but the type is {value.type}"
                 yield Diagnostic("MG0104", message, value.loc)

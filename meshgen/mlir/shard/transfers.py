@@ -1,4 +1,4 @@
-"""Transfers between the grids of a program, to and from nodes."""
+"""Convert transfers between the grids of a program to and from nodes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def import_transfer(importer: Importer, op: Operation) -> None:
         "peer": peer or reading.module.mesh,
         "shape": integers(op.attributes.get("shape")) or value.shape,
     }
-    said: dict[str, Sharding] = {}
+    shardings: dict[str, Sharding] = {}
     for name in ("source", "target", "hint"):
         if isinstance(split := op.attributes.get(name), SplitAttr):
             mesh = reading.meshes.get(split.data[0], reading.module.mesh)
-            said[name] = sharding = named(split.data[1], mesh)
+            shardings[name] = sharding = named(split.data[1], mesh)
             reading.refuse(sharding.faults([None] * sharding.rank, mesh), op)
-    hint = said.pop("hint", None)
-    node = importer.convert(op, op.name.partition(".")[2], attrs | said)
+    hint = shardings.pop("hint", None)
+    node = importer.convert(op, op.name.partition(".")[2], attrs | shardings)
     note_reasons(node, op)
     node.notes = replace(node.notes, hint=hint)
     node.option = None
@@ -50,28 +50,28 @@ def write_transfer(printer: TextPrinter, node: Node) -> str:
     attrs, peer, mesh = node.attrs, node.attrs.peer, printer.mesh
     sends = node.op == "transfer_send"
     ends: dict[str, Mesh] = {"source": mesh if sends else peer, "target": peer if sends else mesh, "hint": mesh}
-    found: dict[str, str] = {"shape": array(attrs.shape)}
-    said = attrs if node.notes.hint is None else {**attrs, "hint": node.notes.hint}
-    found |= {name: split_text(said[name], side.name) for name, side in ends.items() if name in said}
+    attributes: dict[str, str] = {"shape": array(attrs.shape)}
+    shardings = attrs if node.notes.hint is None else {**attrs, "hint": node.notes.hint}
+    attributes |= {name: split_text(shardings[name], side.name) for name, side in ends.items() if name in shardings}
     if node.notes.why:
-        found["why"] = quoted(node.notes.why)
+        attributes["why"] = quoted(node.notes.why)
     head, operands, types = (
         f"{printer.results(node)}meshgen.{node.op}",
         printer.names(node.operands),
         printer.types(node.operands),
     )
-    place = f"{symbol(peer.name)} channel = {attrs.channel}{printer.attributes(node, found)}"
+    peer_text = f"{symbol(peer.name)} channel = {attrs.channel}{printer.attributes(node, attributes)}"
     results = ", ".join(printer.types(node.results))
     if sends:
-        return f"{head} {' after '.join(operands)} to {place} : {', '.join(types)} -> {results}"
-    turn = f" after {operands[0]} : {types[0]}" if operands else ""
-    return f"{head}{turn} from {place} -> {results}"
+        return f"{head} {' after '.join(operands)} to {peer_text} : {', '.join(types)} -> {results}"
+    token = f" after {operands[0]} : {types[0]}" if operands else ""
+    return f"{head}{token} from {peer_text} -> {results}"
 
 
 def transfer_faults(module: Module) -> list[Diagnostic]:
-    """Return the faults of transfers without both layouts, MG0104: after propagation each has them."""
-    found = (node for node in all_nodes(module.graph) if node.op in BETWEEN_MESHES)
-    missing = (node for node in found if None in (node.attrs.source, node.attrs.target))
+    """Return a fault (MG0104) for each transfer without both layouts. After propagation each transfer must have them."""
+    transfers = (node for node in all_nodes(module.graph) if node.op in BETWEEN_MESHES)
+    missing = (node for node in transfers if None in (node.attrs.source, node.attrs.target))
     return [
         Diagnostic("MG0104", f"meshgen.{node.op} needs its layouts source and target", node.loc) for node in missing
     ]

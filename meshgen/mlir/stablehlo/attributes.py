@@ -1,4 +1,4 @@
-"""Attributes of StableHLO: enumerations (`#stablehlo<precision DEFAULT>`) and dimension numbers."""
+"""Attributes of StableHLO: enumerations, such as `#stablehlo<precision DEFAULT>`, and dimension numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONVOLUTION = re.compile(r"<?\s*\[([\w, ]*)\]\s*x\s*\[([\w, ]*)\]\s*->\s*\[([\w
 
 
 class Word(SpacedOpaqueSyntaxAttribute, Data[str]):
-    """A value of an enumeration."""
+    """A value of a StableHLO enumeration, such as `DEFAULT`."""
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
@@ -33,12 +33,12 @@ class Word(SpacedOpaqueSyntaxAttribute, Data[str]):
 
     @classmethod
     def entry(cls, value: str) -> str:
-        """`#stablehlo<precision DEFAULT>`"""
+        """Return `value` as an attribute, such as `#stablehlo<precision DEFAULT>`."""
         return f"#{cls.name.replace('.', '<', 1)} {value}>"
 
 
 def enumeration(name: str) -> type[Word]:
-    """The attribute of this name whose values are words."""
+    """Return an attribute class named `name` whose values are the words of an enumeration."""
     return irdl_attr_definition(cast("type[Word]", type(name, (Word,), {"name": name})))
 
 
@@ -52,7 +52,7 @@ Transpose = enumeration("stablehlo.transpose")
 
 
 class Struct(Data[Fields]):
-    """Named integers and lists of integers, of those in `names`: `<a = 1, b = [0, 2]>`."""
+    """Integers and lists of integers with names from `names`, such as `<a = 1, b = [0, 2]>`."""
 
     names: ClassVar[tuple[str, ...]]
 
@@ -66,18 +66,18 @@ class Struct(Data[Fields]):
         printer.print_string(struct_text(dict(self.data), [name for name, _ in self.data]))
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """A list; one that is not written is empty."""
+        """Return the list `name`, or an empty list if it is not written."""
         value = dict(self.data).get(name, ())
         return value if isinstance(value, tuple) else (value,)
 
     def integer(self, name: str) -> int:
-        """A number; one that is not written is 0."""
+        """Return the number `name`, or 0 if it is not written."""
         value = dict(self.data).get(name, 0)
         return value if isinstance(value, int) else 0
 
 
 def struct(name: str, fields: str) -> type[Struct]:
-    """The attribute of this name with these fields."""
+    """Return an attribute class named `name` with the given fields."""
     return irdl_attr_definition(
         cast("type[Struct]", type(name, (Struct,), {"name": name, "names": tuple(fields.split())}))
     )
@@ -103,7 +103,7 @@ _LETTERS = {"batch": "b", "feature": "f", "output_feature": "o", "input_feature"
 
 @irdl_attr_definition
 class ConvolutionDimensions(Data[tuple[tuple[str, ...], ...]]):
-    """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`: what each dim of input, kernel and output is."""
+    """The role of each dim of input, kernel and output, such as `[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`."""
 
     name = "stablehlo.conv"
     names = tuple(
@@ -133,25 +133,25 @@ class ConvolutionDimensions(Data[tuple[tuple[str, ...], ...]]):
 def _read_fields(
     parser: TextParser, kind: type[Struct | ConvolutionDimensions], text: str, start: int
 ) -> dict[str, int | tuple[int, ...]]:
-    """`a = 1, b = [0, 2]`, each field once."""
+    """Parse `a = 1, b = [0, 2]`. Each field may occur once."""
     body = text.strip()
-    found = {match[1]: int(match[3]) if match[3] else numbers(match[2]) for match in _FIELD.finditer(body)}
-    if _FIELD.sub("", body) or len(found) != len(_FIELD.findall(body)):
+    fields = {match[1]: int(match[3]) if match[3] else numbers(match[2]) for match in _FIELD.finditer(body)}
+    if _FIELD.sub("", body) or len(fields) != len(_FIELD.findall(body)):
         parser.raise_error(f"expected a list of fields, name = number or name = [numbers], got '<{body}>'", start)
-    if unknown := [name for name in found if name not in kind.names]:
+    if unknown := [name for name in fields if name not in kind.names]:
         parser.raise_error(
             f"unknown field '{unknown[0]}' of #{kind.name}; known fields are {', '.join(kind.names)}", start
         )
-    return found
+    return fields
 
 
 def _raw_side(
     parser: TextParser, fields: Mapping[str, int | tuple[int, ...]], side: str, first: str, second: str
 ) -> tuple[str, ...]:
-    """The role of each dim of a side, from the numbers of its dims; an omitted one is 0."""
+    """Return the role of each dim of one side from the fields with its dim numbers. A missing number is 0."""
     spatial = fields.get(f"{side}_spatial_dimensions", ())
-    pairs = [(fields.get(f"{side}_{what}_dimension", 0), _LETTERS[what]) for what in (first, second)]
-    pairs += [(dim, str(place)) for place, dim in enumerate(spatial if isinstance(spatial, tuple) else (spatial,))]
+    pairs = [(fields.get(f"{side}_{role}_dimension", 0), _LETTERS[role]) for role in (first, second)]
+    pairs += [(dim, str(index)) for index, dim in enumerate(spatial if isinstance(spatial, tuple) else (spatial,))]
     words = dict(pairs)
     if len(words) != len(pairs) or any(dim not in words for dim in range(len(pairs))):
         parser.raise_error(f"the dims of the {side} must be numbered from 0 to {len(pairs) - 1}, each once")
@@ -159,24 +159,24 @@ def _raw_side(
 
 
 def struct_fields(values: Mapping[str, int | Sequence[int]], always: Sequence[str] = ()) -> Fields:
-    """The fields of a struct in the order given; empty lists and zeros are left out unless named in `always`."""
-    kept = {name: value for name, value in values.items() if value or name in always}
-    return tuple((name, value if isinstance(value, int) else tuple(value)) for name, value in kept.items())
+    """Return the fields of a struct in order. Empty lists and zeros are dropped unless `always` names them."""
+    written = {name: value for name, value in values.items() if value or name in always}
+    return tuple((name, value if isinstance(value, int) else tuple(value)) for name, value in written.items())
 
 
 def struct_text(values: Mapping[str, int | Sequence[int]], always: Sequence[str] = ()) -> str:
-    """`<a = 1, b = [0, 2]>`, without empty lists and zeros unless named in `always`."""
+    """Return a struct as text, `<a = 1, b = [0, 2]>`. Empty lists and zeros are dropped unless `always` names them."""
     parts = (f"{name} = {value if isinstance(value, int) else list(value)}" for name, value in values.items() if value or name in always)  # fmt: skip
     return f"<{', '.join(parts)}>"
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """Integers separated by commas."""
+    """Parse integers that are separated by commas."""
     return tuple(int(word) for word in text.split(",")) if text.strip() else ()
 
 
 class Bracketed(Data[str]):
-    """Text in angle brackets, as it is written."""
+    """Text in angle brackets, stored as it is written."""
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
@@ -189,13 +189,13 @@ class Bracketed(Data[str]):
 
 @irdl_attr_definition
 class ResultAccuracy(Bracketed):
-    """The requested accuracy of a function, `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`: accepted and ignored."""
+    """The requested accuracy of a function, `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`. It is ignored."""
 
     name = "stablehlo.result_accuracy"
 
 
 def word_of(attribute: Attribute | None) -> str:
-    """The value of an enumeration; empty where it is not written."""
+    """Return the value of an enumeration, or an empty string if the attribute is missing."""
     return attribute.data if isinstance(attribute, Word) else ""
 
 
@@ -206,7 +206,7 @@ def precision(values: Sequence[str]) -> Attribute:
 def precision_of(attribute: Attribute | None) -> tuple[str, ...]:
     if not isinstance(attribute, builtin.ArrayAttr):
         return ()
-    return tuple(word_of(each) for each in attribute.data)
+    return tuple(word_of(word) for word in attribute.data)
 
 
 ATTRIBUTES: tuple[type[Attribute], ...] = (

@@ -1,12 +1,13 @@
-"""Shared base of the operations of StableHLO and CHLO: text, properties, and nodes.
+"""Base classes of StableHLO and CHLO operations: their text, their properties and their nodes.
 
-An operation says once what it is: its operands, results and regions by its signature, its properties (`FIELDS`), and how
-its types are written (`TYPES`). From that follow the pretty form,
+An operation is declared once: its operands, results and regions by a signature, its properties by `FIELDS`, and the
+form of its types by `TYPES`. From this follow the pretty form,
 
     name OPERANDS, keyword = value, ... {other properties} : TYPES
 
-the checks of the generic form, and the way to a node and back: operations are read as xDSL's, and written from
-nodes (`write`). A form that is written otherwise overrides `read_head` and `head`; what means something else than a node of its name has an importer of its own.
+the checks of the generic form, and the conversion to and from nodes. Reading creates an xDSL operation; writing starts
+from a node (`write`). An operation with another pretty form overrides `read_head` and `head`. An operation that means
+something else than the node of its name has its own importer.
 """
 
 from __future__ import annotations
@@ -45,65 +46,76 @@ class HloOperation(TextOperation):
             if (operands or properties) and parser.parse_optional_punctuation(",") is None:
                 break
             name = parser.parse_identifier()
-            found = next((each for each in fields if each.keyword == name and each.prop not in properties), None)
-            if found is None:
+            matching = next(
+                (candidate for candidate in fields if candidate.keyword == name and candidate.prop not in properties),
+                None,
+            )
+            if matching is None:
                 parser.fail(f"'{field.keyword} =' expected")
             parser.parse_punctuation("=")
-            properties[found.prop] = found.read(parser)
+            properties[matching.prop] = matching.read(parser)
         return operands, properties
 
     @classmethod
     def head(cls, operands: Sequence[str], attrs: Values) -> str:
-        """The inverse of `read_head`."""
-        clauses = [f"{each.keyword} = {text}" for each in cls.FIELDS if each.keyword and (text := each.text(attrs))]
+        """Return the text that `read_head` parses."""
+        clauses = [f"{field.keyword} = {text}" for field in cls.FIELDS if field.keyword and (text := field.text(attrs))]
         return f" {', '.join([*operands, *clauses])}" if operands or clauses else ""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
-        before = parser.parse_optional_attr_dict()  # where some operations print it
+        leading_attributes = (
+            parser.parse_optional_attr_dict()
+        )  # some operations print their attributes before the operands
         operands, properties = cls.read_head(parser)
-        attributes = before | parser.parse_optional_attr_dict()
+        attributes = leading_attributes | parser.parse_optional_attr_dict()
         values, results = cls.TYPES.read(parser, operands)
         return cls.of(values, results, attributes, properties)
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """The text of a node that is this operation."""
+        """Return the text of a node of this operation."""
         results, head = printer.results(node), cls.head(printer.names(node.operands), node.attrs)
         types = cls.TYPES.write(printer.types(node.operands), printer.types(node.results))
         return f"{results}{cls.name}{head}{printer.attributes(node, entries_of(cls, node))}{types}"
 
 
 class GenericOperation(TextOperation):
-    """An operation that has the generic form only."""
+    """An operation that has only the generic form."""
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """The text of a node that is this operation."""
+        """Return the text of a node of this operation."""
         return generic_text(printer, node, cls.name, entries_of(cls, node))
 
 
 def entries_of(operation: type[TextOperation], node: Node) -> dict[str, str]:
-    """The properties of a node's operation that are in braces."""
+    """Return the properties of a node's operation that are written in braces."""
     fields = [field for field in operation.FIELDS if not field.keyword or not issubclass(operation, HloOperation)]
     return {field.prop: text for field in fields if (text := field.entry(node.attrs))}
 
 
 def as_nodes(*operations: type[TextOperation], importers: Mapping[str, ImportOp] | None = None) -> Dialect:
-    """Operations that are one node each, whose `op` is the mnemonic; `importers` has those that are read otherwise."""
-    others = importers or {}
+    """Return the dialect of operations that become one node each, named by the mnemonic.
+
+    An importer in `importers` replaces the default one of its operation.
+    """
+    special_importers = importers or {}
     return Dialect(
         operations=operations,
-        importers={**{each.name: _import_as_node for each in operations if each.name not in others}, **others},
-        self_contained=tuple(each.name for each in operations if each.name not in others),
+        importers={
+            **{operation.name: _import_as_node for operation in operations if operation.name not in special_importers},
+            **special_importers,
+        },
+        self_contained=tuple(operation.name for operation in operations if operation.name not in special_importers),
         writers=writers_of(operations),
     )
 
 
 def writers_of(operations: Sequence[type[TextOperation]]) -> dict[str, WriteNode]:
-    """How nodes are written that are one of these operations, by their mnemonics."""
-    forms = [each for each in operations if issubclass(each, HloOperation | GenericOperation)]
-    return {each.name.partition(".")[2]: each.write for each in forms}
+    """Return the writers of the nodes of these operations, by mnemonic."""
+    printable = [operation for operation in operations if issubclass(operation, HloOperation | GenericOperation)]
+    return {operation.name.partition(".")[2]: operation.write for operation in printable}
 
 
 def _import_as_node(importer: Importer, operation: Operation) -> None:
@@ -113,7 +125,10 @@ def _import_as_node(importer: Importer, operation: Operation) -> None:
 
 def generic_text(printer: TextPrinter, node: Node, name: str, properties: Mapping[str, str], *, operands: Sequence[Value] | None = None,
                  region: Callable[[Graph], str] | None = None) -> str:  # fmt: skip
-    """`%r = "name"(%a) <{property = 1}> ({...}) {attribute = 2} : (type) -> type`; `region` writes those of the node."""
+    """Return `%r = "name"(%a) <{property = 1}> ({...}) {attribute = 2} : (type) -> type`.
+
+    `region` writes a region of the node; the default is the printer's.
+    """
     values = node.operands if operands is None else operands
     head = f'{printer.results(node)}"{name}"({", ".join(printer.names(values))})'
     inside = f" <{dictionary(properties)}>" if properties else ""
@@ -123,8 +138,8 @@ def generic_text(printer: TextPrinter, node: Node, name: str, properties: Mappin
 
 
 def closed_regions(importer: Importer, operation: Operation) -> tuple[Graph, ...]:
-    """The graphs of regions that use nothing from outside but constants, which are put inside."""
-    found: list[Graph] = []
+    """Return the graphs of an operation's regions. They may capture only constants, which are copied into the graphs."""
+    graphs: list[Graph] = []
     for region in operation.regions:
         graph, captures = importer.region(region)
         values = [known_array(importer, ssa) for ssa in captures]
@@ -136,12 +151,12 @@ def closed_regions(importer: Importer, operation: Operation) -> tuple[Graph, ...
             for inner, value in zip(graph.inputs[first:], values, strict=True)
         ]
         del graph.inputs[first:]
-        found.append(graph)
-    return tuple(found)
+        graphs.append(graph)
+    return tuple(graphs)
 
 
 class Return(HloOperation):
-    """`stablehlo.return %a, %b : tensor<f32>, tensor<i32>`"""
+    """The terminator of a region: `stablehlo.return %a, %b : tensor<f32>, tensor<i32>`."""
 
     traits = traits_def(IsTerminator())
     TYPES: ClassVar[TypesForm] = OPERANDS

@@ -1,4 +1,4 @@
-"""Calls of StableHLO: of custom targets, of composites by their decomposition, and packs of values (tuples, tokens)."""
+"""Custom calls and composites of StableHLO, and its tuples and tokens."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Alias = struct("stablehlo.output_operand_alias", "output_tuple_indices operand_i
 
 @irdl_attr_definition
 class Token(ParametrizedAttribute, TypeAttribute):
-    """An order of side effects; nothing here has any."""
+    """A token that orders side effects. Programs of meshgen have no side effects."""
 
     name = "stablehlo.token"
 
 
 class CustomCall(HloOperation):
-    """`%0 = stablehlo.custom_call @target(%a, %b) {backend_config = ""} : (...) -> ...`"""
+    """A custom call: `%0 = stablehlo.custom_call @target(%a, %b) {backend_config = ""} : (...) -> ...`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (Field("call_target_name", keyword="@", kind="string"),)
 
@@ -47,20 +47,23 @@ class CustomCall(HloOperation):
         return operands, {"call_target_name": target}
 
 
-def call_text(printer: TextPrinter, node: Node, target: str, said: Mapping[str, str]) -> str:
-    """`%0 = stablehlo.custom_call @target(%a, %b) {...} : (...) -> ...`"""
+def call_text(printer: TextPrinter, node: Node, target: str, attributes: Mapping[str, str]) -> str:
+    """Return `%0 = stablehlo.custom_call @target(%a, %b) {...} : (...) -> ...` for a node."""
     head = f"{printer.results(node)}stablehlo.custom_call @{target}({', '.join(printer.names(node.operands))})"
     types = function_type(printer.types(node.operands), printer.types(node.results))
-    return f"{head}{printer.attributes(node, said)} : {types}"
+    return f"{head}{printer.attributes(node, attributes)} : {types}"
 
 
 def target_of(operation: Operation) -> str:
-    """The target of a custom call."""
+    """Return the target of a custom call."""
     return string_of(operation.properties["call_target_name"])
 
 
 def called_region(operation: Operation) -> Region | None:
-    """The body of the function that a custom call names; None where the module has none of one block."""
+    """Return the body of the function that a custom call names.
+
+    Returns None if the module has no such function, or if the function has several blocks.
+    """
     called = operation.properties.get("called_computations")
     name = called.data[0] if isinstance(called, builtin.ArrayAttr) and called.data else None
     top: Operation | None = operation
@@ -76,13 +79,16 @@ def called_region(operation: Operation) -> Region | None:
 
 
 def options_of(operation: Operation, name: str) -> dict[str, Attribute]:
-    """The entries of a dictionary among the attributes of a custom call."""
-    found = operation.attributes.get(name) or operation.properties.get(name)
-    return dict(found.data) if isinstance(found, builtin.DictionaryAttr) else {}
+    """Return the entries of the dictionary `name` of a custom call, an attribute or a property."""
+    dictionary = operation.attributes.get(name) or operation.properties.get(name)
+    return dict(dictionary.data) if isinstance(dictionary, builtin.DictionaryAttr) else {}
 
 
 class Composite(HloOperation):
-    """`stablehlo.composite "my.op" %a {decomposition = @f} : (...) -> ...`: what it calls says what it is."""
+    """A composite operation, defined by the function `decomposition`.
+
+    stablehlo.composite "my.op" %a {decomposition = @f} : (...) -> ...
+    """
 
     @classmethod
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
@@ -92,7 +98,7 @@ class Composite(HloOperation):
 
 
 class GetTupleElement(HloOperation):
-    """`stablehlo.get_tuple_element %t[1] : (tuple<...>) -> tensor<...>`"""
+    """An element of a tuple: `stablehlo.get_tuple_element %t[1] : (tuple<...>) -> tensor<...>`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (number("index", "index", "[", width=32),)
 
@@ -106,21 +112,21 @@ class GetTupleElement(HloOperation):
 
 
 def _import_token(importer: Importer, operation: Operation) -> None:
-    """Nothing here has side effects: a token is a tensor without elements."""
+    """Import a token as a tensor without elements, since programs have no side effects."""
     importer.bind(operation.results[0], Builder(importer, operation).constant(0, TensorType(*TOKEN)))
 
 
 def _import_element(importer: Importer, operation: Operation) -> None:
     (operand,) = operation.operands
     (result,) = operation.results
-    pack, number = operand.owner, integer_of(operation.properties["index"])
-    elements = pack.operands if isinstance(pack, Operation) and pack.name == "stablehlo.tuple" else ()
-    if 0 <= number < len(elements):
-        importer.bind(result, importer.value(elements[number]))
+    producer, index = operand.owner, integer_of(operation.properties["index"])
+    elements = producer.operands if isinstance(producer, Operation) and producer.name == "stablehlo.tuple" else ()
+    if 0 <= index < len(elements):
+        importer.bind(result, importer.value(elements[index]))
     elif elements:
-        raise Refused("MG0104", f"element {number} is out of range for a tuple of {len(elements)}")
+        raise Refused("MG0104", f"element {index} is out of range for a tuple of {len(elements)}")
     else:
-        importer.value(operand)  # another tuple is refused for its type, where it is defined
+        importer.value(operand)  # any other tuple is reported where it is defined
         if importer.reading.is_readable(operand.type):
             raise Refused("MG0104", f"{operand.type} is not a tuple")
         importer.bind(result, Value(importer.type(result)))

@@ -1,4 +1,4 @@
-"""Collectives of StableHLO. Devices are those of the program's mesh, by number; see `mlir/stablehlo/collectives.py`."""
+"""Collectives of StableHLO over the devices of the program's mesh, by number; see `mlir/stablehlo/collectives.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.mlir.text_operation import TextOperation, define
 
 @irdl_attr_definition
 class Future(ParametrizedAttribute, TypeAttribute):
-    """`!stablehlo.future<tensor<4xf32>>`: what an operation gives that has been started."""
+    """The result of an asynchronous start: `!stablehlo.future<tensor<4xf32>>`."""
 
     name = "stablehlo.future"
     types: ArrayAttr
@@ -33,22 +33,22 @@ class Future(ParametrizedAttribute, TypeAttribute):
 
 _GROUPS = "replica_groups: any, channel_handle?: stablehlo.channel_handle"
 _ON_DEVICES = f"{_GROUPS}, use_global_device_ids?: unit"
-_CROSSING = "channel_handle: stablehlo.channel_handle, source_target_pairs?: any, is_host_transfer?: any"
+_CHANNEL = "channel_handle: stablehlo.channel_handle, source_target_pairs?: any, is_host_transfer?: any"
 PART = Dialect(
     operations=(
         *define(TextOperation, "stablehlo", {
-            # Groups of devices are `replica_groups = dense<[[0, 1], [2, 3]]>`; there is a result for each operand.
+            # Groups of devices are `replica_groups = dense<[[0, 1], [2, 3]]>`. There is one result per operand.
             f"1+n -> 1+n <all_gather_dim: integer, {_ON_DEVICES}>": "all_gather",
             f"1+n -> 1+n {{2 -> 1}} <{_ON_DEVICES}>": "all_reduce collective_reduce",
             f"1+n -> 1+n {{2 -> 1}} <scatter_dimension: integer, {_ON_DEVICES}>": "reduce_scatter",
             f"1+n -> 1+n <split_dimension: integer, concat_dimension: integer, split_count: integer, {_GROUPS}>": "all_to_all",
             f"1+n -> 1+n <has_dynamic_root?: any, {_GROUPS}>": "collective_broadcast",
-            # Each device sends to at most one; who receives nothing has zeros.
+            # Each device sends to at most one device. Devices that receive nothing get zeros.
             "1+n -> 1+n <source_target_pairs: any, channel_handle?: stablehlo.channel_handle>": "collective_permute",
-            # On a channel; the value is the operand before the token.
-            f"1 -> 1+n <{_CROSSING}>": "recv",
-            f"1+n -> 1 <{_CROSSING}>": "send",
-            # Starts what its region says; `async_done` gives the results.
+            # A channel pairs a send with its receive. The value is the operand before the token.
+            f"1 -> 1+n <{_CHANNEL}>": "recv",
+            f"1+n -> 1 <{_CHANNEL}>": "send",
+            # `async_start` runs its region asynchronously, and `async_done` returns the results.
             "m -> 1 {m -> n}": "async_start",
             "1 -> _": "async_done",
         }),

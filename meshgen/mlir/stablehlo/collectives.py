@@ -1,8 +1,8 @@
-"""StableHLO's collectives as nodes over mesh axes.
+"""Convert StableHLO's collectives to nodes over mesh axes.
 
-StableHLO numbers the devices of a program, or its replicas and partitions; here they are the devices of its mesh, row-major.
-Replica groups become the axes whose groups they are, and pairs a shift along an axis where they are one. A program that
-declares no mesh is on as many devices as it says or names.
+StableHLO numbers the devices of a program, or its replicas and partitions. Here these are the devices of the mesh in
+row-major order. Replica groups become the mesh axes that have these groups, and source-target pairs become a shift
+along an axis if they are one. A program without a mesh runs on as many devices as it declares or names.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from meshgen.mlir.stablehlo.uneven_groups import reduce_unevenly
 
 _KINDS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 Attrs = Mapping[str, object]
-# Collectives whose groups are of replicas, or on a channel of partitions; others have more ways to number.
+# Collectives whose groups number partitions if they have a channel, and else replicas. Other collectives can also
+# number devices.
 _OF_ONE_SIDE = ("stablehlo.all_to_all", "stablehlo.collective_broadcast", "stablehlo.collective_permute")
 
 
 def rows_in(importer: Importer, operation: Operation) -> list[tuple[int, ...]] | None:
-    """The rows of `replica_groups`, one per group; None, and a fault, if they do not fit the mesh."""
+    """Return the rows of `replica_groups`, one per group. Reports a fault and returns None if they do not fit the mesh."""
     try:
         return group_rows(importer.reading, operation)
     except ShardingError as error:
@@ -42,7 +43,7 @@ def rows_in(importer: Importer, operation: Operation) -> list[tuple[int, ...]] |
 
 
 def has_mesh(importer: Importer, operation: Operation) -> bool:
-    """Whether the number of devices is known; a fault where not."""
+    """Whether the number of devices is known. Reports a fault if not."""
     mesh = importer.reading.module.mesh
     if not mesh.is_static:
         importer.fault("MG0201", f"{operation.name}: {mesh} has axes of unknown size", operation)
@@ -50,18 +51,22 @@ def has_mesh(importer: Importer, operation: Operation) -> bool:
 
 
 class Group(NamedTuple):
-    """The axes of a collective's groups, over devices in this order: at place i that with number order[i]; () as they are."""
+    """The mesh axes of a collective's groups, after a permutation of the devices.
+
+    Attributes:
+        order: number of the device at each position of the mesh; empty if the devices are not permuted.
+    """
 
     axes: tuple[str, ...] = ()
     order: tuple[int, ...] = ()
 
 
 def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) -> Group | None:
-    """The groups of a collective, whose members may be taken in any order unless `is_ordered`; collects a fault where
-    there are none.
+    """Return the groups of a collective. Reports a fault and returns None if they are invalid.
 
-    Groups of replicas, [[0]], on a channel mean all devices of a program with one replica. Groups that no axes have are
-    groups along axes of their size once the devices' tensors have changed their places.
+    Groups of replicas, [[0]], on a channel stand for all devices of a program with one replica. If no mesh axes have
+    the groups, the devices are permuted so that axes of the same size have them. Unless `is_ordered`, the members of a
+    group may be reordered.
     """
     if not has_mesh(importer, operation):
         return None
@@ -83,58 +88,61 @@ def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) 
         return Group(axes)
     along = axes_of_size(len(groups[0]), mesh)
     pairs = zip(mesh.groups(along), groups, strict=True)
-    order = {place: device for places, group in pairs for place, device in zip(places, group, strict=True)}
-    return Group(along, tuple(order[place] for place in range(mesh.size)))
+    order = {position: device for positions, group in pairs for position, device in zip(positions, group, strict=True)}
+    return Group(along, tuple(order[position] for position in range(mesh.size)))
 
 
-def _uneven(importer: Importer, operation: Operation) -> list[tuple[int, ...]]:
-    """The groups of a collective where they have different sizes."""
+def _uneven_groups(importer: Importer, operation: Operation) -> list[tuple[int, ...]]:
+    """Return the groups of a collective if they have different sizes, else an empty list."""
     mesh, rows = importer.reading.module.mesh, rows_in(importer, operation) or []
     groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.is_static else []
     return groups if are_uneven(groups, mesh) else []
 
 
 def device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Rows of what the operation numbers as rows of devices; -1 fills up shorter rows.
+    """Convert rows of replica, partition or device numbers to rows of device numbers. Entries of -1 pad short rows.
 
-    Where there is one replica, or one partition of each, numbers that are none of its side's are those of devices.
+    If there is only one replica, or only one partition per replica, out-of-range numbers are taken as device numbers.
     """
-    plain = [tuple(number for number in row if number >= 0) for row in rows]
+    unpadded = [tuple(number for number in row if number >= 0) for row in rows]
     mesh, replicas = importer.reading.module.mesh, importer.reading.replicas
     partitions = mesh.size // replicas
     across = is_across(operation)
     if operation.name in _OF_ONE_SIDE:
-        numbers = "partitions" if across else "replicas"
+        numbering = "partitions" if across else "replicas"
     else:
         is_global = operation.properties.get("use_global_device_ids") is not None
-        numbers = "devices" if across and is_global else "both" if across else "replicas"
-    most = max((number for row in plain for number in row), default=0)
-    if min(replicas, partitions) == 1 and most >= (partitions if numbers == "partitions" else replicas):
-        return plain
-    return device_groups(plain, replicas, partitions, numbers)
+        numbering = "devices" if across and is_global else "both" if across else "replicas"
+    largest = max((number for row in unpadded for number in row), default=0)
+    if min(replicas, partitions) == 1 and largest >= (partitions if numbering == "partitions" else replicas):
+        return unpadded
+    return device_groups(unpadded, replicas, partitions, numbering)
 
 
 def is_across(operation: Operation) -> bool:
-    """Whether a collective is across partitions: on a channel."""
+    """Whether a collective is across partitions, that is, on a channel."""
     handle = operation.properties.get("channel_handle")
     return isinstance(handle, ChannelHandle) and handle.integer("handle") > 0
 
 
 def emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs, order: Sequence[int] = (),
               operands: Sequence[SSAValue] | None = None, results: Sequence[SSAValue] | None = None) -> None:  # fmt: skip
-    """A node per operand, among devices in another order where one is given; by default for all operands and results."""
-    there = tuple(sorted((device, place) for place, device in enumerate(order)))
-    back = tuple((place, device) for place, device in enumerate(order))
+    """Emit one node per operand, over devices that are permuted by `order`.
+
+    By default, `operands` and `results` are all those of the operation.
+    """
+    to_order = tuple(sorted((device, position) for position, device in enumerate(order)))
+    from_order = tuple((position, device) for position, device in enumerate(order))
     for operand, result in zip(operands or operation.operands, results or operation.results, strict=True):
         value, kind = importer.value(operand), importer.type(result)
         sharding = importer.reading.sharding(result.type, result)
-        value = moved(importer, operation, value, there)
-        found = emit_on(importer, operation, value, name, attrs, kind, sharding)
-        importer.bind(result, moved(importer, operation, found, back))
+        value = moved(importer, operation, value, to_order)
+        moved_result = emit_on(importer, operation, value, name, attrs, kind, sharding)
+        importer.bind(result, moved(importer, operation, moved_result, from_order))
 
 
 def moved(importer: Importer, operation: Operation, value: Value, pairs: tuple[tuple[int, int], ...]) -> Value:
-    """The value as it is on the device from which each gets it."""
+    """Return `value` moved between devices along `pairs` of source and target."""
     if not pairs:
         return value
     attrs = {"axes": moving_axes(pairs, importer.reading.module.mesh), "pairs": pairs}
@@ -142,7 +150,7 @@ def moved(importer: Importer, operation: Operation, value: Value, pairs: tuple[t
 
 
 def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Callable[[Importer, Operation], None]:
-    """The importer of a collective in groups."""
+    """Return the importer of a collective over groups."""
 
     def import_grouped(importer: Importer, operation: Operation) -> None:
         if (group := group_of(importer, operation)) is None:
@@ -154,12 +162,12 @@ def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Cal
 
 
 def reducing(name: str) -> Callable[[Importer, Operation], None]:
-    """The importer of a reducing collective: regions other than the known kinds are evaluated by all devices."""
+    """Return the importer of a reducing collective. All devices evaluate a region that is not a known reduction."""
 
     def import_reducing(importer: Importer, operation: Operation) -> None:
         applied = applied_op(operation.regions[0])
         kind = applied and _KINDS[applied.name.partition(".")[2]]
-        if name == "all_reduce" and (groups := _uneven(importer, operation)):
+        if name == "all_reduce" and (groups := _uneven_groups(importer, operation)):
             reduce_unevenly(importer, operation, groups, kind)
             return
         if (group := group_of(importer, operation, name == "reduce_scatter" or kind is None)) is None:
@@ -175,7 +183,7 @@ def reducing(name: str) -> Callable[[Importer, Operation], None]:
 
 
 def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: Attrs) -> None:
-    """Every device gathers the operands of its group, and folds them in the order of the group by the region."""
+    """Reduce with an arbitrary region: every device gathers the operands of its group and folds them in group order."""
     body, captures = importer.region(operation.regions[0])
     order, mesh = group.order, importer.reading.module.mesh
     builder = Builder(importer, operation)
@@ -187,7 +195,9 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
             hint = f"use a region of one {', '.join(_KINDS)}, or of element-wise operations on its two arguments"
             importer.fault("MG0103", message, operation, hint)
             return
-        value = moved(importer, operation, value, tuple(sorted((device, place) for place, device in enumerate(order))))
+        value = moved(
+            importer, operation, value, tuple(sorted((device, position) for position, device in enumerate(order)))
+        )
         parts = _group_operands(builder, value, group.axes, mesh.group_size(group.axes))
         folded: Value | str = parts[0]
         for part in parts[1:]:
@@ -201,12 +211,12 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
 
 
 def _group_operands(builder: Builder, value: Value, axes: tuple[str, ...], count: int) -> list[Value]:
-    """The operands of the devices of a group."""
+    """Return the operands of all devices in the group."""
     shape = value.type.sizes
-    one = builder.reshape(value, (1, *shape))
-    whole = builder.emit("all_gather", [one], value.type.with_shape((count, *shape)), axes=axes, dim=0)
+    single_row = builder.reshape(value, (1, *shape))
+    gathered = builder.emit("all_gather", [single_row], value.type.with_shape((count, *shape)), axes=axes, dim=0)
     ends = [0] * len(shape)
-    rows = [sliced(builder, whole, [n, *ends], [n + 1, *shape], [1] * (len(shape) + 1)) for n in range(count)]
+    rows = [sliced(builder, gathered, [n, *ends], [n + 1, *shape], [1] * (len(shape) + 1)) for n in range(count)]
     return [builder.reshape(row, shape) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""Dot products, reductions and gather / scatter of StableHLO."""
+"""Dots and gathers of StableHLO."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ _GATHER_LISTS = {
 
 @irdl_attr_definition
 class DotAlgorithm(Bracketed):
-    """`<lhs_precision_type = bf16, ..., accumulation_type = f32, num_primitive_operations = 1, ...>`"""
+    """The algorithm of a dot.
+
+    <lhs_precision_type = bf16, ..., accumulation_type = f32, num_primitive_operations = 1, ...>
+    """
 
     name = "stablehlo.dot_algorithm"
 
@@ -61,7 +64,7 @@ class DotAlgorithm(Bracketed):
 
 
 def _read_precision(parser: TextParser) -> Attribute:
-    """`[DEFAULT, HIGHEST]`"""
+    """Parse a list of precisions, such as `[DEFAULT, HIGHEST]`."""
     words = parser.scan(_WORDS, "expected a list of precisions")[1]
     return precision([word.strip() for word in words.split(",") if word.strip()])
 
@@ -71,7 +74,7 @@ GATHER_NUMBERS = numbering("dimension_numbers", GatherDimensions, _GATHER_LISTS,
 
 
 class DotGeneral(HloOperation):
-    """`%a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT]`"""
+    """A dot: `%a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT]`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         numbering("dot_dimension_numbers", DotDimensions, _DOT)._replace(keyword="contracting_dims"),
@@ -117,7 +120,7 @@ OPERATIONS = (
         GATHER_NUMBERS, listed("slice_sizes", "slice_sizes"), flag("indices_are_sorted", "indices_are_sorted"),
     )),
 )  # fmt: skip
-# `stablehlo.dot %a, %b, precision = [DEFAULT, DEFAULT]`: contracts the last dim of a with the first of b.
+# `stablehlo.dot %a, %b, precision = [DEFAULT, DEFAULT]` contracts the last dim of a with the first dim of b.
 DOT = define(HloOperation, "stablehlo", {"2 -> 1 <algorithm?: any>": "dot"}, FIELDS=(PRECISION,))
 
 
@@ -130,26 +133,30 @@ def _import_dot_general(importer: Importer, operation: Operation) -> None:
 
 
 def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict[str, Any]) -> None:
-    """The node of a product; operands of two element types, or of another kind of numbers, become the result's first."""
+    """Emit a dot or convolution whose operands have one element type.
+
+    Operands of different element types are converted to that of the result. So are operands of a lower class than the
+    result, in the order booleans, integers, floats, complex numbers.
+    """
     dtypes = {importer.type(operand).dtype for operand in operation.operands}
     builder, result = Builder(importer, operation), importer.type(operation.results[0])
-    if len(dtypes) == 1 and _rank_of(*dtypes) >= _rank_of(result.dtype):
+    if len(dtypes) == 1 and _dtype_class(*dtypes) >= _dtype_class(result.dtype):
         importer.convert(operation, op, attrs)
         return
     operands = [builder.convert(value, result.dtype) for value in importer.values(operation.operands)]
     importer.bind(operation.results[0], builder.emit(op, operands, result, **attrs))
 
 
-def _rank_of(dtype: str) -> int:
-    """Kinds of numbers, each of which holds those before: booleans, integers, floats, complex numbers."""
+def _dtype_class(dtype: str) -> int:
+    """Return the position of a dtype's class in the order booleans, integers, floats, complex numbers."""
     return 0 if dtype == "i1" else 3 if is_complex(dtype) else 2 if is_float(dtype) else 1
 
 
 def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorithm, attrs: dict[str, Any]) -> None:
-    """A dot whose operands are rounded first where its algorithm says a narrower type, and of the precision that it says.
+    """Import a dot with an algorithm: round its operands to the stated narrower types, and set its precision.
 
-    One that multiplies the parts of an operand separately (several primitive operations) is there to lose less: its operands
-    are not rounded, and it has the precision that loses no more.
+    An algorithm with several primitive operations multiplies parts of the operands separately to lose less precision.
+    Its operands are not rounded, and its precision is the lowest that is at least as accurate.
     """
     builder, result = Builder(importer, operation), importer.type(operation.results[0])
     fields, operands = algorithm.fields(), importer.values(operation.operands)
@@ -157,16 +164,19 @@ def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorit
     count = int(fields.get("num_primitive_operations", "1"))
     if count == 1:
         operands = [_rounded_to(builder, value, kind) for value, kind in zip(operands, kinds, strict=True)]
-    wide = fields.get("accumulation_type", result.dtype)
-    if wide not in DTYPES or bits(wide) < bits(result.dtype):
-        wide = result.dtype
+    accumulation_type = fields.get("accumulation_type", result.dtype)
+    if accumulation_type not in DTYPES or bits(accumulation_type) < bits(result.dtype):
+        accumulation_type = result.dtype
     attrs = attrs | {"precision": (_precision(kinds, count),) * 2}
-    found = builder.emit("dot_general", operands, TensorType(result.shape, wide), **attrs)
-    importer.bind(operation.results[0], builder.convert(found, result.dtype))
+    dot = builder.emit("dot_general", operands, TensorType(result.shape, accumulation_type), **attrs)
+    importer.bind(operation.results[0], builder.convert(dot, result.dtype))
 
 
 def _precision(kinds: Sequence[str], count: int) -> str:
-    """The least precision that keeps the bits of so many products of these types: three of tf32 keep 22, of bf16 16, six of bf16 24."""
+    """Return the lowest precision that keeps the bits of `count` products of operands of these types.
+
+    Three products of tf32 keep 22 bits, three of bf16 keep 16, and six of bf16 keep 24.
+    """
     if count == 1:
         return "HIGHEST" if "f32" in kinds else "DEFAULT"
     return "HIGH" if count <= 3 else "HIGHEST"

@@ -1,7 +1,7 @@
 """Control flow of StableHLO, sorting and random bits.
 
-Regions of nodes are closed: what a region uses from outside becomes an operand. A loop carries it unchanged,
-so its node has results that the text does not name.
+Regions of nodes are closed: values that a region captures become operands of the node. At stage `import` a loop carries
+them unchanged, so its node has results that the text does not name.
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ from meshgen.mlir.text_operation import assignments, define, values_of
 
 
 class While(GenericOperation):
-    """`stablehlo.while(%i = %a, %s = %b) : types cond {...} do {...}`: both regions have the arguments %i, %s.
+    """A loop: `stablehlo.while(%i = %a, %s = %b) : types cond {...} do {...}`. Both regions have the arguments %i, %s.
 
-    Where the operands' types are not those of the arguments and results (in an encoding): `(types) -> (types)`.
+    If the types of the operands differ from those of the results (in an encoding), the types are `(types) -> (types)`.
     """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
         names, operands = assignments(parser)
         types: list[Attribute] = []
-        given: list[Attribute] = []
+        operand_types: list[Attribute] = []
         start = parser.pos
         if names:
             parser.parse_punctuation(":")
             if (function := parser.parse_optional_function_type()) is not None:
-                given, types = list(function.inputs.data), list(function.outputs.data)
+                operand_types, types = list(function.inputs.data), list(function.outputs.data)
             else:
-                given = types = list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))
+                operand_types = types = list(
+                    parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+                )
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        values = parser.resolve_operands(operands, given, start)
+        values = parser.resolve_operands(operands, operand_types, start)
         arguments = list(zip(names, types, strict=True))
         parser.parse_keyword("cond")
         cond = parser.parse_named_region(arguments)
@@ -62,11 +64,13 @@ class While(GenericOperation):
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """The text of a node that is this operation."""
+        """Return the text of a node of this operation."""
         results, (condition, body) = printer.results(node), node.regions
         pairs = [(printer.define(x), printer.name(y)) for x, y in zip(body.inputs, node.operands, strict=True)]
-        given, made = printer.types(node.operands), printer.types(node.results)
-        types = ", ".join(given) if given == made else function_type(given, made)
+        operand_types, result_types = printer.types(node.operands), printer.types(node.results)
+        types = (
+            ", ".join(operand_types) if operand_types == result_types else function_type(operand_types, result_types)
+        )
         attributes = printer.attributes(node)
         head = f"{cls.name}({', '.join(f'{x} = {y}' for x, y in pairs)}){' : ' if pairs else ''}{types}"
         names, line = [x for x, _ in pairs], f"{results}{head}{' attributes' if attributes else ''}{attributes}"
@@ -75,11 +79,11 @@ class While(GenericOperation):
 
 
 class Case(GenericOperation):
-    """`case` and `if`: the operand chooses the region; its results are the operation's."""
+    """A `case` or `if`, whose first operand selects the region that computes the results."""
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """The text of a node that is this operation: regions without arguments take the values outside by their names."""
+        """Return the text of a node of this operation. Its regions have no arguments and use outer values by name."""
         outside = printer.names(node.operands[1:])
         return generic_text(printer, node, cls.name, {}, operands=node.operands[:1], region=lambda region: printer.region(region, names=outside))  # fmt: skip
 
@@ -102,12 +106,17 @@ _NODES = (
 
 
 def _import_while(importer: Importer, operation: Operation) -> None:
-    """A loop carries captured values at stage import, for propagation; in later stages they stay captured, as printed."""
+    """Import a loop. At stage `import` it carries captured values so that propagation can shard them.
+
+    In later stages they stay captured, as in the text.
+    """
     (condition, body), captured = importer.blocks([region.block for region in operation.regions])
     operands, outside = importer.values(operation.operands), importer.values(captured)
     if importer.reading.module.stage != "import":
-        taken = [dict(zip(region.inputs[len(operands) :], outside, strict=True)) for region in (condition, body)]
-        condition, body = (with_outside(region, t) for region, t in zip((condition, body), taken, strict=True))
+        replacements = [dict(zip(region.inputs[len(operands) :], outside, strict=True)) for region in (condition, body)]
+        condition, body = (
+            with_outside(region, mapping) for region, mapping in zip((condition, body), replacements, strict=True)
+        )
     else:
         body.outputs += body.inputs[len(operands) :]
         operands += outside

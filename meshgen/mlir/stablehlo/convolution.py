@@ -39,7 +39,10 @@ _LETTERS = (
 
 
 class Convolution(HloOperation):
-    """`stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {...} {...}`"""
+    """A convolution with its dim numbers and its window.
+
+    stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {...} {...}
+    """
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *(per_dim(name, name, 1, "window") for name in ("window_strides", "lhs_dilation", "rhs_dilation")),
@@ -97,7 +100,7 @@ def _import_convolution(importer: Importer, operation: Operation) -> None:
 
 
 def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
-    """The attributes of a convolution's node; None, and a fault, where its dims are not numbered."""
+    """Return the attributes of a convolution node. Reports a fault and returns None if its dim numbers are invalid."""
     attrs = filled(values_of(operation), importer.type(operation.operands[0]).rank - 2)
     attrs["window_reversal"] = tuple(int(bool(flag)) for flag in attrs["window_reversal"])
     numbering = operation.properties["dimension_numbers"]
@@ -107,20 +110,20 @@ def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
             importer.fault("MG0104", f"{numbering.text()} must number the dims", operation)
             return None
         attrs[f"{side}_{first_name}"], attrs[f"{side}_{second_name}"] = words.index(first), words.index(second)
-        attrs[f"{side}_spatial"] = tuple(words.index(str(number)) for number in range(len(words) - 2))
+        attrs[f"{side}_spatial"] = tuple(words.index(str(index)) for index in range(len(words) - 2))
     return attrs
 
 
 def _numbering_text(attrs: Values) -> str:
-    """The role of each dim of input, kernel and output: `[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`."""
+    """Return the role of each dim of input, kernel and output, such as `[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`."""
     return "{}x{}->{}".format(*(literals.listed(_letters(attrs, *words)) for words in _LETTERS))
 
 
 def _letters(attrs: Values, side: str, first: str, first_name: str, second: str, second_name: str) -> list[str]:
-    """The role of each dim of a side: two letters and the numbers of the spatial dims."""
-    found = {attrs[f"{side}_{first_name}"]: first, attrs[f"{side}_{second_name}"]: second}
-    found |= {dim: str(number) for number, dim in enumerate(attrs[f"{side}_spatial"])}
-    return [found[dim] for dim in range(len(found))]
+    """Return the role of each dim of one side: a letter for batch and feature dims, an index for spatial dims."""
+    roles = {attrs[f"{side}_{first_name}"]: first, attrs[f"{side}_{second_name}"]: second}
+    roles |= {dim: str(index) for index, dim in enumerate(attrs[f"{side}_spatial"])}
+    return [roles[dim] for dim in range(len(roles))]
 
 
 PART = merged(

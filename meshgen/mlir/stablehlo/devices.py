@@ -1,4 +1,4 @@
-"""The devices of a StableHLO program without a mesh, and the numbers that it asks for: of partitions and replicas."""
+"""The devices of a StableHLO program without a mesh, and its queries for partition and replica ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from meshgen.mlir.shard.grid import declare
 from meshgen.mlir.stablehlo.collectives import has_mesh, is_across
 from meshgen.mlir.stablehlo.replica_group_rows import group_rows, rows_of
 
-_SPEAKING = frozenset(
+_DEVICE_OPERATIONS = frozenset(
     f"stablehlo.{name}"
     for name in (
         "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "collective_reduce",
@@ -29,60 +29,63 @@ _SPEAKING = frozenset(
 )  # fmt: skip
 
 
-def _import_number(importer: Importer, operation: Operation) -> None:
-    """The number of the partition or of the replica that a device is; over a declared mesh there is one replica."""
+def _import_device_id(importer: Importer, operation: Operation) -> None:
+    """Import a partition id or replica id. A program with a declared mesh has one replica."""
     builder, kind = Builder(importer, operation), importer.type(operation.results[0])
     replicas, is_replica = importer.reading.replicas, operation.name == "stablehlo.replica_id"
     if is_replica and replicas == 1:
         importer.bind(operation.results[0], builder.constant(0, kind))
         return
     mesh = importer.reading.module.mesh
-    number = _device_number(builder, mesh.names if has_mesh(importer, operation) else (), importer.reading.order)
+    device_id = _device_number(builder, mesh.names if has_mesh(importer, operation) else (), importer.reading.order)
     if replicas > 1 and mesh.is_static:
-        count = builder.constant(mesh.size // replicas, number.type)
-        number = builder.apply("divide" if is_replica else "remainder", number, count)
-    importer.bind(operation.results[0], builder.convert(number, kind.dtype))
+        count = builder.constant(mesh.size // replicas, device_id.type)
+        device_id = builder.apply("divide" if is_replica else "remainder", device_id, count)
+    importer.bind(operation.results[0], builder.convert(device_id, kind.dtype))
 
 
 def _device_number(builder: Builder, axes: tuple[str, ...], order: Sequence[int]) -> Value:
-    """The device's number, which is its place in the mesh where that does not order its devices otherwise."""
+    """Return the number of the device.
+
+    This is its index in the mesh, or the entry of `order` at that index if the mesh reorders devices.
+    """
     index = builder.process_index(axes)
     return builder.entry(np.asarray(order, np.int32), "i32", index) if order else index
 
 
 def _find_devices(reading: Reading, top: Operation) -> None:
-    """Declare the devices that a program with collectives and without a mesh speaks of: its replicas and partitions."""
-    operations = [each for each in top.walk() if each.name in _SPEAKING]
+    """Declare the replicas and partitions of a program that has collectives but no mesh."""
+    operations = [operation for operation in top.walk() if operation.name in _DEVICE_OPERATIONS]
     if reading.module.mesh.axes or not operations:
         return
-    rows = [row for each in operations for row in _named_devices(reading, each)]
+    rows = [row for operation in operations for row in _named_devices(reading, operation)]
     partitions = _count(top, "mhlo.num_partitions")
-    seen = max((number + 1 for row in rows for number in row), default=1)
+    device_count = max((number + 1 for row in rows for number in row), default=1)
     if reading.replicas * partitions == 1:
-        across = any(is_across(each) or each.name == "stablehlo.partition_id" for each in operations)
-        reading.replicas, partitions = (1, seen) if across else (seen, 1)
+        across = any(is_across(operation) or operation.name == "stablehlo.partition_id" for operation in operations)
+        reading.replicas, partitions = (1, device_count) if across else (device_count, 1)
     count = reading.replicas * partitions
     if len(reading.given) == 1 and reading.given[0].is_static and reading.given[0].size == count:
         reading.declare_mesh(DEFAULT_NAME, replace(reading.given[0], name=DEFAULT_NAME), top)
         return
-    both = [Axis("replica", reading.replicas), Axis("partition", partitions)]
-    axes = [axis for axis in both if (axis.size or 1) > 1] or [Axis("partition", 1)]
+    candidate_axes = [Axis("replica", reading.replicas), Axis("partition", partitions)]
+    axes = [axis for axis in candidate_axes if (axis.size or 1) > 1] or [Axis("partition", 1)]
     declare(reading, DEFAULT_NAME, axes, top)
 
 
 def _named_devices(reading: Reading, operation: Operation) -> list[tuple[int, ...]]:
-    """The devices that an operation names."""
+    """Return the rows of device numbers that an operation lists."""
     if "replica_groups" not in operation.properties:
         return rows_of(operation.properties.get("source_target_pairs"))
     try:
         return group_rows(reading, operation)
-    except ShardingError:  # refused where the operation is read
+    except ShardingError:  # reported when the operation is imported
         return []
 
 
 def _count(top: Operation, name: str) -> int:
-    found = top.attributes.get(name)
-    return max(1, found.value.data) if isinstance(found, IntegerAttr) else 1
+    attribute = top.attributes.get(name)
+    return max(1, attribute.value.data) if isinstance(attribute, IntegerAttr) else 1
 
 
 def _read_replicas(reading: Reading, attribute: Attribute) -> None:
@@ -91,7 +94,7 @@ def _read_replicas(reading: Reading, attribute: Attribute) -> None:
 
 
 PART = Dialect(
-    importers={"stablehlo.partition_id": _import_number, "stablehlo.replica_id": _import_number},
+    importers={"stablehlo.partition_id": _import_device_id, "stablehlo.replica_id": _import_device_id},
     device_finders=(_find_devices,),
     module_attrs={"mhlo.num_replicas": _read_replicas},
 )

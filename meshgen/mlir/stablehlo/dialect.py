@@ -1,7 +1,7 @@
-"""The dialect `stablehlo`, as far as meshgen uses it; `mhlo` is read as `stablehlo`.
+"""The dialect `stablehlo`, as far as meshgen supports it. `mhlo` is read as `stablehlo`.
 
-Operations carry the official property names. Both forms of the text are read and the pretty one, as JAX
-prints it, is printed.
+Operations have the official property names. The pretty form, as JAX prints it, and the generic form are read. The
+pretty form is printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Operations of StableHLO that ask for sizes or take them as operands: `dynamic_reshape`, `get_dimension_size`, ...
+"""Operations of StableHLO with dynamic sizes, such as `dynamic_reshape` and `get_dimension_size`.
 
-Where the result's type says all sizes the static form is made at once; else the node stays until sizes are given.
+If the result type is static, they are imported in their static form. Otherwise the node stays until sizes are known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from meshgen.sizes.size_ops import STATIC, attributes_of
 
 
 def _dynamic(signature: str, name: str, *fields: Field) -> Sequence[type[TextOperation]]:
-    """`stablehlo.dynamic_iota %n, dim = 0 : (...) -> ...`"""
+    """Define an operation such as `stablehlo.dynamic_iota %n, dim = 0 : (...) -> ...`."""
     return define(HloOperation, "stablehlo", {signature: name}, FIELDS=fields)
 
 
@@ -49,10 +49,11 @@ _OPERATIONS = (
     *define(GenericOperation, "stablehlo", {"3 -> 1": "dynamic_gather"}, FIELDS=(
         GATHER_NUMBERS, flag("indices_are_sorted", "indices_are_sorted"),
     )),
-    # Behind tensors and initial values: sizes, strides, dilations of the operand and of windows, and the padding.
-    # JAX writes it as a custom call, whose function is the region.
+    # Operands after the tensors and initial values: window sizes, strides, dilations of the operand, dilations of the
+    # window, padding.
+    # JAX writes a custom call, and the function that it names is the region here.
     *define(GenericOperation, "stablehlo", {"7+2n -> 1+n {2+2n -> 1+n}": "dynamic_reduce_window"}),
-    # A convolution whose padding is the last operand.
+    # The padding of the convolution is its last operand.
     *define(GenericOperation, "stablehlo", {"3 -> 1": "dynamic_conv"}, FIELDS=(
         *(per_dim(name, name, 1) for name in ("window_strides", "lhs_dilation", "rhs_dilation")),
         per_dim("window_reversal", "window_reversal", 0, write=literals.flags),
@@ -61,15 +62,15 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def _import_of_lists(importer: Importer, operation: Operation) -> None:
-    """The static form where the last operands, which say its lists, are constants."""
+def _import_with_lists(importer: Importer, operation: Operation) -> None:
+    """Import the static form if the last operands, which are lists of sizes, are constants."""
     _convert(importer, operation, operation.name.partition(".")[2], values_of(operation))
 
 
 def _convert(importer: Importer, operation: Operation, name: str, attrs: dict[str, Any], regions: tuple[Graph, ...] = ()) -> None:  # fmt: skip
     op, names = STATIC[name]
-    found = [known_array(importer, ssa) for ssa in operation.operands[-len(names) :]]
-    lists = [tuple(int(n) for n in each.reshape(-1)) for each in found if each is not None]
+    arrays = [known_array(importer, ssa) for ssa in operation.operands[-len(names) :]]
+    lists = [tuple(int(n) for n in array.reshape(-1)) for array in arrays if array is not None]
     if len(lists) == len(names):
         attrs |= attributes_of(names, lists)
         importer.convert(operation, op, attrs, operands=operation.operands[: -len(names)], regions=regions)
@@ -82,7 +83,7 @@ def _import_window(importer: Importer, operation: Operation) -> None:
 
 
 def called_reduce_window(importer: Importer, operation: Operation) -> None:
-    """The custom call @stablehlo.dynamic_reduce_window: the function that it names folds two elements."""
+    """Import the custom call @stablehlo.dynamic_reduce_window. The function that it names reduces two elements."""
     region = called_region(operation)
     if region is None:
         raise Refused("MG0104", "it must name a function of the module")
@@ -95,11 +96,11 @@ def _import_conv(importer: Importer, operation: Operation) -> None:
 
 
 def _import_set_size(importer: Importer, operation: Operation) -> None:
-    """The first rows of a dim, as many as the second operand says."""
+    """Import `set_dimension_size` as a slice of the first rows of a dim; the second operand is their number."""
     (x, count), dim = importer.values(operation.operands), values_of(operation)["dim"]
-    known = known_array(importer, operation.operands[1])
-    if known is not None and None not in x.type.shape:
-        limit = tuple(int(known) if d == dim else size for d, size in enumerate(x.type.sizes))
+    constant_size = known_array(importer, operation.operands[1])
+    if constant_size is not None and None not in x.type.shape:
+        limit = tuple(int(constant_size) if d == dim else size for d, size in enumerate(x.type.sizes))
         attrs = {"start": (0,) * x.type.rank, "limit": limit, "stride": (1,) * x.type.rank}
         importer.convert(operation, "slice", attrs, operands=operation.operands[:1])
         return
@@ -117,8 +118,8 @@ def _import_set_size(importer: Importer, operation: Operation) -> None:
     )
 
 
-def _import_of_shape(importer: Importer, operation: Operation) -> None:
-    """Where the type of the result has all sizes, the operand that says them is not looked at."""
+def _import_with_shape(importer: Importer, operation: Operation) -> None:
+    """Import the static form if the result type is static. The operand with the shape is then ignored."""
     name, attrs = operation.name.partition(".")[2], values_of(operation)
     if None in importer.type(operation.results[0]).shape:
         importer.convert(operation, name, attrs)
@@ -127,7 +128,7 @@ def _import_of_shape(importer: Importer, operation: Operation) -> None:
 
 
 def _import_size(importer: Importer, operation: Operation) -> None:
-    """A number where the size is known."""
+    """Import `get_dimension_size`. A known size becomes a constant."""
     kind, dim = importer.type(operation.operands[0]), integer_of(operation.properties.get("dimension"))
     size = kind.shape[dim] if 0 <= dim < kind.rank else None
     if size is None:
@@ -145,11 +146,11 @@ PART = merged(
             "stablehlo.dynamic_reduce_window": _import_window,
             "stablehlo.dynamic_conv": _import_conv,
             **{
-                f"stablehlo.{name}": _import_of_shape
+                f"stablehlo.{name}": _import_with_shape
                 for name in ("dynamic_reshape", "dynamic_iota", "dynamic_broadcast_in_dim")
             },
             **{
-                f"stablehlo.{name}": _import_of_lists
+                f"stablehlo.{name}": _import_with_lists
                 for name in ("dynamic_pad", "real_dynamic_slice", "dynamic_gather")
             },
         },

@@ -1,4 +1,4 @@
-"""Operations of StableHLO that older programs have: einsum, unary_einsum, torch_index_select and broadcast.
+"""Operations of StableHLO in older programs: einsum, unary_einsum, torch_index_select and broadcast.
 
 They are expanded to other operations when they are read.
 """
@@ -35,17 +35,17 @@ _OPERATIONS = (
 
 
 def _index_select(b: Builder, x: Value, index: Value) -> Value:
-    """Rows of dim `dim` by number; the first `batch_dims` dims of both operands go together."""
+    """Return the slices of `x` along `dim` at `index`. The first `batch_dims` dims of both operands are batch dims."""
     attrs = values_of(b.source)
     dim, batch = attrs["dim"], attrs["batch_dims"]
     dim += x.type.rank if dim < 0 else 0
     batch += index.type.rank if batch < 0 else 0
     if not 0 <= batch <= dim < x.type.rank or batch > index.type.rank:
         raise Refused("MG0104", f"dim {dim} and {batch} batch dims of {x.type} and {index.type}")
-    kept = [d for d in range(x.type.rank) if d != dim and d >= batch]
-    inside = index.type.rank - batch  # dims of the result from the index, after those before `dim`
+    offset_dims = [d for d in range(x.type.rank) if d != dim and d >= batch]
+    index_dims = index.type.rank - batch  # number of result dims from the index, which replace `dim`
     numbering = {
-        "offset_dims": tuple(d if d < dim else d - 1 + inside for d in kept),
+        "offset_dims": tuple(d if d < dim else d - 1 + index_dims for d in offset_dims),
         "collapsed_slice_dims": (dim,),
         "operand_batching_dims": tuple(range(batch)),
         "start_indices_batching_dims": tuple(range(batch)),
@@ -57,49 +57,57 @@ def _index_select(b: Builder, x: Value, index: Value) -> Value:
     return b.emit("gather", [x, index], b.result, **numbering)
 
 
-def _behind_new_dims(b: Builder, x: Value) -> Value:
-    """New dims precede those of the operand."""
-    ahead = len(values_of(b.source)["sizes"])
-    return b.emit("broadcast_in_dim", [x], b.result, dims=tuple(range(ahead, ahead + x.type.rank)))
+def _add_leading_dims(b: Builder, x: Value) -> Value:
+    """Return `x` broadcast along new leading dims."""
+    added = len(values_of(b.source)["sizes"])
+    return b.emit("broadcast_in_dim", [x], b.result, dims=tuple(range(added, added + x.type.rank)))
 
 
 def _einsum(b: Builder, *operands: Value) -> Value:
-    """Each side loses its diagonals and the dims that it alone has; then a dot, and a transpose."""
+    """Expand an einsum to diagonals, sums over the dims that only one operand has, a dot and a transpose."""
     config = b.word("einsum_config")
     words = _dim_letters(config, [value.type.rank for value in operands])
     if words is None:
         raise Refused("MG0104", f"'{config}' does not fit ({', '.join(str(value.type) for value in operands)})")
-    sides, wanted = words
+    sides, result_letters = words
     if len(operands) == 1:
-        value, word = _summed(b, operands[0], sides[0], wanted)
+        value, word = _summed(b, operands[0], sides[0], result_letters)
     else:
-        (left, first), (right, second) = (_summed(b, operands[i], sides[i], wanted + sides[1 - i]) for i in range(2))
-        value, word = _multiplied(b, left, first, right, second, wanted)
-    return transposed(b, value, [word.index(letter) for letter in wanted])
+        (left, first), (right, second) = (
+            _summed(b, operands[i], sides[i], result_letters + sides[1 - i]) for i in range(2)
+        )
+        value, word = _multiplied(b, left, first, right, second, result_letters)
+    return transposed(b, value, [word.index(letter) for letter in result_letters])
 
 
 def _dim_letters(config: str, ranks: Sequence[int]) -> tuple[list[str], str] | None:
-    """A letter for each dim of the operands and of the result; `...` are dims of their own, before one has no letter."""
-    left, arrow, wanted = config.replace(" ", "").partition("->")
+    """Return the letters of each operand's dims and of the result's dims, or None if `config` does not fit the ranks.
+
+    The dims that `...` stands for get letters that no program writes.
+    """
+    left, arrow, output = config.replace(" ", "").partition("->")
     sides = left.split(",")
     if not arrow or len(sides) != len(ranks):
         return None
-    hidden = [
+    ellipsis_ranks = [
         rank - len(side.replace("...", "")) if "..." in side else 0 for side, rank in zip(sides, ranks, strict=True)
     ]
-    if min(hidden) < 0:
+    if min(ellipsis_ranks) < 0:
         return None
-    others = [chr(0x100 + i) for i in range(max(hidden))]  # letters that no program writes
-    full = [side.replace("...", "".join(others[len(others) - n :])) for side, n in zip(sides, hidden, strict=True)]
-    result = wanted.replace("...", "".join(others))
-    known = set("".join(full))
-    if len(set(result)) != len(result) or not set(result) <= known:
+    ellipsis_letters = [chr(0x100 + i) for i in range(max(ellipsis_ranks))]  # letters that no program writes
+    expanded = [
+        side.replace("...", "".join(ellipsis_letters[len(ellipsis_letters) - n :]))
+        for side, n in zip(sides, ellipsis_ranks, strict=True)
+    ]
+    result = output.replace("...", "".join(ellipsis_letters))
+    operand_letters = set("".join(expanded))
+    if len(set(result)) != len(result) or not set(result) <= operand_letters:
         return None
-    return (full, result) if [len(word) for word in full] == list(ranks) else None
+    return (expanded, result) if [len(word) for word in expanded] == list(ranks) else None
 
 
 def _summed(builder: Builder, value: Value, word: str, kept: str) -> tuple[Value, str]:
-    """The value with a letter once, and summed over letters that nothing else has."""
+    """Return the value with each letter once, summed over the letters that are not in `kept`, and its letters."""
     for letter in dict.fromkeys(word):
         while word.count(letter) > 1:
             value, word = _diagonal(builder, value, word, letter)
@@ -108,30 +116,35 @@ def _summed(builder: Builder, value: Value, word: str, kept: str) -> tuple[Value
 
 
 def _diagonal(builder: Builder, value: Value, word: str, letter: str) -> tuple[Value, str]:
-    """Of two dims that have one letter: the last goes."""
+    """Return the diagonal of the two dims with this letter, and the letters without the second one."""
     first, second = word.index(letter), word.rindex(letter)
-    places = TensorType(value.type.shape, "i32")
-    rows, columns = (builder.emit("iota", [], places, dim=d) for d in (first, second))
-    only = builder.select(builder.compare("EQ", rows, columns), value, builder.constant(0, value.type))
-    return builder.reduce("add", only, [second]), word[:second] + word[second + 1 :]
+    index_type = TensorType(value.type.shape, "i32")
+    rows, columns = (builder.emit("iota", [], index_type, dim=d) for d in (first, second))
+    masked = builder.select(builder.compare("EQ", rows, columns), value, builder.constant(0, value.type))
+    return builder.reduce("add", masked, [second]), word[:second] + word[second + 1 :]
 
 
-def _multiplied(builder: Builder, left: Value, first: str, right: Value, second: str, wanted: str) -> tuple[Value, str]:
-    """Letters of both sides are batches where the result has them, else they are summed over."""
+def _multiplied(
+    builder: Builder, left: Value, first: str, right: Value, second: str, result_letters: str
+) -> tuple[Value, str]:
+    """Return the dot of two values and the letters of its dims.
+
+    Common letters are batch dims if the result has them, and contracted otherwise.
+    """
     common = [letter for letter in first if letter in second]
-    batch, contracted = [x for x in common if x in wanted], [x for x in common if x not in wanted]
+    batch, contracted = [x for x in common if x in result_letters], [x for x in common if x not in result_letters]
     dims = [([*map(first.index, role)], [*map(second.index, role)]) for role in (contracted, batch)]
-    rest = [[(letter, size) for letter, size in zip(word, value.type.shape, strict=True) if letter not in common]
+    free_dims = [[(letter, size) for letter, size in zip(word, value.type.shape, strict=True) if letter not in common]
             for word, value in ((first, left), (second, right))]  # fmt: skip
-    letters = [(x, left.type.shape[first.index(x)]) for x in batch] + rest[0] + rest[1]
-    kind = left.type.with_shape(size for _, size in letters)
-    found = builder.dot(left, right, kind, *dims, precision=())
-    return found, "".join(letter for letter, _ in letters)
+    letters = [(x, left.type.shape[first.index(x)]) for x in batch] + free_dims[0] + free_dims[1]
+    product_type = left.type.with_shape(size for _, size in letters)
+    product = builder.dot(left, right, product_type, *dims, precision=())
+    return product, "".join(letter for letter, _ in letters)
 
 
 PART = Dialect(
     operations=_OPERATIONS,
     importers=all_computed("stablehlo", {
-        "broadcast": _behind_new_dims, "torch_index_select": _index_select, "einsum": _einsum, "unary_einsum": _einsum,
+        "broadcast": _add_leading_dims, "torch_index_select": _index_select, "einsum": _einsum, "unary_einsum": _einsum,
     }),
 )  # fmt: skip

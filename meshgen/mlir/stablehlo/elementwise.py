@@ -26,7 +26,7 @@ _DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
 
 
 class Compare(HloOperation):
-    """`stablehlo.compare LT, %a, %b, FLOAT : (...) -> ...`"""
+    """A comparison: `stablehlo.compare LT, %a, %b, FLOAT : (...) -> ...`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         word("comparison_direction", ComparisonDirection, "direction", ","),
@@ -49,7 +49,7 @@ class Compare(HloOperation):
 
 
 class ReducePrecision(HloOperation):
-    """`stablehlo.reduce_precision %x, format = e5m10 : tensor<4xf32>`"""
+    """A rounding to fewer bits: `stablehlo.reduce_precision %x, format = e5m10 : tensor<4xf32>`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = tuple(
         number(name, name, "format", width=32) for name in ("exponent_bits", "mantissa_bits")
@@ -78,7 +78,8 @@ OPERATIONS = (
         "3 -> 1": "clamp",
     }, TYPES=ONE),
     *define(HloOperation, "stablehlo", {"1 -> 1": "convert bitcast_convert is_finite real imag"}),
-    *define(HloOperation, "stablehlo", {"2 -> 1": "complex"}, TYPES=PARTS),  # the operands' type follows from the result's
+    # the result type determines the operand types
+    *define(HloOperation, "stablehlo", {"2 -> 1": "complex"}, TYPES=PARTS),
     *define(HloOperation, "stablehlo", {"3 -> 1": "select"}, TYPES=CHOICE),
     *define(Compare, "stablehlo", {"2 -> 1": "compare"}),
     *define(ReducePrecision, "stablehlo", {"1 -> 1": "reduce_precision"}),

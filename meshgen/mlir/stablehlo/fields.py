@@ -1,4 +1,4 @@
-"""Fields of StableHLO's operations: enumerations, precisions and dimension numbers; others are in `mlir/fields.py`."""
+"""Fields of StableHLO's operations: enumerations, precisions and dim numbers. Other fields are in `mlir/fields.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meshgen.mlir.text_operation import Field, Values
 
 
 def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_required: bool = True) -> Field:
-    """A value of an enumeration; one that may be left out is empty then."""
+    """Return a field for a value of the enumeration `kind`. An optional value that is missing is an empty string."""
     return Field(
         prop,
         lambda attribute: {attr: word_of(attribute)},
@@ -28,7 +28,7 @@ def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_requir
 
 
 def precisions(read: Callable[[TextParser], Attribute] = TextParser.parse_attribute, keyword: str = "", *, prop: str = "precision_config", attr: str = "precision") -> Field:  # fmt: skip
-    """The precision of a product, one word per operand."""
+    """Return a field for the precision of a dot or convolution, one word per operand."""
     return Field(
         prop,
         lambda attribute: {attr: precision_of(attribute)},
@@ -41,17 +41,23 @@ def precisions(read: Callable[[TextParser], Attribute] = TextParser.parse_attrib
     )
 
 
-def numbering(prop: str, kind: type[Struct], lists: Mapping[str, str], one: Sequence[str] = (), *,
+def numbering(prop: str, kind: type[Struct], lists: Mapping[str, str], single_numbers: Sequence[str] = (), *,
               is_written: bool = False) -> Field:  # fmt: skip
-    """A struct of lists, by attribute of the node, and of numbers; `is_written`: these are printed where they are 0."""
+    """Return a field for dimension numbers, a struct of lists and numbers.
+
+    Args:
+        lists: node attribute -> name of the list in the struct.
+        single_numbers: names of the fields that are single numbers.
+        is_written: whether a number is printed if it is 0.
+    """
 
     def values(attribute: Attribute | None) -> Values:
         assert isinstance(attribute, kind)
-        found: dict[str, Any] = {attr: attribute.integers(name) for attr, name in lists.items()}
-        return found | {name: attribute.integer(name) for name in one}
+        fields: dict[str, Any] = {attr: attribute.integers(name) for attr, name in lists.items()}
+        return fields | {name: attribute.integer(name) for name in single_numbers}
 
     def entry(attrs: Values) -> str:
-        found = {name: attrs[attr] for attr, name in lists.items()} | {name: attrs[name] for name in one}
-        return f"#{kind.name}{struct_text(found, one if is_written else ())}"
+        fields = {name: attrs[attr] for attr, name in lists.items()} | {name: attrs[name] for name in single_numbers}
+        return f"#{kind.name}{struct_text(fields, single_numbers if is_written else ())}"
 
     return Field(prop, values, entry, kind=kind.name)

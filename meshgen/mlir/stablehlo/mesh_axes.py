@@ -1,4 +1,7 @@
-"""Replica groups by axes of a mesh: `#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">]>`."""
+"""Replica groups that are given by mesh axes.
+
+#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">]>
+"""
 
 from __future__ import annotations
 
@@ -20,37 +23,40 @@ _Read = Callable[[], object]
 
 
 class AxisRef(Data[str]):
-    """An axis, or a part of one, as meshes have them: `x`, `x:(1)2`."""
+    """A mesh axis or a sub-axis, such as `x` or `x:(1)2`."""
 
 
 class MeshInPlace(NamedTuple):
-    """A mesh that is written where it is used."""
+    """A mesh that is written in place, at its use: its axes, and its device order if it is not the natural one."""
 
     axes: tuple[tuple[str, int], ...]
     device_ids: tuple[int, ...] | None = None
 
 
-def _fields(parser: AttrParser, needed: tuple[str, ...], **readers: _Read) -> dict[str, Any]:
-    """`<name = value, ...>`, each field at most once, and all that are needed (`a|b`: one of the two)."""
+def _fields(parser: AttrParser, required: tuple[str, ...], **readers: _Read) -> dict[str, Any]:
+    """Parse `<name = value, ...>` with each field at most once.
+
+    `required` lists the required fields; `a|b` requires one of the two.
+    """
     start = parser.pos
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
 
     def field() -> None:
         name = parser.parse_identifier()
-        if name not in readers or name in found:
+        if name not in readers or name in values:
             parser.raise_error(f"expected the fields {', '.join(readers)}, each once")
         parser.parse_punctuation("=")
-        found[name] = readers[name]()
+        values[name] = readers[name]()
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
-    for names in needed:
-        if not any(name in found for name in names.split("|")):
+    for names in required:
+        if not any(name in values for name in names.split("|")):
             parser.raise_error(f"expected the field '{names.partition('|')[0]}'", start)
-    return found
+    return values
 
 
 def _parse_sub_axis(parser: AttrParser) -> str:
-    """`(1)2`"""
+    """Parse a sub-axis, such as `(1)2`."""
     parser.parse_punctuation("(")
     before = parser.parse_integer(allow_boolean=False)
     parser.parse_punctuation(")")
@@ -58,25 +64,25 @@ def _parse_sub_axis(parser: AttrParser) -> str:
 
 
 def parse_part(parser: AttrParser) -> str:
-    """`(1)2`, or `#stablehlo.sub_axis_info<(1)2>`."""
+    """Parse a sub-axis in either form: `(1)2` or `#stablehlo.sub_axis_info<(1)2>`."""
     assert isinstance(parser, TextParser)
     if not parser.at_mark("#"):
         return _parse_sub_axis(parser)
-    found = parser.parse_attribute()
-    return found.data if isinstance(found, SubAxisInfo) else parser.raise_error("expected a sub-axis")
+    attribute = parser.parse_attribute()
+    return attribute.data if isinstance(attribute, SubAxisInfo) else parser.raise_error("expected a sub-axis")
 
 
 def _list_of(parser: AttrParser, kind: type[Attribute], spelled: str) -> tuple[Any, ...]:
     start = parser.pos
-    found = parser.parse_attribute()
-    if not isinstance(found, ArrayAttr) or not all(isinstance(each, kind) for each in found.data):
+    attribute = parser.parse_attribute()
+    if not isinstance(attribute, ArrayAttr) or not all(isinstance(element, kind) for element in attribute.data):
         parser.raise_error(f"expected a list of {spelled}", start)
-    return tuple(each.data for each in found.data)
+    return tuple(element.data for element in attribute.data)
 
 
 @irdl_attr_definition
 class SubAxisInfo(Data[str]):
-    """`<(1)2>`"""
+    """A sub-axis: `<(1)2>`."""
 
     name = "stablehlo.sub_axis_info"
 
@@ -91,14 +97,14 @@ class SubAxisInfo(Data[str]):
 
 @irdl_attr_definition
 class HloAxisRef(AxisRef):
-    """`<name = "x", sub_axis_info = (1)2>`"""
+    """A reference to a mesh axis or a sub-axis: `<name = "x", sub_axis_info = (1)2>`."""
 
     name = "stablehlo.axis_ref"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
-        found = _fields(parser, ("name",), name=parser.parse_str_literal, sub_axis_info=lambda: parse_part(parser))
-        return found["name"] + found.get("sub_axis_info", "")
+        fields = _fields(parser, ("name",), name=parser.parse_str_literal, sub_axis_info=lambda: parse_part(parser))
+        return fields["name"] + fields.get("sub_axis_info", "")
 
     def print_parameter(self, printer: Printer) -> None:
         name, colon, part = self.data.partition(":")
@@ -107,14 +113,14 @@ class HloAxisRef(AxisRef):
 
 @irdl_attr_definition
 class MeshAxis(Data[tuple[str, int]]):
-    """`<name = "x", size = 2>`"""
+    """An axis of a mesh that is written in place: `<name = "x", size = 2>`."""
 
     name = "stablehlo.mesh_axis"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[str, int]:
-        found = _fields(parser, ("name", "size"), name=parser.parse_str_literal, size=parser.parse_integer)
-        return found["name"], found["size"]
+        fields = _fields(parser, ("name", "size"), name=parser.parse_str_literal, size=parser.parse_integer)
+        return fields["name"], fields["size"]
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f'<name = "{self.data[0]}", size = {self.data[1]}>')
@@ -122,25 +128,25 @@ class MeshAxis(Data[tuple[str, int]]):
 
 @irdl_attr_definition
 class HloMesh(Data[MeshInPlace]):
-    """`<axes = [#stablehlo.mesh_axis<name = "x", size = 2>], device_ids = dense<[1, 0]> : tensor<2xi64>>`"""
+    """A mesh: `<axes = [#stablehlo.mesh_axis<name = "x", size = 2>], device_ids = dense<[1, 0]> : tensor<2xi64>>`."""
 
     name = "stablehlo.mesh"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> MeshInPlace:
         def device_ids() -> tuple[int, ...]:
-            found = parser.parse_attribute()
-            if not isinstance(found, DenseElements | DenseArrayBase | ArrayAttr):
+            attribute = parser.parse_attribute()
+            if not isinstance(attribute, DenseElements | DenseArrayBase | ArrayAttr):
                 parser.raise_error("expected a list of devices")
-            return integers(found)
+            return integers(attribute)
 
-        found = _fields(
+        fields = _fields(
             parser,
             ("axes",),
             axes=lambda: _list_of(parser, MeshAxis, "#stablehlo.mesh_axis<...>"),
             device_ids=device_ids,
         )
-        return MeshInPlace(found["axes"], found.get("device_ids"))
+        return MeshInPlace(fields["axes"], fields.get("device_ids"))
 
     def print_parameter(self, printer: Printer) -> None:
         axes = ", ".join(f'#stablehlo.mesh_axis<name = "{name}", size = {size}>' for name, size in self.data.axes)
@@ -150,26 +156,26 @@ class HloMesh(Data[MeshInPlace]):
 
 @irdl_attr_definition
 class ReplicaGroupMeshAxes(Data[tuple[str | MeshInPlace, tuple[str, ...]]]):
-    """The mesh, by its name or in place, and the axes along which its devices are in a group."""
+    """A mesh, by name or in place, and the axes along which its devices form groups."""
 
     name = "stablehlo.replica_group_mesh_axes"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[str | MeshInPlace, tuple[str, ...]]:
         def mesh() -> str | MeshInPlace:
-            found = parser.parse_attribute()
-            if not isinstance(found, SymbolRefAttr | HloMesh):
+            attribute = parser.parse_attribute()
+            if not isinstance(attribute, SymbolRefAttr | HloMesh):
                 parser.raise_error("expected the name of a mesh, or #stablehlo.mesh<...>")
-            return found.data if isinstance(found, HloMesh) else found.string_value()
+            return attribute.data if isinstance(attribute, HloMesh) else attribute.string_value()
 
-        found = _fields(
+        fields = _fields(
             parser,
             ("mesh|mesh_name", "axes"),
             mesh=mesh,
             mesh_name=mesh,
             axes=lambda: _list_of(parser, AxisRef, "#stablehlo.axis_ref<...>"),
         )
-        return found["mesh" if "mesh" in found else "mesh_name"], found["axes"]
+        return fields["mesh" if "mesh" in fields else "mesh_name"], fields["axes"]
 
     def print_parameter(self, printer: Printer) -> None:
         mesh, axes = self.data

@@ -1,4 +1,4 @@
-"""The attribute `mhlo.sharding`: annotations of arguments, results, operations and of `custom_call @Sharding`."""
+"""Reader of the attribute `mhlo.sharding` on arguments, results, operations and `custom_call @Sharding`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ HINT = "give the mesh of the program with --mesh, or write the sharding as sdy.s
 
 
 def _find_mesh(reading: Reading, top: Operation) -> None:
-    """Declare the mesh that the shardings of a module without one are over."""
+    """Declare a mesh for the shardings of a module that declares none."""
     texts = [text for operation in top.walk() for text in _texts(operation)]
-    found = mesh_of(texts)
-    if found is not None:
-        fitting = [mesh for mesh in reading.given if mesh.is_static and mesh.size == found.size]
+    inferred = mesh_of(texts)
+    if inferred is not None:
+        fitting = [mesh for mesh in reading.given if mesh.is_static and mesh.size == inferred.size]
         is_given = len(reading.given) == 1 and fitting
-        reading.declare_mesh(found.name, replace(fitting[0], name=found.name) if is_given else found, top)
+        reading.declare_mesh(inferred.name, replace(fitting[0], name=inferred.name) if is_given else inferred, top)
 
 
 def _texts(operation: Operation) -> list[str]:
@@ -44,14 +44,14 @@ def _texts(operation: Operation) -> list[str]:
 
 
 def open_dims_of(operation: Operation, rank: int) -> tuple[bool, ...]:
-    """Which dims `custom_call @Sharding` leaves open; empty where it closes all."""
+    """Return which dims `custom_call @Sharding` leaves open, or an empty tuple if it closes all."""
     listed = _OPEN.search(string_of(operation.properties.get("backend_config")))
-    free = [int(word) for word in listed[1].split(",") if word] if listed else []
-    return tuple(dim in free for dim in range(rank)) if free else ()
+    open_dims = [int(word) for word in listed[1].split(",") if word] if listed else []
+    return tuple(dim in open_dims for dim in range(rank)) if open_dims else ()
 
 
 def _parsed_sharding(reading: Reading, attribute: Attribute, rank: int) -> Sharding:
-    """Raises ValueError with the fault."""
+    """Return the sharding in an attribute. Raises ValueError if it is invalid."""
     text = string_of(attribute)
     try:
         return sharding_of(text, rank, reading.module.mesh)
@@ -60,7 +60,7 @@ def _parsed_sharding(reading: Reading, attribute: Attribute, rank: int) -> Shard
 
 
 def _read_slot(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    if (text := string_of(attribute)) == MANUAL:  # a program that is written per device says nothing of whole arrays
+    if (text := string_of(attribute)) == MANUAL:  # a per-device program does not state the shardings of global arrays
         return
     try:
         sharding = _parsed_sharding(reading, attribute, slot.type.rank)
@@ -76,7 +76,7 @@ def _read_slot(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 def constrain(importer: Importer, operation: Operation) -> None:
-    """`custom_call @Sharding`: the annotation of its operand for what follows; dims may be left open."""
+    """Import `custom_call @Sharding` as an annotation of its operand for later users. It may leave dims open."""
     rank = importer.type(operation.results[0]).rank
     if (attrs := _attrs(importer, operation, rank, open_dims_of(operation, rank))) is None:
         importer.bind(operation.results[0], importer.value(operation.operands[0]))
@@ -84,21 +84,25 @@ def constrain(importer: Importer, operation: Operation) -> None:
         importer.convert(operation, "annotate", attrs)
 
 
-def _attrs(importer: Importer, operation: Operation, rank: int, free: tuple[bool, ...]) -> dict[str, object] | None:
-    """The attributes of the annotation; None where there is nothing to say, or a fault was found."""
+def _attrs(
+    importer: Importer, operation: Operation, rank: int, open_dims: tuple[bool, ...]
+) -> dict[str, object] | None:
+    """Return the attributes of the annotation, or None if the sharding is invalid or constrains nothing."""
     try:
         sharding = _parsed_sharding(importer.reading, operation.attributes[NAME], rank)
     except ValueError as error:
         importer.fault("MG0204", str(error), operation, HINT)
         return None
-    says_nothing = string_of(operation.attributes[NAME]) == MANUAL or (free and all(free) and not sharding.used_axes)
-    if says_nothing or not importer.reading.module.mesh.axes:
+    is_unconstrained = string_of(operation.attributes[NAME]) == MANUAL or (
+        open_dims and all(open_dims) and not sharding.used_axes
+    )
+    if is_unconstrained or not importer.reading.module.mesh.axes:
         return None
-    return {"sharding": sharding, "required": True, "as_result": True, "open_dims": free if any(free) else ()}
+    return {"sharding": sharding, "required": True, "as_result": True, "open_dims": open_dims if any(open_dims) else ()}
 
 
 def _read_result(importer: Importer, operation: Operation, attribute: Attribute) -> None:
-    """On another operation it is about the only result."""
+    """Annotate the result of an operation other than `custom_call @Sharding` that has a single result."""
     is_call = operation.name == "stablehlo.custom_call" and target_of(operation) == "Sharding"
     if is_call or len(operation.results) != 1:
         return

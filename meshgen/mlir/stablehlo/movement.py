@@ -1,4 +1,4 @@
-"""Constants and operations of StableHLO that move data: broadcasts, slices, pads, ..."""
+"""Constants of StableHLO, and operations that move data, such as broadcasts, slices and pads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RANGES = re.compile(r"\[([-\d,:\s]*)\]")
 
 
 class Constant(GenericOperation):
-    """`stablehlo.constant dense<1.0> : tensor<4xf32>`"""
+    """A constant: `stablehlo.constant dense<1.0> : tensor<4xf32>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -38,13 +38,13 @@ class Constant(GenericOperation):
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """The text of a node that is this operation."""
+        """Return the text of a node of this operation."""
         content = dense_text(node.attrs.value, node.result.type, printer.resources)
         return f"{printer.results(node)}{cls.name}{printer.attributes(node)} {content} : {printer.type(node.result)}"
 
 
 class Slice(HloOperation):
-    """`stablehlo.slice %x [0:4, 1:8:2] : (...) -> ...`"""
+    """A strided slice: `stablehlo.slice %x [0:4, 1:8:2] : (...) -> ...`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         listed("start_indices", "start", ":"), listed("limit_indices", "limit", ":"), listed("strides", "stride", ":"),
@@ -55,9 +55,11 @@ class Slice(HloOperation):
         operand = parser.parse_unresolved_operand()
         body = parser.scan(_RANGES, "ranges [start:limit:stride] expected")[1]
         ranges = [[int(word) for word in part.split(":")] for part in body.split(",") if part.strip()]
-        if any(len(each) not in (2, 3) for each in ranges):
+        if any(len(bounds) not in (2, 3) for bounds in ranges):
             parser.fail("expected a range start:limit or start:limit:stride")
-        return [operand], {field.prop: array([(*each, 1)[i] for each in ranges]) for i, field in enumerate(cls.FIELDS)}
+        return [operand], {
+            field.prop: array([(*bounds, 1)[i] for bounds in ranges]) for i, field in enumerate(cls.FIELDS)
+        }
 
     @classmethod
     def head(cls, operands: Sequence[str], attrs: Values) -> str:
@@ -69,7 +71,10 @@ class Slice(HloOperation):
 def _movement(
     row: str, *fields: Field, types: TypesForm = FUNCTION, signature: str = "1 -> 1"
 ) -> Sequence[type[TextOperation]]:
-    """Operations on operands, with lists or numbers after keywords: `stablehlo.transpose %x, dims = [1, 0] : (...) -> ...`"""
+    """Define an operation with lists or numbers after keywords.
+
+    stablehlo.transpose %x, dims = [1, 0] : (...) -> ...
+    """
     return define(HloOperation, "stablehlo", {signature: row}, FIELDS=fields, TYPES=types)
 
 

@@ -1,4 +1,4 @@
-"""Batch normalization of StableHLO, expanded when it is read: statistics over all dims but that of the features."""
+"""Batch normalization of StableHLO, which is expanded on import. Statistics are over all dims except the feature dim."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.mlir.text_operation import Field, define
 
 
 class _Norm(NamedTuple):
-    """The operation as nodes over tensors of the shape of x."""
+    """A builder of the nodes of a batch normalization over tensors of the shape of x."""
 
     builder: Builder
     kind: TensorType
@@ -32,7 +32,7 @@ class _Norm(NamedTuple):
         return self.builder.broadcast(value, self.kind.shape, (self.feature,))
 
     def total(self, value: Value) -> Value:
-        """The sum over all dims but that of the features."""
+        """Return the sum over all dims except the feature dim."""
         return self.builder.reduce("add", value, self.dims)
 
     def mean(self, value: Value) -> Value:
@@ -41,22 +41,22 @@ class _Norm(NamedTuple):
         return self.builder.apply("divide", total, self.builder.constant(count, total.type))
 
     def times(self, *values: Value) -> Value:
-        first, *others = values
-        for other in others:
-            first = self.builder.apply("multiply", first, other)
-        return first
+        product, *factors = values
+        for factor in factors:
+            product = self.builder.apply("multiply", product, factor)
+        return product
 
     def less(self, left: Value, right: Value) -> Value:
         return self.builder.apply("subtract", left, right)
 
-    def scales(self, variance: Value) -> Value:
-        """1 / sqrt(variance + epsilon)"""
-        moved = self.builder.apply("add", variance, self.builder.constant(self.epsilon, variance.type))
-        return self.builder.apply("rsqrt", moved)
+    def inverse_deviation(self, variance: Value) -> Value:
+        """Return 1 / sqrt(variance + epsilon)."""
+        shifted = self.builder.apply("add", variance, self.builder.constant(self.epsilon, variance.type))
+        return self.builder.apply("rsqrt", shifted)
 
 
 def _norm(b: Builder, count: int, values: Sequence[Value]) -> _Norm:
-    """The operation on `count` operands. Raises Refused where they do not fit."""
+    """Return the builder of an operation with `count` operands. Raises Refused if the operands do not fit."""
     feature, epsilon = integer_of(b.attribute("feature_index")), b.number("epsilon")
     kind = values[0].type if values else TensorType((), "f32")
     fits = len(values) == count and is_float(kind.dtype) and 0 <= feature < kind.rank and None not in kind.shape
@@ -70,19 +70,19 @@ def _norm(b: Builder, count: int, values: Sequence[Value]) -> _Norm:
 
 def _applied(norm: _Norm, x: Value, scale: Value, offset: Value, mean: Value, variance: Value) -> Value:
     centered = norm.less(x, norm.spread(mean))
-    scaled = norm.times(centered, norm.spread(norm.times(scale, norm.scales(variance))))
+    scaled = norm.times(centered, norm.spread(norm.times(scale, norm.inverse_deviation(variance))))
     return norm.builder.apply("add", scaled, norm.spread(offset))
 
 
 def _inference(b: Builder, *operands: Value) -> Value:
-    """Of (x, scale, offset, mean, variance)."""
+    """Return x, normalized with given statistics. The operands are (x, scale, offset, mean, variance)."""
     norm = _norm(b, 5, operands)
     x, scale, offset, mean, variance = operands
     return _applied(norm, x, scale, offset, mean, variance)
 
 
 def _training(b: Builder, *operands: Value) -> list[Value]:
-    """Of (x, scale, offset): the result, the mean and the variance."""
+    """Return the normalized x, its mean and its variance. The operands are (x, scale, offset)."""
     norm = _norm(b, 3, operands)
     x, scale, offset = operands
     mean = norm.mean(x)
@@ -92,19 +92,21 @@ def _training(b: Builder, *operands: Value) -> list[Value]:
 
 
 def _gradient(b: Builder, *operands: Value) -> list[Value]:
-    """Of (x, scale, mean, variance, gradient of the result): the gradients of x, of scale and of offset.
+    """Return the gradients of x, scale and offset. The operands are (x, scale, mean, variance, gradient of the result).
 
-    With c = x - mean, r = 1 / sqrt(variance + epsilon) and g the gradient of the result:
+    With c = x - mean, r = 1 / sqrt(variance + epsilon) and g the gradient of the result, the gradients are:
 
-    scale: sum(g c r); offset: sum(g); x: scale r (g - mean(g) - c r^2 mean(g c)).
+        x       scale r (g - mean(g) - c r^2 mean(g c))
+        scale   sum(g c r)
+        offset  sum(g)
     """
     norm = _norm(b, 5, operands)
     x, scale, mean, variance, grad = operands
-    centered, roots = norm.less(x, norm.spread(mean)), norm.scales(variance)
+    centered, roots = norm.less(x, norm.spread(mean)), norm.inverse_deviation(variance)
     products = norm.times(grad, centered)
-    along = norm.times(centered, norm.spread(norm.times(roots, roots, norm.mean(products))))
-    rest = norm.less(norm.less(grad, norm.spread(norm.mean(grad))), along)
-    to_x = norm.times(rest, norm.spread(norm.times(scale, roots)))
+    variance_term = norm.times(centered, norm.spread(norm.times(roots, roots, norm.mean(products))))
+    projected = norm.less(norm.less(grad, norm.spread(norm.mean(grad))), variance_term)
+    to_x = norm.times(projected, norm.spread(norm.times(scale, roots)))
     return [to_x, norm.times(norm.total(products), roots), norm.total(grad)]
 
 

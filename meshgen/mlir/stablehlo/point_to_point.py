@@ -1,4 +1,4 @@
-"""StableHLO's point-to-point communication: pairs, channels, and asynchronous operations."""
+"""StableHLO's point-to-point communication: permutations, sends on channels, and asynchronous operations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ def _import_permute(importer: Importer, operation: Operation) -> None:
     _send(importer, operation, operation.properties["source_target_pairs"], operation.operands, operation.results)
 
 
-def _send(importer: Importer, operation: Operation, said: Attribute | None, operands: Sequence[SSAValue],
+def _send(importer: Importer, operation: Operation, pairs_attribute: Attribute | None, operands: Sequence[SSAValue],
           results: Sequence[SSAValue]) -> None:  # fmt: skip
-    """A rotation along an axis is a shift; who receives nothing has zeros, so nothing else is."""
+    """Emit the permutation of values between devices that `pairs_attribute` lists as pairs.
+
+    A rotation along an entire axis becomes a `shift`. Devices that receive nothing get zeros, which `shift` does not
+    do, so any other permutation becomes a `permute_pairs`.
+    """
     mesh = importer.reading.module.mesh
     pairs: tuple[tuple[int, int], ...] = ()
     name, attrs = "permute_pairs", dict[str, object](axes=(), pairs=())
     if has_mesh(importer, operation):
-        rows = importer.reading.placed(device_rows(importer, operation, rows_of(said)))
+        rows = importer.reading.placed(device_rows(importer, operation, rows_of(pairs_attribute)))
         pairs = tuple(sorted((row[0], row[1]) for row in rows if len(row) == 2))
         if message := pair_faults(pairs, mesh.size) if len(pairs) == len(rows) else "expected pairs of devices":
             importer.fault("MG0104", f"{operation.name}: {message}", operation)
@@ -38,7 +42,7 @@ def _send(importer: Importer, operation: Operation, said: Attribute | None, oper
 
 
 def _import_send(importer: Importer, operation: Operation) -> None:
-    """A send is looked up by its receive."""
+    """Import a send as a token. Its receive emits the permutation."""
     if scalar_of(operation.properties.get("is_host_transfer")):
         importer.fault("MG0103", "stablehlo.send to the host is not supported", operation, "make the value a result")
     for result in operation.results:
@@ -46,28 +50,31 @@ def _import_send(importer: Importer, operation: Operation) -> None:
 
 
 def _import_receive(importer: Importer, operation: Operation) -> None:
-    """The value of the preceding send on the same channel in its block, by the pairs of either."""
+    """Import a receive as a permutation of the value of the preceding send on its channel, in the same block.
+
+    The pairs are those of the receive, or else those of the send.
+    """
     block, channel = operation.parent_block(), operation.properties["channel_handle"]
-    *given, token = operation.results or (None,)
+    *values, token = operation.results or (None,)
     sends = [
-        each
-        for each in (block.ops if block else ())
-        if each.name == "stablehlo.send" and each.is_before_in_block(operation)
+        candidate
+        for candidate in (block.ops if block else ())
+        if candidate.name == "stablehlo.send" and candidate.is_before_in_block(operation)
     ]
-    send = next((each for each in reversed(sends) if each.properties["channel_handle"] == channel), None)
+    send = next((candidate for candidate in reversed(sends) if candidate.properties["channel_handle"] == channel), None)
     kinds = [importer.type(operand) for operand in send.operands[:-1]] if send else []
-    if send is None or token is None or kinds != [importer.type(result) for result in given]:
+    if send is None or token is None or kinds != [importer.type(result) for result in values]:
         message = "has no matching send on its channel before it in its block"
         raise Refused("MG0103", message, "use stablehlo.collective_permute")
     pairs = operation.properties.get("source_target_pairs") or send.properties.get("source_target_pairs")
     if pairs is None:
         raise Refused("MG0103", "needs source_target_pairs", "list the pairs of source and target devices")
-    _send(importer, operation, pairs, send.operands[:-1], given)
+    _send(importer, operation, pairs, send.operands[:-1], values)
     importer.bind(token, Builder(importer, operation).constant(0, TensorType(*TOKEN)))
 
 
 def _import_start(importer: Importer, operation: Operation) -> None:
-    """Its region is part of the program: the schedule decides when it runs."""
+    """Inline the region of an asynchronous start. The schedule decides when it runs."""
     block = operation.regions[0].block
     if [importer.type(value) for value in block.args] != [importer.type(value) for value in operation.operands]:
         raise Refused("MG0104", "the arguments of its region do not match its operands")
@@ -84,7 +91,7 @@ def _import_done(importer: Importer, operation: Operation) -> None:
     if ends is not None and [end.type for end in ends.operands] == [result.type for result in operation.results]:
         importer.bind_results(operation, importer.values(ends.operands))
         return
-    importer.value(future)  # other values are refused for their type, at their definition
+    importer.value(future)  # any other value is reported where it is defined
     if is_started or importer.reading.is_readable(future.type):
         raise Refused("MG0104", "has no matching stablehlo.async_start")
     importer.bind_unknown(operation)

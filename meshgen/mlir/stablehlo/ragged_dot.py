@@ -1,4 +1,4 @@
-"""Ragged dots of CHLO, of which each row takes the matrix of its group, as `ragged_dot` with the bounds of the groups."""
+"""CHLO's ragged dots, whose rows are multiplied by the matrix of their group, as `ragged_dot` nodes with group bounds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from meshgen.ops.types.site import shapes_agree
 
 
 def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
-    """Read a composite "chlo.ragged_dot" as what its name and attributes say; False where it is another, or they do not say it.
+    """Import the composite `chlo.ragged_dot` by its name and attributes. Returns whether the operation is one.
 
-    Its decomposition, as JAX writes it for GPUs, is a product of all rows per group.
+    The decomposition that JAX writes for GPUs is not used: it multiplies all rows once per group.
     """
     name, attributes = (operation.properties.get(f"composite_{part}") for part in ("name", "attributes"))
     if name != builtin.StringAttr("chlo.ragged_dot") or not isinstance(attributes, builtin.DictionaryAttr):
@@ -26,19 +26,21 @@ def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
     numbering, words = (attributes.data.get(n) for n in ("ragged_dot_dimension_numbers", "precision_config"))
     if not isinstance(numbering, builtin.ArrayAttr) or len(numbering.data) != 6 or len(operation.operands) != 3:
         return False
-    import_ragged_dot(importer, operation, [integers(each) for each in numbering.data], strings(words))
+    import_ragged_dot(importer, operation, [integers(dims) for dims in numbering.data], strings(words))
     return True
 
 
 def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[tuple[int, ...]],
                       precision: tuple[str, ...]) -> None:  # fmt: skip
-    """Read a dot whose rows are in groups.
+    """Import a dot whose rows are in groups.
 
-    Groups are a dim of the right side where rows are kept, and the first dim of the result where rows are contracted. Where a batch
-    dim is ragged they mean nothing.
+    If rows are kept, the right operand has a group dim. If rows are contracted, the first dim of the result is the
+    group dim. If a batch dim is ragged, groups have no effect.
 
     Args:
-        lists: dims of both sides that are batches, then those that are contracted; the ragged dim; the groups of the right side.
+        lists: batch dims of both operands, contracted dims of both operands, the ragged dim, and the group dim of the
+        right
+            operand.
     Raises:
         Refused: the dims or the group sizes do not fit the operands.
     """
@@ -64,63 +66,69 @@ def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[
 
 
 def _check(operands: Sequence[Value], lists: Sequence[tuple[int, ...]]) -> None:
-    """Raise Refused for dims of a ragged dot, or other operands, that are invalid."""
+    """Raise Refused if the dims or the operands of a ragged dot are invalid."""
     (lhs, rhs, sizes), (left_batch, right_batch, left_contract, right_contract, ragged_dims, group_dims) = (
         operands,
         lists,
     )
     if len(ragged_dims) != 1 or not 0 <= ragged_dims[0] < lhs.type.rank or len(group_dims) > 1:
         raise Refused("MG0104", "needs one ragged dim of its left operand, and at most one group dim")
-    taken = ((*left_batch, *left_contract), (*right_batch, *right_contract, *group_dims))
+    used_dims = ((*left_batch, *left_contract), (*right_batch, *right_contract, *group_dims))
     fits = len(left_batch) == len(right_batch) and len(left_contract) == len(right_contract)
-    if not fits or not all(map(_are_dims, taken, (lhs.type.rank, rhs.type.rank))):
-        pairs = f"{list(taken[0])} and {list(taken[1])} are not dims of {lhs.type} and {rhs.type} that go together"
+    if not fits or not all(map(_are_dims, used_dims, (lhs.type.rank, rhs.type.rank))):
+        pairs = (
+            f"{list(used_dims[0])} and {list(used_dims[1])} are not dims of {lhs.type} and {rhs.type} that go together"
+        )
         raise Refused("MG0104", pairs)
-    if not group_dims and ragged_dims[0] not in taken[0]:
+    if not group_dims and ragged_dims[0] not in used_dims[0]:
         raise Refused("MG0104", "the right operand needs a group dim")
-    shape = tuple(lhs.type.shape[d] for d in _prefix(lhs, left_batch, left_contract, ragged_dims[0]))
+    shape = tuple(lhs.type.shape[d] for d in _group_size_dims(lhs, left_batch, left_contract, ragged_dims[0]))
     fits = sizes.type.rank == 1 or (sizes.type.rank > 1 and shapes_agree(sizes.type.shape[:-1], shape))
     if is_inexact(sizes.type.dtype) or not fits:
         shapes = f"[groups] or {list(shape)} + [groups]"
         raise Refused("MG0104", f"needs integers of shape {shapes} as group sizes, got {sizes.type}")
 
 
-def _prefix(lhs: Value, batch: Sequence[int], contract: Sequence[int], ragged: int) -> list[int]:
-    """Return the dims of the left operand that group sizes may have before their groups: batches, and those of its kind before the ragged one."""
+def _group_size_dims(lhs: Value, batch: Sequence[int], contract: Sequence[int], ragged: int) -> list[int]:
+    """Return the dims of the left operand that the group sizes may have before their group dim.
+
+    These are the batch dims, and those dims of the same role as the ragged dim (batch, contracted or kept) that precede
+    it.
+    """
     if ragged in batch:
         return [*batch[: batch.index(ragged)]]
-    others = contract if ragged in contract else [d for d in range(lhs.type.rank) if d not in (*batch, *contract)]
-    return [*batch, *others[: others.index(ragged)]]
+    same_role = contract if ragged in contract else [d for d in range(lhs.type.rank) if d not in (*batch, *contract)]
+    return [*batch, *same_role[: same_role.index(ragged)]]
 
 
 def _are_dims(dims: Sequence[int], rank: int) -> bool:
-    """Whether these are different dims of a tensor of this rank."""
+    """Whether `dims` are distinct dims of a tensor of rank `rank`."""
     return len({*dims}) == len(dims) and {*dims} <= {*range(rank)}
 
 
 def _bounds_of_sizes(builder: Builder, sizes: Value) -> tuple[Value, Value]:
-    """Where groups of these sizes start and end, one after the other."""
+    """Return the start and end offsets of consecutive groups of these sizes."""
     ends = _ends_of_groups(builder, sizes)
     return bound_of(builder, builder.apply("subtract", ends, sizes)), bound_of(builder, ends)
 
 
-# ---- batches of ragged dots, complex ones, and those with further dims beside the rows: dots over all groups, whose rows a mask selects
+# ---- Ragged dots with batch dims, complex numbers or several kept dims: masked dots over all groups
 
 
 def _masked_dot(builder: Builder, operands: Sequence[Value], lists: Sequence[tuple[int, ...]], precision: tuple[str, ...],
                 result: TensorType) -> Value:  # fmt: skip
-    """The left side gets a dim of groups, with zeros in the rows of other groups."""
+    """Return a ragged dot as a dot. The left operand gets a group dim, with zeros in the rows of other groups."""
     (lhs, rhs, sizes), (left_batch, right_batch, left_contract, right_contract, (ragged,), group_dims) = operands, lists
-    masked = _by_group(builder, lhs, sizes, _prefix(lhs, left_batch, left_contract, ragged), ragged)
+    masked = _by_group(builder, lhs, sizes, _group_size_dims(lhs, left_batch, left_contract, ragged), ragged)
     batch, contract = (tuple(d + 1 for d in dims) for dims in (left_batch, left_contract))
     if ragged not in left_contract:
         sides = ((0, *contract), (*group_dims, *right_contract)), (batch, right_batch)
         return builder.dot(masked, rhs, result, *sides, precision)
     product = _product_type(masked.type, rhs.type, batch, right_batch, contract, right_contract, result)
-    found = builder.dot(masked, rhs, product, (contract, right_contract), (batch, right_batch), precision)
+    dot = builder.dot(masked, rhs, product, (contract, right_contract), (batch, right_batch), precision)
     count = len(batch)
     order = (count, *range(count), *range(count + 1, result.rank))
-    return found if not count else builder.emit("transpose", [found], result, perm=order)
+    return dot if not count else builder.emit("transpose", [dot], result, perm=order)
 
 
 def _product_type(left: TensorType, right: TensorType, left_batch: tuple[int, ...], right_batch: tuple[int, ...],
@@ -132,22 +140,22 @@ def _product_type(left: TensorType, right: TensorType, left_batch: tuple[int, ..
 
 
 def _by_group(builder: Builder, lhs: Value, sizes: Value, prefix: Sequence[int], ragged: int) -> Value:
-    """`lhs` once per group, the first dim, with zeros where a row is not of the group.
+    """Return `lhs` repeated along a new leading group dim, with zeros in the rows that are not in the group.
 
-    Sizes have the `prefix` dims of the left side, then the groups; or only the groups.
+    `sizes` has the dims `prefix` of `lhs` before its group dim, or only the group dim.
     """
     kind, groups = lhs.type, sizes.type.shape[-1]
     shape = (groups, *kind.shape)
     ends = _ends_of_groups(builder, sizes)
     starts = builder.apply("subtract", ends, sizes)
     dims = (*(d + 1 for d in prefix), 0) if sizes.type.rank > 1 else (0,)
-    order = sorted(range(len(dims)), key=dims.__getitem__)
+    permutation = sorted(range(len(dims)), key=dims.__getitem__)
     row = builder.emit("iota", [], TensorType(shape, sizes.type.dtype), dim=ragged + 1)
 
     def spread(value: Value) -> Value:
-        if order != sorted(order):
-            turned = value.type.with_shape(value.type.shape[d] for d in order)
-            value = builder.emit("transpose", [value], turned, perm=tuple(order))
+        if permutation != sorted(permutation):
+            transposed = value.type.with_shape(value.type.shape[d] for d in permutation)
+            value = builder.emit("transpose", [value], transposed, perm=tuple(permutation))
         return builder.broadcast(value, shape, sorted(dims))
 
     is_in = builder.apply(
@@ -158,7 +166,7 @@ def _by_group(builder: Builder, lhs: Value, sizes: Value, prefix: Sequence[int],
 
 
 def _ends_of_groups(builder: Builder, sizes: Value) -> Value:
-    """The sums of the sizes up to each group, as a product with a triangle of ones: groups are few."""
+    """Return the cumulative sums of the group sizes, by a matmul with a triangle of ones: there are few groups."""
     groups, dtype = sizes.type.sizes[-1], sizes.type.dtype
     square = TensorType((groups, groups), dtype)
     rows, columns = (builder.emit("iota", [], square, dim=d) for d in (0, 1))

@@ -1,4 +1,4 @@
-"""Reductions of StableHLO: `reduce`, in the form `applies` and with a region."""
+"""Reductions of StableHLO, with a region or in the short form `applies`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ KINDS = ("add", "maximum", "minimum", "multiply", "and", "or", "xor")
 
 
 class Reduce(GenericOperation):
-    """`stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [1] : (...) -> ...`, or with a
-    region: `stablehlo.reduce(%x init: %i), (%y init: %j) across dimensions = [1] : (...) -> (...)
-    reducer(%a: ..., %b: ...) (%c: ..., %d: ...) {...}`, where the first of each pair is the accumulated value."""
+    """A reduction over dims in one of two forms.
+
+        stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [1] : (...) -> ...
+        stablehlo.reduce(%x init: %i), (%y init: %j) across dimensions = [1] : (...) -> (...)
+            reducer(%a: ..., %b: ...) (%c: ..., %d: ...) {...}
+
+    The first argument of each pair is the accumulator.
+    """
 
     FIELDS: ClassVar[tuple[Field, ...]] = (listed("dimensions", "dims"),)
 
@@ -49,7 +54,7 @@ class Reduce(GenericOperation):
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """The text of a node that is this operation."""
+        """Return the text of a node of this operation."""
         results, operands, count = printer.results(node), printer.names(node.operands), len(node.operands) // 2
         pairs = ", ".join(f"({x} init: {init})" for x, init in zip(operands[:count], operands[count:], strict=True))
         kind = node.attrs.kind if node.op == "reduce" else _applied_kind(printer, node.regions[0])
@@ -67,7 +72,7 @@ def _reducer_text(printer: TextPrinter, body: Graph, count: int) -> str:
 
 
 def _applied_kind(printer: TextPrinter, body: Graph) -> str:
-    """The only op of a region that combines its two inputs, and says nothing else; else empty."""
+    """Return the op of a region that only combines its two inputs with one op, or an empty string for any other region."""
     live = [node for node in body.nodes if any(result in body.outputs for result in node.results)]
     if len(body.inputs) != 2 or len(live) != 1 or len(body.outputs) != 1 or live[0].op not in KINDS:
         return ""
@@ -97,7 +102,7 @@ def _parse_reducer(parser: TextParser) -> Region:
 
 
 def _applied(parser: TextParser, name: str, types: Sequence[Attribute]) -> Region:
-    """The region of the form `applies`: one operation on scalars."""
+    """Return the region for the short form `applies`: one operation on scalars."""
     mnemonic = name.removeprefix("mhlo.").removeprefix("stablehlo.")
     if mnemonic not in BINARY.split():
         parser.fail(f"'{name}' is not a binary operation")
@@ -105,7 +110,7 @@ def _applied(parser: TextParser, name: str, types: Sequence[Attribute]) -> Regio
 
 
 def fold_region(mnemonic: str, type: Attribute) -> Region:
-    """The region of a reduction by one binary operation."""
+    """Return the region of a reduction by one binary operation."""
     block = Block(arg_types=[type, type])
     operation = _BINARY[mnemonic].create(operands=block.args, result_types=[type])
     block.add_ops([operation, RETURN.create(operands=operation.results)])
@@ -113,9 +118,10 @@ def fold_region(mnemonic: str, type: Attribute) -> Region:
 
 
 def applied_op(region: Region) -> Operation | None:
-    """The only operation of a region that combines its two arguments, in either order where that is the same.
+    """Return the operation of a region that only combines its two arguments, or None for any other region.
 
-    Sharding constraints, which JAX writes into regions too, have no effect on scalars; nor have unused operations.
+    The arguments may be in either order, as all such operations commute. Sharding constraints, which JAX writes into
+    regions too, and unused operations are ignored.
     """
     block = region.block
     operations = [operation for operation in _used(block) if not _is_constraint(operation)]
@@ -123,20 +129,20 @@ def applied_op(region: Region) -> Operation | None:
         return None
     operation, _ = operations
     is_plain = operation.name.partition(".")[2] in KINDS and not operation.attributes
-    combined, given = ([_unconstrained(ssa) for ssa in each.operands] for each in operations)
-    if not is_plain or {*combined} != {*block.args} or given != list(operation.results):
+    combined, returned = ([_unconstrained(ssa) for ssa in user.operands] for user in operations)
+    if not is_plain or {*combined} != {*block.args} or returned != list(operation.results):
         return None
     return operation
 
 
 def _used(block: Block) -> list[Operation]:
-    """The operations of a block that its terminator needs, itself included."""
-    kept: list[Operation] = []
+    """Return the terminator of a block and the operations on which it depends, in order."""
+    used: list[Operation] = []
     for operation in reversed(list(block.ops)):
         users = {use.operation for result in operation.results for use in result.uses}
-        if not kept or not users.isdisjoint(kept):
-            kept.append(operation)
-    return kept[::-1]
+        if not used or not users.isdisjoint(used):
+            used.append(operation)
+    return used[::-1]
 
 
 def _is_constraint(operation: Operation) -> bool:

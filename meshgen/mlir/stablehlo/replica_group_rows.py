@@ -1,4 +1,4 @@
-"""The devices of a collective's groups: as StableHLO lists their numbers, or by the axes of a mesh."""
+"""The device numbers in a collective's groups, which are listed or given by the axes of a mesh."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.spec import Sharding
 
 
 def rows_of(attribute: Attribute | None) -> list[tuple[int, ...]]:
-    """The rows of a dense matrix of integers."""
+    """Return the rows of a dense matrix of integers, or no rows for another attribute."""
     if not isinstance(attribute, DenseElements):
         return []
     array = attribute.data.array
@@ -21,26 +21,26 @@ def rows_of(attribute: Attribute | None) -> list[tuple[int, ...]]:
 
 
 def group_rows(reading: Reading, operation: Operation) -> list[tuple[int, ...]]:
-    """A row of numbers per group. Raises ShardingError where axes are not those of the mesh that is named."""
+    """Return a row of device numbers per group. Raises ShardingError if the named mesh or its axes are invalid."""
     attribute = operation.properties.get("replica_groups")
     if not isinstance(attribute, ReplicaGroupMeshAxes):
         return rows_of(attribute)
-    said, axes = attribute.data
-    mesh, ids = _mesh(reading, said)
+    mesh_reference, axes = attribute.data
+    mesh, ids = _mesh(reading, mesh_reference)
     if not mesh.is_static:
         raise ShardingError(Diagnostic("MG0201", f"{mesh} has axes of unknown size"))
-    if wrong := Sharding((axes,)).faults((None,), mesh):
-        raise ShardingError(*wrong)
+    if faults := Sharding((axes,)).faults((None,), mesh):
+        raise ShardingError(*faults)
     if ids is not None and sorted(ids) != list(range(mesh.size)) and mesh.axes:
         raise ShardingError(Diagnostic("MG0201", f"{mesh} has {mesh.size} devices, but device_ids = {list(ids)}"))
-    return [tuple(ids[place] for place in group) if ids else group for group in mesh.groups(axes)]
+    return [tuple(ids[position] for position in group) if ids else group for group in mesh.groups(axes)]
 
 
-def _mesh(reading: Reading, said: str | MeshInPlace) -> tuple[Mesh, tuple[int, ...] | None]:
-    """The mesh that is meant, and its devices where they are not in order."""
-    if isinstance(said, MeshInPlace):
-        return Mesh(tuple(Axis(name, size) for name, size in said.axes)), said.device_ids
-    if said in reading.meshes:
-        return reading.meshes[said], reading.device_ids(said)
+def _mesh(reading: Reading, reference: str | MeshInPlace) -> tuple[Mesh, tuple[int, ...] | None]:
+    """Return the mesh that a group names, and its device ids unless they are in order."""
+    if isinstance(reference, MeshInPlace):
+        return Mesh(tuple(Axis(name, size) for name, size in reference.axes)), reference.device_ids
+    if reference in reading.meshes:
+        return reading.meshes[reference], reading.device_ids(reference)
     hint = f"declared meshes: {reading.known_meshes}"
-    raise ShardingError(Diagnostic("MG0201", f"unknown mesh '@{said}'", hint=hint))
+    raise ShardingError(Diagnostic("MG0201", f"unknown mesh '@{reference}'", hint=hint))

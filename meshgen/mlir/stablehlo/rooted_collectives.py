@@ -1,4 +1,4 @@
-"""StableHLO's collectives with a root, the first device of each group: `collective_broadcast` and `collective_reduce`."""
+"""StableHLO's collectives whose root is the first device of each group: `collective_broadcast` and `collective_reduce`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from meshgen.mlir.stablehlo.collectives import Group, device_rows, emit_each, gr
 
 
 def _import_broadcast(importer: Importer, operation: Operation) -> None:
-    """From the first device of each group; who is in none has zeros."""
-    rows = None if _has_root_at_run_time(importer, operation) else rows_in(importer, operation)
+    """Import a broadcast from the first device of each group. Devices in no group get zeros."""
+    rows = None if _has_dynamic_root(importer, operation) else rows_in(importer, operation)
     if rows is None:
         importer.bind_unknown(operation)
         return
     mesh = importer.reading.module.mesh
     groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.axes and mesh.is_static else []
     members = [device for group in groups for device in group]
-    is_part = len(set(members)) == len(members) and set(members) < set(range(mesh.size)) and groups != [(0,)]
-    if is_part or are_uneven(groups, mesh):
+    omits_devices = len(set(members)) == len(members) and set(members) < set(range(mesh.size)) and groups != [(0,)]
+    if omits_devices or are_uneven(groups, mesh):
         _broadcast_to_some(importer, operation, groups)
         return
     group = group_of(importer, operation) or Group()
@@ -36,39 +36,42 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
     emit_each(importer, operation, "broadcast", attrs, group.order)
 
 
-def _has_root_at_run_time(importer: Importer, operation: Operation) -> bool:
-    """Whether an operand says which device of a group is the root; a fault where it does."""
-    said = operation.properties.get("has_dynamic_root")
-    found = isinstance(said, UnitAttr) or boolean_of(said)
-    if found:
+def _has_dynamic_root(importer: Importer, operation: Operation) -> bool:
+    """Whether an operand selects the root of each group. Reports a fault if so."""
+    attribute = operation.properties.get("has_dynamic_root")
+    is_dynamic = isinstance(attribute, UnitAttr) or boolean_of(attribute)
+    if is_dynamic:
         hint = "without has_dynamic_root the first device of each group is the root"
         importer.fault(
             "MG0103", f"{operation.name} with a root that is known only at run time is not supported", operation, hint
         )
-    return found
+    return is_dynamic
 
 
 def _broadcast_to_some(importer: Importer, operation: Operation, groups: Sequence[Sequence[int]]) -> None:
-    """The first of each group sends to one member after the other: a device sends once in each step."""
+    """Broadcast by permutations: in each step the first device of every group sends to one other member.
+
+    A device can send only once in a step.
+    """
     builder, mesh = Builder(importer, operation), importer.reading.module.mesh
     for operand, result in zip(operation.operands, operation.results, strict=False):
         value = importer.value(operand)
-        found = builder.constant(0, value.type)
+        received = builder.constant(0, value.type)
         for step in range(max(map(len, groups))):
             pairs = tuple(sorted((group[0], group[step]) for group in groups if len(group) > step))
-            taken = _is_one_of(builder, mesh, [target for _, target in pairs])
-            here = builder.broadcast(taken, value.type.shape)
-            found = builder.select(here, moved(importer, operation, value, pairs), found)
-        importer.bind(result, found)
+            is_target = _is_one_of(builder, mesh, [target for _, target in pairs])
+            mask = builder.broadcast(is_target, value.type.shape)
+            received = builder.select(mask, moved(importer, operation, value, pairs), received)
+        importer.bind(result, received)
 
 
-def _is_one_of(builder: Builder, mesh: Mesh, places: Sequence[int]) -> Value:
-    """Whether a device is at one of these places."""
-    return builder.entry(np.isin(np.arange(mesh.size), places), "i1", builder.process_index(mesh.names))
+def _is_one_of(builder: Builder, mesh: Mesh, devices: Sequence[int]) -> Value:
+    """Return a boolean that is true on the devices `devices`."""
+    return builder.entry(np.isin(np.arange(mesh.size), devices), "i1", builder.process_index(mesh.names))
 
 
 def _import_collective_reduce(importer: Importer, operation: Operation) -> None:
-    """The reduced operands of a group on its first device; zeros on the others."""
+    """Import a reduction over each group. The first device of the group gets the result, the others get zeros."""
     rows = rows_in(importer, operation)
     reducing("all_reduce")(importer, operation)
     mesh, builder = importer.reading.module.mesh, Builder(importer, operation)

@@ -1,4 +1,4 @@
-"""Forms of the types after the colon of a StableHLO operation: a few where the others follow, else all."""
+"""Forms of the types after the colon of a StableHLO operation. Types that follow from others are omitted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from meshgen.mlir.parser import TextParser
 
 Types = Sequence[Attribute]
 Texts = Sequence[str]
-Pair = tuple[Types, Types]  # of the operands and of the results
+Pair = tuple[Types, Types]  # operand types and result types
 
 _COMPLEX = re.compile(r"complex<(\w+)>")
 
 
 class TypesForm(NamedTuple):
-    """A short form, `: type, type`, and the full one, `: (types) -> types`.
+    """A short form of the types, `: type, type`, and the full form, `: (types) -> types`.
 
-    `expand` gives the types of a number of operands and of the results from those written. `shorten` gives the texts to write for
-    those of all; none where the short form would not say the same. With `has_arrow` the full form is `type, type -> type`.
+    Attributes:
+        expand: returns the types of operands and results for the written types and the number of operands.
+        shorten: returns the types to write for the types of operands and results. Returns no types if the short form
+            would be ambiguous.
+        has_arrow: whether the full form is `type, type -> type`.
     """
 
     expand: Callable[[Types, int], Pair]
@@ -32,28 +35,28 @@ class TypesForm(NamedTuple):
     has_arrow: bool = False
 
     def read(self, parser: TextParser, operands: Sequence[UnresolvedOperand]) -> tuple[list[SSAValue], list[Attribute]]:
-        """The operands, resolved, and the types of the results."""
+        """Parse the types. Returns the resolved operands and the types of the results."""
         if not operands and parser.parse_optional_punctuation(":") is None:
             return [], []
         if operands:
             parser.parse_punctuation(":")
         start = parser.pos
-        given, results = self._types(parser, len(operands))
-        if len(given) != len(operands):
-            parser.raise_error(f"{len(operands)} operands, but {len(given)} types", start)
-        return list(parser.resolve_operands(operands, given, start)), list(results)
+        operand_types, results = self._types(parser, len(operands))
+        if len(operand_types) != len(operands):
+            parser.raise_error(f"{len(operands)} operands, but {len(operand_types)} types", start)
+        return list(parser.resolve_operands(operands, operand_types, start)), list(results)
 
     def _types(self, parser: TextParser, count: int) -> Pair:
         if (function := parser.parse_optional_function_type()) is not None:
             return function.inputs.data, function.outputs.data
-        written = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
         if self.has_arrow and parser.parse_optional_punctuation("->") is not None:
             results = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-            return written, [parser.parse_type()] if results is None else results
-        return self.expand(written, count)
+            return types, [parser.parse_type()] if results is None else results
+        return self.expand(types, count)
 
     def write(self, operands: Texts, results: Texts) -> str:
-        """` : TYPES`"""
+        """Return the types with the colon, ` : TYPES`."""
         if not operands and not results:
             return ""
         if short := self.shorten(operands, results):
@@ -68,7 +71,7 @@ def _all_one(types: Types, count: int) -> Pair:
 
 
 def part_type(type: Attribute) -> Attribute:
-    """The type of the parts of complex numbers; of what is none, itself."""
+    """Return the type of the real parts of a complex tensor. Any other type is returned unchanged."""
     if not isinstance(type, builtin.TensorType) or not isinstance(type.element_type, builtin.ComplexType):
         return type
     return builtin.TensorType(type.element_type.element_type, type.get_shape(), type.encoding)
@@ -92,17 +95,17 @@ def _chosen(operands: Texts, results: Texts) -> Texts:
 
 
 def _of_parts(operands: Texts, results: Texts) -> Texts:
-    part = _COMPLEX.sub(r"\1", results[0])
-    return results if all(text == part for text in operands) else ()
+    part_text = _COMPLEX.sub(r"\1", results[0])
+    return results if all(text == part_text for text in operands) else ()
 
 
-FUNCTION = TypesForm(_all_one)  # `: (tensor<4xf32>) -> tensor<8xf32>`; one type is read too
-ONE = TypesForm(_all_one, _one)  # `: tensor<4xf32>` where all types are that
+FUNCTION = TypesForm(_all_one)  # `: (tensor<4xf32>) -> tensor<8xf32>`, but a single type is accepted
+ONE = TypesForm(_all_one, _one)  # `: tensor<4xf32>` if all types are equal
 ARROW = TypesForm(_all_one, has_arrow=True)  # `: tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
-SAME = TypesForm(lambda types, _: (types, types), _same)  # each operand's type is that of a result
-OPERANDS = TypesForm(lambda types, _: (types, ()))  # without results
+SAME = TypesForm(lambda types, _: (types, types), _same)  # each operand has the type of its result
+OPERANDS = TypesForm(lambda types, _: (types, ()))  # no results
 PARTS = TypesForm(lambda types, count: ([part_type(types[0])] * count, types[:1]), _of_parts)
 TUPLE = TypesForm(_tuple_elements)  # `: tuple<tensor<4xf32>, tensor<i32>>`
-CHOICE = TypesForm(  # `: tensor<4xi1>, tensor<4xf32>`: what chooses, and what is chosen
+CHOICE = TypesForm(  # `: tensor<4xi1>, tensor<4xf32>`: the types of the condition and of the selected value
     lambda types, count: ([types[0], *[types[-1]] * (count - 1)], types[-1:]), _chosen
 )

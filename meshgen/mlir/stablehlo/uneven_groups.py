@@ -1,4 +1,6 @@
-"""Reductions over replica groups of different sizes, which no axes of a mesh have: one collective over all devices."""
+"""Reductions over replica groups of different sizes, which mesh axes cannot express, as one collective over all
+devices.
+"""
 
 from __future__ import annotations
 
@@ -18,62 +20,68 @@ _INDEX = TensorType((), "i32")
 
 @dataclass(frozen=True)
 class UnevenGroups:
-    """Every device of the mesh, by its place, is in one of the groups."""
+    """A partition of the devices of a mesh into groups of different sizes. Devices are numbered by their mesh position."""
 
     groups: tuple[tuple[int, ...], ...]
-    axes: tuple[str, ...]  # those of the mesh
+    axes: tuple[str, ...]  # all axes of the mesh
 
     @property
     def count(self) -> int:
         return sum(map(len, self.groups))
 
     def reduced(self, builder: Builder, value: Value, kind: str) -> Value:
-        """The reduced operands of the device's group: each group has a row of one tensor that all devices reduce.
+        """Return the reduction of `value` over the group of the device.
 
-        A device puts neutral elements into the rows of other groups. One that is alone keeps its own, without a row.
+        All devices reduce one tensor that has a row per group. A device puts neutral elements into the rows of other
+        groups. A device that is alone in its group keeps its value and has no row.
         """
-        shared = [group for group in self.groups if len(group) > 1]
+        row_groups = [group for group in self.groups if len(group) > 1]
         shape = value.type.sizes
-        rows = value.type.with_shape((len(shared), *shape))
-        alone = {group[0]: len(shared) for group in self.groups if len(group) == 1}  # no row has that number
-        own = self._per_device_number(
-            builder, {place: row for row, group in enumerate(shared) for place in group} | alone
+        rows = value.type.with_shape((len(row_groups), *shape))
+        single_devices = {
+            group[0]: len(row_groups) for group in self.groups if len(group) == 1
+        }  # an index beyond the last row
+        own_row = self._per_device_number(
+            builder, {device: row for row, group in enumerate(row_groups) for device in group} | single_devices
         )
-        is_own = builder.compare("EQ", builder.emit("iota", [], TensorType((len(shared),), "i32"), dim=0), own)
+        is_own = builder.compare("EQ", builder.emit("iota", [], TensorType((len(row_groups),), "i32"), dim=0), own_row)
         filled = builder.select(
             builder.broadcast(is_own, rows.shape, [0]),
             builder.broadcast(value, rows.shape, range(1, 1 + len(shape))),
             builder.constant(neutral(kind, value.type.dtype).item(), rows),
         )
         sums = builder.emit("all_reduce", [filled], rows, axes=self.axes, kind=kind)
-        return self._either(builder, alone, value, _row(builder, sums, own))
+        return self._select_on(builder, single_devices, value, _row(builder, sums, own_row))
 
     def folded(self, builder: Builder, value: Value, body: Graph) -> Value | str:
-        """The operands of the device's group, folded in its order by a region; else the unsupported operation."""
-        one = builder.reshape(value, (1, *value.type.sizes))
+        """Return the operands of the device's group, folded in group order by the region `body`.
+
+        If the region has an unsupported operation, its name is returned instead.
+        """
+        single_row = builder.reshape(value, (1, *value.type.sizes))
         kind = value.type.with_shape((self.count, *value.type.sizes))
-        whole = builder.emit("all_gather", [one], kind, axes=self.axes, dim=0)
-        found: Value | None = None
+        gathered = builder.emit("all_gather", [single_row], kind, axes=self.axes, dim=0)
+        accumulated: Value | None = None
         for step in range(max(map(len, self.groups))):
-            table = {place: group[step] for group in self.groups if len(group) > step for place in group}
-            member = _row(builder, whole, self._per_device_number(builder, table))
-            if found is None:
-                found = member
+            table = {device: group[step] for group in self.groups if len(group) > step for device in group}
+            member = _row(builder, gathered, self._per_device_number(builder, table))
+            if accumulated is None:
+                accumulated = member
                 continue
-            after = lifted(builder, body, [found, member])
-            if isinstance(after, str):
-                return after
-            found = self._either(builder, dict.fromkeys(table, 1), after, found)
-        assert found is not None
-        return found
+            folded = lifted(builder, body, [accumulated, member])
+            if isinstance(folded, str):
+                return folded
+            accumulated = self._select_on(builder, dict.fromkeys(table, 1), folded, accumulated)
+        assert accumulated is not None
+        return accumulated
 
     def _per_device_number(self, builder: Builder, table: dict[int, int]) -> Value:
-        """The number that the table has for the device; 0 where it has none."""
-        numbers = np.array([table.get(place, 0) for place in range(self.count)], np.int32)
+        """Return the entry of `table` for the device, or 0 if it has none."""
+        numbers = np.array([table.get(device, 0) for device in range(self.count)], np.int32)
         return builder.entry(numbers, "i32", builder.process_index(self.axes))
 
-    def _either(self, builder: Builder, table: dict[int, int], left: Value, right: Value) -> Value:
-        """The left value on the devices of the table, whose numbers are not 0, the right one on the others."""
+    def _select_on(self, builder: Builder, table: dict[int, int], left: Value, right: Value) -> Value:
+        """Return `left` on the devices with a nonzero entry in `table`, and `right` on the others."""
         if not table:
             return right
         flag = builder.compare("NE", self._per_device_number(builder, table), builder.constant(0, _INDEX))
@@ -83,32 +91,35 @@ class UnevenGroups:
 def reduce_unevenly(
     importer: Importer, operation: Operation, groups: Sequence[Sequence[int]], kind: str | None
 ) -> None:
-    """Bind the results of a reduction over groups of different sizes; `kind` is None where its region says something else."""
+    """Bind the results of a reduction over groups of different sizes.
+
+    If `kind` is None, the region of the operation defines the reduction.
+    """
     builder = Builder(importer, operation)
     uneven = UnevenGroups(tuple(map(tuple, groups)), importer.reading.module.mesh.names)
     body, captures = importer.region(operation.regions[0]) if kind is None else (Graph(""), [])
     for operand, result in zip(operation.operands, operation.results, strict=False):
         value = builder.convert(importer.value(operand), importer.type(result).dtype)
-        found: Value | str = "its region"
+        reduced: Value | str = "its region"
         if None in value.type.shape:
-            found = f"a tensor of unknown size, {value.type}"
+            reduced = f"a tensor of unknown size, {value.type}"
         elif kind is not None:
-            found = uneven.reduced(builder, value, kind)
+            reduced = uneven.reduced(builder, value, kind)
         elif len(body.inputs) == 2 and not captures:
-            found = uneven.folded(builder, value, body)
-        if isinstance(found, str):
+            reduced = uneven.folded(builder, value, body)
+        if isinstance(reduced, str):
             hint = "use element-wise operations on the two arguments of the region, and known sizes"
-            importer.fault("MG0103", f"{operation.name}: {found} is not supported over groups of different sizes", operation, hint)  # fmt: skip
-            found = Value(importer.type(result))
-        importer.bind(result, found)
+            importer.fault("MG0103", f"{operation.name}: {reduced} is not supported over groups of different sizes", operation, hint)  # fmt: skip
+            reduced = Value(importer.type(result))
+        importer.bind(result, reduced)
 
 
 def _row(builder: Builder, value: Value, row: Value) -> Value:
-    """One row of a tensor, without the dim of rows."""
+    """Return one row of a tensor, without the row dim."""
     shape = value.type.sizes[1:]
     zero = builder.constant(0, _INDEX)
     sizes = (1, *shape)
-    cut = builder.emit(
+    row_slice = builder.emit(
         "dynamic_slice", [value, row, *[zero] * len(shape)], value.type.with_shape(sizes), slice_sizes=sizes
     )
-    return builder.reshape(cut, shape)
+    return builder.reshape(row_slice, shape)

@@ -1,4 +1,4 @@
-"""Operations of StableHLO that look through windows: reduce_window, select_and_scatter; and scatter."""
+"""Operations of StableHLO on windows (reduce_window and select_and_scatter), and scatter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _SCATTER_LISTS = (
 
 def per_dim(prop: str, attr: str, default: int, keyword: str = "",
             write: Callable[[Sequence[int]], str] = literals.array) -> Field:  # fmt: skip
-    """A number for each dim, `default` where it is not written: the attribute is that number until `filled`."""
+    """Return a field for a list with a number per dim.
+
+    If the list is missing, the node attribute is the single number `default`, which `filled` expands.
+    """
     return Field(
         prop,
         lambda attribute: {attr: integers(attribute) or default},
@@ -40,11 +43,11 @@ def per_dim(prop: str, attr: str, default: int, keyword: str = "",
 
 
 def sides(keyword: str = "") -> Field:
-    """`padding`, a pair of numbers for each dim: the attributes `low` and `high`."""
+    """Return the field `padding`, a pair of numbers per dim, which becomes the attributes `low` and `high`."""
 
     def values(attribute: Attribute | None) -> Mapping[str, Any]:
-        found = integers(attribute)
-        return {"low": found[::2] or 0, "high": found[1::2] or 0}
+        numbers = integers(attribute)
+        return {"low": numbers[::2] or 0, "high": numbers[1::2] or 0}
 
     def entry(attrs: Mapping[str, Any]) -> str:
         pairs = np.array([attrs["low"], attrs["high"]], np.int64).T
@@ -55,7 +58,7 @@ def sides(keyword: str = "") -> Field:
 
 
 def filled(attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
-    """The attributes with lists for what `per_dim` and `sides` have left as one number."""
+    """Return the attributes with each single number that `per_dim` or `sides` left expanded to a list of length `rank`."""
     names = (
         "low",
         "high",
@@ -65,7 +68,7 @@ def filled(attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
 
 
 def padding(low: Sequence[int], high: Sequence[int]) -> Attribute:
-    """`dense<[[low, high], ...]> : tensor<nx2xi64>`"""
+    """Return the attribute `dense<[[low, high], ...]> : tensor<nx2xi64>`."""
     pairs = np.array([low, high], np.int64).T
     return DenseElements(DenseData(builtin.TensorType(builtin.i64, pairs.shape), "i64", pairs.tobytes()))
 

@@ -1,4 +1,4 @@
-"""Operations of StableHLO that are expanded to others when they are read: rng, map, ..."""
+"""Operations of StableHLO that are expanded to others when they are read, such as rng and map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from meshgen.mlir.stablehlo.fields import word
 from meshgen.mlir.stablehlo.types import ONE
 from meshgen.mlir.text_operation import define, values_of
 
-MHLO_FUNCTIONS = ("erf", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")  # of chlo, which mhlo has too
+# functions of chlo that mhlo has too
+MHLO_FUNCTIONS = ("erf", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")
 
 
 def _import_function(importer: Importer, operation: Operation) -> None:
@@ -26,23 +27,28 @@ def _import_function(importer: Importer, operation: Operation) -> None:
 
 
 def _rng(b: Builder, first: Value, second: Value, *_: Value) -> Value:
-    """Bits of Threefry with the number of the operation as key: the same numbers in every run and on every mesh."""
-    kind, how = b.result, values_of(b.source)["how"]
-    if how not in ("UNIFORM", "NORMAL"):
-        raise Refused("MG0104", f"unknown distribution '{how}'", "use UNIFORM or NORMAL")
-    number = sum(node.op == "rng_bit_generator" for node in b.graph.nodes)
-    seed = b.emit("constant", [], TensorType((2,), "ui64"), value=np.array([number, 0], np.uint64))
+    """Return random numbers from Threefry.
+
+    The key is the index of the operation, so the numbers are equal in every run and on every mesh.
+    """
+    kind, distribution = b.result, values_of(b.source)["how"]
+    if distribution not in ("UNIFORM", "NORMAL"):
+        raise Refused("MG0104", f"unknown distribution '{distribution}'", "use UNIFORM or NORMAL")
+    key = sum(node.op == "rng_bit_generator" for node in b.graph.nodes)
+    seed = b.emit("constant", [], TensorType((2,), "ui64"), value=np.array([key, 0], np.uint64))
     bits_type = TensorType(kind.shape, "ui64" if kind.dtype.endswith("64") else "ui32")
     bits = b.append("rng_bit_generator", [seed], [seed.type, bits_type], {"algorithm": "THREE_FRY"})[1]
     low, high = (b.broadcast(x, kind.shape) for x in (first, second))
     if not is_float(kind.dtype):
         span = b.convert(b.apply("subtract", high, low), bits_type.dtype)
         return b.apply("add", low, b.convert(b.apply("remainder", bits, span), kind.dtype))
-    wide, width, fraction_bits = ("f64", 64, 52) if kind.dtype == "f64" else ("f32", 32, 23)
-    kept = b.apply("shift_right_logical", bits, b.constant(width - fraction_bits, bits_type))
-    scale = b.constant(2.0**-fraction_bits, TensorType(kind.shape, wide))
-    unit = b.apply("multiply", b.convert(kept, wide), scale)
-    if how == "NORMAL":  # the inverse of the distribution; half a step away from 0, where it is infinite
+    float_dtype, width, fraction_bits = ("f64", 64, 52) if kind.dtype == "f64" else ("f32", 32, 23)
+    fraction = b.apply("shift_right_logical", bits, b.constant(width - fraction_bits, bits_type))
+    scale = b.constant(2.0**-fraction_bits, TensorType(kind.shape, float_dtype))
+    unit = b.apply("multiply", b.convert(fraction, float_dtype), scale)
+    if (
+        distribution == "NORMAL"
+    ):  # inverse of the normal distribution function; half a step is added, since it is infinite at 0
         half = b.constant(2.0 ** -(fraction_bits + 1), unit.type)
         twice = b.apply("add", unit, b.apply("add", unit, half))
         centered = b.apply("subtract", twice, b.constant(1, unit.type))
@@ -51,16 +57,16 @@ def _rng(b: Builder, first: Value, second: Value, *_: Value) -> Value:
     return b.apply("add", low, b.apply("multiply", b.convert(unit, kind.dtype), b.apply("subtract", high, low)))
 
 
-# Regions over whole arrays ----------------------------------------------------------------------------------------
+# Regions over entire arrays ---------------------------------------------------------------------------------------
 
 
 def _map(b: Builder, *operands: Value) -> Value:
-    """The region's element-wise operations on whole arrays."""
+    """Return the results of the region's element-wise operations on entire arrays."""
     (body,) = closed_regions(b.importer, b.source)
-    found = lifted(b, body, operands)
-    if isinstance(found, str):
-        raise Refused("MG0103", f"'{found}' in the region of a map is not supported")
-    return found
+    mapped = lifted(b, body, operands)
+    if isinstance(mapped, str):
+        raise Refused("MG0103", f"'{mapped}' in the region of a map is not supported")
+    return mapped
 
 
 PART = Dialect(

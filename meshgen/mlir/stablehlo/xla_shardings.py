@@ -1,7 +1,7 @@
-"""XLA's older spelling of shardings, as axes of a mesh: `{devices=[2,1,4]<=[2,4]T(1,0) last_tile_dim_replicate}`.
+"""XLA's older text of shardings, as mesh axes: `{devices=[2,1,4]<=[2,4]T(1,0) last_tile_dim_replicate}`.
 
-It numbers the devices of each tile. The mesh is the program's, the user's, or the coarsest one of which all
-shardings of the program split whole axes.
+The text numbers the devices of each tile. The mesh is that of the program, that of the user, or the coarsest mesh of
+which all shardings of the program split entire axes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from meshgen.ir.replica_groups import axes_along, strides_of
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding
 
-MANUAL = "{manual}"  # one device's own value, on all axes
-_WHOLE = ("{replicated}", MANUAL, "{unknown}", "")
+MANUAL = "{manual}"  # each device has a value of its own, along all axes
+_UNSPLIT = ("{replicated}", MANUAL, "{unknown}", "")
 _TILES = re.compile(
     r"\{devices=\[(?P<tiles>[\d,]+)\](?:<=\[(?P<iota>[\d,]+)\](?:T\((?P<perm>[\d,]+)\))?|(?P<list>\d[\d,]*))"
     r"(?:\s+(?P<last>last_tile_dim_replicate|last_tile_dims=\{(?P<kinds>[a-z, ]*)\}))?(?:\s+metadata=\{.*\})?\}"
@@ -27,46 +27,50 @@ _TILES = re.compile(
 
 
 class Tiles(NamedTuple):
-    """Devices as a grid: a dim for each dim of the tensor, then dims over which tiles are repeated or manual."""
+    """A grid of devices: a dim per tensor dim, then dims along which tiles are replicated or manual."""
 
     devices: np.ndarray
     rank: int
     manual: tuple[int, ...] = ()
 
     def strides(self) -> list[list[tuple[int, int]]] | None:
-        """Per dim of the grid (counts, strides) of the devices along it, inner to outer; None if it does not follow mesh axes."""
-        total, found = np.zeros((), np.int64), list[list[tuple[int, int]]]()
+        """Return per grid dim the (count, stride) pairs of its devices, inner to outer.
+
+        Returns None if the devices have no such strides. The grid then does not follow mesh axes.
+        """
+        total, dim_strides = np.zeros((), np.int64), list[list[tuple[int, int]]]()
         for dim, size in enumerate(self.devices.shape):
-            along = np.moveaxis(self.devices, dim, 0).reshape(size, -1)[:, 0]
-            total = total[..., None] + along
-            strides = strides_of(along.tolist())
+            dim_devices = np.moveaxis(self.devices, dim, 0).reshape(size, -1)[:, 0]
+            total = total[..., None] + dim_devices
+            strides = strides_of(dim_devices.tolist())
             if math.prod(count for count, _ in strides) != size or any(stride < 1 for _, stride in strides):
                 return None
-            found.append(strides)
-        return found if (total == self.devices).all() else None
+            dim_strides.append(strides)
+        return dim_strides if (total == self.devices).all() else None
 
 
 def tiles_of(text: str, rank: int | None = None) -> Tiles | None:
-    """The tiles of a tensor (of `rank` dims, or as many as the text says). None for a whole tensor.
+    """Parse the tiles of a tensor of rank `rank`, by default of the rank in the text. Returns None if no dim is split.
 
-    Raises ValueError with the fault of a malformed text.
+    Raises:
+        ValueError: the text is malformed. The message is the reason.
     """
-    if text in _WHOLE:
+    if text in _UNSPLIT:
         return None
     match = _TILES.fullmatch(text)
     if match is None:
         raise ValueError("expected {replicated} or {devices=[tiles]<=[devices]}")
     shape = [int(word) for word in match["tiles"].split(",") if word]
     kinds = [kind.strip() for kind in (match["kinds"] or "replicated").split(",")] if match["last"] else []
-    if other := [kind for kind in kinds if kind not in ("manual", "replicated")]:
-        raise ValueError(f"its last dims are '{other[0]}', but only replicated and manual ones are supported")
+    if unsupported := [kind for kind in kinds if kind not in ("manual", "replicated")]:
+        raise ValueError(f"its last dims are '{unsupported[0]}', but only replicated and manual ones are supported")
     devices = _devices(match)
     if math.prod(shape) != devices.size or sorted(devices.tolist()) != list(range(devices.size)):
         raise ValueError(f"its {math.prod(shape)} tiles must be one for each of {devices.size} devices")
     tensor_rank = len(shape) - len(kinds)
     if rank is not None and tensor_rank != rank:
         raise ValueError(f"it splits {tensor_rank} dims of a tensor that has {rank}")
-    manual = tuple(tensor_rank + number for number, kind in enumerate(kinds) if kind == "manual")
+    manual = tuple(tensor_rank + index for index, kind in enumerate(kinds) if kind == "manual")
     return Tiles(devices.reshape(shape), tensor_rank, manual)
 
 
@@ -81,14 +85,18 @@ def _devices(match: re.Match[str]) -> np.ndarray:
 
 
 def sharding_of(text: str, rank: int, mesh: Mesh) -> Sharding:
-    """The sharding over the axes of `mesh`. Raises ValueError with what is wrong."""
+    """Return the sharding over the axes of `mesh`. Raises ValueError with the reason if it is invalid."""
     if (tiles := tiles_of(text, rank)) is None:
         return Sharding.replicated(rank)
     return Sharding(_axes_along(tiles, range(rank), mesh))
 
 
 def manual_axes_of(text: str, mesh: Mesh) -> tuple[str, ...]:
-    """The axes of `mesh` along which each device has its own value. Raises ValueError as `sharding_of` does, and for parts of axes."""
+    """Return the axes of `mesh` along which each device has a value of its own.
+
+    Raises:
+        ValueError: as for `sharding_of`, or the axes are only sub-axes.
+    """
     if text == MANUAL:
         return mesh.names
     if (tiles := tiles_of(text)) is None:
@@ -100,33 +108,36 @@ def manual_axes_of(text: str, mesh: Mesh) -> tuple[str, ...]:
 
 
 def _axes_along(tiles: Tiles, dims: Sequence[int], mesh: Mesh) -> tuple[tuple[str, ...], ...]:
-    """The axes along dims of a grid of devices. Raises ValueError where there are none."""
+    """Return the mesh axes along dims of a grid of devices. Raises ValueError if no axes match."""
     if not mesh.is_static or tiles.devices.size != mesh.size:
         raise ValueError(f"it is over {tiles.devices.size} devices, but the mesh is {mesh}")
-    strides, found = tiles.strides(), list[tuple[str, ...]]()
+    strides, axes_by_dim = tiles.strides(), list[tuple[str, ...]]()
     for pairs in [strides[dim] for dim in dims] if strides is not None else ():
         parts = [axes_along(count, stride, mesh) for count, stride in reversed(pairs)]
         if None in parts:
             strides = None
             break
-        found.append(tuple(axis for part in parts if part for axis in part))
+        axes_by_dim.append(tuple(axis for part in parts if part for axis in part))
     if strides is None:
         raise ValueError(f"its tiles do not follow axes of {mesh}")
-    return tuple(found)
+    return tuple(axes_by_dim)
 
 
 def mesh_of(texts: Iterable[str]) -> Mesh | None:
-    """The coarsest mesh of which all these shardings split whole axes, `d0`, `d1`, ...; None where there is none."""
-    ends = {1}
+    """Return the coarsest mesh of which all these shardings split entire axes, or None if there is none.
+
+    Its axes are named `d0`, `d1` and so on.
+    """
+    boundaries = {1}
     for text in texts:
         try:
             tiles = tiles_of(text)
         except ValueError:
             continue
         for count, stride in (pair for pairs in (tiles.strides() or [] if tiles else []) for pair in pairs):
-            ends |= {stride, stride * count}
-    bounds = sorted(ends)
+            boundaries |= {stride, stride * count}
+    bounds = sorted(boundaries)
     if len(bounds) < 2 or any(b % a for a, b in itertools.pairwise(bounds)):
         return None
     sizes = [b // a for a, b in itertools.pairwise(bounds)][::-1]
-    return Mesh(tuple(Axis(f"d{number}", size) for number, size in enumerate(sizes)))
+    return Mesh(tuple(Axis(f"d{index}", size) for index, size in enumerate(sizes)))

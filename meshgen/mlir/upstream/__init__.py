@@ -1,1 +1,3 @@
-"""Print programs in the dialects of LLVM 22 alone, as `mlir-opt` reads them: shard, linalg, arith, math, tensor, tosa and scf."""
+"""Print programs in the dialects of LLVM 22: shard, linalg, arith, math, tensor, tosa and scf, as `mlir-opt` reads
+them.
+"""

@@ -1,4 +1,4 @@
-"""Loops and branches as operations of scf. Regions of the graph are closed; those of scf use values from outside."""
+"""Print loops and branches as operations of scf. Regions of nodes are closed, but regions of scf capture outer values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 
 
-def _ended(printer: UpstreamPrinter, graph: Graph, end: Callable[[list[str]], str]) -> Callable[[], None]:
+def _lines_with_terminator(
+    printer: UpstreamPrinter, graph: Graph, end: Callable[[list[str]], str]
+) -> Callable[[], None]:
     def lines() -> None:
         printer.write_nodes(graph)
         printer.emit(end(printer.names(graph.outputs)))
@@ -24,9 +26,9 @@ def _yield(printer: UpstreamPrinter, values: Sequence[Value]) -> Callable[[list[
 def write_while(printer: UpstreamPrinter, node: Node) -> None:
     condition, body = node.regions
     types = ", ".join(printer.types(node.operands))
-    outside = [printer.operand(node, number) for number in range(len(node.operands))]
+    initial_values = [printer.operand(node, index) for index in range(len(node.operands))]
     carried = [printer.define(value) for value in condition.inputs]
-    pairs = ", ".join(f"{inner} = {outer}" for inner, outer in zip(carried, outside, strict=True))
+    pairs = ", ".join(f"{inner} = {outer}" for inner, outer in zip(carried, initial_values, strict=True))
 
     def decide() -> None:
         printer.write_nodes(condition)
@@ -34,7 +36,7 @@ def write_while(printer: UpstreamPrinter, node: Node) -> None:
 
     def step() -> None:
         printer.emit(f"^bb0({', '.join(map(printer.argument, body.inputs))}):")
-        _ended(printer, body, _yield(printer, body.outputs))()
+        _lines_with_terminator(printer, body, _yield(printer, body.outputs))()
 
     text = f"scf.while ({pairs}) : ({types}) -> ({types}) {printer.scope(decide)} do {printer.scope(step)}"
     printer.assign(node, text)
@@ -42,12 +44,12 @@ def write_while(printer: UpstreamPrinter, node: Node) -> None:
 
 def _branches(printer: UpstreamPrinter, node: Node) -> list[str]:
     """Return the regions of a branch. Their inputs are the operands after the first."""
-    outside = [printer.operand(node, number) for number in range(1, len(node.operands))]
+    captured = [printer.operand(node, index) for index in range(1, len(node.operands))]
     texts: list[str] = []
     for region in node.regions:
-        for value, name in zip(region.inputs, outside, strict=True):
+        for value, name in zip(region.inputs, captured, strict=True):
             printer.share_name(value, name)
-        texts.append(printer.scope(_ended(printer, region, _yield(printer, region.outputs))))
+        texts.append(printer.scope(_lines_with_terminator(printer, region, _yield(printer, region.outputs))))
     return texts
 
 
@@ -58,12 +60,12 @@ def write_if(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_case(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a switch whose default is the last branch, which StableHLO takes for a number out of range."""
-    number = printer.index(node.operands[0])
+    """Write an `scf.index_switch`. Its default is the last branch, which StableHLO selects for an index out of range."""
+    selector = printer.index(node.operands[0])
     *branches, last = _branches(printer, node)
     cases = " ".join(f"case {position} {text}" for position, text in enumerate(branches))
     types = ", ".join(printer.types(node.results))
-    printer.assign(node, f"scf.index_switch {number} -> {types} {cases} default {last}")
+    printer.assign(node, f"scf.index_switch {selector} -> {types} {cases} default {last}")
 
 
 WRITERS: dict[str, Write] = {"while": write_while, "if": write_if, "case": write_case}

@@ -1,4 +1,4 @@
-"""Operations of a program per device that depend on the device: its index, the padding of its tile, its partial sum."""
+"""Print the per-device operations that depend on the device: its index, the padding of its tile, its partial sum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REDUCED = {"sum": "add", "product": "multiply", "max": "maximum", "min": "minimu
 
 
 def _group_index(printer: UpstreamPrinter, axes: Sequence[str]) -> str:
-    """Return the index of the device in its group over mesh axes, mixed radix."""
+    """Return the name of the device's index in its group over mesh axes, mixed radix."""
     mesh = printer.mesh
     if has_parts(axes, mesh):
         raise Inexpressible(f"it is over a part of a mesh axis, {', '.join(axes)}")
@@ -37,10 +37,10 @@ def _group_index(printer: UpstreamPrinter, axes: Sequence[str]) -> str:
 
 
 def _assign_index(printer: UpstreamPrinter, node: Node, index: str) -> None:
-    """Assign an index as a 0-d tensor."""
+    """Assign an index to the result of a node, a 0-d tensor."""
     kind = element(node.result.type.dtype)
-    number = printer.temporary(f"arith.index_cast {index} : index to {kind}")
-    printer.assign(node, f"tensor.from_elements {number} : tensor<{kind}>")
+    scalar = printer.temporary(f"arith.index_cast {index} : index to {kind}")
+    printer.assign(node, f"tensor.from_elements {scalar} : tensor<{kind}>")
 
 
 def write_process_index(printer: UpstreamPrinter, node: Node) -> None:
@@ -50,14 +50,14 @@ def write_process_index(printer: UpstreamPrinter, node: Node) -> None:
 def write_axis_size(printer: UpstreamPrinter, node: Node) -> None:
     mesh, axes = printer.mesh, axes_of(node.attrs)
     if has_parts(axes, mesh) or len(axes) != 1:
-        raise Inexpressible("shard.grid_shape is of one mesh axis")
-    number = axis_number(axes[0], mesh)
-    size = printer.temporary(f"shard.grid_shape {symbol(mesh.name)} axes = [{number}] : index")
+        raise Inexpressible("shard.grid_shape returns the size of one mesh axis")
+    axis = axis_number(axes[0], mesh)
+    size = printer.temporary(f"shard.grid_shape {symbol(mesh.name)} axes = [{axis}] : index")
     _assign_index(printer, node, size)
 
 
 def write_mask_padding(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a select of the fill for rows whose global index is too large."""
+    """Write a select: rows whose global index is not below the size become the fill value."""
     attrs, kind = node.attrs, node.result.type
     rows, dtype = kind.sizes[attrs.dim], element(kind.dtype)
     device = _group_index(printer, axes_of(attrs))
@@ -77,18 +77,18 @@ def write_mask_padding(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_to_partial(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a select of the value on the first device of each group, and of the neutral element on the others."""
+    """Write a select: the first device of each group has the value, the others have the neutral element."""
     if printer.is_planned:
         raise Inexpressible(PARTIAL_SUMS)
     kind = node.result.type
     device = _group_index(printer, axes_of(node.attrs))
     zero = printer.temporary("arith.constant 0 : index")
     is_first = printer.temporary(f"arith.cmpi eq, {device}, {zero} : index")
-    rest = printer.number(neutral(REDUCED[node.attrs.kind], kind.dtype), kind.dtype)
+    neutral_element = printer.number(neutral(REDUCED[node.attrs.kind], kind.dtype), kind.dtype)
     dtype, tile = element(kind.dtype), signless(kind)
 
     def body(names: list[str]) -> None:
-        selected = printer.temporary(f"arith.select {is_first}, {names[0]}, {rest} : {dtype}")
+        selected = printer.temporary(f"arith.select {is_first}, {names[0]}, {neutral_element} : {dtype}")
         printer.emit(f"linalg.yield {selected} : {dtype}")
 
     maps = [affine_map(kind.rank, range(kind.rank))] * 2

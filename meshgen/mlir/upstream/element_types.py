@@ -1,4 +1,4 @@
-"""Element types of arith: integers have no sign in their type, the operations have it."""
+"""Element types of arith. Integer types are signless: an operation says whether its integers are signed."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from meshgen.mlir.upstream.inexpressible import Inexpressible
 
 
 def signless(kind: TensorType) -> TensorType:
-    """Return the type of a value inside of a function, whose integers have no sign."""
+    """Return the type of a value inside of a function, where integers are signless."""
     return TensorType(kind.shape, kind.dtype[1:]) if kind.dtype.startswith("ui") else kind
 
 
 def signless_array(array: np.ndarray[Any, Any], kind: TensorType) -> tuple[TensorType, np.ndarray[Any, Any]]:
-    """Return the same bits as integers without a sign."""
+    """Return an array with the same bits as signless integers, and its type."""
     target = signless(kind)
     return target, array if target == kind else array.view(DTYPES[target.dtype])
 
 
 def fill_text(number: str, destination: str, kind: TensorType) -> str:
-    """Return the `linalg.fill` of a destination with a scalar."""
+    """Return the `linalg.fill` of `destination` with the scalar `number`."""
     text = tensor_text(kind)
     return f"linalg.fill ins({number} : {element(kind.dtype)}) outs({destination} : {text}) -> {text}"
 
 
 def element(dtype: str) -> str:
-    """Return the text of an element type of arith, whose integers have no sign. Raises Inexpressible for complex ones."""
+    """Return the text of an element type of arith, where integers are signless. Raises Inexpressible for complex types."""
     if is_complex(dtype):
         raise Inexpressible(f"arith has no {dtype}")
     return ELEMENT_NAMES.get(dtype, dtype).removeprefix("u")

@@ -1,4 +1,4 @@
-"""Why a node cannot be expressed in upstream's dialects."""
+"""The reasons why a node cannot be expressed in upstream's dialects."""
 
 NO_OPERATION = "LLVM 22 has no such operation"
 PARTIAL_SUMS = "LLVM 22 has no sharding of partial sums"

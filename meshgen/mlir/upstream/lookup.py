@@ -1,4 +1,4 @@
-"""Whole slices at computed indices as `tensor.gather`."""
+"""Print gathers of full slices as `tensor.gather`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from meshgen.mlir.upstream.inexpressible import Inexpressible
 from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 from meshgen.mlir.upstream.reshape import reshaped
 
-_FORM = "tensor.gather takes whole slices at indices of leading dims of the result"
+_FORM = "tensor.gather needs full slices, and indices that are leading dims of the result"
 
 
 def write_gather(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a gather of whole slices. The indices are clamped first, as in StableHLO."""
+    """Write a gather of full slices. The indices are clamped first, as in StableHLO."""
     attrs, (table, indices) = node.attrs, (signless(value.type) for value in node.operands)
     dims, rows = tuple(attrs.start_index_map), indices.rank - (attrs.index_vector_dim < indices.rank)
     sizes = [1 if dim in dims else size for dim, size in enumerate(table.sizes)]
-    kept = tuple(range(rows, node.result.type.rank))
+    offset_dims = tuple(range(rows, node.result.type.rank))
     if (
         dims != tuple(sorted(dims)) or tuple(sorted(attrs.collapsed_slice_dims)) != dims or attrs.operand_batching_dims
-        or tuple(attrs.offset_dims) != kept or list(attrs.slice_sizes) != sizes or attrs.index_vector_dim not in (rows, indices.rank)
+        or tuple(attrs.offset_dims) != offset_dims or list(attrs.slice_sizes) != sizes or attrs.index_vector_dim not in (rows, indices.rank)
         or is_float(indices.dtype)
     ):  # fmt: skip
         raise Inexpressible(_FORM)
@@ -36,22 +36,22 @@ def write_gather(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _inside(printer: UpstreamPrinter, node: Node, name: str, kind: TensorType, last: list[int]) -> str:
-    """Return the indices clamped to the table. All dims must have the same last index, which is a scalar of the body."""
+    """Return the indices clamped to the table. The limit is one scalar, so all indexed dims must have the same size."""
     if len({*last}) > 1:
-        raise Inexpressible("it looks along dims of different sizes")
+        raise Inexpressible("the indexed dims have different sizes")
     dtype, text = element(kind.dtype), tensor_text(kind)
     is_unsigned = node.operands[1].type.dtype.startswith("ui")
     zero, limit = (printer.number(number, kind.dtype) for number in (0, last[0]))
-    taken, out = (f"%{printer.new_name('')}" for _ in range(2))
+    index, out = (f"%{printer.new_name('')}" for _ in range(2))
 
     def lines() -> None:
-        value = taken if is_unsigned else printer.temporary(f"arith.maxsi {taken}, {zero} : {dtype}")
+        value = index if is_unsigned else printer.temporary(f"arith.maxsi {index}, {zero} : {dtype}")
         word = "minui" if is_unsigned else "minsi"
         printer.emit(f"linalg.yield {printer.temporary(f'arith.{word} {value}, {limit} : {dtype}')} : {dtype}")
 
     empty = printer.temporary(f"tensor.empty() : {text}")
     sides = f"ins({name} : {text}) outs({empty} : {text})"
-    return printer.temporary(f"linalg.map {sides} ({taken}: {dtype}, {out}: {dtype}) {printer.scope(lines)}")
+    return printer.temporary(f"linalg.map {sides} ({index}: {dtype}, {out}: {dtype}) {printer.scope(lines)}")
 
 
 WRITERS: dict[str, Write] = {"gather": write_gather}

@@ -1,4 +1,4 @@
-"""Whole programs in upstream's dialects."""
+"""Print an entire program in upstream's dialects."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def print_upstream(module: Module) -> str:
     """Return the text of a program in the dialects of LLVM 22, with its shardings as operations.
 
     At stage `import` the text has the user's annotations. From `propagate` to `optimize` every operand and result is
-    annotated with its sharding in the plan. At stage `partition` the text is the program of a device. Donations and
-    reasons are left out.
+    annotated with its planned sharding. At stage `partition` the text is the per-device program. Donations, and the
+    reasons for collectives, are omitted.
 
     Raises:
         ProgramError: MG0103, with every node that cannot be expressed.
     """
     if module.stage not in STAGES or module.parts:
-        what = f"a program at stage '{module.stage}'" if not module.parts else "a program in parts, one per mesh"
-        message = f"{what} cannot be expressed in upstream's dialects"
+        subject = f"a program at stage '{module.stage}'" if not module.parts else "a program in parts, one per mesh"
+        message = f"{subject} cannot be expressed in upstream's dialects"
         raise ProgramError(Diagnostic("MG0103", message, hint=f"print it at one of the stages {', '.join(STAGES)}"))
     printer = UpstreamPrinter(module, WRITERS)
     function = _function(printer)
@@ -70,21 +70,23 @@ def _function(printer: UpstreamPrinter) -> str:
     types = [tensor_text(value.type) for value in graph.outputs]
 
     def lines() -> None:
-        for number, value in enumerate(graph.inputs):
-            printer.guarded(f"the sharding of '{value.name}'", value.loc, partial(_begin_argument, printer, number))
+        for index, value in enumerate(graph.inputs):
+            printer.guarded(f"the sharding of '{value.name}'", value.loc, partial(_begin_argument, printer, index))
         printer.write_nodes(graph)
-        names = [_end_result(printer, number) for number in range(len(graph.outputs))]
+        names = [_end_result(printer, index) for index in range(len(graph.outputs))]
         printer.emit(f"return {', '.join(names)} : {', '.join(types)}" if names else "return")
 
     ends = f" -> {one_or_list(types)}" if types else ""
     return f"func.func public {symbol(graph.name)}({arguments}){ends} {printer.scope(lines)}"
 
 
-def _begin_argument(printer: UpstreamPrinter, number: int) -> None:
-    """Annotate an argument with its sharding, unless an operation does, and drop the sign of its type."""
-    module, value = printer.module, printer.module.graph.inputs[number]
+def _begin_argument(printer: UpstreamPrinter, index: int) -> None:
+    """Annotate an argument with its sharding, unless an operation does, and cast it to its signless type."""
+    module, value = printer.module, printer.module.graph.inputs[index]
     target = signless(value.type)
-    spec = _decided(module, module.in_shardings, number) or _annotation(module, module.in_annotations, number)
+    spec = _planned_annotation(module, module.in_shardings, index) or _user_annotation(
+        module, module.in_annotations, index
+    )
     is_annotated = any(_is_annotation(module, node, spec) and node.operands[0] is value for node in module.graph.nodes)
     if spec is not None and (not is_annotated or target != value.type):
         printer.share_name(value, _annotated(printer, printer.name(value), value, spec, for_users=False))
@@ -93,24 +95,26 @@ def _begin_argument(printer: UpstreamPrinter, number: int) -> None:
         printer.share_name(value, printer.temporary(text))
 
 
-def _end_result(printer: UpstreamPrinter, number: int) -> str:
+def _end_result(printer: UpstreamPrinter, index: int) -> str:
     """Return the name of a result, annotated with its sharding for users unless an operation does.
 
     An annotation for users leaves the producer free to have another sharding, for example a partial sum.
     """
-    module, value = printer.module, printer.module.graph.outputs[number]
+    module, value = printer.module, printer.module.graph.outputs[index]
     names = [printer.name(value)]
     if signless(value.type) != value.type:
         text = f"tensor.bitcast {names[0]} : {printer.type(value)} to {tensor_text(value.type)}"
         names.append(printer.temporary(text))
-    spec = _decided(module, module.out_shardings, number) or _annotation(module, module.out_annotations, number)
+    spec = _planned_annotation(module, module.out_shardings, index) or _user_annotation(
+        module, module.out_annotations, index
+    )
     is_annotated = any(_is_annotation(module, node, spec) and node.result is value for node in module.graph.nodes)
     if spec is not None and not is_annotated:
 
         def annotate() -> None:
             names.append(_annotated(printer, names[-1], value, spec, for_users=True))
 
-        printer.guarded(f"the sharding of result {number}", value.loc, annotate)
+        printer.guarded(f"the sharding of result {index}", value.loc, annotate)
     return names[-1]
 
 
@@ -121,12 +125,12 @@ def _annotated(printer: UpstreamPrinter, name: str, value: Value, spec: Annotati
     return printer.shard(name, value.type, spec.sharding, value.name, for_users=for_users, attributes=attributes)
 
 
-def _decided(module: Module, shardings: Sequence[Sharding], number: int) -> Annotation | None:
-    return Annotation(shardings[number]) if module.stage in PLANNED else None
+def _planned_annotation(module: Module, shardings: Sequence[Sharding], index: int) -> Annotation | None:
+    return Annotation(shardings[index]) if module.stage in PLANNED else None
 
 
-def _annotation(module: Module, table: Sequence[Annotation | None], number: int) -> Annotation | None:
-    return table[number] if module.stage == "import" and number < len(table) else None
+def _user_annotation(module: Module, table: Sequence[Annotation | None], index: int) -> Annotation | None:
+    return table[index] if module.stage == "import" and index < len(table) else None
 
 
 def _is_annotation(module: Module, node: Node, spec: Annotation | None) -> bool:

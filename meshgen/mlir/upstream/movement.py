@@ -1,4 +1,4 @@
-"""Constants and operations that move elements, as operations of arith, tensor and linalg."""
+"""Print constants and operations that move elements, as operations of arith, tensor and linalg."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def write_iota(printer: UpstreamPrinter, node: Node) -> None:
     def lines() -> None:
         printer.emit(f"^bb0({', '.join(f'{name}: index' for name in indices)}):")
         if kind.dtype.startswith(("i", "ui")):
-            number = printer.temporary(f"arith.index_cast {indices[node.attrs.dim]} : index to {target}")
+            element_value = printer.temporary(f"arith.index_cast {indices[node.attrs.dim]} : index to {target}")
         else:
-            wide = printer.temporary(f"arith.index_cast {indices[node.attrs.dim]} : index to i64")
-            number = printer.temporary(f"arith.sitofp {wide} : i64 to {target}")
-        printer.emit(f"tensor.yield {number} : {target}")
+            integer = printer.temporary(f"arith.index_cast {indices[node.attrs.dim]} : index to i64")
+            element_value = printer.temporary(f"arith.sitofp {integer} : i64 to {target}")
+        printer.emit(f"tensor.yield {element_value} : {target}")
 
     printer.assign(node, f"tensor.generate {printer.scope(lines)} : {printer.type(node.result)}")
 
@@ -46,7 +46,7 @@ def write_iota(printer: UpstreamPrinter, node: Node) -> None:
 def write_bitcast(printer: UpstreamPrinter, node: Node) -> None:
     before, after = node.operands[0].type, node.result.type
     if is_complex(before.dtype) or is_complex(after.dtype) or bit_width(before.dtype) != bit_width(after.dtype):
-        raise Inexpressible("tensor casts bits between element types of one width only")
+        raise Inexpressible("tensor.bitcast needs element types of the same width")
     name, types = printer.operand(node, 0), [printer.type(node.operands[0]), printer.type(node.result)]
     if types[0] == types[1]:
         printer.alias(node, name)
@@ -81,7 +81,7 @@ def write_pad(printer: UpstreamPrinter, node: Node) -> None:
 def padded(
     printer: UpstreamPrinter, name: str, source: TensorType, fill: str, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[str, TensorType]:  # fmt: skip
-    """Pad a tensor with a scalar and return the name of the result and its type."""
+    """Pad a tensor with the scalar `fill`, and return the name of the result and its type."""
     if not any((*low, *high, *interior)):
         return name, source
     name, source, low, high = _cropped(printer, name, source, low, high, interior)
@@ -94,7 +94,10 @@ def _pad_text(
     printer: UpstreamPrinter, name: str, source: TensorType, fill: str, kind: TensorType, low: Sequence[int], high: Sequence[int],
     interior: Sequence[int],
 ) -> str:  # fmt: skip
-    """Return a `tensor.pad`, or with interior padding a strided `tensor.insert_slice` into a filled tensor."""
+    """Return a `tensor.pad`.
+
+    With interior padding, return a strided `tensor.insert_slice` into a filled tensor instead.
+    """
     types = f"{tensor_text(source)} to {tensor_text(kind)}"
     if any(interior):
         whole = printer.temporary(fill_text(fill, printer.temporary(f"tensor.empty() : {tensor_text(kind)}"), kind))
@@ -119,12 +122,12 @@ def _cropped(
     for dim, step in enumerate(interior):
         for side in (low, high):
             if side[dim] < 0:
-                taken = -(side[dim] // (step + 1))
-                size[dim] -= taken
-                start[dim] += taken if side is low else 0
-                side[dim] += taken * (step + 1)
+                removed = -(side[dim] // (step + 1))
+                size[dim] -= removed
+                start[dim] += removed if side is low else 0
+                side[dim] += removed * (step + 1)
     if any(count < 0 for count in size):
-        raise Inexpressible("negative padding leaves nothing of a dim")
+        raise Inexpressible("negative padding removes all elements of a dim")
     if size == list(source.sizes):
         return name, source, low, high
     target = source.with_shape(size)
@@ -139,7 +142,7 @@ def write_reverse(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def reversed_text(printer: UpstreamPrinter, name: str, kind: TensorType, dims: Sequence[int], out: str) -> str:
-    """Return a copy that reads the reversed dims from their ends."""
+    """Return a `linalg.generic` that copies a tensor with `dims` reversed."""
     expressions = [f"{kind.sizes[d] - 1} - d{d}" if d in dims else d for d in range(kind.rank)]
     maps = [affine_map(kind.rank, expressions), affine_map(kind.rank, range(kind.rank))]
 
@@ -153,16 +156,16 @@ def _slice_starts(
     printer: UpstreamPrinter, values: Sequence[Value], whole: TensorType, sizes: Sequence[int]
 ) -> list[str]:
     """Return the start indices of a slice, clamped as in StableHLO so that the slice is in bounds."""
-    found: list[str] = []
-    for value, size, part in zip(values, whole.sizes, sizes, strict=True):
-        if size == part:
-            found.append("0")
+    starts: list[str] = []
+    for value, size, slice_size in zip(values, whole.sizes, sizes, strict=True):
+        if size == slice_size:
+            starts.append("0")
             continue
         index = printer.index(value)
-        zero, last = (printer.temporary(f"arith.constant {number} : index") for number in (0, size - part))
-        raised = printer.temporary(f"arith.maxsi {index}, {zero} : index")
-        found.append(printer.temporary(f"arith.minsi {raised}, {last} : index"))
-    return found
+        zero, last = (printer.temporary(f"arith.constant {number} : index") for number in (0, size - slice_size))
+        nonnegative = printer.temporary(f"arith.maxsi {index}, {zero} : index")
+        starts.append(printer.temporary(f"arith.minsi {nonnegative}, {last} : index"))
+    return starts
 
 
 def write_dynamic_slice(printer: UpstreamPrinter, node: Node) -> None:

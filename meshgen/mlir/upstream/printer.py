@@ -1,7 +1,7 @@
-"""The state of printing one program in upstream's dialects.
+"""Printer of one program in upstream's dialects.
 
-The writer of an op adds the lines of a node. After propagation every operand and result of a node is annotated with its sharding, as
-`mlir-opt --sharding-propagation` leaves a program:
+The writer of an op adds the lines of a node. After propagation every operand and result of a node is annotated with its
+sharding, as in the output of `mlir-opt --sharding-propagation`:
 
     %0 = shard.shard %x to %rows annotate_for_users : tensor<8x16xf32>
     %1 = linalg.map { math.tanh } ins(%0 : tensor<8x16xf32>) outs(...)
@@ -39,7 +39,7 @@ Write = Callable[["UpstreamPrinter", Node], None]
 
 
 class UpstreamPrinter(TextPrinter):
-    """Print functions line by line and collect nodes that cannot be expressed in `faults`."""
+    """A printer that adds line after line, and collects the nodes that cannot be expressed in `faults`."""
 
     def __init__(self, module: Module, writers: Mapping[str, Write]) -> None:
         super().__init__(module, Dialect(), None, 1)
@@ -63,7 +63,7 @@ class UpstreamPrinter(TextPrinter):
         return name
 
     def scope(self, write: Callable[[], None]) -> str:
-        """Return the region `{...}` that consists of the lines that `write` adds."""
+        """Return the region `{...}` with the lines that `write` adds."""
         outer = self._lines, self._handles, self.newline
         self._lines, self._handles, self.newline = [], dict(self._handles), f"{self.newline}  "
         write()
@@ -72,7 +72,7 @@ class UpstreamPrinter(TextPrinter):
         return f"{{{text}{self.newline}}}"
 
     def write(self, node: Node) -> None:
-        """Add the lines of a node. Collects a fault if the node cannot be expressed."""
+        """Add the lines of a node, or collect a fault if the node cannot be expressed."""
         if not self.guarded(f"'{node.op}'", node.loc, lambda: self._write(node)):
             for value in node.results:
                 self.define(value)
@@ -81,14 +81,14 @@ class UpstreamPrinter(TextPrinter):
         if node.op not in self._writers:
             raise Inexpressible(NO_OPERATION)
         with self.over(self.mesh_of_node(node)):
-            # Upstream refuses slices of tensors without elements.
+            # Upstream rejects slices of tensors without elements.
             if node.op in _SLICES and 0 in node.result.type.shape:
                 self.assign(node, f"tensor.empty() : {self.type(node.result)}")
             else:
                 self._writers[node.op](self, node)
 
     def guarded(self, what: str, loc: Location | None, write: Callable[[], None]) -> bool:
-        """Call `write`. Collects the fault and returns False if `write` raises Inexpressible."""
+        """Call `write` and return whether it succeeded. Collects a fault if it raises Inexpressible."""
         try:
             write()
         except Inexpressible as reason:
@@ -111,7 +111,7 @@ class UpstreamPrinter(TextPrinter):
         return [self.type(value) for value in values]
 
     def operand(self, node: Node, number: int) -> str:
-        """Return the name of an operand, annotated for this node if shardings are decided."""
+        """Return the name of operand `number`, annotated with its sharding for this node if shardings are decided."""
         value = node.operands[number]
         if not self.is_planned or node.sharding is None:
             return self.name(value)
@@ -121,13 +121,13 @@ class UpstreamPrinter(TextPrinter):
         return self.shard(self.name(value), signless(value.type), sharding, for_users=True)
 
     def alias(self, node: Node, name: str) -> None:
-        """Name the result of a node after an existing value, annotated if shardings are decided."""
+        """Let the result of a node share the name of an existing value, annotated if shardings are decided."""
         if self.is_planned and node.sharding is not None and node.sharding.results != node.sharding.operands[:1]:
             name = self.shard(name, signless(node.result.type), node.sharding.results[0], for_users=True)
         self.share_name(node.result, name)
 
     def assign(self, node: Node, text: str) -> None:
-        """Add an operation and make its results those of the node, annotated if shardings are decided."""
+        """Add an operation and bind its results to those of the node, annotated if shardings are decided."""
         if not self.is_planned or node.sharding is None:
             self.emit(f"{', '.join(self.define(value) for value in node.results)} = {text}")
             return
@@ -137,18 +137,18 @@ class UpstreamPrinter(TextPrinter):
             self.share_name(value, self.shard(name, signless(value.type), sharding, value.name))
 
     def empty(self, node: Node, kind: TensorType | None = None) -> str:
-        """Return the name of an undefined tensor that is the destination of a result of the node."""
+        """Return the name of an uninitialized destination tensor for a result of the node."""
         kind = kind or signless(node.results[0].type)
         if None in kind.shape:
             raise Inexpressible(OPEN_SIZES)
         return self._destination(node, kind, self.temporary(f"tensor.empty() : {tensor_text(kind)}"))
 
     def filled(self, node: Node, number: str, kind: TensorType) -> str:
-        """Return the name of a tensor of one scalar that is the destination of a result of the node."""
+        """Return the name of a destination tensor for a result of the node, filled with the scalar `number`."""
         return self._destination(node, kind, self.temporary(fill_text(number, self.empty(node, kind), kind)))
 
     def _destination(self, node: Node, kind: TensorType, name: str) -> str:
-        """Annotate a destination with the sharding of the result, if it has the shape of the result."""
+        """Return the name of a destination, annotated with the sharding of the result if it has the result's shape."""
         if not self.is_planned or node.sharding is None or kind.shape != node.results[0].type.shape:
             return name
         sharding = node.sharding.results[0]
@@ -163,13 +163,13 @@ class UpstreamPrinter(TextPrinter):
         return self.temporary(f"arith.constant {text}" + ("" if dtype == "i1" else f" : {element(dtype)}"))
 
     def scalar(self, value: Value) -> str:
-        """Return the name of the element of a 0-d tensor."""
+        """Return the name of a scalar, the element of the 0-d tensor `value`."""
         if (node := self._constants.get(value)) is not None:
             return self.number(node.attrs.value, value.type.dtype)
         return self.temporary(f"tensor.extract {self.name(value)}[] : {self.type(value)}")
 
     def index(self, value: Value) -> str:
-        """Return the name of an index that is the element of a 0-d tensor."""
+        """Return the name of an index, cast from the element of the 0-d tensor `value`."""
         cast = "index_castui" if value.type.dtype.startswith("ui") else "index_cast"
         return self.temporary(f"arith.{cast} {self.scalar(value)} : {element(value.type.dtype)} to index")
 
@@ -179,7 +179,7 @@ class UpstreamPrinter(TextPrinter):
         self, name: str, kind: TensorType, sharding: Sharding, result: str = "", *, for_users: bool = False,
         attributes: Mapping[str, str] | None = None,
     ) -> str:  # fmt: skip
-        """Annotate a value and return the name of the annotated one. A partial sum is annotated as its sum."""
+        """Annotate the value `name` and return the name of the annotated value. Unreduced axes are omitted."""
         sharding = replace(sharding, partial=())
         mesh = self.mesh_of(sharding)
         if has_parts(sharding.used_axes, mesh):
@@ -187,7 +187,7 @@ class UpstreamPrinter(TextPrinter):
         for axes in sharding.dims if any(sharding.offsets) else ():
             parts = [mesh.axis_size(axis) for axis in axes]
             if math.prod(parts) != sum(parts) and axes:
-                raise Inexpressible(f"of a dim over {', '.join(axes)} LLVM 22 expects {sum(parts) + 1} offsets")
+                raise Inexpressible(f"LLVM 22 expects {sum(parts) + 1} offsets for a dim over {', '.join(axes)}")
         definition = definition_text(sharding, kind.shape, mesh)
         if definition not in self._handles:
             self._handles[definition] = self.temporary(definition)
@@ -199,7 +199,8 @@ class UpstreamPrinter(TextPrinter):
     def discardable(self, node: Node) -> str:
         """Return ` {...}` with attributes that upstream ignores.
 
-        They are the mesh axes that the user chose for the loops, and the precision of a product that may be less than exact.
+        These are the mesh axes that the user chose for the loops, and the precision of a GEMM or convolution if it is
+        reduced.
         """
         attributes: dict[str, str] = {}
         if node.option is not None and not self.is_planned:

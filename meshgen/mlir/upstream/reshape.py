@@ -1,4 +1,4 @@
-"""Reshapes as `tensor.collapse_shape` and `tensor.expand_shape`."""
+"""Print reshapes as `tensor.collapse_shape` and `tensor.expand_shape`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 
 
 def reshaped(printer: UpstreamPrinter, name: str, source: TensorType, target: TensorType) -> str:
-    """Return the name of a tensor in another shape, by up to two operations of tensor."""
+    """Reshape a tensor by up to two operations of tensor, and return the name of the result."""
     for text, kind in reshape_steps(source, target):
         name = printer.temporary(text.format(name))
         source = kind
@@ -21,7 +21,10 @@ def reshaped(printer: UpstreamPrinter, name: str, source: TensorType, target: Te
 
 
 def reshape_steps(source: TensorType, target: TensorType) -> list[tuple[str, TensorType]]:
-    """Return the operations that collapse dims and then expand them, as texts with `{}` for the operand, and their types."""
+    """Return the texts and result types of the operations that collapse dims and then expand them.
+
+    Each text has `{}` in place of its operand.
+    """
     if None in source.shape or None in target.shape:
         raise Inexpressible(OPEN_SIZES)
     if source.shape == target.shape:
@@ -43,7 +46,7 @@ def _common_groups(source: Sequence[int], target: Sequence[int]) -> tuple[list[l
 
     Returns no groups if one shape has no dims.
     """
-    if all(each == 1 for each in (*source, *target)) and not (source and target):
+    if all(length == 1 for length in (*source, *target)) and not (source and target):
         return [], []
     if 0 in source:
         return [list(range(len(source)))], [list(range(len(target)))]
@@ -51,7 +54,7 @@ def _common_groups(source: Sequence[int], target: Sequence[int]) -> tuple[list[l
     after: list[list[int]] = []
     i = j = 0
     while i < len(source) or j < len(target):
-        if before and (i == len(source) or j == len(target)):  # The rest has size 1.
+        if before and (i == len(source) or j == len(target)):  # The remaining dims have size 1.
             before[-1] += range(i, len(source))
             after[-1] += range(j, len(target))
             break

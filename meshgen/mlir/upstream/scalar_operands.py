@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import flow_graphs
 
-_FROM = {"reduce": 1, "pad": 1, "broadcast_in_dim": 0, "dynamic_slice": 1, "dynamic_update_slice": 2}
+_FIRST_SCALAR = {"reduce": 1, "pad": 1, "broadcast_in_dim": 0, "dynamic_slice": 1, "dynamic_update_slice": 2}
 
 
 def is_scalar_operand(node: Node, number: int) -> bool:
-    """Whether upstream's operation takes the element of a 0-d operand and not the tensor."""
+    """Whether upstream's operation has a scalar where operand `number` of the node is a 0-d tensor."""
     if node.operands[number].type.rank:
         return False
     if node.op in ("select", "clamp"):
@@ -20,13 +20,13 @@ def is_scalar_operand(node: Node, number: int) -> bool:
         return number == 0
     if node.op in ("reduce_region", "reduce_window"):
         return number >= len(node.operands) // 2
-    return number >= _FROM.get(node.op, len(node.operands))
+    return number >= _FIRST_SCALAR.get(node.op, len(node.operands))
 
 
 def scalar_constants(graph: Graph, constants: Mapping[Value, Node]) -> set[Value]:
-    """Return the 0-d constants that are used as scalars only."""
-    whole = {value for each in flow_graphs(graph) for value in each.outputs}
-    for each in flow_graphs(graph):
-        for node in each.nodes:
-            whole |= {value for number, value in enumerate(node.operands) if not is_scalar_operand(node, number)}
-    return {value for value in constants if not value.type.rank and value not in whole}
+    """Return the 0-d constants that are used only as scalars."""
+    tensor_uses = {value for nested in flow_graphs(graph) for value in nested.outputs}
+    for nested in flow_graphs(graph):
+        for node in nested.nodes:
+            tensor_uses |= {value for index, value in enumerate(node.operands) if not is_scalar_operand(node, index)}
+    return {value for value in constants if not value.type.rank and value not in tensor_uses}

@@ -1,4 +1,4 @@
-"""Element-wise nodes as operations of arith and math on scalars."""
+"""Print element-wise nodes as operations of arith and math on scalars."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _FLOAT_ORDER = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt",
 
 
 def plain_operation(op: str, dtype: str) -> str:
-    """Return the one operation of arith or math that computes an element-wise op of an element type.
+    """Return the single operation of arith or math for an element-wise op on an element type.
 
-    Returns an empty name if several operations are needed or LLVM 22 has none.
+    Returns an empty string if several operations are needed or LLVM 22 has none.
     """
     if is_float(dtype):
         return _FLOAT.get(op, "")
@@ -46,7 +46,10 @@ def plain_operation(op: str, dtype: str) -> str:
 
 
 def write_scalar(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) -> str:
-    """Add the scalar operations of an element-wise node and return the name of the result. Raises Inexpressible."""
+    """Add the scalar operations of an element-wise node and return the name of the result.
+
+    Raises Inexpressible if arith and math have no such operation.
+    """
     dtype = node.operands[0].type.dtype if node.operands else node.result.type.dtype
     if plain := plain_operation(node.op, dtype):
         return printer.temporary(f"{plain} {', '.join(operands)} : {element(dtype)}")
@@ -99,7 +102,10 @@ def _is_finite(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) ->
 
 
 def _sign(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) -> str:
-    """Add the sign: 1 with the sign of a float, or the float itself if it is zero or NaN; an integer clamped to [-1, 1]."""
+    """Add the sign of a scalar and return its name.
+
+    A float becomes 1 or -1, but zero and NaN stay. An integer is clamped to [-1, 1].
+    """
     dtype, (value,) = node.result.type.dtype, operands
     if not is_float(dtype):
         raised = value
@@ -118,7 +124,10 @@ def _convert(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) -> s
 
 
 def convert_scalar(printer: UpstreamPrinter, value: str, source: str, target: str) -> str:
-    """Add the conversion of a scalar to another element type. As in StableHLO, a boolean is whether the scalar is not zero."""
+    """Add the conversion of a scalar to another element type.
+
+    As in StableHLO, a conversion to a boolean tests for nonzero.
+    """
     before, after = element(source), element(target)
     if before == after:
         return value
@@ -127,14 +136,14 @@ def convert_scalar(printer: UpstreamPrinter, value: str, source: str, target: st
         word = "cmpf une" if is_float(source) else "cmpi ne"
         return printer.temporary(f"arith.{word}, {value}, {zero} : {before}")
     word = _cast_word(source, target)
-    if not word:  # of one width: by way of a wider one
+    if not word:  # equal widths are converted through f32
         wide = printer.temporary(f"arith.extf {value} : {before} to f32")
         return printer.temporary(f"arith.truncf {wide} : f32 to {after}")
     return printer.temporary(f"arith.{word} {value} : {before} to {after}")
 
 
 def _cast_word(source: str, target: str) -> str:
-    """Return the name of the conversion between two element types, empty between floats of equal width."""
+    """Return the name of the conversion between two element types, or an empty string between floats of equal width."""
     sign = "u" if source == "i1" or source.startswith("ui") else "s"
     if is_float(source) != is_float(target):
         return f"{sign}itofp" if is_float(target) else f"fpto{'u' if target.startswith('ui') else 's'}i"
@@ -145,7 +154,7 @@ def _cast_word(source: str, target: str) -> str:
 
 
 def bit_width(dtype: str) -> int:
-    """Return the number of bits of an element, for example 8 of `f8E4M3FN`."""
+    """Return the number of bits of an element, for example 8 for `f8E4M3FN`."""
     return int(re.findall(r"\d+", dtype)[0])
 
 

@@ -1,4 +1,4 @@
-"""Annotations, collectives and questions about devices as operations of the shard dialect."""
+"""Print annotations, collectives and device queries as operations of the shard dialect."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from meshgen.mlir.upstream.movement import padded
 from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 
 UPSTREAM = [node_of(each.name) for each in (*COLLECTIVES, *ROOTED, SHIFT) if each.name.startswith("shard.")]
-# The attribute that names the dim which a collective cuts into parts, and the dim along which it joins tiles.
+# By collective: the attribute with the dim that is split, and the attribute with the dim along which tiles are
+# concatenated.
 _CUT = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}
-_JOINED = {"all_gather": "dim", "all_to_all": "concat_dim"}
+_CONCATENATED = {"all_gather": "dim", "all_to_all": "concat_dim"}
 
 
 def write_annotate(printer: UpstreamPrinter, node: Node) -> None:
-    """Write the user's annotation; after propagation it is a change of sharding."""
+    """Write the user's annotation. After propagation it is a change of sharding."""
     attrs = node.attrs
     if attrs.sharding.partial:
         raise Inexpressible(PARTIAL_SUMS)
@@ -45,13 +46,13 @@ def write_annotate(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def attributes_of_annotation(required: bool, open_dims: Sequence[bool]) -> dict[str, str]:
-    """Return the attributes of an annotation that is a hint, or has dims that may be split further."""
+    """Return the attributes for an annotation that is a hint, or that has open dims."""
     attributes: dict[str, str] = {} if required else {"required": "false"}
     return attributes | ({"open_dims": flags(open_dims)} if open_dims else {})
 
 
 def write_reshard(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a collective between two shardings of a global value as an annotation for its users."""
+    """Write a collective between two shardings of a global value as an annotation for users."""
     (value,), name = node.operands, printer.name(node.operands[0])
     source, target = typed([value, node.result])
     if target.partial:
@@ -62,24 +63,24 @@ def write_reshard(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_collective(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a collective of a program per device, with tiles of equal size."""
+    """Write a collective of a per-device program, with tiles of equal size."""
     if printer.is_planned:
         write_reshard(printer, node)
         return
     if has_parts(axes_of(node.attrs), printer.mesh):
         raise Inexpressible(f"it is over a part of a mesh axis, {', '.join(axes_of(node.attrs))}")
     if node.attrs.get("kind") in ("max", "min") and node.result.type.dtype.startswith("ui"):
-        raise Inexpressible("LLVM 22 compares integers as signed ones")
+        raise Inexpressible("LLVM 22 compares integers as signed")
     if len(node.results) > 1:
         raise Inexpressible("collectives of LLVM 22 have one operand")
     node = replace(node, notes=NO_NOTES, option=None, sharding=None)
     name, before, after = _even_tiles(printer, node)
     operand, result = Value(before), Value(after)
     printer.share_name(operand, name)
-    is_whole = after == signless(node.result.type)
-    even = replace(node, operands=[operand, *node.operands[1:]], results=node.results if is_whole else [result])
+    has_result_type = after == signless(node.result.type)
+    even = replace(node, operands=[operand, *node.operands[1:]], results=node.results if has_result_type else [result])
     printer.emit(printing.PART.writers[node.op](printer, even))
-    if not is_whole:
+    if not has_result_type:
         sizes = node.result.type.sizes
         ranges = f"{[0] * len(sizes)} {list(sizes)} {[1] * len(sizes)}"
         types = f"{printer.type(result)} to {printer.type(node.result)}"
@@ -87,9 +88,9 @@ def write_collective(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _even_tiles(printer: UpstreamPrinter, node: Node) -> tuple[str, TensorType, TensorType]:
-    """Return the name of the operand, its type and the type of the result such that all tiles have one size.
+    """Return the name of the operand, its type and the type of the result, with all tiles of equal size.
 
-    An operand whose last tile would be smaller is padded. A joined result contains the padding of its tiles.
+    The operand is padded if its last tile would be smaller. A concatenated result contains the padding of its tiles.
     """
     name = printer.name(node.operands[0])
     before, after = signless(node.operands[0].type), signless(node.result.type)
@@ -97,24 +98,24 @@ def _even_tiles(printer: UpstreamPrinter, node: Node) -> tuple[str, TensorType, 
         None in before.shape
         or None in after.shape
         or not printer.mesh.is_static
-        or (node.op not in _CUT and node.op not in _JOINED)
+        or (node.op not in _CUT and node.op not in _CONCATENATED)
     ):
         return name, before, after
     count, source, target = printer.mesh.group_size(axes_of(node.attrs)), [*before.sizes], [*after.sizes]
-    cut_dim, joined_dim = node.attrs.get(_CUT.get(node.op, "")), node.attrs.get(_JOINED.get(node.op, ""))
+    cut_dim, joined_dim = node.attrs.get(_CUT.get(node.op, "")), node.attrs.get(_CONCATENATED.get(node.op, ""))
     if joined_dim is not None:
         target[joined_dim] = before.sizes[joined_dim] * count if joined_dim != cut_dim else target[joined_dim]
     if cut_dim is not None and cut_dim != joined_dim:
         source[cut_dim] = after.sizes[cut_dim] * count
-        high = [whole - size for whole, size in zip(source, before.sizes, strict=True)]
+        high = [padded_size - size for padded_size, size in zip(source, before.sizes, strict=True)]
         if any(high):
-            nothing = [0] * len(high)
-            name, before = padded(printer, name, before, printer.number(0, before.dtype), nothing, high, nothing)
+            zeros = [0] * len(high)
+            name, before = padded(printer, name, before, printer.number(0, before.dtype), zeros, high, zeros)
     return name, before, after.with_shape(target)
 
 
 def write_update_halo(printer: UpstreamPrinter, node: Node) -> None:
-    """Write the exchange of a halo, which the type of a tile includes. Tiles must have one size."""
+    """Write the exchange of a halo, for which a tile has room. All tiles must have the same size."""
     if printer.is_planned:
         write_reshard(printer, node)
         return
@@ -127,7 +128,7 @@ def write_update_halo(printer: UpstreamPrinter, node: Node) -> None:
         for size, pair, axes in zip(node.result.type.sizes, halo, sharding.dims, strict=True)
     ]
     if node.operands[0].type != node.result.type or tuple(sizes) != tuple(node.attrs.shape):
-        raise Inexpressible("shard.update_halo of LLVM 22 is of tiles of one size that have room for the halo")
+        raise Inexpressible("shard.update_halo of LLVM 22 needs tiles of the same size that include the halo")
     rows = [rows for pair, axes in zip(halo, sharding.dims, strict=True) if axes for rows in pair]
     axes = numbered(sharding.dims, mesh)
     name = printer.name(node.operands[0])

@@ -1,4 +1,4 @@
-"""Products, reductions, broadcasts and transposes as operations of linalg."""
+"""Print dots, reductions, broadcasts and transposes as operations of linalg."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from meshgen.mlir.upstream.reshape import reshaped
 from meshgen.mlir.upstream.scalars import bit_width, convert_scalar, plain_operation, write_scalar
 
 _NAMES = {"[[0, 2], [2, 1], [0, 1]]": "matmul", "[[0, 1, 3], [0, 3, 2], [0, 1, 2]]": "batch_matmul"}
-"""The names of contractions by the loops of the operands and of the result."""
+"""Names of matmuls in linalg, by the loops that index the operands and the result."""
 
 
 def affine_map(loops: int, results: Iterable[str | int]) -> str:
-    """Return `affine_map<(d0, d1) -> (d1)>`. A result is the number of a loop or an expression."""
+    """Return an affine map, such as `affine_map<(d0, d1) -> (d1)>`.
+
+    Each result is the number of a loop or an expression.
+    """
     dims = ", ".join(f"d{loop}" for loop in range(loops))
     return f"affine_map<({dims}) -> ({', '.join(f'd{result}' if isinstance(result, int) else result for result in results)})>"
 
 
 def write_dot(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a matmul by its name and any other GEMM as `linalg.contract`.
+    """Write a matmul by its name in linalg, and any other dot as `linalg.contract`.
 
     The loops are batch dims, rows, columns and contracted dims.
     """
@@ -33,7 +36,7 @@ def write_dot(printer: UpstreamPrinter, node: Node) -> None:
     dtype = node.result.type.dtype
     widths = [bit_width(kind) for kind in (left.dtype, right.dtype, dtype)]
     if is_complex(dtype) or dtype == "i1" or (dtype.startswith("ui") and len({*widths}) > 1):
-        raise Inexpressible(f"linalg multiplies no {dtype}")
+        raise Inexpressible(f"linalg does not multiply {dtype}")
     if max(widths) > widths[2]:
         raise Inexpressible(f"linalg would multiply in {dtype}, to which it converts the operands")
     left_free = [d for d in range(left.rank) if d not in (*attrs.lhs_batch, *attrs.lhs_contract)]
@@ -47,7 +50,7 @@ def write_dot(printer: UpstreamPrinter, node: Node) -> None:
     init = printer.filled(node, printer.number(0, dtype), signless(node.result.type))
     operands = [printer.operand(node, number) for number in (0, 1)]
     sides = f"ins({', '.join(operands)} : {', '.join(printer.types(node.operands))}) outs({init} : {printer.type(node.result)})"
-    texts = [affine_map(loops, each) for each in maps]
+    texts = [affine_map(loops, results) for results in maps]
     if not attrs.lhs_contract:
         kinds = [signless(value.type) for value in (*node.operands, node.result)]
         pairs = list(zip((*operands, init), kinds, strict=True))
@@ -61,7 +64,7 @@ def write_dot(printer: UpstreamPrinter, node: Node) -> None:
 def _outer_product(
     printer: UpstreamPrinter, node: Node, maps: Sequence[str], operands: Sequence[tuple[str, TensorType]]
 ) -> str:
-    """Return a product without contracted dims, which `linalg.contract` requires."""
+    """Return an outer product as a `linalg.generic`, since `linalg.contract` requires a contracted dim."""
 
     def body(names: list[str]) -> None:
         printer.emit(f"linalg.yield {product(printer, node, names)} : {element(node.result.type.dtype)}")
@@ -70,12 +73,12 @@ def _outer_product(
 
 
 def product(printer: UpstreamPrinter, node: Node, factors: Sequence[str]) -> str:
-    """Add the product of two scalars in the element type of the result and return its name."""
+    """Add the multiplication of two scalars in the element type of the result, and return its name."""
     dtype = node.result.type.dtype
-    wide = [
+    converted = [
         convert_scalar(printer, x, value.type.dtype, dtype) for x, value in zip(factors, node.operands, strict=False)
     ]
-    return printer.temporary(f"{plain_operation('multiply', dtype)} {', '.join(wide)} : {element(dtype)}")
+    return printer.temporary(f"{plain_operation('multiply', dtype)} {', '.join(converted)} : {element(dtype)}")
 
 
 def generic_text(
@@ -84,7 +87,7 @@ def generic_text(
 ) -> str:  # fmt: skip
     """Return a `linalg.generic` whose last operand is the output.
 
-    `body` takes the names of one element of each operand and adds the lines of the body.
+    `body` adds the lines of the body, given the names of one element of each operand.
     """
     names = [f"%{printer.new_name('')}" for _ in operands]
 
@@ -94,7 +97,9 @@ def generic_text(
         body(names)
 
     *ins, (out, kind) = operands
-    inputs = f"ins({', '.join(name for name, _ in ins)} : {', '.join(tensor_text(each) for _, each in ins)})"
+    inputs = (
+        f"ins({', '.join(name for name, _ in ins)} : {', '.join(tensor_text(input_type) for _, input_type in ins)})"
+    )
     head = f"linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{', '.join(map(quoted, loops))}]}}"
     attrs = f" attrs ={attributes}" if attributes else ""
     return f"{head} {inputs} outs({out} : {tensor_text(kind)}){attrs} {printer.scope(lines)} -> {tensor_text(kind)}"
@@ -117,7 +122,7 @@ def write_reduce(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_reduce_region(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a joint reduction. The node's region takes accumulators before elements, linalg's region after them."""
+    """Write a joint reduction. The node's region has accumulators before elements, but linalg's region has them after."""
     count = len(node.results)
     sources = [printer.operand(node, number) for number in range(count)]
     inits = [
@@ -136,7 +141,7 @@ def write_reduce_region(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_scalars(printer: UpstreamPrinter, region: Graph, names: dict[Value, str]) -> None:
-    """Add the scalar operations of a region on 0-d tensors and a `linalg.yield` of its outputs."""
+    """Add the scalar operations of a region on 0-d tensors, and a `linalg.yield` of its outputs."""
     for node in region.nodes:
         names[node.result] = write_scalar(printer, node, [names[value] for value in node.operands])
     kinds = [element(value.type.dtype) for value in region.outputs]
@@ -144,7 +149,7 @@ def write_scalars(printer: UpstreamPrinter, region: Graph, names: dict[Value, st
 
 
 def write_broadcast(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a fill with a 0-d operand, or a `linalg.broadcast` of the dims that are not expanded, in order."""
+    """Write a fill for a 0-d operand, else a `linalg.broadcast` of the dims that keep their size, in order."""
     source, kind, dims = signless(node.operands[0].type), signless(node.result.type), list(node.attrs.dims)
     if not source.rank:
         number = printer.scalar(node.operands[0])
@@ -158,10 +163,10 @@ def write_broadcast(printer: UpstreamPrinter, node: Node) -> None:
         dims = [dims[d] for d in kept]
     if dims != sorted(dims):
         order = sorted(range(len(dims)), key=lambda d: dims[d])
-        turned = source.with_shape(source.shape[d] for d in order)
-        empty = printer.temporary(f"tensor.empty() : {tensor_text(turned)}")
-        name = printer.temporary(_transpose(name, source, turned, empty, order))
-        source = turned
+        transposed = source.with_shape(source.shape[d] for d in order)
+        empty = printer.temporary(f"tensor.empty() : {tensor_text(transposed)}")
+        name = printer.temporary(_transpose(name, source, transposed, empty, order))
+        source = transposed
     added = [d for d in range(kind.rank) if d not in dims]
     outs = f"outs({printer.empty(node)} : {printer.type(node.result)})"
     printer.assign(node, f"linalg.broadcast ins({name} : {tensor_text(source)}) {outs} dimensions = {added}")

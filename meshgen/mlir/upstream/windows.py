@@ -1,6 +1,7 @@
-"""Convolutions and folds of windows as `linalg.generic` over the loops of the result and of the window.
+"""Print convolutions and window reductions as `linalg.generic` over the loops of the result and of the window.
 
-An image is padded first, and read at `stride * d + dilation * k`, where d is a loop of the result and k one of the window:
+The image is padded first. It is indexed by `stride * d + dilation * k`, where d is a loop of the result and k a loop of
+the window:
 
     affine_map<(d0, d1, d2) -> (d0, d1 * 2 + d2)>
 """
@@ -19,32 +20,32 @@ from meshgen.mlir.upstream.reshape import reshape_steps, reshaped
 from meshgen.mlir.upstream.scalars import bit_width, plain_operation
 from meshgen.mlir.upstream.structured import affine_map, generic_text, product, write_scalars
 
-Index = int | str  # the number of a loop, or an expression
+Index = int | str  # the number of a loop, or an affine expression
 
 
 def _read_at(outer: int, stride: int, inner: int, dilation: int) -> str:
-    """Return the affine expression by which a window is indexed."""
+    """Return the affine expression that indexes the image, from a result loop and a window loop with their steps."""
     steps = ((outer, stride), (inner, dilation))
     return " + ".join(f"d{loop}" if step == 1 else f"d{loop} * {step}" for loop, step in steps)
 
 
 def write_reduce_window(printer: UpstreamPrinter, node: Node) -> None:
     if len(node.results) > 1:
-        raise Inexpressible("linalg has no fold of several values together whose elements lie in windows")
+        raise Inexpressible("linalg has no joint window reduction of several values")
     attrs, kind, rank = node.attrs, signless(node.result.type), node.result.type.rank
     if any(step != 1 for step in attrs.base_dilations):
-        raise Inexpressible("linalg folds no windows of spread elements")
+        raise Inexpressible("linalg has no window reduction of dilated operands")
     fill, source = printer.scalar(node.operands[1]), signless(node.operands[0].type)
     image, source = padded(printer, printer.operand(node, 0), source, fill, attrs.low, attrs.high, (0,) * rank)
     window = TensorType(tuple(attrs.window_dimensions), kind.dtype)
     shape = printer.temporary(f"tensor.empty() : {tensor_text(window)}")
     reads = [_read_at(d, attrs.window_strides[d], rank + d, attrs.window_dilations[d]) for d in range(rank)]
-    maps = [affine_map(2 * rank, each) for each in (reads, range(rank, 2 * rank), range(rank))]
+    maps = [affine_map(2 * rank, results) for results in (reads, range(rank, 2 * rank), range(rank))]
     (region,) = node.regions
 
     def body(names: list[str]) -> None:
-        accumulator, taken = region.inputs
-        write_scalars(printer, region, {accumulator: names[2], taken: names[0]})
+        accumulator, window_element = region.inputs
+        write_scalars(printer, region, {accumulator: names[2], window_element: names[0]})
 
     operands = [(image, source), (shape, window), (printer.filled(node, fill, kind), kind)]
     loops = ["parallel"] * rank + ["reduction"] * rank
@@ -54,41 +55,41 @@ def write_reduce_window(printer: UpstreamPrinter, node: Node) -> None:
 def write_convolution(printer: UpstreamPrinter, node: Node) -> None:
     """Write a convolution.
 
-    Its parallel loops are batch, feature group if there are several, output feature of the group and output position. Its
-    reduction loops are input feature of the group and position in the window.
+    Its parallel loops are the batch, the feature group if there are several, the output feature of the group and the
+    output position. Its reduction loops are the input feature of the group and the position in the window.
     """
     attrs, kind = node.attrs, signless(node.result.type)
     image, kernel = (signless(value.type) for value in node.operands)
-    widths = [bit_width(each.dtype) for each in (image, kernel, kind)]
+    widths = [bit_width(operand.dtype) for operand in (image, kernel, kind)]
     if is_complex(kind.dtype) or attrs.batch_group_count != 1 or max(widths) > widths[2]:
-        raise Inexpressible("linalg has no convolution of groups of images, of complex numbers or to a narrower type")
+        raise Inexpressible("linalg has no convolution with batch groups, of complex numbers or to a narrower type")
     groups, spatial = attrs.feature_group_count, len(attrs.window_strides)
     numbers = iter(range(4 + 2 * spatial))
     batch, group = next(numbers), [next(numbers)] if groups > 1 else []
-    feature, places = next(numbers), [next(numbers) for _ in range(spatial)]
+    feature, points = next(numbers), [next(numbers) for _ in range(spatial)]
     inner, taps = next(numbers), [next(numbers) for _ in range(spatial)]
     reads = [
         _read_at(outer, stride, tap, dilation)
-        for outer, stride, tap, dilation in zip(places, attrs.window_strides, taps, attrs.rhs_dilation, strict=True)
+        for outer, stride, tap, dilation in zip(points, attrs.window_strides, taps, attrs.rhs_dilation, strict=True)
     ]
     roles: list[dict[int, Sequence[Index]]] = [
-        {attrs.input_batch: [batch], attrs.input_feature: [*group, inner], **_each(attrs.input_spatial, reads)},
+        {attrs.input_batch: [batch], attrs.input_feature: [*group, inner], **_by_dim(attrs.input_spatial, reads)},
         {
             attrs.kernel_input_feature: [inner],
             attrs.kernel_output_feature: [*group, feature],
-            **_each(attrs.kernel_spatial, taps),
+            **_by_dim(attrs.kernel_spatial, taps),
         },
-        {attrs.output_batch: [batch], attrs.output_feature: [*group, feature], **_each(attrs.output_spatial, places)},
+        {attrs.output_batch: [batch], attrs.output_feature: [*group, feature], **_by_dim(attrs.output_spatial, points)},
     ]
     left, image = _padded_image(printer, node, image)
     right = printer.operand(node, 1)
-    if turned := [dim for dim, flag in zip(attrs.kernel_spatial, attrs.window_reversal, strict=True) if flag]:
+    if reversed_dims := [dim for dim, flag in zip(attrs.kernel_spatial, attrs.window_reversal, strict=True) if flag]:
         out = printer.temporary(f"tensor.empty() : {tensor_text(kernel)}")
-        right = printer.temporary(reversed_text(printer, right, kernel, turned, out))
-    split = [_opened(image, roles[0], groups), _opened(kernel, roles[1], groups), _opened(kind, roles[2], groups)]
-    left, right = reshaped(printer, left, image, split[0]), reshaped(printer, right, kernel, split[1])
-    init = printer.filled(node, printer.number(0, kind.dtype), split[2])
-    maps = [affine_map(inner + 1 + spatial, _in_order(each)) for each in roles]
+        right = printer.temporary(reversed_text(printer, right, kernel, reversed_dims, out))
+    grouped = [_opened(image, roles[0], groups), _opened(kernel, roles[1], groups), _opened(kind, roles[2], groups)]
+    left, right = reshaped(printer, left, image, grouped[0]), reshaped(printer, right, kernel, grouped[1])
+    init = printer.filled(node, printer.number(0, kind.dtype), grouped[2])
+    maps = [affine_map(inner + 1 + spatial, _in_order(role)) for role in roles]
 
     def body(names: list[str]) -> None:
         term = product(printer, node, names)
@@ -96,9 +97,9 @@ def write_convolution(printer: UpstreamPrinter, node: Node) -> None:
         printer.emit(f"linalg.yield {total} : {element(kind.dtype)}")
 
     loops = ["parallel"] * inner + ["reduction"] * (1 + spatial)
-    operands = list(zip((left, right, init), split, strict=True))
+    operands = list(zip((left, right, init), grouped, strict=True))
     text = generic_text(printer, maps, loops, operands, body, printer.discardable(node))
-    for step, _ in reshape_steps(split[2], kind):
+    for step, _ in reshape_steps(grouped[2], kind):
         text = step.format(printer.temporary(text))
     printer.assign(node, text)
 
@@ -113,7 +114,7 @@ def _padded_image(printer: UpstreamPrinter, node: Node, kind: TensorType) -> tup
     return padded(printer, printer.operand(node, 0), kind, printer.number(0, kind.dtype), low, high, interior)
 
 
-def _each(dims: Sequence[int], indices: Iterable[Index]) -> dict[int, Sequence[Index]]:
+def _by_dim(dims: Sequence[int], indices: Iterable[Index]) -> dict[int, Sequence[Index]]:
     return {dim: [index] for dim, index in zip(dims, indices, strict=True)}
 
 
@@ -122,7 +123,7 @@ def _in_order(roles: Mapping[int, Sequence[Index]]) -> list[Index]:
 
 
 def _opened(kind: TensorType, roles: Mapping[int, Sequence[Index]], groups: int) -> TensorType:
-    """Return the type with the feature dim split into groups and features per group."""
+    """Return the type with its feature dim split into groups and features per group."""
     sizes: list[int] = []
     for dim, size in enumerate(kind.sizes):
         sizes += [size] if len(roles[dim]) == 1 else [groups, size // groups]

@@ -1,11 +1,15 @@
-"""Custom calls of cuDNN's fused attention, as `jax.nn.dot_product_attention(..., implementation="cudnn")` makes them.
+"""Import cuDNN's fused attention, as `jax.nn.dot_product_attention(..., implementation="cudnn")` emits it.
 
-    %o, %l, %w = custom_call @__cudnn$fmhaSoftmax(%q, %k, %v) {backend_config = "{... mask_type: CAUSAL, fmha_scale: 0.125 ...}"}
-    %o, %l = attention(%q, %k, %v) {factors = "b t h g d, b s h d, b s h e -> b h g t e, b h g t", positions = [t, s]}
+    before   %o, %l, %w = custom_call @__cudnn$fmhaSoftmax(%q, %k, %v)
+                              {backend_config = "{... mask_type: CAUSAL, fmha_scale: 0.125 ...}"}
+    after    %o, %l = attention(%q, %k, %v)
+                          {factors = "b t h g d, b s h d, b s h e -> b h g t e, b h g t", positions = [t, s]}
 
-Operands are queries, keys and values, [batch, rows, heads, width] or with heads before rows, then a bias [batch, heads, rows, keys] and the
-lengths of the sequences [batch]. Results are [batch, heads, rows, width], the log-sum-exp of each row and a workspace. Of a query beyond its
-sequence the result is 0. Dropout, fp8, paged keys and packed sequences are not read.
+Operands are queries, keys and values, [batch, rows, heads, width] or with heads before rows, then a bias [batch, heads,
+rows, keys] and the sequence lengths [batch]. Results are [batch, heads, rows, width], the log-sum-exp of each row and a
+workspace. The result of a query beyond the end of its sequence is 0. Dropout, fp8, paged keys and packed sequences are
+not supported.
+
 Source: JAX, `jax/_src/cudnn/fused_attention_stablehlo.py`.
 """
 
@@ -34,7 +38,11 @@ Spread = tuple[Value, Names]
 
 @dataclass(frozen=True)
 class _Config:
-    """What the backend configuration says; `window`: how many keys up to its own position a query attends to, 0: all."""
+    """The backend configuration of an attention.
+
+    Attributes:
+        window: number of keys, up to its own position, that a query attends to; 0 means all keys.
+    """
 
     scale: float
     mask: str
@@ -49,29 +57,32 @@ class _Config:
 def _config_of(operation: Operation) -> _Config:
     try:
         document: Any = json.loads(string_of(operation.properties.get("backend_config")))
-        found = document["cudnn_fmha_backend_config"]
-        scale, mask = found["fmha_scale"], found["mask_type"]
-        window, segments = found.get("sliding_window_length", 0), found.get("max_seg_per_batch", 1)
-        side = "grad_gemm1" if "bmm1_grad_gemm1_dot_dimension_numbers" in found else ""
-        dims = found[f"bmm{2 if side else 1}{'_grad_gemm2' if side else ''}_dot_dimension_numbers"]
+        config = document["cudnn_fmha_backend_config"]
+        scale, mask = config["fmha_scale"], config["mask_type"]
+        window, segments = config.get("sliding_window_length", 0), config.get("max_seg_per_batch", 1)
+        side = "grad_gemm1" if "bmm1_grad_gemm1_dot_dimension_numbers" in config else ""
+        dims = config[f"bmm{2 if side else 1}{'_grad_gemm2' if side else ''}_dot_dimension_numbers"]
         heads = dims["rhs_batch_dimensions"]
-        numbers = type(scale) in (int, float) and math.isfinite(scale) and type(window) is int and 0 <= window < 1 << 31
-        if not numbers or heads not in (["0", "1"], ["0", "2"]):
+        is_valid = (
+            type(scale) in (int, float) and math.isfinite(scale) and type(window) is int and 0 <= window < 1 << 31
+        )
+        if not is_valid or heads not in (["0", "1"], ["0", "2"]):
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise Refused("MG0104", "backend_config is not that of an attention") from error
-    if mask not in _MASKS or segments != 1 or found.get("is_paged_attention", False) or found.get("dropout_rate", 0):
-        text = f"is read for masks {', '.join(_MASKS)}, without dropout, pages and packed sequences"
+        raise Refused("MG0104", "backend_config is not a valid attention configuration") from error
+    if mask not in _MASKS or segments != 1 or config.get("is_paged_attention", False) or config.get("dropout_rate", 0):
+        text = f"is supported for masks {', '.join(_MASKS)}, without dropout, paged keys and packed sequences"
         raise Refused("MG0103", text, 'lower the program with implementation="xla"')
     return _Config(float(scale), mask, window, heads == ["0", "1"])
 
 
 class _Call:
-    """An attention, or its gradient, over operands with their heads in groups that share keys.
+    """An attention, or its gradient, over operands whose query heads are grouped by the key head that they share.
 
     Args:
         first: queries, keys and values.
-        bias: that of the scores, if there is one; `lengths`: of the sequences of queries and of keys.
+        bias: bias of the scores, or None.
+        lengths: lengths of the query sequences and of the key sequences.
     """
 
     def __init__(self, builder: Builder, config: _Config, first: Sequence[Value], bias: Value | None, lengths: Sequence[Value]) -> None:  # fmt: skip
@@ -81,9 +92,9 @@ class _Call:
         if any(len(shape) != 4 or None in shape for shape in shapes) or not all(is_float(v.type.dtype) for v in first):
             raise Refused("MG0104", "needs queries, keys and values of four dims and known sizes, of floats")
         (queries, keys, values) = ([cast("int", n) for n in shape] for shape in shapes)
-        groups, rest = divmod(queries[heads], max(1, keys[heads]))
-        alike = queries[0] == keys[0] and queries[3] == keys[3] and keys[:3] == values[:3]
-        if rest or not groups or not alike:
+        groups, remainder = divmod(queries[heads], max(1, keys[heads]))
+        are_compatible = queries[0] == keys[0] and queries[3] == keys[3] and keys[:3] == values[:3]
+        if remainder or not groups or not are_compatible:
             raise Refused("MG0104", "queries, keys and values do not fit each other")
         self.sizes = {"b": keys[0], "h": keys[heads], "g": groups, "t": queries[row], "s": keys[row], "d": keys[3], "e": values[3]}  # fmt: skip
         self.queries, self.keys, self.values = (
@@ -93,13 +104,13 @@ class _Call:
         self.lengths = [self.spread(builder.convert(value, _LENGTH), ("b",)) for value in lengths]
 
     def order(self, names: str) -> Names:
-        """The factors of an operand of rows, in the layout of the call: heads beside the rows."""
+        """Return the factors of a query, key or value in the layout of the call. `names` are batch, row and width."""
         heads = ("h", "g") if "t" in names else ("h",)
         batch, row, width = names
         return (batch, *heads, row, width) if self.config.heads_first else (batch, row, *heads, width)
 
     def spread(self, value: Value, names: Names) -> Spread:
-        """A value in the shape of its factors. Raises Refused where it has another shape."""
+        """Return a value reshaped to its factors. Raises Refused if it has another shape."""
         shape = tuple(self.sizes[f] for f in names)
         if value.type.shape != self._of_heads(names):
             raise Refused(
@@ -108,26 +119,30 @@ class _Call:
         return self.builder.shaped(value, shape), names
 
     def _of_heads(self, names: Names) -> tuple[int, ...]:
-        """The shape of a value of these factors in the call, where heads are one dim."""
+        """Return the shape of a value with these factors in the call, where the heads are one dim."""
         return tuple(self.sizes[f] * (self.sizes["g"] if f == "h" and "g" in names else 1) for f in names if f != "g")
 
     def _bias(self, bias: Value) -> Spread:
-        """The bias without the dims in which it is the same for all scores."""
+        """Return the bias without the dims along which it is broadcast to all scores."""
         full = self._of_heads(("b", "h", "g", "t", "s"))
         if bias.type.rank != 4 or any(
-            size not in (1, whole) for size, whole in zip(bias.type.shape, full, strict=True)
+            size not in (1, full_size) for size, full_size in zip(bias.type.shape, full, strict=True)
         ):
             raise Refused("MG0104", f"has a bias {bias.type} for scores {[*full]}")
         names = [("b",), ("h", "g"), ("t",), ("s",)]
-        kept = [each for each, size, whole in zip(names, bias.type.sizes, full, strict=True) if size == whole]
-        factors = tuple(f for each in kept for f in each)
+        varying = [
+            dim_factors
+            for dim_factors, size, full_size in zip(names, bias.type.sizes, full, strict=True)
+            if size == full_size
+        ]
+        factors = tuple(f for dim_factors in varying for f in dim_factors)
         return self.builder.shaped(bias, [self.sizes[f] for f in factors]), factors
 
-    # ---- the function of the scores
+    # ---- the region that computes scores
 
     @property
     def elements(self) -> list[Spread]:
-        """The operands of which the regions take elements."""
+        """The operands whose elements are arguments of the regions."""
         return [*([] if self.bias is None else [self.bias]), *self.lengths]
 
     @property
@@ -135,7 +150,7 @@ class _Call:
         return ("t", "s") if self.config.mask != "NO_MASK" or self.config.window else ()
 
     def region(self, count: int, write: Callable[[GraphBuilder, Sequence[Value]], Value]) -> Graph:
-        """A region of `count` floats, the elements and the positions."""
+        """Return a region with `count` float arguments, then the elements and the positions."""
         kinds = [TensorType((), STATISTIC)] * count + [value.type.with_shape(()) for value, _ in self.elements]
         graph = Graph("region", [Value(kind) for kind in (*kinds, *([POSITION] * len(self.positions)))])
         graph.outputs = [write(GraphBuilder(graph, self.builder.loc), graph.inputs)]
@@ -154,12 +169,12 @@ class _Call:
         if "CAUSAL" in self.config.mask:
             tests.append(builder.compare("GE", row, key))
         if self.config.window:
-            behind = builder.elementwise("subtract", row, key)
-            tests.append(builder.compare("LT", behind, builder.splat(self.config.window, behind.type)))
-        shown = tests[0]
+            distance = builder.elementwise("subtract", row, key)
+            tests.append(builder.compare("LT", distance, builder.splat(self.config.window, distance.type)))
+        is_visible = tests[0]
         for test in tests[1:]:
-            shown = builder.elementwise("and", shown, test)
-        return builder.elementwise("select", shown, score, builder.splat(-math.inf, score.type))
+            is_visible = builder.elementwise("and", is_visible, test)
+        return builder.elementwise("select", is_visible, score, builder.splat(-math.inf, score.type))
 
     def _regions(self) -> tuple[Graph, Graph]:
         value = self.values[0].type.dtype
@@ -168,16 +183,18 @@ class _Call:
     # ---- nodes
 
     def attention(self, results: Sequence[TensorType]) -> list[Value]:
-        """The result and the log-sum-exp of each row, with heads in one dim."""
+        """Return the result and the log-sum-exp of each row, with the heads in one dim."""
         out, rows = ("b", "h", "g", "t", "e"), ("b", "h", "g", "t")
         operands = [self.queries, self.keys, self.values, *self.elements]
         return self._emit(FORWARD, operands, [out, rows], [results[0].dtype, STATISTIC], self._regions())
 
     def gradients(self, rows: Value, out: Value, change: Value) -> list[Value]:
-        """The gradients of queries, keys and values.
+        """Return the gradients of queries, keys and values.
 
         Args:
-            rows: the log-sum-exp of each row; `out`: the result; `change`: the gradient of the result.
+            rows: log-sum-exp of each row.
+            out: result of the attention.
+            change: gradient of the result.
         """
         operands, regions = self._of_gradient(rows, out, change)
         query, key = self.queries[0].type.dtype, self.keys[0].type.dtype
@@ -189,8 +206,8 @@ class _Call:
 
         regions = (*regions, self.region(2, scaled))
         of_keys = [("b", "h", "s", "d"), ("b", "h", "s", "e")]
-        found = self._emit(QUERY_GRADIENT, operands, [("b", "h", "g", "t", "d")], [query], regions)
-        return found + self._emit(KEY_GRADIENT, operands, of_keys, [key, self.values[0].type.dtype], regions)
+        gradients = self._emit(QUERY_GRADIENT, operands, [("b", "h", "g", "t", "d")], [query], regions)
+        return gradients + self._emit(KEY_GRADIENT, operands, of_keys, [key, self.values[0].type.dtype], regions)
 
     def _of_gradient(self, rows: Value, out: Value, change: Value) -> tuple[list[Spread], tuple[Graph, Graph]]:
         builder, order = self.builder, ("b", "h", "g", "t")
@@ -212,8 +229,8 @@ class _Call:
             "positions": self.positions,
             "zero_empty": True,
         }
-        found = self.builder.append(op, [value for value, _ in operands], kinds, attrs, regions)
-        return [self.builder.shaped(v, self._of_heads(names)) for v, names in zip(found, results, strict=True)]
+        values = self.builder.append(op, [value for value, _ in operands], kinds, attrs, regions)
+        return [self.builder.shaped(v, self._of_heads(names)) for v, names in zip(values, results, strict=True)]
 
 
 def _forward(importer: Importer, operation: Operation, has_bias: bool) -> None:
@@ -221,8 +238,8 @@ def _forward(importer: Importer, operation: Operation, has_bias: bool) -> None:
     operands, results = importer.values(operation.operands), [importer.type(each) for each in operation.results]
     if len(operands) != 3 + has_bias + 2 * config.has_lengths or len(results) not in (2, 3):
         raise Refused("MG0104", f"has {len(operands)} operands and {len(results)} results")
-    first, others = operands[:3], operands[3:]
-    call = _Call(builder, config, first, others[0] if has_bias else None, others[has_bias:])
+    attended, optional = operands[:3], operands[3:]
+    call = _Call(builder, config, attended, optional[0] if has_bias else None, optional[has_bias:])
     _bind(importer, operation, call.attention(results)[: len(results) - 1])
 
 
@@ -231,26 +248,26 @@ def _backward(importer: Importer, operation: Operation, has_bias: bool) -> None:
     operands = importer.values(operation.operands)
     if len(operands) != 6 + has_bias + 2 * config.has_lengths or len(operation.results) not in (4, 4 + has_bias):
         raise Refused("MG0104", f"has {len(operands)} operands and {len(operation.results)} results")
-    queries, keys, values, rows, change, *others = operands
-    bias = others.pop(0) if has_bias else None
-    out, *lengths = others
+    queries, keys, values, rows, change, *optional = operands
+    bias = optional.pop(0) if has_bias else None
+    out, *lengths = optional
     call = _Call(builder, config, (queries, keys, values), bias, lengths)
     _bind(importer, operation, call.gradients(rows, out, change))
 
 
-def _bind(importer: Importer, operation: Operation, made: Sequence[Value]) -> None:
-    """Bind results, and the workspace, which is empty. Raises Refused where their types differ."""
-    for result, value in zip(operation.results, made, strict=False):
+def _bind(importer: Importer, operation: Operation, values: Sequence[Value]) -> None:
+    """Bind the results, and an empty workspace. Raises Refused if their types differ."""
+    for result, value in zip(operation.results, values, strict=False):
         kind = importer.type(result)
         if kind != value.type:
             raise Refused("MG0104", f"has a result {kind}, which must be {value.type}")
         importer.bind(result, value)
-    *gradient_of_bias, workspace = operation.results[len(made) :]
-    for each in gradient_of_bias:
-        if each.uses:
-            text = "gives the gradient of a bias, which is not read"
-            raise Refused("MG0103", text, 'lower the program with implementation="xla"')
-        importer.bind(each, Value(importer.type(each)))
+    *gradient_of_bias, workspace = operation.results[len(values) :]
+    for gradient in gradient_of_bias:
+        if gradient.uses:
+            message = "has the gradient of a bias as a result, which is not supported"
+            raise Refused("MG0103", message, 'lower the program with implementation="xla"')
+        importer.bind(gradient, Value(importer.type(gradient)))
     importer.bind(workspace, Builder(importer, operation).constant(0, importer.type(workspace)))
 
 

@@ -1,7 +1,7 @@
-"""Custom calls of matrix factorizations: LAPACK's, as JAX calls them on CPUs, and those of other platforms.
+"""Custom calls of matrix factorizations: LAPACK's, as JAX emits them on CPUs, and those of other platforms.
 
-Cholesky factors and triangular systems become the operations of StableHLO, any other a node `lapack`. Layouts that
-the calls ask for are XLA's affair. What of a result LAPACK leaves open is not promised here either.
+Cholesky factorizations and triangular solves become operations of StableHLO, all others become a `lapack` node. The
+layouts that a call requests are ignored. Parts of a result that LAPACK leaves undefined are undefined here too.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 def _options(operation: Operation) -> dict[str, str]:
-    """Letters are encoded as 8-bit numbers."""
-    found: dict[str, str] = {}
+    """Return the options of a call. A letter is encoded as an 8-bit number."""
+    options: dict[str, str] = {}
     for name, value in options_of(operation, "mhlo.backend_config").items():
         if not isinstance(value, builtin.IntegerAttr):
             continue
         is_letter = isinstance(value.type, builtin.IntegerType) and value.type.width.data == 8
-        found[name] = chr(value.value.data % 256) if is_letter else str(value.value.data)
-    return found
+        options[name] = chr(value.value.data % 256) if is_letter else str(value.value.data)
+    return options
 
 
 def _triangle(operation: Operation) -> str:
-    """`uplo` of LAPACK, or the flag `lower` of CUDA's libraries."""
+    """Return which triangle is read, "L" or "U": LAPACK's `uplo`, or the flag `lower` of CUDA's libraries."""
     options = options_of(operation, "mhlo.backend_config")
     return "LU"[not boolean_of(options["lower"])] if "lower" in options else _options(operation).get("uplo", "L")
 
 
 def _side(operation: Operation) -> dict[str, str]:
-    """`side` and `trans` of LAPACK, or JAX's flags for them."""
+    """Return LAPACK's options `side` and `trans`, also for JAX's flags that mean the same."""
     options = options_of(operation, "mhlo.backend_config")
     if "left" in options and "transpose" in options:
         return {"side": "RL"[boolean_of(options["left"])], "trans": "NT"[boolean_of(options["transpose"])]}
@@ -67,42 +67,52 @@ def _routine(name: str) -> Callable[[Importer, Operation], None]:
 
 
 def matrices_of(operation: Operation) -> Sequence[SSAValue]:
-    """The operands, without trailing shapes of results, which are given where they depend on unknown sizes."""
+    """Return the operands without the trailing result shapes that a call has if shapes are dynamic."""
     shapes = integers(operation.attributes.get("indices_of_shape_operands"))
-    return [operand for number, operand in enumerate(operation.operands) if number not in shapes]
+    return [operand for index, operand in enumerate(operation.operands) if index not in shapes]
 
 
 def _factorize(importer: Importer, operation: Operation, name: str, options: dict[str, str], count: int | None = None) -> list[Value]:  # fmt: skip
-    """Bind the results of a routine as far as the call has them, `count` at most; returns all. Raises Refused where it does not fit."""
+    """Emit a routine, bind its first `count` results, by default all that the call has, and return all its results.
+
+    Raises:
+        Refused: the operands or results do not fit the routine.
+    """
     operands = importer.values(matrices_of(operation))
     if name == "geqp3" and ((fixed := known_array(importer, operation.operands[1])) is None or fixed.any()):
         raise Refused("MG0103", "fixed columns are not supported")
     results = operation.results if count is None else operation.results[:count]
-    given = [importer.type(result) for result in results]
+    call_types = [importer.type(result) for result in results]
     types = ROUTINES[name].result_types([value.type for value in operands], options)
-    if options.get("mode") == "N" and types and types[: len(given)] != given:
-        options = {**options, "vectors": "S"}  # they are not computed, but have a shape
+    if options.get("mode") == "N" and types and types[: len(call_types)] != call_types:
+        options = {**options, "vectors": "S"}  # the vectors are not computed, but the result has their shape
         types = ROUTINES[name].result_types([value.type for value in operands], options)
-    if types is None or types[: len(given)] != given:
-        found, made = (", ".join(map(str, kinds)) for kinds in ((value.type for value in operands), given))
-        wanted = f"({ROUTINES[name].takes}) to ({ROUTINES[name].results})"
-        raise Refused("MG0104", f"expected {wanted}, got ({found}) to ({made})")
+    if types is None or types[: len(call_types)] != call_types:
+        operand_text, result_text = (
+            ", ".join(map(str, kinds)) for kinds in ((value.type for value in operands), call_types)
+        )
+        expected = f"({ROUTINES[name].takes}) to ({ROUTINES[name].results})"
+        raise Refused("MG0104", f"expected {expected}, got ({operand_text}) to ({result_text})")
     attrs = {"routine": name, "options": " ".join(f"{key}={value}" for key, value in sorted(options.items()))}
-    found = importer.emit("lapack", operands, types, attrs, operation)
-    for result, value in zip(results, found, strict=False):
+    routine_results = importer.emit("lapack", operands, types, attrs, operation)
+    for result, value in zip(results, routine_results, strict=False):
         importer.bind(result, value)
-    return found
+    return routine_results
 
 
 def _require_counts(importer: Importer, operation: Operation, operands: int, results: int) -> None:
-    """Raise Refused unless the call has these numbers of operands, of which the first is a matrix, and results."""
+    """Raise Refused unless the call has these numbers of operands and results, and its first operand is a matrix."""
     counts = len(matrices_of(operation)), len(operation.results)
     if counts != (operands, results) or importer.type(operation.operands[0]).rank < 2:
         raise Refused("MG0104", f"needs {operands} matrix operands and {results} results")
 
 
 def _cholesky(importer: Importer, operation: Operation) -> None:
-    """The factor in one triangle, what was there in the other, and at which step a matrix turned out not to be positive."""
+    """Import a Cholesky factorization.
+
+    The first result is the factor in one triangle, and the input in the other one. The second result is the number of
+    the first pivot that is not positive, counted from 1, or 0.
+    """
     _require_counts(importer, operation, 1, 2)
     builder, (matrix,) = Builder(importer, operation), importer.values(matrices_of(operation))
     is_lower = _triangle(operation) == "L"
@@ -110,17 +120,17 @@ def _cholesky(importer: Importer, operation: Operation) -> None:
     rows, columns = (
         builder.emit("iota", [], TensorType(matrix.type.shape, "i32"), dim=matrix.type.rank - side) for side in (2, 1)
     )
-    inside = builder.compare("GE" if is_lower else "LE", rows, columns)
-    importer.bind(operation.results[0], builder.select(inside, factor, matrix))
-    numbers = _good_pivots(builder, factor, builder.compare("EQ", rows, columns))
-    size = builder.constant(matrix.type.shape[-1] or 0, numbers.type)
-    following = builder.apply("add", numbers, builder.constant(1, numbers.type))
-    ends = builder.compare("LT", numbers, size)
-    importer.bind(operation.results[1], builder.select(ends, following, builder.constant(0, numbers.type)))
+    in_triangle = builder.compare("GE" if is_lower else "LE", rows, columns)
+    importer.bind(operation.results[0], builder.select(in_triangle, factor, matrix))
+    good_pivots = _good_pivots(builder, factor, builder.compare("EQ", rows, columns))
+    size = builder.constant(matrix.type.shape[-1] or 0, good_pivots.type)
+    failed_pivot = builder.apply("add", good_pivots, builder.constant(1, good_pivots.type))
+    has_failed = builder.compare("LT", good_pivots, size)
+    importer.bind(operation.results[1], builder.select(has_failed, failed_pivot, builder.constant(0, good_pivots.type)))
 
 
 def _good_pivots(builder: Builder, factor: Value, diagonal: Value) -> Value:
-    """How many places of the diagonal are numbers."""
+    """Return the number of diagonal elements that are not NaN."""
     is_number = builder.apply("and", builder.apply("compare", factor, factor, dtype="i1", direction="EQ", compare_type=""), diagonal)  # fmt: skip
     ones, rank = builder.convert(is_number, "i32"), factor.type.rank
     return builder.reduce("add", ones, (rank - 2, rank - 1))
@@ -139,7 +149,7 @@ def _solve(importer: Importer, operation: Operation) -> None:
 
 
 def _lu(importer: Importer, operation: Operation) -> None:
-    """As TPUs have it: rows are counted from 0, and the last result is where they come from."""
+    """Import an LU factorization in the form of TPUs: rows are numbered from 0, and the last result is the permutation."""
     _require_counts(importer, operation, 1, 3)
     builder, pivots = Builder(importer, operation), _factorize(importer, operation, "getrf", {}, 1)[1]
     rows = builder.apply("subtract", pivots, builder.constant(1, pivots.type))
@@ -155,38 +165,41 @@ def _pivots_to_permutation(importer: Importer, operation: Operation) -> None:
 
 
 def _permutation(builder: Builder, rows: Value, kind: TensorType) -> Value:
-    """Where rows come from after the exchanges of row i with row rows[i], one after the other."""
-    places = builder.emit("iota", [], kind, dim=kind.rank - 1)
-    order, batch = places, kind.sizes[:-1]
+    """Return the permutation of rows after exchanging row i with row rows[i], for each i in order."""
+    positions = builder.emit("iota", [], kind, dim=kind.rank - 1)
+    order, batch = positions, kind.sizes[:-1]
     for step in range(rows.type.sizes[-1]):
-        at = {"start": (*[0] * len(batch), step), "limit": (*batch, step + 1), "stride": (1,) * kind.rank}
-        other = builder.broadcast(
-            builder.reshape(builder.emit("slice", [rows], rows.type.with_shape((*batch, 1)), **at), batch),
+        bounds = {"start": (*[0] * len(batch), step), "limit": (*batch, step + 1), "stride": (1,) * kind.rank}
+        exchanged_row = builder.broadcast(
+            builder.reshape(builder.emit("slice", [rows], rows.type.with_shape((*batch, 1)), **bounds), batch),
             kind.shape,
             range(len(batch)),
         )
-        here = builder.constant(step, kind)
-        first, second = (_at(builder, order, builder.compare("EQ", places, x)) for x in (here, other))
-        order = builder.select(builder.compare("EQ", places, other), first, order)
-        order = builder.select(builder.compare("EQ", places, here), second, order)
+        step_row = builder.constant(step, kind)
+        first, second = (_at(builder, order, builder.compare("EQ", positions, x)) for x in (step_row, exchanged_row))
+        order = builder.select(builder.compare("EQ", positions, exchanged_row), first, order)
+        order = builder.select(builder.compare("EQ", positions, step_row), second, order)
     return order
 
 
 def _at(builder: Builder, values: Value, chosen: Value) -> Value:
-    """The one chosen element of each row, everywhere in the row."""
+    """Return the one chosen element of each row, broadcast along the row."""
     kind, dim = values.type, values.type.rank - 1
-    only = builder.select(chosen, values, builder.constant(0, kind))
-    return builder.broadcast(builder.reduce("add", only, (dim,)), kind.shape, range(dim))
+    masked = builder.select(chosen, values, builder.constant(0, kind))
+    return builder.broadcast(builder.reduce("add", masked, (dim,)), kind.shape, range(dim))
 
 
 def _eigh(importer: Importer, operation: Operation) -> None:
-    """As TPUs have it: the text of its options begins with 1 where the lower triangle is read."""
+    """Import an eigendecomposition in the form of TPUs.
+
+    Its options begin with 0 for the upper triangle and with 1 for the lower.
+    """
     text = string_of(operation.properties.get("backend_config"))
     _factorize(importer, operation, "syevd", {"mode": "V", "uplo": "U" if text.startswith("0") else "L"})
 
 
 def _write(printer: TextPrinter, node: Node) -> str:
-    """The call that JAX makes on CPUs."""
+    """Return the text of the call that JAX emits on CPUs."""
     routine, dtype = node.attrs.routine, node.operands[0].type.dtype
     if dtype.startswith("c"):
         routine = COMPLEX_NAMES.get(routine, routine)
@@ -194,14 +207,16 @@ def _write(printer: TextPrinter, node: Node) -> str:
         name: f"{value} : i32" if value.isdecimal() else f"{ord(value[0])} : ui8"
         for name, value in options_in(node.attrs.options).items()
     }
-    said = {"mhlo.backend_config": dictionary(options)}
-    return call_text(printer, node, f"lapack_{LETTERS[dtype]}{routine}_ffi", said)
+    attributes = {"mhlo.backend_config": dictionary(options)}
+    return call_text(printer, node, f"lapack_{LETTERS[dtype]}{routine}_ffi", attributes)
 
 
 def _lapack_targets() -> dict[str, Callable[[Importer, Operation], None]]:
-    found = {name: _routine(name) for name in ROUTINES} | {"potrf": _cholesky, "trsm": _solve}
-    found |= {name: found[same] for name, same in _OTHER_NAMES.items()}
-    return {f"lapack_{letter}{name}_ffi": write for letter in LETTERS.values() for name, write in found.items()}
+    importers = {name: _routine(name) for name in ROUTINES} | {"potrf": _cholesky, "trsm": _solve}
+    importers |= {name: importers[real_name] for name, real_name in _OTHER_NAMES.items()}
+    return {
+        f"lapack_{letter}{name}_ffi": importer for letter in LETTERS.values() for name, importer in importers.items()
+    }
 
 
 TARGETS: dict[str, Callable[[Importer, Operation], None]] = {

@@ -1,7 +1,7 @@
-"""The semantics of StableHLO's custom calls, by target.
+"""Import StableHLO's custom calls, by target.
 
-That is a function of CHLO that older texts spell so, a note to XLA's partitioner, a routine of LAPACK, or an
-operation that the user defined. Any other is refused by name.
+Supported targets are CHLO functions in the spelling of older programs, hints to XLA's partitioner, LAPACK routines and
+operations that the user defined. Any other target is refused by name.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Target = Callable[[Importer, Operation], None]
 
 
 def _pass_operands_through(importer: Importer, operation: Operation) -> None:
-    """The results are the operands; one that only looks at them has none."""
+    """Bind the results to the operands. A call that only inspects its operands has no results."""
     if operation.results and len(operation.operands) != len(operation.results):
         raise Refused("MG0104", "needs as many results as operands")
     importer.bind_results(operation, importer.values(operation.operands))
 
 
 def _import_older_sharding(importer: Importer, operation: Operation) -> None:
-    """XLA's older annotation."""
+    """Import a sharding annotation in XLA's older form."""
     if mhlo_sharding.NAME in operation.attributes and len(operation.operands) == len(operation.results) == 1:
         mhlo_sharding.constrain(importer, operation)
     else:
@@ -44,30 +44,31 @@ def _import_older_sharding(importer: Importer, operation: Operation) -> None:
 
 
 def _function_target(op: str) -> Target:
-    def write(importer: Importer, operation: Operation) -> None:
+    def import_function(importer: Importer, operation: Operation) -> None:
         importer.convert(operation, op)
 
-    return write
+    return import_function
 
 
 def _shape_assertion(importer: Importer, operation: Operation) -> None:
-    """A check of sizes, made once they are given."""
+    """Import a check of sizes, which is made when the sizes are known."""
     message = string_of(operation.attributes.get("error_message"))
     importer.convert(operation, "shape_assertion", {"message": message})
 
 
 def _write_shape_assertion(printer: TextPrinter, node: Node) -> str:
     message = quoted(node.attrs.message)
-    said = {"api_version": "2 : i32", "has_side_effect": "true", "error_message": message}
-    return call_text(printer, node, "shape_assertion", said)
+    attributes = {"api_version": "2 : i32", "has_side_effect": "true", "error_message": message}
+    return call_text(printer, node, "shape_assertion", attributes)
 
 
 def _refuse_conversion(importer: Importer, operation: Operation) -> None:
-    """A conversion to or from a part per device (`mlir/sdy/gspmd.py`) of another number of values."""
+    """Refuse a conversion between global and local values (`mlir/sdy/gspmd.py`) with several operands or results."""
     raise Refused("MG0104", "needs one operand and one result")
 
 
-# Notes on memories and layouts, of which there are one each here, and a look at a sharding while XLA compiles.
+# Hints about memory spaces and layouts, which have no effect here, and a callback that inspects a sharding during
+# compilation.
 _IN_PLACE = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint", "InspectSharding")
 
 TARGETS: dict[str, Target] = {
@@ -75,7 +76,7 @@ TARGETS: dict[str, Target] = {
     "Sharding": _import_older_sharding,
     **dict.fromkeys(("SPMDFullToShardShape", "SPMDShardToFullShape"), _refuse_conversion),
     **dict.fromkeys(_IN_PLACE, _pass_operands_through),
-    "xla.sdy.FuncResultSharding": _pass_operands_through,  # its own `sdy.sharding` is that of the result
+    "xla.sdy.FuncResultSharding": _pass_operands_through,  # its own `sdy.sharding` states the sharding of the result
     "stablehlo.dynamic_reduce_window": called_reduce_window,
     **cudnn_attention.TARGETS,
     **top_k.TARGETS,
@@ -104,7 +105,7 @@ def _import_custom_call(importer: Importer, operation: Operation) -> None:
 
 
 def call_fault(target: str) -> tuple[str, str] | None:
-    """The fault of a custom call of this target and a hint, or None for a known one."""
+    """Return the error message and the hint for a custom call target, or None for a supported target."""
     if target in USER_OPS or target in TARGETS:
         return None
     if _CALLBACK.search(target):
@@ -113,10 +114,10 @@ def call_fault(target: str) -> tuple[str, str] | None:
     return f"unknown custom_call target '@{target}'", _HINTS.get(target, hint).format(target)
 
 
-_CALLBACK = re.compile(r"python\w*_callback")  # of JAX, one for each platform
+_CALLBACK = re.compile(r"python\w*_callback")  # JAX has one per platform
 _CALLBACK_HINT = (
-    "leave out jax.debug.print, jax.debug.callback, pure_callback and io_callback, and what checks values while the program runs: "
-    "of equinox, error_if with EQX_ON_ERROR=nan set before it is imported"
+    "leave out jax.debug.print, jax.debug.callback, pure_callback and io_callback, and checks of values at run time: "
+    "for error_if of equinox, set EQX_ON_ERROR=nan before it is imported"
 )
 _LIBRARIES = ("lapack_", "cusolver", "cublas", "hipsolver", "Qr", "Eigh", "LuDecomposition", "ProductOfElementary")
 _HINT = "define a function {} in Python with @mg.op_rule before the program is read, or replace the call by other operations"
@@ -128,22 +129,22 @@ _HINTS = {
     "and give mesh and shardings to meshgen",
 }
 _LINALG_HINT = (
-    "a factorisation by a library of the platform that the program was lowered for; those of CPUs are read: lower it "
+    "a factorization by a library of the platform that the program was lowered for; only those of CPUs are supported: lower it "
     'with lowering_platforms=("cpu",)'
 )
 
 
 def _inline(importer: Importer, operation: Operation, target: str) -> None:
-    """The body of a user's operation, in place."""
+    """Inline the body of a user's operation."""
     operands = importer.values(operation.operands)
     try:
         body = USER_OPS[target]([value.type for value in operands])
     except MeshgenError as error:
         importer.reading.faults += error.diagnostics
         return
-    wanted, made = [importer.type(r) for r in operation.results], [value.type for value in body.outputs]
-    if wanted != made:
-        texts = (", ".join(map(str, types)) for types in (made, wanted))
+    expected, actual = [importer.type(r) for r in operation.results], [value.type for value in body.outputs]
+    if expected != actual:
+        texts = (", ".join(map(str, types)) for types in (actual, expected))
         raise Refused("MG0104", "returns ({}), but the call has result types ({})".format(*texts))
     first = len(importer.graph.nodes)
     loc = importer.reading.source.locate(operation)

@@ -1,4 +1,4 @@
-"""The hash of JAX's random numbers, as CUDA builds of JAX call it."""
+"""JAX's Threefry hash, which CUDA builds of JAX emit as a custom call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meshgen.mlir.conversion import Importer, Refused
 
 
 def _threefry(importer: Importer, operation: Operation) -> None:
-    """The hash of JAX's random numbers, as CUDA builds of JAX call it: two keys and two counters, two results."""
+    """Import the Threefry hash of two keys and two counters, which has two results."""
     if len(operation.operands) != 4 or len(operation.results) != 2:
         raise Refused("MG0104", "needs 4 operands and 2 results")
     b = Builder(importer, operation)

@@ -1,4 +1,4 @@
-"""Custom calls that take the k greatest or least elements along a dim."""
+"""Custom calls that return the k greatest or least elements along a dim."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _top_k(importer: Importer, operation: Operation) -> None:
 
 
 def _approximate_top_k(importer: Importer, operation: Operation) -> None:
-    """Exact here: a recall of 1 satisfies any target. The comparator determines which end is taken."""
+    """Import an approximate top-k exactly, which meets any recall target. The comparator selects greatest or least."""
     options = options_of(operation, "mhlo.backend_config")
     order = _direction(operation)
     if order not in ("GT", "LT") or len(operation.operands) != 4 or len(operation.results) != 2:
@@ -31,7 +31,7 @@ def _approximate_top_k(importer: Importer, operation: Operation) -> None:
 
 
 def _direction(operation: Operation) -> str:
-    """How the first operation of the called function compares; empty where it does not."""
+    """Return the comparison direction of the first operation in the called function, or an empty string."""
     region = called_region(operation)
     first = region.block.first_op if region is not None else None
     direction = first.properties.get("comparison_direction") if first is not None else None
@@ -39,7 +39,10 @@ def _direction(operation: Operation) -> str:
 
 
 def _bind_top_k(builder: Builder, value: Value, dim: int, k: int, largest: bool) -> None:
-    """The k greatest or least along a dim: top_k takes the greatest along the last."""
+    """Bind the k greatest or least elements along `dim`, and their indices.
+
+    A `top_k` node returns the greatest along the last dim, so values are transposed, and negated for the least.
+    """
     rank = value.type.rank
     operation = builder.source
     if not 0 <= dim < rank or k < 0:
@@ -47,12 +50,12 @@ def _bind_top_k(builder: Builder, value: Value, dim: int, k: int, largest: bool)
     order = [d for d in range(rank) if d != dim] + [dim]
     moved = transposed(builder, value if largest else builder.apply("negate", value), order)
     kinds = [TensorType((*moved.type.shape[:-1], k), dtype) for dtype in (value.type.dtype, "i32")]
-    found = builder.importer.emit("top_k", [moved], kinds, {"k": k}, operation)
-    back = sorted(range(rank), key=order.__getitem__)
-    values, places = (transposed(builder, each, back) for each in found)
+    results = builder.importer.emit("top_k", [moved], kinds, {"k": k}, operation)
+    inverse_order = sorted(range(rank), key=order.__getitem__)
+    values, indices = (transposed(builder, result, inverse_order) for result in results)
     builder.importer.bind(operation.results[0], values if largest else builder.apply("negate", values))
     builder.importer.bind(
-        operation.results[1], builder.convert(places, builder.importer.type(operation.results[1]).dtype)
+        operation.results[1], builder.convert(indices, builder.importer.type(operation.results[1]).dtype)
     )
 
 
