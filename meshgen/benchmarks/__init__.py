@@ -1,1 +1,3 @@
-"""`meshgen bench`: what is measured or counted, a file per suite, and what is common to all: records, formats, comparison, profiles."""
+"""The suites of `meshgen bench`, one file each, and what they share: records, file formats, comparison of runs, machine
+profiles.
+"""

@@ -1,7 +1,8 @@
-"""Two runs of the same measurements: which figures differ, and by more than their noise.
+"""Comparison of two runs of the same measurements: which figures differ by more than their noise.
 
-A time differs where the notches of both medians do not overlap (`samples.median_interval`); a figure that was not sampled (bytes, launches,
-predicted times) differs where it is not equal.
+A time differs if the notches of the two medians do not overlap (`samples.median_interval`). A figure without samples
+(bytes, launches,
+predicted times) differs if it is not equal.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.reports.growth import Limit
 
 _LIMIT = re.compile(r"(?P<name>[a-z_]+):\+(?P<number>\d+(?:\.\d+)?)(?P<unit>%|)")
-_TIMES = ("us", "in_us", "cold_us")  # sampled: each has its own spread
+_TIMES = ("us", "in_us", "cold_us")  # sampled times, each with a spread of its own
 _NO_FIGURES = (
     "samples",
     "spread",
@@ -25,13 +26,13 @@ _NO_FIGURES = (
     "algbw",
     "busbw",
     "iterations",
-)  # said by others, or not a figure of merit
+)  # fields that follow from other fields, or are no figure of merit
 SAME, SLOWER, FASTER = "same", "slower", "faster"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A figure of both runs. `verdict`: `same` (within the noise), `slower`, `faster`, `more` or `less`."""
+    """A figure that both runs have. `verdict`: `same` (within the noise), `slower`, `faster`, `more` or `less`."""
 
     record: Record
     figure: str
@@ -41,7 +42,7 @@ class Difference:
 
     @property
     def growth(self) -> float:
-        """Share by which it grew; infinite from 0."""
+        """The relative growth of the figure; infinite if it was 0 before."""
         return self.after / self.before - 1 if self.before else math.inf * (self.after > 0) if self.after else 0.0
 
     @property
@@ -49,13 +50,13 @@ class Difference:
         return self.verdict in (SLOWER, "more")
 
     def exceeds(self, limit: Limit) -> bool:
-        """Whether it grew by more than is allowed, and more than noise explains."""
+        """Whether the figure grew by more than `limit` allows and by more than noise explains."""
         is_named = limit.name == self.figure or (limit.name == "time" and self.figure in _TIMES)
         return is_named and self.is_worse and self.after > limit.most(self.before)
 
 
 def limit_of(text: str) -> Limit:
-    """A limit as written: `time:+5%`, `launches:+0`, `wrong:+0`. Raises UsageError MG0001."""
+    """Parse a limit such as `time:+5%`, `launches:+0` or `wrong:+0`. Raises UsageError MG0001 for other texts."""
     match = _LIMIT.fullmatch(text)
     if match is None:
         hint = "write FIGURE:+NUMBER, with % for a share: time:+5% for all measured times, or a column, such as launches:+0"
@@ -65,23 +66,23 @@ def limit_of(text: str) -> Limit:
 
 
 def compared(before: Run, after: Run) -> Iterator[Difference]:
-    """The figures of records that both runs have, in the order of the second."""
-    known = {identity(record): record for record in before.records}
+    """Yield a difference for each figure of each record that both runs have, in the order of `after`."""
+    records_before = {identity(record): record for record in before.records}
     for record in after.records:
-        if (old := known.get(identity(record))) is not None:
+        if (old := records_before.get(identity(record))) is not None:
             yield from _of_record(old, record)
 
 
 def only_in(run: Run, other: Run) -> list[Record]:
-    """Records of what the other run has not measured."""
-    known = {identity(record) for record in other.records}
-    return [record for record in run.records if identity(record) not in known]
+    """Return the records of `run` whose measurements are missing in `other`."""
+    other_identities = {identity(record) for record in other.records}
+    return [record for record in run.records if identity(record) not in other_identities]
 
 
 def _of_record(old: Record, new: Record) -> Iterator[Difference]:
     for key in new:
         pair = old.get(key), new[key]
-        if key in IDENTITY or key.endswith(_NO_FIGURES) or any(type(each) not in (int, float) for each in pair):
+        if key in IDENTITY or key.endswith(_NO_FIGURES) or any(type(value) not in (int, float) for value in pair):
             continue
         yield Difference(new, key, *pair, _verdict(key, old, new))  # type: ignore[arg-type]
 
@@ -91,7 +92,7 @@ def _verdict(key: str, old: Record, new: Record) -> str:
         return SAME if old[key] == new[key] else "more" if new[key] > old[key] else "less"
     spread = f"{key.removesuffix('us')}spread"
     (low, high), (least, most) = (
-        median_interval(each[key], each.get(spread, 0.0), each.get("samples", 1)) for each in (old, new)
+        median_interval(record[key], record.get(spread, 0.0), record.get("samples", 1)) for record in (old, new)
     )
     if least <= high and low <= most:
         return SAME
@@ -99,4 +100,4 @@ def _verdict(key: str, old: Record, new: Record) -> str:
 
 
 def limits_exceeded(differences: Sequence[Difference], limits: Sequence[Limit]) -> list[Difference]:
-    return [each for each in differences if any(each.exceeds(limit) for limit in limits)]
+    return [difference for difference in differences if any(difference.exceeds(limit) for limit in limits)]

@@ -1,7 +1,10 @@
-"""What compiling costs, in CPU time: each stage up to the schedule, in this process; and the whole command, in a process of its own.
+"""CPU time of compilation: of each stage up to the schedule in this process, and of the whole command in a process of
+its own.
 
-Stacks of GPT layers that JAX lowers (`stack.py`): 8 and 32 layers on 8 devices, 8 layers on 16,384; or `.mlir` files. The command writes a module for
-sm_90 with an empty cache of kernels (`cold`), and with one that has them (`warm`).
+The programs are stacks of GPT layers that JAX lowers (`stack.py`), or `.mlir` files: 8 and 32 layers on 8 devices, 8
+layers on
+16,384 devices. The command writes a module for sm_90, with an empty kernel cache (`cold`) and with a filled one
+(`warm`).
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ STACKS = {"gpt-8-layers": (LAYERS, 2, 4), "gpt-32-layers": (4 * LAYERS, 2, 4), "
 
 
 def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
-    """Raises UsageError: MG0001, MG0002; MissingError MG0602 without JAX; MeshgenError of a program that is refused."""
+    """Measure each named program. Raises UsageError: MG0001, MG0002; MissingError MG0602 without JAX; MeshgenError for
+    invalid programs.
+    """
     for name in options.names or STACKS:
         text = _program_text(name)
         for record in (*stages(Path(name).name, text, options.runs), *commands(Path(name).name, text, options.runs)):
@@ -56,7 +61,7 @@ def _program_text(name: str) -> str:
 
 
 def stages(name: str, text: str, runs: int) -> Iterator[Record]:
-    """A record per stage, and one of all, with the size of the schedule's text."""
+    """Yield a record per stage, and one record of all stages that includes the size of the schedule's text."""
     samples: dict[str, list[float]] = {}
     size = 0
     for _ in range(runs):
@@ -74,23 +79,26 @@ def stages(name: str, text: str, runs: int) -> Iterator[Record]:
 
 
 def commands(name: str, text: str, runs: int) -> Iterator[Record]:
-    """`meshgen compile`, cold and then warm."""
-    with tempfile.TemporaryDirectory() as place:
-        program = Path(place, "program.mlir")
+    """Measure `meshgen compile` with cold and then with warm kernel caches."""
+    with tempfile.TemporaryDirectory() as folder_name:
+        program = Path(folder_name, "program.mlir")
         program.write_text(text)
-        words = [sys.executable, "-m", "meshgen", "compile", str(program), "-o", str(Path(place, "module.mgx"))]
-        folders = {"cold": [f"{place}/cache{number}" for number in range(runs)], "warm": [f"{place}/cache0"] * runs}
-        for cache, each in folders.items():
-            seconds = [_child_seconds(words, folder) for folder in each]
+        command = [sys.executable, "-m", "meshgen", "compile", str(program), "-o", str(Path(folder_name, "module.mgx"))]
+        folders = {
+            "cold": [f"{folder_name}/cache{run}" for run in range(runs)],
+            "warm": [f"{folder_name}/cache0"] * runs,
+        }
+        for cache, cache_folders in folders.items():
+            seconds = [_child_seconds(command, folder) for folder in cache_folders]
             yield {"suite": "compile", "program": name, "what": "command", "cache": cache, **summary(seconds)}
 
 
-def _child_seconds(words: Sequence[str], cache: str) -> float:
-    """CPU seconds of a process and those that it starts."""
+def _child_seconds(command: Sequence[str], cache: str) -> float:
+    """Return the CPU seconds of a process and its child processes."""
     paths = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    own = os.environ | {"MESHGEN_CACHE_DIR": cache, "PYTHONPATH": paths}
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=own)
+    environment = os.environ | {"MESHGEN_CACHE_DIR": cache, "PYTHONPATH": paths}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -1,4 +1,4 @@
-"""Where a measurement comes from: processor, GPUs, versions of what takes part, command, date. Needs no package to be installed."""
+"""The origin of a measurement: processor, GPUs, package versions, command and date. Works without any optional package."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("numpy", "triton", "jax", "torch", "cuda-bindings", "mpi4py")
-# the first processor of Linux's list, and all memory in kB
+# Linux describes its processors and its memory (in kB) in these files.
 _CPUINFO, _MEMINFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")
 
 
 def environment(words: Sequence[str]) -> dict[str, Any]:
-    """Everything of a run that is the same for all its records; `words`: of the command, behind `meshgen bench`."""
+    """Return the facts that all records of a run share. `words`: the command line after `meshgen bench`."""
     from meshgen import __version__
 
     gpus = gpu_facts()
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "command": f"meshgen bench {shlex.join(words)}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -36,23 +36,23 @@ def environment(words: Sequence[str]) -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: version for name in PACKAGES if (version := version_of(name))},
     }
-    return found | {name: gpus[name] for name in ("driver", "cuda", "nccl") if name in gpus}
+    return facts | {name: gpus[name] for name in ("driver", "cuda", "nccl") if name in gpus}
 
 
 def processor() -> str:
-    """The name of the processor, as the system has it."""
+    """Return the processor's name as the operating system reports it."""
     named = (line for line in _lines(_CPUINFO) if line.startswith("model name"))
     return next(named, "").partition(":")[2].strip() or platform.processor() or platform.machine()
 
 
 def memory_bytes() -> int | None:
-    """All memory of the machine; None where the system does not say."""
+    """Return the size of the machine's memory, or None if the operating system does not report it."""
     line = next((line for line in _lines(_MEMINFO) if line.startswith("MemTotal")), "")
     return int(line.split()[1]) << 10 if line else None
 
 
 def version_of(package: str) -> str:
-    """The installed version; empty if there is none."""
+    """Return the installed version of `package`, or an empty text if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -60,7 +60,9 @@ def version_of(package: str) -> str:
 
 
 def gpu_facts() -> Mapping[str, Any]:
-    """`gpus` by name, `driver` (what CUDA it supports), `cuda` (of the bindings), `nccl`; `fault`: why there is none."""
+    """Return `gpus` (their names), `driver` (its CUDA version) and `nccl` (its release), or `fault`: why no GPU can be
+    used.
+    """
     try:
         from meshgen.errors import MeshgenError
         from meshgen.runtime.cuda.api import Api, real
@@ -89,7 +91,10 @@ def _nccl() -> dict[str, str]:
 
 
 def mpi_library() -> str:
-    """The first line of what the MPI library says of itself; empty where mpi4py or the library is missing. Does not initialise MPI."""
+    """Return the first line of the MPI library's version text, or an empty text if mpi4py or the library is missing.
+
+    Does not initialize MPI.
+    """
     try:
         mpi4py: Any = import_module("mpi4py")
         if "mpi4py.MPI" not in sys.modules:
@@ -101,7 +106,9 @@ def mpi_library() -> str:
 
 
 def nvidia_smi_library() -> str:
-    """The name of NVML, the library of clocks and temperatures; empty where the system has none."""
+    """Return the file name of NVML, the library for clocks and temperatures, or an empty text if the system does not
+    have it.
+    """
     return ctypes.util.find_library("nvidia-ml") or ""
 
 

@@ -1,9 +1,11 @@
-"""What a step costs the host: the executor on a driver that does nothing (`nothing.c`), through NVIDIA's own bindings. No GPU is needed.
+"""The host time of a step: the executor runs on a driver that does nothing (`nothing.c`), through NVIDIA's own
+bindings. No GPU is needed.
 
 A module of 50 launches on one device is measured in a process of its own:
 
-    step         a session's step by its graph: state on the device, no results on the host, one call of cuGraphLaunch
-    launch       a kernel of a step that is issued without a graph
+    step         a step of a session with a CUDA graph: state on the device, no results on the host, one call of
+    cuGraphLaunch
+    launch       one kernel launch of a step without a graph
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 
-KERNELS = 50  # launches of a step (chosen: what a step costs beside them is spread over these)
-STEPS, RUNS = 500, 25  # steps of a run, and runs, of which the median counts
+KERNELS = 50  # launches of a step (chosen: spreads the fixed time of a step thin)
+STEPS, RUNS = 500, 25  # steps of a run, and runs, whose median counts (chosen: a run takes well under a second)
 T = "tensor<16x16xf32>"
 TITLES = {
     "what": "what",
@@ -48,15 +50,15 @@ TITLES = {
 
 
 def program() -> str:
-    """Products one after the other, which do not fuse; the last takes the memory of what the first reads."""
+    """Return a chain of GEMMs that do not fuse. The last result overwrites the argument that the first GEMM reads."""
     head = f"func.func @main(%x0: {T} {{tf.aliasing_output = 0 : i32}}, %w: {T}) -> {T} {{\n"
     dot = "stablehlo.dot_general %x{}, %w, contracting_dims = [1] x [0] : " + f"({T}, {T}) -> {T}"
-    lines = [f"  %x{n + 1} = {dot.format(n)}\n" for n in range(KERNELS)]
+    lines = [f"  %x{index + 1} = {dot.format(index)}\n" for index in range(KERNELS)]
     return f"{head}{''.join(lines)}  return %x{KERNELS} : {T}\n}}\n"
 
 
 def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
-    """Raises MissingError MG0602 without gcc or cuda-bindings."""
+    """Build the driver and measure a step on it. Raises MissingError MG0602 without gcc or cuda-bindings."""
     del options
     compiler = shutil.which("gcc")
     if compiler is None:
@@ -79,12 +81,12 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
 
 
 def _measured(module: LoadedModule) -> list[Record]:
-    """Of a session's step, and of a kernel, in the process that has the driver."""
+    """Measure a session's step and a kernel launch, in the process that has loaded the driver."""
     launches = sum(module.schedule.launch_counts().values())
     with module.session("cuda", weights={"w": _zeros()}) as session:
         session["x0"] = _zeros()
-        session()  # without a graph: the first use of kernels allocates memory
-        session()  # captures it
+        session()  # the first use of kernels allocates memory, so this step runs without a graph
+        session()  # captures the graph
         by_graph = _timed(session)
     api = real(1)
     executor = _executor(module, api)
@@ -102,14 +104,14 @@ def _executor(module: LoadedModule, api: Api) -> Executor:
 
 
 def _timed(step: Callable[[], object]) -> list[float]:
-    """Seconds of a step, in each run: of this thread on its core, since nothing is waited for."""
-    found: list[float] = []
+    """Return the seconds per step of each run. CPU time of the thread is enough because nothing is waited for."""
+    samples: list[float] = []
     for _ in range(RUNS):
         begin = time.thread_time()
         for _ in range(STEPS):
             step()
-        found.append((time.thread_time() - begin) / STEPS)
-    return found
+        samples.append((time.thread_time() - begin) / STEPS)
+    return samples
 
 
 def _zeros() -> Any:

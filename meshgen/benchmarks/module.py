@@ -1,6 +1,6 @@
-"""What modules cost: planning, saving and loading a program with large constants, and the size of its file. No GPU is needed.
+"""Times of planning, saving and loading a program with large constants, and the size of its file. No GPU is needed.
 
-A chain of products with constant weights on 8 devices, in this process.
+The program is a chain of GEMMs with constant weights on 8 devices, planned in this process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from meshgen.benchmarks.samples import summary
 from meshgen.benchmarks.suite import Options, Suite, Take
 from meshgen.numbers import positive
 
-SIDE = 4096  # rows and columns of a weight of f32: 64 MiB
+SIDE = 4096  # rows and columns of an f32 weight, which has 64 MiB
 KIB, MIB = 1 << 10, 1 << 20
 TITLES = {
     "what": "what", "size": "weights (B)", "us": "time (us)", "least_us": "least (us)", "spread": "spread", "file_bytes": "file (B)",
@@ -40,7 +40,9 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
 
 
 def records(megabytes: int, repeats: int) -> Sequence[Record]:
-    """CPU time of planning (once), saving and loading; bytes of the file, and the peak of resident memory."""
+    """Return the CPU time of planning (once), saving and loading, the size of the file, and the peak of resident
+    memory.
+    """
     random = np.random.default_rng(0)
     count = max(1, megabytes * MIB // (SIDE * SIDE * 4))
     weights = [random.standard_normal((SIDE, SIDE), np.float32) for _ in range(count)]
@@ -50,17 +52,17 @@ def records(megabytes: int, repeats: int) -> Sequence[Record]:
             x = mg.tanh(x @ weight)
         return x
 
-    planned = _seconds(lambda: _plan(program), 1)
+    plan_samples = _seconds(lambda: _plan(program), 1)
     executable = _plan(program)
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place, "m.mgx")
-        saved = _seconds(lambda: executable.save(path), repeats)
-        loaded = _seconds(lambda: mg.load(path), repeats)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "m.mgx")
+        save_samples = _seconds(lambda: executable.save(path), repeats)
+        load_samples = _seconds(lambda: mg.load(path), repeats)
         size = path.stat().st_size
     nbytes = sum(weight.nbytes for weight in weights)
     rows: list[dict[str, Any]] = [
         {"suite": "module", "what": what, "size": nbytes, **summary(seconds)}
-        for what, seconds in (("plan", planned), ("save", saved), ("load", loaded))
+        for what, seconds in (("plan", plan_samples), ("save", save_samples), ("load", load_samples))
     ]
     rows[1] |= {"file_bytes": size, "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB}
     return rows
@@ -72,12 +74,12 @@ def _plan(program: Callable[..., Any]) -> Any:
 
 
 def _seconds(call: Callable[[], object], repeats: int) -> list[float]:
-    found: list[float] = []
+    samples: list[float] = []
     for _ in range(repeats):
         begin = time.process_time()
         call()
-        found.append(time.process_time() - begin)
-    return found
+        samples.append(time.process_time() - begin)
+    return samples
 
 
 SUITE = Suite("planning, saving and loading a module with large constants", TITLES, add_options, run)

@@ -1,18 +1,24 @@
-"""How much of a step's communication hides, by the cost model, with and without chunks. No GPU is needed.
+"""The predicted fraction of a step's communication that overlaps with compute, with and without chunks. No GPU is
+needed.
 
-Transformer and expert programs at realistic sizes (`transformers.py`), and `.mlir` files. All figures are predictions for `cuda:sm_90` and the
-links of the mesh, so they do not depend on the machine that runs this:
+The programs are transformers and mixtures of experts at realistic sizes (`transformers.py`), and `.mlir` files. All
+figures are
+predictions for `cuda:sm_90` and the links of the mesh, so they do not depend on the machine that runs this:
 
     serial       seconds of all launches, one after the other
-    step         of the schedule that was chosen; `whole`: without chunks
-    exposed      communication during which nothing computes; `hidden` is the share of communication that is not
-    peak         bytes of the arena; `cap` is what the program's own order takes without chunks
-    bound        the larger of all computing and all communication, one after the other, without chunks. One that reads all weights
-                 before it starts, or sums all gradients at its end, cannot reach it; one may beat it that communicates inside of
-                 hosts and across the network at the same time
-    floor        below which no order of the launches that were chosen can be: work of one stream between the least time before
-                 and the least time after it (a one-machine bound with heads and tails), where what must come before and after
-                 takes its longest path or all of its work on one stream
+    step         seconds of the chosen schedule; `whole`: without chunks
+    exposed      seconds of communication without concurrent compute; `hidden` is the other fraction of communication
+    peak         bytes of the arena; `cap` is the arena of the program's own order without chunks
+    bound        seconds of all compute or of all communication without chunks, whichever is more. A step that reads all
+    weights
+                 before it starts, or sums all gradients at its end, cannot reach it. A step that communicates inside
+                 hosts
+                 and across the network at the same time can be faster.
+    floor        lower bound on the seconds of any order of the chosen launches (a one-machine bound with heads and
+    tails):
+                 the work of one stream, between the least time before it and the least time after it. Both times are
+                 the
+                 larger of the longest path and the work of one stream.
 """
 
 from __future__ import annotations
@@ -40,13 +46,13 @@ TITLES = {
 
 
 def measured(name: str, program: str, mesh: Any = None) -> Record:
-    """The figures of a program, text or path. Raises MeshgenError where it is refused."""
+    """Return the record of `program`, which is a text or a path. Raises MeshgenError if the program is invalid."""
     whole = api.plan(program, mesh, target=TARGET, skip=["chunks"])
-    found = api.plan(program, mesh, target=TARGET)
-    tasks, cost = _tasks(whole), found.cost
+    chunked = api.plan(program, mesh, target=TARGET)
+    tasks, cost = _tasks(whole), chunked.cost
     computing = sum(task.seconds for task in tasks if task.stream == COMPUTE)
     bound = max(computing, sum(task.seconds for task in tasks) - computing)
-    least, communication = floor(_tasks(found)), cost.communication_seconds
+    floor_seconds, communication = floor(_tasks(chunked)), cost.communication_seconds
     return {
         "suite": "overlap",
         "program": name,
@@ -56,16 +62,16 @@ def measured(name: str, program: str, mesh: Any = None) -> Record:
         "whole_seconds": whole.plan.step_seconds,
         "step_seconds": cost.step_seconds,
         "bound_seconds": bound,
-        "floor_seconds": least,
+        "floor_seconds": floor_seconds,
         "over_bound": cost.step_seconds / bound if bound else None,
-        "over_floor": cost.step_seconds / least if least else None,
+        "over_floor": cost.step_seconds / floor_seconds if floor_seconds else None,
         "exposed_whole_seconds": whole.plan.exposed_seconds,
         "exposed_seconds": cost.exposed_seconds,
         "hidden": max(1 - cost.exposed_seconds / communication, 0.0) if communication else None,
         "peak_whole_bytes": whole.plan.arena_bytes,
-        "peak_bytes": found.plan.arena_bytes,
+        "peak_bytes": chunked.plan.arena_bytes,
         "cap_bytes": sequential_bytes(whole.fused, TARGET),
-        "in_chunks": any(each.is_applied for each in found.overlap),
+        "in_chunks": any(overlap.is_applied for overlap in chunked.overlap),
     }
 
 
@@ -74,10 +80,11 @@ def _tasks(executable: Executable) -> Sequence[Task]:
 
 
 def floor(tasks: Sequence[Task]) -> float:
-    """Seconds below which no order can be: for each stream the work that cannot start before some time, between head and tail.
+    """Return a lower bound on the seconds of any order of `tasks`: the largest one-machine bound over the streams.
 
-    The head of a launch is what must be over before it: the longest path to it, or all that a stream does of what it needs, whichever
-    is longer; its tail so of what needs it.
+    The head of a task is the least time before it starts: the longest path to it, or the work of one stream that it
+    depends on,
+    whichever is longer. Its tail is the same for the tasks that depend on it.
     """
     before, after = _needed(tasks)
     heads = _ends(tasks, before, longest_paths(backwards(tasks))[::-1])
@@ -86,28 +93,32 @@ def floor(tasks: Sequence[Task]) -> float:
 
 
 def _needed(tasks: Sequence[Task]) -> tuple[list[int], list[int]]:
-    """For each task all that it needs, and all that need it, directly or not: a bit per task."""
+    """Return for each task its transitive predecessors and its transitive successors, as bit sets."""
     before, after = [0] * len(tasks), [0] * len(tasks)
-    for number, task in enumerate(tasks):
-        for need in task.needs:
-            before[number] |= before[need] | 1 << need
-    for number in reversed(range(len(tasks))):
-        for need in tasks[number].needs:
-            after[need] |= after[number] | 1 << number
+    for index, task in enumerate(tasks):
+        for predecessor in task.needs:
+            before[index] |= before[predecessor] | 1 << predecessor
+    for index in reversed(range(len(tasks))):
+        for predecessor in tasks[index].needs:
+            after[predecessor] |= after[index] | 1 << index
     return before, after
 
 
 def _ends(tasks: Sequence[Task], sets: Sequence[int], paths: Sequence[float]) -> list[float]:
-    """For each task the least seconds that one side of it takes: a path without the task, or the work of a stream."""
-    found = [path - task.seconds for path, task in zip(paths, tasks, strict=True)]
+    """Return the least seconds before (or after) each task: the path without the task, or the work of one stream in its
+    bit set.
+    """
+    ends = [path - task.seconds for path, task in zip(paths, tasks, strict=True)]
     for stream in range(STREAMS):
-        own = [(1 << number, task.seconds) for number, task in enumerate(tasks) if task.stream == stream]
-        found = [max(end, sum(s for bit, s in own if bits & bit)) for end, bits in zip(found, sets, strict=True)]
-    return found
+        stream_tasks = [(1 << index, task.seconds) for index, task in enumerate(tasks) if task.stream == stream]
+        ends = [max(end, sum(s for bit, s in stream_tasks if bits & bit)) for end, bits in zip(ends, sets, strict=True)]
+    return ends
 
 
 def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
-    """Raises UsageError MG0001, MissingError MG0602; MeshgenError of a program that is refused."""
+    """Plan each program and predict its overlap. Raises UsageError MG0001, MissingError MG0602; MeshgenError for
+    invalid programs.
+    """
     for name, text, mesh in chosen(options.names):
         take(measured(name, text, mesh))
     return {}

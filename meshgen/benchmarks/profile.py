@@ -1,8 +1,11 @@
-"""A machine profile from a run: latency and rate per class of links, in the form that `--machine FILE` reads.
+"""A machine profile that is fitted to a run: latency and rate per class of links, in the format that `--machine FILE`
+reads.
 
-On the links of one level a collective takes `latency + factor * size / rate` (`cases.bus_factor`). Both numbers are fitted so that the sum of
-squared relative errors is least. Inside a host all kinds count that are one pass over these links; between hosts sends and receives
-alone, because rings and trees between hosts have latencies of several steps.
+On the links of one level a collective takes `latency + factor * size / rate` (`cases.bus_factor`). Both parameters are
+fitted by
+least squares of the relative errors. Inside a host, the fit uses all collectives that traverse the links once. Between
+hosts it
+uses sends and receives only, because rings and trees between hosts have latencies of several steps.
 """
 
 from __future__ import annotations
@@ -28,24 +31,24 @@ _ONE_PASS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"
 
 @dataclass(frozen=True)
 class Measured:
-    """A collective: bytes that a rank's link carries, and seconds."""
+    """A measured collective: the bytes that each link of a rank carries, and the seconds."""
 
     moved: float
     seconds: float
 
 
 def profile_of(records: Sequence[Record], name: str, base: Machine | None = None) -> Machine:
-    """The machine that records of `collectives` measured.
+    """Fit a machine profile to records of `collectives`.
 
     Args:
-        name: of the profile.
-        base: what was not measured is that of this machine: its device, and the links between hosts where there is one host.
+        name: name of the profile.
+        base: the machine whose device, and links if they were not measured, the profile takes over.
     Raises:
-        UsageError: MG0001, there are not two sizes of a class of links.
+        UsageError: MG0001, a class of links has fewer than two sizes.
     """
-    records = [each for each in records if each["suite"] == "collectives" and each["ranks"] > 1]
-    per_host = max((each.get("per_host") or 0 for each in records), default=0)
-    has_hosts = any(each["group"] == "across" for each in records)
+    records = [record for record in records if record["suite"] == "collectives" and record["ranks"] > 1]
+    per_host = max((record.get("per_host") or 0 for record in records), default=0)
+    has_hosts = any(record["group"] == "across" for record in records)
     inside = _measured(records, ("host",) if has_hosts else ("all",), _ONE_PASS)
     links = [_link(INSIDE, per_host if has_hosts else base.links[0].devices if base else None, inside)]
     if has_hosts:
@@ -57,14 +60,14 @@ def profile_of(records: Sequence[Record], name: str, base: Machine | None = None
 
 def _measured(records: Iterable[Record], groups: Sequence[str], kinds: Sequence[str]) -> list[Measured]:
     return [
-        Measured(bus_factor(each["what"], each["ranks"]) * each["size"], each["us"] * 1e-6)
-        for each in records
-        if each["group"] in groups and each["what"] in kinds and each.get("us")
+        Measured(bus_factor(record["what"], record["ranks"]) * record["size"], record["us"] * 1e-6)
+        for record in records
+        if record["group"] in groups and record["what"] in kinds and record.get("us")
     ]
 
 
 def _link(name: str, devices: int | None, measured: Sequence[Measured]) -> Link:
-    if len({each.moved for each in measured}) < 2:
+    if len({measurement.moved for measurement in measured}) < 2:
         hint = "give several sizes (-b 1K -e 32M -f 4), and all_reduce and sendrecv among the kinds"
         raise UsageError(
             Diagnostic("MG0001", f"a profile needs times of two sizes of the links {name} hosts", hint=hint)
@@ -74,18 +77,21 @@ def _link(name: str, devices: int | None, measured: Sequence[Measured]) -> Link:
 
 
 def fitted(measured: Sequence[Measured]) -> tuple[float, float]:
-    """Seconds of latency and bytes per second that fit measurements of at least two sizes best."""
+    """Fit the latency (seconds) and the rate (bytes per second) to measurements of at least two sizes."""
     moved, seconds = (np.array([getattr(m, name) for m in measured]) for name in ("moved", "seconds"))
-    rows = np.stack([1 / seconds, moved / seconds], axis=1)  # relative errors: (latency + moved / rate) / seconds = 1
+    rows = np.stack([1 / seconds, moved / seconds], axis=1)  # Relative errors: (latency + moved / rate) / seconds = 1.
     (latency, per_byte), *_ = np.linalg.lstsq(rows, np.ones(len(seconds)), rcond=None)
-    if per_byte <= 0 or latency < 0:  # no such line has a positive rate: the rate from the largest alone
+    # The fitted line has no positive rate or latency: take the rate of the largest size alone.
+    if per_byte <= 0 or latency < 0:
         largest = int(moved.argmax())
         latency, per_byte = float(seconds.min()), float(seconds[largest] / moved[largest])
     return float(latency), float(1 / per_byte)
 
 
 def profile_place(text: str) -> Path:
-    """A file that `--machine` reads. Raises UsageError MG0001 where it would not, MG0003 where it cannot be written."""
+    """Check the path of a new profile. Raises UsageError: MG0001 if it is no .json file, MG0003 if it cannot be
+    written.
+    """
     if not text.endswith(".json"):
         raise UsageError(Diagnostic("MG0001", f"a profile is a .json file, not {text}", hint="--save-profile own.json"))
     refuse_place(Path(text))
@@ -93,5 +99,5 @@ def profile_place(text: str) -> Path:
 
 
 def write_profile(machine: Machine, path: Path) -> None:
-    """Raises UsageError MG0003."""
+    """Write a machine profile as JSON. Raises UsageError MG0003 if the file cannot be written."""
     write_text(path, json.dumps(machine_record(machine), indent=1) + "\n")

@@ -1,6 +1,7 @@
-"""How good plans are: what a device sends, how often it launches, the predicted step; beside them XLA's partitioner and upstream MLIR's, where installed.
+"""Quality of plans: bytes that a device sends, launches, and the predicted step. XLA's and upstream MLIR's partitioners
+are compared if installed.
 
-GPT layers that JAX lowers, programs of `transformers.py`, and `.mlir` files. No GPU is needed.
+The programs are GPT layers that JAX lowers, programs of `transformers.py`, and `.mlir` files. No GPU is needed.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ TITLES = {
     "step_seconds": "step (s)", "refused": "refused",
 }  # fmt: skip
 STACK = "gpt-2-layers"
-# passes of upstream's shard dialect
+# Passes of the shard dialect in upstream MLIR.
 _PIPELINE = "builtin.module(func.func(sharding-propagation{traversal=forward-backward},shard-partition),shard-simplify)"
 
 
 def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
-    """Raises UsageError MG0001, MissingError MG0602; MeshgenError of a program that is refused."""
+    """Plan each program, with meshgen and with the installed peers. Raises UsageError MG0001, MissingError MG0602;
+    MeshgenError for invalid programs.
+    """
     for name, text, mesh in _programs(options.names or [STACK]):
         for record in records(name, text, mesh):
             take(record)
@@ -52,19 +55,23 @@ def _programs(names: list[str]) -> Iterator[tuple[str, str, Mesh | None]]:
 
 
 def records(name: str, program: str, mesh: Mesh | None = None) -> Iterator[Record]:
-    """Ours, and one per peer that is installed. `program`: text or path."""
-    ours = api.plan(program, mesh, target=TARGET)
-    head = {"suite": "quality", "program": name, "ranks": ours.mesh.size}
-    yield head | {"by": "meshgen"} | _figures(ours) | {"launches": ours.cost.kernels, "device_bytes": ours.cost.device_bytes,
-                  "peak_bytes": ours.memory.peak_bytes, "step_seconds": ours.cost.step_seconds}  # fmt: skip
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(program) if program.endswith(".mlir") else Path(place, "program.mlir")
+    """Yield the record of meshgen's plan, and one per installed peer. `program` is a text or a path."""
+    executable = api.plan(program, mesh, target=TARGET)
+    head = {"suite": "quality", "program": name, "ranks": executable.mesh.size}
+    yield head | {"by": "meshgen"} | _figures(executable) | {"launches": executable.cost.kernels, "device_bytes": executable.cost.device_bytes,
+                  "peak_bytes": executable.memory.peak_bytes, "step_seconds": executable.cost.step_seconds}  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(program) if program.endswith(".mlir") else Path(folder, "program.mlir")
         if not program.endswith(".mlir"):
             path.write_text(program)
         if _PEERS["XLA"]():
-            yield {**head, "by": "XLA", **_told(lambda: figures(compiled_text(path, ours.mesh.size), ours.mesh))}
+            yield {
+                **head,
+                "by": "XLA",
+                **_figures_or_refusal(lambda: figures(compiled_text(path, executable.mesh.size), executable.mesh)),
+            }
         if _PEERS["mlir-opt"]():
-            yield {**head, "by": "mlir-opt", **_told(lambda: _upstream(path))}
+            yield {**head, "by": "mlir-opt", **_figures_or_refusal(lambda: _upstream(path))}
 
 
 _PEERS: Mapping[str, Callable[[], bool]] = {
@@ -83,8 +90,8 @@ def _figures(executable: Executable) -> dict[str, Any]:
     }
 
 
-def _told(call: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What a peer makes of a program, or why it refuses it."""
+def _figures_or_refusal(call: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the figures of a peer, or the reason why it rejects the program."""
     try:
         return call()
     except (OSError, MeshgenError) as error:
@@ -92,9 +99,11 @@ def _told(call: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _upstream(path: Path) -> Mapping[str, Any]:
-    """The partition of `mlir-opt`, in upstream's shard dialect, whose collectives are counted as ours are. Raises OSError, MeshgenError."""
-    words = ["mlir-opt", str(path), f"--pass-pipeline={_PIPELINE}"]
-    outcome = subprocess.run(words, capture_output=True, text=True)
+    """Return the figures of the program that `mlir-opt` partitions, counted like meshgen's. Raises OSError,
+    MeshgenError.
+    """
+    command = ["mlir-opt", str(path), f"--pass-pipeline={_PIPELINE}"]
+    outcome = subprocess.run(command, capture_output=True, text=True)
     if outcome.returncode:
         raise OSError((outcome.stderr.strip().splitlines() or ["it gives no reason"])[0])
     return _figures(api.plan(outcome.stdout, target=TARGET))

@@ -1,7 +1,8 @@
-"""Records of all suites, and the one writer and reader of their files.
+"""Records of all suites, with the one writer and reader of their files.
 
-A record is a flat JSON object. Fields of `IDENTITY` say what was measured: records of two runs with equal ones are compared. All other
-numbers are figures; names end in their unit (`us`, `seconds`, `bytes`, `gbs`).
+A record is a flat JSON object. The fields in `IDENTITY` say what was measured: two records of different runs are
+compared if these are
+equal. All other numbers are figures, and their names end in the unit (`us`, `seconds`, `bytes`, `gbs`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from meshgen.runtime.module_file.files import write_text
 FORMAT = "meshgen-bench/1"
 FORMATS = ("json", "csv", "markdown")
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown"}
-MOST_FILE_BYTES = 1 << 26  # a run has some thousand records of some hundred bytes
+MOST_FILE_BYTES = 1 << 26  # bytes (chosen: a run has some thousand records of some hundred bytes)
 IDENTITY = (
     "suite", "what", "program", "kernel", "target", "engine", "group", "ranks", "per_host", "size", "count", "type",
     "redop", "root", "layers", "devices", "cache", "by",
@@ -32,19 +33,19 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """The records of one run, and where they come from: hardware, versions, command."""
+    """The records of one run, and their origin: hardware, versions, command."""
 
     environment: Mapping[str, Any]
     records: Sequence[Record]
 
 
 def columns_of(records: Sequence[Record]) -> list[str]:
-    """The fields of records, in the order in which they first occur."""
+    """Return the fields of all records, in the order in which they first occur."""
     return list(dict.fromkeys(key for record in records for key in record))
 
 
 def cell(value: Any) -> str:
-    """A value for people: four digits; nothing for what was not measured."""
+    """Format a value with four digits. Returns an empty text for None, which means not measured."""
     match value:
         case None:
             return ""
@@ -53,22 +54,22 @@ def cell(value: Any) -> str:
         case float():
             return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
         case Mapping():
-            return " ".join(f"{n} {name}" for name, n in cast("Mapping[str, Any]", value).items())
+            return " ".join(f"{count} {name}" for name, count in cast("Mapping[str, Any]", value).items())
         case _:
             return str(value)
 
 
 def tables(records: Sequence[Record], titles: Mapping[str, str]) -> Table:
-    """A table for a terminal: the fields that have a title and occur, in the order of the titles."""
+    """Return a table of the fields that have a title and occur in `records`, in the order of `titles`."""
     shown = [key for key in titles if any(record.get(key) is not None for record in records)]
     rows = [[cell(record.get(key)) for key in shown] for record in records]
     is_text = [any(isinstance(record.get(key), str | Mapping) for record in records) for key in shown]
-    left = [titles[key] for key, each in zip(shown, is_text, strict=True) if each]
+    left = [titles[key] for key, is_left_aligned in zip(shown, is_text, strict=True) if is_left_aligned]
     return Table("", [titles[key] for key in shown], rows, left)
 
 
 def text_of(run: Run, form: str, titles: Mapping[str, str]) -> str:
-    """A run as `json`, `csv` (the environment in lines that begin with `#`) or `markdown`."""
+    """Format a run as `json`, `csv` (the environment in lines that start with `#`) or `markdown`."""
     if form == "json":
         return json.dumps({"format": FORMAT, "environment": run.environment, "records": run.records}, indent=1) + "\n"
     facts = [f"{key}: {cell(value)}" for key, value in run.environment.items()]
@@ -90,12 +91,14 @@ def _flat(value: Any) -> Any:
 
 
 def write(run: Run, path: Path, form: str, titles: Mapping[str, str]) -> None:
-    """Write a run; without a format, the one that the file's suffix says, or JSON. Raises UsageError MG0003."""
+    """Write a run to a file. Without `form`, the suffix of the file decides, or else JSON. Raises UsageError MG0003."""
     write_text(path, text_of(run, form or _SUFFIXES.get(path.suffix, "json"), titles))
 
 
 def read(path: Path) -> Run:
-    """A run that `write` wrote as JSON. Raises UsageError: MG0002 where the file cannot be read, MG0001 where it is not one."""
+    """Read a JSON file of `write`. Raises UsageError: MG0002 if it cannot be read, MG0001 if it contains no run of this
+    version.
+    """
     try:
         content = read_file(path, MOST_FILE_BYTES)
     except (OSError, ValueError) as error:
@@ -107,14 +110,14 @@ def read(path: Path) -> Run:
     run = cast("Mapping[str, Any]", value if isinstance(value, dict) else {})
     environment, records = run.get("environment") or {}, cast("list[Any]", run.get("records"))
     is_run = run.get("format") == FORMAT and all(isinstance(*pair) for pair in ((environment, dict), (records, list)))
-    if not is_run or not all(_is_record(each) for each in records):
+    if not is_run or not all(_is_record(record) for record in records):
         hint = "meshgen bench SUITE --output RUN.json writes them"
         raise UsageError(Diagnostic("MG0001", f"{path} has no measurements of this version", hint=hint))
     return Run(environment, records)
 
 
 def _is_record(value: Any) -> bool:
-    """Whether the fields that comparisons read have the types that they need."""
+    """Whether `value` is a record whose fields have the types that comparisons need."""
     if not isinstance(value, dict):
         return False
     record = cast("Record", value)
@@ -123,5 +126,5 @@ def _is_record(value: Any) -> bool:
 
 
 def identity(record: Record) -> tuple[tuple[str, Any], ...]:
-    """What a record measures."""
+    """Return the fields of a record that say what it measures."""
     return tuple((key, record[key]) for key in IDENTITY if record.get(key) is not None)

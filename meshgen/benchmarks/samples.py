@@ -1,4 +1,4 @@
-"""Statistics of repeated measurements: medians, because a few samples that something else delayed do not move them."""
+"""Statistics of repeated measurements. Medians are used because a few delayed samples do not move them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import math
 import statistics
 from collections.abc import Sequence
 
-# McGill, Tukey, Larsen, "Variations of box plots", The American Statistician 32(1), 1978: half the notch of a median, at 95 %
+# Half the width of a median's 95 % notch, in interquartile ranges over sqrt(n). Source: McGill, Tukey, Larsen,
+# "Variations of box plots", The American Statistician 32(1), 1978.
 NOTCH = 1.57
 
 
 def summary(seconds: Sequence[float], prefix: str = "") -> dict[str, float]:
-    """Median and least microseconds of samples, their interquartile range over the median, and how many there are.
+    """Return median and least microseconds of samples, their interquartile range over the median, and their number.
 
-    The names are `us`, `least_us`, `spread` and `samples`, each after the prefix (the last without).
+    The keys are `us`, `least_us`, `spread` (each after `prefix`) and `samples`.
     """
     median = statistics.median(seconds)
     return {
@@ -25,7 +26,7 @@ def summary(seconds: Sequence[float], prefix: str = "") -> dict[str, float]:
 
 
 def quartile_range(values: Sequence[float]) -> float:
-    """Third quartile less the first; of one value 0."""
+    """Return the third quartile minus the first, or 0 for a single value."""
     if len(values) < 2:
         return 0.0
     first, _, third = statistics.quantiles(values, n=4, method="inclusive")
@@ -33,7 +34,7 @@ def quartile_range(values: Sequence[float]) -> float:
 
 
 def median_interval(median: float, spread: float, samples: int) -> tuple[float, float]:
-    """The notch of a median: where those of two sets of samples do not overlap, the medians differ (95 %).
+    """Return the notch of a median. Two medians differ (at 95 %) if their notches do not overlap.
 
     Args:
         spread: interquartile range over the median.

@@ -1,6 +1,7 @@
-"""A stack of as many GPT layers as one likes, over a mesh of any size, as JAX lowers it. No device of the mesh need be there.
+"""A stack of GPT layers over a mesh of any size, lowered by JAX. The devices of the mesh need not exist.
 
-Rows of the batch are split over `dp`; heads, the MLP's hidden dim and the vocabulary over `tp` (Megatron). Nothing else is
+Rows of the batch are sharded over `dp`; heads, the hidden dim of the MLP and the vocabulary over `tp` (Megatron). No
+other value is
 annotated.
 """
 
@@ -12,11 +13,11 @@ from typing import Any
 from meshgen.errors import Diagnostic, MissingError
 from meshgen.packages import install
 
-LAYERS = 8  # of the stack that is measured and tested
+LAYERS = 8  # layers of the stack in measurements and tests (chosen: a compilation takes seconds)
 BATCH, LENGTH, MODEL, HEADS, HIDDEN, WORDS = 8, 256, 1024, 16, 4096, 32768
 SIZE = MODEL // HEADS
 
-# name: shape, which mesh axis splits each dim
+# Shape of each weight by name, and the mesh axis that shards each dim.
 LAYER: dict[str, tuple[tuple[int, ...], tuple[str | None, ...]]] = {
     "scale1": ((MODEL,), ()),
     "shift1": ((MODEL,), ()),
@@ -34,8 +35,9 @@ LAYER: dict[str, tuple[tuple[int, ...], tuple[str | None, ...]]] = {
 
 
 def stack(layers: int = LAYERS, dp: int = 2, tp: int = 4) -> str:
-    """The text of the program. Raises MissingError MG0602 without JAX."""
-    return _lowered(layers).replace('<["dp"=2, "tp"=4]>', f'<["dp"={dp}, "tp"={tp}]>')  # JAX refuses uneven tiles
+    """Return the program's text. Raises MissingError MG0602 without JAX."""
+    # The mesh is replaced in the text because JAX rejects uneven tiles.
+    return _lowered(layers).replace('<["dp"=2, "tp"=4]>', f'<["dp"={dp}, "tp"={tp}]>')
 
 
 @cache
@@ -45,7 +47,8 @@ def _lowered(layers: int) -> str:
         from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
     except ImportError as error:
         raise MissingError(Diagnostic("MG0602", "JAX is not installed", hint=install("jax"))) from error
-    mesh = AbstractMesh((2, 4), ("dp", "tp"), axis_types=(AxisType.Auto,) * 2)  # newer JAX has explicit axes by default
+    # newer versions of JAX have explicit axes by default
+    mesh = AbstractMesh((2, 4), ("dp", "tp"), axis_types=(AxisType.Auto,) * 2)
 
     def on(*axes: str | None) -> Any:
         return NamedSharding(mesh, PartitionSpec(*axes))
@@ -67,16 +70,16 @@ def _gpt(weights: Any, tokens: Any) -> Any:
 
     x = jnp.take(weights["embedding"], tokens, axis=0) + weights["positions"]
     for layer in weights["layers"]:
-        x = x + _attention(_normalised(x, layer["scale1"], layer["shift1"]), layer)
-        x = x + _mlp(_normalised(x, layer["scale2"], layer["shift2"]), layer)
+        x = x + _attention(_normalized(x, layer["scale1"], layer["shift1"]), layer)
+        x = x + _mlp(_normalized(x, layer["scale2"], layer["shift2"]), layer)
     return jnp.einsum("bld,vd->blv", x, weights["embedding"])
 
 
-def _normalised(x: Any, scale: Any, shift: Any) -> Any:
+def _normalized(x: Any, scale: Any, shift: Any) -> Any:
     import jax
 
-    centred = x - x.mean(-1, keepdims=True)
-    return centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * scale + shift
+    centered = x - x.mean(-1, keepdims=True)
+    return centered * jax.lax.rsqrt((centered * centered).mean(-1, keepdims=True) + 1e-5) * scale + shift
 
 
 def _attention(x: Any, layer: Any) -> Any:
@@ -86,8 +89,8 @@ def _attention(x: Any, layer: Any) -> Any:
     q, k, v = (jnp.einsum("bld,dhe->blhe", x, layer[name]) for name in ("wq", "wk", "wv"))
     scores = jnp.einsum("blhe,bmhe->bhlm", q, k) * SIZE**-0.5
     row, column = jnp.arange(LENGTH)[:, None], jnp.arange(LENGTH)[None, :]
-    chances = jax.nn.softmax(jnp.where(row >= column, scores, -1e9), axis=-1)
-    return jnp.einsum("blhe,hed->bld", jnp.einsum("bhlm,bmhe->blhe", chances, v), layer["wo"])
+    probabilities = jax.nn.softmax(jnp.where(row >= column, scores, -1e9), axis=-1)
+    return jnp.einsum("blhe,hed->bld", jnp.einsum("bhlm,bmhe->blhe", probabilities, v), layer["wo"])
 
 
 def _mlp(x: Any, layer: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a suite is: its options, its records one after the other, and the titles of their fields."""
+"""The interface of a suite: its options, a function that yields its records, and the titles of their fields."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any, TypeAlias
 
 from meshgen.benchmarks.records import Record
 
-Take: TypeAlias = Callable[[Record], object]  # is given each record as soon as it is there
-Options: TypeAlias = Any  # an argparse.ArgumentGroup, or the parser itself
+Take: TypeAlias = Callable[[Record], object]  # called with each record as soon as it is measured
+Options: TypeAlias = Any  # an argparse.ArgumentGroup or an argparse.ArgumentParser
 
 
 @dataclass(frozen=True)
 class Suite:
-    """One of `meshgen bench`.
+    """A suite of `meshgen bench`.
 
     Attributes:
         purpose: what it measures, in one line.
-        titles: of the fields that tables show, in their order.
-        add_options: to a group of the command's options.
-        run: hands over all records; returns what else is to be said of the run (its facts), or None in a process whose records
-            another one writes. Raises MeshgenError.
+        titles: titles of the fields in tables, in the order of the columns.
+        add_options: adds the suite's options to a group of the command line.
+        run: passes each record to `Take` and returns the facts of the run. Returns None in a process whose records
+        another process
+            writes. Raises MeshgenError.
     """
 
     purpose: str
@@ -32,4 +33,4 @@ class Suite:
 
 
 def no_options(group: Options) -> None:
-    """Of a suite that has none of its own."""
+    """Add no options."""

@@ -1,4 +1,4 @@
-"""The suites by name."""
+"""All suites by name."""
 
 from __future__ import annotations
 

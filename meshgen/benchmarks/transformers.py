@@ -1,7 +1,9 @@
-"""Transformer and mixture-of-experts programs at realistic sizes, as JAX lowers them: forward and training, each split in a usual way.
+"""Transformer and mixture-of-experts programs at realistic sizes, lowered by JAX: forward and training, each sharded in
+a usual way.
 
-Nothing is computed when they are lowered, and no device of the mesh need be there. Activations and weights are bf16, norms and
-softmax f32. A device's share of the batch is `ROWS` sequences of `LENGTH` tokens.
+Lowering computes nothing, and the devices of the mesh need not exist. Activations and weights are bf16, norms and
+softmax f32.
+A device's share of the batch is `ROWS` sequences of `LENGTH` tokens.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ from meshgen.mesh import Axis, Mesh
 from meshgen.packages import install
 
 LAYERS, ROWS, LENGTH, HEAD = 2, 4, 2048, 128
-NODE = 8  # GPUs that NVLink joins; the ranks of other nodes are behind the network
-MOE_TOKENS, MOE_EXPERTS_PER_RANK = 2048, 1  # per rank
+NODE = 8  # GPUs connected by NVLink; ranks of other nodes are reached over the network
+MOE_TOKENS, MOE_EXPERTS_PER_RANK = 2048, 1  # tokens per rank; experts per rank
 
 Split = tuple[str | None, ...]
 
-# How a layer's matrices lie over the axes `dp` (rows of the batch) and `tp` (heads, the MLP's hidden dim), by kind of program.
+# Mesh axes that shard each matrix of a layer, per kind of program: `dp` (rows of the batch), `tp` (heads, hidden dim of
+# the MLP).
 _MEGATRON: Mapping[str, Split] = {"wqkv": (None, None, "tp"), "wo": ("tp",), "w1": (None, "tp"), "w2": ("tp",)}
 _FSDP: Mapping[str, Split] = {"wqkv": (None, "dp"), "wo": (None, None, "dp"), "w1": ("dp",), "w2": ("dp",)}
 _BOTH: Mapping[str, Split] = {"wqkv": (None, "dp", "tp"), "wo": ("tp", "dp"), "w1": ("dp", "tp"), "w2": ("tp", "dp")}
@@ -31,14 +34,14 @@ _BOTH: Mapping[str, Split] = {"wqkv": (None, "dp", "tp"), "wo": ("tp", "dp"), "w
 
 @dataclass(frozen=True)
 class Program:
-    """A program to measure: what is split how, whether it is a training step, and over how many ranks."""
+    """A program to measure: the sharding of its weights and rows, whether it trains, its width and its number of ranks."""
 
     kind: str
     weights: Mapping[str, Split]
     hidden: int
     ranks: int
     trains: bool = False
-    rows: Split = ("dp",)  # of the residual stream
+    rows: Split = ("dp",)  # sharding of the residual stream
     has_tp: bool = True
 
     @property
@@ -47,24 +50,26 @@ class Program:
 
     @property
     def mesh(self) -> Mesh:
-        """Nodes of `NODE` ranks: `tp` stays inside one; `dp` crosses nodes where there are several."""
+        """The mesh of `ranks` devices. `tp` stays inside a node of `NODE` ranks; `dp` crosses nodes if there are
+        several.
+        """
         links = DEFAULT.links
         network = (links.network_bytes_per_second, links.network_latency_seconds) if self.ranks > NODE else ()
         tp = 1 if not self.has_tp else 4 if self.ranks == NODE and self.trains else NODE
         return Mesh((Axis("dp", self.ranks // tp, *network), Axis("tp", tp)))
 
     def text(self) -> str:
-        """StableHLO with shardings. Raises MissingError MG0602 without JAX."""
+        """Return StableHLO with shardings. Raises MissingError MG0602 without JAX."""
         return _experts(self) if self.kind == "ep" else _layers(self)
 
 
 def programs(widths: Sequence[int] = (4096, 8192), sizes: Sequence[int] = (8, 64)) -> list[Program]:
-    """What is measured of each width and number of ranks, in the order of the table."""
-    found: list[Program] = []
+    """Return the programs of each width and number of ranks, in the order of the table."""
+    selected: list[Program] = []
     for hidden in widths:
         for ranks in sizes:
             make = partial(Program, hidden=hidden, ranks=ranks)
-            found += [
+            selected += [
                 make("tp", _MEGATRON),
                 make("tp_sp", _MEGATRON, rows=("dp", "tp")),
                 make("fsdp", _FSDP, has_tp=False),
@@ -74,24 +79,27 @@ def programs(widths: Sequence[int] = (4096, 8192), sizes: Sequence[int] = (8, 64
                 make("fsdp_tp", _BOTH, trains=True),
                 make("zero3", _FSDP, trains=True, has_tp=False),
             ]
-    return found
+    return selected
 
 
 def chosen(names: Sequence[str]) -> Iterator[tuple[str, str, Mesh | None]]:
-    """Name, text or path, and mesh of programs: of those whose names begin so, and of `.mlir` files; default: on 8 ranks of width 4096.
+    """Yield name, text or path, and mesh of each selected program: `.mlir` files, and programs whose names start with
+    one of `names`.
 
-    Raises UsageError MG0001 for a name that nothing has, MissingError MG0602 without JAX.
+    Without names, the programs of width 4096 on 8 ranks are selected.
+
+    Raises UsageError MG0001 if no program has such a name, MissingError MG0602 without JAX.
     """
-    every = programs()
+    all_programs = programs()
     for name in names or [program.name for program in programs([4096], [NODE])]:
         if name.endswith(".mlir"):
             yield Path(name).name, name, None
             continue
-        found = [program for program in every if program.name.startswith(name)]
-        if not found:
-            hint = f"name .mlir files, or of {', '.join(program.name for program in every)}"
+        matching = [program for program in all_programs if program.name.startswith(name)]
+        if not matching:
+            hint = f"name .mlir files, or of {', '.join(program.name for program in all_programs)}"
             raise UsageError(Diagnostic("MG0001", f"unknown program '{name:.60}'", hint=hint))
-        for program in found:
+        for program in matching:
             yield program.name, program.text(), program.mesh
 
 
@@ -104,9 +112,10 @@ def _jax() -> Any:
 
 
 def _lowered(program: Program, step: Callable[..., Any], types: Any, splits: Any) -> str:
-    """The text of a function whose arguments, trees of shapes, lie as the trees of `splits` say."""
+    """Lower a function. `types` are trees of argument shapes; `splits` are trees of their shardings."""
     jax = _jax()
-    automatic = (jax.sharding.AxisType.Auto,) * len(program.mesh.names)  # newer JAX has explicit axes by default
+    # newer versions of JAX have explicit axes by default
+    automatic = (jax.sharding.AxisType.Auto,) * len(program.mesh.names)
     mesh = jax.sharding.AbstractMesh(program.mesh.sizes, program.mesh.names, axis_types=automatic)
 
     def on(split: Split) -> Any:
@@ -122,7 +131,7 @@ def _lowered(program: Program, step: Callable[..., Any], types: Any, splits: Any
 
 
 def _layers(program: Program) -> str:
-    """A stack of blocks: of a training step the gradients of all weights."""
+    """Return the text of a stack of blocks. A training step returns the gradients of all weights."""
     width = program.hidden
     heads = width // HEAD
     shapes = {
@@ -136,8 +145,8 @@ def _layers(program: Program) -> str:
     x = (batch, LENGTH, width)
 
     def forward(on: Callable[[Split], Any], weights: Any, value: Any) -> Any:
-        for each in weights:
-            value = _block(lambda y: _jax().lax.with_sharding_constraint(y, on(program.rows)), value, each)
+        for layer_weights in weights:
+            value = _block(lambda y: _jax().lax.with_sharding_constraint(y, on(program.rows)), value, layer_weights)
         return value
 
     def train(on: Callable[[Split], Any], weights: Any, value: Any) -> Any:
@@ -147,42 +156,46 @@ def _layers(program: Program) -> str:
     return _lowered(program, step, [[shapes] * LAYERS, x], [[layer] * LAYERS, program.rows])
 
 
-def _normalised(x: Any) -> Any:
+def _normalized(x: Any) -> Any:
     wide = x.astype("float32")
     return (wide * _jax().lax.rsqrt((wide * wide).mean(-1, keepdims=True) + 1e-5)).astype(x.dtype)
 
 
 def _block(laid: Callable[[Any], Any], x: Any, layer: Any) -> Any:
-    """Causal attention and a GELU MLP, each with its residual, placed as `laid` has it."""
+    """Apply causal attention and a GELU MLP with residuals. `laid` constrains the sharding of the residual stream."""
     import jax.numpy as jnp
 
-    h = _normalised(x)
+    h = _normalized(x)
     q, k, v = (jnp.einsum("bld,dhe->blhe", h, layer["wqkv"][n]) for n in range(3))
     scores = jnp.einsum("blhe,bmhe->bhlm", q, k).astype("float32") * HEAD**-0.5
     row, column = jnp.arange(LENGTH)[:, None], jnp.arange(LENGTH)[None, :]
-    chances = _jax().nn.softmax(jnp.where(row >= column, scores, -1e30), axis=-1).astype(x.dtype)
-    x = laid(x + jnp.einsum("blhe,hed->bld", jnp.einsum("bhlm,bmhe->blhe", chances, v), layer["wo"]))
-    h = _jax().nn.gelu(_normalised(x) @ layer["w1"], approximate=True)
+    probabilities = _jax().nn.softmax(jnp.where(row >= column, scores, -1e30), axis=-1).astype(x.dtype)
+    x = laid(x + jnp.einsum("blhe,hed->bld", jnp.einsum("bhlm,bmhe->blhe", probabilities, v), layer["wo"]))
+    h = _jax().nn.gelu(_normalized(x) @ layer["w1"], approximate=True)
     return laid(x + h @ layer["w2"])
 
 
 def _experts(program: Program) -> str:
-    """A layer of experts (GShard's): slots of every expert are filled from each rank's tokens, computed where the expert is, sent back."""
+    """Return the text of a layer of experts (GShard): dispatch tokens to slots, compute on the expert's rank, and
+    combine the results.
+    """
     import jax.numpy as jnp
 
     ranks, width = program.ranks, program.hidden
     count = ranks * MOE_EXPERTS_PER_RANK
     slots = 2 * MOE_TOKENS // count
     weights = {"w1": (count, width, 4 * width), "w2": (count, 4 * width, width)}
-    given = {"x": (ranks, MOE_TOKENS, width), "route": (ranks, MOE_TOKENS, count, slots)}
+    arguments = {"x": (ranks, MOE_TOKENS, width), "route": (ranks, MOE_TOKENS, count, slots)}
 
     def step(on: Callable[[Split], Any], w: Any, g: Any) -> Any:
         def laid(value: Any, *split: str | None) -> Any:
             return _jax().lax.with_sharding_constraint(value, on(split))
 
-        taken = laid(jnp.einsum("gsec,gsm->egcm", g["route"], g["x"]), None, "dp")
-        hidden = _jax().nn.gelu(jnp.einsum("egcm,emh->egch", laid(taken, "dp"), w["w1"]), approximate=True)
-        back = laid(laid(jnp.einsum("egch,ehm->egcm", hidden, w["w2"]), "dp"), None, "dp")
-        return {"x": jnp.einsum("gsec,egcm->gsm", g["route"], back), "route": g["route"][..., 0]}
+        dispatched = laid(jnp.einsum("gsec,gsm->egcm", g["route"], g["x"]), None, "dp")
+        hidden = _jax().nn.gelu(jnp.einsum("egcm,emh->egch", laid(dispatched, "dp"), w["w1"]), approximate=True)
+        combined = laid(laid(jnp.einsum("egch,ehm->egcm", hidden, w["w2"]), "dp"), None, "dp")
+        return {"x": jnp.einsum("gsec,egcm->gsm", g["route"], combined), "route": g["route"][..., 0]}
 
-    return _lowered(program, step, [weights, given], [{"w1": ("dp",), "w2": ("dp",)}, {"x": ("dp",), "route": ("dp",)}])
+    return _lowered(
+        program, step, [weights, arguments], [{"w1": ("dp",), "w2": ("dp",)}, {"x": ("dp",), "route": ("dp",)}]
+    )

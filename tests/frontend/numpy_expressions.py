@@ -1,6 +1,7 @@
-"""Expressions that mean the same in NumPy and in traced programs, as text in which `xp` is one or the other.
+"""Expressions with the same meaning in NumPy and in traced programs, as texts in which `xp` is either package.
 
-All expressions of a family are one program, compiled once for three devices that hold uneven rows of the arguments, and run.
+All expressions of a family form one program. It is compiled once for three devices, which hold uneven rows of the
+arguments, and executed.
 """
 
 from __future__ import annotations
@@ -44,18 +45,21 @@ ARGS: dict[str, Array] = {
 
 
 def arguments(expressions: Sequence[str]) -> dict[str, Array]:
-    """Those arguments that occur in one of the expressions."""
+    """Return the arguments that occur in at least one of the expressions."""
     used = {name for text in expressions for name in compile(text, text, "eval").co_names}
     used |= {name for text in expressions for inner in _codes(compile(text, text, "eval")) for name in inner.co_names}
     return {name: array for name, array in ARGS.items() if name in used}
 
 
 def _codes(code: Any) -> list[Any]:
-    return [code, *(deeper for each in code.co_consts if hasattr(each, "co_names") for deeper in _codes(each))]
+    return [
+        code,
+        *(deeper for constant in code.co_consts if hasattr(constant, "co_names") for deeper in _codes(constant)),
+    ]
 
 
 def program(expressions: Sequence[str]) -> Any:
-    """A traced function of `arguments(expressions)` with the value of each expression."""
+    """Return a traced function of `arguments(expressions)` that returns the value of each expression."""
 
     def evaluated(values: dict[str, Any]) -> list[Any]:
         return [eval(text, {"xp": mg, **values}) for text in expressions]
@@ -65,35 +69,35 @@ def program(expressions: Sequence[str]) -> Any:
 
 @cache
 def results(expressions: tuple[str, ...]) -> dict[str, Any]:
-    """What each expression is on three devices."""
-    given = arguments(expressions)
-    rows = {f"values.{name}": mg.P("d") for name in given}
-    executable = mg.compile(program(expressions), {"d": 3}, args=[given], in_specs=rows, target="cpu")
-    return dict(zip(expressions, executable(given), strict=True))
+    """Return the value of each expression, computed on three devices."""
+    args = arguments(expressions)
+    rows = {f"values.{name}": mg.P("d") for name in args}
+    executable = mg.compile(program(expressions), {"d": 3}, args=[args], in_specs=rows, target="cpu")
+    return dict(zip(expressions, executable(args), strict=True))
 
 
 def check(text: str, expressions: tuple[str, ...]) -> None:
-    """Compare an expression on devices with NumPy: shapes, kinds of elements, and values to a few roundings of f32."""
+    """Compare an expression on devices with NumPy: shape, kind of the elements, and values within a few f32 roundings."""
     with np.errstate(all="ignore"):
-        want = eval(text, {"xp": np, **ARGS})
-    compare(results(expressions)[text], want)
+        expected = eval(text, {"xp": np, **ARGS})
+    compare(results(expressions)[text], expected)
 
 
-def compare(got: Any, want: Any, roundings: int = 64) -> None:
-    """Compare structures of arrays; the tolerance is a number of roundings of f32, relative to the largest element."""
+def compare(actual: Any, want: Any, roundings: int = 64) -> None:
+    """Compare structures of arrays. `roundings` is the tolerance in f32 roundings, relative to the largest element."""
     if isinstance(want, dict):
-        assert list(got) == list(want)
-        got, want = list(got.values()), list(want.values())
+        assert list(actual) == list(want)
+        actual, want = list(actual.values()), list(want.values())
     if isinstance(want, (tuple, list)):
-        assert len(got) == len(want)
-        for ours, theirs in zip(got, want, strict=True):
+        assert len(actual) == len(want)
+        for ours, theirs in zip(actual, want, strict=True):
             compare(ours, theirs, roundings)
         return
     want = np.asarray(want)
-    assert (got.shape, got.dtype.kind) == (want.shape, want.dtype.kind), (got.dtype, want.dtype)
+    assert (actual.shape, actual.dtype.kind) == (want.shape, want.dtype.kind), (actual.dtype, want.dtype)
     if want.dtype.kind in "biu":
-        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(actual, want)
         return
     finite = np.abs(want[np.isfinite(want)])
     scale = max(1.0, float(finite.max())) if finite.size else 1.0
-    np.testing.assert_allclose(got, want, rtol=roundings * EPS, atol=roundings * EPS * scale)
+    np.testing.assert_allclose(actual, want, rtol=roundings * EPS, atol=roundings * EPS * scale)

@@ -1,4 +1,4 @@
-"""Random ONNX models under construction: values that a model has already, and nodes that are appended to it."""
+"""Builder of random ONNX models: the values that a model already has, and nodes that are appended to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": Tenso
 
 
 class Maker(Draws):
-    """A model under construction, with the reference's value of each name."""
+    """A model under construction, with the reference value of each name."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -30,7 +30,7 @@ class Maker(Draws):
         self.used: set[str] = set()
 
     def input(self, array: Array) -> str:
-        """A new input of the model."""
+        """Add an input to the model and return its name."""
         name = f"x{len(self.inputs)}"
         self.inputs[name] = self.values[name] = array
         if array.dtype != np.float32 or (array * 4 == np.round(array * 4)).all():
@@ -38,7 +38,7 @@ class Maker(Draws):
         return name
 
     def weight(self, *shape: int) -> str:
-        """A weight or an input of this shape."""
+        """Add a weight or an input of this shape and return its name."""
         array = self.numbers(*shape)
         return self.input(array) if self.integer(0, 2) == 0 else self.constant(array)
 
@@ -50,7 +50,7 @@ class Maker(Draws):
         return name
 
     def pick(self, fits: Callable[[Array], bool] = lambda each: True, *, exact: bool = False) -> str:
-        """A value of floats that fits."""
+        """Return the name of a random float value for which `fits` holds."""
         names = [name for name, each in self.values.items() if each.dtype == np.float32 and fits(each) and name not in self.builder_constants]  # fmt: skip
         names = [name for name in names if not exact or name in self.exact]
         if not names:
@@ -59,10 +59,10 @@ class Maker(Draws):
 
     @property
     def builder_constants(self) -> set[str]:
-        return {each.name for each in self.builder.weights}
+        return {weight.name for weight in self.builder.weights}
 
     def of_rank(self, rank: int, most: int = 6, *, exact: bool = False) -> str:
-        """A value of this rank, or of a higher one up to `most`."""
+        """Return the name of a random value whose rank is between `rank` and `most`."""
         return self.pick(lambda each: rank <= each.ndim <= most and each.size > 0, exact=exact)
 
     def add(
@@ -74,34 +74,40 @@ class Maker(Draws):
         reads: Sequence[str] = (),
         **attributes: Any,
     ) -> Any:
-        """Append a node and compute its results. `keeps`: results are exact if the operands are; `reads`: what its graphs read."""
-        made = self.builder(op, *operands, results=results, **attributes)
-        names = [made] if results == 1 else made
+        """Append a node and compute its results.
+
+        Args:
+            keeps: the results are exact if the operands are.
+            reads: names of values that the subgraphs of the node read.
+        """
+        outputs = self.builder(op, *operands, results=results, **attributes)
+        names = [outputs] if results == 1 else outputs
         node = self.builder.nodes[-1]
         try:
-            found = one_node(node, {name: self.values[name] for name in (*operands, *reads) if name})
+            results_of_node = one_node(node, {name: self.values[name] for name in (*operands, *reads) if name})
         except (
             IndexError,
             ValueError,
             TypeError,
-        ) as error:  # the reference has faults of its own: no numbers to compare with
+        ) as error:  # the reference implementation has bugs of its own: skip such nodes
             self.builder.nodes.pop()
             raise CannotMake from error
         if any(
-            each.size > MOST_ELEMENTS or (each.dtype == np.float32 and not (np.abs(each) < 1e4).all()) for each in found
+            array.size > MOST_ELEMENTS or (array.dtype == np.float32 and not (np.abs(array) < 1e4).all())
+            for array in results_of_node
         ):
             self.builder.nodes.pop()
             raise CannotMake
         is_exact = keeps and all(name in self.exact for name in operands if name)
-        for name, each in zip(names, found, strict=True):
-            self.values[name] = each
-            if (is_exact and np.abs(each).max(initial=0) < 64) or each.dtype != np.float32:
+        for name, array in zip(names, results_of_node, strict=True):
+            self.values[name] = array
+            if (is_exact and np.abs(array).max(initial=0) < 64) or array.dtype != np.float32:
                 self.exact.add(name)
         self.used.update((*operands, *reads))
-        return made
+        return outputs
 
     def model(self) -> tuple[Any, list[str]]:
-        """The model, whose results are all values that no node reads, and their names."""
+        """Return the model and the names of its results: all values without a user."""
         outs = [name for name in self.values if name not in self.used and name not in self.inputs] or [*self.values][
             -1:
         ]
@@ -112,15 +118,17 @@ class Maker(Draws):
 
 
 def one_node(node: Any, values: dict[str, Array]) -> list[Array]:
-    """What the reference computes for a node."""
-    infos = [helper.make_tensor_value_info(name, TYPES[each.dtype.name], each.shape) for name, each in values.items()]
+    """Return the results that the reference implementation computes for a node."""
+    infos = [
+        helper.make_tensor_value_info(name, TYPES[result.dtype.name], result.shape) for name, result in values.items()
+    ]
     outs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in node.output]
     model = helper.make_model(
         helper.make_graph([node], "g", infos, outs), opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10
     )
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return [np.asarray(each) for each in reference(model, *values.values())]
+        return [np.asarray(result) for result in reference(model, *values.values())]
 
 
 STEPS = Steps[Maker]()

@@ -1,9 +1,11 @@
-"""Run as a program: lowers partly manual computations with JAX, runs them on eight CPU devices, and writes texts and numbers.
+"""A program that lowers partly manual computations with JAX, executes them on eight CPU devices, and writes texts and
+arrays.
 
     python tests/frontend/partly_manual_in_jax.py OUT.npz
 
-Of each case `NAME MESH`: `text` (StableHLO), `given` and `expected`. A process of its own, for the number of devices is fixed when
-JAX starts.
+Each case `NAME MESH` has `text` (StableHLO), `given` (the argument) and `expected` (the result). It needs a process of
+its own because
+the number of devices is fixed when JAX starts.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ MESHES = {"2x2x2": ((2, 2, 2), (16, 8)), "1x2x2": ((1, 2, 2), (8, 8)), "2x1x3": 
 
 
 def bodies() -> dict[str, Callable[[Any], Any]]:
-    """What each device along x does; y and z are free."""
+    """Return the computations of a device along axis x. The axes y and z are free."""
     import jax
     from jax import lax
 
@@ -52,30 +54,30 @@ def bodies() -> dict[str, Callable[[Any], Any]]:
 
 
 def cases() -> Iterator[tuple[str, Any, Any, Any]]:
-    """Name, lowered program, what it is given, and what JAX computes."""
+    """Yield name, lowered program, argument, and JAX's result of each case."""
     import jax
     from jax.sharding import AxisType, PartitionSpec
 
-    for named, (sizes, shape) in MESHES.items():
+    for mesh_name, (sizes, shape) in MESHES.items():
         mesh = jax.make_mesh(sizes, ("x", "y", "z"), axis_types=(AxisType.Auto,) * 3)
-        given = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+        argument = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
         for name, body in bodies().items():
-            if name == "sums" and sizes[0] == 1:  # XLA refuses the program that JAX makes of it
+            if name == "sums" and sizes[0] == 1:  # XLA rejects this program after JAX has lowered it
                 continue
             out = PartitionSpec() if name == "sums" else PartitionSpec("x")
             with jax.set_mesh(mesh):
                 mapped = jax.shard_map(body, mesh=mesh, in_specs=PartitionSpec("x"), out_specs=out, axis_names={"x"}, check_vma=False)  # fmt: skip
                 program = jax.jit(mapped, keep_unused=True)
-                yield f"{name} {named}", program.lower(given), given, np.asarray(program(given))
+                yield f"{name} {mesh_name}", program.lower(argument), argument, np.asarray(program(argument))
 
 
 def main(path: str) -> None:
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
     os.environ["JAX_PLATFORMS"] = "cpu"
-    found: dict[str, Any] = {}
-    for name, lowered, given, expected in cases():
-        found |= {f"{name}/text": lowered.as_text(), f"{name}/given": given, f"{name}/expected": expected}
-    np.savez(path, **found)
+    arrays: dict[str, Any] = {}
+    for name, lowered, argument, expected in cases():
+        arrays |= {f"{name}/text": lowered.as_text(), f"{name}/given": argument, f"{name}/expected": expected}
+    np.savez(path, **arrays)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What random models of other packages share: draws, a table of kinds of steps, models of a few of them, and campaigns over seeds."""
+"""Random models of other packages: random draws, a table of kinds of steps, models of a few steps, and campaigns over
+many seeds.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,25 @@ from meshgen.errors import MeshgenError
 
 
 class CannotMake(Exception):
-    """No value of the model fits a step, or the package itself cannot make the model."""
+    """No value of the model is valid for a step, or the other package cannot build the model."""
 
 
 class Draws:
-    """Numbers that a seed determines, and the kinds of steps that were taken."""
+    """Random draws determined by a seed, with the kinds of steps taken so far."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.kinds: list[str] = []
 
     def integer(self, low: int, high: int) -> int:
-        """A number from low to high, both included."""
+        """Return a random integer from `low` to `high`, both included."""
         return int(self.rng.integers(low, high + 1))
 
     def one_of(self, choices: Any) -> Any:
         return choices[self.integer(0, len(choices) - 1)]
 
     def numbers(self, *shape: int) -> np.ndarray[Any, Any]:
-        """Multiples of 1/4 from -2 to 2."""
+        """Return an array of random multiples of 1/4 from -2 to 2."""
         return np.asarray(self.rng.integers(-8, 9, shape) / 4, np.float32)
 
 
@@ -41,15 +43,15 @@ Maker = TypeVar("Maker", bound=Draws)
 
 
 class Steps(dict[str, Callable[[Maker], None]], Generic[Maker]):
-    """Kinds of steps by name."""
+    """The kinds of steps by name."""
 
     def step(self, function: Callable[[Maker], None]) -> Callable[[Maker], None]:
-        """Enter a kind of step."""
+        """Register a kind of step."""
         self[function.__name__] = function
         return function
 
     def take(self, maker: Maker, count: int) -> None:
-        """Take about so many random steps."""
+        """Apply about `count` random steps to a model."""
         for _ in range(count * 6):
             name = maker.one_of(list(self))
             try:
@@ -62,7 +64,10 @@ class Steps(dict[str, Callable[[Maker], None]], Generic[Maker]):
 
 
 def outcome(maker: Draws, fault_of: Callable[[Any], str]) -> tuple[str, str]:
-    """How a model went, `right`, `wrong`, `refused`, `crashed`, or `not made` where the package cannot make it, and what was said."""
+    """Return the verdict on a model, with a message.
+
+    The verdict is `right`, `wrong`, `refused`, `crashed`, or `not made` if the other package cannot build the model.
+    """
     try:
         fault = fault_of(maker)
     except CannotMake as error:
@@ -75,7 +80,9 @@ def outcome(maker: Draws, fault_of: Callable[[Any], str]) -> tuple[str, str]:
 
 
 def campaign(description: str | None, made: Callable[[int], Draws], fault_of: Callable[[Any], str]) -> int:
-    """Run many models, print all that are not right, and count them. Returns the exit status: refusals of valid models are faults too."""
+    """Test many random models, print all that fail, and return the exit status. A rejected valid model is a failure
+    too.
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,10 +1,13 @@
-"""Random ONNX models of common operators, against the `onnx` package's reference, on one device and split over two.
+"""Random ONNX models of common operators, compared with the `onnx` package's reference, on one device and sharded over
+two.
 
     python -m tests.frontend.random_onnx --count 300 [--seed 0]
 
-Each kind of step takes values that the model has already, and appends nodes; the reference computes their results at once, so that the
-next step knows shapes. Steps at which a small error makes a large difference (comparisons, roundings, the largest element) take values
-that are exact: inputs are multiples of 1/4, and moves and sums of few keep them so.
+Each kind of step appends nodes that read values of the model. The reference computes their results at once, so that the
+next step knows
+their shapes. Discontinuous operators (comparisons, roundings, argmax) read only exact values: inputs are multiples of
+1/4, and moves
+and small sums keep values exact.
 """
 
 from __future__ import annotations
@@ -26,11 +29,11 @@ from tests.frontend.onnx_maker import STEPS, Maker
 from tests.frontend.random_models import campaign
 
 Array = np.ndarray[Any, Any]
-ENTERED = (random_onnx_moves, random_onnx_steps)  # their steps are in the table once they are imported
+ENTERED = (random_onnx_moves, random_onnx_steps)  # importing these modules registers their steps
 
 
 def made(seed: int, steps: int = 8) -> Maker:
-    """A random model of about so many steps."""
+    """Return a random model of about `steps` steps."""
     maker = Maker(seed)
     ranks = (maker.integer(2, 4), maker.integer(1, 4))
     for rank in ranks:
@@ -40,13 +43,15 @@ def made(seed: int, steps: int = 8) -> Maker:
 
 
 def fault_of(maker: Maker) -> str:
-    """What is wrong with the numbers of a model: on one device, and split over two along a dim of its first input. Empty if nothing is."""
+    """Return the mismatch of a model's results, or an empty text. Runs on one device, and sharded over two along a dim
+    of its first input.
+    """
     model, names = maker.model()
     module, signature = read(model)
-    held = maker.inputs | {name: np.asarray(array) for name, array in signature.weights.items()}
-    arguments = [held[value.name] for value in module.graph.inputs]
-    for name, found in zip(names, evaluate(module.graph, arguments), strict=True):
-        if text := difference(found, maker.values[name]):
+    values = maker.inputs | {name: np.asarray(array) for name, array in signature.weights.items()}
+    arguments = [values[value.name] for value in module.graph.inputs]
+    for name, actual in zip(names, evaluate(module.graph, arguments), strict=True):
+        if text := difference(actual, maker.values[name]):
             return f"{name}: {text}"
     dims = [dim for dim, size in enumerate(maker.inputs["x0"].shape) if size > 1]
     if not dims or "x0" not in {value.name for value in module.graph.inputs}:
@@ -61,15 +66,15 @@ def fused(module: Module) -> Module:
     return run_stages(module, Options("cpu"), Timing(), "fuse")["fuse"]
 
 
-def difference(found: Array, expected: Array) -> str:
-    """How a result differs; f32 within 1e-4 of the largest element."""
-    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
-        return f"{found.dtype}{list(found.shape)} in place of {expected.dtype}{list(expected.shape)}"
-    if found.dtype != np.float32:
-        return "" if np.array_equal(found, expected) else "whole numbers differ"
+def difference(actual: Array, expected: Array) -> str:
+    """Return how a result differs, or an empty text. f32 must be within 1e-4 of the largest element."""
+    if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+        return f"{actual.dtype}{list(actual.shape)} in place of {expected.dtype}{list(expected.shape)}"
+    if actual.dtype != np.float32:
+        return "" if np.array_equal(actual, expected) else "whole numbers differ"
     largest = max(1.0, float(np.abs(expected).max(initial=0)))
-    apart = float(np.abs(found - expected).max(initial=0))
-    return "" if apart <= 1e-4 * largest else f"differs by {apart:.3g} of {largest:.3g}"
+    max_error = float(np.abs(actual - expected).max(initial=0))
+    return "" if max_error <= 1e-4 * largest else f"differs by {max_error:.3g} of {largest:.3g}"
 
 
 if __name__ == "__main__":

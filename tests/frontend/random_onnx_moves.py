@@ -1,4 +1,6 @@
-"""Steps of random ONNX models that move elements: shapes, slices, joins, look-ups and what depends on positions."""
+"""Data movement as steps of random ONNX models: reshapes, slices, concatenations, gathers and position-dependent
+operators.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def reshape(m: Maker) -> None:
 
 @step
 def reshape_by_shape(m: Maker) -> None:
-    """The shape is computed from that of the value, as exporters do."""
+    """Append a Reshape whose target shape is computed from the operand's shape, as exporters do."""
     x = m.of_rank(2)
     first = m.add("Gather", m.add("Shape", x), m.constant(np.array([0])), axis=0)
     m.add("Reshape", x, m.add("Concat", first, m.constant(np.array([-1])), axis=0), keeps=True)
@@ -156,7 +158,7 @@ def scatter_rows(m: Maker) -> None:
 
 @step
 def largest(m: Maker) -> None:
-    """Of distinct numbers: which of equal ones is first is up to a package."""
+    """Append a selection among distinct numbers, because the order of equal ones depends on the package."""
     x = m.pick(lambda each: each.ndim > 0 and np.unique(each).size == each.size, exact=True)
     axis = m.integer(0, m.values[x].ndim - 1)
     if m.integer(0, 1):

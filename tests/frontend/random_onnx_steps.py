@@ -1,4 +1,4 @@
-"""Steps of random ONNX models that compute numbers: functions of elements, layers, reductions and choices."""
+"""Arithmetic as steps of random ONNX models: element-wise functions, layers, reductions and branches."""
 
 from __future__ import annotations
 
@@ -107,11 +107,18 @@ def batched_product(m: Maker) -> None:
 @step
 def gemm(m: Maker) -> None:
     x, n = m.of_rank(2, 2), m.integer(1, 5)
-    turned = m.integer(0, 1)
-    k = m.values[x].shape[1 - turned]
-    w = m.weight(n, k) if (other := m.integer(0, 1)) else m.weight(k, n)
+    is_transposed_a = m.integer(0, 1)
+    k = m.values[x].shape[1 - is_transposed_a]
+    w = m.weight(n, k) if (is_transposed_b := m.integer(0, 1)) else m.weight(k, n)
     m.add(
-        "Gemm", x, w, m.weight(n) if m.integer(0, 1) else m.weight(1), transA=turned, transB=other, alpha=0.5, beta=2.0
+        "Gemm",
+        x,
+        w,
+        m.weight(n) if m.integer(0, 1) else m.weight(1),
+        transA=is_transposed_a,
+        transB=is_transposed_b,
+        alpha=0.5,
+        beta=2.0,
     )
 
 
@@ -152,12 +159,13 @@ def pool(m: Maker) -> None:
     x = m.of_rank(3, 4)
     sizes = m.values[x].shape[2:]
     taps = [min(size, m.integer(1, 3)) for size in sizes]
-    pads = [m.integer(0, 1) if min(taps) > 1 else 0] * (2 * len(taps))  # the reference is wrong for pads of one dim
-    given: dict[str, Any] = {"kernel_shape": taps, "pads": pads, "strides": [m.integer(1, 2) for _ in taps]}
+    # the reference is wrong if only one dim is padded
+    pads = [m.integer(0, 1) if min(taps) > 1 else 0] * (2 * len(taps))
+    window: dict[str, Any] = {"kernel_shape": taps, "pads": pads, "strides": [m.integer(1, 2) for _ in taps]}
     if m.integer(0, 1):
-        m.add("MaxPool", x, keeps=True, **given)
+        m.add("MaxPool", x, keeps=True, **window)
     else:
-        m.add("AveragePool", x, count_include_pad=m.integer(0, 1), **given)
+        m.add("AveragePool", x, count_include_pad=m.integer(0, 1), **window)
 
 
 @step
@@ -208,7 +216,7 @@ def recurrent(m: Maker) -> None:
 
 @step
 def choice(m: Maker) -> None:
-    """A condition that is data; both branches read a value from around them."""
+    """Append a branch on a runtime condition. Both branches capture a value."""
     x, flag = m.pick(), np.array(m.integer(0, 1) > 0)
 
     def branch(op: str, name: str) -> Any:

@@ -1,9 +1,12 @@
-"""Run as a program: lowers shard_map without Shardy, runs it on eight CPU devices, and writes texts and numbers.
+"""A program that lowers shard_map without Shardy, executes it on eight CPU devices, and writes texts and arrays.
 
     python tests/frontend/shard_map_without_shardy.py OUT.npz
 
-Of each case: `text` (StableHLO with GSPMD's conversions), `given`, and `expected/0`, `expected/1`, ... The numbers are those of the
-same program with Shardy, because GSPMD aborts on some partly manual ones. A process of its own, for the number of devices is fixed when JAX starts.
+Each case has `text` (StableHLO with GSPMD's conversions) and the results `expected/0`, `expected/1`, ...; `given` is
+the argument of all. The
+results are those of the same program with Shardy, because GSPMD aborts on some partly manual programs. It needs a
+process of its own
+because the number of devices is fixed when JAX starts.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ def mapped(body: Callable[..., Any], ins: Any, outs: Any, sizes: tuple[int, ...]
 
 
 def whole_bodies() -> dict[str, Any]:
-    """Programs in which each body is manual over all axes."""
+    """Return programs whose bodies are manual over all axes."""
     import jax
     from jax import lax
     from jax.sharding import PartitionSpec as P
@@ -42,7 +45,7 @@ def whole_bodies() -> dict[str, Any]:
     jnp, xy = jax.numpy, P("x", "y")
 
     def ring(a: Any, b: Any) -> Any:
-        """Each device multiplies the rows that pass by with its columns."""
+        """Multiply the rows that circulate around the ring by this device's columns."""
 
         def step(carry: Any, number: Any) -> Any:
             product, rows = carry
@@ -99,7 +102,9 @@ def whole_bodies() -> dict[str, Any]:
 
 
 def partial_bodies() -> dict[str, Any]:
-    """Programs in which bodies are manual over some axes, in each other or with constraints over the others."""
+    """Return programs whose bodies are manual over some axes: nested in each other, or with constraints over the other
+    axes.
+    """
     import jax
     from jax import lax
     from jax.sharding import PartitionSpec as P
@@ -135,16 +140,16 @@ def main(path: str) -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
 
-    found: dict[str, Any] = {"given": GIVEN}
+    arrays: dict[str, Any] = {"given": GIVEN}
     for name, function in (whole_bodies() | partial_bodies()).items():
         with jax.set_mesh(mesh_of(AROUND.get(name, (2, 4)))) if name in partial_bodies() else nullcontext():
             jax.config.update("jax_use_shardy_partitioner", True)
             results = jax.tree_util.tree_leaves(jax.jit(function)(GIVEN))
             jax.config.update("jax_use_shardy_partitioner", False)
-            found[f"{name}/text"] = jax.jit(function).lower(GIVEN).as_text()
-        found |= {f"{name}/expected/{number}": np.asarray(result) for number, result in enumerate(results)}
-        found[f"{name}/count"] = len(results)
-    np.savez(path, **found)
+            arrays[f"{name}/text"] = jax.jit(function).lower(GIVEN).as_text()
+        arrays |= {f"{name}/expected/{index}": np.asarray(result) for index, result in enumerate(results)}
+        arrays[f"{name}/count"] = len(results)
+    np.savez(path, **arrays)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sizes that a program is compiled for, as users write them."""
+"""The sizes for which a user compiles a program."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from meshgen.frontend.arguments import combinations
 MESH, SHAPES = {"dp": 2}, {"x": (8, 64)}
 
 
-def test_sizes_are_of_a_mesh_or_of_inputs_or_of_both() -> None:
+def test_sizes_name_mesh_or_inputs_or_both() -> None:
     assert combinations({"mesh": MESH}) == [(MESH, None)]
     assert combinations([{"args": SHAPES}, {"mesh": MESH, "args": SHAPES}]) == [(None, SHAPES), (MESH, SHAPES)]
 
 
 @pytest.mark.parametrize("sizes", [MESH, [{"mesh": MESH, "args": SHAPES, "dp": 2}], [("mesh", "args")], 4])
-def test_other_sizes_are_refused(sizes: Any) -> None:
+def test_malformed_sizes_are_rejected(sizes: Any) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*must be a dict with 'mesh' or 'args'"):
         combinations(sizes)

@@ -1,4 +1,4 @@
-"""The array-API standard: how many of its names there are, and what its own questions about types and namespaces give."""
+"""The array-API standard: presence of its names, and its queries for types and namespaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import meshgen as mg
 from meshgen.errors import ProgramError
 from tests.frontend.numpy_expressions import compare
 
-# The names of version 2024.12 of the standard, from its table of contents.
+# Names in version 2024.12 of the standard, from its table of contents.
 STANDARD = [
     "e",
     "inf",
@@ -211,7 +211,7 @@ FFT = [
 ]
 
 
-def test_every_name_of_the_standard_is_there() -> None:
+def test_all_names_of_array_api_exist() -> None:
     names = [*STANDARD, *(f"linalg.{name}" for name in LINALG), *(f"fft.{name}" for name in FFT)]
     missing = [
         name
@@ -221,21 +221,21 @@ def test_every_name_of_the_standard_is_there() -> None:
     assert missing == []
 
 
-def test_a_tensor_leads_to_the_namespace() -> None:
-    def standardised(x: Any) -> Any:  # as libraries are written that take arrays of any kind
+def test_tensor_returns_array_namespace() -> None:
+    def standardized(x: Any) -> Any:  # code in the style of libraries that accept arrays of any package
         xp = x.__array_namespace__()
         assert xp is mg and x.device == "mesh" and x.to_device("mesh") is x
         return (x - xp.mean(x, axis=0)) / xp.std(x, axis=0, correction=1)
 
     x = np.arange(12, dtype=np.float32).reshape(4, 3) ** 2
     compare(
-        mg.compile(standardised, {"d": 3}, args=[x], in_specs=[mg.P("d")], target="cpu")(x),
+        mg.compile(standardized, {"d": 3}, args=[x], in_specs=[mg.P("d")], target="cpu")(x),
         (x - x.mean(0)) / x.std(0, ddof=1),
     )
 
 
-def test_questions_about_types() -> None:
-    def asked(x: Any, i: Any) -> Any:
+def test_type_queries_follow_array_api() -> None:
+    def query_types(x: Any, i: Any) -> Any:
         assert (
             mg.result_type(x, i) == mg.bfloat16
             and mg.result_type(i, 2.5) == mg.float32
@@ -255,7 +255,7 @@ def test_questions_about_types() -> None:
         assert mg.float32(2.5) == 2.5 and mg.result_type(x, mg.float32(1)) == mg.float32
         return x.astype(mg.float32) + mg.asarray([1, 2], dtype=mg.int8)
 
-    assert mg.trace(asked, ["bf16[2]", "i32[2]"]).module.graph.outputs[0].type.dtype == "f32"
+    assert mg.trace(query_types, ["bf16[2]", "i32[2]"]).module.graph.outputs[0].type.dtype == "f32"
     info = mg.__array_namespace_info__()
     assert info.dtypes(kind="bool") == {"bool": np.dtype(bool)} and info.default_dtypes()["indexing"] == np.int32
     assert info.capabilities()["data-dependent shapes"] is False
@@ -263,10 +263,10 @@ def test_questions_about_types() -> None:
         mg.trace(lambda x: mg.isdtype(x.dtype, "floating"), ["f32[2]"])
 
 
-def test_as_many_elements_as_data_says_fit_into_a_size() -> None:
+def test_data_dependent_results_are_padded_to_given_size() -> None:
     x = np.array([[3, 0, 3], [5, 0, 1]], np.int32)
 
-    def found(x: Any) -> Any:
+    def functions(x: Any) -> Any:
         return (
             mg.nonzero(x, size=6, fill_value=9),
             mg.unique_all(x, size=5),
@@ -275,10 +275,10 @@ def test_as_many_elements_as_data_says_fit_into_a_size() -> None:
             mg.unique_counts(x, size=4),
         )
 
-    places, (values, first, inverse, counts), two, by_inverse, by_counts = mg.compile(
-        found, {"d": 2}, args=[x], in_specs=[mg.P("d")], target="cpu"
+    coordinates, (values, first, inverse, counts), two, by_inverse, by_counts = mg.compile(
+        functions, {"d": 2}, args=[x], in_specs=[mg.P("d")], target="cpu"
     )(x)
-    compare(places, tuple(np.append(each, [9, 9]).astype(np.int32) for each in np.nonzero(x)))
+    compare(coordinates, tuple(np.append(indices, [9, 9]).astype(np.int32) for indices in np.nonzero(x)))
     compare(
         [values, first, inverse, counts],
         [np.array(v, np.int32) for v in ([0, 1, 3, 5, 0], [1, 5, 0, 3, 0], [[2, 0, 2], [3, 0, 1]], [2, 1, 2, 1, 0])],
@@ -292,6 +292,6 @@ def test_as_many_elements_as_data_says_fit_into_a_size() -> None:
             mg.trace(function, ["f32[3]"])
 
 
-def test_from_dlpack_takes_arrays_of_other_libraries() -> None:
+def test_from_dlpack_accepts_numpy_array() -> None:
     x = np.arange(3, dtype=np.float32)
     compare(mg.compile(lambda y: mg.from_dlpack(x) + y, {"d": 1}, args=[x], target="cpu")(x), x + x)

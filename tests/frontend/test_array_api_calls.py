@@ -1,4 +1,4 @@
-"""How the functions and tensors of the array-API standard are called: forms of calls, attributes and operators."""
+"""Call forms of the functions and tensors of the array-API standard: arguments, attributes and operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.errors import ProgramError
 from tests.frontend.test_array_api import FFT, LINALG, STANDARD
 from tests.frontend.test_array_api_semantics import BINARY, REAL_UNARY, same
 
-# Calls in the standard's form: positional parameters as numbers, then keywords.
+# Call forms of the standard: the number of positional arguments, then keywords.
 CALLS = {
     "arange": "1 stop step dtype device", "asarray": "1 dtype device copy", "empty": "1 dtype device", "empty_like": "1 dtype device", "eye": "2 k dtype device",
     "from_dlpack": "1 device copy", "full": "2 dtype device", "full_like": "2 dtype device", "linspace": "3 dtype device endpoint", "meshgrid": "2 indexing",
@@ -34,14 +34,14 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_functions_take_the_standards_arguments(name: str) -> None:
+def test_functions_accept_arguments_of_array_api(name: str) -> None:
     family, _, last = name.rpartition(".")
     count, *keywords = CALLS[name].split()
-    given = inspect.signature(getattr(getattr(mg, family) if family else mg, last))
-    given.bind(*range(int(count)), **dict.fromkeys(keywords, 0))
+    signature = inspect.signature(getattr(getattr(mg, family) if family else mg, last))
+    signature.bind(*range(int(count)), **dict.fromkeys(keywords, 0))
 
 
-def test_tensors_have_the_standards_attributes_and_operators() -> None:
+def test_tensors_have_attributes_and_operators_of_array_api() -> None:
     same(
         lambda xp: lambda x, y, b: {
             "T": x.T, "mT": x.mT, "neg": -x, "abs": abs(x), "pow": y**2, "rpow": 2.0**x, "rdiv": 1 / y, "rsub": 1 - x, "div": x // y, "mod": x % y,
@@ -52,9 +52,15 @@ def test_tensors_have_the_standards_attributes_and_operators() -> None:
     )  # fmt: skip
     sizes = mg.trace(lambda x: [x, (x.shape, x.size, x.ndim, x.dtype)][0], ["f32[2,3]"])
     assert sizes.module.graph.outputs[0].type.shape == (2, 3)
-    for asked in (lambda x: bool(x), lambda x: float(x), lambda x: int(x), lambda x: complex(x), lambda x: range(x)):
+    for conversion in (
+        lambda x: bool(x),
+        lambda x: float(x),
+        lambda x: int(x),
+        lambda x: complex(x),
+        lambda x: range(x),
+    ):
         with pytest.raises((ProgramError, AttributeError, TypeError)):
-            mg.trace(asked, ["f32[]"])
+            mg.trace(conversion, ["f32[]"])
 
 
 def augmented(x: Any, y: Any) -> Any:
@@ -66,9 +72,11 @@ def augmented(x: Any, y: Any) -> Any:
     return x
 
 
-def test_names_that_the_standard_has_are_all_covered_by_a_form_or_a_value() -> None:
-    """What has no case above is an element-wise function, which is run at special values, or a name of a type or constant."""
-    known = {*CALLS, *(f"linalg.{name}" for name in LINALG), *(f"fft.{name}" for name in FFT), *REAL_UNARY, *BINARY}
-    rest = [name for name in STANDARD if name not in known and callable(getattr(mg, name))]
+def test_all_names_of_array_api_are_tested() -> None:
+    """Names without a call form above are element-wise functions, tested at special values, or names of types and
+    constants.
+    """
+    tested = {*CALLS, *(f"linalg.{name}" for name in LINALG), *(f"fft.{name}" for name in FFT), *REAL_UNARY, *BINARY}
+    rest = [name for name in STANDARD if name not in tested and callable(getattr(mg, name))]
     assert all(inspect.isclass(getattr(mg, name)) or name.startswith(("bitwise", "logical", "unique", "__")) or name in (
         "nonzero", "matrix_transpose", "broadcast_arrays", "conj", "imag", "sign", "bool") for name in rest)  # fmt: skip

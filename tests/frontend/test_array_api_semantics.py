@@ -1,7 +1,9 @@
-"""What the functions of the array-API standard mean: special values, types of results, broadcasting, dims and indices.
+"""Semantics of the array-API standard: special values, result types, broadcasting, dims and indices.
 
-NumPy implements the standard and is the reference; its exceptions from it, and ours, are said where they are left out. The standard's own test
-suite is not a package, so its areas are covered one by one. All cases of a test are one program, compiled once.
+NumPy implements the standard and is the reference. Where NumPy or meshgen deviates from the standard, the test says so.
+The official test
+suite is not a package, so its areas are covered one by one. All cases of a test form one program, which is compiled
+once.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ INF, NAN = np.inf, np.nan
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, np.pi / 2, 3.0, -3.0, 2.0, INF, -INF, NAN, 1e30, -1e-30]
 PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, INF, -INF, NAN]
 NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "complex64", "complex128")  # fmt: skip
-ROUNDINGS = 16  # of a function's result; those with larger errors are not among the standard's
+ROUNDINGS = 16  # roundings allowed for a result (chosen: no function of the standard needs more)
 UNARY = [
     "acos",
     "acosh",
@@ -80,26 +82,32 @@ def run(function: Callable[..., Any], *args: Array) -> Any:
     return mg.compile(function, {"d": 1}, args=list(args), target="cpu")(*args)
 
 
-def agree(got: Any, want: Any, what: str) -> None:
-    """Types and shapes are equal, numbers too but for roundings; zeros have the same sign, and NaN is where it is wanted."""
-    want = np.asarray(want)
-    assert (got.dtype, got.shape) == (want.dtype, want.shape), what
-    for ours, theirs in ((got.real, want.real), (got.imag, want.imag)) if want.dtype.kind == "c" else ((got, want),):
-        if want.dtype.kind not in "fc":
-            np.testing.assert_array_equal(ours, theirs, what)
+def agree(actual: Any, expected: Any, description: str) -> None:
+    """Require equal types and shapes, numbers within a few roundings, zeros of the same sign, and NaN in the same
+    positions.
+    """
+    expected = np.asarray(expected)
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), description
+    for actual_part, expected_part in (
+        ((actual.real, expected.real), (actual.imag, expected.imag))
+        if expected.dtype.kind == "c"
+        else ((actual, expected),)
+    ):
+        if expected.dtype.kind not in "fc":
+            np.testing.assert_array_equal(actual_part, expected_part, description)
             continue
-        bound = ROUNDINGS * np.finfo(want.dtype).eps
-        np.testing.assert_allclose(ours, theirs, rtol=bound, atol=0, err_msg=what)
-        signs = np.signbit(ours) == np.signbit(theirs)
-        assert (signs | np.isnan(theirs)).all(), f"{what}: the sign of {theirs[~signs]}"
+        bound = ROUNDINGS * np.finfo(expected.dtype).eps
+        np.testing.assert_allclose(actual_part, expected_part, rtol=bound, atol=0, err_msg=description)
+        signs = np.signbit(actual_part) == np.signbit(expected_part)
+        assert (signs | np.isnan(expected_part)).all(), f"{description}: the sign of {expected_part[~signs]}"
 
 
 def same(function: Callable[[Any], Callable[..., dict[str, Any]]], *args: Array) -> None:
-    """`function(xp)` of the arguments gives the same by name with meshgen and with NumPy."""
+    """Require that `function(xp)` returns the same values by name for meshgen and for NumPy."""
     with np.errstate(all="ignore"):
-        wanted = function(np)(*args)
-    for (name, got), want in zip(run(function(mg), *args).items(), wanted.values(), strict=True):
-        agree(np.asarray(got), want, name)
+        expected = function(np)(*args)
+    for (name, actual), reference in zip(run(function(mg), *args).items(), expected.values(), strict=True):
+        agree(np.asarray(actual), reference, name)
 
 
 def named(xp: Any, names: Sequence[str], *args: Any) -> dict[str, Any]:
@@ -107,20 +115,20 @@ def named(xp: Any, names: Sequence[str], *args: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_functions_of_one_number_at_special_values(dtype: str) -> None:
-    """But for sign(-0.0), which is -0.0 here as in XLA; the standard says 0."""
+def test_unary_functions_at_special_values(dtype: str) -> None:
+    """sign(-0.0) is excluded: it is -0.0 in meshgen and XLA, but 0 in the standard."""
     x = np.array(FLOATS, dtype)
     same(lambda xp: lambda x: named(xp, REAL_UNARY, x), x)
     np.testing.assert_array_equal(run(mg.sign, x), np.sign(x))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_functions_of_two_numbers_at_special_values(dtype: str) -> None:
+def test_binary_functions_at_special_values(dtype: str) -> None:
     x = np.array(FLOATS, dtype)
     same(lambda xp: lambda x, y: named(xp, BINARY, x, y), x[:, None], x[None])
 
 
-def test_functions_of_complex_numbers_at_special_values() -> None:
+def test_complex_functions_at_special_values() -> None:
     x = np.array([complex(re, im) for re, im in product(PARTS, PARTS)], np.complex64)
     same(lambda xp: lambda x: named(xp, [*UNARY, "conj", "real", "imag"], x), x)
     names = ["add", "subtract", "multiply", "equal", "not_equal"]
@@ -128,8 +136,10 @@ def test_functions_of_complex_numbers_at_special_values() -> None:
 
 
 @pytest.mark.parametrize("dtype", NUMBERS[:8])
-def test_functions_of_integers_at_the_ends_of_their_types(dtype: str) -> None:
-    """Division to floats is left out: of integers it gives f32 here and f64 in NumPy, which the standard leaves open."""
+def test_integer_functions_at_type_limits(dtype: str) -> None:
+    """True division is excluded: of integers it gives f32 in meshgen and f64 in NumPy, and the standard leaves the type
+    open.
+    """
     ends = np.iinfo(dtype)
     x = np.array([0, 1, 2, 3, 7, ends.max, ends.max - 1, ends.min, ends.min + 1], dtype)
     y = np.array([1, 2, 3, 5, *([-2, -3] if ends.min else [])], dtype)
@@ -157,17 +167,19 @@ def test_functions_of_integers_at_the_ends_of_their_types(dtype: str) -> None:
 
 
 def kinds(first: str, second: str) -> bool:
-    """Whether the standard's table has the pair: kinds do not mix, and uint64 meets signed integers nowhere."""
-    mixed = {np.dtype(each).kind for each in (first, second)}
-    is_table = len(mixed) == 1 or mixed == {"i", "u"} or mixed == {"f", "c"}
-    return is_table and not (mixed == {"i", "u"} and "uint64" in (first, second))
+    """Whether the standard defines the promotion of two types: kinds do not mix, and uint64 does not mix with signed
+    integers.
+    """
+    kinds_of_both = {np.dtype(dtype).kind for dtype in (first, second)}
+    is_table = len(kinds_of_both) == 1 or kinds_of_both == {"i", "u"} or kinds_of_both == {"f", "c"}
+    return is_table and not (kinds_of_both == {"i", "u"} and "uint64" in (first, second))
 
 
 PAIRS = [pair for pair in combinations_with_replacement(("bool", *NUMBERS), 2) if kinds(*pair)]
 
 
-def test_types_of_results_follow_the_table() -> None:
-    def asked(*arrays: Any) -> None:
+def test_result_types_follow_promotion_table() -> None:
+    def check_pairs(*arrays: Any) -> None:
         held = dict(zip(("bool", *NUMBERS), arrays, strict=True))
         for one, other in PAIRS:
             want = np.result_type(one, other)
@@ -178,21 +190,21 @@ def test_types_of_results_follow_the_table() -> None:
                 assert (held[one] + held[other]).dtype == (held[other] * held[one]).dtype == want
 
     assert len(PAIRS) == 43
-    mg.trace(lambda *arrays: (asked(*arrays), arrays[0])[1], [np.zeros(2, each) for each in ("bool", *NUMBERS)])
+    mg.trace(lambda *arrays: (check_pairs(*arrays), arrays[0])[1], [np.zeros(2, dtype) for dtype in ("bool", *NUMBERS)])
 
 
-def test_scalars_of_python_take_the_type_of_the_array() -> None:
+def test_python_scalar_keeps_array_type() -> None:
     for dtype in NUMBERS:
         kind = np.dtype(dtype).kind
         scalars = [1, *([1.5] if kind in "fc" else []), *([1j] if kind == "c" else [])]
         for scalar in scalars:
-            made = mg.trace(lambda x, s=scalar: (x + s, s * x, x - s), [np.zeros(2, dtype)])
-            assert {each.type.numpy_dtype for each in made.module.graph.outputs} == {np.dtype(dtype)}
+            traced = mg.trace(lambda x, s=scalar: (x + s, s * x, x - s), [np.zeros(2, dtype)])
+            assert {output.type.numpy_dtype for output in traced.module.graph.outputs} == {np.dtype(dtype)}
 
 
 @pytest.mark.parametrize("dtype", ["bool", *NUMBERS])
-def test_sums_products_and_their_types(dtype: str) -> None:
-    """Sums of small integers are of the default integer, as are those of truth values; means and spreads are of floats alone."""
+def test_sum_and_product_types(dtype: str) -> None:
+    """Sums of small integers and booleans have the default integer type. Means are defined for floats only."""
     x = np.array([[1, 0, 3], [2, 5, 1]]).astype(dtype)
     names = ["sum", "prod"] + (["cumulative_sum", "cumulative_prod"] if dtype != "bool" else [])
     same(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=1) for name in names}, x)
@@ -202,7 +214,7 @@ def test_sums_products_and_their_types(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "std", "var", "any", "all", "argmax", "argmin"])
-def test_reductions_along_every_set_of_dims(name: str) -> None:
+def test_reductions_along_any_dims(name: str) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     axes: list[Any] = [None, 0, 1, -1] + ([] if name.startswith("arg") else [(0, 2), (-1, 0), (), (0, 1, 2)])
 
@@ -211,18 +223,19 @@ def test_reductions_along_every_set_of_dims(name: str) -> None:
         cast = (lambda y: y.astype("int64")) if name.startswith("arg") else (lambda y: y)
         return lambda x: {f"{name} {axis} {keep}": cast(function(x, axis=axis, keepdims=keep)) for axis in axes for keep in (False, True)}  # fmt: skip
 
-    x = np.round(x * 4) / 4  # sums of quarters are exact, in any order
+    x = np.round(x * 4) / 4  # sums of quarters are exact in any order
     same(every, x)
     for axis in (3, -4):
         with pytest.raises(ProgramError, match="MG0104"):
             mg.trace(partial(getattr(mg, name), axis=axis), [x])
 
 
-def test_reductions_of_nothing_are_their_neutral_elements() -> None:
+def test_empty_reduction_returns_identity_element() -> None:
     x = np.zeros((0, 3), np.float32)
     names = ["sum", "prod", "any", "all"]
     same(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=0) for name in names}, x)
-    np.testing.assert_array_equal(run(lambda x: mg.max(x, axis=0), x), np.full(3, -INF))  # the standard leaves it open
+    # the standard does not define it
+    np.testing.assert_array_equal(run(lambda x: mg.max(x, axis=0), x), np.full(3, -INF))
     with pytest.raises(ProgramError, match="is empty and has no maximum"):
         mg.trace(lambda x: mg.argmax(x, axis=0), [x])
 
@@ -238,7 +251,7 @@ SHAPES = [
 ]
 
 
-def test_shapes_broadcast_as_the_standard_says() -> None:
+def test_shapes_broadcast_like_array_api() -> None:
     args = [np.ones(shape, np.float32) for pair in SHAPES for shape in pair]
 
     def added(xp: Any) -> Callable[..., dict[str, Any]]:
@@ -262,14 +275,14 @@ INDICES = [
 ]  # fmt: skip
 
 
-def test_indices_give_what_numpys_give() -> None:
+def test_indexing_matches_numpy() -> None:
     x = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
     i = np.array([[0, -1], [2, 1]])
     places = lambda i: [eval(f"np.s_[{text}]", {"np": np, "i": i}) for text in INDICES]  # noqa: E731
     same(lambda xp: lambda x, i: {text: x[at] for text, at in zip(INDICES, places(i), strict=True)}, x, i)
-    for refused in (np.s_[3], np.s_[0, 0, 0, 0], np.s_[:, -5], np.s_[..., ...], np.s_[1.5]):
+    for invalid_index in (np.s_[3], np.s_[0, 0, 0, 0], np.s_[:, -5], np.s_[..., ...], np.s_[1.5]):
         with pytest.raises(ProgramError):
-            mg.trace(lambda x, at=refused: x[at], [x])
+            mg.trace(lambda x, at=invalid_index: x[at], [x])
     with pytest.raises(ProgramError, match=r"MG0104(?s:.)*where"):
         mg.trace(lambda x: x[x > 0], [x])
 
@@ -286,8 +299,10 @@ xp.eye(3, 4, k=1) | xp.linspace(0.0, 1.0, 5, endpoint=False) | xp.arange(5.0, 0.
 """
 
 
-def test_functions_on_dims_and_creation() -> None:
-    """Created arrays without a type are of f32 here, of f64 in NumPy; the standard leaves the default to the library."""
+def test_manipulation_and_creation_functions() -> None:
+    """Created arrays without a type are f32 in meshgen and f64 in NumPy. The standard leaves the default to the
+    library.
+    """
     texts = [each.strip() for each in MANIPULATED.replace("\n", "|").split("|") if each.strip()]
     x = np.random.default_rng(1).standard_normal((2, 3, 4)).astype(np.float32)
 
@@ -298,7 +313,7 @@ def test_functions_on_dims_and_creation() -> None:
     same(every, x)
 
 
-def test_products_of_arrays() -> None:
+def test_matmul_and_linalg_functions() -> None:
     texts = ["x @ y", "xp.matmul(x[0], y)", "xp.matmul(v, y)", "xp.matmul(x, v)", "xp.vecdot(x, x)", "xp.vecdot(c, c[::-1], axis=0)", "xp.tensordot(x[0], y[0], axes=2)",
              "xp.tensordot(x, y, axes=([2, 0], [1, 0]))", "xp.linalg.outer(v, v)", "xp.linalg.cross(x[..., :3], x[..., 1:])", "xp.linalg.trace(x, offset=1)",
              "xp.linalg.diagonal(x, offset=-1)", "xp.linalg.matrix_power(s, 3)", "xp.linalg.vector_norm(v, ord=1)", "xp.linalg.matrix_norm(x, ord=1, keepdims=True)"]  # fmt: skip
@@ -308,7 +323,7 @@ def test_products_of_arrays() -> None:
     same(lambda xp: lambda *given: {text: eval(text, {"xp": xp, **dict(zip(args, given, strict=True))}) for text in texts}, *args.values())  # fmt: skip
 
 
-def test_sizes_that_are_data_are_refused_with_a_way_out() -> None:
+def test_data_dependent_size_is_rejected_with_hint() -> None:
     for name in ("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"):
         with pytest.raises(ProgramError, match=r"MG0104(?s:.)*size="):
             mg.trace(getattr(mg, name), ["f32[3]"])

@@ -1,7 +1,9 @@
-"""Calls of the standard's functions, compared with `array_api_strict`: an implementation that takes what the standard says and refuses the rest.
+"""Calls of the standard's functions, compared with `array_api_strict`, a strict implementation that rejects all calls
+outside the standard.
 
-What it refuses is not compared. All calls of a test are one program, compiled once; arrays are drawn, types of results and shapes are equal. Indices are
-of the library's own default type, as the standard says.
+Rejected calls are not compared. All calls of a test form one program, compiled once. Arrays are random; result types
+and shapes must be equal.
+Indices have the library's default integer type, as in the standard.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ TWO = [
     "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal", "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum",
     "minimum", "multiply", "nextafter", "not_equal", "pow", "remainder", "subtract",
 ]  # fmt: skip
-LATER = {  # of arrays x [3, 4], y [4, 5], z [2, 3, 4], v [4], c of truth values [3, 4], i of indices [2]
+LATER = {  # with arrays x [3, 4], y [4, 5], z [2, 3, 4], v [4], booleans c [3, 4], indices i [2]
     "matmul": ["x, y", "z, y", "v, y", "x, v", "v, v"], "tensordot": ["x, y, axes=1", "x, x, axes=2", "z, y, axes=((2,), (0,))"], "vecdot": ["x, x", "x, x, axis=0", "z, x"],
     "reshape": ["x, (2, 6)", "x, (-1,)", "z, (4, -1)"], "permute_dims": ["z, (2, 0, 1)"], "expand_dims": ["x, axis=1", "x, axis=-1"], "squeeze": ["x[:1, :], axis=0"],
     "roll": ["x, 2", "x, (1, 2), axis=(0, 1)", "x, -1, axis=1"], "flip": ["z, axis=1", "z, axis=(0, 2)"], "repeat": ["x, 2", "x, 2, axis=1"], "tile": ["x, (2, 1)", "x, (2, 1, 2)"],
@@ -58,50 +60,54 @@ ROOTS = {
 
 @dataclass
 class Calls:
-    """Expressions in `xp` and the names of arrays, with what `array_api_strict` gives for those that it takes."""
+    """Expressions over `xp` and named arrays, with the results of `array_api_strict` for the expressions that it
+    accepts.
+    """
 
     arrays: dict[str, Array]
     wanted: dict[str, Any]
 
     @classmethod
     def of(cls, texts: Iterator[str], arrays: dict[str, Array]) -> Calls:
-        given = {name: strict.asarray(each) for name, each in arrays.items()}
-        found = ((text, _accepted(text, given)) for text in texts)
-        return cls(arrays, {text: value for text, value in found if value is not None})
+        strict_arrays = {name: strict.asarray(array) for name, array in arrays.items()}
+        results = ((text, _accepted(text, strict_arrays)) for text in texts)
+        return cls(arrays, {text: value for text, value in results if value is not None})
 
     def compare(self) -> None:
         def program(**held: Any) -> dict[str, Any]:
             return {text: eval(text, {"xp": mg, **held}) for text in self.wanted}
 
-        got = mg.compile(program, {"d": 1}, args=self.arrays, target="cpu")(**self.arrays)
-        wrong = [f"{text}: {why}" for text, want in self.wanted.items() if (why := _difference(got[text], want))]
-        assert not wrong, "\n".join(wrong)
+        actual = mg.compile(program, {"d": 1}, args=self.arrays, target="cpu")(**self.arrays)
+        mismatches = [
+            f"{text}: {mismatch}"
+            for text, reference in self.wanted.items()
+            if (mismatch := _difference(actual[text], reference))
+        ]
+        assert not mismatches, "\n".join(mismatches)
 
 
-def _accepted(text: str, given: dict[str, Any]) -> Any:
+def _accepted(text: str, arrays: dict[str, Any]) -> Any:
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("error")  # of what casts complex numbers to real ones
-            found = eval(text, {"xp": strict, **given})
+            warnings.simplefilter("error")  # raised by casts of complex numbers to real ones
+            result = eval(text, {"xp": strict, **arrays})
     except (TypeError, ValueError, IndexError, np.exceptions.ComplexWarning):
         return None
-    return strict.astype(found, strict.int32) if text.removeprefix("xp.").startswith(INDICES) else found
+    return strict.astype(result, strict.int32) if text.removeprefix("xp.").startswith(INDICES) else result
 
 
-def _difference(got: Any, want: Any) -> str:
-    if isinstance(want, (tuple, list)):
-        pairs = zip(got, want, strict=True)
-        return next((why for pair in pairs if (why := _difference(*pair))), "")
-    ours, theirs = np.asarray(got), np.asarray(want)
-    if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
-        return f"{ours.dtype}{list(ours.shape)}, not {theirs.dtype}{list(theirs.shape)}"
-    bound = (
-        64 * np.finfo(theirs.dtype).eps if theirs.dtype.kind in "fc" else 0
-    )  # of what is summed, magnitudes near one
+def _difference(actual: Any, expected: Any) -> str:
+    if isinstance(expected, (tuple, list)):
+        pairs = zip(actual, expected, strict=True)
+        return next((mismatch for pair in pairs if (mismatch := _difference(*pair))), "")
+    actual_array, theirs = np.asarray(actual), np.asarray(expected)
+    if (actual_array.dtype, actual_array.shape) != (theirs.dtype, theirs.shape):
+        return f"{actual_array.dtype}{list(actual_array.shape)}, not {theirs.dtype}{list(theirs.shape)}"
+    bound = 64 * np.finfo(theirs.dtype).eps if theirs.dtype.kind in "fc" else 0  # relative to summands near 1
     return (
         ""
-        if np.allclose(ours, theirs, bound, bound, equal_nan=True)
-        else f"{ours.ravel()[:4]}, not {theirs.ravel()[:4]}"
+        if np.allclose(actual_array, theirs, bound, bound, equal_nan=True)
+        else f"{actual_array.ravel()[:4]}, not {theirs.ravel()[:4]}"
     )
 
 
@@ -122,7 +128,7 @@ def shaped(dtype: str) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_functions_of_an_array(dtype: str) -> None:
+def test_functions_of_one_array(dtype: str) -> None:
     def texts() -> Iterator[str]:
         yield from (f"xp.{name}(x)" for name in ONE)
         yield from (f"xp.{name}(x, axis={axis}, keepdims={axis == 0})" for name in ALONG for axis in (0, 1, -1))
@@ -132,7 +138,7 @@ def test_functions_of_an_array(dtype: str) -> None:
     Calls.of(texts(), shaped(dtype)).compare()
 
 
-def test_functions_of_two_arrays_of_every_two_types() -> None:
+def test_functions_of_two_arrays_of_all_type_pairs() -> None:
     def texts() -> Iterator[str]:
         for name in TWO:
             yield from (f"xp.{name}({a}, {a})" for a in TYPES)
@@ -146,7 +152,7 @@ def test_functions_of_two_arrays_of_every_two_types() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("family", ROOTS)
-def test_extensions(family: str, dtype: str) -> None:
+def test_linalg_and_fft_extensions(family: str, dtype: str) -> None:
     s = drawn(dtype, 4, 4)
     arrays = {
         "x": drawn(dtype, 4, 3),
@@ -158,13 +164,26 @@ def test_extensions(family: str, dtype: str) -> None:
     Calls.of((f"xp.{family}.{call}" for call in ROOTS[family]), arrays).compare()
 
 
-def test_every_function_is_called() -> None:
-    """But for those whose sizes are data, that only create arrays, or that are asked about types: these have tests of their own."""
+def test_every_function_has_a_call() -> None:
+    """Functions with data-dependent sizes, creation functions and type queries are excluded: they have tests of their
+    own.
+    """
     kinds: Callable[[str], Any] = lambda name: getattr(strict, name)  # noqa: E731
     functions = {name for name in dir(strict) if not name.startswith("_") and inspect.isfunction(kinds(name))}
-    own = {
+    excluded = {
         name for name in functions if name.startswith(("unique_", "set_array_api", "get_array_api", "reset_array_api"))
     }
-    created = {"arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "linspace", "ones", "zeros"}
-    asked = {"can_cast", "finfo", "iinfo", "isdtype", "result_type", "nonzero", "broadcast_shapes"}
-    assert functions - own - created - asked - {*ONE, *ALONG, *SCANS, *TWO, *LATER} == set()
+    creation_functions = {
+        "arange",
+        "asarray",
+        "empty",
+        "empty_like",
+        "eye",
+        "from_dlpack",
+        "full",
+        "linspace",
+        "ones",
+        "zeros",
+    }
+    queries = {"can_cast", "finfo", "iinfo", "isdtype", "result_type", "nonzero", "broadcast_shapes"}
+    assert functions - excluded - creation_functions - queries - {*ONE, *ALONG, *SCANS, *TWO, *LATER} == set()

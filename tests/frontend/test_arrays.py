@@ -1,4 +1,4 @@
-"""Arrays that NumPy would read as something else than they mean are refused as arguments, weights and constants."""
+"""Arrays that NumPy would reinterpret are rejected as arguments, weights and constants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MASKED = np.ma.masked_array(X, mask=[True, False, False, False])
 
 
 class Sub(np.ndarray[Any, Any]):
-    """A subclass that means what its numbers mean."""
+    """A subclass with the semantics of plain arrays."""
 
 
 class ArrayLike:
@@ -44,7 +44,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("given", "text"), REFUSED.values(), ids=REFUSED)
-def test_other_meanings_are_refused(double: Executable, tmp_path: Path, given: Any, text: str) -> None:
+def test_unsupported_array_is_rejected_as_argument_weight_and_constant(
+    double: Executable, tmp_path: Path, given: Any, text: str
+) -> None:
     with pytest.raises(ArgumentError, match=f"MG0601: argument 'x' is .*{text}"):
         double(given)
     with pytest.raises(ArgumentError, match=f"MG0601: weight 'x' is .*{text}"):
@@ -53,7 +55,7 @@ def test_other_meanings_are_refused(double: Executable, tmp_path: Path, given: A
         mg.trace(lambda x: mg.where(x > 0, x, given), ["f32[4]"])
 
 
-def test_a_sparse_array_is_refused(double: Executable) -> None:
+def test_sparse_array_is_rejected(double: Executable) -> None:
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(ArgumentError, match=r"a sparse array(?s:.)*toarray"):
         double(sparse.csr_array(np.ones((1, 4), np.float32)))
@@ -62,22 +64,22 @@ def test_a_sparse_array_is_refused(double: Executable) -> None:
 @pytest.mark.parametrize(
     "given", [X, X.view(Sub), ArrayLike(), X[::-1][::-1], memoryview(X)], ids=lambda g: type(g).__name__
 )
-def test_what_is_like_an_array_is_taken(double: Executable, given: Any) -> None:
+def test_array_like_argument_is_accepted(double: Executable, given: Any) -> None:
     np.testing.assert_array_equal(double(given), X * 2)
 
 
-def test_lists_are_arrays_where_an_array_is_taken() -> None:
+def test_nested_list_is_accepted_as_array() -> None:
     executable = mg.compile(lambda x: x * 2, {"d": 2}, args=["i64[2,2]"], target="cpu")
     np.testing.assert_array_equal(executable([[1, 2], [3, 4]]), [[2, 4], [6, 8]])
 
 
-def test_faults_of_a_call_are_at_the_line_of_the_call(double: Executable) -> None:
+def test_argument_error_has_line_of_call(double: Executable) -> None:
     with pytest.raises(ArgumentError, match=f"^{__file__}:\\d+.*: error MG0601"):
         double(MASKED)
 
 
-def test_arrays_of_libraries_whose_types_jax_does_not_know() -> None:
-    """As tensors of PyTorch are: JAX must not be asked about their types."""
+def test_array_with_dtype_unknown_to_jax_is_accepted() -> None:
+    """JAX must not query such types, which PyTorch tensors have for example."""
     pytest.importorskip("jax")
 
     class Kind:

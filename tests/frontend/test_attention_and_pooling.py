@@ -1,4 +1,4 @@
-"""Attention, normalisation, pooling and convolutions with features last, on three devices, against JAX."""
+"""Attention, normalization, pooling and channels-last convolutions on three devices, compared with JAX."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BIAS, MASK = normal(1, 4, 5, 7, seed=3), normal(2, 1, 5, 7, seed=4) > -1
     ],
     ids=["plain", "scale", "causal", "mask", "bias", "all"],
 )
-def test_attention_is_that_of_jax(options: dict[str, Any]) -> None:
+def test_attention_matches_jax(options: dict[str, Any]) -> None:
     executable = mg.compile(
         lambda q, k, v: mg.dot_product_attention(q, k, v, **options),
         {"d": 3},
@@ -47,7 +47,7 @@ def test_attention_is_that_of_jax(options: dict[str, Any]) -> None:
     compare(executable(Q, K, V), np.asarray(jax.nn.dot_product_attention(Q, K, V, **options)))
 
 
-def test_attention_is_one_kernel_and_narrow_floats_stay_narrow() -> None:
+def test_bf16_attention_is_one_bf16_kernel() -> None:
     types = ["bf16[2,256,8,64]", "bf16[2,256,2,64]", "bf16[2,256,2,64]"]
     fused = plan(
         lambda q, k, v: mg.dot_product_attention(q, k, v, is_causal=True),
@@ -61,15 +61,15 @@ def test_attention_is_one_kernel_and_narrow_floats_stay_narrow() -> None:
     assert ops.count("attention") == 1 and "dot_general" not in ops
 
 
-def test_rows_without_any_key_are_not_nan() -> None:
-    nothing = np.zeros((1, 1, 1, 7), np.bool_)
-    found = mg.compile(
-        lambda q, k, v: mg.dot_product_attention(q, k, v, mask=nothing), {"d": 1}, args=[Q, K, V], target="cpu"
+def test_fully_masked_attention_rows_are_not_nan() -> None:
+    empty_mask = np.zeros((1, 1, 1, 7), np.bool_)
+    result = mg.compile(
+        lambda q, k, v: mg.dot_product_attention(q, k, v, mask=empty_mask), {"d": 1}, args=[Q, K, V], target="cpu"
     )(Q, K, V)
-    compare(found, np.repeat(V.mean(1, keepdims=True), 2, axis=2).repeat(5, axis=1))
+    compare(result, np.repeat(V.mean(1, keepdims=True), 2, axis=2).repeat(5, axis=1))
 
 
-def test_pooling_is_a_reduction_of_windows() -> None:
+def test_pooling_matches_jax_reduce_window() -> None:
     x = normal(3, 7, 6, 2)
 
     def pooled(x: Any) -> Any:
@@ -86,17 +86,17 @@ def test_pooling_is_a_reduction_of_windows() -> None:
 
     ones = np.ones((1, 7, 6, 1), np.float32)
     shape, steps = (1, 2, 2, 1), (1, 2, 2, 1)
-    want = (
+    expected = (
         reduced(x, -np.inf, jax.lax.max, (1, 2, 3, 1), (1, 2, 1, 1), "VALID"),
         reduced(x, np.inf, jax.lax.min, (1, 3, 3, 1), (1, 1, 1, 1), "SAME"),
         reduced(x, 0.0, jax.lax.add, shape, steps, ((0, 0), (1, 1), (0, 0), (0, 0))) / 4,
         reduced(x, 0.0, jax.lax.add, shape, steps, "SAME") / reduced(ones, 0.0, jax.lax.add, shape, steps, "SAME"),
         reduced(x[:, :, 0], -np.inf, jax.lax.max, (1, 3, 1), (1, 2, 1), "SAME_LOWER"),
     )
-    compare(mg.compile(pooled, {"d": 3}, args=[x], in_specs=[mg.P("d")], target="cpu")(x), want)
+    compare(mg.compile(pooled, {"d": 3}, args=[x], in_specs=[mg.P("d")], target="cpu")(x), expected)
 
 
-def test_convolutions_with_features_last() -> None:
+def test_channels_last_convolutions_match_jax() -> None:
     x, kernel, depthwise = normal(3, 8, 7, 4), normal(3, 2, 4, 6, seed=1), normal(3, 3, 1, 8, seed=2)
 
     def convolved(x: Any, kernel: Any, depthwise: Any) -> Any:
@@ -110,7 +110,7 @@ def test_convolutions_with_features_last() -> None:
         return np.asarray(jax.lax.conv_general_dilated(x, kernel, strides, padding, dimension_numbers=dims, **options))
 
     flat = ("NHWC", "HWIO", "NHWC")
-    want = (
+    expected = (
         jax_conv(x, kernel, (2, 2), "SAME", flat),
         jax_conv(x, depthwise, (1, 1), "VALID", flat, feature_group_count=4, rhs_dilation=(2, 2)),
         jax_conv(x[:, 0], kernel[0], (1,), [(1, 1)], ("NWC", "WIO", "NWC")),
@@ -118,15 +118,15 @@ def test_convolutions_with_features_last() -> None:
     executable = mg.compile(
         convolved, {"d": 3}, args=[x, kernel, depthwise], in_specs=[mg.P("d")] + [None] * 2, target="cpu"
     )
-    compare(executable(x, kernel, depthwise), want, roundings=256)
+    compare(executable(x, kernel, depthwise), expected, roundings=256)
 
 
-def test_rms_norm_of_narrow_floats_is_computed_in_f32() -> None:
+def test_rms_norm_of_bf16_is_computed_in_f32() -> None:
     x, scale = (normal(4, 64) * 300).astype(ml_dtypes.bfloat16), normal(64, seed=1).astype(ml_dtypes.bfloat16)
     wide = jnp.asarray(x, jnp.float32)
-    want = wide / jnp.sqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6) * jnp.asarray(scale, jnp.float32)
-    found = mg.compile(mg.rms_norm, {"d": 2}, args=[x, scale], in_specs=[mg.P("d"), None], target="cpu")(x, scale)
-    np.testing.assert_array_equal(found, np.asarray(want).astype(ml_dtypes.bfloat16))
+    expected = wide / jnp.sqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6) * jnp.asarray(scale, jnp.float32)
+    result = mg.compile(mg.rms_norm, {"d": 2}, args=[x, scale], in_specs=[mg.P("d"), None], target="cpu")(x, scale)
+    np.testing.assert_array_equal(result, np.asarray(expected).astype(ml_dtypes.bfloat16))
 
 
 REFUSED: dict[str, tuple[Any, str]] = {

@@ -1,4 +1,4 @@
-"""Names of values that loops carry: arguments keep theirs, at any depth, and texts of stages stay readable."""
+"""Names of loop-carried values: arguments keep their names at any nesting depth, and texts of stages stay readable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from meshgen.ir.predicates import is_loop
 from meshgen.ir.regions import all_nodes
 from meshgen.mlir.text import parse_text, print_text
 
-# A loop in a loop over a weight, a counter and a sum; JAX calls what a loop carries iterArg, iterArg_0, ...
+# A nested loop over a weight, a counter and a sum. JAX names its loop-carried values iterArg, iterArg_0, ...
 NESTED = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%weight: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
   %c = stablehlo.constant dense<0> : tensor<i32>
@@ -36,7 +36,7 @@ func.func @main(%weight: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{
 """
 
 
-def test_loops_name_what_they_carry_after_the_argument_it_begins_as() -> None:
+def test_carried_value_is_named_after_initial_argument() -> None:
     module = lower(NESTED, stage="import")
     outer, inner = (node for node in all_nodes(module.graph) if is_loop(node))
     for loop in (outer, inner):
@@ -45,20 +45,20 @@ def test_loops_name_what_they_carry_after_the_argument_it_begins_as() -> None:
     assert print_text(parse_text(print_text(module))) == print_text(module)
 
 
-def test_reasons_name_the_argument() -> None:
-    """In a loop the weight is `weight` in sentences, and can be asked for by that name."""
+def test_explanation_names_argument_of_carried_value() -> None:
+    """Inside a loop the weight is called `weight` in sentences, and `explain` finds it by that name."""
     executable = plan(NESTED, target="cpu")
     assert "iterArg " not in executable.explain() and "`iterArg`" not in executable.explain()
     assert executable.explain("weight").count("%weight = input") == 1
 
 
-def test_generated_names_of_arguments_are_not_passed_on() -> None:
+def test_generated_argument_name_is_not_inherited() -> None:
     text = NESTED.replace("%weight", "%arg0")
     loop = next(node for node in all_nodes(lower(text, stage="import").graph) if is_loop(node))
     assert loop.regions[1].inputs[0].name == "iterArg"
 
 
-def test_carried_values_of_jax_have_the_names_of_leaves() -> None:
+def test_carried_values_of_jax_have_leaf_names() -> None:
     jax = pytest.importorskip("jax")
 
     def step(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
@@ -66,6 +66,6 @@ def test_carried_values_of_jax_have_the_names_of_leaves() -> None:
             lambda c: c[1].sum() < 9, lambda c: (c[0], jax.numpy.tanh(c[1] @ c[0])), (params["w"], x)
         )[1]
 
-    given = {"w": jax.ShapeDtypeStruct((8, 8), "float32")}, jax.ShapeDtypeStruct((8, 8), "float32")
-    loop = next(n for n in all_nodes(lower(jax.jit(step), {"x": 2}, args=given, stage="import").graph) if is_loop(n))
+    args = {"w": jax.ShapeDtypeStruct((8, 8), "float32")}, jax.ShapeDtypeStruct((8, 8), "float32")
+    loop = next(n for n in all_nodes(lower(jax.jit(step), {"x": 2}, args=args, stage="import").graph) if is_loop(n))
     assert {value.name for value in loop.regions[1].inputs} >= {"params.w", "x"}

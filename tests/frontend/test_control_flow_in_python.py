@@ -1,4 +1,6 @@
-"""Loops and branches of traced programs, as in JAX, on one to three devices; loops of known length are scans."""
+"""Loops and branches of traced programs, compared with JAX on one and three devices. Loops of known length become
+scans.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tests.frontend.numpy_expressions import compare
 XS = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
 W = (np.random.default_rng(1).standard_normal((5, 5)) / 3).astype(np.float32)
 
-# a program of a namespace (`lax` and `np` functions in one), an array and a matrix
+# Programs of a namespace (functions of `lax` and `np` in one), an array and a matrix.
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "scan": lambda xp, x, w: xp.scan(lambda h, row: (xp.tanh(h @ w + row), h * 2), xp.zeros(5), x),
     "scan over a structure": lambda xp, x, w: xp.scan(lambda h, row: ({"a": h["a"] + row["x"].sum(), "n": h["n"] + 1}, (row["x"], h["n"])), {"a": 0.0, "n": 0}, {"x": x}),
@@ -38,7 +40,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 
 
 class Jax:
-    """The functions of JAX under one name."""
+    """The functions of `jax.numpy` and `jax.lax` in one namespace."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(jnp, name, None) or getattr(jax.lax, name)
@@ -46,7 +48,7 @@ class Jax:
 
 @pytest.mark.parametrize("devices", [1, 3])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_compute_what_jax_computes(name: str, devices: int) -> None:
+def test_control_flow_matches_jax(name: str, devices: int) -> None:
     program = PROGRAMS[name]
     executable = mg.compile(
         lambda x, w: program(mg, x, w),
@@ -55,11 +57,11 @@ def test_programs_compute_what_jax_computes(name: str, devices: int) -> None:
         in_specs=[mg.P("d"), mg.P(None, "d")],
         target="cpu",
     )
-    want = program(Jax(), jnp.asarray(XS), jnp.asarray(W))
-    compare(executable(XS, W), jax.tree.map(np.asarray, want, is_leaf=lambda leaf: leaf is None), roundings=512)
+    expected = program(Jax(), jnp.asarray(XS), jnp.asarray(W))
+    compare(executable(XS, W), jax.tree.map(np.asarray, expected, is_leaf=lambda leaf: leaf is None), roundings=512)
 
 
-def test_loops_of_known_length_are_scans() -> None:
+def test_loop_of_known_length_becomes_scan() -> None:
     def program(x: Any, w: Any) -> Any:
         return mg.scan(lambda h, row: (mg.tanh(h @ w + row), h), mg.zeros(5), x)
 
@@ -80,18 +82,18 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_a_loop_or_branch_is_refused(name: str) -> None:
+def test_invalid_loop_or_branch_is_rejected(name: str) -> None:
     function, text = REFUSED[name]
     with pytest.raises(ProgramError, match=f"(?s)MG0104.*{text}"):
         mg.trace(function, ["f32[4]"])
 
 
-def test_tensors_of_a_body_stay_inside() -> None:
-    kept: list[Any] = []
+def test_tensor_leaked_from_loop_body_is_rejected() -> None:
+    leaked: list[Any] = []
 
     def leak(x: Any) -> Any:
-        mg.fori_loop(0, 3, lambda i, h: (kept.append(h), h)[1], x)
-        return kept[-1] + 1
+        mg.fori_loop(0, 3, lambda i, h: (leaked.append(h), h)[1], x)
+        return leaked[-1] + 1
 
     with pytest.raises(ProgramError, match="belongs to another traced function"):
         mg.trace(leak, ["f32[4]"])

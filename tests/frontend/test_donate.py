@@ -1,4 +1,6 @@
-"""`donate=`: arguments by name, number and structure, the results that they are for, and what JAX says of its own."""
+"""`donate=`: arguments by name, position and structure, the results that reuse their memory, and the donations of JAX
+programs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ KINDS = [{"w": "f32[8,4]", "b": "f32[8,4]"}, {"w": "f32[8,4]", "b": "f32[8,4]"},
 
 
 def step(params: Any, opt: Any, x: Any) -> Any:
-    """What is returned has the parameters last."""
+    """Return the loss first and the parameters last."""
     opt = {name: 0.9 * opt[name] + x for name in opt}
     return (x * x).sum(), opt, {name: params[name] - opt[name] for name in params}
 
@@ -24,27 +26,27 @@ def donations(donate: Any) -> dict[int, int | None]:
     return read(step, MESH, args=KINDS, donate=donate)[0].donations
 
 
-def test_structures_are_donated_to_results_of_their_structure() -> None:
-    """Inputs are params.b, params.w, opt.b, opt.w, x; outputs the loss, then both dicts as they were written."""
+def test_structure_is_donated_to_result_of_same_structure() -> None:
+    """Inputs are params.b, params.w, opt.b, opt.w, x. Outputs are the loss, then both dicts in insertion order."""
     by_key = {0: 3, 1: 4, 2: 1, 3: 2}
     assert donations({"params": 2, "opt": 1}) == by_key
     assert donations({0: 2, "arg1": 1}) == by_key
     assert donations({"params.w": "result.2.w"}) == {1: 4}
-    assert donations(["params", 1]) == {0: 1, 1: 2, 2: 3, 3: 4}  # in order
+    assert donations(["params", 1]) == {0: 1, 1: 2, 2: 3, 3: 4}  # without result names, results are matched in order
     assert donations({"params": 2, 1: "result.1"}) == by_key
     assert donations(None) == {}
 
 
-def test_a_step_in_place_needs_no_more_memory_than_its_state() -> None:
-    plain, donated = (plan(step, MESH, args=KINDS, in_specs={"params": mg.P("dp"), "opt": mg.P("dp"), "x": mg.P("dp")}, donate=each, target="cpu") for each in (None, {"params": 2, "opt": 1}))  # fmt: skip
+def test_donated_step_reuses_memory_of_state() -> None:
+    plain, donated = (plan(step, MESH, args=KINDS, in_specs={"params": mg.P("dp"), "opt": mg.P("dp"), "x": mg.P("dp")}, donate=donation, target="cpu") for donation in (None, {"params": 2, "opt": 1}))  # fmt: skip
     assert donated.memory.peak_bytes < plain.memory.peak_bytes
     assert len(donated.plan.given_up) == 4 and donated.warnings == []
-    records = [(each["argument"], each["kept"]) for each in donated.record()["donations"]]
+    records = [(donation["argument"], donation["kept"]) for donation in donated.record()["donations"]]
     assert records == [(name, "") for name in ("params.b", "params.w", "opt.b", "opt.w")]
 
 
-def test_what_takes_an_argument_s_memory_lies_as_it() -> None:
-    """Nothing else would split the result: the hint does."""
+def test_donated_result_has_sharding_of_argument() -> None:
+    """The donation is the only reason to shard the result."""
     executable = plan(lambda w, x: w + x, MESH, args=["f32[8,4]"] * 2, in_specs={"w": mg.P("dp"), "x": mg.P(None, None)}, donate={"w": 0}, target="cpu")  # fmt: skip
     assert executable.fused.out_shardings == [executable.fused.in_shardings[0]] and executable.plan.given_up
 
@@ -60,17 +62,17 @@ def test_what_takes_an_argument_s_memory_lies_as_it() -> None:
         (7, "unknown argument 'arg7'"),
     ],
 )
-def test_what_is_no_argument_is_refused(donate: Any, message: str) -> None:
+def test_donation_of_unknown_argument_is_rejected(donate: Any, message: str) -> None:
     with pytest.raises(UsageError, match=f"MG0001.*{message}"):
         donations(donate)
 
 
-def test_two_arguments_for_one_result_are_refused() -> None:
+def test_two_donations_to_one_result_are_rejected() -> None:
     with pytest.raises(ProgramError, match=r"MG0110.*and so is another argument"):
         donations({"params.w": "result.1.w", "opt.w": "result.1.w"})
 
 
-def test_jax_says_it_itself() -> None:
+def test_donate_argnums_of_jax_is_honored() -> None:
     jax = pytest.importorskip("jax")
     kinds = [jax.ShapeDtypeStruct((8, 4), "float32")] * 2
     lowered = jax.jit(lambda w, g: (w - 0.1 * g, (g * g).sum()), donate_argnums=0).lower(*kinds)
@@ -79,7 +81,7 @@ def test_jax_says_it_itself() -> None:
     assert executable.plan.given_up and executable.warnings == []
 
 
-def test_the_command_line_says_it_too(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_donate_option_of_command_line(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     from meshgen.cli import main
 
     text = "func.func @main(%w: tensor<8xf32>, %g: tensor<8xf32>) -> tensor<8xf32> {\n  %r = stablehlo.add %w, %g : tensor<8xf32>\n  return %r : tensor<8xf32>\n}\n"

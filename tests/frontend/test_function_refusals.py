@@ -1,4 +1,4 @@
-"""What functions of traced programs refuse, with the numbers and a way out."""
+"""Errors of functions of traced programs, which state the sizes and a way out."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals_say_what_is_wrong(name: str) -> None:
+def test_invalid_call_is_rejected_with_reason_and_line(name: str) -> None:
     function, text = REFUSED[name]
     with pytest.raises(ProgramError, match=f"MG010[45](?s:.)*{text}") as caught:
         mg.trace(function, ["f32[3,4]"])

@@ -1,4 +1,4 @@
-"""Functions that move, join and index elements, as in NumPy, on three devices."""
+"""Functions that move, join and index elements, compared with NumPy on three devices."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ INDEXED = (
 
 
 @pytest.mark.parametrize("text", SHAPES)
-def test_shapes(text: str) -> None:
+def test_shape_functions_match_numpy(text: str) -> None:
     check(text, SHAPES)
 
 
 @pytest.mark.parametrize("text", JOINED)
-def test_joined(text: str) -> None:
+def test_joining_functions_match_numpy(text: str) -> None:
     check(text, JOINED)
 
 
 @pytest.mark.parametrize("text", INDEXED)
-def test_indexed(text: str) -> None:
+def test_indexing_expressions_match_numpy(text: str) -> None:
     check(text, INDEXED)
 
 
-def test_sizes_and_axes_may_be_numbers_of_numpy() -> None:
+def test_sizes_and_axes_accept_numpy_integers() -> None:
     def program(x: Any) -> Any:
         return x.reshape(np.int64(20)), x.sum(np.int32(1)), x.reshape((np.int64(4), -1)), mg.flip(x, np.int64(0))
 

@@ -1,4 +1,4 @@
-"""Element-wise functions, creation and types, as in NumPy, on three devices."""
+"""Element-wise functions, array creation and types, compared with NumPy on three devices."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def test_of_two_operands(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", CREATED)
-def test_created(text: str) -> None:
+def test_creation_functions_match_numpy(text: str) -> None:
     check(text, CREATED)

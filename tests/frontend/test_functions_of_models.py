@@ -1,4 +1,4 @@
-"""Functions of neural networks and updates of elements, as in JAX, on three devices: the same text with `xp` JAX's names or meshgen's."""
+"""Functions of neural networks and updates of elements, compared with JAX on three devices. `xp` is JAX or meshgen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.frontend.numpy_expressions import ARGS, compare, results
 
-# lax and nn first: jax.numpy's names mean what NumPy's do
+# lax and nn first, because jax.numpy has the names of NumPy
 JAX = SimpleNamespace(
     **{
         name: getattr(place, name)
@@ -56,11 +56,11 @@ CONVOLVED = (
 
 @cache
 def in_jax(expressions: tuple[str, ...]) -> dict[str, Any]:
-    """What each expression is in JAX, all compiled as one program: a program per operation would take ten times as long."""
+    """Return JAX's value of each expression. One jitted program is ten times faster than one per operation."""
 
     def evaluated(values: dict[str, Any]) -> list[Any]:
-        known = {"xp": JAX, **values, "b": ARGS["b"]}  # JAX traces no updates by masks that it does not know
-        return [eval(text, known) for text in expressions]
+        namespace = {"xp": JAX, **values, "b": ARGS["b"]}  # JAX cannot trace updates by a mask unless it is constant
+        return [eval(text, namespace) for text in expressions]
 
     found = jax.jit(evaluated)(ARGS)
     return dict(zip(expressions, jax.tree.map(np.asarray, found), strict=True))
@@ -71,20 +71,20 @@ def agrees(text: str, expressions: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ACTIVATIONS)
-def test_activations(text: str) -> None:
+def test_activations_match_jax(text: str) -> None:
     agrees(text, ACTIVATIONS)
 
 
 @pytest.mark.parametrize("text", UPDATES)
-def test_updates(text: str) -> None:
+def test_indexed_updates_match_jax(text: str) -> None:
     agrees(text, UPDATES)
 
 
 @pytest.mark.parametrize("text", SLICES)
-def test_slices_whose_place_is_data(text: str) -> None:
+def test_dynamic_slices_match_jax(text: str) -> None:
     agrees(text, SLICES)
 
 
 @pytest.mark.parametrize("text", CONVOLVED)
-def test_convolutions(text: str) -> None:
+def test_convolutions_match_jax(text: str) -> None:
     agrees(text, CONVOLVED)

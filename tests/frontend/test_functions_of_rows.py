@@ -1,4 +1,4 @@
-"""Reductions, running sums, orders, searches and products, as in NumPy, on three devices."""
+"""Reductions, running sums, sorts, searches and matmuls, compared with NumPy on three devices."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ PRODUCTS = (
 
 
 @pytest.mark.parametrize("text", REDUCED)
-def test_reduced(text: str) -> None:
+def test_reductions_match_numpy(text: str) -> None:
     check(text, REDUCED)
 
 
 @pytest.mark.parametrize("text", RUNNING)
-def test_running(text: str) -> None:
+def test_running_reductions_match_numpy(text: str) -> None:
     check(text, RUNNING)
 
 
 @pytest.mark.parametrize("text", SEARCHED)
-def test_searched(text: str) -> None:
+def test_sorts_and_searches_match_numpy(text: str) -> None:
     check(text, SEARCHED)
 
 
 @pytest.mark.parametrize("text", STATISTICS)
-def test_statistics(text: str) -> None:
+def test_statistics_match_numpy(text: str) -> None:
     check(text, STATISTICS)
 
 

@@ -1,4 +1,6 @@
-"""The functions of traced programs have kernels: whole families planned for GPUs, where the same slices are read by many."""
+"""All functions of traced programs have GPU kernels. Each family is planned as one program, in which many expressions
+read the same slices.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_families_are_planned_for_gpus(family: str) -> None:
-    given = expressions.arguments(FAMILIES[family])
-    split = {f"values.{name}": "d" for name in given}
+def test_function_family_has_gpu_kernels(family: str) -> None:
+    args = expressions.arguments(FAMILIES[family])
+    specs = {f"values.{name}": "d" for name in args}
     fused = plan(
-        expressions.program(FAMILIES[family]), {"d": 3}, args=[given], in_specs=split, target="cuda:sm_90"
+        expressions.program(FAMILIES[family]), {"d": 3}, args=[args], in_specs=specs, target="cuda:sm_90"
     ).fused
     assert fused.kernels and {node.op for node in fused.graph.nodes} <= {
         "kernel",

@@ -1,4 +1,4 @@
-"""The page of functions: its blocks run, and what it lists is what there is."""
+"""The page of functions: its code blocks execute, and it lists all functions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_every_block_runs() -> None:
     assert page["exe"].comms.count("all_reduce") == 1
 
 
-def test_it_lists_every_name_of_the_package() -> None:
+def test_functions_page_lists_every_name() -> None:
     listed = {name for row in re.findall(r"`mg\.([\w.]+)", PAGE) for name in (row, row.partition(".")[0])}
     assert set(dir(mg)) - set(mg.__all__) <= listed
 
 
-def test_unknown_names_come_with_similar_ones() -> None:
+def test_unknown_name_is_rejected_with_similar_names() -> None:
     looked_up: list[tuple[Any, str]] = [
         (lambda x: mg.tirl(x), r"unknown name mg\.tirl(?s:.)*did you mean mg\.tril"),
         (lambda x: mg.compyle(x), r"did you mean mg\.compile"),
@@ -44,5 +44,6 @@ def test_unknown_names_come_with_similar_ones() -> None:
             mg.trace(function, ["f32[3]"])
         loc = caught.value.diagnostics[0].loc
         assert loc is not None and (loc.file, loc.line) == (__file__, function.__code__.co_firstlineno)
-    assert not hasattr(mg, "tirl") and getattr(mg.fft, "nope", None) is None  # questions, not faults
+    # hasattr and getattr with a default raise no error
+    assert not hasattr(mg, "tirl") and getattr(mg.fft, "nope", None) is None
     assert repr(mg.random).startswith("<meshgen.random: PRNGKey, bernoulli, bits")

@@ -1,4 +1,4 @@
-"""What JAX lowers or exports, read in process: names, shardings, numbers."""
+"""Lowered and exported functions of JAX, imported in the same process: names, shardings, results."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ ARGS = (
 )
 
 
-def test_a_lowered_function_keeps_names_and_numbers() -> None:
+def test_lowered_function_keeps_names_and_results() -> None:
     lowered = layer.lower(*ARGS)
     assert is_jax(lowered) and is_jax(layer)
     module, signature = read(lowered, {"x": 2})
     assert [value.name for value in module.graph.inputs] == ["x", "params.b", "params.w"]
     assert (module.mesh.names, signature.positional) == (("x",), ("x", "params"))
-    (got,) = evaluate(module.graph, [ARGS[0], ARGS[1]["b"], ARGS[1]["w"]])
-    # 4 products and an activation of a few operations, values below 2
-    np.testing.assert_allclose(got, np.asarray(layer(*ARGS)), rtol=0, atol=64 * np.finfo(np.float32).eps)
+    (result,) = evaluate(module.graph, [ARGS[0], ARGS[1]["b"], ARGS[1]["w"]])
+    # tolerance of sums of 4 terms and an activation of a few operations, with values below 2
+    np.testing.assert_allclose(result, np.asarray(layer(*ARGS)), rtol=0, atol=64 * np.finfo(np.float32).eps)
 
 
-def test_an_exported_function_is_read() -> None:
+def test_exported_function_is_imported() -> None:
     import jax.export
 
     exported = jax.export.export(layer)(*ARGS)
@@ -46,19 +46,19 @@ def test_an_exported_function_is_read() -> None:
     assert [str(value.type) for value in module.graph.inputs] == ["f32[3,4]", "f32[5]", "f32[4,5]"]
 
 
-def test_other_objects_are_no_jax_programs() -> None:
+def test_is_jax_rejects_other_objects() -> None:
     assert not any(is_jax(thing) for thing in ("text", layer.__wrapped__, 3, {}))
 
 
-def test_places_are_lines_of_the_users_program() -> None:
-    """Of a lowered program as of its text: nobody has seen the text that JAX printed."""
+def test_locations_are_lines_of_user_program() -> None:
+    """Locations point into the user's source, never into the text that JAX prints."""
     line = two_layers.__code__.co_firstlineno + 1
     arg = jax.ShapeDtypeStruct((8, 8), "float32")
     exe = mg.compile(jax.jit(two_layers).lower(arg, arg), {"x": 4}, in_specs={"w": mg.P("x", None)}, target="cpu")
     (collective,) = exe.comms
     assert f"test_jax.py:{line + 1}" in collective.why and "<text>" not in f"{exe.comms}{exe.explain()}"
-    places = {node.op: node.loc for node in exe.stages["import"].graph.nodes}
-    assert places["tanh"] is not None and (places["tanh"].line, places["tanh"].file) == (line, __file__)
+    locations = {node.op: node.loc for node in exe.stages["import"].graph.nodes}
+    assert locations["tanh"] is not None and (locations["tanh"].line, locations["tanh"].file) == (line, __file__)
 
 
 def two_layers(x: Any, w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What callers of a JAX program pass: JAX's own trees, names and unused arguments, in calls and in specs."""
+"""Arguments of JAX programs: JAX's own trees, names and unused arguments, in calls and in specs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ jax.tree_util.register_dataclass(Layer, data_fields=["w", "b"], meta_fields=["po
 
 @jax.tree_util.register_pytree_node_class
 class Plain:
-    """A class that gives its children no names."""
+    """A registered class whose children have no names."""
 
     def __init__(self, first: Any, second: Any) -> None:
         self.first, self.second = first, second
@@ -63,20 +63,20 @@ def refused(call: Any, *texts: str) -> None:
         call()
 
 
-def test_dicts_are_in_jax_s_order_whatever_order_they_were_filled_in() -> None:
+def test_dict_leaves_are_in_sorted_order_of_jax() -> None:
     def f(p: Any, x: Any) -> Any:
         return x * p["scale"] + p["bias"]
 
     p = {"scale": Y, "bias": Z}
     executable = compiled(f, p, X)
-    for given in (p, dict(reversed(p.items()))):
-        np.testing.assert_array_equal(executable(given, X), f(p, X))
+    for params in (p, dict(reversed(p.items()))):
+        np.testing.assert_array_equal(executable(params, X), f(p, X))
     assert names(executable) == ["p.bias", "p.scale", "x"]
     refused(lambda: executable({"scale": Y, "bais": Z}, X), "'p.bias' is missing", "'p.bais'; did you mean 'p.bias'?")
     refused(lambda: executable(Z, Y, X), "3 arguments were given by position")
 
 
-def test_named_tuples_dataclasses_and_registered_classes_are_structures() -> None:
+def test_named_tuples_dataclasses_and_pytree_classes_are_structures() -> None:
     def f(state: State, layer: Layer, plain: Plain) -> Any:
         return (state.m - state.v) * layer.w - layer.b**layer.power + plain.first / plain.second
 
@@ -89,7 +89,7 @@ def test_named_tuples_dataclasses_and_registered_classes_are_structures() -> Non
     refused(lambda: executable(args[0], args[1], Z), "'plain' is an array")
 
 
-def test_results_have_the_structure_that_was_returned() -> None:
+def test_results_keep_structure_of_jax_function() -> None:
     executable = compiled(lambda s, x: (State(s.m + x, s.v), {"loss": x, "aux": [s.m]}, Layer(x, x)), State(X, Y), Z)
     state, loss, layer = executable(State(X, Y), Z)
     assert isinstance(state, State) and isinstance(layer, Layer)
@@ -97,34 +97,34 @@ def test_results_have_the_structure_that_was_returned() -> None:
     np.testing.assert_array_equal(loss["aux"][0], X)
 
 
-def test_unused_arguments_are_passed_all_the_same() -> None:
+def test_unused_argument_is_still_passed() -> None:
     jitted = jax.jit(lambda a, b, c: b * 2 + c)
     for program in (jitted.lower(X, Y, Z), jitted.trace(X, Y, Z), export.export(jitted)(X, Y, Z)):
         executable = mg.compile(program, {"d": 2}, target="cpu", in_specs={"arg1": mg.P("d")})
         assert "b" in executable.explain("b") and names(executable) == ["b", "c"]
-        wishes = executable.stages["import"].in_annotations
-        assert [wish and wish.sharding.dims for wish in wishes] == [(("d",),), None]
+        annotations = executable.stages["import"].in_annotations
+        assert [annotation and annotation.sharding.dims for annotation in annotations] == [(("d",),), None]
         np.testing.assert_array_equal(executable(X, Y, Z), Y * 2 + Z)
         np.testing.assert_array_equal(executable(c=Z, b=Y), Y * 2 + Z)
         refused(lambda: executable(X, Y), "'c' is missing")  # noqa: B023
 
 
-def test_parameters_that_hold_nothing_keep_their_place() -> None:
+def test_empty_parameter_keeps_its_position() -> None:
     executable = compiled(lambda none, x, empty, y, **rest: x - y, None, X, {}, Y, k=())
     np.testing.assert_array_equal(executable(None, X, {}, Y, k=()), X - Y)
     np.testing.assert_array_equal(executable(None, X, {"a": []}, y=Y), X - Y)
     assert executable.signature.positional == ("arg0", "x", "arg2", "y")
 
 
-def test_unused_leaves_and_keyword_only_arguments() -> None:
+def test_unused_leaves_may_be_omitted_and_keywords_are_required() -> None:
     def f(p: Any, s: State, unused: Any, *, k: Any) -> Any:
         return p["scale"] + p["bias"][0] + s.m - k
 
     p = {"scale": X, "bias": [Y, Y]}
     executable = compiled(f, p, State(Z, Z), {"x": X}, k=Y)
-    want = f(p, State(Z, Z), None, k=Y)
-    np.testing.assert_array_equal(executable(p, State(Z, Z), {"x": X}, k=Y), want)
-    np.testing.assert_array_equal(executable({"bias": (Y,), "scale": X}, s={"m": Z}, k=Y), want)
+    expected = f(p, State(Z, Z), None, k=Y)
+    np.testing.assert_array_equal(executable(p, State(Z, Z), {"x": X}, k=Y), expected)
+    np.testing.assert_array_equal(executable({"bias": (Y,), "scale": X}, s={"m": Z}, k=Y), expected)
     refused(lambda: executable(p, State(Z, Z), {"x": X}, Y), "4 arguments were given by position", "'k' is missing")
 
 
@@ -140,35 +140,40 @@ def test_unused_leaves_and_keyword_only_arguments() -> None:
     ],
     ids=str,
 )
-def test_specs_are_given_by_jax_s_names_or_in_the_arguments_structure(specs: Any) -> None:
+def test_specs_are_named_by_path_or_structured_like_arguments(specs: Any) -> None:
     lowered = jax.jit(lambda p, u, x: x * p["scale"] + p["bias"]).lower({"scale": X, "bias": Y}, X, Z)
     if isinstance(specs, dict) and "u" in specs:
-        specs = {"arg1" if name == "u" else name: spec for name, spec in specs.items()}  # its name is in no text
+        # the name of the unused argument occurs in no text
+        specs = {"arg1" if name == "u" else name: spec for name, spec in specs.items()}
     module, _ = read(lowered, {"d": 2}, in_specs=specs)
     assert [value.name for value in module.graph.inputs] == ["p.bias", "p.scale", "x"]
-    assert [wish and wish.sharding.dims for wish in module.in_annotations] == [None, (("d",),), (("d",),)]
+    assert [annotation and annotation.sharding.dims for annotation in module.in_annotations] == [
+        None,
+        (("d",),),
+        (("d",),),
+    ]
 
 
-def test_the_spec_of_an_unused_argument_is_checked() -> None:
+def test_spec_of_unused_argument_is_checked() -> None:
     lowered = jax.jit(lambda a, b: b).lower(X, Y)
     for spec, code in (("q", "MG0202"), ("_,d", "MG0204")):
         with pytest.raises(mg.MeshgenError, match=code):
             read(lowered, {"d": 2}, in_specs={"arg0": spec})
 
 
-def test_two_specs_for_three_arguments_are_refused_though_one_is_unused() -> None:
+def test_spec_count_includes_unused_arguments() -> None:
     with pytest.raises(mg.MeshgenError, match="2 input specs were given, but there are 3"):
         read(jax.jit(lambda a, b, c: b + c).lower(X, Y, Z), {"d": 2}, in_specs=["d", None])
 
 
-def test_output_specs_have_the_structure_of_the_result() -> None:
+def test_output_specs_are_structured_like_result() -> None:
     lowered = jax.jit(lambda x: {"a": x, "b": (x * 2, x + 1)}).lower(X)
     for specs in ({"b": {"1": "d"}}, {"result.b[1]": "d"}, {"result.2": "d"}, [None, (None, "d")], [None, None, "d"]):
         module, _ = read(lowered, {"d": 2}, out_specs=specs)
-        assert [wish is not None for wish in module.out_annotations] == [False, False, True], specs
+        assert [annotation is not None for annotation in module.out_annotations] == [False, False, True], specs
 
 
-def test_text_with_jax_s_names_is_called_by_them() -> None:
+def test_text_with_debug_info_is_called_by_jax_names() -> None:
     lowered = jax.jit(lambda params, u, x: x * params["w"] - params["l"][1]).lower({"w": X, "l": [X, Y]}, X, Z)
     text = lowered.as_text(debug_info=True)
     executable = mg.compile(text, {"d": 2}, target="cpu", in_specs={"params['w']": mg.P("d")})
@@ -177,13 +182,13 @@ def test_text_with_jax_s_names_is_called_by_them() -> None:
     np.testing.assert_array_equal(executable(Y, X, Z), Z * X - Y)
 
 
-def test_functions_that_take_any_number_of_arguments() -> None:
+def test_variadic_function_is_called_like_in_jax() -> None:
     executable = compiled(lambda *xs, **kw: xs[1]["w"] - xs[2] + kw["k"]["z"], X, {"w": Y}, Z, k={"z": X})
     np.testing.assert_array_equal(executable(X, {"w": Y}, Z, k={"z": X}), Y - Z + X)
     assert names(executable) == ["xs.1.w", "xs.2", "k.z"]
 
 
-def test_exported_programs_with_symbols_for_sizes_are_called_alike() -> None:
+def test_exported_program_with_symbolic_sizes_is_called_alike() -> None:
     (n,) = export.symbolic_shape("n")
     shapes = ({"w": (4, 3), "b": (3,)}, (7,), (n, 4))
     types = jax.tree.map(
@@ -198,12 +203,12 @@ def test_exported_programs_with_symbols_for_sizes_are_called_alike() -> None:
     np.testing.assert_array_equal(executable(p, np.ones(7, np.float32), x), x @ p["w"] + p["b"])
     for args in ({"x": (6, 4)}, {"arg2": (6, 4)}):
         assert executable.at(args=args).fused.in_types[-1].sizes == (6, 4)
-    for given in ([{"w": "f32[4,3]"}, None, (6, 4)], [None, None, "f32[6,4]"], [None, None, None, "f32[6,4]"]):
-        assert mg.lower(exported, {"d": 2}, stage="import", args=given).graph.inputs[-1].type.sizes == (6, 4)
+    for partial_args in ([{"w": "f32[4,3]"}, None, (6, 4)], [None, None, "f32[6,4]"], [None, None, None, "f32[6,4]"]):
+        assert mg.lower(exported, {"d": 2}, stage="import", args=partial_args).graph.inputs[-1].type.sizes == (6, 4)
 
 
-def test_arguments_that_jax_drops_keep_their_names() -> None:
-    def gradient(rhs: Any, lhs: Any) -> Any:  # only the shape of rhs is read
+def test_argument_dropped_by_jax_keeps_its_name() -> None:
+    def gradient(rhs: Any, lhs: Any) -> Any:  # only the shape of rhs is used
         return jax.grad(lambda rhs: (lhs * rhs).sum())(rhs)
 
     for program in (jax.jit(gradient), jax.jit(gradient).lower(X, Y)):
@@ -213,7 +218,7 @@ def test_arguments_that_jax_drops_keep_their_names() -> None:
         np.testing.assert_array_equal(executable(lhs=Y, rhs=X), Y)
 
 
-def test_arguments_by_star_are_named_alike_whether_used_or_not() -> None:
+def test_star_arguments_have_same_names_used_or_unused() -> None:
     executable = compiled(lambda *args: args[1] + 1, X, Y, {"w": Z})
     assert executable.signature.positional == ("args.0", "args.1", "args.2")
     for name in ("args[0]", "args.0", "args[1]", "args[2]['w']", "arg0"):

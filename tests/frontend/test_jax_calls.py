@@ -1,4 +1,4 @@
-"""JAX functions inside traced programs: gradients, structures, places, and what is refused."""
+"""JAX functions inside traced programs: gradients, structures, locations and errors."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Both(NamedTuple):
     doubled: Any
 
 
-def test_a_training_step_takes_gradients_from_jax() -> None:
+def test_traced_step_uses_gradients_of_jax() -> None:
     def step(params: Any, x: Any) -> Any:
         value, grads = mg.from_jax(jax.value_and_grad(loss))(params, x * 2)
         return {name: params[name] - 0.1 * grads[name] for name in params}, value
 
     executable = mg.compile(step, {"d": 3}, args=[PARAMS, X], in_specs={"x": mg.P("d")}, target="cpu")
     value, grads = jax.value_and_grad(loss)(PARAMS, X * 2)
-    want = {name: PARAMS[name] - np.float32(0.1) * np.asarray(grads[name]) for name in sorted(PARAMS)}
-    compare(executable(PARAMS, X), (dict(sorted(want.items())), np.asarray(value)))
-    assert executable.comms.counts  # the sums over rows of x
+    expected = {name: PARAMS[name] - np.float32(0.1) * np.asarray(grads[name]) for name in sorted(PARAMS)}
+    compare(executable(PARAMS, X), (dict(sorted(expected.items())), np.asarray(value)))
+    assert executable.comms.counts  # reductions over the rows of x
 
 
-def test_structures_and_numbers_go_in_and_out() -> None:
+def test_from_jax_accepts_and_returns_structures() -> None:
     def program(x: Any) -> Any:
         both = mg.from_jax(lambda tree, factor, *, shift: Both(tree["a"][0] * factor + shift, tree["a"][1] * 2))(
             {"a": [x, X]}, 3, shift=np.float32(1)
@@ -52,17 +52,17 @@ def test_structures_and_numbers_go_in_and_out() -> None:
             mg.from_jax(lambda a, unused: a)(x, x[0]),
         )
 
-    want = (((X * 3 + 1) * (X * 2)).sum(1), np.arange(3, dtype=np.int32), X)
-    compare(mg.compile(program, {"d": 2}, args=[X], in_specs=[mg.P("d")], target="cpu")(X), want)
+    expected = (((X * 3 + 1) * (X * 2)).sum(1), np.arange(3, dtype=np.int32), X)
+    compare(mg.compile(program, {"d": 2}, args=[X], in_specs=[mg.P("d")], target="cpu")(X), expected)
 
 
-def test_operations_are_where_the_jax_function_is_written() -> None:
+def test_from_jax_operations_have_lines_of_jax_function() -> None:
     graph = mg.trace(lambda x: mg.from_jax(loss)({"w": PARAMS["w"], "b": x[0, :3]}, x), [X]).module.graph
     (node,) = [node for node in all_nodes(graph) if node.op == "tanh"]
     assert node.loc is not None and (node.loc.file, node.loc.line) == (__file__, loss.__code__.co_firstlineno + 1)
 
 
-def test_it_works_inside_loops_and_manual_parts() -> None:
+def test_from_jax_works_in_loops_and_manual_bodies() -> None:
     def program(x: Any) -> Any:
         looped = mg.fori_loop(0, 3, lambda i, h: mg.from_jax(jnp.sin)(h), x)
         return mg.manual(lambda tile: mg.all_reduce(mg.from_jax(jnp.sum)(tile), "d"), mg.P("d"), mg.P())(looped)
@@ -71,7 +71,7 @@ def test_it_works_inside_loops_and_manual_parts() -> None:
     compare(executable(X), np.sin(np.sin(np.sin(X))).sum())
 
 
-def test_what_jax_refuses_is_refused_at_the_call() -> None:
+def test_jax_error_is_reported_at_from_jax_call() -> None:
     with pytest.raises(
         ProgramError, match=r"(?s)MG0104: JAX cannot lower loss for these arguments.*from_jax"
     ) as caught:
@@ -79,7 +79,7 @@ def test_what_jax_refuses_is_refused_at_the_call() -> None:
     assert caught.value.diagnostics[0].loc is not None and caught.value.diagnostics[0].loc.file == __file__
 
 
-def test_without_jax_the_call_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_jax_without_jax_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(ProgramError, match="from_jax needs JAX"):
         mg.trace(lambda x: mg.from_jax(loss)(x), [X])

@@ -1,4 +1,4 @@
-"""Text that JAX prints with locations, as debug information and from jax.export, is read as the text without them."""
+"""Texts of JAX with locations (debug information, or from jax.export) are read like texts without them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_locations_change_nothing(name: str) -> None:
+def test_locations_do_not_change_results(name: str) -> None:
     jitted = jax.jit(PROGRAMS[name])
     lowered = jitted.trace(A).lower(lowering_platforms=("cpu",))
     plain, debug = str(lowered.compiler_ir("stablehlo")), lowered.as_text(debug_info=True)
@@ -71,15 +71,17 @@ def test_locations_change_nothing(name: str) -> None:
     expected = compile_program(plain, mesh, target="cpu", arguments="global")(A)
     for text in (debug, exported):
         assert text.count("loc(") > 10
-        found = compile_program(text, mesh, target="cpu", arguments="global")(A)
-        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)  # exports write some functions otherwise
+        results = compile_program(text, mesh, target="cpu", arguments="global")(A)
+        for actual, reference in zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(
+                actual, reference, rtol=1e-6, atol=1e-6
+            )  # jax.export lowers some functions differently
 
 
-def test_the_numbers_of_a_shard_map_with_locations_are_jaxs() -> None:
+def test_shard_map_with_locations_computes_expected_sums() -> None:
     text = jax.jit(PROGRAMS["nested shard_map"]).trace(A).lower(lowering_platforms=("cpu",)).as_text(debug_info=True)
-    found = compile_program(text, target="cpu", arguments="global")(A)
-    np.testing.assert_allclose(found, 2 * np.add.reduce(np.split(A, 4, 1)), rtol=1e-6)
+    result = compile_program(text, target="cpu", arguments="global")(A)
+    np.testing.assert_allclose(result, 2 * np.add.reduce(np.split(A, 4, 1)), rtol=1e-6)
 
 
 LOCATED = """#loc1 = loc("model.py":7:3)
@@ -96,7 +98,7 @@ func.func @main(%a: tensor<4xf32> loc("input.py":1:1), %b: tensor<4xf32>) -> ten
 """
 
 
-def test_arguments_are_where_their_locations_say() -> None:
+def test_arguments_and_nodes_have_their_locations() -> None:
     graph = parse_text(LOCATED, "m.mlir").graph
     (manual,) = [node for node in graph.nodes if node.op == "manual"]
     assert [str(value.loc) for value in graph.inputs] == ["input.py:1", "m.mlir:3"]
@@ -104,20 +106,20 @@ def test_arguments_are_where_their_locations_say() -> None:
     assert [str(node.loc) for node in all_nodes(manual.regions[0]) if node.op == "tanh"] == ["model.py:8"]
 
 
-def test_a_location_that_is_not_closed_is_shown() -> None:
+def test_unclosed_location_is_rejected() -> None:
     with pytest.raises(ProgramError, match=r"this '\(' is not closed") as caught:
         parse_text(LOCATED.replace("(#loc2)])", "(#loc2))"))
     assert caught.value.diagnostics[0].code == "MG0101"
 
 
-def test_what_jax_writes_out_as_a_function_is_where_it_is_called() -> None:
-    """Also the parts of its loops: JAX gives such functions names for locations, but no lines."""
+def test_outlined_jax_function_has_location_of_its_call() -> None:
+    """This includes loop bodies: JAX gives such functions names as locations, but no lines."""
 
     def loss(x: Any) -> Any:
         picked = jnp.take_along_axis(x, jnp.zeros((8, 1), "int32"), 1)
         return jax.nn.silu(picked).sum() + jax.random.uniform(jax.random.key(0))
 
-    jax.clear_caches()  # JAX keeps what it wrote for the same inner function elsewhere, with the places of there
+    jax.clear_caches()  # JAX caches the text of inner functions with the locations of an earlier caller
     program = jax.jit(jax.grad(loss)).lower(A)
     assert 'loc("scatter-add")' in program.as_text(debug_info=True)
     module, _ = read(program, {"x": 2})

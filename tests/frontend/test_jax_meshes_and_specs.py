@@ -1,4 +1,6 @@
-"""JAX's functions, meshes and shardings as they are: `jax.jit(f)` with args, meshes of devices, `NamedSharding`, patterns of paths."""
+"""JAX functions, meshes and shardings without conversion: `jax.jit(f)` with args, meshes of devices, `NamedSharding`,
+patterns of paths.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def annotations(specs: Any, program: Any = None, mesh: Any = MESH) -> dict[str, 
     program = program if program is not None else apply.lower(PARAMS, X, scale=2.0)
     module, _ = read(program, mesh, in_specs=specs)
     pairs = zip(module.graph.inputs, module.in_annotations, strict=True)
-    return {value.name: (wish.sharding.dims, wish.open_dims) for value, wish in pairs if wish}
+    return {value.name: (annotation.sharding.dims, annotation.open_dims) for value, annotation in pairs if annotation}
 
 
 @pytest.mark.parametrize(
@@ -46,14 +48,14 @@ def annotations(specs: Any, program: Any = None, mesh: Any = MESH) -> dict[str, 
     ],
     ids=["arrays", "texts", "types"],
 )
-def test_a_jitted_function_is_compiled_for_args(args: Any) -> None:
+def test_jitted_function_compiles_for_args(args: Any) -> None:
     executable = mg.compile(apply, {"dp": 2}, args=args, target="cpu")
-    want = apply(PARAMS, X, scale=2.0)["y"]
-    for got in (executable(PARAMS, X, scale=2.0), executable(params=PARAMS, x=X, scale=2.0)):
-        np.testing.assert_allclose(got["y"], want, rtol=1e-6)
+    expected = apply(PARAMS, X, scale=2.0)["y"]
+    for actual in (executable(PARAMS, X, scale=2.0), executable(params=PARAMS, x=X, scale=2.0)):
+        np.testing.assert_allclose(actual["y"], expected, rtol=1e-6)
 
 
-def test_static_and_donated_arguments_are_those_of_the_function() -> None:
+def test_static_and_donated_arguments_of_jit_are_honored() -> None:
     jitted = jax.jit(lambda x, y, how: x + y if how == "add" else x - y, static_argnames=("how",), donate_argnums=1)
     executable = mg.compile(jitted, {"dp": 2}, args={"x": X, "y": X, "how": "subtract"}, target="cpu")
     np.testing.assert_array_equal(executable(3 * X, X), 2 * X)
@@ -70,33 +72,33 @@ def test_static_and_donated_arguments_are_those_of_the_function() -> None:
     ],
     ids=["no args", "a missing argument", "a bad shape", "compiled"],
 )
-def test_what_jax_refuses_is_a_numbered_error(program: Any, args: Any, texts: str) -> None:
+def test_jax_lowering_error_has_diagnostic_code(program: Any, args: Any, texts: str) -> None:
     with pytest.raises(UsageError, match=f"MG0001.*{texts}"):
         mg.compile(program, {"dp": 2}, args=args, target="cpu")
 
 
-def test_meshes_of_jax_are_meshes() -> None:
+def test_jax_meshes_are_accepted() -> None:
     devices = jax.make_mesh((1,), ("dp",))
-    for given, axes in ((MESH, {"dp": 2, "tp": 4}), (devices, {"dp": 1}), ({"mesh": MESH}, {"dp": 2, "tp": 4})):
-        module, _ = read(apply.lower(PARAMS, X, scale=2.0), given)
+    for mesh, axes in ((MESH, {"dp": 2, "tp": 4}), (devices, {"dp": 1}), ({"mesh": MESH}, {"dp": 2, "tp": 4})):
+        module, _ = read(apply.lower(PARAMS, X, scale=2.0), mesh)
         assert module.mesh.by_name == axes
 
 
-def test_named_shardings_are_specs() -> None:
+def test_named_shardings_are_accepted_as_specs() -> None:
     def named(*spec: Any) -> NamedSharding:
         return NamedSharding(MESH, PartitionSpec(*spec))
 
     trees = jax.tree.map(lambda _: named("tp"), PARAMS)
-    want = {f"params.{name}": ((("tp",),), (False,)) for name in ("b", "h.0.w", "h.1.w")}
-    assert annotations({"params": trees}) == annotations([trees, None, None]) == want
+    expected = {f"params.{name}": ((("tp",),), (False,)) for name in ("b", "h.0.w", "h.1.w")}
+    assert annotations({"params": trees}) == annotations([trees, None, None]) == expected
     assert annotations({"x": named(("dp", "tp"))}) == {"x": ((("dp", "tp"),), (False,))}
     assert annotations({"x": named(PartitionSpec.UNCONSTRAINED)}) == {"x": (((),), (True,))}
     with pytest.raises(ShardingError, match=r"MG0202.*'tp' has size 4, but here it has 2"):
         annotations({"x": named("tp")}, mesh={"tp": 2})
 
 
-def test_specs_of_a_dataclass_have_its_structure() -> None:
-    state = jax.tree_util.Partial(max, X, X)  # a registered class of two leaves
+def test_specs_are_structured_like_registered_class() -> None:
+    state = jax.tree_util.Partial(max, X, X)  # a registered class with two leaves
     lowered = jax.jit(lambda s: s.args[0] + s.args[1]).lower(state)
     specs = jax.tree.map(lambda _: PartitionSpec("dp"), state)
     assert [*annotations({"s": specs}, lowered).values()] == [((("dp",),), (False,))] * 2
@@ -115,11 +117,11 @@ def test_specs_of_a_dataclass_have_its_structure() -> None:
         ("params.[ab]", ["params.b"]),
     ],
 )
-def test_patterns_of_paths(pattern: str, names: list[str]) -> None:
+def test_path_pattern_selects_leaves(pattern: str, names: list[str]) -> None:
     assert list(annotations({pattern: "dp"})) == names
 
 
-def test_a_pattern_of_arrays_is_not_about_numbers() -> None:
+def test_pattern_with_wildcard_skips_scalars() -> None:
     state = {"w": X, "step": {"w": np.float32(0)}}
     step = jax.jit(lambda state: state["w"] * state["step"]["w"])
     assert [*annotations({"*.w": mg.P("dp")}, step.lower(state))] == ["state.w"]
@@ -128,20 +130,20 @@ def test_a_pattern_of_arrays_is_not_about_numbers() -> None:
             mg.compile(step.lower(state), {"dp": 2}, in_specs={name: mg.P("dp")}, target="cpu")
 
 
-def test_a_pattern_that_nothing_has_is_refused() -> None:
+def test_pattern_without_match_is_rejected() -> None:
     with pytest.raises(UsageError, match=r"MG0001: unknown input 'params\['h'\]\[\*\]\['v'\]'"):
         annotations({"params['h'][*]['v']": "dp"})
 
 
-def test_weights_of_files_are_named_by_path(tmp_path: Any) -> None:
+def test_weights_in_files_are_named_by_path(tmp_path: Any) -> None:
     from meshgen.runtime.module_file import tensors
 
     executable = mg.compile(apply, {"dp": 2}, args={"params": PARAMS, "x": X, "scale": 1.0}, target="cpu")
     spellings = (["params.b", "params.h.0.w", "params.h.1.w"], ["b", "h.0.w", "h.1.w"], ["params/b", "params/h/0/w", "params/h/1/w"],
                  ["params['b']", "params['h'][0]['w']", "params['h'][1]['w']"])  # fmt: skip
     for names in spellings:
-        held = dict(zip(names, (3 * X, X, 2 * X), strict=True))
-        (tmp_path / "w.safetensors").write_bytes(tensors.encode(held))
+        weights = dict(zip(names, (3 * X, X, 2 * X), strict=True))
+        (tmp_path / "w.safetensors").write_bytes(tensors.encode(weights))
         executable.save(tmp_path / "m.mgx", weights=tmp_path / "w.safetensors")
         np.testing.assert_array_equal(mg.load(tmp_path / "m.mgx")(X, scale=1.0)["y"], X * X - X)
         executable.save(tmp_path / "m.mgx")
@@ -152,7 +154,7 @@ def test_weights_of_files_are_named_by_path(tmp_path: Any) -> None:
         executable.save(tmp_path / "m.mgx", weights=str(tmp_path / "w.safetensors"))
 
 
-def test_functions_may_name_a_mesh_that_has_no_devices() -> None:
+def test_abstract_mesh_of_jitted_function_is_used() -> None:
     placed = jax.jit(lambda x: x + 1, in_shardings=NamedSharding(MESH, PartitionSpec("tp")))
     for executable in (mg.compile(placed, args=[X], target="cpu"), mg.compile(placed.trace(X), target="cpu")):
         assert executable.mesh.size == 8
@@ -160,7 +162,7 @@ def test_functions_may_name_a_mesh_that_has_no_devices() -> None:
     assert annotations(None, placed.trace(X), None) == {"x": ((("tp",),), ())}
 
 
-def test_named_shardings_give_the_mesh_where_none_is_named() -> None:
+def test_mesh_is_taken_from_named_shardings() -> None:
     sharding = jax.sharding.NamedSharding(jax.sharding.AbstractMesh((2,), ("dp",)), jax.sharding.PartitionSpec("dp"))
     for specs in ((sharding,), {"x": sharding}, ({"a": sharding},)):
         args = [{"a": "f32[8,8]"}] if isinstance(specs, tuple) and isinstance(specs[0], dict) else ["f32[8,8]"]
@@ -168,10 +170,10 @@ def test_named_shardings_give_the_mesh_where_none_is_named() -> None:
         assert mg.compile(program, args=args, in_specs=specs, target="cpu").mesh == mg.make_mesh({"dp": 2})
 
 
-def test_a_mesh_of_other_sizes_than_the_program_s_is_a_warning() -> None:
+def test_mesh_of_other_size_than_program_warns() -> None:
     mesh = jax.sharding.AbstractMesh((4, 2), ("dp", "tp"))
     program = jax.jit(lambda x: x * 2, in_shardings=jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("dp")))
     with pytest.warns(UserWarning, match=r"MG0211: .*over Mesh\(dp=4, tp=2\).*compiled for Mesh\(dp=2, tp=4\)"):
         executable = mg.compile(program, {"dp": 2, "tp": 4}, args=["f32[8,8]"], target="cpu")
-    assert [each.code for each in executable.warnings] == ["MG0211"]
+    assert [warning.code for warning in executable.warnings] == ["MG0211"]
     assert not mg.compile(program, {"dp": 4, "tp": 2}, args=["f32[8,8]"], target="cpu").warnings

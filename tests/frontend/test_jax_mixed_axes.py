@@ -1,4 +1,6 @@
-"""JAX's shard_map over some of the axes: over the others its body is propagated and partitioned as the rest of the program."""
+"""JAX's shard_map over a subset of the axes. The body is propagated and partitioned over the other axes like the rest
+of the program.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,14 @@ def _lowered(function: Callable[..., Any], args: Any, specs: Any) -> Any:
 
 
 def _mapped(body: Callable[..., Any], ins: Any, outs: Any) -> Callable[..., Any]:
-    """Manual over x; y is free."""
+    """Return a computation that is manual over x; y is free."""
     return jax.shard_map(body, mesh=MESH, in_specs=ins, out_specs=outs, check_vma=False, axis_names={"x"})
 
 
 def _layers(a: Any, w: Any, v: Any) -> Any:
-    """Columns, then rows of the weights over y: the sum over y is inside the body, that over x is the user's."""
+    """Apply a column-parallel and a row-parallel layer over y. The sum over y is inside the body; the user wrote the
+    sum over x.
+    """
     return lax.psum(np_jax.tanh(a @ w) @ v, "x")
 
 
@@ -51,7 +55,7 @@ def _constrained(a: Any) -> Any:
     return inner + lax.axis_index("x").astype(np.float32)
 
 
-def _normalised(a: Any) -> Any:
+def _normalized(a: Any) -> Any:
     return a / np_jax.sum(a * a, axis=1, keepdims=True)
 
 
@@ -64,11 +68,11 @@ CASES: dict[str, tuple[Callable[..., Any], Any, list[Any], Any, dict[str, int]]]
     "columns": (_mapped(lambda a, w: lax.psum(np_jax.tanh(a @ w), "x"), (P("x"), P()), P()), (A, W),
                 [P("x"), P(None, "y")], TANH[:4] + TANH[4:], {"all_reduce": 1}),
     "columns and rows": (_mapped(_layers, (P("x"), P(), P()), P()), (A, W, V), [P("x"), P(None, "y"), P("y", None)],
-                         (TANH[:4] + TANH[4:]) @ V, {"all_reduce": 1}),  # both sums in one
+                         (TANH[:4] + TANH[4:]) @ V, {"all_reduce": 1}),  # both sums in one collective
     "loop": (_mapped(_loop, (P("x"), P()), P("x")), (A, W), [P("x"), P(None, "y")], np.tile(TANH[:4] + TANH[4:], (2, 1)),
-             {"shift": 1}),  # nothing uses the last one
+             {"shift": 1}),  # the last shift is unused, so it is removed
     "constraint": (_mapped(_constrained, P("x"), P("x")), (A,), [P("x")], np.tanh(A) + np.repeat([[0], [1]], 4, 0), {}),
-    "reduced over y": (_mapped(_normalised, P("x"), P("x")), (A,), [P("x", "y")], A / (A * A).sum(1, keepdims=True), {"all_reduce": 1}),
+    "reduced over y": (_mapped(_normalized, P("x"), P("x")), (A,), [P("x", "y")], A / (A * A).sum(1, keepdims=True), {"all_reduce": 1}),
     "exchange": (_mapped(_exchanged, P("x"), P(None, "x")), (A,), [P("x")], np.tanh(A), {"all_to_all": 1}),
     "around": (lambda a, w: np_jax.sin(_mapped(lambda b: lax.psum(b, "x"), P("x"), P())(np_jax.tanh(a @ w))), (A, W),
                [P("x"), P(None, "y")], np.sin(TANH[:4] + TANH[4:]), {"all_reduce": 1}),
@@ -82,8 +86,8 @@ def case(request: pytest.FixtureRequest) -> tuple[str, Executable, Any]:
     return request.param, plan(lowered, target="cpu"), read(lowered)[0]
 
 
-def test_numbers_and_collectives(case: tuple[str, Executable, Any]) -> None:
-    """What moves is what the user wrote that is used, on tiles that y splits too, and sums over y where they are needed."""
+def test_partly_manual_body_results_and_collectives(case: tuple[str, Executable, Any]) -> None:
+    """The collectives are those of the user (if used, on tiles that y splits further) and the necessary sums over y."""
     name, executable, module = case
     _, args, _, expected, counts = CASES[name]
     result = check(module, pipeline=lambda _: executable.fused, args=list(args))
@@ -97,22 +101,22 @@ def test_every_stage_prints_and_reads_back(case: tuple[str, Executable, Any]) ->
         assert print_text(parse_text(print_text(stage))) == print_text(stage)
 
 
-def test_every_axis_in_a_body_is_explained(case: tuple[str, Executable, Any]) -> None:
-    known = known_of(case[1])
-    for record in known.values():
-        if not record["note"]:  # in a body that nothing splits further the program says what each device has
+def test_every_axis_of_partly_manual_body_is_explained(case: tuple[str, Executable, Any]) -> None:
+    records = known_of(case[1])
+    for record in records.values():
+        if not record["note"]:  # values with a note are in a body that no free axis splits
             assert {chain["axis"] for chain in record["chains"]} | set(record["whole"]) == {"x", "y"}
         assert all("annotation [" in chain["annotation"] for chain in record["chains"])
     assert all(row.why and row.line for row in case[1].comms)
 
 
-def test_tiles_are_split_over_the_free_axis_too() -> None:
+def test_manual_tiles_are_also_split_over_free_axis() -> None:
     function, args, specs, *_ = CASES["columns"]
     (row,) = plan(_lowered(function, args, specs), target="cpu").comms
     assert (row.axes, row.shape) == (("x",), (4, 4))  # 16 columns over 4 devices
 
 
-def test_a_body_that_is_closed_to_free_axes_is_whole_along_them() -> None:
+def test_body_closed_to_free_axes_is_replicated_along_them() -> None:
     text = """sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) -> tensor<8x12xf32> {
   %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%t: tensor<4x12xf32>) {
@@ -127,8 +131,10 @@ func.func @main(%a: tensor<8x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(8, 10), (8, 3), (6, 1), (4, 13)])
-def test_free_tiles_may_be_uneven_and_empty(rows: int, columns: int) -> None:
-    """Columns over y, which is free; rows over x, which is manual, and of tiles of these evenly over y or not at all."""
+def test_free_axis_tiles_may_be_uneven_or_empty(rows: int, columns: int) -> None:
+    """Columns are sharded over the free axis y. Rows are sharded over the manual axis x, and their tiles evenly over y
+    or not at all.
+    """
     text = f"""sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<{rows}x{columns}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{"y"}}]>}}) -> (tensor<{rows}x{columns}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x", "y"}}, {{}}]>}}) {{
   %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{{"x", ?}}, {{?}}]>] out_shardings=[<@mesh, [{{"x", ?}}, {{?}}]>] manual_axes={{"x"}} (%t: tensor<{rows // 2}x{columns}xf32>) {{

@@ -1,4 +1,4 @@
-"""JAX's shard_map over some axes with sharding constraints over the others inside, against the numbers of JAX itself."""
+"""JAX's shard_map over some axes, with sharding constraints over the other axes inside, compared with JAX."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ SCRIPT = Path(__file__).with_name("partly_manual_in_jax.py")
 def jax_numbers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("jax") / "cases.npz"
     subprocess.run([sys.executable, str(SCRIPT), str(path)], check=True, capture_output=True)
-    with np.load(path) as found:
-        return dict(found)
+    with np.load(path) as arrays:
+        return dict(arrays)
 
 
 @pytest.mark.parametrize("mesh", ["2x2x2", "1x2x2", "2x1x3"])
 def test_numbers_are_those_of_jax(jax_numbers: dict[str, Any], mesh: str) -> None:
-    """On meshes with axes of one device too, manual ones and free ones; with uneven tiles."""
+    """The meshes include manual and free axes of one device, and uneven tiles."""
     names = [name.removesuffix("/text") for name in jax_numbers if name.endswith(f"{mesh}/text")]
     assert len(names) >= 8
     for name in names:
-        text, given, expected = (jax_numbers[f"{name}/{part}"] for part in ("text", "given", "expected"))
+        text, argument, expected = (jax_numbers[f"{name}/{part}"] for part in ("text", "given", "expected"))
         executable = plan(str(text), target="cpu")
-        np.testing.assert_allclose(np.asarray(executable(given)), expected, rtol=1e-5, atol=1e-5, err_msg=name)
-        result = check(parse_text(str(text)), pipeline=lambda _, fused=executable.fused: fused, args=[given])
+        np.testing.assert_allclose(np.asarray(executable(argument)), expected, rtol=1e-5, atol=1e-5, err_msg=name)
+        result = check(parse_text(str(text)), pipeline=lambda _, fused=executable.fused: fused, args=[argument])
         assert result.ok, (name, result.faults)

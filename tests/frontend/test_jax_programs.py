@@ -1,4 +1,4 @@
-"""Small JAX programs: the reference computes what JAX does, and what is partitioned is the same, however it is split."""
+"""Small JAX programs: the reference evaluator matches JAX, and the partitioned program matches the reference."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def complexes(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def grad(function: Function, *numbers: int) -> Function:
-    """The gradient of the sum of sines of a function's result."""
+    """Return the gradient of the sum of the sines of a function's result."""
     return jax.grad(lambda *args: jnp.sum(jnp.sin(function(*args))), argnums=numbers or (0,))
 
 
 def conv(**options: Any) -> Function:
-    given = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **options}
-    return lambda x, w: lax.conv_general_dilated(x, w, **given)
+    arguments = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **options}
+    return lambda x, w: lax.conv_general_dilated(x, w, **arguments)
 
 
 def max_pool(x: Any, size: int = 3, stride: int = 2) -> Any:
@@ -59,8 +59,8 @@ def max_pool(x: Any, size: int = 3, stride: int = 2) -> Any:
 
 
 def batch_norm(x: Any, scale: Any) -> Any:
-    centred = x - x.mean((0, 1, 2))
-    return centred * lax.rsqrt((centred**2).mean((0, 1, 2)) + 1e-5) * scale
+    centered = x - x.mean((0, 1, 2))
+    return centered * lax.rsqrt((centered**2).mean((0, 1, 2)) + 1e-5) * scale
 
 
 def with_key(draw: Function) -> Function:
@@ -177,7 +177,7 @@ FACTORED: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
     "exponential of a matrix": (jax.scipy.linalg.expm, (0.3 * f32(5, 5),), P("x")),
     "loop that hands a value to itself": (with_threefry(lambda k: jax.random.poisson(k, 0.5, (4,))), (KEY[:2],), P("x")),
 }  # fmt: skip
-# Lowered for a platform on which these are operations; JAX runs them on this one all the same.
+# Lowered for TPUs, which have ops for these functions; JAX executes them on the CPU.
 ON_TPU: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
     "ragged rows, gradients": (
         lambda a, b, g: grad(lambda a, b: lax.ragged_dot(a, b, g), 0, 1)(a, b),
@@ -227,31 +227,31 @@ ON_TPU: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
 
 
 def _check(module: Module, args: list[Any], spec: Sharding, of_jax: list[Any]) -> None:
-    """The reference is what JAX gives, and law 1 holds with the first input split as far as it has the dims; 3 devices leave tiles uneven."""
+    """Check the reference against JAX, and the partition over 3 x 2 devices (with uneven tiles) against the reference."""
     mesh = make_mesh({"x": 3, "y": 2})
     first = module.graph.inputs[0].type.rank
     split = Sharding(fit(spec, max(first, spec.rank)).dims[:first])
-    wishes = [Annotation(split, True, (False,) * first), *[None] * (len(args) - 1)]
-    module = replace(module, mesh=mesh, in_annotations=wishes)
+    annotations = [Annotation(split, True, (False,) * first), *[None] * (len(args) - 1)]
+    module = replace(module, mesh=mesh, in_annotations=annotations)
     local = run_stages(module, Options("cpu", "local"), Timing(), "partition")["partition"]
-    wanted, bounds = meaning(module.graph, args, mesh)
-    _agrees(wanted, of_jax, bounds)
-    outputs = zip(local.out_types, wanted, simulate(local, args, tolerance=bounds), bounds, strict=True)
-    assert not [found for found in (compare(*each) for each in outputs) if not found.ok]
+    expected, bounds = meaning(module.graph, args, mesh)
+    _agrees(expected, of_jax, bounds)
+    outputs = zip(local.out_types, expected, simulate(local, args, tolerance=bounds), bounds, strict=True)
+    assert not [comparison for comparison in (compare(*values) for values in outputs) if not comparison.ok]
 
 
-def _agrees(wanted: list[Any], of_jax: list[Any], bounds: list[Any]) -> None:
-    """Within what rounding explains, and what JAX's own functions are off by (some 30 ulp of f32)."""
-    for found, right, bound in zip(wanted, of_jax, bounds, strict=True):
-        assert (found.shape, found.dtype) == (right.shape, right.dtype)
-        slack = 4e-6 * (1 + np.abs(right)) if right.dtype.kind in "fc" else 0
-        error = np.abs(found.astype(np.complex128) - right.astype(np.complex128))
-        same = (found == right) | ((found != found) & (right != right))
+def _agrees(expected: list[Any], of_jax: list[Any], bounds: list[Any]) -> None:
+    """Require equality within the rounding bounds, plus the error of JAX's own functions (some 30 ulp of f32)."""
+    for actual, reference, bound in zip(expected, of_jax, bounds, strict=True):
+        assert (actual.shape, actual.dtype) == (reference.shape, reference.dtype)
+        slack = 4e-6 * (1 + np.abs(reference)) if reference.dtype.kind in "fc" else 0
+        error = np.abs(actual.astype(np.complex128) - reference.astype(np.complex128))
+        same = (actual == reference) | ((actual != actual) & (reference != reference))
         assert np.all(same | (error <= bound + slack)), float(np.nanmax(error))
 
 
 @pytest.mark.parametrize("name", [*PROGRAMS, *FACTORED])
-def test_program(name: str) -> None:
+def test_jax_program_matches_jax(name: str) -> None:
     function, args, spec = {**PROGRAMS, **FACTORED}[name]
     lowered = jax.jit(function).lower(*args)
     module, _ = read(lowered, {"x": 3, "y": 2})
@@ -260,8 +260,10 @@ def test_program(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in ON_TPU if "ragged" in name])
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
-def test_ragged_rows_of_all_platforms_are_multiplied_once(name: str, platform: str) -> None:
-    """Written out for CPUs, a composite for GPUs: kernels have one product of rows for each, but for batches."""
+def test_ragged_dot_of_any_platform_is_one_matmul(name: str, platform: str) -> None:
+    """JAX decomposes ragged dots for CPUs and makes composites for GPUs. Kernels have one ragged matmul for each,
+    except in batches.
+    """
     function, args, _ = ON_TPU[name]
     text = jax.jit(function).trace(*args).lower(lowering_platforms=(platform,)).as_text()
     kernels = api.plan(text).plan.kernels.values()
@@ -270,7 +272,7 @@ def test_ragged_rows_of_all_platforms_are_multiplied_once(name: str, platform: s
 
 
 @pytest.mark.parametrize("name", ON_TPU)
-def test_program_lowered_for_another_platform(name: str) -> None:
+def test_program_lowered_for_tpu_matches_jax(name: str) -> None:
     function, args, spec = ON_TPU[name]
     text = jax.jit(function).trace(*args).lower(lowering_platforms=("tpu",)).as_text()
     module = read_mlir(text)

@@ -1,1 +1,1 @@
-"""`meshgen bench collectives`: nccl-tests' measurements on every engine."""
+"""`meshgen bench collectives`: the measurements of nccl-tests on every engine."""

@@ -1,7 +1,10 @@
-"""One measurement of a collective: what is called on which ranks, the data, and how many elements of a result are wrong.
+"""One measurement of a collective: the call of each rank, its data, and the number of wrong result elements.
 
-Sizes and factors are nccl-tests': `size` is what a rank sends in all_reduce, broadcast, reduce, all_to_all and sendrecv, and what all
-ranks together give (all_gather) or get (reduce_scatter); busbw is algbw times the factor with which a rank's links are used.
+Sizes and factors are those of nccl-tests. In all_reduce, broadcast, reduce, all_to_all and sendrecv, `size` is the
+number of bytes that one rank sends.
+In all_gather and reduce_scatter it counts the bytes of all ranks together: their operands in all_gather, their results
+in reduce_scatter.
+busbw is algbw times the fraction of `size` that each link of a rank carries.
 Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md.
 """
 
@@ -23,19 +26,20 @@ Array = np.ndarray[Any, Any]
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "sendrecv")
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
-_OF_PARTS = ("all_gather", "reduce_scatter", "all_to_all")  # whose count is that of one rank's part
-# nccl-tests' names of types and reductions, and ours
+# Collectives for which nccl-tests counts the elements of one rank's shard.
+_OF_PARTS = ("all_gather", "reduce_scatter", "all_to_all")
+# The type and reduction names of nccl-tests, mapped to the names of meshgen.
 TYPES: Mapping[str, str] = {
     "int8": "i8", "uint8": "ui8", "int32": "i32", "uint32": "ui32", "int64": "i64", "uint64": "ui64", "half": "f16", "float": "f32",
     "double": "f64", "bfloat16": "bf16",
 }  # fmt: skip
 OPS: Mapping[str, str] = {"sum": "sum", "prod": "product", "min": "min", "max": "max"}
-# Which ranks form a group: all of them, those of a host, or one of each host
+# Mesh axes of each group name: all ranks, the ranks of one host, or one rank of each host.
 GROUPS: Mapping[str, tuple[str, ...]] = {"all": ("host", "device"), "host": ("device",), "across": ("host",)}
 
 
 def bus_factor(kind: str, ranks: int) -> float:
-    """Bytes that a rank's link carries, over the size."""
+    """Return the bytes that each link of a rank carries, divided by `size`."""
     match kind:
         case "all_reduce":
             return 2 * (ranks - 1) / ranks
@@ -46,7 +50,10 @@ def bus_factor(kind: str, ranks: int) -> float:
 
 
 class Layout(NamedTuple):
-    """All ranks, and how many of them are on each host: rank / per_host is the host's number. 0: hosts have no equal blocks of ranks."""
+    """The number of ranks, and how many of them each host has.
+
+    Rank r runs on host r // per_host. `per_host` is 0 if the hosts have no equal blocks of consecutive ranks.
+    """
 
     ranks: int
     per_host: int
@@ -58,15 +65,17 @@ class Layout(NamedTuple):
 
     @property
     def groups(self) -> list[str]:
-        """The names of `GROUPS` that have several ranks, and differ from all of them."""
+        """The names in `GROUPS` that form groups of several ranks. "host" and "across" are left out where they equal
+        "all".
+        """
         hosts, inside = self.mesh.sizes
         return ["all", *["host", "across"] * (hosts > 1 and inside > 1)]
 
 
 def layout_of(hosts: Sequence[str]) -> Layout:
-    """From the host of each rank."""
+    """Return the layout of the ranks, given the host name of each rank."""
     per_host = hosts.count(hosts[0])
-    are_blocks = all(host == hosts[n // per_host * per_host] for n, host in enumerate(hosts)) and len(
+    are_blocks = all(host == hosts[rank // per_host * per_host] for rank, host in enumerate(hosts)) and len(
         set(hosts)
     ) * per_host == len(hosts)
     return Layout(len(hosts), per_host if are_blocks else 0)
@@ -74,13 +83,16 @@ def layout_of(hosts: Sequence[str]) -> Layout:
 
 @dataclass(frozen=True)
 class Case:
-    """A collective in all groups of a kind at once.
+    """A collective that all groups of one name execute at the same time.
 
     Attributes:
-        count: elements as nccl-tests counts: of a rank's part, or of the whole operand.
-        dtype, reduction: our names; the latter is empty where nothing is reduced.
-        ranks: of a group.
-        root: number in the group.
+        kind: the collective, one of `KINDS`.
+        count: number of elements as in nccl-tests: of one rank's shard or of the whole operand, depending on `kind`.
+        dtype: meshgen's name of the element type.
+        reduction: meshgen's name of the reduction; empty if `kind` reduces nothing.
+        group: the name of the groups, a key of `GROUPS`.
+        ranks: number of ranks in one group.
+        root: index of the root rank in its group.
     """
 
     kind: str
@@ -93,7 +105,7 @@ class Case:
 
     @property
     def size(self) -> int:
-        """Bytes, as nccl-tests has them."""
+        """The size in bytes, as nccl-tests counts it."""
         return self.count * DTYPES[self.dtype].itemsize * (self.ranks if self.kind in _OF_PARTS else 1)
 
     @property
@@ -109,46 +121,50 @@ class Case:
         return self.kind != "reduce"
 
     def offsets(self, member: int) -> tuple[int, int]:
-        """Where operand and result of a member of the group begin in one buffer for both."""
+        """Return the first elements of operand and result of rank `member` of the group, if both are in one buffer."""
         start = member * self.count
         return start * (self.kind == "all_gather"), start * (self.kind == "reduce_scatter")
 
 
 def case_of(kind: str, size: int, dtype: str, reduction: str, group: str, ranks: int, root: int) -> Case:
-    """The case of at most so many bytes, and at least one element of each rank."""
+    """Return the largest case of at most `size` bytes, with at least one element per rank."""
     count = size // DTYPES[dtype].itemsize // (ranks if kind in _OF_PARTS else 1)
     return Case(kind, max(count, 1), dtype, reduction if kind in REDUCING else "", group, ranks, root)
 
 
 def lowered(case: Case, mesh: Mesh, rank: int, in_place: bool) -> Lowered:
-    """The call of one rank, with its operand in buffer `OPERAND` and the result there too (`in_place`) or in `RESULT`."""
+    """Return the call of one rank: the operand is in buffer `OPERAND`, the result in `RESULT` or, if `in_place`, in
+    `OPERAND`.
+    """
     axes = GROUPS[case.group]
     member = mesh.index(rank, axes)
     source, target = case.offsets(member) if in_place else (0, 0)
-    given = dense(OPERAND, case.dtype, (case.operand_count,), source)
-    made = dense(OPERAND if in_place else RESULT, case.dtype, (case.result_count,), target)
+    operand_tile = dense(OPERAND, case.dtype, (case.operand_count,), source)
+    result_tile = dense(OPERAND if in_place else RESULT, case.dtype, (case.result_count,), target)
     if case.kind == "sendrecv":
         members = next(group for group in mesh.groups(axes) if rank in group)
         after, before = members[(member + 1) % case.ranks], members[member - 1]
-        return Lowered((Messages((Message(after, given),), (Message(before, made),), axes),), 0)
-    call = Group(case.kind, case.reduction, case.dtype, case.count, given, made, axes, case.root)  # type: ignore[arg-type]
+        return Lowered((Messages((Message(after, operand_tile),), (Message(before, result_tile),), axes),), 0)
+    call = Group(case.kind, case.reduction, case.dtype, case.count, operand_tile, result_tile, axes, case.root)  # type: ignore[arg-type]
     return Lowered((call,), 0)
 
 
 def operand(case: Case, member: int) -> Array:
-    """What a member of a group gives: random small integers, none of them 0, of which sums are exact in most types."""
+    """Return the operand of rank `member` of the group: random small integers without 0, whose sums are exact in most
+    types.
+    """
     most = 3 if case.reduction == "product" else 8
     numbers = np.random.default_rng([member, case.operand_count]).integers(1, most, case.operand_count, np.uint8)
     return numbers.astype(DTYPES[case.dtype])
 
 
 def expected(case: Case, member: int) -> Array | None:
-    """What a member of a group gets; None where it gets nothing."""
+    """Return the result of rank `member` of the group, or None if that rank has no result."""
     match case.kind:
         case "all_gather":
-            return np.concatenate([operand(case, each) for each in range(case.ranks)])
+            return np.concatenate([operand(case, source) for source in range(case.ranks)])
         case "all_to_all":
-            rows = (operand(case, each).reshape(case.ranks, -1)[member] for each in range(case.ranks))
+            rows = (operand(case, source).reshape(case.ranks, -1)[member] for source in range(case.ranks))
             return np.concatenate(list(rows))
         case "broadcast":
             return operand(case, case.root)
@@ -157,12 +173,15 @@ def expected(case: Case, member: int) -> Array | None:
         case "reduce" if member != case.root:
             return None
         case _:
-            total = reduce_arrays([operand(case, each) for each in range(case.ranks)], case.reduction, case.dtype)
+            total = reduce_arrays([operand(case, source) for source in range(case.ranks)], case.reduction, case.dtype)
             return total.reshape(case.ranks, -1)[member] if case.kind == "reduce_scatter" else total
 
 
 def wrong(case: Case, got: Array, member: int) -> int:
-    """How many elements differ from what is expected: of reduced floats by more than one rounding per rank."""
+    """Return the number of elements of `got` that differ from the expected result.
+
+    Reduced floats may differ by one rounding per rank.
+    """
     want = expected(case, member)
     if want is None:
         return 0

@@ -1,4 +1,4 @@
-"""The engine of each name."""
+"""Creation of engines by name."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ ENGINES = ("nccl", "mpi", "simulated", "emulated")
 
 
 def engine_of(name: str, ranks: int | None, machine: Machine | None, arch: str, most_bytes: int) -> Engine:
-    """The engine of a name.
+    """Create the engine called `name`.
 
     Args:
-        ranks: of the ranks of this process; None: all GPUs, or the processes of the launcher, or 8.
-        machine: what the simulated engine predicts for; None: the default.
-        arch: of emulated GPUs.
-        most_bytes: of any operand or result.
+        ranks: number of ranks in this process; None for all GPUs, the processes of the launcher, or 8 simulated ranks.
+        machine: the machine for which the simulated engine predicts times; None for the default machine.
+        arch: architecture of emulated GPUs.
+        most_bytes: size of the largest operand or result.
     Raises:
-        UsageError: MG0001, a launcher has started several processes of an engine that has all ranks in one, or `ranks` is given to one that has one.
-        MissingError: MG0602, MG0603, what it needs is missing.
+        UsageError: MG0001, a launcher started several processes but the engine has all its ranks in one, or `ranks` is
+        given
+            but the engine has one rank per process.
+        MissingError: MG0602, MG0603, a package or GPU of the engine is missing.
     """
     if name == "mpi":
         from meshgen.benchmarks.collectives.mpi import MpiEngine

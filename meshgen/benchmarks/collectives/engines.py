@@ -1,4 +1,4 @@
-"""What runs collectives: the protocol of engines, and what they are asked and give."""
+"""The protocol of engines, which execute collectives, with the inputs and outputs of a measurement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from meshgen.benchmarks.collectives.cases import Case, Layout
 
 @dataclass(frozen=True)
 class Effort:
-    """How often a case runs: `warm_up` times, and then `samples` times `iterations` in a row. `checks`: compare the results."""
+    """How often a case runs: `warm_up` calls, and then `samples` samples of `iterations` calls in a row.
+
+    `checks` says whether results are compared with the expected ones.
+    """
 
     warm_up: int
     iterations: int
@@ -21,19 +24,24 @@ class Effort:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Seconds of one call in each sample, of the slowest rank (none: the engine has no times), and wrong elements (None: not checked)."""
+    """The measured times and the number of wrong elements of a case.
+
+    Attributes:
+        seconds: time per call of the slowest rank, for each sample; empty if the engine measures no times.
+        wrong: number of wrong elements over all ranks; None if results were not checked.
+    """
 
     seconds: tuple[float, ...]
     wrong: int | None
 
 
 class Engine(Protocol):
-    """All ranks, or those of this process.
+    """An executor of collectives that has all ranks, or only those of this process.
 
     Attributes:
-        layout: all ranks.
-        reports: whether this process writes the results of all.
-        facts: of the run, such as the library's version.
+        layout: the layout of all ranks.
+        reports: whether this process writes the results of all ranks.
+        facts: properties of the run, such as the version of the library.
     """
 
     layout: Layout
@@ -41,9 +49,13 @@ class Engine(Protocol):
     facts: Mapping[str, Any]
 
     def measured(self, case: Case, in_place: bool, effort: Effort) -> Outcome | None:
-        """None where the engine has no such call. All processes make the same calls in the same order."""
+        """Measure a case, or return None if the engine has no such call. All processes make the same calls in the same
+        order.
+        """
         ...
 
     def close(self, error: BaseException | None = None) -> None:
-        """`error`: what this process ends with; others, which may wait for it, are notified as far as the engine can."""
+        """Release all resources. `error` is the exception that ends this process, if any: other processes are notified
+        if possible.
+        """
         ...

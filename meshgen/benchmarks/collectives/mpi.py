@@ -1,4 +1,4 @@
-"""The collectives of an MPI library, on host memory, by mpi4py: a rank per process of mpiexec or srun."""
+"""The collectives of an MPI library on host memory, called through mpi4py: one rank per process of mpiexec or srun."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import DTYPES
 
 _REDUCTIONS = {"sum": "SUM", "product": "PROD", "min": "MIN", "max": "MAX"}
-_NARROW = ("f16", "bf16")  # MPI has no such types
+_NARROW = ("f16", "bf16")  # types that MPI does not have
 
 
 class MpiEngine:
-    """See `Engine`."""
+    """An `Engine` that measures the MPI library."""
 
     def __init__(self) -> None:
-        """Raises MissingError MG0602 without mpi4py or an MPI library."""
+        """Raises MissingError MG0602 if mpi4py or an MPI library is missing."""
         self._all: Any = processes()
         from mpi4py import MPI
 
@@ -39,7 +39,7 @@ class MpiEngine:
         self._members = {group: mesh.index(self._rank, GROUPS[group]) for group in self.layout.groups}
         self._comms: dict[str, Any] = {}
         for group, member in self._members.items():
-            members = next(each for each in mesh.groups(GROUPS[group]) if self._rank in each)
+            members = next(ranks for ranks in mesh.groups(GROUPS[group]) if self._rank in ranks)
             self._comms[group] = self._all.Split(members[0], member)
 
     def measured(self, case: Case, in_place: bool, effort: Effort) -> Outcome | None:
@@ -48,7 +48,7 @@ class MpiEngine:
             text = f"MPI reduces no {case.dtype}"
             raise UsageError(Diagnostic("MG0001", text, hint="leave it out of -d, or use another engine"))
         if case.kind == "broadcast" and not in_place:
-            return None  # MPI's has one buffer
+            return None  # MPI_Bcast has one buffer, so it is always in place
         comm = self._comms[case.group]
         memory = _Memory(case, self._members[case.group], in_place)
         call = self._call(case, comm, memory, in_place)
@@ -56,15 +56,15 @@ class MpiEngine:
             call()
         samples = np.array([self._sample(call, effort.iterations) for _ in range(effort.samples)])
         self._all.Allreduce(self._mpi.IN_PLACE, samples, self._mpi.MAX)
-        found: int | None = None
+        wrong_count: int | None = None
         if effort.checks:
             memory.fill()
             call()
-            found = int(self._all.allreduce(wrong(case, memory.result, self._members[case.group])))
-        return Outcome(tuple(samples.tolist()), found)
+            wrong_count = int(self._all.allreduce(wrong(case, memory.result, self._members[case.group])))
+        return Outcome(tuple(samples.tolist()), wrong_count)
 
     def _sample(self, call: Callable[[], object], iterations: int) -> float:
-        """Seconds of one call, of several in a row that all ranks begin together."""
+        """Return the seconds per call of `iterations` calls in a row, which all ranks begin together."""
         self._all.Barrier()
         begin = time.perf_counter()
         for _ in range(iterations):
@@ -72,34 +72,38 @@ class MpiEngine:
         return (time.perf_counter() - begin) / iterations
 
     def _call(self, case: Case, comm: Any, memory: _Memory, in_place: bool) -> Callable[[], object]:
-        given: Any = self._mpi.IN_PLACE if in_place else _typed(memory.operand)
-        made: Any = _typed(memory.result)
+        send_buffer: Any = self._mpi.IN_PLACE if in_place else _typed(memory.operand)
+        receive_buffer: Any = _typed(memory.result)
         op = getattr(self._mpi, _REDUCTIONS.get(case.reduction, "SUM"))
         match case.kind:
             case "all_reduce":
-                return lambda: comm.Allreduce(given, made, op)
+                return lambda: comm.Allreduce(send_buffer, receive_buffer, op)
             case "all_gather":
-                return lambda: comm.Allgather(given, made)
+                return lambda: comm.Allgather(send_buffer, receive_buffer)
             case "reduce_scatter":
-                whole = _typed(memory.operand)
-                if in_place:  # the result is at the start of the operand, not in its place
+                full_operand = _typed(memory.operand)
+                if in_place:  # MPI writes the result to the start of the operand, not to this rank's offset
                     memory.result = memory.operand[: case.result_count]
-                    return lambda: comm.Reduce_scatter_block(self._mpi.IN_PLACE, whole, op)
-                return lambda: comm.Reduce_scatter_block(whole, made, op)
+                    return lambda: comm.Reduce_scatter_block(self._mpi.IN_PLACE, full_operand, op)
+                return lambda: comm.Reduce_scatter_block(full_operand, receive_buffer, op)
             case "broadcast":
-                return lambda: comm.Bcast(made, case.root)
+                return lambda: comm.Bcast(receive_buffer, case.root)
             case "reduce":
                 is_root = comm.rank == case.root
-                source = given if is_root else _typed(memory.operand)
-                return lambda: comm.Reduce(source, made if is_root else None, op, case.root)
+                source = send_buffer if is_root else _typed(memory.operand)
+                return lambda: comm.Reduce(source, receive_buffer if is_root else None, op, case.root)
             case "all_to_all":
-                return lambda: comm.Alltoall(given, made)
+                return lambda: comm.Alltoall(send_buffer, receive_buffer)
             case _:
                 after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-                return lambda: comm.Sendrecv(given, after, recvbuf=made, source=before)
+                return lambda: comm.Sendrecv(send_buffer, after, recvbuf=receive_buffer, source=before)
 
     def close(self, error: BaseException | None = None) -> None:
-        """After a failure of this process alone MPI is not finalized, which would wait for the others: the launcher ends all."""
+        """Free the communicators and finalize MPI.
+
+        If this process alone failed, MPI is not finalized because that would wait for the other processes. The launcher
+        ends them.
+        """
         if error and not isinstance(error, UsageError):
             return
         for comm in self._comms.values():
@@ -108,7 +112,7 @@ class MpiEngine:
 
 
 class _Memory:
-    """Operand and result of this rank; in place they share one buffer."""
+    """Operand and result of this rank; in-place calls share one buffer."""
 
     def __init__(self, case: Case, member: int, in_place: bool) -> None:
         dtype = DTYPES[case.dtype]
@@ -122,10 +126,10 @@ class _Memory:
         self.fill()
 
     def fill(self) -> None:
-        """The rank's values, where a call may have overwritten them."""
+        """Restore the operand, which a call may have overwritten."""
         self.operand[...] = self._values
 
 
 def _typed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What MPI takes: elements of types that it does not have, which are the narrow floats, as bytes."""
+    """View an array of narrow floats, which MPI does not have, as bytes. Returns other arrays unchanged."""
     return array.view(np.uint8) if array.itemsize == 2 else array

@@ -1,6 +1,6 @@
-"""NCCL on real or emulated GPUs: all of this machine in one process, or one in each process of a launcher.
+"""NCCL on real or emulated GPUs: all GPUs of this machine in one process, or one GPU in each process of a launcher.
 
-Emulated GPUs compute what NCCL would, by the same calls of the driver and of NCCL; they have no times.
+Emulated GPUs compute the same results through the same calls of the CUDA driver and NCCL. They measure no times.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from meshgen.runtime.cuda.nccl import release
 from meshgen.runtime.plan import COMMUNICATION
 from meshgen.runtime.processes.bootstrap import world as connected
 
-EMULATED_RANKS = 4  # where the user does not say
+EMULATED_RANKS = 4  # number of emulated GPUs unless the user passes -g (chosen: fast to emulate, more than a pair)
 
 
 def nccl_engine(is_emulated: bool, ranks: int | None, arch: str, most_bytes: int) -> NcclEngine:
-    """As `engine_of`."""
+    """Create an engine on real or emulated GPUs. Arguments and errors are those of `engine_of`."""
     world = connected()
     if world and ranks is not None:
         text = f"-g is the number of GPUs of one process, but a launcher has started {world.size}, with one GPU each"
@@ -50,14 +50,14 @@ def nccl_engine(is_emulated: bool, ranks: int | None, arch: str, most_bytes: int
 
 
 class NcclEngine:
-    """See `Engine`."""
+    """An `Engine` that measures NCCL."""
 
     def __init__(self, api: Api, devices: Mapping[int, Device], most_bytes: int, world: World | None = None) -> None:
-        """`devices`: of this process, by rank. Raises RuntimeFailure MG0604, MissingError MG0602."""
+        """`devices`: the GPUs of this process by rank. Raises RuntimeFailure MG0604, MissingError MG0602."""
         self._api, self._devices, self._world = api, devices, world
         if world:
             with world.doing(lambda: "the exchange of the hosts' names"):
-                hosts = [bytes(each).decode() for each in world.all_gather("host", platform.node().encode())]
+                hosts = [bytes(name).decode() for name in world.all_gather("host", platform.node().encode())]
             self.layout = layout_of(hosts)
         else:
             self.layout = Layout(len(devices), len(devices))
@@ -79,8 +79,8 @@ class NcclEngine:
         self._run(works, effort.warm_up)
         self._wait()
         samples = [self._sample(works, effort.iterations) for _ in range(effort.samples)]
-        found = self._wrong(case, works, in_place) if effort.checks else None
-        return Outcome(() if self._api.machine else tuple(self._slowest(samples)), found)
+        wrong_count = self._wrong(case, works, in_place) if effort.checks else None
+        return Outcome(() if self._api.machine else tuple(self._slowest(samples)), wrong_count)
 
     def _work(self, case: Case, rank: int, in_place: bool) -> RankWork:
         device, (first, second) = self._devices[rank], self._memory[rank]
@@ -96,7 +96,7 @@ class NcclEngine:
             run_lowered(self._api, self._comms, works)
 
     def _sample(self, works: Mapping[int, RankWork], iterations: int) -> float:
-        """Seconds of one call on the slowest GPU of this process, of several in a row."""
+        """Return the seconds per call of `iterations` calls in a row, on the slowest GPU of this process."""
         self._record("begin")
         self._run(works, iterations)
         self._record("end")
@@ -110,7 +110,7 @@ class NcclEngine:
             self._api.cuda("cuEventRecord", event, device.streams[COMMUNICATION])
 
     def _elapsed(self, device: Device) -> float:
-        """Milliseconds between both events."""
+        """Return the milliseconds between the two events."""
         ends = (device.event(key, is_timed=True) for key in ("begin", "end"))
         return float(self._api.cuda("cuEventElapsedTime", *ends))
 
@@ -120,12 +120,15 @@ class NcclEngine:
             self._api.cuda("cuStreamSynchronize", device.streams[COMMUNICATION])
 
     def _slowest(self, samples: list[float]) -> list[float]:
-        """Of all processes."""
+        """Return the largest time of each sample over all processes."""
         if not self._world:
             return samples
-        own = np.array(samples, np.float64)
-        all_ = [np.frombuffer(bytes(each), np.float64) for each in self._world.all_gather("times", own.tobytes())]
-        return np.max(all_, axis=0).tolist()
+        local_times = np.array(samples, np.float64)
+        times_of_ranks = [
+            np.frombuffer(bytes(buffer), np.float64)
+            for buffer in self._world.all_gather("times", local_times.tobytes())
+        ]
+        return np.max(times_of_ranks, axis=0).tolist()
 
     def _fill(self, case: Case, rank: int, in_place: bool) -> None:
         member = self._mesh.index(rank, GROUPS[case.group])
@@ -133,7 +136,7 @@ class NcclEngine:
         self._devices[rank].upload(self._memory[rank][0] + start, operand(case, member))
 
     def _wrong(self, case: Case, works: Mapping[int, RankWork], in_place: bool) -> int:
-        """Elements of all ranks, after one call on fresh operands."""
+        """Return the number of wrong elements over all ranks, after one call on fresh operands."""
         for rank in works:
             self._fill(case, rank, in_place)
         self._run(works, 1)
@@ -145,12 +148,12 @@ class NcclEngine:
             start = case.offsets(member)[1] * result.itemsize if in_place else 0
             total += wrong(case, device.download(self._memory[rank][not in_place] + start, result), member)
         if self._world:
-            total = sum(int(bytes(each)) for each in self._world.all_gather("wrong", str(total).encode()))
+            total = sum(int(bytes(count)) for count in self._world.all_gather("wrong", str(total).encode()))
         return total
 
     def close(self, error: BaseException | None = None) -> None:
         if error:
-            with contextlib.suppress(RuntimeFailure):  # every call fails on a device that has
+            with contextlib.suppress(RuntimeFailure):  # every call fails on a device that has failed
                 self._comms.abort()
             if self._world:
                 self._world.fail(str(error))

@@ -1,4 +1,6 @@
-"""The cost model's times on a machine profile, with all ranks in this process, which checks what the calls mean."""
+"""Times that the cost model predicts for a machine profile. All ranks are in this process, which also checks the
+results of the calls.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,16 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import DTYPES
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Machine
 
-MOST_CHECKED_BYTES = 1 << 28  # operands and results of all ranks, in host memory: 256 MiB
-_LINK_OPS = {"reduce": "reduce_to", "sendrecv": "shift"}  # names of the cost model, where they differ
+# bytes of all operands and results in host memory, 256 MiB (chosen: fits the memory of any machine)
+MOST_CHECKED_BYTES = 1 << 28
+_LINK_OPS = {"reduce": "reduce_to", "sendrecv": "shift"}  # names of the cost model that differ from those of nccl-tests
 
 
 class SimulatedEngine:
-    """See `Engine`. Its one sample per case is a prediction."""
+    """An `Engine` whose one sample per case is a prediction."""
 
     def __init__(self, ranks: int, machine: Machine | None) -> None:
-        """Raises UsageError MG0001 where the ranks do not fill whole hosts."""
+        """Raises UsageError MG0001 if the ranks do not fill whole hosts."""
         self._machine = machine or MACHINES[DEFAULT_MACHINE]
         inside = min(self._machine.links[0].devices or ranks, ranks)
         if ranks % inside:
@@ -60,4 +63,4 @@ class SimulatedEngine:
         return sum(wrong(case, result, member) for result, member in zip(results, members, strict=True))
 
     def close(self, error: BaseException | None = None) -> None:
-        """Nothing is held."""
+        """Do nothing: the engine holds no resources."""

@@ -1,4 +1,4 @@
-"""The sweep over kinds, sizes, types and reductions, in nccl-tests' terms and with its options.
+"""The sweep over collectives, sizes, types and reductions, with the terms and options of nccl-tests.
 
 meshgen bench collectives all_reduce -b 8 -e 128M -f 2            NCCL over the GPUs of this machine
 mpiexec -n 4 meshgen bench collectives --engine mpi               the collectives of the MPI library
@@ -37,11 +37,13 @@ TITLES = {
     "us": "time (us)", "algbw": "algbw (GB/s)", "busbw": "busbw (GB/s)", "wrong": "#wrong", "spread": "spread",
     "in_us": "in-place time", "in_algbw": "algbw", "in_busbw": "busbw", "in_wrong": "#wrong", "in_spread": "spread",
 }  # fmt: skip
-MOST_SIZES = 1000  # of messages in one run (chosen: a run takes minutes, not hours)
+MOST_SIZES = 1000  # message sizes in one run (chosen: a run takes minutes, not hours)
 
 
 def size_of(text: str) -> int:
-    """Return the bytes of `8`, `64K`, `128M` or `1G`, in powers of 1,024 as nccl-tests has them, or of another `byte_count`."""
+    """Return the number of bytes in `8`, `64K`, `128M`, `1G` (powers of 1,024, as in nccl-tests) or any text for
+    `byte_count`.
+    """
     size = byte_count(text)
     if not size:
         raise argparse.ArgumentTypeError(f"expected a size such as 8, 64K, 128M or 1G, got '{text:.40}'")
@@ -90,7 +92,9 @@ def add_options(group: Options) -> None:
 
 
 def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any] | None:
-    """Raises UsageError: MG0001; MissingError: MG0602, MG0603; RuntimeFailure: MG0604, MG0609."""
+    """Measure every case that the options select. Raises UsageError: MG0001; MissingError: MG0602, MG0603;
+    RuntimeFailure: MG0604, MG0609.
+    """
     kinds = _checked_names(
         options.names, KINDS, "kind of collective", KINDS[:3] + ("sendrecv",) * bool(options.save_profile)
     )
@@ -102,21 +106,21 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any] | None:
         raise UsageError(Diagnostic("MG0001", "-f must be at least 2"))
     sizes = sizes_of(options.minbytes, options.maxbytes, options.stepfactor, options.stepbytes)
     machine = machine_of(options.machine) if options.machine else None
-    place = profile_place(options.save_profile) if options.save_profile else None
+    profile_path = profile_place(options.save_profile) if options.save_profile else None
     effort = Effort(options.warmup, options.iters, options.samples, bool(options.check))
     engine = engine_of(options.engine, options.ngpus, machine, options.arch, max(sizes))
     try:
-        groups = _groups(engine, options.groups, place is not None)
-        found: list[Record] = []
-        for each in _cases(
+        groups = _groups(engine, options.groups, profile_path is not None)
+        records: list[Record] = []
+        for case in _cases(
             engine, kinds, groups, [TYPES[t] for t in types], [OPS[o] for o in ops], sizes, options.root
         ):
-            record = _record(engine, options.engine, each, effort)
-            found.append(record)
+            record = _record(engine, options.engine, case, effort)
+            records.append(record)
             if engine.reports:
                 take(record)
-        if place and engine.reports:
-            write_profile(profile_of(found, place.stem, machine), place)
+        if profile_path and engine.reports:
+            write_profile(profile_of(records, profile_path.stem, machine), profile_path)
     except BaseException as error:
         engine.close(error)
         raise
@@ -125,33 +129,35 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any] | None:
 
 
 def sizes_of(least: int, most: int, factor: int, step: int | None) -> list[int]:
-    """Raises UsageError MG0001 for none, or too many."""
-    found: list[int] = []
+    """Return the message sizes from `least` to `most` bytes. Raises UsageError MG0001 if there is none or more than
+    `MOST_SIZES`.
+    """
+    sizes: list[int] = []
     size = least
-    while size <= most and len(found) <= MOST_SIZES:
-        found.append(size)
+    while size <= most and len(sizes) <= MOST_SIZES:
+        sizes.append(size)
         size = size + step if step else size * factor
-    if not 0 < len(found) <= MOST_SIZES:
-        text = f"sizes from {least} to {most} bytes are {'none' if not found else f'more than {MOST_SIZES}'}"
+    if not 0 < len(sizes) <= MOST_SIZES:
+        text = f"sizes from {least} to {most} bytes are {'none' if not sizes else f'more than {MOST_SIZES}'}"
         raise UsageError(Diagnostic("MG0001", text, hint="write for example -b 8 -e 128M -f 2"))
-    return found
+    return sizes
 
 
 def _checked_names(
-    names: Sequence[str], known: Sequence[str] | Mapping[str, str], what: str, default: Sequence[str]
+    names: Sequence[str], valid_names: Sequence[str] | Mapping[str, str], what: str, default: Sequence[str]
 ) -> Sequence[str]:
-    if unknown := [name for name in names if name not in known]:
-        hint = f"one of {', '.join(known)}"
+    if unknown := [name for name in names if name not in valid_names]:
+        hint = f"one of {', '.join(valid_names)}"
         raise UsageError(Diagnostic("MG0001", f"unknown {what} '{unknown[0]:.40}'", hint=hint))
     return names or default
 
 
 def _groups(engine: Engine, text: str | None, are_all: bool) -> Sequence[str]:
-    there = engine.layout.groups
+    available = engine.layout.groups
     if text is None:
-        return there if are_all else ["all"]
-    names = _checked_names(text.split(","), list(GROUPS), "group", there)
-    if missing := [name for name in names if name not in there]:
+        return available if are_all else ["all"]
+    names = _checked_names(text.split(","), list(GROUPS), "group", available)
+    if missing := [name for name in names if name not in available]:
         text_ = (
             f"no ranks form groups '{missing[0]}': the {engine.layout.ranks} ranks are on one host, or one is on each"
         )
@@ -168,36 +174,36 @@ def _cases(engine: Engine, kinds: Sequence[str], groups: Sequence[str], types: S
                 raise UsageError(Diagnostic("MG0001", f"root {root} is not one of the {ranks} ranks of a group"))
             for dtype in types:
                 for op in ops if kind in REDUCING else ("",):
-                    made = (case_of(kind, size, dtype, op, group, ranks, root) for size in sizes)
-                    yield from dict.fromkeys(made)  # small sizes may be the same number of elements
+                    cases = (case_of(kind, size, dtype, op, group, ranks, root) for size in sizes)
+                    yield from dict.fromkeys(cases)  # different small sizes can give the same number of elements
 
 
 def _record(engine: Engine, name: str, case: Case, effort: Effort) -> Record:
-    """A row of nccl-tests; in place where the kind can be."""
-    ours = {value: key for key, value in (*TYPES.items(), *OPS.items())}
-    found: dict[str, Any] = {
+    """Measure a case and return its record, a row of nccl-tests. Includes the in-place call if the collective has one."""
+    nccl_names = {value: key for key, value in (*TYPES.items(), *OPS.items())}
+    record: dict[str, Any] = {
         "suite": "collectives", "what": case.kind, "engine": name, "group": case.group, "ranks": case.ranks,
-        "per_host": engine.layout.per_host, "size": case.size, "count": case.count, "type": ours[case.dtype],
-        "redop": ours.get(case.reduction, "none"), "root": case.root if case.kind in ("broadcast", "reduce") else -1,
+        "per_host": engine.layout.per_host, "size": case.size, "count": case.count, "type": nccl_names[case.dtype],
+        "redop": nccl_names.get(case.reduction, "none"), "root": case.root if case.kind in ("broadcast", "reduce") else -1,
     }  # fmt: skip
-    found |= _timed(case, engine.measured(case, False, effort), "")
+    record |= _timed(case, engine.measured(case, False, effort), "")
     if case.kind in IN_PLACE:
-        found |= _timed(case, engine.measured(case, True, effort), "in_")
-    return found
+        record |= _timed(case, engine.measured(case, True, effort), "in_")
+    return record
 
 
 def _timed(case: Case, outcome: Outcome | None, prefix: str) -> Record:
     if outcome is None:
         return {}
-    found: dict[str, Any] = {f"{prefix}wrong": outcome.wrong} if outcome.wrong is not None else {}
+    record: dict[str, Any] = {f"{prefix}wrong": outcome.wrong} if outcome.wrong is not None else {}
     if outcome.seconds:
         times = summary(outcome.seconds, prefix)
         rate = case.size / (times[f"{prefix}us"] * 1e-6) / 1e9 if times[f"{prefix}us"] else 0.0
-        found |= times | {
+        record |= times | {
             f"{prefix}algbw": round(rate, 4),
             f"{prefix}busbw": round(rate * bus_factor(case.kind, case.ranks), 4),
         }
-    return found
+    return record
 
 
 SUITE = Suite(

@@ -1,1 +1,1 @@
-"""`meshgen bench kernels`: programs of one kernel or a few, as they are built, and as they run on a GPU."""
+"""`meshgen bench kernels`: programs of a few kernels, how they are compiled, and their times on a GPU."""

@@ -1,4 +1,6 @@
-"""The same programs in PyTorch, which `meshgen bench kernels` measures beside its own kernels on a GPU."""
+"""PyTorch functions that compute the same results, which `meshgen bench kernels` measures beside meshgen's kernels on a
+GPU.
+"""
 
 from __future__ import annotations
 
@@ -13,48 +15,53 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 Call = Callable[..., Any]
 WARM_UP, SAMPLES = 10, 30
-WIDE = 8192  # rows and columns of the product that is the ceiling of arithmetic
+WIDE = 8192  # rows and columns of the GEMM that measures the peak FLOP/s (chosen: long enough to reach it)
 
 
 class Torch:
     """PyTorch on the first GPU."""
 
     def __init__(self, torch: Any) -> None:
-        """`torch`: the package."""
+        """`torch`: the imported package."""
         self._torch = torch
 
     def timed(self, name: str, args: Sequence[Array]) -> tuple[dict[str, Any], list[Array] | None]:
-        """`against` and `against_us`, the faster of eager and compiled; and the results. Nothing and None: it has no such function."""
+        """Measure the function of a program, eager and compiled.
+
+        Returns:
+            `against` (the name of the faster one) and `against_us`, and the results. An empty dict and None if PyTorch
+            has no such function.
+        """
         function = baseline(self._torch, name)
         if function is None:
             return {}, None
-        tensors = [self._tensor(each) for each in args]
+        tensors = [self._tensor(item) for item in args]
         calls: dict[str, Call] = {"torch": function, "torch.compile": self._torch.compile(function)}
-        found = {each: self._seconds(call, tensors) * 1e6 for each, call in calls.items()}
-        fastest = min(found, key=lambda each: found[each])
-        made = function(*tensors)
-        results = list(made) if isinstance(made, tuple | list) else [made]
-        return {"against": fastest, "against_us": round(found[fastest], 3)}, [
-            each.double().cpu().numpy() for each in results
+        microseconds = {item: self._seconds(call, tensors) * 1e6 for item, call in calls.items()}
+        fastest = min(microseconds, key=lambda item: microseconds[item])
+        output = function(*tensors)
+        results = list(output) if isinstance(output, tuple | list) else [output]
+        return {"against": fastest, "against_us": round(microseconds[fastest], 3)}, [
+            item.double().cpu().numpy() for item in results
         ]
 
     def product_seconds(self) -> tuple[float, float]:
-        """Operations of a large product of bf16 by cuBLAS, and seconds."""
+        """Return the floating-point operations of a large bf16 GEMM, and the seconds that cuBLAS needs for it."""
         x = self._torch.randn(WIDE, WIDE, dtype=self._torch.bfloat16, device="cuda")
         return 2.0 * WIDE**3, self._seconds(self._torch.matmul, [x, x])
 
     def _seconds(self, call: Call, tensors: Sequence[Any]) -> float:
-        """Median of a call."""
-        cuda, found = self._torch.cuda, list[float]()
-        for number in range(WARM_UP + SAMPLES):
+        """Return the median time of a call in seconds."""
+        cuda, samples = self._torch.cuda, list[float]()
+        for iteration in range(WARM_UP + SAMPLES):
             begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()
             call(*tensors)
             end.record()
             end.synchronize()
-            if number >= WARM_UP:
-                found.append(begin.elapsed_time(end) * 1e-3)
-        return statistics.median(found)
+            if iteration >= WARM_UP:
+                samples.append(begin.elapsed_time(end) * 1e-3)
+        return statistics.median(samples)
 
     def _tensor(self, array: Array) -> Any:
         if array.dtype == ml_dtypes.bfloat16:
@@ -63,7 +70,7 @@ class Torch:
 
 
 def find_torch() -> Torch | None:
-    """PyTorch, where it is installed and has a GPU."""
+    """Return PyTorch if it is installed and has a GPU, else None."""
     try:
         torch = import_module("torch")
     except ImportError:
@@ -72,7 +79,7 @@ def find_torch() -> Torch | None:
 
 
 def baseline(torch: Any, name: str) -> Call | None:
-    """The function of torch tensors that computes what a program does; None where PyTorch has no such function."""
+    """Return the function of torch tensors that computes the program `name`, or None if PyTorch has no such function."""
     if name.startswith("product-") and name not in ("product-f8", "product-i8", "product-transposed"):
         return torch.matmul
     return _functions(torch).get(name)
@@ -82,9 +89,9 @@ def _functions(torch: Any) -> dict[str, Call]:
     f = torch.nn.functional
 
     def attention(q: Any, k: Any, v: Any, is_causal: bool) -> Any:
-        heads = (each.transpose(1, 2) for each in (q, k, v))
-        found = f.scaled_dot_product_attention(*heads, is_causal=is_causal, enable_gqa=q.shape[2] != k.shape[2])
-        return found.transpose(1, 2)
+        heads = (operand.transpose(1, 2) for operand in (q, k, v))
+        output = f.scaled_dot_product_attention(*heads, is_causal=is_causal, enable_gqa=q.shape[2] != k.shape[2])
+        return output.transpose(1, 2)
 
     def rms_norm_of_sum(x: Any, residual: Any, scale: Any) -> Any:
         total = x + residual

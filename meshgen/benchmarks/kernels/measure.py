@@ -1,4 +1,6 @@
-"""Kernels on one GPU: times with warm and cold caches, their share of what the device was measured to do, results beside PyTorch's."""
+"""Kernels on one GPU: times with warm and cold caches, the fraction of the device's measured peak, results compared
+with PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -26,35 +28,45 @@ from meshgen.runtime.random_arrays import random_array, random_operands
 
 Array = np.ndarray[Any, Any]
 WARM_UP, SAMPLES = 3, 30
-COPIED = 1 << 30  # bytes: more than any L2 cache
-SEED = 0  # of the random operands: the same in every run
-TOLERANCE = 2e-2  # of the largest result, between two bf16 programs that add up in other orders
-MOST_REFERENCE_FLOPS = 1 << 30  # of a program that NumPy computes where PyTorch is missing: about a second
+COPIED = 1 << 30  # bytes of the copy that measures the memory rate; more than any L2 cache
+SEED = 0  # seed of the random operands, the same in every run
+TOLERANCE = 2e-2  # of the largest result (chosen: two bf16 programs that add in different orders agree within it)
+# of a program whose reference NumPy computes where PyTorch is missing (chosen: takes about a second)
+MOST_REFERENCE_FLOPS = 1 << 30
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What a device does at best: bytes/s of a copy, and FLOP/s of a product of bf16; `source` says which were measured."""
+    """The peak rates of a device: bytes/s of a copy, and FLOP/s of a bf16 GEMM. `source` says which of them were
+    measured.
+    """
 
     bytes_per_second: float
     flops_per_second: float
     source: str
 
     def seconds(self, body: Graph, flops: float, nbytes: float, sheet: Sheet) -> float:
-        """Below which no kernel with these operations can be. Products of other types: by the ratio of the data sheet's peaks."""
-        kinds = {multiplied_as(node) for node in products_of(body)} & set(sheet.peaks)
-        rate = min((sheet.peaks[kind] / sheet.peaks["bf16"] for kind in kinds), default=0.0) * self.flops_per_second
+        """Return the least seconds of a kernel with `flops` operations and `nbytes` bytes of traffic.
+
+        GEMMs of other types than bf16 are scaled by the ratio of the peaks in the data sheet.
+        """
+        operand_types = {multiplied_as(node) for node in products_of(body)} & set(sheet.peaks)
+        rate = (
+            min((sheet.peaks[operand_type] / sheet.peaks["bf16"] for operand_type in operand_types), default=0.0)
+            * self.flops_per_second
+        )
         return max(nbytes / self.bytes_per_second, flops / rate if rate else 0.0)
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """Where kernels are measured.
+    """The device that measures kernels.
 
     Attributes:
-        timer_of: the timer of a device, for a kernel with this body.
-        torch, nvml: None where they are missing.
-        copied: bytes of the copy that is the ceiling of traffic.
+        timer_of: creates the timer of a device for a kernel with the given body.
+        torch, nvml: None if they are missing.
+        samples: number of samples of each kernel.
+        copied: bytes of the copy that measures the memory rate.
     """
 
     api: Api
@@ -72,29 +84,32 @@ class Gpu:
         return f"sm_{major}{minor}"
 
     def ceilings(self) -> Ceilings:
-        """Measured now; FLOP/s are the data sheet's without PyTorch, and all of them on a device without times."""
+        """Measure the peak rates of the device.
+
+        Without PyTorch the FLOP/s come from the data sheet. Both rates do on an emulated device, which has no times.
+        """
         sheet, device, copied = device_of(self.arch), Device(self.api, 0), self.copied
         source, target = (device.allocate(copied, "a copy") for _ in range(2))
         device.clear(source, copied, device.streams[0])
         seconds = self._copy_seconds(device, target, source, copied)
         device.close()
-        products = self.torch.product_seconds() if self.torch else None
+        gemm_flops_and_seconds = self.torch.product_seconds() if self.torch else None
         return Ceilings(
             2 * copied / seconds if seconds else sheet.bandwidth,
-            products[0] / products[1] if products else sheet.peaks["bf16"],
-            f"copy {'measured' if seconds else 'from the data sheet'}, product {'by cuBLAS' if products else 'from the data sheet'}",
+            gemm_flops_and_seconds[0] / gemm_flops_and_seconds[1] if gemm_flops_and_seconds else sheet.peaks["bf16"],
+            f"copy {'measured' if seconds else 'from the data sheet'}, product {'by cuBLAS' if gemm_flops_and_seconds else 'from the data sheet'}",
         )
 
     def _copy_seconds(self, device: Device, target: int, source: int, nbytes: int) -> float:
         begin, end = (device.event(key, is_timed=True) for key in ("begin", "end"))
-        found: list[float] = []
+        samples: list[float] = []
         for _ in range(WARM_UP + self.samples):
             self.api.cuda("cuEventRecord", begin, device.streams[0])
             device.copy(target, source, nbytes, device.streams[0])
             self.api.cuda("cuEventRecord", end, device.streams[0])
             self.api.cuda("cuEventSynchronize", end)
-            found.append(float(self.api.cuda("cuEventElapsedTime", begin, end)) * 1e-3)
-        return statistics.median(found[WARM_UP:])
+            samples.append(float(self.api.cuda("cuEventElapsedTime", begin, end)) * 1e-3)
+        return statistics.median(samples[WARM_UP:])
 
 
 def event_timer(device: Device, body: Graph) -> Timer:
@@ -103,7 +118,7 @@ def event_timer(device: Device, body: Graph) -> Timer:
 
 
 def measured(gpu: Gpu, module: LoadedModule, records: Sequence[Record], ceilings: Ceilings) -> list[Record]:
-    """The records of a program's kernels with their times, and before them one of the whole program."""
+    """Return the records of a program's kernels with their times, after one record for the whole program."""
     rows = [{**record, **_kernel(gpu, module, record, ceilings)} for record in records]
     program = {key: records[0][key] for key in ("suite", "program", "target")} | {"kernel": "(all)"}
     for key in ("launches", "flops", "bytes"):
@@ -120,43 +135,47 @@ def measured(gpu: Gpu, module: LoadedModule, records: Sequence[Record], ceilings
 
 
 def _kernel(gpu: Gpu, module: LoadedModule, record: Record, ceilings: Ceilings) -> dict[str, Any]:
-    """Times of a kernel on random values, none of them all zero. Raises RuntimeFailure MG0604, MG0608."""
+    """Measure a kernel on random operands, no operand all zero. Raises RuntimeFailure MG0604, MG0608."""
     name = str(record["kernel"])
     body = module.schedule.kernels[name]
     operands = random_operands(body, [SEED])
-    item = next(each for each in module.schedule.launches() if each.item.kernel == name)
+    item = next(candidate for candidate in module.schedule.launches() if candidate.item.kernel == name)
     with OneKernel(gpu.api, module.mesh, item.plan, item.item, operands) as kernel:
         launch = kernel.launch(module.manifest.kernels[name], module.loaded.member)
-        if launch is None:  # its grid is empty
+        if launch is None:  # the grid of the kernel is empty
             return {}
         warm, cold = _samples(gpu, gpu.timer_of(kernel.device, body), launch)
     times = summary(warm) | {key: value for key, value in summary(cold, "cold_").items() if key != "cold_least_us"}
-    if not times["us"]:  # an emulated GPU has no times
+    if not times["us"]:  # an emulated GPU measures no times
         return {}
-    least = ceilings.seconds(body, record["flops"], record["bytes"], device_of(str(record["target"])))
-    return times | {"of_ceiling": round(least * 1e6 / times["us"], 4)}
+    ceiling_seconds = ceilings.seconds(body, record["flops"], record["bytes"], device_of(str(record["target"])))
+    return times | {"of_ceiling": round(ceiling_seconds * 1e6 / times["us"], 4)}
 
 
 def _samples(gpu: Gpu, timer: Timer, launch: Launch) -> tuple[list[float], list[float]]:
-    found = [timer.seconds(launch) for _ in range(WARM_UP + gpu.samples)][WARM_UP:]
-    return [each.warm for each in found], [each.cold for each in found]
+    samples = [timer.seconds(launch) for _ in range(WARM_UP + gpu.samples)][WARM_UP:]
+    return [sample.warm for sample in samples], [sample.cold for sample in samples]
 
 
 def _against(gpu: Gpu, module: LoadedModule, name: str, program: Mapping[str, Any]) -> dict[str, Any]:
-    """Time of PyTorch's function, eager or compiled, whichever is faster; and whether the results agree with it, or else with NumPy's."""
+    """Measure PyTorch's function (the faster of eager and compiled) and compare the results with it, or with NumPy
+    without PyTorch.
+    """
     if module.mesh.size > 1:
-        return {}  # its inputs and results are those of all devices
+        return {}  # the inputs and results of the module belong to all devices
     args = [random_array(binding.type, [SEED, number]) for number, binding in enumerate(module.inputs)]
-    made = module.run(args, device="emulate" if gpu.api.machine else "cuda")
-    found, wanted = gpu.torch.timed(name, args) if gpu.torch else ({}, None)
-    if wanted is None and program["flops"] <= MOST_REFERENCE_FLOPS:
-        wanted = module.run(args, device="reference")
-    if wanted is None:
-        return found
-    pairs = zip(made, wanted, strict=True)
-    return found | {"correct": all(_is_near(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs)}
+    results = module.run(args, device="emulate" if gpu.api.machine else "cuda")
+    baseline_record, expected = gpu.torch.timed(name, args) if gpu.torch else ({}, None)
+    if expected is None and program["flops"] <= MOST_REFERENCE_FLOPS:
+        expected = module.run(args, device="reference")
+    if expected is None:
+        return baseline_record
+    pairs = zip(results, expected, strict=True)
+    return baseline_record | {
+        "correct": all(_is_near(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs)
+    }
 
 
-def _is_near(made: Array, wanted: Array) -> bool:
-    scale = max(float(np.abs(wanted).max(initial=0.0)), 1e-30)
-    return bool(np.abs(made - wanted).max(initial=0.0) <= TOLERANCE * scale)
+def _is_near(result: Array, expected: Array) -> bool:
+    scale = max(float(np.abs(expected).max(initial=0.0)), 1e-30)
+    return bool(np.abs(result - expected).max(initial=0.0) <= TOLERANCE * scale)

@@ -1,4 +1,6 @@
-"""The programs, as JAX functions of arrays without values; `meshgen bench kernels NAME ...` compiles each for one device."""
+"""The benchmark programs, as JAX functions with the shapes of their arguments. `meshgen bench kernels NAME ...`
+compiles each for one device.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ import jax.numpy as jnp
 
 @dataclass(frozen=True)
 class Program:
-    """A function and the shapes and types of its arguments; `donate` are those that it updates."""
+    """A function with the shapes and types of its arguments. `donate` lists the positions of the arguments that it
+    updates.
+    """
 
     run: Callable[..., Any]
     args: tuple[Any, ...]
@@ -27,12 +31,12 @@ def _array(*shape: int, dtype: Any = jnp.bfloat16) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-# ---- products
+# ---- GEMMs
 
 
 def product(x: Any, w: Any) -> Any:
-    kind = jnp.int32 if x.dtype == jnp.int8 else jnp.float32 if x.dtype == jnp.float32 else jnp.bfloat16
-    return jax.lax.dot(x, w, preferred_element_type=kind)
+    accumulator = jnp.int32 if x.dtype == jnp.int8 else jnp.float32 if x.dtype == jnp.float32 else jnp.bfloat16
+    return jax.lax.dot(x, w, preferred_element_type=accumulator)
 
 
 def _of_product(m: int, n: int, k: int, dtype: Any = jnp.bfloat16) -> Program:
@@ -51,7 +55,7 @@ def gated(x: Any, w: Any, v: Any) -> Any:
     return jax.nn.silu(x @ w) * (x @ v)
 
 
-# m, n, k: what projections of models from 0.1 to 70 billion parameters multiply, square ones, thin and long ones, odd ones
+# m, n, k of projections in models of 0.1 to 70 billion parameters, of square, thin and long GEMMs, and of odd sizes.
 SHAPES = (
     (8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (4096, 14336, 4096), (4096, 4096, 14336),
     (4096, 1024, 4096), (8192, 28672, 8192), (8192, 8192, 28672), (8192, 1280, 8192), (8192, 768, 768), (8192, 3072, 768),
@@ -71,7 +75,7 @@ def gradient_of_attention(q: Any, k: Any, v: Any) -> Any:
     return jax.grad(lambda *of: attention(*of).astype(jnp.float32).sum(), (0, 1, 2))(q, k, v)
 
 
-# ---- rows
+# ---- row reductions
 
 
 def _normed(x: Any, scale: Any) -> Any:
@@ -86,8 +90,8 @@ def rms_norm_of_sum(x: Any, residual: Any, scale: Any) -> Any:
 
 def layer_norm(x: Any, scale: Any, bias: Any) -> Any:
     wide = x.astype(jnp.float32)
-    centred = wide - wide.mean(-1, keepdims=True)
-    return (centred * jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * scale + bias).astype(x.dtype)
+    centered = wide - wide.mean(-1, keepdims=True)
+    return (centered * jax.lax.rsqrt((centered**2).mean(-1, keepdims=True) + 1e-5) * scale + bias).astype(x.dtype)
 
 
 def gradient_of_layer_norm(x: Any, scale: Any, bias: Any, back: Any) -> Any:
@@ -99,18 +103,18 @@ def cross_entropy(logits: Any, labels: Any) -> Any:
     return -jnp.take_along_axis(rows, labels[:, None], 1).mean()
 
 
-# ---- updates, look-ups, windows, orders
+# ---- updates, gathers, windows, sorts
 
 
 def adamw(weights: Any, first: Any, second: Any, gradients: Any) -> Any:
-    """One step for a list of arrays (Loshchilov and Hutter, arXiv 1711.05101), without the correction of the first steps."""
+    """Update a list of arrays once (Loshchilov and Hutter, arXiv 1711.05101), without bias correction."""
 
     def one(w: Any, m: Any, s: Any, g: Any) -> Any:
         m, s = 0.9 * m + 0.1 * g, 0.999 * s + 0.001 * g * g
         return w - 1e-3 * (m / (jnp.sqrt(s) + 1e-8) + 0.01 * w), m, s
 
-    made = [one(*each) for each in zip(weights, first, second, gradients, strict=True)]
-    return tuple(list(side) for side in zip(*made, strict=True))
+    updated = [one(*state) for state in zip(weights, first, second, gradients, strict=True)]
+    return tuple(list(column) for column in zip(*updated, strict=True))
 
 
 def look_up(table: Any, ids: Any) -> Any:

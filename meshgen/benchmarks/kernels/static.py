@@ -1,4 +1,6 @@
-"""What is known of a program's kernels without a GPU: template and tile, resources, instructions, used sectors, predicted time."""
+"""Properties of a program's kernels that need no GPU: template and tile, resources, instructions, used sectors,
+predicted time.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,23 @@ from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.manifest import Kernel
 from meshgen.runtime.open_module import OpenModule
 
-UNITS = ("HGMMA", "QGMMA", "IGMMA", "UTCHMMA", "HMMA", "IMMA", "DMMA")  # of tensor cores, in SASS
-COPIES = ("UTMALDG", "LDGSTS")  # asynchronous copies to shared memory, in SASS
+UNITS = ("HGMMA", "QGMMA", "IGMMA", "UTCHMMA", "HMMA", "IMMA", "DMMA")  # SASS instructions of tensor cores
+COPIES = ("UTMALDG", "LDGSTS")  # SASS instructions that copy asynchronously to shared memory
 
 
 def built(name: str, target: str, place: str) -> list[Record]:
-    """Compile a program for one architecture, save its module at `place`, and describe its kernels: a record each.
+    """Compile a program for one architecture, save its module at `place`, and return a record for each of its kernels.
 
     Args:
-        name: of `PROGRAMS`, for one device; or the path of a `.mlir` file with its own mesh.
+        name: a key of `PROGRAMS`, compiled for one device, or the path of a `.mlir` file with a mesh of its own.
     Raises:
-        UsageError: MG0001, the program has open sizes or several meshes. MeshgenError: it is refused.
+        UsageError: MG0001, the program has open sizes or several meshes.
+        MeshgenError: the program is invalid.
     """
     if name.endswith(".mlir"):
         executable = mg.compile(name, target=target)
     else:
-        from meshgen.benchmarks.kernels.programs import PROGRAMS  # needs JAX
+        from meshgen.benchmarks.kernels.programs import PROGRAMS  # this import needs JAX
 
         executable = mg.compile(PROGRAMS[name].lowered(), {"d": 1}, target=target)
     executable.save(place)
@@ -44,7 +47,7 @@ def built(name: str, target: str, place: str) -> list[Record]:
 
 
 def described(program: str, executable: Executable, module: LoadedModule, target: str) -> list[Record]:
-    """A record per kernel of a module: flat, with JSON's types only."""
+    """Return a flat record per kernel of a module, with types of JSON only."""
     counts = module.schedule.launch_counts()
     return [
         {

@@ -1,7 +1,8 @@
-"""Kernels of programs of one kernel, or a few: each template of the generator, and any `.mlir` file.
+"""Kernels of small programs: each template of the kernel generator, and any `.mlir` file.
 
-Without a GPU a record has what is generated and predicted. On a GPU whose architecture is the target each kernel is measured too, and
-before them stands a record of the whole program, beside PyTorch where that is installed.
+Without a GPU, a record describes the generated kernel and its predicted time. If the GPU has the target architecture,
+each kernel is
+measured too. A record of the whole program then comes first, with PyTorch's time if PyTorch is installed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def add_options(group: Options) -> None:
 
 
 def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
-    """Raises UsageError: MG0001; MissingError: MG0602; RuntimeFailure; MeshgenError of a program that is refused."""
+    """Compile and, on a GPU, measure the programs. Raises UsageError: MG0001; MissingError: MG0602; RuntimeFailure;
+    MeshgenError if a program is invalid.
+    """
     names = named(options.names)
     gpu = _gpu()
     target = options.target or (f"cuda:{gpu.arch}" if gpu else DEFAULT_TARGET)
@@ -49,17 +52,20 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
     if ceilings:
         facts["ceilings"] = f"{ceilings.bytes_per_second / 1e9:.0f} GB/s, {ceilings.flops_per_second / 1e12:.0f} TFLOP/s ({ceilings.source})"  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        for place, records in _built(names, target, options.jobs, Path(folder)):
-            for record in _measured(gpu, ceilings, place, records) if gpu and ceilings else records:
+        for module_path, records in _built(names, target, options.jobs, Path(folder)):
+            for record in _measured(gpu, ceilings, module_path, records) if gpu and ceilings else records:
                 take(record)
     return facts
 
 
-def named(asked: Sequence[str]) -> list[str]:
-    """Programs whose names begin so, and files. Raises MissingError MG0602 without JAX, UsageError MG0001 for a name that nothing has."""
-    files = [name for name in asked if name.endswith(".mlir")]
-    others = [name for name in asked if name not in files]
-    if files and not others:
+def named(prefixes: Sequence[str]) -> list[str]:
+    """Return the programs whose names start with one of `prefixes`, and the files among them.
+
+    Raises MissingError MG0602 without JAX, UsageError MG0001 if no program has such a name.
+    """
+    files = [name for name in prefixes if name.endswith(".mlir")]
+    program_prefixes = [name for name in prefixes if name not in files]
+    if files and not program_prefixes:
         return files
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     try:
@@ -68,27 +74,29 @@ def named(asked: Sequence[str]) -> list[str]:
         text = f"these programs are written in JAX: {error}"
         hint = f"{install('jax')}, or name .mlir files"
         raise MissingError(Diagnostic("MG0602", text, hint=hint)) from error
-    if unknown := [each for each in others if not any(name.startswith(each) for name in PROGRAMS)]:
+    if unknown := [prefix for prefix in program_prefixes if not any(name.startswith(prefix) for name in PROGRAMS)]:
         hint = f"the programs are {', '.join(PROGRAMS)}"
         raise UsageError(Diagnostic("MG0001", f"unknown program '{unknown[0]}'", hint=hint))
-    return files + [name for name in PROGRAMS if not others or any(name.startswith(each) for each in others)]
+    return files + [
+        name for name in PROGRAMS if not program_prefixes or any(name.startswith(prefix) for prefix in program_prefixes)
+    ]
 
 
 def _built(names: Sequence[str], target: str, jobs: int, folder: Path) -> Iterator[tuple[Path, list[Record]]]:
-    """Modules and the records of their kernels, in the order of the names."""
+    """Yield the module path and the kernel records of each program, in the order of `names`."""
     from meshgen.benchmarks.kernels.static import built
 
-    places = [folder / f"{number}.mgx" for number in range(len(names))]
+    module_paths = [folder / f"{index}.mgx" for index in range(len(names))]
     if jobs <= 1:
-        for name, place in zip(names, places, strict=True):
-            yield place, built(name, target, str(place))
+        for name, module_path in zip(names, module_paths, strict=True):
+            yield module_path, built(name, target, str(module_path))
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        yield from zip(places, pool.map(built, names, [target] * len(names), map(str, places)), strict=True)
+        yield from zip(module_paths, pool.map(built, names, [target] * len(names), map(str, module_paths)), strict=True)
 
 
 def _gpu() -> Any:
-    """The first GPU; None without one."""
+    """Return the first GPU, or None without one."""
     from meshgen.benchmarks.kernels.baselines import find_torch
     from meshgen.benchmarks.kernels.measure import Gpu, event_timer
     from meshgen.benchmarks.nvml import find_nvml
@@ -100,12 +108,12 @@ def _gpu() -> Any:
         return None
 
 
-def _measured(gpu: Any, ceilings: Any, place: Path, records: list[Record]) -> list[Record]:
+def _measured(gpu: Any, ceilings: Any, module_path: Path, records: list[Record]) -> list[Record]:
     from meshgen.benchmarks.kernels.measure import measured
     from meshgen.runtime.loading import load
     from meshgen.runtime.module import LoadedModule
 
-    module = load(place)
+    module = load(module_path)
     assert isinstance(module, LoadedModule), "`built` has refused others"
     return measured(gpu, module, records, ceilings)
 

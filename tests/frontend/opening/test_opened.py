@@ -1,4 +1,4 @@
-"""Programs that are read at a few sizes become one with open sizes: at any other it is the program that is read there."""
+"""A program with open sizes, built from reads at a few sizes, equals the program that is read at any other size."""
 
 from __future__ import annotations
 
@@ -45,20 +45,25 @@ def masked(x: Any, w: Any) -> Any:
 
 
 def running(x: Any, w: Any) -> Any:
-    found = mg.scan(lambda carry, row: (carry + row @ w, carry), x[:, 0] * 0, mg.swapaxes(x, 0, 1))
-    return mg.cumsum(x, 1), *found
+    scanned = mg.scan(lambda carry, row: (carry + row @ w, carry), x[:, 0] * 0, mg.swapaxes(x, 0, 1))
+    return mg.cumsum(x, 1), *scanned
 
 
 def looked_up(x: Any, w: Any) -> Any:
-    places = np.arange(x.shape[1], dtype=np.int32) * 2 + 1
+    indices = np.arange(x.shape[1], dtype=np.int32) * 2 + 1
     shape = mg.asarray(np.array([*x.shape, 7], np.int32))
-    return w[places % 8] if isinstance(places, mg.Tensor) else mg.take(w, mg.asarray(places) % 8, axis=0), shape
+    return w[indices % 8] if isinstance(indices, mg.Tensor) else mg.take(w, mg.asarray(indices) % 8, axis=0), shape
 
 
 def strided(x: Any, w: Any) -> Any:
     half = x.shape[1] // 2
-    found = x[:, ::2][:, 1::2]
-    return found, found.reshape(-1, 8) @ w, mg.concatenate([x[:, half:], x[:, :half]], 1), mg.mean(x[:, :half], 1)
+    every_fourth = x[:, ::2][:, 1::2]
+    return (
+        every_fourth,
+        every_fourth.reshape(-1, 8) @ w,
+        mg.concatenate([x[:, half:], x[:, :half]], 1),
+        mg.mean(x[:, :half], 1),
+    )
 
 
 def padded(x: Any, w: Any) -> Any:
@@ -80,24 +85,24 @@ def program(function: Function, **options: Any) -> Module:
 @pytest.mark.parametrize(
     "function", [means, rows, masked, running, looked_up, strided, padded], ids=lambda f: f.__name__
 )
-def test_at_sizes_it_is_the_program_that_is_read_for_them(function: Function) -> None:
+def test_open_program_at_sizes_equals_fixed_program(function: Function) -> None:
     module = program(function)
     assert "x" in [value.name for value in module.graph.inputs] and "?" in str(module.graph.inputs[0].type)
     rng = np.random.default_rng(0)
     for sizes in (AT, {"b": 1, "t": 4}, {"b": 5, "t": 131}):
         x, w = rng.standard_normal((sizes["b"], sizes["t"], 8)).astype("f4"), rng.standard_normal((8, 8)).astype("f4")
-        wanted = reader(function)(sizes)[0]
-        for form in (module, parse_text(print_text(module))):
-            closed = with_shapes(form, {"x": x.shape})
-            assert [v.type for v in closed.graph.outputs] == [v.type for v in wanted.graph.outputs]
-            for got, each in zip(evaluate(closed.graph, [x, w]), evaluate(wanted.graph, [x, w]), strict=True):
-                np.testing.assert_array_equal(got, each)
+        expected = reader(function)(sizes)[0]
+        for open_module in (module, parse_text(print_text(module))):
+            closed = with_shapes(open_module, {"x": x.shape})
+            assert [v.type for v in closed.graph.outputs] == [v.type for v in expected.graph.outputs]
+            for actual, reference in zip(evaluate(closed.graph, [x, w]), evaluate(expected.graph, [x, w]), strict=True):
+                np.testing.assert_array_equal(actual, reference)
 
 
 def unrolled(x: Any, w: Any) -> Any:
     total = x[:, 0]
-    for at in range(1, x.shape[1]):
-        total = total + x[:, at]
+    for index in range(1, x.shape[1]):
+        total = total + x[:, index]
     return total
 
 
@@ -118,27 +123,27 @@ def tabled(x: Any, w: Any) -> Any:
     [(unrolled, "the operations differ between sizes"), (filled, "not a supported formula of them: 256 where b is 67 and t is 71, "),
      (scaled, r"a constant of type f32\[\]"), (tabled, r"a constant of type f32\[71,1\]")],
 )  # fmt: skip
-def test_other_dependence_on_sizes_is_refused_at_its_place(function: Function, said: str) -> None:
-    with pytest.raises(ProgramError, match=said) as found:
+def test_unsupported_use_of_size_is_rejected_with_location(function: Function, message: str) -> None:
+    with pytest.raises(ProgramError, match=message) as error:
         program(function)
-    (fault,) = found.value.diagnostics
+    (fault,) = error.value.diagnostics
     assert fault.code == "MG0208" and "args=" in fault.hint
     assert fault.loc is not None and fault.loc.file == __file__
 
 
-def test_ranges_and_limits_are_kept() -> None:
+def test_open_program_checks_ranges_and_limits() -> None:
     limits = [Limit("x_1 % 3 == 0", {"x_1": ("x", 1)})]
     module = program(means, limits=limits)
     with_shapes(module, {"x": (2, 6, 8)})
-    for shape, said in (
+    for shape, message in (
         ((2, 7, 8), "dim 1 of 'x' is 7, but the program is for x_1 % 3 == 0"),
         ((2, 3, 8), "is 3, but the program is for 4 or more"),
     ):
-        with pytest.raises(ProgramError, match=said):
+        with pytest.raises(ProgramError, match=message):
             with_shapes(module, {"x": shape})
 
 
-def test_sizes_of_two_inputs_agree() -> None:
+def test_sizes_of_two_inputs_must_agree() -> None:
     def read(sizes: Mapping[str, int]) -> tuple[Module, Signature]:
         traced = trace(lambda x, y: x + y[: x.shape[0]], [f"f32[{sizes['n']}]", f"f32[{2 * sizes['n'] + 1}]"])
         return traced.module, traced.signature
@@ -149,6 +154,6 @@ def test_sizes_of_two_inputs_agree() -> None:
         with_shapes(module, {"x": (4,), "y": (8,)})
 
 
-def test_few_numbers_are_refused() -> None:
+def test_range_with_too_few_sizes_is_rejected() -> None:
     with pytest.raises(ProgramError, match="too few sizes"):
         opened({"b": (1, 4), "t": (0, None)}, reader(means))

@@ -1,4 +1,4 @@
-"""Numbers at which a program is read: inside of their ranges, apart from each other, and of all remainders."""
+"""The sizes at which a program is read: inside their ranges, distinct, and with all remainders."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ RANGES = [(0, None), (2, 512), (1, 8), (1000, 2000), (0, 23), (2, 6)]
 
 
 @pytest.mark.parametrize(("low", "high"), RANGES)
-def test_points_are_inside_of_the_range_and_differ(low: int, high: int | None) -> None:
+def test_points_are_distinct_and_inside_range(low: int, high: int | None) -> None:
     points = points_of({"s": (low, high), "t": (0, None)})
     assert points is not None and len({point["s"] for point in points}) == len(points)
-    others = [far_point_of({"s": (low, high), "t": (0, None)}), *more_points_of({"s": (low, high), "t": (0, None)})]
-    assert all(max(low, 2) <= point["s"] <= (high or point["s"]) for point in [*points, *others])
+    further_points = [
+        far_point_of({"s": (low, high), "t": (0, None)}),
+        *more_points_of({"s": (low, high), "t": (0, None)}),
+    ]
+    assert all(max(low, 2) <= point["s"] <= (high or point["s"]) for point in [*points, *further_points])
     assert not {point["s"] for point in points} & {point["t"] for point in points}
 
 
 @pytest.mark.parametrize(("low", "high"), RANGES)
-def test_no_remainder_is_the_same_at_all_points(low: int, high: int | None) -> None:
-    numbers = [point["s"] for point in points_of({"s": (low, high)}) or ()]
-    assert all(len({n % divisor for n in numbers}) > 1 for divisor in range(2, 100))
+def test_points_differ_modulo_every_divisor(low: int, high: int | None) -> None:
+    sizes = [point["s"] for point in points_of({"s": (low, high)}) or ()]
+    assert all(len({n % divisor for n in sizes}) > 1 for divisor in range(2, 100))
 
 
-def test_more_points_have_all_remainders() -> None:
+def test_quotient_points_have_all_remainders() -> None:
     for point in ({"s": (0, None), "t": (0, None)}, {"s": (100, 1000), "t": (5, 40)}):
         for name in "st":
-            numbers = [each[name] for each in more_points_of(point)]
+            sizes = [sample[name] for sample in more_points_of(point)]
             for divisor in range(2, LARGEST_DIVISOR + 1):
-                assert {n % divisor for n in numbers} == {*range(divisor)}
+                assert {n % divisor for n in sizes} == {*range(divisor)}
 
 
-def test_a_range_may_have_too_few_numbers() -> None:
+def test_range_with_too_few_sizes_has_no_points() -> None:
     assert points_of({"s": (1, 5)}) is None

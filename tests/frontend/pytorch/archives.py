@@ -1,7 +1,9 @@
-"""Small models and their `.pt2` files: `python -m tests.frontend.pytorch.archives` writes the files, with what torch computes beside them.
+"""Small models and their `.pt2` files. `python -m tests.frontend.pytorch.archives` writes the files, with torch's
+results beside them.
 
-The files serve where torch is not installed; `counter_new.pt2` was written in the same way by a newer torch, with `--new`,
-and programs with open sizes with `--open`.
+The files make the tests independent of an installed torch. `--new` writes `counter_new.pt2` with a newer torch, and
+`--open` writes
+programs with open sizes.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ PLACE = Path(__file__).parents[2] / "data" / "torch"
 
 
 def counter() -> tuple[Any, tuple[Any, ...]]:
-    """A model with parameters, buffers of both kinds that it changes, a constant, and a dict as its result."""
+    """Return a model with parameters, persistent and other buffers that it updates, a constant, and a dict as its
+    result.
+    """
     import torch
     from torch import nn
 
@@ -38,7 +42,7 @@ def counter() -> tuple[Any, tuple[Any, ...]]:
 
 
 def decoder() -> tuple[Any, tuple[Any, ...]]:
-    """A decoder as Llama's: RMS norms, rotated queries and keys, grouped heads, a gated MLP."""
+    """Return a decoder like Llama's: RMS norms, rotary embeddings, grouped heads, a gated MLP."""
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -50,7 +54,7 @@ def decoder() -> tuple[Any, tuple[Any, ...]]:
 
         def forward(self, x: Any, cos: Any, sin: Any) -> Any:
             q, k, v = (w(x).unflatten(-1, (-1, 4)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
-            q, k = (each * cos + torch.cat((-each[..., 2:], each[..., :2]), -1) * sin for each in (q, k))
+            q, k = (heads * cos + torch.cat((-heads[..., 2:], heads[..., :2]), -1) * sin for heads in (q, k))
             out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
             return self.wo(out.transpose(1, 2).flatten(-2))
 
@@ -74,7 +78,7 @@ def decoder() -> tuple[Any, tuple[Any, ...]]:
 
         def forward(self, ids: Any) -> Any:
             angles = torch.arange(ids.shape[1], device=ids.device)[:, None] * self.rates
-            cos, sin = (torch.cat((each, each), -1) for each in (angles.cos(), angles.sin()))
+            cos, sin = (torch.cat((half, half), -1) for half in (angles.cos(), angles.sin()))
             x = self.embed(ids)
             for layer in self.layers:
                 x = layer(x, cos, sin)
@@ -85,7 +89,7 @@ def decoder() -> tuple[Any, tuple[Any, ...]]:
 
 
 def block() -> tuple[Any, list[tuple[int, ...]], Any]:
-    """A block as GPT-2's on embedded tokens, shapes of its argument, and what is open: batch and length."""
+    """Return a block like GPT-2's with embeddings, shapes of its argument, and its open dims: batch and length."""
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -100,7 +104,9 @@ def block() -> tuple[Any, list[tuple[int, ...]], Any]:
         def forward(self, ids: Any) -> Any:
             b, t = ids.shape
             x = self.wte(ids) + self.wpe(torch.arange(t))
-            q, k, v = (each.view(b, t, 4, 4).transpose(1, 2) for each in self.c_attn(self.norm1(x)).split(16, 2))
+            q, k, v = (
+                projection.view(b, t, 4, 4).transpose(1, 2) for projection in self.c_attn(self.norm1(x)).split(16, 2)
+            )
             scores = (q @ k.transpose(-1, -2) / 2).masked_fill(~self.mask[:t, :t], float("-inf"))
             x = x + self.c_proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, 16))
             x = x + self.c_out(F.gelu(self.c_fc(self.norm2(x)), approximate="tanh"))
@@ -112,7 +118,9 @@ def block() -> tuple[Any, list[tuple[int, ...]], Any]:
 
 
 def conv() -> tuple[Any, list[tuple[int, ...]], Any]:
-    """A convolutional net, shapes of its argument, and what is open: the batch, and a height that is a multiple of 4."""
+    """Return a convolutional net, shapes of its argument, and its open dims: the batch, and a height that is a multiple
+    of 4.
+    """
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -133,16 +141,16 @@ def conv() -> tuple[Any, list[tuple[int, ...]], Any]:
 
 
 def exported(name: str) -> tuple[Any, tuple[Any, ...], Any]:
-    """The exported program of a model, its arguments, and the model."""
+    """Return the exported program of a model, its arguments, and the model."""
     import torch
 
     model, args = {"counter": counter, "decoder": decoder}[name]()
-    given, named = (args[:2], {"shift": args[2]}) if name == "counter" else (args, {})
-    return torch.export.export(model, given, named), args, model
+    positional, named = (args[:2], {"shift": args[2]}) if name == "counter" else (args, {})
+    return torch.export.export(model, positional, named), args, model
 
 
 def without_folders(content: bytes) -> bytes:
-    """Places of the user's code, relative to the repository and to the installed packages."""
+    """Make paths of user code in `content` relative to the repository or to the installed packages."""
     packages = Path(np.__file__).parents[1], Path(sys.modules["torch"].__file__ or "").parents[1]
     for folder in packages:
         content = content.replace(f"{folder}/".encode(), b"site-packages/")
@@ -150,18 +158,18 @@ def without_folders(content: bytes) -> bytes:
 
 
 def save(program: Any, file: str) -> None:
-    """Write the archive of a program, compressed."""
+    """Write the compressed archive of a program."""
     import torch
 
     torch.export.save(program, "_" + file)
     with zipfile.ZipFile("_" + file) as old, zipfile.ZipFile(PLACE / file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:  # fmt: skip
-        for each in old.namelist():
-            new.writestr(zipfile.ZipInfo(each), without_folders(old.read(each)), zipfile.ZIP_DEFLATED)
+        for member in old.namelist():
+            new.writestr(zipfile.ZipInfo(member), without_folders(old.read(member)), zipfile.ZIP_DEFLATED)
     Path("_" + file).unlink()
 
 
 def write(name: str, file: str) -> None:
-    """The archive, compressed, and arguments and results of a call."""
+    """Write the compressed archive of a program, and the arguments and results of a call."""
     import torch
 
     program, args, model = exported(name)
@@ -179,7 +187,7 @@ def write(name: str, file: str) -> None:
 
 
 def write_open(name: str) -> None:
-    """The archive of a program with open sizes, and its results for arguments of several shapes."""
+    """Write the archive of a program with open sizes, and its results for arguments of several shapes."""
     import torch
 
     model, shapes, dims = {"block": block, "conv": conv}[name]()

@@ -1,4 +1,6 @@
-"""Programs for names, structures and gradients, and their `.pt2` files: `python -m tests.frontend.pytorch.forms` writes the files, and what torch computes."""
+"""Programs that test names, structures and gradients. `python -m tests.frontend.pytorch.forms` writes their `.pt2`
+files and torch's results.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tests.frontend.pytorch.archives import PLACE, save
 
 
 def tied() -> tuple[Any, tuple[Any, ...]]:
-    """A model with a tied head and a buffer with the name of an argument, which returns numbers and texts beside tensors."""
+    """Return a model with a tied head and a buffer named like an argument. It returns numbers and texts beside tensors."""
     import torch
     from torch import nn
 
@@ -38,7 +40,9 @@ def tied() -> tuple[Any, tuple[Any, ...]]:
 
 
 def gradients() -> tuple[Any, tuple[Any, ...]]:
-    """Gradients by make_fx: of a first convolution, whose image needs none, and through an inverse; with rates that are a constant."""
+    """Return gradients recorded by make_fx: of a first convolution, whose image needs none, and of an inverse, with
+    constant rates.
+    """
     import torch
     import torch.nn.functional as F
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -58,13 +62,13 @@ def gradients() -> tuple[Any, tuple[Any, ...]]:
 
 
 def write(name: str) -> None:
-    """Write the archive of a program, and arguments and results of a call."""
+    """Write the archive of a program, and the arguments and results of a call."""
     import torch
 
     model, args = {"tied": tied, "gradients": gradients}[name]()
     save(written_out(torch.export.export(model, args)), f"{name}.pt2")
-    given, made = (torch.utils._pytree.tree_leaves(each) for each in (args, model(*args)))
-    arrays = {f"arg{i}": each.numpy() for i, each in enumerate(given)}
+    inputs, made = (torch.utils._pytree.tree_leaves(each) for each in (args, model(*args)))
+    arrays = {f"arg{i}": each.numpy() for i, each in enumerate(inputs)}
     arrays |= {
         f"result{i}": each.detach().numpy()
         for i, each in enumerate(each for each in made if isinstance(each, torch.Tensor))

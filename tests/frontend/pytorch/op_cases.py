@@ -1,4 +1,4 @@
-"""More cases of PyTorch's operations, and of gradients as `make_fx` records them. Needs torch."""
+"""Test cases of further PyTorch operations, and of gradients that `make_fx` records. Needs torch."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ import torch as f
 import torch.nn.functional as F
 
 # fmt: off
-Add = Callable[..., None]  # (name, function, *types of its arguments)
+Add = Callable[..., None]  # add(name, function, *types of the arguments)
 KINDS = ("sum", "prod", "mean", "amax", "amin")
 MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
 def gradient(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
-    """Return the gradients of the squares of a function's results towards its first `count` arguments."""
+    """Return a function for the gradients of the sum of squared results of `function`, with respect to its first
+    `count` arguments.
+    """
 
-    def gradients(*given: Any) -> Any:
-        result, vjp = torch.func.vjp(lambda *xs: function(*xs, *given[count:]), *given[:count])
-        return vjp(torch.utils._pytree.tree_map(lambda each: 2 * each, result))
+    def gradients(*args: Any) -> Any:
+        result, vjp = torch.func.vjp(lambda *xs: function(*xs, *args[count:]), *args[:count])
+        return vjp(torch.utils._pytree.tree_map(lambda tensor: 2 * tensor, result))
 
     return gradients
 
 
 def groups(add: Add) -> None:
-    """Reductions of groups of rows."""
+    """Add reductions of groups of rows."""
     add("scatter_reduced", lambda x, i, s: tuple(x.scatter_reduce(1, i, s, kind, include_self=own) for kind in KINDS for own in (True, False)), "f32[6,5]", "i64[6,3]<5", "f32[6,3]")
     add("index_reduced", lambda x, i, s: tuple(x.index_reduce(0, i, s, kind, include_self=own) for kind in KINDS[1:] for own in (True, False)), "f32[6,5]", "i64[4]<6", "f32[4,5]")
     add("segments", lambda x: tuple(f.segment_reduce(x, kind, lengths=f.tensor([2, 0, 3, 1])) for kind in ("sum", "mean", "max", "min", "prod")), "f32[6,2]")
@@ -35,19 +37,19 @@ def groups(add: Add) -> None:
 
 
 def scalars(add: Add) -> None:
-    """Dims of tensors that have none, and reductions of no elements."""
+    """Add reductions along dims of scalars, and reductions of no elements."""
     add("dims_of_scalars", lambda x, i: (*x.max(0), *x.min(0, keepdim=True), *x.topk(1), *x.sort(0), *x.kthvalue(1), *x.cummax(0), x.index_select(0, i), x.index_add(0, i, x), x.unfold(0, 1, 1), x.logsumexp(0), x.prod(0), x.amax(0), x.log_softmax(0), x.argmax(0), x.std(0, correction=0)), "f32[]", "i64[1]<1")
     add("means_of_nothing", lambda x: (x.mean(0), x.var(0), *f.std_mean(x, 0, keepdim=True), f.linalg.det(x[:, :0]), f.linalg.slogdet(x[:, :0])[1]), "f32[0,5]")
 
 
 def types(add: Add) -> None:
-    """Element types of results: sums of small integers, sizes of complex numbers."""
+    """Add cases for the element types of results: sums of small integers, magnitudes of complex numbers."""
     add("sums_of_bytes", lambda x: tuple(g for x in (x.to(f.uint8), x.to(f.int8)) for g in (x.sum(), x.sum(0), x.prod(1), x.cumsum(0), x.cumprod(1), x.nansum(), x.trace(), x[0, 0].cumsum(0), x.sum(dtype=f.uint8))), "i64[3,3]<4")
     add("sizes_of_complex", lambda x, y: tuple(g for z in (f.complex(x, y),) for g in (z.std(), f.std_mean(z, 0)[0], f.view_as_real(f.std_mean(z, 0)[1]), z.norm(p=1), F.normalize(z, dim=0).real, *(f.linalg.vector_norm(z, p, dim=1) for p in (0, 1, 2, 3.0, f.inf, -f.inf)), f.linalg.matrix_norm(z), f.dist(z, z * 2))), "f32[4,3]", "f32[4,3]")
 
 
 def images(add: Add) -> None:
-    """Pools with and without a batch, sizes of images, pads."""
+    """Add pools with and without a batch, resized images, pads."""
     add("pools_without_a_batch", lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.max_pool1d(x[0], 2), F.adaptive_max_pool1d(x[0], 2), F.adaptive_avg_pool2d(x, 3), F.max_pool3d(x[None], 2), *F.max_pool2d(x, 3, 2, 1, return_indices=True)), "f32[2,6,7]")
     add("max_places", lambda x: (*F.max_pool3d(x, 2, return_indices=True), *F.max_pool1d(x[0, 0], 3, 2, 1, 2, return_indices=True), *F.adaptive_max_pool2d(x[0], (3, 2), return_indices=True), *F.adaptive_max_pool2d(x[0, :, :3], (4, 4), return_indices=True), *F.adaptive_max_pool3d(x, (3, 2, 3), return_indices=True)), "f32[2,2,4,5,6]")
     add("integer_pool", lambda x: F.avg_pool2d(x, 2) + F.conv2d(x, x[:1, :, :2, :2])[..., ::2, ::2] + F.hardtanh(x, 0, 2)[..., ::2, ::2], "i64[2,3,4,4]<9")
@@ -60,14 +62,14 @@ def images(add: Add) -> None:
 
 
 def columns(add: Add) -> None:
-    """Windows of images as columns, and other operations that files have and torch can write out."""
+    """Add windows of images as columns, and other operations that torch can decompose."""
     window = {"kernel_size": (2, 3), "dilation": (2, 1), "padding": (1, 2), "stride": (1, 2)}
     add("windows_as_columns", lambda x: (F.unfold(x, **window), F.unfold(x[0], 2), F.fold(F.unfold(x, **window), (5, 6), **window), F.fold(F.unfold(x[0], 2), (5, 6), 2)), "f32[2,3,5,6]")
     add("split_at", lambda x: (*x.tensor_split([2, -1, 9], 1), x.mT.ravel(), F.channel_shuffle(x[None], 3), torch.complex(x, x).conj().imag * 2), "f32[6,5]")
 
 
 def views(add: Add) -> None:
-    """Conjugates, views of the memory, and writes to them."""
+    """Add conjugates, views of memory, and writes to views."""
 
     def written(x: Any, y: Any) -> Any:
         x, z = x.clone(), torch.complex(x, y).clone()
@@ -95,7 +97,7 @@ def views(add: Add) -> None:
 
 
 def factors(add: Add) -> None:
-    """LU and what it solves."""
+    """Add LU factorizations and solvers that use them."""
     at = f.linalg
     add("lu", lambda x, b: (*at.lu(x), *f.lu_unpack(*at.lu_factor(x)), *(at.lu_solve(*at.lu_factor(x), b, adjoint=flag) for flag in (False, True)), at.lu_solve(*at.lu_factor(x), b.mT, left=False)), "f32[2,4,4]", "f32[2,4,3]")
     add("lu_uneven", lambda x: (*at.lu(x), *at.lu(x.mT)), "f32[2,5,3]")
@@ -103,7 +105,7 @@ def factors(add: Add) -> None:
 
 
 def gradients(add: Add) -> None:
-    """Gradients that are one operation in torch."""
+    """Add gradients that are a single operation in torch."""
     add("gradient_pools", gradient(lambda x: (F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), F.max_pool2d(x, 3, 2, 1), F.avg_pool3d(x[None], 2), F.max_pool3d(x[None], 2), F.adaptive_avg_pool2d(x, 3), F.adaptive_avg_pool2d(x, 2), F.adaptive_max_pool2d(x, (3, 4)), F.local_response_norm(x, 3))), "f32[2,3,6,7]")
     add("gradient_sizes", gradient(lambda x: tuple(F.interpolate(x, size, mode=mode) for mode in MODES for size in ((8, 3), (2, 10)))), "f32[2,3,4,5]")
     add("gradient_antialiased", gradient(lambda x: F.interpolate(x, (2, 7), mode="bilinear", antialias=True)), "f32[2,3,4,5]")

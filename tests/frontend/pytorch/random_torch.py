@@ -1,10 +1,12 @@
-"""Random PyTorch modules of common operations, against torch itself, on one device and split over a mesh. Needs torch.
+"""Random PyTorch modules of common operations, compared with torch on one device and sharded over a mesh. Needs torch.
 
     python -m tests.frontend.pytorch.random_torch --count 300 [--seed 0]
 
-Each kind of step takes values that the module has already, and appends a call, whose results torch computes at once. A module is then entered
-in one of the ways of docs/torch.md: as it is, exported, with torch's decompositions, from a file, as `make_fx` records it or its gradients,
-or as a training step. Inputs are multiples of 1/4, as in `tests/frontend/random_onnx.py`, and for the same reason.
+Each kind of step appends a call on values that the module already has, and torch computes its results at once. The
+module is then imported
+in one of the ways of docs/torch.md: directly, exported, decomposed by torch, from a file, recorded by `make_fx` (also
+its gradients),
+or as a training step. Inputs are multiples of 1/4, as in `tests/frontend/random_onnx.py`, for the same reason.
 """
 
 from __future__ import annotations
@@ -47,13 +49,13 @@ ENTERED = (
     random_torch_places,
     random_torch_products,
     random_torch_steps,
-)  # their steps are in the table once they are imported
+)  # importing these modules registers their steps
 MESHES = ({"d": 2}, {"d": 2, "e": 2}, {"d": 1, "e": 2}, {"d": 1})
-ROUNDING = 1e-4  # of the largest element, of f32
+ROUNDING = 1e-4  # of the largest element, in f32
 
 
 def made(seed: int, steps: int = 6) -> Maker:
-    """A random module of about so many steps; the way in which it is entered is its first kind of step."""
+    """Return a random module of about `steps` steps. The first entry of `kinds` is the way in which it is imported."""
     maker = Maker(seed)
     for rank in (maker.integer(2, 4), maker.integer(1, 4)):
         maker.input(torch.from_numpy(maker.numbers(*(maker.integer(1, 6) for _ in range(rank)))))
@@ -64,7 +66,7 @@ def made(seed: int, steps: int = 6) -> Maker:
 
 
 def fault_of(maker: Maker) -> str:
-    """What is wrong with the results of a module on a random mesh, or already on one device. Empty if nothing is."""
+    """Return the mismatch of a module's results on a random mesh or on one device, or an empty text."""
     mesh = make_mesh(maker.one_of(MESHES))
     rounding = max(ROUNDING, 8 * max(maker.rounding.values(), default=0.0))
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +86,7 @@ def fault_of(maker: Maker) -> str:
 
 
 def _spec(maker: Maker, rank: int, mesh: Mesh) -> mg.P:
-    """Each axis of the mesh splits a random dim, or none."""
+    """Shard a random dim over each mesh axis, or none."""
     dims: list[tuple[str, ...]] = [()] * rank
     for axis in mesh.axes:
         if rank and maker.integer(0, 3):
@@ -97,27 +99,31 @@ def _fault_on(module: Module, signature: Signature, entered: Entered, rounding: 
     result, state = results_of(executable(*deepcopy(entered.call)), isinstance(entered.program, TrainingStep))
     if missing := entered.changed - {*state}:
         return f"{sorted(missing)} are not among what changes"
-    known = {name: each for name, each in state.items() if name in entered.state}
-    return difference((result, known), (entered.wanted, {name: entered.state[name] for name in known}), rounding)
+    known_state = {name: tensor for name, tensor in state.items() if name in entered.state}
+    return difference(
+        (result, known_state), (entered.wanted, {name: entered.state[name] for name in known_state}), rounding
+    )
 
 
-def difference(found: Any, wanted: Any, rounding: float = ROUNDING) -> str:
-    """How results differ from torch's: their structure, what is no tensor, or numbers."""
-    leaves, structure = pytree.tree_flatten(found)
-    expected, other = pytree.tree_flatten(wanted)
-    if structure != other:
-        return f"{structure} in place of {other}"
+def difference(actual: Any, reference: Any, rounding: float = ROUNDING) -> str:
+    """Return how results differ from torch's: in structure, in leaves that are no tensors, or in numbers. Empty if they
+    are equal.
+    """
+    leaves, actual_tree = pytree.tree_flatten(actual)
+    expected_leaves, expected_tree = pytree.tree_flatten(reference)
+    if actual_tree != expected_tree:
+        return f"{actual_tree} in place of {expected_tree}"
     return "; ".join(
-        f"result {number}: {text}"
-        for number, (left, right) in enumerate(zip(leaves, expected, strict=True))
+        f"result {index}: {text}"
+        for index, (left, right) in enumerate(zip(leaves, expected_leaves, strict=True))
         if (text := _difference_of_leaf(left, right, rounding))
     )
 
 
-def _difference_of_leaf(found: Any, wanted: Any, rounding: float) -> str:
-    if not isinstance(wanted, torch.Tensor):
-        return "" if (type(found), found) == (type(wanted), wanted) else f"{found!r} in place of {wanted!r}"
-    return difference_of_one(found, plain_array(wanted.detach().resolve_conj().resolve_neg()), rounding)
+def _difference_of_leaf(actual: Any, expected: Any, rounding: float) -> str:
+    if not isinstance(expected, torch.Tensor):
+        return "" if (type(actual), actual) == (type(expected), expected) else f"{actual!r} in place of {expected!r}"
+    return difference_of_one(actual, plain_array(expected.detach().resolve_conj().resolve_neg()), rounding)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Steps of random PyTorch modules that are layers: attention, convolutions, pools, norms, embeddings, recurrent layers and branches."""
+"""Layers as steps of random PyTorch modules: attention, convolutions, pools, norms, embeddings, recurrent layers and
+branches.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ F32 = (torch.float32,)
 
 
 def _heads(m: Maker, x: int) -> int:
-    """A value as rows of heads: [.., heads, length, width]."""
+    """Return a value reshaped to heads: [.., heads, length, width]."""
     shape = m.at(x).shape
     return m.add(lambda x: x.reshape(1, shape[0], -1, shape[-1]), x)
 
@@ -45,7 +47,7 @@ def attention(m: Maker) -> None:
 
 @step
 def self_attention(m: Maker) -> None:
-    """Heads of one value, as a model makes them."""
+    """Append self-attention over heads that are projected from one value."""
     x = m.pick(lambda each: each.ndim == 3 and each.shape[-1] % 2 == 0 and each.numel() > 0)
     is_causal = bool(m.integer(0, 1))
 
@@ -70,8 +72,8 @@ class _Attended(nn.Module):
         self.layer, self.needs_weights = layer, needs_weights
 
     def forward(self, x: Any) -> Any:
-        found, weights = self.layer(x, x, x, need_weights=self.needs_weights)
-        return (found, weights) if self.needs_weights else found
+        output, weights = self.layer(x, x, x, need_weights=self.needs_weights)
+        return (output, weights) if self.needs_weights else output
 
 
 @step
@@ -100,7 +102,7 @@ def dense(m: Maker) -> None:
 
 @step
 def tied_head(m: Maker) -> None:
-    """An embedding whose weight is that of the head too, under two names."""
+    """Append an embedding and a head that share one weight under two names."""
     ids = m.rows(5, *m.one_of(((3,), (2, 4))))
     table = m.parameter(torch.from_numpy(m.numbers(5, 4)))
     m.names[f"tied{table}"] = table
@@ -219,7 +221,7 @@ def group_norm(m: Maker) -> None:
 
 @step
 def batch_norm(m: Maker) -> None:
-    """With its own statistics, or with those of the batch, which then change its buffers."""
+    """Append a batch norm with its own statistics, or with those of the batch, which update its buffers."""
     x = m.pick(lambda each: 2 <= each.ndim <= 4 and each.numel() > 2 * each.shape[1] > 0, kinds=F32)
     kind = nn.BatchNorm2d if m.at(x).ndim == 4 else nn.BatchNorm1d
     layer = kind(
@@ -281,7 +283,7 @@ def windows(m: Maker) -> None:
 
 @step
 def choice(m: Maker) -> None:
-    """A condition that is data; both branches read a value from around them."""
+    """Append a branch on a runtime condition. Both branches capture a value."""
     x = m.of_rank(1, kinds=F32)
     if not m.at(x).is_contiguous():
         raise CannotMake

@@ -1,4 +1,4 @@
-"""Steps of random PyTorch modules that move elements: shapes, slices and joins."""
+"""Data movement as steps of random PyTorch modules: reshapes, slices and concatenations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of random PyTorch modules that read and write elements at places: look-ups, scatters, orders, and writes in place."""
+"""Indexing as steps of random PyTorch modules: gathers, scatters, sorts, and in-place writes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def scatter(m: Maker) -> None:
 
 @step
 def scatter_repeated(m: Maker) -> None:
-    """Rows that are written several times are added."""
+    """Append an update of repeated rows, which accumulates them."""
     x = m.of_rank(1)
     dim, shape = m.axis(x), list(m.at(x).shape)
     size, shape[dim] = shape[dim], 4
@@ -116,7 +116,7 @@ def slice_scatter(m: Maker) -> None:
 
 @step
 def largest(m: Maker) -> None:
-    """Of distinct numbers: which of equal ones is first is up to a package."""
+    """Append a sort or selection of distinct numbers, because the order of equal ones depends on the package."""
     x = m.distinct(*(m.integer(1, 6) for _ in range(m.integer(1, 3))))
     dim, up = m.axis(x), bool(m.integer(0, 1))
     k = m.integer(1, m.at(x).shape[dim])
@@ -137,7 +137,7 @@ def largest(m: Maker) -> None:
 
 @step
 def first_of_equal(m: Maker) -> None:
-    """The place of the first of equal numbers, which torch promises for these."""
+    """Append a search for the first of equal numbers, by functions for which torch specifies it."""
     x = m.of_rank(1, exact=True)
     dim = m.axis(x)
     m.add(
@@ -219,7 +219,7 @@ def search(m: Maker) -> None:
 
 @step
 def written_clone(m: Maker) -> None:
-    """A clone that is changed in place, through views of it as well."""
+    """Append a clone that is changed in place, also through its views."""
     x = m.of_rank(1)
     by = m.integer(1, 2)
 
@@ -257,7 +257,7 @@ def written_clone(m: Maker) -> None:
 
 @step
 def written_view(m: Maker) -> None:
-    """A value that is changed in place, and with it all that share its memory: arguments and buffers among them."""
+    """Change a value in place together with all values that share its memory, including arguments and buffers."""
     x = m.of_rank(1)
     if x in m.start and m.integer(0, 2):
         raise CannotMake
@@ -275,7 +275,7 @@ def written_view(m: Maker) -> None:
 
 @step
 def written_slice(m: Maker) -> None:
-    """A slice that another value is written to."""
+    """Write a value to a slice of another value."""
     x = m.of_rank(1)
     if x in m.start and m.integer(0, 2):
         raise CannotMake

@@ -1,4 +1,4 @@
-"""Steps of random PyTorch modules that sum: products, reductions, softmaxes and losses."""
+"""Contractions as steps of random PyTorch modules: matmuls, reductions, softmaxes and losses."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def vmapped(m: Maker) -> None:
 
 @step
 def made_in_place(m: Maker) -> None:
-    """Tensors that the module makes."""
+    """Append tensors that the module creates."""
     x = m.of_rank(1, exact=True)
     functions = (
         lambda x: torch.zeros_like(x) + x[..., :1], lambda x: torch.full_like(x, 0.5) * x, lambda x: torch.arange(x.shape[-1]) + x,

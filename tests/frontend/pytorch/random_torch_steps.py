@@ -1,4 +1,4 @@
-"""Steps of random PyTorch modules that compute numbers: functions of elements, and types."""
+"""Arithmetic as steps of random PyTorch modules: element-wise functions and type conversions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def binary(m: Maker) -> None:
 
 @step
 def promoted(m: Maker) -> None:
-    """Values of any two types, which torch promotes."""
+    """Append an operation on values of any two types, which torch promotes."""
     x = m.pick(kinds=(*FLOATS, *WHOLE, torch.bool))
     shape = m.at(x).shape
     y = m.pick(lambda each: each.shape == shape or each.ndim == 0, kinds=(*FLOATS, *WHOLE, torch.bool))
@@ -192,7 +192,7 @@ def logic(m: Maker) -> None:
 
 @step
 def conversion(m: Maker) -> None:
-    """To another type, and back from one of 16 bits before roundings add up."""
+    """Convert to another type. A value of 16 bits is converted back to f32 before roundings accumulate."""
     x = m.pick(kinds=(*FLOATS, *WHOLE, torch.bool))
     kind = torch.float32 if m.at(x).dtype in NARROW else m.one_of((*FLOATS, torch.bfloat16))
     m.add(m.one_of((lambda x: x.to(kind), lambda x: x.type(kind))), x, keeps=kind not in NARROW)

@@ -1,8 +1,10 @@
-"""Models as programs of torch and of JAX, of the same sizes, as files: neither package is needed to plan them.
+"""Models written for both torch and JAX in the same sizes, stored as files so that planning them needs neither package.
 
-GPT-2, Llama, BERT, T5, ViT and ResNet are those of `transformers`; Mixtral, Mamba and a U-Net are written in `bench.models` for both.
-`python -m tests.frontend.pytorch.same_models torch NAME...` writes `.pt2` files, and with `jax` the texts that JAX lowers, shardings included;
-the latter needs a `transformers` that still has its models in Flax.
+GPT-2, Llama, BERT, T5, ViT and ResNet come from `transformers`; Mixtral, Mamba and a U-Net are written in
+`bench.models` for both.
+`python -m tests.frontend.pytorch.same_models torch NAME...` writes `.pt2` files. With `jax` it writes the texts that
+JAX lowers, with
+shardings. The latter needs a `transformers` that still has its models in Flax.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ IDS = "i64[8,16]"
 
 
 def _of_transformers() -> dict[str, tuple[Any, dict[str, str]]]:
-    """Models and the types of their arguments."""
+    """Return models and the types of their arguments."""
     import transformers as hf
 
     common = {"vocab_size": 64, "use_cache": False, "bos_token_id": 1, "eos_token_id": 1}
@@ -39,7 +41,7 @@ def _of_transformers() -> dict[str, tuple[Any, dict[str, str]]]:
 
 
 def write_torch(*names: str) -> None:
-    """The programs of torch, with weights that are zero: they are planned, not run."""
+    """Write the programs of torch with zero weights, because they are planned but never executed."""
     import torch
 
     from bench.models import catalog
@@ -52,13 +54,15 @@ def write_torch(*names: str) -> None:
     for name in names or NAMES:
         model, args = models[name]
         with torch.no_grad():
-            for each in model.parameters():
-                each.zero_()
+            for parameter in model.parameters():
+                parameter.zero_()
         save(exported(model.eval(), args), f"{name}_same.pt2")
 
 
 def write_jax(*names: str) -> None:
-    """What JAX lowers the programs of `bench` to, at their small sizes. ResNet's is data parallel there, so its pictures are split by rows here."""
+    """Write the texts to which JAX lowers the programs of `bench` at small sizes. ResNet's images are sharded by rows
+    to match torch.
+    """
     from jax.sharding import PartitionSpec as P
 
     from bench.models import catalog

@@ -1,4 +1,4 @@
-"""Random PyTorch modules compute what torch computes; `python -m tests.frontend.pytorch.random_torch` runs many."""
+"""Random PyTorch modules compute torch's results; `python -m tests.frontend.pytorch.random_torch` tests many."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 SEEDS = trials(5)
 
 
-def test_random_modules_compute_what_torch_computes() -> None:
+def test_random_modules_match_torch() -> None:
     outcomes = {seed: outcome(made(seed), fault_of) for seed in SEEDS}
-    assert not {seed: each for seed, each in outcomes.items() if each[0] not in ("right", "not made")}
+    assert not {seed: result for seed, result in outcomes.items() if result[0] not in ("right", "not made")}
     assert sum(verdict == "right" for verdict, _ in outcomes.values()) > len(SEEDS) / 2
 
 
-def test_random_modules_have_most_kinds_of_steps_and_ways() -> None:
+def test_random_modules_cover_most_steps_and_all_imports() -> None:
     kinds = {kind for seed in range(60) for kind in made(seed).kinds}
     assert len(STEPS) >= 85 and {*WAYS} <= kinds and len(kinds & {*STEPS}) >= 0.8 * len(STEPS)
 
 
-def test_wrong_results_are_faults() -> None:
-    wanted = {"first": torch.ones(2), "rest": ([torch.arange(2)], None, 0.5)}
-    found = {"first": torch.ones(2).numpy(), "rest": ([torch.arange(2).numpy()], None, 0.5)}
-    assert not difference(found, wanted)
-    assert "result 0: differs by 1" in difference(found | {"first": found["first"] + 1}, wanted)
-    assert "result 0: int64[2] in place" in difference(found | {"first": found["rest"][0][0]}, wanted)
+def test_difference_reports_wrong_results() -> None:
+    expected = {"first": torch.ones(2), "rest": ([torch.arange(2)], None, 0.5)}
+    actual = {"first": torch.ones(2).numpy(), "rest": ([torch.arange(2).numpy()], None, 0.5)}
+    assert not difference(actual, expected)
+    assert "result 0: differs by 1" in difference(actual | {"first": actual["first"] + 1}, expected)
+    assert "result 0: int64[2] in place" in difference(actual | {"first": actual["rest"][0][0]}, expected)
     assert "result 1: whole numbers differ" in difference(
-        found | {"rest": ([torch.zeros(2).long()], None, 0.5)}, wanted
+        actual | {"rest": ([torch.zeros(2).long()], None, 0.5)}, expected
     )
-    assert "in place of" in difference(found | {"rest": (found["rest"][0], None, 1)}, wanted)
-    assert "in place of" in difference(tuple(found.values()), wanted)
+    assert "in place of" in difference(actual | {"rest": (actual["rest"][0], None, 1)}, expected)
+    assert "in place of" in difference(tuple(actual.values()), expected)

@@ -1,4 +1,6 @@
-"""`.pt2` files: parameters as named inputs, structures, buffers that change, places, weights; without torch."""
+"""`.pt2` files: parameters as named inputs, structures, updated buffers, locations and weights. Torch need not be
+installed.
+"""
 
 from __future__ import annotations
 
@@ -30,54 +32,56 @@ def stored(name: str) -> dict[str, np.ndarray[Any, Any]]:
 
 
 @pytest.mark.parametrize("file", ["counter.pt2", "counter_new.pt2"])
-def test_a_model_gives_what_torch_gave(file: str) -> None:
+def test_archive_reproduces_results_of_torch(file: str) -> None:
     executable = mg.compile(PLACE / file, {"dp": 2}, in_specs={"x": mg.P("dp")}, target="cpu")
-    known = stored("counter")
+    reference = stored("counter")
     assert executable.signature.positional == ("x", "scale")
-    found = executable(known["arg0"], 2.0, shift=known["arg2"])
-    assert [*found] == ["result", "buffers"] and [*found["result"]] == ["y", "sums"]
-    for got, name in zip(
-        (found["result"]["y"], *found["result"]["sums"]), ("result0", "result1", "result2"), strict=True
+    results = executable(reference["arg0"], 2.0, shift=reference["arg2"])
+    assert [*results] == ["result", "buffers"] and [*results["result"]] == ["y", "sums"]
+    for actual, name in zip(
+        (results["result"]["y"], *results["result"]["sums"]), ("result0", "result1", "result2"), strict=True
     ):
-        np.testing.assert_allclose(got, known[name], rtol=1e-5, atol=1e-5)
-    assert {*found["buffers"]} == {"bn.running_mean", "bn.running_var", "bn.num_batches_tracked", "steps"}
-    for name, got in found["buffers"].items():
-        np.testing.assert_allclose(got, known[f"state.{name}"], rtol=1e-5)
+        np.testing.assert_allclose(actual, reference[name], rtol=1e-5, atol=1e-5)
+    assert {*results["buffers"]} == {"bn.running_mean", "bn.running_var", "bn.num_batches_tracked", "steps"}
+    for name, actual in results["buffers"].items():
+        np.testing.assert_allclose(actual, reference[f"state.{name}"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_a_decoder_is_split_by_patterns_of_its_parameters_names(mesh: dict[str, int]) -> None:
+def test_decoder_is_sharded_by_parameter_name_patterns(mesh: dict[str, int]) -> None:
     split = {"*.w[qkv].weight": mg.P("tp"), "*.w[13].weight": mg.P("tp"), "*.wo.weight": mg.P(None, "tp"), "*.w2.weight": mg.P(None, "tp")}  # fmt: skip
     specs = {"ids": mg.P("dp")} | (split if "tp" in mesh else {})
     executable = mg.compile(PLACE / "decoder.pt2", mesh, in_specs=specs, target="cpu")
-    known = stored("decoder")
-    np.testing.assert_allclose(executable(known["arg0"]), known["result0"], rtol=1e-5, atol=1e-5)
+    reference = stored("decoder")
+    np.testing.assert_allclose(executable(reference["arg0"]), reference["result0"], rtol=1e-5, atol=1e-5)
     if "tp" in mesh:
         assert executable.comms.counts == {"all_reduce": 4}
 
 
-def test_operations_are_at_the_users_lines_and_in_modules() -> None:
+def test_operations_have_user_locations_and_module_scopes() -> None:
     executable = mg.compile(PLACE / "decoder.pt2", {"tp": 2}, in_specs={"*.wo.weight": mg.P(None, "tp")}, target="cpu")
-    places = {(str(node.loc), node.loc.scope) for node in executable.stages["import"].graph.nodes if node.loc and node.op == "dot_general"}  # fmt: skip
-    files = {place.rpartition(":")[0] for place, _ in places}
+    locations_and_scopes = {(str(node.loc), node.loc.scope) for node in executable.stages["import"].graph.nodes if node.loc and node.op == "dot_general"}  # fmt: skip
+    files = {location.rpartition(":")[0] for location, _ in locations_and_scopes}
     assert files == {"tests/frontend/pytorch/archives.py"}
-    assert {"layers/0/attn/wq", "layers/1/attn", "layers/1/w2", "head"} <= {scope for _, scope in places}
+    assert {"layers/0/attn/wq", "layers/1/attn", "layers/1/w2", "head"} <= {scope for _, scope in locations_and_scopes}
     assert "layers/*/attn/wo" in executable.explain()
 
 
-def test_weights_are_stored_in_the_module_or_given_beside_it(tmp_path: Path) -> None:
-    known = stored("decoder")
+def test_weights_are_stored_in_module_or_passed_to_session(tmp_path: Path) -> None:
+    reference = stored("decoder")
     executable = mg.compile(PLACE / "decoder.pt2", {"dp": 2}, in_specs={"ids": mg.P("dp")}, target="cpu")
     executable.save(tmp_path / "with.mgx")
-    np.testing.assert_allclose(mg.load(tmp_path / "with.mgx")(known["arg0"]), known["result0"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        mg.load(tmp_path / "with.mgx")(reference["arg0"]), reference["result0"], rtol=1e-5, atol=1e-5
+    )
     executable.save(tmp_path / "without.mgx", weights={})
     with mg.load(tmp_path / "without.mgx").session(weights=PLACE / "decoder.pt2") as session:
-        np.testing.assert_allclose(np.asarray(session(known["arg0"])), known["result0"], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(session(reference["arg0"])), reference["result0"], rtol=1e-5, atol=1e-5)
 
 
-def test_the_command_line_takes_archives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_compiles_and_checks_archives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "decoder.mgx")
-    words = [
+    command = [
         "compile",
         str(PLACE / "decoder.pt2"),
         "--mesh",
@@ -89,21 +93,21 @@ def test_the_command_line_takes_archives(tmp_path: Path, capsys: pytest.CaptureF
         "-o",
         out,
     ]
-    assert main(words) == 0, capsys.readouterr().err
+    assert main(command) == 0, capsys.readouterr().err
     assert main(["check", str(PLACE / "decoder.pt2"), "--mesh", "dp=2"]) == 0
 
 
 def changed(tmp_path: Path, member: str, edit: Any) -> Path:
-    """A copy of an archive with a member edited; None leaves it out."""
+    """Write a copy of an archive with the content of `member` edited, or without the member if `edit` is None."""
     path = tmp_path / "changed.pt2"
     with zipfile.ZipFile(PLACE / "counter.pt2") as old, zipfile.ZipFile(path, "w") as new:
-        for each in old.namelist():
-            content = old.read(each)
-            if each.endswith(member):
+        for name in old.namelist():
+            content = old.read(name)
+            if name.endswith(member):
                 if edit is None:
                     continue
                 content = edit(content)
-            new.writestr(each, content)
+            new.writestr(name, content)
     return path
 
 
@@ -123,15 +127,15 @@ def schema_seven(content: bytes) -> bytes:
     ("constants/tensor_0", None, "cannot be read: it is missing"),
     ("models/model.json", lambda content: content.rstrip()[:-1] + b', "graph_module": 3}', "the key 'graph_module' stands twice"),
 ])  # fmt: skip
-def test_damaged_archives_are_refused(tmp_path: Path, member: str, edit: Any, text: str) -> None:
-    with pytest.raises(UsageError, match=text) as refused:
+def test_damaged_archive_is_rejected(tmp_path: Path, member: str, edit: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=text) as error:
         mg.compile(changed(tmp_path, member, edit), {"dp": 2}, target="cpu")
-    assert refused.value.diagnostics[0].code == "MG0002"
+    assert error.value.diagnostics[0].code == "MG0002"
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_damaged_programs_are_refused(tmp_path: Path, seed: int) -> None:
-    """Parts of the document that are gone, of another kind, or in the place of others: a program, or a refusal."""
+def test_damaged_program_is_planned_or_rejected(tmp_path: Path, seed: int) -> None:
+    """Parts of the document are missing, of another type, or swapped."""
     rng = np.random.default_rng(seed)
     refused = 0
     for _ in range(12):
@@ -144,28 +148,28 @@ def test_damaged_programs_are_refused(tmp_path: Path, seed: int) -> None:
 
 def damaged(rng: np.random.Generator, content: bytes) -> bytes:
     document = json.loads(content)
-    place = document["graph_module"]
-    while isinstance(place, (dict, list)) and place:
-        keys = [*place] if isinstance(place, dict) else [*range(len(place))]
+    container = document["graph_module"]
+    while isinstance(container, (dict, list)) and container:
+        keys = [*container] if isinstance(container, dict) else [*range(len(container))]
         key = keys[rng.integers(len(keys))]
-        if not isinstance(place[key], (dict, list)) or rng.random() < 0.2:
-            place[key] = [None, -1, 10**12, "x", [], {}][rng.integers(6)]
+        if not isinstance(container[key], (dict, list)) or rng.random() < 0.2:
+            container[key] = [None, -1, 10**12, "x", [], {}][rng.integers(6)]
             break
-        place = place[key]
+        container = container[key]
     return json.dumps(document).encode()
 
 
-def test_other_files_are_no_archives(tmp_path: Path) -> None:
+def test_unreadable_archive_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="MG0002"):
         mg.compile(tmp_path / "missing.pt2", {"dp": 2}, target="cpu")
     with pytest.raises(UsageError, match="MG0002"):
         mg.compile("a\0b.pt2", {"dp": 2}, target="cpu")
     encrypted = bytearray((PLACE / "counter.pt2").read_bytes())
-    for signature, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):  # the bit that says so, in each header
-        place = encrypted.find(signature)
-        while place >= 0:
-            encrypted[place + flags] |= 1
-            place = encrypted.find(signature, place + 4)
+    for signature, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):  # sets the bit for encryption in both headers
+        offset = encrypted.find(signature)
+        while offset >= 0:
+            encrypted[offset + flags] |= 1
+            offset = encrypted.find(signature, offset + 4)
     (tmp_path / "encrypted.pt2").write_bytes(encrypted)
     with pytest.raises(UsageError, match="MG0002"):
         mg.compile(tmp_path / "encrypted.pt2", {"dp": 2}, target="cpu")
@@ -176,11 +180,11 @@ def test_other_files_are_no_archives(tmp_path: Path) -> None:
     assert mg.compile(tmp_path / "renamed.zip", {"dp": 2}, target="cpu").name == "main"
 
 
-def test_members_that_do_not_fit_into_memory_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_member_larger_than_memory_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb.pt2"
     with zipfile.ZipFile(PLACE / "counter.pt2") as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
-        for each in old.namelist():
-            new.writestr(each, old.read(each) + b" " * ((1 << 26) if each.endswith("models/model.json") else 0))
+        for name in old.namelist():
+            new.writestr(name, old.read(name) + b" " * ((1 << 26) if name.endswith("models/model.json") else 0))
     assert path.stat().st_size < 1 << 18
     monkeypatch.setattr(budget, "free_bytes", lambda: 1 << 26)
     tracemalloc.start()
@@ -193,7 +197,7 @@ def test_members_that_do_not_fit_into_memory_are_not_unpacked(tmp_path: Path, mo
     assert peak < 1 << 22
 
 
-def test_a_tensor_that_repeats_its_elements_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expanded_tensor_larger_than_memory_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     meta = {"dtype": 7, "sizes": [{"as_int": 1 << 20}], "strides": [{"as_int": 0}], "storage_offset": {"as_int": 0}}
     monkeypatch.setattr(budget, "free_bytes", lambda: 1 << 22)
     assert strided("w", bytes(4), meta).shape == (1 << 20,)
@@ -202,29 +206,29 @@ def test_a_tensor_that_repeats_its_elements_beyond_the_memory_is_refused(monkeyp
         strided("w", bytes(4), meta)
 
 
-def test_an_archive_with_a_member_twice_is_refused(tmp_path: Path) -> None:
+def test_archive_with_duplicate_member_is_rejected(tmp_path: Path) -> None:
     shutil.copy(PLACE / "counter.pt2", tmp_path / "twice.pt2")
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(tmp_path / "twice.pt2", "a") as file:
-        name = next(each for each in file.namelist() if each.endswith("models/model.json"))
+        name = next(member for member in file.namelist() if member.endswith("models/model.json"))
         file.writestr(name, b"{}")
     with pytest.raises(UsageError, match=r"MG0002.*models/model\.json' stands twice"):
         mg.compile(tmp_path / "twice.pt2", {"dp": 2}, target="cpu")
 
 
-def test_an_archive_that_is_cut_off_is_said_to_be_damaged(tmp_path: Path) -> None:
+def test_truncated_archive_is_reported_as_damaged(tmp_path: Path) -> None:
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w") as file:
         file.writestr("model/data.pkl", b"")
-    whole = changed(tmp_path, "data/sample_inputs/model.pt", lambda _: inner.getvalue()).read_bytes()
-    after_inner = whole.index(inner.getvalue()) + len(inner.getvalue())
-    for length in (after_inner, after_inner + 20, len(whole) - 1, 40):
-        (tmp_path / "cut.pt2").write_bytes(whole[:length])
+    content = changed(tmp_path, "data/sample_inputs/model.pt", lambda _: inner.getvalue()).read_bytes()
+    after_inner = content.index(inner.getvalue()) + len(inner.getvalue())
+    for length in (after_inner, after_inner + 20, len(content) - 1, 40):
+        (tmp_path / "cut.pt2").write_bytes(content[:length])
         with pytest.raises(UsageError, match=r"MG0002.*it is damaged or cut off"):
             mg.compile(tmp_path / "cut.pt2", {"dp": 2}, target="cpu")
 
 
 def with_node(target: str, *numbers: int) -> Any:
-    """An edit that puts a node with these numbers as its operands before all others."""
+    """Return an edit that inserts a node with integer operands before all others."""
 
     def edit(content: bytes) -> bytes:
         document = json.loads(content)
@@ -242,7 +246,7 @@ def with_node(target: str, *numbers: int) -> Any:
     (with_node("math.factorial", 10**9), "MG0103"),
     (lambda content: content.replace(b'{"as_int": 16}', b'{"as_expr": {"expr_str": "9**9**9**9", "hint": null}}'), "MG0108"),
 ])  # fmt: skip
-def test_numbers_of_an_archive_that_take_hours_to_compute_are_refused(tmp_path: Path, edit: Any, code: str) -> None:
-    with pytest.raises(MeshgenError) as refused:
+def test_expensive_integer_arithmetic_of_archive_is_rejected(tmp_path: Path, edit: Any, code: str) -> None:
+    with pytest.raises(MeshgenError) as error:
         mg.compile(changed(tmp_path, "models/model.json", edit), {"dp": 2}, target="cpu")
-    assert [each.code for each in refused.value.diagnostics] == [code]
+    assert [diagnostic.code for diagnostic in error.value.diagnostics] == [code]

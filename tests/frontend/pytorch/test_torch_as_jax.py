@@ -1,4 +1,6 @@
-"""A model in PyTorch and the same model in JAX, split alike, are plans that move as many bytes; from files, without either package."""
+"""Models in PyTorch and JAX with the same sharding have plans that move the same bytes. Read from files, without either
+package.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from meshgen import api
 from tests.frontend.pytorch.archives import PLACE
 
 P = mg.P
-# Linear layers of torch have their weights as [out, in], those of JAX as [in, out]; GPT-2's the other way round in both.
+# Linear layers have weights [out, in] in torch and [in, out] in JAX. GPT-2's are transposed in both.
 
 
 def by_heads(*into: str, out: tuple[str, ...]) -> dict[str, Any]:
-    """Heads and hidden dims over `tp`: of what comes before them, and of what reads them."""
+    """Shard heads and hidden dims over `tp`: outputs of the layers `into`, inputs of the layers `out`."""
     return {f"*{name}.weight": P("tp") for name in into} | {f"*.{name}.weight": P(None, "tp") for name in out}
 
 
@@ -43,9 +45,9 @@ OTHERS = {"resnet": {"pixel_values": P(None, None, "dp")}}
 
 
 @pytest.mark.parametrize("name", [*SPLIT])
-def test_the_same_model_moves_the_same_bytes(name: str) -> None:
+def test_torch_model_communicates_like_jax_model(name: str) -> None:
     of_jax = api.plan(gzip.decompress((PLACE / f"{name}_same.mlir.gz").read_bytes()).decode(), target="cpu")
-    specs = SPLIT[name] | {each: P("dp") for each in ROWS.get(name, ["input_ids"])} | OTHERS.get(name, {})
+    specs = SPLIT[name] | {argument: P("dp") for argument in ROWS.get(name, ["input_ids"])} | OTHERS.get(name, {})
     of_torch = api.plan(PLACE / f"{name}_same.pt2", of_jax.mesh, in_specs=specs, target="cpu")
     assert of_torch.comms.ring_bytes == pytest.approx(of_jax.comms.ring_bytes, rel=0.05) and of_jax.comms.ring_bytes > 0
     assert of_torch.comms.counts == of_jax.comms.counts

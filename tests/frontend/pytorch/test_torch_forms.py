@@ -1,4 +1,6 @@
-"""Names of inputs by their origin, tied tensors, structures of results and optional results, from `.pt2` files that `forms.py` wrote; without torch."""
+"""Names of inputs by origin, tied tensors, structures of results and optional results, from `.pt2` files of `forms.py`;
+without torch.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def tied() -> Any:
 
 @pytest.fixture(scope="module")
 def saved(tied: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The module with its weights, and without."""
+    """Paths of the module with its weights and without."""
     folder = tmp_path_factory.mktemp("tied")
     tied.save(folder / "with.mgx")
     tied.save(folder / "bare.mgx", weights={})
@@ -47,27 +49,31 @@ def require_logits(result: Any, logits: Array = LOGITS) -> None:
     np.testing.assert_allclose(np.asarray(result["logits"]), logits, rtol=1e-5, atol=1e-5)
 
 
-def test_state_and_argument_of_one_name_are_bound_by_origin(tied: Any, saved: tuple[Path, Path]) -> None:
+def test_state_and_argument_of_same_name_bind_by_origin(tied: Any, saved: tuple[Path, Path]) -> None:
     for program in (tied, mg.load(saved[0])):
         require_logits(program(IDS, SCALE))
         require_logits(program(IDS, scale=SCALE))
         require_logits(program(scale=SCALE, ids=IDS))
     assert [*tied.signature.nodes] == ["ids", "scale", "embed.weight", "self.scale"]
     assert tied.signature.weight_names == ("embed.weight", "self.scale")
-    other = tied(IDS, SCALE, **{"self.scale": np.zeros(8, np.float32)})
+    result = tied(IDS, SCALE, **{"self.scale": np.zeros(8, np.float32)})
     require_logits(
-        other, np.broadcast_to(SCALE @ TorchArchive(PLACE / "tied.pt2").weights["head.weight"].T, LOGITS.shape)
+        result, np.broadcast_to(SCALE @ TorchArchive(PLACE / "tied.pt2").weights["head.weight"].T, LOGITS.shape)
     )
 
 
-def test_weights_of_the_name_of_an_argument_are_state(saved: tuple[Path, Path]) -> None:
+def test_session_weight_named_like_argument_is_state(saved: tuple[Path, Path]) -> None:
     weights = dict(TorchArchive(PLACE / "tied.pt2").weights)
-    for held in (weights, PLACE / "tied.pt2", {name: each for name, each in weights.items() if name != "head.weight"}):
-        with mg.load(saved[1]).session(weights=held) as session:
+    for source in (
+        weights,
+        PLACE / "tied.pt2",
+        {name: weight for name, weight in weights.items() if name != "head.weight"},
+    ):
+        with mg.load(saved[1]).session(weights=source) as session:
             require_logits(session(IDS, SCALE))
 
 
-def test_names_of_a_tied_tensor_take_one_spec() -> None:
+def test_tied_tensor_with_two_specs_is_rejected() -> None:
     specs = {"embed.weight": mg.P(None, "dp"), "head.weight": mg.P("dp")}
     with pytest.raises(
         mg.MeshgenError, match=r"MG0001: 'embed.weight' and 'head.weight' are one input, with the specs"
@@ -78,7 +84,7 @@ def test_names_of_a_tied_tensor_take_one_spec() -> None:
     assert executable.stages["import"].in_annotations[0].sharding.dims == (("dp",), ())
 
 
-def test_tied_tensors_are_one_input_with_two_names(tied: Any, saved: tuple[Path, Path]) -> None:
+def test_tied_tensor_is_one_input_with_two_names(tied: Any, saved: tuple[Path, Path]) -> None:
     assert [value.name for value in tied.stages["import"].graph.inputs] == [
         "embed.weight",
         "self.scale",
@@ -91,33 +97,33 @@ def test_tied_tensors_are_one_input_with_two_names(tied: Any, saved: tuple[Path,
     weights = TorchArchive(PLACE / "tied.pt2").weights
     doubled = {name: 2 * weights[name] for name in ("head.weight", "embed.weight")}
     expected = 2 * ((2 * weights["embed.weight"][IDS] * 10 + SCALE) @ weights["embed.weight"].T)
-    for held in (doubled, {"head.weight": doubled["head.weight"]}, {"embed.weight": doubled["embed.weight"]}):
-        require_logits(tied(IDS, SCALE, **held), expected)
-        with mg.load(saved[0]).session(weights=held) as session:
+    for new_weights in (doubled, {"head.weight": doubled["head.weight"]}, {"embed.weight": doubled["embed.weight"]}):
+        require_logits(tied(IDS, SCALE, **new_weights), expected)
+        with mg.load(saved[0]).session(weights=new_weights) as session:
             require_logits(session(IDS, SCALE), expected)
             np.testing.assert_array_equal(session["head.weight"], doubled["head.weight"])
             session["head.weight"] = weights["head.weight"]
             require_logits(session(IDS, SCALE))
 
 
-def test_two_values_for_one_tied_tensor_are_refused(tied: Any, saved: tuple[Path, Path]) -> None:
+def test_tied_tensor_with_two_values_is_rejected(tied: Any, saved: tuple[Path, Path]) -> None:
     weight = TorchArchive(PLACE / "tied.pt2").weights["head.weight"]
-    given = {"embed.weight": weight, "head.weight": 2 * weight}
+    values = {"embed.weight": weight, "head.weight": 2 * weight}
     with pytest.raises(ArgumentError, match="names of one tensor, but two different values"):
-        tied(IDS, SCALE, **given)
+        tied(IDS, SCALE, **values)
     with pytest.raises(ArgumentError, match="names of one tensor, but two different values"):
-        tied.save(saved[0].with_name("refused.mgx"), weights=given)
+        tied.save(saved[0].with_name("refused.mgx"), weights=values)
     with pytest.raises(ArgumentError, match=r"several tensors are for 'embed\.weight'"):
-        mg.load(saved[1]).session(weights=given)
+        mg.load(saved[1]).session(weights=values)
 
 
-def test_run_takes_a_checkpoint_with_either_name(saved: tuple[Path, Path], tmp_path: Path) -> None:
+def test_run_accepts_checkpoint_with_either_tied_name(saved: tuple[Path, Path], tmp_path: Path) -> None:
     weights = TorchArchive(PLACE / "tied.pt2").weights
     np.savez(tmp_path / "in.npz", ids=IDS, scale=SCALE)
     np.savez(tmp_path / "ref.npz", result=LOGITS)
     for name in ("embed.weight", "head.weight"):
         (tmp_path / "w.safetensors").write_bytes(encode({name: weights[name], "scale": weights["scale"]}))
-        words = [
+        command = [
             "run",
             str(saved[1]),
             "--input",
@@ -125,10 +131,10 @@ def test_run_takes_a_checkpoint_with_either_name(saved: tuple[Path, Path], tmp_p
             "--weights",
             str(tmp_path / "w.safetensors"),
         ]
-        assert main([*words, "--expect", str(tmp_path / "ref.npz")]) == 0
+        assert main([*command, "--expect", str(tmp_path / "ref.npz")]) == 0
 
 
-def test_numbers_texts_and_none_are_results(tied: Any, saved: tuple[Path, Path]) -> None:
+def test_results_include_numbers_texts_and_none(tied: Any, saved: tuple[Path, Path]) -> None:
     for program in (tied, mg.load(saved[0])):
         result = program(IDS, SCALE)
         assert [*result] == ["logits", "rate", "count", "kind", "none", "limit"]
@@ -137,12 +143,12 @@ def test_numbers_texts_and_none_are_results(tied: Any, saved: tuple[Path, Path])
 
 
 @pytest.mark.parametrize("value", [True, -3, 10**30, 0.1, float("-inf"), 1 + 2j, "a\x00\u2028b", ""], ids=repr)
-def test_constants_are_read_as_they_were_written(value: Any) -> None:
-    found = constant_of(constant_form(value), {})
-    assert type(found) is type(value) and found == value
+def test_constant_form_round_trips(value: Any) -> None:
+    constant = constant_of(constant_form(value), {})
+    assert type(constant) is type(value) and constant == value
 
 
-def test_malformed_constants_and_aliases_of_manifests_are_refused(tied: Any) -> None:
+def test_malformed_constant_or_alias_of_manifest_is_rejected(tied: Any) -> None:
     call = call_to_json(tied.signature)
     inputs = ["embed.weight", "self.scale", "ids", "scale"]
     assert call_from_json(call, inputs, 1) is not None
@@ -156,7 +162,7 @@ def test_malformed_constants_and_aliases_of_manifests_are_refused(tied: Any) -> 
             call_from_json(json.loads(text.replace(old, new)), inputs, 1)
 
 
-def test_outputs_without_a_value_shift_no_others() -> None:
+def test_outputs_without_value_keep_names_of_others() -> None:
     outputs = [{"as_none": True}, {"as_tensor": {"name": "weight"}}, {"as_tensors": [{"name": "a"}, {"name": "b"}]}]
     assert named_results(outputs, [None, 1, [2, 3]]) == [("weight", 1), ("a", 2), ("b", 3)]
     assert named_results(outputs[2:], [2, 3]) == [("a", 2), ("b", 3)]
@@ -169,48 +175,52 @@ def gradients() -> Any:
     )
 
 
-def test_gradients_outside_of_an_output_mask_and_checks_of_errors_are_left_out(gradients: Any) -> None:
-    known = stored("gradients")
-    params = {"stem.W": known["arg0"], "stem.B": known["arg1"], "mix.W": known["arg2"]}
-    found = gradients(params, known["arg3"])
-    assert [*found] == [*params]
-    for number, gradient in enumerate(found.values()):
-        np.testing.assert_allclose(gradient, known[f"result{number}"], rtol=1e-4, atol=1e-5)
+def test_masked_gradients_and_error_checks_are_dropped(gradients: Any) -> None:
+    reference = stored("gradients")
+    params = {"stem.W": reference["arg0"], "stem.B": reference["arg1"], "mix.W": reference["arg2"]}
+    results = gradients(params, reference["arg3"])
+    assert [*results] == [*params]
+    for index, gradient in enumerate(results.values()):
+        np.testing.assert_allclose(gradient, reference[f"result{index}"], rtol=1e-4, atol=1e-5)
 
 
-def test_inputs_have_the_keys_of_structures_and_lifted_constants_are_none(gradients: Any) -> None:
+def test_inputs_have_structure_keys_and_exclude_lifted_constants(gradients: Any) -> None:
     names = [value.name for value in gradients.stages["import"].graph.inputs]
     assert names == ["params.stem.W", "params.stem.B", "params.mix.W", "x"]
     in_order = [{"stem.W": mg.P("dp"), "stem.B": None, "mix.W": None}, mg.P("dp")]
     for specs in (in_order, {"*.stem.W": mg.P("dp"), "x": mg.P("dp")}, {"params_stem_w": mg.P("dp"), "x": mg.P("dp")}):
         module = mg.lower(PLACE / "gradients.pt2", {"dp": 2}, stage="import", in_specs=specs)
-        annotated = {value.name for value, each in zip(module.graph.inputs, module.in_annotations, strict=True) if each}
+        annotated = {
+            value.name
+            for value, annotation in zip(module.graph.inputs, module.in_annotations, strict=True)
+            if annotation
+        }
         assert annotated == {"params.stem.W", "x"}
 
 
-def test_a_result_that_was_not_read_but_is_used_is_refused(tmp_path: Path) -> None:
+def test_use_of_masked_gradient_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "changed.pt2"
     with zipfile.ZipFile(PLACE / "gradients.pt2") as old, zipfile.ZipFile(path, "w") as new:
-        for each in old.namelist():
-            content = old.read(each).replace(
+        for name in old.namelist():
+            content = old.read(name).replace(
                 b'{"as_bools": [false, true, true]}', b'{"as_bools": [false, false, true]}'
             )
-            new.writestr(each, content)
+            new.writestr(name, content)
     with pytest.raises(ProgramError, match=r"MG0104.*is used, but the operation"):
         mg.compile(path, {"dp": 2}, target="cpu")
 
 
-def test_objects_of_classes_that_are_not_there_have_attributes_and_items() -> None:
+def test_object_of_missing_class_has_attributes_and_items() -> None:
     form = Form("object", "ModelOutput", origin=json.dumps(["absent.ModelOutput", '["logits", "items"]']))
-    found = made_of(form, {"logits": 1, "items": 2}, {})
-    assert (found.logits, found["logits"], found[0], found[-1], found[:1]) == (1, 1, 1, 2, (1,))
-    assert found.to_tuple() == (1, 2) and [*found] == ["logits", "items"] and len(found) == 2
+    output = made_of(form, {"logits": 1, "items": 2}, {})
+    assert (output.logits, output["logits"], output[0], output[-1], output[:1]) == (1, 1, 1, 2, (1,))
+    assert output.to_tuple() == (1, 2) and [*output] == ["logits", "items"] and len(output) == 2
     with pytest.raises(KeyError):
-        found["keys"]
+        output["keys"]
 
 
-def test_classes_of_files_are_made_only_where_they_are_structures() -> None:
-    """A module names classes: only named tuples, and what is registered with torch, are called."""
+def test_file_cannot_construct_arbitrary_classes() -> None:
+    """Only named tuples and classes that are registered with torch may be called."""
     form = Form("named", "Popen", origin=json.dumps(["subprocess.Popen", "null"]))
     assert type(made_of(form, {"args": 1}, {})).__mro__[1] is tuple
     form = Form("object", "Popen", origin=json.dumps(["subprocess.Popen", "null"]))

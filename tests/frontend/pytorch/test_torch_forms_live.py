@@ -1,4 +1,4 @@
-"""Structures, names and compositions of programs in memory, against torch itself, where it is installed."""
+"""Structures, names and compositions of programs in memory, compared with torch. Needs torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Pair = namedtuple("Pair", "first second")
 
 @dataclass
 class Output:
-    """An output of a model, registered with torch without a name for files."""
+    """A model output, registered with torch without a serialized name."""
 
     logits: Any
     count: int = 0
@@ -48,7 +48,7 @@ class Returning(torch.nn.Module):
         )
 
 
-def test_results_are_of_the_classes_of_the_program(tmp_path: Path) -> None:
+def test_results_have_classes_of_program(tmp_path: Path) -> None:
     x = torch.randn(4, 3)
     executable = mg.compile(Returning(), {"d": 2}, args=(x,), in_specs={"x": mg.P("d")}, target="cpu")
     executable.save(tmp_path / "forms.mgx")
@@ -61,7 +61,7 @@ def test_results_are_of_the_classes_of_the_program(tmp_path: Path) -> None:
         np.testing.assert_array_equal(top.values, torch.topk(x, 1).values.numpy())
 
 
-def test_numbers_that_depend_on_open_sizes_are_of_the_call() -> None:
+def test_result_integers_follow_open_sizes_of_call() -> None:
     class Sizes(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             return x * 2, x.shape[0], {"twice": 2 * x.shape[0] + 1, "width": x.shape[1]}
@@ -75,7 +75,7 @@ def test_numbers_that_depend_on_open_sizes_are_of_the_call() -> None:
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_modules_bind_state_and_arguments_by_origin(by_name: bool) -> None:
+def test_module_binds_state_and_arguments_by_origin(by_name: bool) -> None:
     model, (ids, scale) = forms.tied()
     args = {"ids": ids, "scale": scale} if by_name else (ids, scale)
     executable = mg.compile(model, {"d": 2}, args=args, in_specs={"scale": mg.P("d")}, target="cpu")
@@ -87,8 +87,8 @@ def test_modules_bind_state_and_arguments_by_origin(by_name: bool) -> None:
     ):
         np.testing.assert_allclose(result["logits"], expected, rtol=1e-5, atol=1e-5)
     halved = {
-        name: each * 0.5 for name, each in model.state_dict().items() if name != "scale"
-    }  # both names of the tied tensor
+        name: tensor * 0.5 for name, tensor in model.state_dict().items() if name != "scale"
+    }  # includes both names of the tied tensor
     model.load_state_dict(halved, strict=False)
     np.testing.assert_allclose(
         executable(ids, scale, **halved)["logits"], model(ids, scale)["logits"].detach().numpy(), rtol=1e-5, atol=1e-5
@@ -109,7 +109,7 @@ COMPOSITIONS = {
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_compositions_are_written_out(name: str) -> None:
+def test_composite_operations_are_decomposed(name: str) -> None:
     x = torch.randn(4, 4)
     program = torch.export.export(module_of(name, COMPOSITIONS[name], [x]), (x,))
     for form in (program, program.run_decompositions()) if name == "batch_norm" else (program,):
@@ -117,12 +117,12 @@ def test_compositions_are_written_out(name: str) -> None:
 
 
 def norm_gradients(mask: tuple[bool, ...]) -> dict[str, Any]:
-    """Gradients of norms as far as the mask has them, and their arguments."""
+    """Return functions for gradients of norms, limited to `mask`, and their arguments."""
     draw, aten = torch.randn, torch.ops.aten
     x, grad = draw(4, 6, 5), draw(4, 6, 5)
 
     def of(backward: Any, *args: Any) -> Any:
-        return lambda *tensors: [each for each in backward(*tensors, *args, [*mask]) if each is not None]
+        return lambda *tensors: [gradient for gradient in backward(*tensors, *args, [*mask]) if gradient is not None]
 
     layer, group = (
         aten.native_layer_norm(x, [6, 5], None, None, 1e-5)[1:],
@@ -146,17 +146,17 @@ def norm_gradients(mask: tuple[bool, ...]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "mask", [(True, True, True), (False, True, True), (True, False, False), (False, True, False)], ids=str
 )
-def test_gradients_of_norms_have_any_output_mask(mask: tuple[bool, ...]) -> None:
+def test_norm_gradients_support_any_output_mask(mask: tuple[bool, ...]) -> None:
     make_fx = pytest.importorskip("torch.fx.experimental.proxy_tensor").make_fx
     torch.manual_seed(0)
     for name, (function, args) in norm_gradients(mask).items():
         results = mg.compile(make_fx(function)(*args), {"d": 2}, args=args, target="cpu")(*args)
-        for found, expected in zip(results, function(*args), strict=True):
-            np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4, err_msg=name)
+        for actual, expected in zip(results, function(*args), strict=True):
+            np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-4, atol=1e-4, err_msg=name)
 
 
-def test_fused_rms_norm_has_the_gradients_of_autograd() -> None:
-    """The gradient is traced with fake tensors: CPUs have no kernel for it."""
+def test_fused_rms_norm_gradients_match_autograd() -> None:
+    """The gradient is traced with fake tensors because torch has no CPU kernel for it."""
     make_fx = pytest.importorskip("torch.fx.experimental.proxy_tensor").make_fx
     torch.manual_seed(0)
     grad, x, weight = torch.randn(4, 6, 5), torch.randn(4, 6, 5, requires_grad=True), torch.randn(5, requires_grad=True)
@@ -166,14 +166,14 @@ def test_fused_rms_norm_has_the_gradients_of_autograd() -> None:
         return result, *torch.ops.aten._fused_rms_norm_backward(grad, x, [5], factor, weight, [True, True])
 
     args = grad, x.detach(), weight.detach()
-    found = mg.compile(make_fx(function, tracing_mode="fake")(*args), {"d": 2}, args=args, target="cpu")(*args)
+    results = mg.compile(make_fx(function, tracing_mode="fake")(*args), {"d": 2}, args=args, target="cpu")(*args)
     result = torch.nn.functional.rms_norm(x, (5,), weight, 1e-5)
     expected = [result.detach(), *torch.autograd.grad(result, (x, weight), grad)]
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-5)
+    for actual, reference in zip(results, expected, strict=True):
+        np.testing.assert_allclose(actual, reference.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_program_runs_under_torch_compile_outside_of_its_trace() -> None:
+def test_executable_breaks_graph_of_torch_compile() -> None:
     executable = mg.compile(torch.nn.Linear(8, 4), {"d": 2}, args=["f32[4,8]"], target="cpu")
     x = torch.randn(4, 8)
 
@@ -186,7 +186,7 @@ def test_a_program_runs_under_torch_compile_outside_of_its_trace() -> None:
         torch.compile(doubled, backend="eager", fullgraph=True)(x)
 
 
-def test_arguments_that_require_grad_are_told() -> None:
+def test_argument_with_requires_grad_warns() -> None:
     executable = mg.compile(torch.nn.Linear(8, 4), {"d": 2}, args=["f32[4,8]"], target="cpu")
     x = torch.randn(4, 8, requires_grad=True)
     with pytest.warns(UserWarning, match=r"without a gradient: input; pass \.detach\(\)"):
@@ -198,12 +198,12 @@ def test_arguments_that_require_grad_are_told() -> None:
         executable(x.detach(), weight=torch.nn.Parameter(torch.ones(4, 8)))
 
 
-def test_programs_that_are_none_are_refused_with_what_to_pass() -> None:
+def test_unsupported_torch_objects_are_rejected_with_hint() -> None:
     with pytest.raises(UsageError, match=r"got the class Linear(?s:.)*object of the class"):
         mg.compile(torch.nn.Linear, {"d": 2}, args=["f32[4,8]"], target="cpu")
     with pytest.raises(UsageError, match=r"calls operations of PyTorch(?s:.)*torch\.nn\.Module"):
         mg.compile(lambda x: torch.relu(x), {"d": 2}, args=["f32[4,8]"], target="cpu")
     model = torch.nn.Linear(8, 4)
-    model.weight.placements = ()  # as a DTensor has them
+    model.weight.placements = ()  # an attribute of DTensors
     with pytest.raises(UsageError, match=r"are DTensors(?s:.)*before it is parallelized"):
         mg.compile(model, {"d": 2}, args=["f32[4,8]"], target="cpu")

@@ -1,4 +1,4 @@
-"""Programs of PyTorch in memory, against torch itself, where it is installed."""
+"""Programs of PyTorch in memory, compared with torch. Needs torch."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ SOME = (
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_an_operation_gives_what_torch_gives_now(name: str) -> None:
+def test_exported_operation_matches_torch(name: str) -> None:
     function, kinds = cases()[name]
-    given = [torch.from_numpy(each) for each in arguments(name, kinds)]
-    wanted = flat(function(*given))
-    exported = torch.export.export(module_of(name, function, given), tuple(given))
-    found = mg.compile(exported, {"d": 2}, target="cpu")(*(each.numpy() for each in given))
-    check(name, tuple(torch.utils._pytree.tree_leaves(found)), wanted)
+    tensors = [torch.from_numpy(array) for array in arguments(name, kinds)]
+    expected = flat(function(*tensors))
+    exported = torch.export.export(module_of(name, function, tensors), tuple(tensors))
+    results = mg.compile(exported, {"d": 2}, target="cpu")(*(array.numpy() for array in tensors))
+    check(name, tuple(torch.utils._pytree.tree_leaves(results)), expected)
 
 
 @pytest.mark.parametrize(
     ("equation", "is_view"), [("ij->ji", True), ("ij", True), ("ii->i", True), ("ij->i", False), ("ii", False)]
 )
-def test_write_to_an_einsum_that_is_a_view_is_refused(equation: str, is_view: bool) -> None:
+def test_write_to_einsum_view_is_rejected(equation: str, is_view: bool) -> None:
     class Written(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             x = x * 1
@@ -78,22 +78,24 @@ COMPLEX = {
 
 
 @pytest.mark.parametrize("name", COMPLEX)
-def test_complex_numbers_give_what_torch_gives(name: str) -> None:
+def test_complex_functions_match_torch(name: str) -> None:
     class Function(torch.nn.Module):
         def forward(self, z: Any) -> Any:
             return COMPLEX[name](z)
 
     z = torch.randn(4, 4, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
-    found = mg.compile(torch.export.export(Function(), (z,)), {"d": 2}, in_specs={"z": mg.P("d")}, target="cpu")(z)
-    for own, wanted in zip(torch.utils._pytree.tree_leaves(found), flat(COMPLEX[name](z)), strict=True):
-        assert own.dtype == np.asarray(wanted).dtype
-        np.testing.assert_allclose(own, wanted, rtol=1e-4, atol=1e-4)
+    results = mg.compile(torch.export.export(Function(), (z,)), {"d": 2}, in_specs={"z": mg.P("d")}, target="cpu")(z)
+    for actual, expected in zip(torch.utils._pytree.tree_leaves(results), flat(COMPLEX[name](z)), strict=True):
+        assert actual.dtype == np.asarray(expected).dtype
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_statistics_of_norms_have_the_type_that_torch_declares(dtype: str, training: bool) -> None:
-    """On the CPU the statistics have the type of the input, and those of a functional batch norm f32; on GPUs all have f32."""
+def test_norm_statistics_have_declared_type(dtype: str, training: bool) -> None:
+    """On CPUs the statistics have the input's type, except those of a functional batch norm, which are f32. On GPUs all
+    are f32.
+    """
 
     class Norms(torch.nn.Module):
         def __init__(self) -> None:
@@ -110,23 +112,23 @@ def test_statistics_of_norms_have_the_type_that_torch_declares(dtype: str, train
     model = Norms().to(getattr(torch, dtype)).train(training)
     x = torch.randn(4, 4, 8, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
     exported = torch.export.export(model, (x,)).run_decompositions()
-    found = mg.compile(exported, {"dp": 2}, in_specs={"x": mg.P("dp")}, target="cpu")(x)
+    results = mg.compile(exported, {"dp": 2}, in_specs={"x": mg.P("dp")}, target="cpu")(x)
     (result,) = (
-        each for each in torch.utils._pytree.tree_leaves(found) if each.shape == x.shape
-    )  # the others are buffers
+        leaf for leaf in torch.utils._pytree.tree_leaves(results) if leaf.shape == x.shape
+    )  # the other leaves are buffers
     np.testing.assert_allclose(np.asarray(result, np.float32), model(x).detach().float().numpy(), rtol=0.02, atol=0.02)
 
 
-def test_a_module_is_exported_and_takes_torchs_tensors() -> None:
+def test_module_is_exported_and_accepts_tensors() -> None:
     model, (ids,) = archives.decoder()
     executable = mg.compile(model, {"dp": 2}, args=("i64[4,6]",), in_specs={"ids": mg.P("dp")}, target="cpu")
     np.testing.assert_allclose(executable(ids), model(ids).detach().numpy(), rtol=1e-5, atol=1e-5)
-    other = {name: each * 0.5 for name, each in model.state_dict().items()}
-    model.load_state_dict(other)
-    np.testing.assert_allclose(executable(ids, **other), model(ids).detach().numpy(), rtol=1e-5, atol=1e-5)
+    halved = {name: tensor * 0.5 for name, tensor in model.state_dict().items()}
+    model.load_state_dict(halved)
+    np.testing.assert_allclose(executable(ids, **halved), model(ids).detach().numpy(), rtol=1e-5, atol=1e-5)
 
 
-def test_a_model_without_elements_is_planned() -> None:
+def test_model_on_meta_device_is_planned() -> None:
     with torch.device("meta"):
         model, _ = archives.decoder()
     executable = mg.compile(model, {"dp": 2}, args=("i64[4,6]",), target="cpu")
@@ -134,25 +136,25 @@ def test_a_model_without_elements_is_planned() -> None:
     assert executable.signature.node("layers.1.attn.wq.weight") is not None
 
 
-def test_modules_need_args_that_fit() -> None:
+def test_module_without_matching_args_is_rejected() -> None:
     with pytest.raises(UsageError, match="needs its arguments"):
         mg.compile(torch.nn.Linear(4, 4), {"dp": 2}, target="cpu")
     with pytest.raises(UsageError, match=r"torch.export cannot export the module"):
         mg.compile(torch.nn.Linear(4, 4), {"dp": 2}, args=("f32[2,5]",), target="cpu")
 
 
-def test_sizes_that_a_program_leaves_open_stay_open_or_come_from_args() -> None:
+def test_open_sizes_stay_open_or_come_from_args() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Flatten(0))
     exported = torch.export.export(
         model, (torch.zeros(6, 4),), dynamic_shapes=({0: torch.export.Dim("rows", min=2, max=64)},)
     )
     x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
-    still = mg.compile(exported, {"dp": 2}, in_specs={"input": mg.P("dp")}, target="cpu")
+    open_executable = mg.compile(exported, {"dp": 2}, in_specs={"input": mg.P("dp")}, target="cpu")
     for rows in (2, 7, 8):
-        wanted = model(torch.from_numpy(x[:rows])).detach().numpy()
-        np.testing.assert_allclose(still(x[:rows]), wanted, rtol=1e-5, atol=1e-5)
-    found = mg.compile(exported, {"dp": 2}, args=[x], in_specs={"input": mg.P("dp")}, target="cpu")(x)
-    np.testing.assert_allclose(found, model(torch.from_numpy(x)).detach().numpy(), rtol=1e-5, atol=1e-5)
+        expected = model(torch.from_numpy(x[:rows])).detach().numpy()
+        np.testing.assert_allclose(open_executable(x[:rows]), expected, rtol=1e-5, atol=1e-5)
+    result = mg.compile(exported, {"dp": 2}, args=[x], in_specs={"input": mg.P("dp")}, target="cpu")(x)
+    np.testing.assert_allclose(result, model(torch.from_numpy(x)).detach().numpy(), rtol=1e-5, atol=1e-5)
     with pytest.raises(UsageError, match="the program is for 2 to 64"):
         mg.compile(exported, {"dp": 2}, args=["f32[128,4]"], target="cpu")
 
@@ -160,20 +162,20 @@ def test_sizes_that_a_program_leaves_open_stay_open_or_come_from_args() -> None:
 @pytest.mark.parametrize(
     "function", ["x[x > 0]", "x.nonzero()", "x.masked_select(x > 0)", "x.unique()", "x.int().flatten().bincount()"]
 )
-def test_operations_whose_sizes_are_data_are_refused(function: str) -> None:
+def test_operation_with_data_dependent_size_is_rejected(function: str) -> None:
     module = module_of("", eval(f"lambda x: {function}"), [])
     with pytest.raises(ProgramError, match=r"MG0103.*(is data|data-dependent)"):
         mg.compile(module, {"d": 2}, args=("f32[4,3]",), target="cpu")
 
 
-def test_operations_that_are_not_read_are_written_out_by_torch() -> None:
-    given = torch.rand(4, 6) + 0.5
+def test_unknown_operations_are_decomposed_by_torch() -> None:
+    argument = torch.rand(4, 6) + 0.5
     module = module_of("", lambda x: torch.special.entr(x) + torch.logit(x / 4), [])
-    found = mg.compile(module, {"d": 2}, args=(given,), target="cpu")(given)
-    np.testing.assert_allclose(found, module(given).numpy(), rtol=1e-5, atol=1e-6)
+    result = mg.compile(module, {"d": 2}, args=(argument,), target="cpu")(argument)
+    np.testing.assert_allclose(result, module(argument).numpy(), rtol=1e-5, atol=1e-6)
 
 
-# Functions of x[3,4] that write to a result which is x, a view of it, or a copy. What torch does depends on the order of x in memory.
+# Functions of x[3,4] that write to x, to a view of it, or to a copy, depending on the memory layout of x.
 WRITES = {
     "dense": lambda x: (x.contiguous().add_(1), x.reshape(-1)[1:].mul_(2), x.flatten()[:1].neg_()),
     "turned": lambda x: (x.t().contiguous().add_(1), x.t().reshape(-1).add_(2), x.t().flatten()[2:].add_(3), x.t().ravel().add_(4)),
@@ -187,35 +189,35 @@ WRITES = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_writes_reach_what_has_the_same_memory(name: str) -> None:
+def test_write_changes_all_values_that_share_memory(name: str) -> None:
     def function(x: Any) -> Any:
         x = x.clone()
         return *WRITES[name](x), x
 
-    given = torch.arange(12.0).reshape(3, 4)
-    exported = torch.export.export(module_of("", function, []), (given,))
-    check(name, mg.compile(exported, {"d": 2}, target="cpu")(given), flat(function(given)))
+    argument = torch.arange(12.0).reshape(3, 4)
+    exported = torch.export.export(module_of("", function, []), (argument,))
+    check(name, mg.compile(exported, {"d": 2}, target="cpu")(argument), flat(function(argument)))
 
 
-def test_views_are_those_of_torchs_schemas() -> None:
-    kinds = {*VIEWS, *SPLITS, *READ_ONLY, *SAME}
+def test_view_tables_cover_alias_schemas_of_torch() -> None:
+    view_names = {*VIEWS, *SPLITS, *READ_ONLY, *SAME}
     for schema in torch._C._jit_get_all_schemas():
-        aliases = [each.alias_info for each in schema.returns if each.alias_info is not None]
+        aliases = [alias.alias_info for alias in schema.returns if alias.alias_info is not None]
         name = schema.name.removeprefix("aten::")
         if (
             schema.name != name
-            and any(not each.is_write for each in aliases)
+            and any(not alias.is_write for alias in aliases)
             and find_op(f"aten.{name}.{schema.overload_name or 'default'}")
         ):
-            assert name in kinds, schema
+            assert name in view_names, schema
 
 
-def test_a_tensor_selects_a_row() -> None:
+def test_row_is_selected_by_tensor_index() -> None:
     x, row = torch.arange(20.0).reshape(4, 5), torch.tensor(2)
     module = module_of("", lambda x, i: (x[i], x[:, i - 3], x[i, 1:3]), [])
     for program in (torch.export.export(module, (x, row)), torch.export.export(module, (x, row)).run_decompositions()):
-        found = mg.compile(program, {"d": 2}, in_specs=[mg.P("d"), None], target="cpu")(x, row)
-        check("rows", found, flat(module(x, row)))
+        results = mg.compile(program, {"d": 2}, in_specs=[mg.P("d"), None], target="cpu")(x, row)
+        check("rows", results, flat(module(x, row)))
     gradient = make_fx(torch.func.grad(lambda x, i: (x[i] * x[i]).sum()), tracing_mode="symbolic")(x, row)
     check(
         "gradient",
@@ -227,7 +229,7 @@ def test_a_tensor_selects_a_row() -> None:
             mg.compile(module_of("", function, []), {"d": 2}, args=(x, row), target="cpu")
 
 
-def test_lstm_recorded_by_make_fx_is_refused_with_what_to_write() -> None:
+def test_lstm_recorded_by_make_fx_is_rejected_with_hint() -> None:
     layer, x = torch.nn.LSTM(3, 2), torch.randn(4, 2, 3)
     function = torch.func.grad(lambda x: layer(x)[0].square().mean())
     with pytest.raises(ProgramError, match=r"mkldnn_rnn_layer(?s:.)*enabled=False"):
@@ -237,7 +239,7 @@ def test_lstm_recorded_by_make_fx_is_refused_with_what_to_write() -> None:
     check("lstm", mg.compile(recorded, {"d": 2}, args=(x,), target="cpu")(x), flat(function(x)))
 
 
-def test_gradients_inside_a_module_are_refused_where_torch_cuts_them_off() -> None:
+def test_detached_gradients_inside_module_are_rejected() -> None:
     class Step(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -246,12 +248,13 @@ def test_gradients_inside_a_module_are_refused_where_torch_cuts_them_off() -> No
         def forward(self, x: Any) -> Any:
             return torch.autograd.grad(self.norm(x).square().sum(), [*self.parameters()])
 
-    text = r"(as constants without elements|fake tensor in the exported program)(?s:.)*make_fx"  # by us, or by torch from 2.11 on
+    # meshgen's message, or torch's from version 2.11 on
+    text = r"(as constants without elements|fake tensor in the exported program)(?s:.)*make_fx"
     with pytest.raises((ProgramError, UsageError), match=text):
         mg.compile(Step(), {"d": 2}, args=("f32[2,4]",), target="cpu")
 
 
-def test_a_branch_on_data_is_refused_with_what_to_write() -> None:
+def test_branch_on_data_is_rejected_with_hint() -> None:
     class Branch(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             return x if x.sum() > 0 else -x
@@ -260,15 +263,15 @@ def test_a_branch_on_data_is_refused_with_what_to_write() -> None:
         mg.compile(Branch(), {"d": 2}, args=("f32[2,4]",), target="cpu")
 
 
-def test_dropout_that_draws_is_refused_with_its_place_and_count() -> None:
+def test_active_dropout_is_rejected_with_location_and_count() -> None:
     model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)).train()
-    with pytest.raises(ProgramError, match=r"dropout draws random numbers.*\(2 times\)") as refused:
+    with pytest.raises(ProgramError, match=r"dropout draws random numbers.*\(2 times\)") as error:
         mg.compile(model, {"dp": 2}, args=("f32[2,4]",), target="cpu")
-    assert refused.value.diagnostics[0].loc is not None
+    assert error.value.diagnostics[0].loc is not None
 
 
 class Loss(torch.nn.Module):
-    """A loss with a norm, attention, a convolution and an embedding."""
+    """A loss whose model has a norm, attention, a convolution and an embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -291,23 +294,23 @@ class Loss(torch.nn.Module):
 
 
 @pytest.mark.parametrize("mesh", [{"dp": 2}, {"dp": 2, "tp": 2}], ids=str)
-def test_gradients_are_torchs(mesh: dict[str, int]) -> None:
+def test_exported_gradients_match_torch(mesh: dict[str, int]) -> None:
     experimental = pytest.importorskip("torch.export.experimental")
     torch.manual_seed(0)
     model, args = Loss(), (torch.randint(0, 16, (4, 6)), torch.randint(0, 16, (4, 6)))
     joint = experimental._export_forward_backward(torch.export.export(model, args))
     specs = {"ids": mg.P("dp"), "wanted": mg.P("dp")} | ({"out.weight": mg.P("tp")} if "tp" in mesh else {})
-    found = mg.compile(joint, mesh, in_specs=specs, target="cpu")(*args)
+    results = mg.compile(joint, mesh, in_specs=specs, target="cpu")(*args)
     loss = model(*args)
     loss.backward()
-    np.testing.assert_allclose(found["result"], loss.detach().numpy(), rtol=1e-5)
+    np.testing.assert_allclose(results["result"], loss.detach().numpy(), rtol=1e-5)
     for name, parameter in model.named_parameters():
-        np.testing.assert_allclose(found["gradients"][name], parameter.grad.numpy(), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(results["gradients"][name], parameter.grad.numpy(), rtol=1e-4, atol=1e-6)
     for name, buffer in model.named_buffers():
-        np.testing.assert_allclose(found["buffers"][name], buffer.numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(results["buffers"][name], buffer.numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_states_of_an_lstm_go_on_into_the_model() -> None:
+def test_final_lstm_states_match_torch() -> None:
     class Tagger(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -321,5 +324,5 @@ def test_states_of_an_lstm_go_on_into_the_model() -> None:
     torch.manual_seed(0)
     model, x = Tagger().eval(), torch.randn(4, 5, 8)
     specs = {"x": mg.P("dp"), "lstm.weight_ih_l*": mg.P("tp"), "lstm.weight_hh_l*": mg.P("tp")}
-    found = mg.compile(model, {"dp": 2, "tp": 2}, args=(x,), in_specs=specs, target="cpu")(x)
-    check("lstm", found, flat(model(x)))
+    results = mg.compile(model, {"dp": 2, "tp": 2}, args=(x,), in_specs=specs, target="cpu")(x)
+    check("lstm", results, flat(model(x)))

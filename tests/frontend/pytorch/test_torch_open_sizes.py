@@ -1,4 +1,6 @@
-"""`.pt2` files whose sizes are open, without torch: what they compute at several sizes, their ranges and guards, modules, sizes that args give."""
+"""`.pt2` files with open sizes, without torch: results at several sizes, ranges and guards, modules, and sizes from
+`args`.
+"""
 
 from __future__ import annotations
 
@@ -21,36 +23,36 @@ SPLIT = {"c_attn.weight": mg.P("tp"), "c_fc.weight": mg.P("tp"), "c_out.weight":
 
 
 def stored(name: str) -> list[tuple[Any, list[Any]]]:
-    """Arguments, and what torch computes of each."""
+    """Return arguments with the results that torch computes for each."""
     with np.load(PLACE / f"{name}.npz") as file:
         count = sum(key.startswith("arg") for key in file)
         return [(file[f"arg{i}"], [file[f"result{i}_{n}"] for n in range(2)]) for i in range(count)]
 
 
 @pytest.mark.parametrize(("name", "specs"), [("block", SPLIT), ("conv", {"x": mg.P("dp")})])
-def test_a_program_gives_what_torch_gives_at_each_size(name: str, specs: Any) -> None:
+def test_open_program_matches_torch_at_each_size(name: str, specs: Any) -> None:
     executable = mg.compile(PLACE / f"{name}_open.pt2", MESH, in_specs=specs, target="cpu")
     assert isinstance(executable, OpenExecutable)
-    for given, wanted in stored(f"{name}_open"):
-        for got, each in zip(executable(given), wanted, strict=True):
-            np.testing.assert_allclose(got, each, rtol=1e-4, atol=1e-5)
+    for argument, expected in stored(f"{name}_open"):
+        for actual, reference in zip(executable(argument), expected, strict=True):
+            np.testing.assert_allclose(actual, reference, rtol=1e-4, atol=1e-5)
 
 
-def test_a_program_at_sizes_is_the_one_that_is_read_for_them() -> None:
+def test_open_program_at_sizes_equals_fixed_program_of_torch() -> None:
     shape = {"ids": (8, 16)}
     executable = api.plan(PLACE / "block_open.pt2", MESH, in_specs=SPLIT, target="cuda:sm_90")
     fixed = api.plan(PLACE / "block_open.pt2", MESH, args=shape, in_specs=SPLIT, target="cuda:sm_90")
-    found = executable.at(args=shape)
+    specialized = executable.at(args=shape)
     assert not isinstance(fixed, OpenExecutable)
-    assert (found.comms.counts, found.comms.ring_bytes) == (fixed.comms.counts, fixed.comms.ring_bytes)
-    same = ("peak_memory_bytes", "step_seconds", "kernels", "distinct_kernels")
-    assert [found.record()[each] for each in same] == [fixed.record()[each] for each in same]
+    assert (specialized.comms.counts, specialized.comms.ring_bytes) == (fixed.comms.counts, fixed.comms.ring_bytes)
+    keys = ("peak_memory_bytes", "step_seconds", "kernels", "distinct_kernels")
+    assert [specialized.record()[key] for key in keys] == [fixed.record()[key] for key in keys]
 
 
-def test_sizes_are_given_one_by_one() -> None:
+def test_open_sizes_can_be_fixed_one_by_one() -> None:
     executable = api.plan(PLACE / "block_open.pt2", MESH, args={"ids": (8, None)}, in_specs=SPLIT, target="cpu")
     assert isinstance(executable, OpenExecutable)
-    assert [str(each.type) for each in executable.program.inputs if each.name == "ids"] == ["i64[8,?]"]
+    assert [str(value.type) for value in executable.program.inputs if value.name == "ids"] == ["i64[8,?]"]
     assert str(executable.at(args={"ids": (8, 5)}).stages["import"].graph.outputs[0].type) == "f32[8,5,16]"
     with pytest.raises(mg.MeshgenError, match="ids"):
         executable.at(args={"ids": (4, 5)})
@@ -63,38 +65,38 @@ def test_sizes_are_given_one_by_one() -> None:
      ("conv", (2, 3, 18, 8), r"dim 2 of 'x' is 18, but the program is for sizes of the form 4\*s"),
      ("conv", (2, 3, 260, 8), "dim 2 of 'x' is 260, but the program is for [0-9]* ?(to )?256")],
 )  # fmt: skip
-def test_sizes_outside_of_ranges_and_guards_are_refused(name: str, shape: tuple[int, ...], said: str) -> None:
+def test_size_outside_range_or_guard_is_rejected(name: str, shape: tuple[int, ...], message: str) -> None:
     executable = api.plan(PLACE / f"{name}_open.pt2", {"dp": 2}, target="cpu")
     assert isinstance(executable, OpenExecutable)
     (dims,) = executable.program.shapes
-    with pytest.raises(ProgramError, match=said):
+    with pytest.raises(ProgramError, match=message):
         executable.at(args={dims: shape})
 
 
-def test_args_of_derived_dims_fit_or_are_refused() -> None:
-    found = api.plan(PLACE / "conv_open.pt2", {"dp": 2}, args={"x": (4, 3, 20, 8)}, target="cpu")
-    assert str(found.stages["import"].graph.outputs[1].type) == "f32[4,8,6,2]"
+def test_size_of_derived_dim_must_fit_formula() -> None:
+    executable = api.plan(PLACE / "conv_open.pt2", {"dp": 2}, args={"x": (4, 3, 20, 8)}, target="cpu")
+    assert str(executable.stages["import"].graph.outputs[1].type) == "f32[4,8,6,2]"
     with pytest.raises(UsageError, match="dim 2 of 'x' has a size of the form"):
         api.plan(PLACE / "conv_open.pt2", {"dp": 2}, args={"x": (4, 3, 21, 8)}, target="cpu")
 
 
-def test_a_module_has_the_program_and_what_was_compiled_ahead(tmp_path: Path) -> None:
-    (first, wanted), (second, again), _ = stored("block_open")
+def test_module_compiles_further_sizes_after_loading(tmp_path: Path) -> None:
+    (first, first_expected), (second, second_expected), _ = stored("block_open")
     sizes = [{"args": {"ids": first.shape}}]
     mg.compile(PLACE / "block_open.pt2", MESH, in_specs=SPLIT, sizes=sizes, target="cpu").save(tmp_path / "open.mgx")
     module = mg.load(tmp_path / "open.mgx")
-    np.testing.assert_allclose(module(first)[0], wanted[0], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(module(second)[0], again[0], rtol=1e-4, atol=1e-5)  # compiled at load
+    np.testing.assert_allclose(module(first)[0], first_expected[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(module(second)[0], second_expected[0], rtol=1e-4, atol=1e-5)  # compiled after loading
 
 
-def test_a_program_with_open_sizes_is_text() -> None:
+def test_program_with_open_sizes_round_trips_as_text() -> None:
     module, _ = api.read(PLACE / "block_open.pt2", {"dp": 2})
     text = print_text(module)
     assert "tensor<?x?xi64>" in text and text.count("shape_assertion") >= 2
     assert print_text(parse_text(text)) == text
 
 
-def test_check_compares_at_sizes(capsys: Any) -> None:
+def test_check_command_compares_at_given_shape(capsys: Any) -> None:
     assert (
         main(["check", str(PLACE / "conv_open.pt2"), "--mesh", "dp=2", "--spec", "x=dp", "--shape", "x=4x3x12x8"]) == 0
     )

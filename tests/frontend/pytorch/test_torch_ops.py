@@ -1,4 +1,6 @@
-"""PyTorch's operations against what torch computed: programs and numbers that `tests.frontend.pytorch.torch_cases` wrote. Torch need not be installed."""
+"""PyTorch's operations against results that torch computed (`tests.frontend.pytorch.torch_cases`). Torch need not be
+installed.
+"""
 
 from __future__ import annotations
 
@@ -20,32 +22,32 @@ CASES: dict[str, Any] = json.loads(gzip.decompress(PLACE.read_bytes()))
 
 
 def leaves(result: Any) -> Iterator[np.ndarray[Any, Any]]:
-    """The arrays of a result in order."""
+    """Yield the arrays of a result in order."""
     yield from map(np.asarray, result if isinstance(result, tuple) else (result,))
 
 
-def check(name: str, results: Any, wanted: list[np.ndarray[Any, Any]]) -> None:
-    """Types are equal, numbers are within a few roundings: the order of sums is not torch's."""
-    found = list(leaves(results))
-    assert len(found) >= len(wanted), name
-    for got, want in zip(found, wanted, strict=False):
-        assert (got.dtype, got.shape) == (want.dtype, want.shape)
-        bound = 2e-3 if want.dtype == np.float16 else 2e-5
-        np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=bound, atol=bound)
+def check(name: str, results: Any, expected: list[np.ndarray[Any, Any]]) -> None:
+    """Require equal types, and numbers within a few roundings because torch sums in another order."""
+    actual = list(leaves(results))
+    assert len(actual) >= len(expected), name
+    for array, reference in zip(actual, expected, strict=False):
+        assert (array.dtype, array.shape) == (reference.dtype, reference.shape)
+        bound = 2e-3 if reference.dtype == np.float16 else 2e-5
+        np.testing.assert_allclose(array.astype(float), reference.astype(float), rtol=bound, atol=bound)
 
 
 def exported(row: Any) -> Exported:
-    return Exported(row["document"], {}, {key: array_of(each) for key, each in row["constants"].items()})
+    return Exported(row["document"], {}, {key: array_of(constant) for key, constant in row["constants"].items()})
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_operation_gives_what_torch_gives(name: str) -> None:
+def test_operation_matches_stored_results_of_torch(name: str) -> None:
     row = CASES[name]
     module, _ = read_exported(exported(row), None)
-    given = arguments(name, tuple(row["arguments"]))
-    rows = [mg.P("d") if each.ndim else None for each in given]
-    results = mg.compile(module, {"d": 2}, in_specs=rows, target="cpu")(*given)
-    check(name, results, [array_of(each) for each in row["results"]])
+    args = arguments(name, tuple(row["arguments"]))
+    rows = [mg.P("d") if array.ndim else None for array in args]
+    results = mg.compile(module, {"d": 2}, in_specs=rows, target="cpu")(*args)
+    check(name, results, [array_of(array) for array in row["results"]])
 
 
 def targets(graph: Any) -> Iterator[str]:
@@ -53,30 +55,32 @@ def targets(graph: Any) -> Iterator[str]:
         yield node["target"]
 
 
-def test_most_operations_have_a_case() -> None:
-    """Names without overloads; what is left is said in words here: gradients, other spellings, and what exporting a function does not give."""
+def test_most_operations_have_test_cases() -> None:
+    """Names are counted without overloads. The rest are gradients, synonyms, and operations that exporting a function
+    never gives.
+    """
     called = {name.split(".")[3].rstrip("_") for row in CASES.values() for name in targets(row["document"]["graph_module"]["graph"]) if name.startswith("torch.ops.aten")}  # fmt: skip
-    known = {name.partition(".")[0] for name in TORCH_OPS}
-    assert len(called & known) > 200
+    supported = {name.partition(".")[0] for name in TORCH_OPS}
+    assert len(called & supported) > 200
 
 
 def renamed(row: Any, old: str, new: str) -> Any:
     return json.loads(json.dumps(row).replace(old, new))
 
 
-def test_all_that_is_not_supported_is_listed_at_once_with_counts() -> None:
+def test_unsupported_operations_are_listed_with_counts() -> None:
     row = renamed(renamed(CASES["scalars"], "aten.add.", "aten.fictitious."), "aten.rsub.", "mine.other.")
-    with pytest.raises(ProgramError) as refused:
+    with pytest.raises(ProgramError) as error:
         read_exported(exported(row), None)
-    texts = [each.message for each in refused.value.diagnostics]
+    texts = [diagnostic.message for diagnostic in error.value.diagnostics]
     assert texts == [
         "aten.fictitious.Tensor is not supported (2 times)",
         "mine.other.Scalar is not supported (2 times)",
     ]
-    assert {each.code for each in refused.value.diagnostics} == {"MG0103"}
+    assert {diagnostic.code for diagnostic in error.value.diagnostics} == {"MG0103"}
 
 
-def test_a_result_of_another_type_than_torchs_is_refused() -> None:
+def test_result_type_other_than_declared_is_rejected() -> None:
     row = json.loads(json.dumps(CASES["linear"]))
     values = row["document"]["graph_module"]["graph"]["tensor_values"]
     values["linear"]["dtype"] = 8

@@ -1,4 +1,6 @@
-"""DTensor's placements and meshes: read by what they have, so stand-ins serve where torch is not installed."""
+"""Placements and meshes of DTensor. Meshgen reads only their attributes, so stand-ins replace them where torch is not
+installed.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ R: Any = Replicate(0)
     ([_StridedShard(0, 4), Shard(0)], mg.P(("tp", "dp"), None)),
     ([_StridedShard(-1, 1), Shard(0)], mg.P("tp", "dp")),
 ])  # fmt: skip
-def test_placements_are_shardings(placements: list[Any], spec: mg.Sharding) -> None:
+def test_placements_convert_to_shardings(placements: list[Any], spec: mg.Sharding) -> None:
     assert from_placements(placements, 2, MESH) == spec
 
 
@@ -65,37 +67,37 @@ def test_placements_are_shardings(placements: list[Any], spec: mg.Sharding) -> N
     ([R], "1 placements"), ([R, Shard(2)], "does not fit a tensor of rank 2"), ([Partial("avg"), R], r"is not supported(?s:.)*Partial\('sum'\)"),
     ([_StridedShard(0, 3), Shard(0)], "a factor of 3"), ([_StridedShard(0, 4), Shard(1)], "a factor of 4"),
 ])  # fmt: skip
-def test_placements_that_do_not_fit_are_refused(placements: list[Any], text: str) -> None:
-    with pytest.raises(ShardingError, match=text) as refused:
+def test_unsupported_placements_are_rejected(placements: list[Any], text: str) -> None:
+    with pytest.raises(ShardingError, match=text) as error:
         from_placements(placements, 2, MESH)
-    assert refused.value.diagnostics[0].code == "MG0204"
+    assert error.value.diagnostics[0].code == "MG0204"
 
 
-def test_a_program_is_compiled_for_them() -> None:
+def test_program_compiles_with_placements_as_specs() -> None:
     mesh = SimpleNamespace(mesh_dim_names=("dp", "tp"), shape=(2, 4), ndim=2)
     specs = {"ids": [Shard(0), R], "*.wq.weight": [R, Shard(0)], "*.wo.weight": (R, Shard(1))}
-    one = mg.compile(PLACE / "decoder.pt2", mesh, in_specs=specs, target="cpu")
-    other = mg.compile(PLACE / "decoder.pt2", MESH, in_specs={"ids": mg.P("dp"), "*.wq.weight": mg.P("tp"), "*.wo.weight": mg.P(None, "tp")}, target="cpu")  # fmt: skip
-    assert one.as_text() == other.as_text()
+    with_placements = mg.compile(PLACE / "decoder.pt2", mesh, in_specs=specs, target="cpu")
+    with_specs = mg.compile(PLACE / "decoder.pt2", MESH, in_specs={"ids": mg.P("dp"), "*.wq.weight": mg.P("tp"), "*.wo.weight": mg.P(None, "tp")}, target="cpu")  # fmt: skip
+    assert with_placements.as_text() == with_specs.as_text()
 
 
-def test_axes_of_a_mesh_without_names_are_numbers() -> None:
-    (found,) = meshes_of(SimpleNamespace(mesh_dim_names=None, shape=(2, 4), ndim=2))  # type: ignore[arg-type]
-    assert found.by_name == {"0": 2, "1": 4}
+def test_unnamed_mesh_axes_are_named_by_index() -> None:
+    (mesh,) = meshes_of(SimpleNamespace(mesh_dim_names=None, shape=(2, 4), ndim=2))  # type: ignore[arg-type]
+    assert mesh.by_name == {"0": 2, "1": 4}
 
 
-def test_shardings_are_placements_where_torch_is() -> None:
+def test_shardings_convert_to_placements() -> None:
     placements = pytest.importorskip("torch.distributed.tensor")
     for spec in (mg.P("dp", None), mg.P(None, ("dp", "tp")), mg.P("tp", None, partial="dp")):
-        found = mg.to_placements(spec, MESH)
-        assert len(found) == 2 and from_placements(found, 2, MESH) == spec
+        converted = mg.to_placements(spec, MESH)
+        assert len(converted) == 2 and from_placements(converted, 2, MESH) == spec
     assert mg.to_placements(mg.P(None, "tp"), MESH) == (placements.Replicate(), placements.Shard(1))
     for spec in (mg.P(("tp", "dp")), mg.P("dp:(1)2")):
         with pytest.raises(ShardingError, match="has no placements"):
             mg.to_placements(spec, MESH)
 
 
-def test_without_torch_placements_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_to_placements_without_torch_raises_missing_error(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "torch.distributed.tensor", None)

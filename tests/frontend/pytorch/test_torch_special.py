@@ -1,4 +1,6 @@
-"""PyTorch's special functions against SciPy, which is right to the last places; torch need not be installed."""
+"""PyTorch's special functions compared with SciPy, which is exact to a few units in the last place. Torch need not be
+installed.
+"""
 
 from __future__ import annotations
 
@@ -29,66 +31,66 @@ DEGREES = {
 }  # fmt: skip
 
 
-def _called(name: str, x: np.ndarray[Any, Any], *numbers: int) -> np.ndarray[Any, Any]:
-    found = find_op(f"torch.ops.aten.{name}")
-    assert found is not None, name
-    function: Callable[..., Any] = found.function
-    return mg.compile(lambda x: function(x, *numbers), {"d": 2}, args=[x], target="cpu")(x)
+def _called(name: str, x: np.ndarray[Any, Any], *integers: int) -> np.ndarray[Any, Any]:
+    op = find_op(f"torch.ops.aten.{name}")
+    assert op is not None, name
+    function: Callable[..., Any] = op.function
+    return mg.compile(lambda x: function(x, *integers), {"d": 2}, args=[x], target="cpu")(x)
 
 
 @pytest.mark.parametrize(("dtype", "digits"), [("f4", 4e-6), ("f8", 2e-13)])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_is_right_in_its_precision(name: str, dtype: str, digits: float) -> None:
-    """Near zeros of the function, to as many digits of 1: arguments are rounded too, to 2^-24 of up to 50."""
+def test_special_function_is_accurate_to_its_precision(name: str, dtype: str, tolerance: float) -> None:
+    """Near zeros of a function the tolerance is absolute, because arguments up to 50 are themselves rounded to 2^-24."""
     x = (PROBABILITIES if name == "special_ndtri" else BOTH).astype(dtype)
     with np.errstate(all="ignore"):
-        wanted = getattr(special, FUNCTIONS[name])(x.astype("f8")).astype(dtype)
-    found = _called(f"{name}.default", x)
-    assert found.dtype == x.dtype
-    np.testing.assert_allclose(found, wanted, rtol=digits, atol=digits)
+        expected = getattr(special, FUNCTIONS[name])(x.astype("f8")).astype(dtype)
+    actual = _called(f"{name}.default", x)
+    assert actual.dtype == x.dtype
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", DEGREES)
-def test_a_polynomial_of_a_degree_that_is_a_number(name: str) -> None:
+def test_polynomial_of_constant_degree_matches_scipy(name: str) -> None:
     x = np.linspace(-0.9, 0.9, 12)
     for degree in (0, 1, 2, 7):
-        wanted = getattr(special, DEGREES[name])(degree, x)
-        np.testing.assert_allclose(_called(f"special_{name}.n_scalar", x, degree), wanted, rtol=1e-9, atol=1e-9)
+        expected = getattr(special, DEGREES[name])(degree, x)
+        np.testing.assert_allclose(_called(f"special_{name}.n_scalar", x, degree), expected, rtol=1e-9, atol=1e-9)
     assert not _called(f"special_{name}.n_scalar", x, -1).any()
 
 
-def test_narrow_types_are_computed_in_f32() -> None:
-    """exp(11) does not fit into f16, the product does."""
+def test_bessel_function_of_f16_is_computed_in_f32() -> None:
+    """exp(11.5) overflows f16, the final result does not."""
     x = np.array([11.5], "f2")
     np.testing.assert_allclose(_called("special_i1.default", x), special.i1(x.astype("f8")), rtol=1e-3)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize(("name", "function"), [("igamma", "gammainc"), ("igammac", "gammaincc")])
-def test_incomplete_gamma_is_right_for_shapes_of_any_size(name: str, function: str, dtype: str) -> None:
-    """Near x = a, where neither the series nor the fraction ends soon, and terms of the size of a cancel."""
-    found = find_op(f"torch.ops.aten.{name}.default")
-    assert found is not None
+def test_incomplete_gamma_is_accurate_for_any_shape_parameter(name: str, function: str, dtype: str) -> None:
+    """Near x = a, neither the series nor the continued fraction converges fast, and terms of the size of a cancel."""
+    op = find_op(f"torch.ops.aten.{name}.default")
+    assert op is not None
     shapes = np.repeat([0.5, 3, 50, 1e3, 1e5, 9e6, 2e7, 3e9], 7).astype(dtype)
     x = (shapes + np.sqrt(shapes) * np.tile(np.linspace(-4, 4, 7), 8)).clip(1e-3).astype(dtype)
-    computed = mg.compile(lambda a, x: found.function(a, x), {"d": 2}, args=[shapes, x], target="cpu")(shapes, x)
-    wanted = getattr(special, function)(shapes.astype("f8"), x.astype("f8"))
-    np.testing.assert_allclose(computed, wanted, rtol=0, atol=1e-8 if dtype == "f8" else 2e-7)
+    computed = mg.compile(lambda a, x: op.function(a, x), {"d": 2}, args=[shapes, x], target="cpu")(shapes, x)
+    expected = getattr(special, function)(shapes.astype("f8"), x.astype("f8"))
+    np.testing.assert_allclose(computed, expected, rtol=0, atol=1e-8 if dtype == "f8" else 2e-7)
 
 
-def test_polynomial_of_a_degree_that_is_no_number_is_nan() -> None:
-    """A loop as long as the largest degree would not end."""
+def test_polynomial_of_non_finite_degree_is_nan() -> None:
+    """A loop over the largest degree would not terminate."""
     x, degrees = np.full(5, 0.5, np.float32), np.array([3, np.nan, np.inf, -np.inf, 1e30], np.float32)
-    found = find_op("torch.ops.aten.special_legendre_polynomial_p.default")
-    assert found is not None
-    computed = mg.compile(lambda x, n: found.function(x, n), {"d": 2}, args=[x, degrees], target="cpu")(x, degrees)
+    op = find_op("torch.ops.aten.special_legendre_polynomial_p.default")
+    assert op is not None
+    computed = mg.compile(lambda x, n: op.function(x, n), {"d": 2}, args=[x, degrees], target="cpu")(x, degrees)
     np.testing.assert_allclose(computed, [special.eval_legendre(3, 0.5), *[np.nan] * 4], rtol=1e-6)
 
 
-def test_exponential_of_a_matrix_that_is_not_finite_ends() -> None:
-    found = find_op("torch.ops.aten.linalg_matrix_exp.default")
-    assert found is not None
-    matrices = np.stack([np.full((2, 2), each, np.float32) for each in (np.inf, np.nan, 0.5)])
-    computed = mg.compile(lambda x: found.function(x), {"d": 3}, args=[matrices], target="cpu")(matrices)
+def test_exponential_of_non_finite_matrix_terminates() -> None:
+    op = find_op("torch.ops.aten.linalg_matrix_exp.default")
+    assert op is not None
+    matrices = np.stack([np.full((2, 2), value, np.float32) for value in (np.inf, np.nan, 0.5)])
+    computed = mg.compile(lambda x: op.function(x), {"d": 3}, args=[matrices], target="cpu")(matrices)
     assert not np.isfinite(computed[:2]).any()
     np.testing.assert_allclose(computed[2], np.eye(2) + (np.e - 1) / 2, rtol=1e-6)

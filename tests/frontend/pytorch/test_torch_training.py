@@ -1,4 +1,4 @@
-"""Training steps of a model, a loss and an optimizer, against torch itself, where it is installed."""
+"""Training steps of a model, a loss and an optimizer, compared with torch. Needs torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Net(nn.Module):
-    """A convolution whose image needs no gradient, a batch norm with statistics, an embedding that is the head too, and a frozen parameter."""
+    """A model with a convolution of an image, a batch norm, an embedding that is tied to the head, and a frozen
+    parameter.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +52,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_session_trains_as_torch(name: str, tmp_path: Path) -> None:
+def test_session_trains_like_torch(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Net().train()
     reference = deepcopy(model)
@@ -72,7 +74,7 @@ def test_a_session_trains_as_torch(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(session[key], reference.state_dict()[key].numpy(), rtol=1e-3, atol=1e-4)
 
 
-def test_state_of_an_optimizer_goes_on_and_its_rate_is_an_input() -> None:
+def test_step_continues_optimizer_state_with_rate_as_input() -> None:
     torch.manual_seed(0)
     model = Net().train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -80,7 +82,7 @@ def test_state_of_an_optimizer_goes_on_and_its_rate_is_an_input() -> None:
     loss(model, *data[0]).backward()
     optimizer.step()
     executable = mg.compile(mg.training_step(model, loss, optimizer), {"dp": 2}, args=data[1], target="cpu")
-    value, state = executable(*data[1], **{"optimizer.lr": 0.5})  # the weights are the model's as it is now
+    value, state = executable(*data[1], **{"optimizer.lr": 0.5})  # uses the current weights of the model
     optimizer.zero_grad()
     for group in optimizer.param_groups:
         group["lr"] = 0.5
@@ -88,11 +90,12 @@ def test_state_of_an_optimizer_goes_on_and_its_rate_is_an_input() -> None:
     expected.backward()
     optimizer.step()
     np.testing.assert_allclose(value, expected.item(), rtol=1e-5)
-    assert state["optimizer.step.embed.weight"] == 2  # of each parameter: the unused one has taken no steps
+    # each parameter has a step count, because unused parameters take no steps
+    assert state["optimizer.step.embed.weight"] == 2
     np.testing.assert_allclose(state["embed.weight"], model.embed.weight.detach().numpy(), rtol=1e-3, atol=1e-3)
 
 
-def test_constants_of_a_loss_are_part_of_the_step() -> None:
+def test_constants_of_loss_are_part_of_step() -> None:
     model, x = nn.Linear(3, 2), torch.ones(4, 3)
     rates = torch.tensor([1.0, 3.0])
 
@@ -105,7 +108,7 @@ def test_constants_of_a_loss_are_part_of_the_step() -> None:
     np.testing.assert_allclose(executable(x)[0], weighted(model, x).item(), rtol=1e-5)
 
 
-def test_recurrent_layers_and_losses_that_change_the_batch_are_trained() -> None:
+def test_lstm_with_loss_that_changes_batch_is_trained() -> None:
     model, x = nn.LSTM(3, 2), torch.ones(4, 2, 3)
 
     def doubled(model: Any, x: Any) -> Any:
@@ -120,11 +123,11 @@ def test_recurrent_layers_and_losses_that_change_the_batch_are_trained() -> None
     expected.backward()
     optimizer.step()
     np.testing.assert_allclose(value, expected.item(), rtol=1e-5)
-    for name, each in reference.state_dict().items():
-        np.testing.assert_allclose(state[name], each.numpy(), rtol=1e-4, atol=1e-6)
+    for name, tensor in reference.state_dict().items():
+        np.testing.assert_allclose(state[name], tensor.numpy(), rtol=1e-4, atol=1e-6)
 
 
-def test_a_model_without_elements_has_a_training_step() -> None:
+def test_model_on_meta_device_has_training_step() -> None:
     with torch.device("meta"):
         model = Net().train()
     step = mg.training_step(model, loss, torch.optim.AdamW(model.parameters()))
@@ -132,7 +135,7 @@ def test_a_model_without_elements_has_a_training_step() -> None:
     assert "optimizer.exp_avg.stem.weight" in executable.signature.weight_names
 
 
-def test_steps_that_are_none_are_refused() -> None:
+def test_invalid_training_steps_are_rejected() -> None:
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(UsageError, match="expected a torch Module"):
@@ -154,8 +157,8 @@ def test_steps_that_are_none_are_refused() -> None:
         mg.compile(mg.training_step(model, loss, other), {"dp": 2}, args=args, target="cpu")
 
 
-def test_recurrent_models_and_weights_that_are_written_train_as_torch() -> None:
-    """Recurrent layers are one opaque operation of oneDNN; spectral norms write to tensors that they are given as `out`."""
+def test_lstm_and_spectral_norm_train_like_torch() -> None:
+    """Recurrent layers are one opaque operation of oneDNN. Spectral norms write to tensors that they receive as `out`."""
     torch.manual_seed(0)
     rows = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
     model = nn.Sequential(rows, nn.LSTM(3, 4, batch_first=True)).train()

@@ -1,7 +1,9 @@
-"""Operations of PyTorch as cases; `python -m tests.frontend.pytorch.torch_cases` writes their programs, and what torch computes, to a file. Needs torch.
+"""Test cases of PyTorch's operations. `python -m tests.frontend.pytorch.torch_cases` writes their programs and torch's
+results to a file. Needs torch.
 
-The file serves where torch is not installed; where it is, `test_torch_live.py` exports the same cases again. A case is a function and the types
-of its arguments, as `cases.py` draws them.
+The file makes the tests independent of an installed torch. With torch, `test_torch_live.py` exports the same cases
+again. A case is a
+function with the types of its arguments, from which `cases.py` draws arrays.
 """
 
 from __future__ import annotations
@@ -23,25 +25,25 @@ from tests.frontend.pytorch.cases import PLACE, arguments
 
 # fmt: off
 Case = tuple[Callable[..., Any], tuple[str, ...]]
-Add = Callable[..., None]  # (name, function, *types of its arguments)
+Add = Callable[..., None]  # add(name, function, *types of the arguments)
 ONE, TWO = ("f32[6,5]",), ("f32[6,5]", "f32[6,5]")
 
 
 def cases() -> dict[str, Case]:
-    """All by name."""
-    found: dict[str, Case] = {}
+    """Return all test cases by name."""
+    cases_by_name: dict[str, Case] = {}
 
     def add(name: str, function: Callable[..., Any], *kinds: str) -> None:
-        assert name not in found, name
-        found[name] = function, kinds
+        assert name not in cases_by_name, name
+        cases_by_name[name] = function, kinds
 
     for section in SECTIONS:
         section(add)
-    return found
+    return cases_by_name
 
 
 def elementwise(add: Add) -> None:
-    """Functions of each element."""
+    """Add element-wise functions."""
     for name in ["exp", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan", "asinh", "erf", "erfc", "sigmoid", "abs", "neg", "sign", "floor", "ceil", "trunc", "round", "frac", "square", "exp2", "isnan", "isinf", "isfinite", "deg2rad", "sinc"]:
         add(name, getattr(f, name), *ONE)
     for name in ["log", "log1p", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "lgamma", "digamma"]:
@@ -74,7 +76,7 @@ def elementwise(add: Add) -> None:
 
 
 def reductions(add: Add) -> None:
-    """Sums, extremes, sorts and searches."""
+    """Add sums, extremes, sorts and searches."""
     add("sum", lambda x: (x.sum(), x.sum(0), x.sum((0, 2), keepdim=True), x.mean(-1), x.prod(1), x.int().sum(), x.sum(dtype=torch.float64)), "f32[3,4,5]")
     add("extremes", lambda x: (x.max(), x.min(), x.amax((0, 1)), x.amin(1, keepdim=True), *x.max(1), *x.min(2, keepdim=True), x.argmax(), x.argmin(0)), "f32[3,4,5]")
     add("spread", lambda x: (x.var(), x.var(1), x.std(0, keepdim=True), x.var(1, unbiased=False), *torch.var_mean(x, 1), x.std(correction=2)), "f32[3,4]")
@@ -88,7 +90,7 @@ def reductions(add: Add) -> None:
 
 
 def shapes(add: Add) -> None:
-    """Views, joins, pads and new tensors."""
+    """Add views, concatenations, pads and tensor creation."""
     add("views", lambda x: (x.view(12, 5), x.reshape(3, -1), x.flatten(1), x.permute(2, 0, 1), x.transpose(0, 2), x.mT, x.unsqueeze(1), x.movedim(0, 2), x.unflatten(1, (2, -1))), "f32[3,4,5]")
     add("squeeze", lambda x: (x.squeeze(), x.squeeze(0), x.squeeze((1, 2)), x[0, 0].t(), x.expand(2, -1, -1, 4), x.expand_as(x)), "f32[1,1,3,4]")
     add("repeated", lambda x: (x.repeat(2, 1, 3), x.tile(2), x.repeat_interleave(2, 0), x.repeat_interleave(3)), "f32[2,3]")
@@ -105,7 +107,7 @@ def shapes(add: Add) -> None:
 
 
 def indexing(add: Add) -> None:
-    """Rows and elements by index."""
+    """Add gathers and scatters of rows and elements."""
     add("embedding", lambda w, i: F.embedding(i, w), "f32[7,3]", "i64[2,4]<7")
     add("indexed", lambda x, i, j: (x[i], x[:, j], x[i, j], x[i][:, None], x[None, i], x[i[:, None], j], x[-i - 1]), "f32[6,5]", "i64[3]<6", "i64[3]<5")
     add("selected", lambda x, i: (x.index_select(0, i), x.index_select(1, i), x.take_along_dim(i[:, None], 0)), "f32[6,5]", "i64[4]<5")
@@ -116,7 +118,7 @@ def indexing(add: Add) -> None:
 
 
 def products(add: Add) -> None:
-    """Products and attention."""
+    """Add GEMMs and attention."""
     add("linear", F.linear, "f32[2,3,4]", "f32[5,4]", "f32[5]")
     add("matmul", lambda x, y, v: (x @ y, x[0] @ y, x @ v, v @ y[1], f.mm(x[0], y[0]), f.bmm(x, y), f.dot(v, v), f.outer(v, v)), "f32[2,3,4]", "f32[2,4,5]", "f32[4]")
     add("addmm", lambda b, x, y: (f.addmm(b, x, y, beta=0.5, alpha=2), f.baddbmm(b[None], x[None], y[None])), "f32[3,5]", "f32[3,4]", "f32[4,5]")
@@ -129,7 +131,7 @@ def products(add: Add) -> None:
 
 
 def layers(add: Add) -> None:
-    """Norms, convolutions and pooling."""
+    """Add norms, convolutions and pooling."""
     add("layer_norm", lambda x, w, b: (F.layer_norm(x, (5,), w, b), F.layer_norm(x, (4, 5)), F.layer_norm(x.half(), (5,))), "f32[3,4,5]", "f32[5]", "f32[5]")
     add("rms_norm", lambda x, w: (F.rms_norm(x, (5,), w), F.rms_norm(x, (4, 5), eps=1e-3)), "f32[3,4,5]", "f32[5]")
     add("group_norm", lambda x, w, b: (F.group_norm(x, 2, w, b), F.instance_norm(x)), "f32[3,4,5,2]", "f32[4]", "f32[4]")
@@ -147,7 +149,7 @@ def layers(add: Add) -> None:
 
 
 def fourier(add: Add) -> None:
-    """Fourier transforms; complex results as pairs of numbers."""
+    """Add Fourier transforms. Complex results are returned as pairs of numbers."""
     pairs, rows = torch.view_as_real, torch.complex
     add("fft", lambda x, y: (pairs(f.fft.fft(rows(x, y), norm="ortho")), pairs(f.fft.ifft(rows(x, y), 7, 0)), pairs(f.fft.fft2(rows(x, y), norm="forward")), pairs(f.fft.ifftn(rows(x, y)))), *TWO)
     add("real_fft", lambda x, y: (pairs(f.fft.rfft(x)), pairs(f.fft.rfft2(x, norm="forward")), f.fft.irfft(rows(x, y), 6), f.fft.irfft2(rows(x, y)), f.fft.hfft(rows(x, y)), pairs(f.fft.fft(x)), pairs(f.fft.ihfft(x).resolve_conj())), *TWO)
@@ -158,7 +160,7 @@ def fourier(add: Add) -> None:
 
 
 def linear_algebra(add: Add) -> None:
-    """Factorisations by what their factors make, since the signs of vectors are not given."""
+    """Add factorizations, tested by the product of the factors because the signs of singular vectors are not unique."""
     at = f.linalg
     add("cholesky", lambda x, b: (at.cholesky(x @ x.mT + f.eye(4)), at.cholesky(x @ x.mT + f.eye(4), upper=True), f.cholesky_solve(b, at.cholesky(x @ x.mT + f.eye(4))), f.cholesky_inverse(at.cholesky(x @ x.mT + f.eye(4)))), "f32[4,4]", "f32[4,3]")
     add("solve", lambda x, b: (at.solve(x + 4 * f.eye(4), b), at.solve(x + 4 * f.eye(4), b[..., 0]), at.solve(x + 4 * f.eye(4), b.mT, left=False), at.inv(x + 4 * f.eye(4))), "f32[2,4,4]", "f32[2,4,3]")
@@ -169,7 +171,7 @@ def linear_algebra(add: Add) -> None:
 
 
 def samples(add: Add) -> None:
-    """Images at places that are data, bags of rows, uneven pools."""
+    """Add image sampling at runtime coordinates, embedding bags, uneven pools."""
     grids = [("bilinear", "zeros", False), ("nearest", "border", True), ("bicubic", "reflection", False)]
     add("grid_sample", lambda x, g: tuple(F.grid_sample(x, g * 1.2, mode, padding, corners) for mode, padding, corners in grids), "f32[2,3,5,6]", "f32[2,4,3,2]")
     add("affine_grid", lambda x, t: F.grid_sample(x, F.affine_grid(t, (2, 3, 4, 4), align_corners=False), align_corners=False), "f32[2,3,5,6]", "f32[2,2,3]")
@@ -187,7 +189,7 @@ def samples(add: Add) -> None:
 
 
 def losses(add: Add) -> None:
-    """Losses."""
+    """Add loss functions."""
     add("regression_losses", lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y, reduction="sum"), F.huber_loss(x, y, delta=0.5), F.smooth_l1_loss(x, y, reduction="none")), *TWO)
     add("divergence", lambda x, y: (F.kl_div(x.log_softmax(-1), y.softmax(-1), reduction="batchmean"), F.kl_div(x.log_softmax(-1), y.log_softmax(-1), log_target=True)), *TWO)
     add("binary_losses", lambda x, y: (F.binary_cross_entropy_with_logits(x, y.sigmoid()), F.binary_cross_entropy(x.sigmoid(), y.sigmoid()), F.binary_cross_entropy_with_logits(x, y.sigmoid(), pos_weight=y[0].sigmoid())), *TWO)
@@ -195,12 +197,12 @@ def losses(add: Add) -> None:
     add("cross_entropy_images", lambda x, t: (F.cross_entropy(x, t), F.cross_entropy(x, t, reduction="none")), "f32[2,4,3,3]", "i64[2,3,3]<4")
 
 
-def trained(w: Any, v: Any, ids: Any, wanted: Any) -> Any:
+def trained(w: Any, v: Any, ids: Any, labels: Any) -> Any:
     def loss_of(w: Any, v: Any) -> Any:
         x = F.layer_norm(w[ids], (4,))
         q = F.gelu(x @ v).unflatten(-1, (2, 2)).transpose(1, 2)
         x = x + F.scaled_dot_product_attention(q, q, q, is_causal=True).transpose(1, 2).flatten(-2)
-        return F.cross_entropy((x @ w.T).flatten(0, 1), wanted.flatten())
+        return F.cross_entropy((x @ w.T).flatten(0, 1), labels.flatten())
 
     grads, loss = torch.func.grad_and_value(loss_of, argnums=(0, 1))(w, v)
     return loss, w - 0.1 * grads[0], v - 0.1 * grads[1]
@@ -227,7 +229,7 @@ def masked(x: Any, y: Any, row: Any, v: Any) -> Any:
 
 
 def updates(add: Add) -> None:
-    """A training step, and tensors that are changed in place."""
+    """Add a training step, and tensors that are changed in place."""
     add("trained", trained, "f32[7,4]", "f32[4,4]", "i64[3,6]<7", "i64[3,6]<7")
     add("cosine", lambda x, y: F.cosine_similarity(x, y), *TWO)
     add("in_place", changed, *TWO)
@@ -236,7 +238,7 @@ def updates(add: Add) -> None:
 
 
 def recurrent(add: Add) -> None:
-    """Recurrent layers and their cells."""
+    """Add recurrent layers and their cells."""
     states, gates = ("f32[2,3,4]", "f32[2,3,4]"), lambda n: [f"f32[{n * 4},5]", f"f32[{n * 4},4]", f"f32[{n * 4}]", f"f32[{n * 4}]"]
     add("lstm", lambda x, h, c, *w: torch.lstm(x, (h, c), [*w, *(each * 0.5 for each in w)], True, 1, 0.0, False, True, False), "f32[6,3,5]", *states, *gates(4))
     add("lstm_layers", lambda x, h, c, w, u, p: torch.lstm(x, (h, c), [w, u, p, w[:, :4], u, p], False, 2, 0.0, False, False, True), "f32[3,6,5]", "f32[2,3,4]", "f32[2,3,7]", "f32[28,5]", "f32[28,4]", "f32[4,7]")
@@ -246,7 +248,7 @@ def recurrent(add: Add) -> None:
 
 
 def control_flow(add: Add) -> None:
-    """Loops, branches and maps."""
+    """Add loops, branches and maps."""
     add("while_loop", lambda x: while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, y * 0.9 + x), (torch.tensor(0), x)), *ONE)
     add("scan", lambda x, w: (*scan(lambda c, r: (c * w + r, (c - r, c.sum())), x[0].clone(), x, dim=0), *scan(lambda c, r: (c + r, c * r), x[:, 0].clone(), x, dim=1, reverse=True)), "f32[6,5]", "f32[5]")
     add("map", lambda x: mapped(lambda r: r.cumsum(0) * 2, x), *ONE)
@@ -257,12 +259,12 @@ def control_flow(add: Add) -> None:
 
 SECTIONS = (fourier, linear_algebra, samples, elementwise, reductions, shapes, indexing, products, layers, losses, updates, recurrent, control_flow, *op_cases.SECTIONS)
 
-# Cases that take gradients: `make_fx` writes them out before they are exported.
+# Cases with gradients, which `make_fx` decomposes before export.
 TRACED = ("trained",)
 
 
 def module_of(name: str, function: Callable[..., Any], given: Sequence[Any]) -> Any:
-    """A function as a module, which torch.export takes."""
+    """Return a function as a module for torch.export."""
     if name in TRACED or name.startswith("gradient_"):
         from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -276,23 +278,24 @@ def module_of(name: str, function: Callable[..., Any], given: Sequence[Any]) -> 
 
 
 def flat(result: Any) -> list[Any]:
-    """The tensors of a result in order, as arrays."""
-    return [each.detach().numpy() for each in torch.utils._pytree.tree_leaves(result)]
+    """Return the tensors of a result in order, as arrays."""
+    return [tensor.detach().numpy() for tensor in torch.utils._pytree.tree_leaves(result)]
 
 
 def written() -> bytes:
-    """The content of the file."""
+    """Return the content of the file."""
     rows: dict[str, Any] = {}
     for name, (function, kinds) in cases().items():
-        given = [torch.from_numpy(each) for each in arguments(name, kinds)]
-        exported = serialized(torch.export.export(module_of(name, function, given), tuple(given)))
+        args = [torch.from_numpy(each) for each in arguments(name, kinds)]
+        exported = serialized(torch.export.export(module_of(name, function, args), tuple(args)))
         document = json.loads(json.dumps(exported.document))
         for node in document["graph_module"]["graph"]["nodes"]:
             node["metadata"] = {}
-        results = [{"dtype": str(each.dtype), "shape": list(each.shape), "numbers": [float(f"{v:.8g}") for v in each.ravel().astype(float)]} for each in flat(function(*given))]  # fmt: skip
+        results = [{"dtype": str(each.dtype), "shape": list(each.shape), "numbers": [float(f"{v:.8g}") for v in each.ravel().astype(float)]} for each in flat(function(*args))]  # fmt: skip
         constants = {key: {"dtype": str(value.dtype), "shape": list(value.shape), "numbers": value.ravel().tolist()} for key, value in exported.constants.items()}  # fmt: skip
         rows[name] = {"arguments": kinds, "document": document, "constants": constants, "results": results}
-    text = json.dumps(rows, separators=(",", ":")).replace(f"{PLACE.parents[3]}/", "")  # places are those in the repository
+    # makes paths relative to the repository
+    text = json.dumps(rows, separators=(",", ":")).replace(f"{PLACE.parents[3]}/", "")
     return gzip.compress(text.encode(), mtime=0)
 
 

@@ -1,4 +1,6 @@
-"""Random PyTorch modules under construction: tensors that a module has already, and calls that are appended to it. Needs torch."""
+"""Builder of random PyTorch modules: the tensors that a module already has, and calls that are appended to it. Needs
+torch.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ Tensor = torch.Tensor
 MOST_ELEMENTS = 4096
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 WHOLE = (torch.int64, torch.int32)
+# types of 16 bits and their relative rounding errors
 NARROW = {torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}  # types of 16 bits, and their roundings
 PACKAGE_ERRORS = (
     RuntimeError,
@@ -22,11 +25,11 @@ PACKAGE_ERRORS = (
     ValueError,
     TypeError,
     NotImplementedError,
-)  # for arguments that torch refuses
+)  # torch raises these for invalid arguments
 
 
 class Call(NamedTuple):
-    """A function of values, or a layer by its name, and the values that it gives."""
+    """A call of a function or of a named layer: the values that it reads, and the values that it defines."""
 
     function: Callable[..., Any]
     layer: str
@@ -35,19 +38,20 @@ class Call(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """A value among the results of a module."""
+    """A reference to a value in the results of a module."""
 
     number: int
 
 
 class Maker(Draws):
-    """A module under construction, with the tensor that torch has computed for the number of each value.
+    """A module under construction, with the tensor that torch has computed for each value. Values are identified by
+    index.
 
     Attributes:
-        start: inputs, parameters and buffers by number, as they are before the first step.
-        names: parameters and buffers, of which a tied one has two names.
-        exact: values that no rounding has touched.
-        rounding: the largest rounding to 16 bits among what a value depends on.
+        start: inputs, parameters and buffers by index, before the first step.
+        names: indices of parameters and buffers by name. A tied parameter has two names.
+        exact: values without rounding errors.
+        rounding: for each value, the largest 16-bit rounding error among the values that it depends on.
     """
 
     def __init__(self, seed: int) -> None:
@@ -69,7 +73,7 @@ class Maker(Draws):
         return self.values[number]
 
     def input(self, tensor: Tensor) -> int:
-        """A new argument of the module."""
+        """Add an argument to the module and return its index."""
         self.inputs.append(self._begin(tensor))
         return self.inputs[-1]
 
@@ -80,17 +84,17 @@ class Maker(Draws):
         return self._named("b", tensor)
 
     def weight(self, *shape: int, like: int | None = None) -> int:
-        """An argument, parameter, buffer or constant of this shape, and of the type of another value."""
+        """Add an argument, parameter, buffer or constant of this shape, with the type of the value `like`."""
         tensor = torch.from_numpy(self.numbers(*shape)).to(torch.float32 if like is None else self.at(like).dtype)
         return self.one_of((self.input, self.parameter, self.parameter, self.buffer, self.constant))(tensor)
 
     def rows(self, high: int, *shape: int, low: int = 0) -> int:
-        """Whole numbers from `low` to below `high`."""
+        """Add random integers from `low` to `high` - 1."""
         tensor = torch.from_numpy(np.asarray(self.rng.integers(low, high, shape)))
         return self.one_of((self.input, self.input, self.constant, self.buffer))(tensor)
 
     def distinct(self, *shape: int) -> int:
-        """An argument without equal elements."""
+        """Add an argument without equal elements."""
         size = int(np.prod(shape))
         return self.input(
             torch.from_numpy((self.rng.permutation(size) - size // 2).astype(np.float32) / 4).reshape(shape)
@@ -104,7 +108,7 @@ class Maker(Draws):
     def pick(
         self, fits: Callable[[Tensor], bool] = lambda each: True, *, kinds: Any = FLOATS, exact: bool = False
     ) -> int:
-        """A value of one of these types that fits, often a late one."""
+        """Return a random value of one of the types `kinds` for which `fits` holds, often a recent one."""
         held = {*self.names.values()}
         numbers = [n for n, each in enumerate(self.values) if each.dtype in kinds and n not in held and fits(each)]
         numbers = [n for n in numbers if not exact or n in self.exact]
@@ -113,29 +117,29 @@ class Maker(Draws):
         return self.one_of(numbers[-6:] if self.integer(0, 3) else numbers)
 
     def of_rank(self, rank: int, most: int = 6, *, kinds: Any = FLOATS, exact: bool = False) -> int:
-        """A value of this rank, or of a higher one up to `most`."""
+        """Return a random value whose rank is between `rank` and `most`."""
         return self.pick(lambda each: rank <= each.ndim <= most and each.numel() > 0, kinds=kinds, exact=exact)
 
     def axis(self, x: int) -> int:
-        """A dim of a value, from either end."""
+        """Return a random dim of a value, counted from either end."""
         return self.integer(-self.at(x).ndim, self.at(x).ndim - 1)
 
     def add(self, function: Callable[..., Any], *operands: int, keeps: bool = False) -> Any:
-        """Append a call and compute its results. `keeps`: results are exact if the operands are."""
+        """Append a call and compute its results. `keeps`: the results are exact if the operands are."""
         return self._add(function, "", operands, keeps)
 
     def layer(self, layer: torch.nn.Module, *operands: int) -> Any:
-        """Append a call of a layer, whose buffers may change."""
+        """Append a call of a layer, which may update its buffers."""
         name = f"{type(layer).__name__.lower()}{len(self.layers)}"
         start = deepcopy(layer)
-        found = self._add(layer, name, operands, False)
+        results = self._add(layer, name, operands, False)
         self.layers[name] = start
-        return found
+        return results
 
     def change(self, function: Callable[..., Any], x: int, *operands: int) -> None:
-        """Append a call that changes a value in place, and whatever has the same memory; exact values stay so."""
+        """Append a call that changes a value in place, with all values that share its memory. Exact values stay exact."""
         memory = self.at(x).untyped_storage()._cdata
-        sharing = [n for n, each in enumerate(self.values) if each.untyped_storage()._cdata == memory]
+        sharing = [n for n, tensor in enumerate(self.values) if tensor.untyped_storage()._cdata == memory]
         if set(sharing) & (self.constants | {n for name, n in self.names.items() if name[0] == "p"}):
             raise CannotMake
         self.add(function, x, *operands, keeps=True)
@@ -145,14 +149,16 @@ class Maker(Draws):
         self.rounding |= {n: max(widest, self.rounding.get(n, 0.0)) for n in sharing}
 
     def program(self) -> Program:
-        """The module, with its tensors as they are before the first step."""
+        """Return the module, with its tensors as they were before the first step."""
         return Program(self)
 
     def arguments(self) -> tuple[Tensor, ...]:
         return tuple(self.start[n].clone() for n in self.inputs)
 
     def finish(self) -> None:
-        """Choose the structure of the results: all values that nothing reads, sometimes another one, and what is no tensor."""
+        """Choose the structure of the results: all values without a user, sometimes one more, and leaves that are no
+        tensors.
+        """
         outs = [n for n in range(len(self.values)) if n not in self.used and n not in self.start] or [
             len(self.values) - 1
         ]
@@ -178,21 +184,21 @@ class Maker(Draws):
     def _add(self, function: Callable[..., Any], layer: str, operands: tuple[int, ...], keeps: bool) -> Any:
         try:
             with torch.no_grad():
-                found = function(*(self.values[n] for n in operands))
+                output = function(*(self.values[n] for n in operands))
         except PACKAGE_ERRORS as error:
             raise CannotMake from error
-        results = [*found] if isinstance(found, tuple | list) else [found]
+        results = [*output] if isinstance(output, tuple | list) else [output]
         if not all(map(_is_usable, results)):
             raise CannotMake
         first = len(self.values)
         numbers = tuple(range(first, first + len(results)))
         widest = max((self.rounding.get(n, 0.0) for n in operands), default=0.0)
-        for number, each in zip(numbers, results, strict=True):
-            self.values.append(each)
-            is_whole = not (each.is_floating_point() or each.is_complex())
-            if is_whole or (keeps and all(n in self.exact for n in operands) and bool((each.abs() < 64).all())):
+        for number, tensor in zip(numbers, results, strict=True):
+            self.values.append(tensor)
+            is_whole = not (tensor.is_floating_point() or tensor.is_complex())
+            if is_whole or (keeps and all(n in self.exact for n in operands) and bool((tensor.abs() < 64).all())):
                 self.exact.add(number)
-            self.rounding[number] = 0.0 if is_whole else max(widest, NARROW.get(each.dtype, 0.0))
+            self.rounding[number] = 0.0 if is_whole else max(widest, NARROW.get(tensor.dtype, 0.0))
         self.used.update(operands)
         self.calls.append(Call(function, layer, operands, numbers))
         return numbers[0] if len(numbers) == 1 else list(numbers)
@@ -206,7 +212,7 @@ def _is_usable(tensor: Tensor) -> bool:
 
 
 class Program(torch.nn.Module):
-    """The module that a maker has made."""
+    """The PyTorch module that a `Maker` has built."""
 
     def __init__(self, maker: Maker) -> None:
         super().__init__()
@@ -225,18 +231,18 @@ class Program(torch.nn.Module):
         values |= {number: getattr(self, name) for name, number in self.names.items()}
         for call in self.calls:
             function = getattr(self, call.layer) if call.layer else call.function
-            found = function(*(values[n] for n in call.operands))
-            values.update(zip(call.results, found if isinstance(found, tuple | list) else (found,), strict=True))
+            output = function(*(values[n] for n in call.operands))
+            values.update(zip(call.results, output if isinstance(output, tuple | list) else (output,), strict=True))
         return filled(self.results, values)
 
 
 def filled(results: Any, values: dict[int, Any]) -> Any:
-    """A structure with values in place of references to them."""
+    """Return a structure with references replaced by values."""
     if isinstance(results, Ref):
         return values[results.number]
     if isinstance(results, dict):
-        return {key: filled(each, values) for key, each in results.items()}
-    return type(results)(filled(each, values) for each in results) if isinstance(results, tuple | list) else results
+        return {key: filled(item, values) for key, item in results.items()}
+    return type(results)(filled(item, values) for item in results) if isinstance(results, tuple | list) else results
 
 
 STEPS = Steps[Maker]()

@@ -1,4 +1,4 @@
-"""The ways in which a random PyTorch module is entered, each with the numbers of torch for it. Needs torch."""
+"""The ways in which a random PyTorch module is imported, each with torch's results. Needs torch."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ OPTIMIZERS = (
 
 
 class Entered(NamedTuple):
-    """A program, the arguments that it is read for, those of a call, and what the call returns in torch.
+    """A program, its compile-time arguments, the arguments of a call, and torch's result of that call.
 
     Attributes:
-        state: tensors by name as they are after the call.
-        changed: the names of those that the call has changed, where the program knows them by these names.
+        state: tensors by name, as they are after the call.
+        changed: names of the tensors that the call has changed, if the program knows them by these names.
     """
 
     program: Any
@@ -60,38 +60,38 @@ def archived(maker: Maker, folder: Path) -> Entered:
 
 
 def recorded(maker: Maker, folder: Path) -> Entered:
-    """What `make_fx` records of a call."""
+    """Return the call that `make_fx` records."""
     program, args = maker.program(), maker.arguments()
     traced = _recorded(program, *args)
     with torch.no_grad():  # the call has changed the tensors that the record holds
-        for each, start in zip(_tensors(program), _tensors(maker.program()), strict=True):
-            each.copy_(start)
+        for tensor, start in zip(_tensors(program), _tensors(maker.program()), strict=True):
+            tensor.copy_(start)
     entered = _entered(maker, traced, args)
     state = {f"arg{n}_1": entered.state[f"args_{n}"] for n in range(len(args))}
     return entered._replace(state=state, changed=frozenset())
 
 
 def gradients(maker: Maker, folder: Path) -> Entered:
-    """The loss and its gradients towards parameters and arguments, as `make_fx` records them."""
+    """Return the loss and its gradients with respect to parameters and arguments, recorded by `make_fx`."""
     program, args = maker.program(), maker.arguments()
-    tensors = {name: each.detach() for name, each in program.named_parameters()}
-    tensors |= {f"x{n}": each for n, each in enumerate(args) if each.is_floating_point()}
-    others = {f"x{n}": each for n, each in enumerate(args) if f"x{n}" not in tensors}
+    tensors = {name: tensor.detach() for name, tensor in program.named_parameters()}
+    tensors |= {f"x{n}": tensor for n, tensor in enumerate(args) if tensor.is_floating_point()}
+    constants = {f"x{n}": tensor for n, tensor in enumerate(args) if f"x{n}" not in tensors}
     buffers = dict(program.named_buffers())
 
-    def loss_of(tensors: Any, others: Any) -> Any:
-        both = {name: each.clone() for name, each in {**tensors, **others, **buffers}.items()}
+    def loss_of(tensors: Any, constants: Any) -> Any:
+        both = {name: tensor.clone() for name, tensor in {**tensors, **constants, **buffers}.items()}
         call = tuple(both.pop(f"x{n}") for n in range(len(args)))
         return loss(lambda *xs: torch.func.functional_call(program, both, xs), *call)
 
     function = torch.func.grad_and_value(loss_of)
-    wanted = _by_torch(lambda: function(tensors, others))
-    _refuse_poles(wanted)
-    return Entered(_recorded(function, tensors, others), (tensors, others), (tensors, others), wanted)
+    expected = _by_torch(lambda: function(tensors, constants))
+    _refuse_poles(expected)
+    return Entered(_recorded(function, tensors, constants), (tensors, constants), (tensors, constants), expected)
 
 
 def trained(maker: Maker, folder: Path) -> Entered:
-    """A training step."""
+    """Return a training step."""
     program, args, begin = maker.program().train(), maker.arguments(), maker.one_of(OPTIMIZERS)
     if not [*program.parameters()]:
         return gradients(maker, folder)
@@ -99,7 +99,7 @@ def trained(maker: Maker, folder: Path) -> Entered:
     optimizer = begin(reference.parameters())
     value = _by_torch(lambda: loss(reference, *maker.arguments()))
     _by_torch(value.backward)
-    _refuse_poles([each.grad for each in reference.parameters()])
+    _refuse_poles([parameter.grad for parameter in reference.parameters()])
     optimizer.step()
     step = mg.training_step(program, loss, begin(program.parameters()))
     return Entered(step, args, args, value.detach(), reference.state_dict())
@@ -111,33 +111,35 @@ WAYS: dict[str, Callable[[Maker, Path], Entered]] = {
 
 
 def loss(model: Any, *args: Any) -> Any:
-    """The mean squares of all results of numbers with a fraction. Raises CannotMake if there are none."""
-    results = [each for each in pytree.tree_leaves(model(*args)) if isinstance(each, torch.Tensor) and each.numel()]
-    real = [torch.view_as_real(each.resolve_conj()) if each.is_complex() else each for each in results]
-    parts = [each.float().square().mean() for each in real if each.is_floating_point()]
+    """Return the mean square of all real and complex results. Raises CannotMake if there are none."""
+    results = [
+        result for result in pytree.tree_leaves(model(*args)) if isinstance(result, torch.Tensor) and result.numel()
+    ]
+    real = [torch.view_as_real(result.resolve_conj()) if result.is_complex() else result for result in results]
+    parts = [result.float().square().mean() for result in real if result.is_floating_point()]
     if not parts:
         raise CannotMake("no result has a gradient")
     return torch.stack(parts).sum()
 
 
 def _entered(maker: Maker, program: Any, args: Any) -> Entered:
-    """A program with the results of torch, and with the tensors that a call changes."""
+    """Return a program with torch's results and the tensors that a call changes."""
     model, given = maker.program(), maker.arguments()
     with torch.no_grad():
         result = model(*given)
-    after = dict(model.named_buffers()) | {f"args_{n}": each for n, each in enumerate(given)}
-    before = dict(maker.program().named_buffers()) | {f"args_{n}": each for n, each in enumerate(maker.arguments())}
-    changed = frozenset(name for name, each in after.items() if not torch.equal(each, before[name]))
+    after = dict(model.named_buffers()) | {f"args_{n}": tensor for n, tensor in enumerate(given)}
+    before = dict(maker.program().named_buffers()) | {f"args_{n}": tensor for n, tensor in enumerate(maker.arguments())}
+    changed = frozenset(name for name, tensor in after.items() if not torch.equal(tensor, before[name]))
     return Entered(program, args, maker.arguments(), result, after, changed)
 
 
-def results_of(found: Any, is_step: bool) -> tuple[Any, dict[str, Any]]:
-    """What a call of a compiled program returns, and the tensors that it changes by name."""
+def results_of(output: Any, is_step: bool) -> tuple[Any, dict[str, Any]]:
+    """Return the result of a compiled program, and the tensors that the call changed by name."""
     if is_step:
-        return found
-    if isinstance(found, dict) and "result" in found:
-        return found["result"], {**found.get("buffers", {}), **found.get("inputs", {})}
-    return found, {}
+        return output
+    if isinstance(output, dict) and "result" in output:
+        return output["result"], {**output.get("buffers", {}), **output.get("inputs", {})}
+    return output, {}
 
 
 def _exported(maker: Maker) -> Any:
@@ -145,7 +147,7 @@ def _exported(maker: Maker) -> Any:
 
 
 def _recorded(function: Callable[..., Any], *args: Any) -> Any:
-    with torch.backends.mkldnn.flags(enabled=False):  # as docs/torch.md says of recurrent layers
+    with torch.backends.mkldnn.flags(enabled=False):  # docs/torch.md requires it for recurrent layers
         return _by_torch(lambda: make_fx(function)(*args))
 
 
@@ -154,7 +156,7 @@ def _tensors(program: Program) -> Sequence[Any]:
 
 
 def _by_torch(function: Callable[[], Any]) -> Any:
-    """What torch makes of a module. Raises CannotMake for what torch refuses itself."""
+    """Call `function`, which uses only torch. Raises CannotMake if torch fails."""
     try:
         return function()
     except Exception as error:
@@ -162,6 +164,6 @@ def _by_torch(function: Callable[[], Any]) -> Any:
 
 
 def _refuse_poles(tensors: Any) -> None:
-    """Raise CannotMake where a gradient is infinite, or NaN."""
-    if not all(bool(each.isfinite().all()) for each in pytree.tree_leaves(tensors) if each is not None):
+    """Raise CannotMake if a gradient is infinite or NaN."""
+    if not all(bool(tensor.isfinite().all()) for tensor in pytree.tree_leaves(tensors) if tensor is not None):
         raise CannotMake("a gradient is not finite")
