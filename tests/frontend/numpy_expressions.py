@@ -83,21 +83,21 @@ def check(text: str, expressions: tuple[str, ...]) -> None:
     compare(results(expressions)[text], expected)
 
 
-def compare(actual: Any, want: Any, roundings: int = 64) -> None:
+def compare(actual: Any, expected: Any, roundings: int = 64) -> None:
     """Compare structures of arrays. `roundings` is the tolerance in f32 roundings, relative to the largest element."""
-    if isinstance(want, dict):
-        assert list(actual) == list(want)
-        actual, want = list(actual.values()), list(want.values())
-    if isinstance(want, (tuple, list)):
-        assert len(actual) == len(want)
-        for ours, theirs in zip(actual, want, strict=True):
+    if isinstance(expected, dict):
+        assert list(actual) == list(expected)
+        actual, expected = list(actual.values()), list(expected.values())
+    if isinstance(expected, (tuple, list)):
+        assert len(actual) == len(expected)
+        for ours, theirs in zip(actual, expected, strict=True):
             compare(ours, theirs, roundings)
         return
-    want = np.asarray(want)
-    assert (actual.shape, actual.dtype.kind) == (want.shape, want.dtype.kind), (actual.dtype, want.dtype)
-    if want.dtype.kind in "biu":
-        np.testing.assert_array_equal(actual, want)
+    expected = np.asarray(expected)
+    assert (actual.shape, actual.dtype.kind) == (expected.shape, expected.dtype.kind), (actual.dtype, expected.dtype)
+    if expected.dtype.kind in "biu":
+        np.testing.assert_array_equal(actual, expected)
         return
-    finite = np.abs(want[np.isfinite(want)])
+    finite = np.abs(expected[np.isfinite(expected)])
     scale = max(1.0, float(finite.max())) if finite.size else 1.0
-    np.testing.assert_allclose(actual, want, rtol=roundings * EPS, atol=roundings * EPS * scale)
+    np.testing.assert_allclose(actual, expected, rtol=roundings * EPS, atol=roundings * EPS * scale)

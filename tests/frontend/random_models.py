@@ -100,4 +100,4 @@ def campaign(description: str | None, made: Callable[[int], Draws], fault_of: Ca
             sys.stdout.flush()
     counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
     sys.stdout.write(f"{options.count} models of {len(kinds)} kinds of steps: {counts}\n")
-    return int(any(verdicts[each] for each in ("wrong", "refused", "crashed")))
+    return int(any(verdicts[kind_of_failure] for kind_of_failure in ("wrong", "refused", "crashed")))

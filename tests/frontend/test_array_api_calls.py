@@ -35,9 +35,9 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_functions_accept_arguments_of_array_api(name: str) -> None:
-    family, _, last = name.rpartition(".")
+    family, _, function_name = name.rpartition(".")
     count, *keywords = CALLS[name].split()
-    signature = inspect.signature(getattr(getattr(mg, family) if family else mg, last))
+    signature = inspect.signature(getattr(getattr(mg, family) if family else mg, function_name))
     signature.bind(*range(int(count)), **dict.fromkeys(keywords, 0))
 
 

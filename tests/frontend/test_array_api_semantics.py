@@ -166,8 +166,8 @@ def test_integer_functions_at_type_limits(dtype: str) -> None:
     same(lambda xp: lambda x: named(xp, names, x), x)
 
 
-def kinds(first: str, second: str) -> bool:
-    """Whether the standard defines the promotion of two types: kinds do not mix, and uint64 does not mix with signed
+def has_promotion(first: str, second: str) -> bool:
+    """Whether the standard defines the promotion of two types: has_promotion do not mix, and uint64 does not mix with signed
     integers.
     """
     kinds_of_both = {np.dtype(dtype).kind for dtype in (first, second)}
@@ -175,19 +175,25 @@ def kinds(first: str, second: str) -> bool:
     return is_table and not (kinds_of_both == {"i", "u"} and "uint64" in (first, second))
 
 
-PAIRS = [pair for pair in combinations_with_replacement(("bool", *NUMBERS), 2) if kinds(*pair)]
+PAIRS = [pair for pair in combinations_with_replacement(("bool", *NUMBERS), 2) if has_promotion(*pair)]
 
 
 def test_result_types_follow_promotion_table() -> None:
     def check_pairs(*arrays: Any) -> None:
-        held = dict(zip(("bool", *NUMBERS), arrays, strict=True))
+        arrays_by_dtype = dict(zip(("bool", *NUMBERS), arrays, strict=True))
         for one, other in PAIRS:
-            want = np.result_type(one, other)
-            assert mg.result_type(held[one], held[other]) == mg.result_type(one, other) == want
-            assert mg.where(held["bool"], held[one], held[other]).dtype == mg.concat([held[one], held[other]]).dtype == want  # fmt: skip
-            assert (held[one] == held[other]).dtype == np.bool_
+            expected = np.result_type(one, other)
+            assert (
+                mg.result_type(arrays_by_dtype[one], arrays_by_dtype[other]) == mg.result_type(one, other) == expected
+            )
+            assert mg.where(arrays_by_dtype["bool"], arrays_by_dtype[one], arrays_by_dtype[other]).dtype == mg.concat([arrays_by_dtype[one], arrays_by_dtype[other]]).dtype == expected  # fmt: skip
+            assert (arrays_by_dtype[one] == arrays_by_dtype[other]).dtype == np.bool_
             if one != "bool":
-                assert (held[one] + held[other]).dtype == (held[other] * held[one]).dtype == want
+                assert (
+                    (arrays_by_dtype[one] + arrays_by_dtype[other]).dtype
+                    == (arrays_by_dtype[other] * arrays_by_dtype[one]).dtype
+                    == expected
+                )
 
     assert len(PAIRS) == 43
     mg.trace(lambda *arrays: (check_pairs(*arrays), arrays[0])[1], [np.zeros(2, dtype) for dtype in ("bool", *NUMBERS)])
@@ -303,7 +309,7 @@ def test_manipulation_and_creation_functions() -> None:
     """Created arrays without a type are f32 in meshgen and f64 in NumPy. The standard leaves the default to the
     library.
     """
-    texts = [each.strip() for each in MANIPULATED.replace("\n", "|").split("|") if each.strip()]
+    texts = [expression.strip() for expression in MANIPULATED.replace("\n", "|").split("|") if expression.strip()]
     x = np.random.default_rng(1).standard_normal((2, 3, 4)).astype(np.float32)
 
     def every(xp: Any) -> Callable[[Any], dict[str, Any]]:

@@ -65,7 +65,7 @@ class Calls:
     """
 
     arrays: dict[str, Array]
-    wanted: dict[str, Any]
+    expected_values: dict[str, Any]
 
     @classmethod
     def of(cls, texts: Iterator[str], arrays: dict[str, Array]) -> Calls:
@@ -75,12 +75,12 @@ class Calls:
 
     def compare(self) -> None:
         def program(**held: Any) -> dict[str, Any]:
-            return {text: eval(text, {"xp": mg, **held}) for text in self.wanted}
+            return {text: eval(text, {"xp": mg, **held}) for text in self.expected_values}
 
         actual = mg.compile(program, {"d": 1}, args=self.arrays, target="cpu")(**self.arrays)
         mismatches = [
             f"{text}: {mismatch}"
-            for text, reference in self.wanted.items()
+            for text, reference in self.expected_values.items()
             if (mismatch := _difference(actual[text], reference))
         ]
         assert not mismatches, "\n".join(mismatches)
@@ -100,14 +100,16 @@ def _difference(actual: Any, expected: Any) -> str:
     if isinstance(expected, (tuple, list)):
         pairs = zip(actual, expected, strict=True)
         return next((mismatch for pair in pairs if (mismatch := _difference(*pair))), "")
-    actual_array, theirs = np.asarray(actual), np.asarray(expected)
-    if (actual_array.dtype, actual_array.shape) != (theirs.dtype, theirs.shape):
-        return f"{actual_array.dtype}{list(actual_array.shape)}, not {theirs.dtype}{list(theirs.shape)}"
-    bound = 64 * np.finfo(theirs.dtype).eps if theirs.dtype.kind in "fc" else 0  # relative to summands near 1
+    actual_array, expected_array = np.asarray(actual), np.asarray(expected)
+    if (actual_array.dtype, actual_array.shape) != (expected_array.dtype, expected_array.shape):
+        return f"{actual_array.dtype}{list(actual_array.shape)}, not {expected_array.dtype}{list(expected_array.shape)}"
+    bound = (
+        64 * np.finfo(expected_array.dtype).eps if expected_array.dtype.kind in "fc" else 0
+    )  # relative to summands near 1
     return (
         ""
-        if np.allclose(actual_array, theirs, bound, bound, equal_nan=True)
-        else f"{actual_array.ravel()[:4]}, not {theirs.ravel()[:4]}"
+        if np.allclose(actual_array, expected_array, bound, bound, equal_nan=True)
+        else f"{actual_array.ravel()[:4]}, not {expected_array.ravel()[:4]}"
     )
 
 

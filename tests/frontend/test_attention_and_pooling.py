@@ -141,7 +141,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused(name: str) -> None:
+def test_invalid_attention_conv_or_pooling_is_rejected(name: str) -> None:
     function, text = REFUSED[name]
     with pytest.raises(ProgramError, match=f"MG0104(?s:.)*{text}"):
         mg.trace(function, ["f32[2,6,4,8]"])

@@ -38,12 +38,12 @@ CREATED = (
 
 
 @pytest.mark.parametrize("text", FUNCTIONS)
-def test_of_one_operand(text: str) -> None:
+def test_unary_elementwise_functions_match_numpy(text: str) -> None:
     check(text, FUNCTIONS)
 
 
 @pytest.mark.parametrize("text", PAIRS)
-def test_of_two_operands(text: str) -> None:
+def test_binary_elementwise_functions_match_numpy(text: str) -> None:
     check(text, PAIRS)
 
 

@@ -62,8 +62,8 @@ def in_jax(expressions: tuple[str, ...]) -> dict[str, Any]:
         namespace = {"xp": JAX, **values, "b": ARGS["b"]}  # JAX cannot trace updates by a mask unless it is constant
         return [eval(text, namespace) for text in expressions]
 
-    found = jax.jit(evaluated)(ARGS)
-    return dict(zip(expressions, jax.tree.map(np.asarray, found), strict=True))
+    results_of_jax = jax.jit(evaluated)(ARGS)
+    return dict(zip(expressions, jax.tree.map(np.asarray, results_of_jax), strict=True))
 
 
 def agrees(text: str, expressions: tuple[str, ...]) -> None:

@@ -62,5 +62,5 @@ def test_statistics_match_numpy(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", PRODUCTS)
-def test_products(text: str) -> None:
+def test_contractions_match_numpy(text: str) -> None:
     check(text, PRODUCTS)

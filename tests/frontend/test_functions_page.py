@@ -14,7 +14,7 @@ from tests.sources import ROOT
 PAGE = (ROOT / "docs" / "functions.md").read_text()
 
 
-def test_every_block_runs() -> None:
+def test_code_blocks_of_functions_page_execute() -> None:
     pytest.importorskip("jax")
     page: dict[str, Any] = {}
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)

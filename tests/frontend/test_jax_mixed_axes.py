@@ -96,7 +96,7 @@ def test_partly_manual_body_results_and_collectives(case: tuple[str, Executable,
     assert executable.comms.counts == counts
 
 
-def test_every_stage_prints_and_reads_back(case: tuple[str, Executable, Any]) -> None:
+def test_stages_of_partly_manual_body_round_trip_as_text(case: tuple[str, Executable, Any]) -> None:
     for stage in case[1].stages.values():
         assert print_text(parse_text(print_text(stage))) == print_text(stage)
 

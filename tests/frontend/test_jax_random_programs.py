@@ -1,4 +1,4 @@
-"""Random programs of JAX on random meshes, axes of size 1 among them, against `jax.jit` on one device.
+"""Random JAX programs on random meshes, including axes of size 1, compared with `jax.jit` on one device.
 
 MESHGEN_TRIALS=50 python -m pytest tests/frontend/test_jax_random_programs.py
 """
@@ -60,12 +60,12 @@ STEPS: dict[str, Step] = {
 
 
 def program(seed: int) -> tuple[Callable[[Any], Any], list[str]]:
-    """A function of some steps, and their names."""
+    """Return a function of a few random steps, and the names of the steps."""
     rng = np.random.default_rng(seed)
     names = [str(name) for name in rng.choice([*STEPS], rng.integers(2, 5))]
 
     def function(x: Any) -> Any:
-        steps = np.random.default_rng(seed)  # the same numbers each time that it is traced
+        steps = np.random.default_rng(seed)  # each trace draws the same numbers
         for name in names:
             x = STEPS[name](steps, x)
         return x, x.sum(0)
@@ -75,7 +75,7 @@ def program(seed: int) -> tuple[Callable[[Any], Any], list[str]]:
 
 @pytest.mark.parametrize("wide", [False, True], ids=["f32", "f64"])
 @pytest.mark.parametrize("seed", trials(6))
-def test_random_programs_have_the_numbers_of_jax(seed: int, wide: bool) -> None:
+def test_random_jax_programs_match_jit(seed: int, wide: bool) -> None:
     rng = np.random.default_rng([seed, wide])
     mesh = {axis: int(size) for axis, size in zip("xy", rng.choice([1, 2, 3, 4], 2), strict=True)}
     spec = [str(axis) for axis in rng.permutation(["x", "y", ""])[:2]]
@@ -87,6 +87,8 @@ def test_random_programs_have_the_numbers_of_jax(seed: int, wide: bool) -> None:
         )
         expected = jax.jit(function)(x)
     rounding = 1e-5 if not wide else 1e-12
-    for got, want in zip(executable(x), expected, strict=True):
-        assert got.dtype == want.dtype
-        np.testing.assert_allclose(got, want, rtol=rounding, atol=rounding * 10, err_msg=f"{names} {mesh} {spec}")
+    for actual, reference in zip(executable(x), expected, strict=True):
+        assert actual.dtype == reference.dtype
+        np.testing.assert_allclose(
+            actual, reference, rtol=rounding, atol=rounding * 10, err_msg=f"{names} {mesh} {spec}"
+        )

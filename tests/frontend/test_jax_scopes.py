@@ -1,4 +1,4 @@
-"""Every op of a JAX program has its line and the user's name stack, whatever form the program has; answers are in these words."""
+"""Locations and name stacks of JAX ops, for each form of a program. Explanations use these names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_op_has_a_place_and_a_scope(form: str) -> None:
+def test_every_jax_op_has_location_and_scope(form: str) -> None:
     program, args = FORMS[form]()
     module, _ = read(program, {"d": 2}, args=args)
     assert [value.name for value in module.graph.inputs][:2] == ["params.h.0", "params.h.1"]
@@ -45,16 +45,16 @@ def test_every_op_has_a_place_and_a_scope(form: str) -> None:
     assert {(loc.file, loc.line) for loc in dots if loc} == {(__file__, line)} and None not in dots
     scopes = [f"layer_{n}/mlp" for n in range(3)]
     assert {*scopes, "transpose(layer_2)/mlp"} <= {loc.scope for loc in dots if loc}
-    unplaced = {node.op for node in all_nodes(module.graph) if node.loc is None or node.loc.line == 0}
-    assert unplaced <= {"constant", "annotate"}
+    ops_without_line = {node.op for node in all_nodes(module.graph) if node.loc is None or node.loc.line == 0}
+    assert ops_without_line <= {"constant", "annotate"}
 
 
-def test_explanations_are_asked_for_and_given_by_scope() -> None:
+def test_explain_selects_and_names_ops_by_scope() -> None:
     specs = {"params['h'][*]": mg.P("d")}
     executable = mg.compile(jitted, {"d": 2}, args=ARGS, in_specs=specs, target="cpu")
     assert "layer_*/mlp: " in executable.explain()
-    about = executable.explain("layer_1")
-    heads = [line for line in about.split("\n\n")[0].splitlines() if not line.startswith(" ")]
+    explanation = executable.explain("layer_1")
+    heads = [line for line in explanation.split("\n\n")[0].splitlines() if not line.startswith(" ")]
     assert heads and all("in layer_1/mlp" in line or "(layer_1)/mlp" in line for line in heads)
     with pytest.raises(mg.MeshgenError, match="MG0001"):
         executable.explain("layer_7")

@@ -1,4 +1,4 @@
-"""JAX's shard_map, lowered over an abstract mesh in process, against NumPy: the numbers of all ranks and law 1."""
+"""JAX's shard_map, lowered over an abstract mesh, compared with NumPy and with the reference evaluator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.testing.oracle import check
 jax = pytest.importorskip("jax")
 lax, P = jax.lax, jax.sharding.PartitionSpec
 MESH = jax.sharding.AbstractMesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-A = np.arange(96, dtype=np.float32).reshape(8, 12) - 50  # sums of these are exact
+A = np.arange(96, dtype=np.float32).reshape(8, 12) - 50  # integers, whose sums are exact
 EDGE = [(0, 1), (1, 2), (2, 3)]
 RING = [(3, 0), *EDGE]
 
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any, Any, np.ndarray[Any, Any], fro
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_shard_map(name: str) -> None:
+def test_shard_map_collectives_match_numpy(name: str) -> None:
     body, ins, outs, expected, axes = CASES[name]
     names = {"axis_names": set(axes)} if axes else {}
     mapped = jax.jit(jax.shard_map(body, mesh=MESH, in_specs=ins, out_specs=outs, check_vma=False, **names))
@@ -78,8 +78,8 @@ ONES: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", ONES)
 @pytest.mark.parametrize("sizes", [(1, 4), (1, 1), (4, 1)], ids=str)
-def test_manual_axes_of_one_device_leave_arrays_whole(name: str, sizes: tuple[int, int]) -> None:
-    """JAX writes the collectives then, but no manual computation around them, and often declares no mesh."""
+def test_collectives_over_axis_of_one_device_are_identities(name: str, sizes: tuple[int, int]) -> None:
+    """JAX then writes the collectives without a manual computation around them, and often declares no mesh."""
     mesh = jax.sharding.AbstractMesh(sizes, ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     axis = "xy"[sizes.index(1)]
     mapped = jax.shard_map(lambda a: ONES[name](a, axis), mesh=mesh, in_specs=P(axis), out_specs=P(axis), axis_names={axis}, check_vma=False)  # fmt: skip
@@ -91,7 +91,7 @@ def test_manual_axes_of_one_device_leave_arrays_whole(name: str, sizes: tuple[in
     np.testing.assert_array_equal(np.asarray(compile_program(text, target="cpu")(A)), A)
 
 
-TILES = [np.split(half, 4, 1) for half in np.split(A, 2)]  # of x, then of y
+TILES = [np.split(half, 4, 1) for half in np.split(A, 2)]  # split along x, then along y
 COLUMN_SUM, TOTAL = A[:4] + A[4:], np.add.reduce([tile for row in TILES for tile in row])
 INNER: dict[str, tuple[Callable[[Any], Any], Any, np.ndarray[Any, Any]]] = {
     "psum of the outer axis": (lambda b: lax.psum(b, "x"), P(None, "y"), np.tile(COLUMN_SUM, (2, 1))),
@@ -108,7 +108,7 @@ INNER: dict[str, tuple[Callable[[Any], Any], Any, np.ndarray[Any, Any]]] = {
 
 
 @pytest.mark.parametrize("name", INNER)
-def test_inner_computations_may_use_the_axes_of_outer_ones(name: str) -> None:
+def test_nested_shard_map_may_use_outer_axes(name: str) -> None:
     body, outs, expected = INNER[name]
 
     def outer(a: Any) -> Any:
@@ -117,11 +117,11 @@ def test_inner_computations_may_use_the_axes_of_outer_ones(name: str) -> None:
     mapped = jax.shard_map(outer, mesh=MESH, in_specs=P("x"), out_specs=P("x"), axis_names={"x"}, check_vma=False)
     executable = compile_program(jax.jit(mapped), args=(A,), target="cpu")
     np.testing.assert_array_equal(np.asarray(executable(A)), expected)
-    again = compile_program(executable.as_text("propagate"), target="cpu")
-    np.testing.assert_array_equal(np.asarray(again(A)), expected)
+    recompiled = compile_program(executable.as_text("propagate"), target="cpu")
+    np.testing.assert_array_equal(np.asarray(recompiled(A)), expected)
 
 
-def test_index_on_one_device_stands_beside_constraints() -> None:
+def test_axis_index_on_one_device_allows_constraints() -> None:
     mesh = jax.sharding.AbstractMesh((1, 1), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     mapped = jax.shard_map(
         lambda a: a + lax.axis_index("y"), mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False

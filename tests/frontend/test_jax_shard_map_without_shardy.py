@@ -1,4 +1,4 @@
-"""JAX's shard_map where Shardy is off, which writes GSPMD's conversions of shapes, against the numbers of JAX itself."""
+"""JAX's shard_map without Shardy, which is lowered to GSPMD's shape conversions, compared with JAX."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ WITHOUT_CONVERSIONS = "auto size one"  # the only manual axis has size 1
 def jax_numbers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("jax") / "cases.npz"
     subprocess.run([sys.executable, str(SCRIPT), str(path)], check=True, capture_output=True)
-    with np.load(path) as found:
-        numbers = dict(found)
+    with np.load(path) as arrays:
+        numbers = dict(arrays)
     assert {name.removesuffix("/text") for name in numbers if name.endswith("/text")} == {*NAMES}
     return numbers
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_numbers_are_those_of_jax(jax_numbers: dict[str, Any], name: str) -> None:
+def test_shard_map_without_shardy_matches_jax(jax_numbers: dict[str, Any], name: str) -> None:
     text = str(jax_numbers[f"{name}/text"])
     assert ("@SPMDShardToFullShape" in text) == (name != WITHOUT_CONVERSIONS) and "sdy." not in text
     executable = plan(text, target="cpu")
@@ -50,13 +50,13 @@ def test_numbers_are_those_of_jax(jax_numbers: dict[str, Any], name: str) -> Non
 
 
 def _compare(results: Any, jax_numbers: dict[str, Any], name: str) -> None:
-    expected = [jax_numbers[f"{name}/expected/{number}"] for number in range(jax_numbers[f"{name}/count"])]
-    for mine, its in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
-        np.testing.assert_allclose(np.asarray(mine), its, rtol=2e-5, atol=2e-5)
+    expected = [jax_numbers[f"{name}/expected/{index}"] for index in range(jax_numbers[f"{name}/count"])]
+    for actual, reference in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
+        np.testing.assert_allclose(np.asarray(actual), reference, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["gradient", "captured", "auto matmul", "nested"])
-def test_axes_of_the_given_mesh_are_those_of_the_program(jax_numbers: dict[str, Any], name: str) -> None:
+def test_mesh_axes_are_matched_with_text_without_names(jax_numbers: dict[str, Any], name: str) -> None:
     executable = mg.compile(str(jax_numbers[f"{name}/text"]), make_mesh({"dp": 2, "tp": 4}), target="cpu")
     _compare(executable(GIVEN), jax_numbers, name)
 
@@ -69,8 +69,8 @@ def without_shardy() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_shardy")
-def test_a_function_has_the_axes_of_its_mesh() -> None:
-    """The text names no axes; they are those of the trace."""
+def test_mesh_axes_are_taken_from_trace() -> None:
+    """The text names no axes, so their names come from the trace."""
     spec = jax.sharding.PartitionSpec(("dp", "tp"))
     mesh = jax.sharding.AbstractMesh((2, 4), ("dp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     mapped = jax.shard_map(lambda a: a - jax.lax.psum(a, "tp"), mesh=mesh, in_specs=spec, out_specs=spec)

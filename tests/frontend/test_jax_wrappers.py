@@ -1,4 +1,4 @@
-"""Functions of JAX without `jax.jit` around them, and functions of frameworks that wrap one: numbers, names, updated modules."""
+"""JAX functions without `jax.jit`, and functions of frameworks that wrap one: results, names, updated modules."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def summed(params: Any, x: Any) -> Any:
     [layer, jax.grad(summed), jax.value_and_grad(summed), jax.vmap(layer, (None, 0))],
     ids=["plain", "grad", "value_and_grad", "vmap"],
 )
-def test_functions_without_jit_are_lowered_by_jax(transformed: Any) -> None:
+def test_function_without_jit_is_lowered_by_jax(transformed: Any) -> None:
     executable = compiled(transformed, {"w": X}, X, in_specs={"params.w": mg.P("dp")})
     assert inputs(executable) == ["params.w", "x"]
-    got, want = executable({"w": X}, X), transformed({"w": X}, X)
-    assert jax.tree.structure(got) == jax.tree.structure(want)
-    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    results, expected = executable({"w": X}, X), transformed({"w": X}, X)
+    assert jax.tree.structure(results) == jax.tree.structure(expected)
+    for actual, reference in zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=1e-5, atol=1e-6)
 
 
-def test_transformations_inside_of_functions_without_jit_are_lowered_by_jax() -> None:
+def test_grad_inside_function_without_jit_is_lowered_by_jax() -> None:
     def step(w: Any, x: Any) -> Any:
         return w - jax.grad(lambda w: (x @ w).sum())(w)
 
@@ -64,42 +64,42 @@ def test_transformations_inside_of_functions_without_jit_are_lowered_by_jax() ->
     ],
     ids=["array of JAX as result", "method of JAX", "fault inside JAX"],
 )
-def test_functions_that_name_jax_are_lowered_by_it(function: Any) -> None:
-    got, want = compiled(function, X)(X), function(jax.numpy.asarray(X))
-    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+def test_function_that_uses_jax_is_lowered_by_jax(function: Any) -> None:
+    results, expected = compiled(function, X)(X), function(jax.numpy.asarray(X))
+    for actual, reference in zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=1e-5, atol=1e-6)
 
 
-def test_functions_that_name_jax_take_numbers_of_python() -> None:
-    found = compiled(lambda x, rate: jax.numpy.sin(x) * rate, X, 2)(X, 2)
-    np.testing.assert_allclose(found, np.sin(X) * 2, rtol=1e-5, atol=1e-6)
+def test_function_that_uses_jax_accepts_python_scalars() -> None:
+    result = compiled(lambda x, rate: jax.numpy.sin(x) * rate, X, 2)(X, 2)
+    np.testing.assert_allclose(result, np.sin(X) * 2, rtol=1e-5, atol=1e-6)
 
 
-def test_functions_without_jit_report_jax_s_fault_at_their_line() -> None:
+def test_jax_error_in_function_without_jit_has_its_line() -> None:
     with pytest.raises(mg.MeshgenError, match=r"test_jax_wrappers.py:\d+: error MG0001.*contracting dimensions"):
         compiled(lambda x: jax.numpy.dot(x, x[:3]), X)
 
 
-def test_functions_of_meshgen_keep_its_fault_though_arguments_are_arrays_of_jax() -> None:
+def test_traced_function_with_jax_array_reports_tracer_error() -> None:
     with pytest.raises(mg.MeshgenError, match=r"MG0105.*Tensor.foo"):
         compiled(lambda x: mg.gelu(x) @ x.foo, jax.numpy.asarray(X))
 
 
 @pytest.mark.parametrize("function", [jax.jit(layer), layer], ids=["jitted", "plain"])
-def test_arguments_that_partial_binds_are_weights_with_names(function: Any, tmp_path: Path) -> None:
+def test_arguments_bound_by_partial_are_named_weights(function: Any, tmp_path: Path) -> None:
     executable = compiled(partial(function, {"w": X}), "f32[8,8]", in_specs={"params.w": mg.P("dp")})
     assert inputs(executable) == ["params.w", "x"]
-    want = layer({"w": X}, X)
-    np.testing.assert_allclose(executable(X), want, rtol=1e-5, atol=1e-6)
+    expected = layer({"w": X}, X)
+    np.testing.assert_allclose(executable(X), expected, rtol=1e-5, atol=1e-6)
     executable.save(tmp_path / "bound.mgx")
-    np.testing.assert_allclose(mg.load(tmp_path / "bound.mgx")(x=X), want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(mg.load(tmp_path / "bound.mgx")(x=X), expected, rtol=1e-5, atol=1e-6)
 
 
 # --- flax.nnx ----------------------------------------------------------------------------------------------------------
 
 
 def nnx_step(**options: Any) -> tuple[Any, Any]:
-    """A training step under `nnx.jit`, and a function that makes its model and optimizer."""
+    """Return a training step under `nnx.jit`, and a function that creates its model and optimizer."""
     nnx, optax = pytest.importorskip("flax.nnx"), pytest.importorskip("optax")
 
     class Net(nnx.Module):  # pyright: ignore
@@ -130,23 +130,23 @@ def state_of(*modules: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("options", [{}, {"donate_argnames": ("net", "optimizer")}, {"graph": False}], ids=str)
-def test_nnx_jit_updates_the_modules_of_its_caller(options: Any, tmp_path: Path) -> None:
+def test_nnx_jit_updates_modules_of_caller(options: Any, tmp_path: Path) -> None:
     step, make = nnx_step(**options)
-    (net, optimizer), theirs = make(), make()
+    (net, optimizer), reference_modules = make(), make()
     specs = {"x": mg.P("dp"), "*.up.kernel": mg.P(None, "dp")}
     executable = compiled(step, net, optimizer, "f32[8,8]", "f32[8,4]", in_specs=specs)
     assert {"net.up.kernel", "optimizer.opt_state.0.trace.up.kernel", "x"} <= {*inputs(executable)}
     for _ in range(2):
-        np.testing.assert_allclose(executable(net, optimizer, X, Y), step(*theirs, X, Y), rtol=1e-5)
-    for got, want in zip(state_of(net, optimizer), state_of(*theirs), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(executable(net, optimizer, X, Y), step(*reference_modules, X, Y), rtol=1e-5)
+    for actual, reference in zip(state_of(net, optimizer), state_of(*reference_modules), strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=1e-5, atol=1e-5)
     executable.save(tmp_path / "step.mgx")
     loss, updated = mg.load(tmp_path / "step.mgx")(net, optimizer, X, Y)
-    np.testing.assert_allclose(loss, step(*theirs, X, Y), rtol=1e-5)
+    np.testing.assert_allclose(loss, step(*reference_modules, X, Y), rtol=1e-5)
     assert type(updated["net"]) is type(net) and "optimizer" in updated
 
 
-def test_nnx_methods_update_their_module_and_refuse_it_after_a_change_of_structure() -> None:
+def test_nnx_method_updates_module_and_rejects_new_structure() -> None:
     nnx = pytest.importorskip("flax.nnx")
 
     class Counter(nnx.Module):  # pyright: ignore
@@ -167,7 +167,7 @@ def test_nnx_methods_update_their_module_and_refuse_it_after_a_change_of_structu
         executable(X)
 
 
-def test_nnx_static_arguments_are_part_of_the_program() -> None:
+def test_nnx_static_argument_is_part_of_program() -> None:
     nnx = pytest.importorskip("flax.nnx")
     executable = compiled(nnx.jit(lambda x, n: x * n, static_argnums=1), X, 3)
     np.testing.assert_array_equal(executable(X, 3), X * 3)
@@ -175,7 +175,7 @@ def test_nnx_static_arguments_are_part_of_the_program() -> None:
         executable(X, 4)
 
 
-def test_nnx_functions_that_were_lowered_are_refused_with_the_way_out() -> None:
+def test_lowered_nnx_function_is_rejected_with_hint() -> None:
     step, make = nnx_step()
     with pytest.raises(mg.MeshgenError, match=r"MG0001(.|\n)*pass the function itself, with args"):
         compiled(step.lower(*make(), X, Y))
@@ -184,7 +184,7 @@ def test_nnx_functions_that_were_lowered_are_refused_with_the_way_out() -> None:
 # --- equinox -----------------------------------------------------------------------------------------------------------
 
 
-def test_filter_jit_takes_and_returns_modules(tmp_path: Path) -> None:
+def test_filter_jit_accepts_and_returns_modules(tmp_path: Path) -> None:
     eqx = pytest.importorskip("equinox")
     net = eqx.nn.MLP(8, 4, 16, 1, key=jax.random.key(0))
 
@@ -195,17 +195,17 @@ def test_filter_jit_takes_and_returns_modules(tmp_path: Path) -> None:
 
     specs = {"x": mg.P("dp"), "net.layers.0.weight": mg.P("dp")}
     executable = compiled(step, net, jax.ShapeDtypeStruct(X.shape, X.dtype), 2.0, in_specs=specs)
-    (got, loss), (want, wanted) = executable(net, X, 2.0), step(net, X, 2.0)
-    np.testing.assert_allclose(loss, wanted, rtol=1e-5)
-    np.testing.assert_allclose(got.layers[0].weight, want.layers[0].weight, rtol=1e-5, atol=1e-6)
-    assert type(got) is type(net) and got.activation is net.activation
+    (updated, loss), (expected, expected_loss) = executable(net, X, 2.0), step(net, X, 2.0)
+    np.testing.assert_allclose(loss, expected_loss, rtol=1e-5)
+    np.testing.assert_allclose(updated.layers[0].weight, expected.layers[0].weight, rtol=1e-5, atol=1e-6)
+    assert type(updated) is type(net) and updated.activation is net.activation
     with pytest.raises(mg.MeshgenError, match=r"MG0601.*other static parts"):
         executable(net, X, 3.0)
     executable.save(tmp_path / "step.mgx")
-    np.testing.assert_allclose(mg.load(tmp_path / "step.mgx")(net, X, 2.0)[1], wanted, rtol=1e-5)
+    np.testing.assert_allclose(mg.load(tmp_path / "step.mgx")(net, X, 2.0)[1], expected_loss, rtol=1e-5)
 
 
-def test_filter_jit_of_a_module_has_its_arrays_as_weights(tmp_path: Path) -> None:
+def test_filter_jit_of_module_binds_its_arrays_as_weights(tmp_path: Path) -> None:
     eqx = pytest.importorskip("equinox")
     net = eqx.nn.MLP(8, 4, 16, 1, key=jax.random.key(0))
     executable = compiled(eqx.filter_jit(net), X[0], in_specs={"self.layers.0.weight": mg.P("dp")})
@@ -214,12 +214,13 @@ def test_filter_jit_of_a_module_has_its_arrays_as_weights(tmp_path: Path) -> Non
     np.testing.assert_allclose(mg.load(tmp_path / "net.mgx")(X[0]), net(X[0]), rtol=1e-5, atol=1e-6)
 
 
-# --- calls in functions that JAX traces, and old versions ---------------------------------------------------------------
+# --- calls inside JAX transformations, and old versions
+# -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("transform", [jax.jit, jax.grad, jax.vmap], ids=["jit", "grad", "vmap"])
 @pytest.mark.parametrize("passed", [lambda x: x, lambda x: [x]], ids=["array", "list"])
-def test_calls_under_transformations_say_what_to_do(transform: Any, passed: Any) -> None:
+def test_call_inside_jax_transformation_is_rejected_with_hint(transform: Any, passed: Any) -> None:
     executable = compiled(lambda x: x * 2, "f32[8,8]")
     with pytest.raises(
         mg.MeshgenError, match=r"MG0601(.|\n)*is a tracer of JAX(.|\n)*outside of jax.jit(.|\n)*pure_callback"
@@ -229,7 +230,7 @@ def test_calls_under_transformations_say_what_to_do(transform: Any, passed: Any)
     np.testing.assert_array_equal(called(X), X * 2)
 
 
-def test_old_versions_of_jax_are_refused_with_the_version_that_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_jax_is_rejected_with_required_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, "__version_info__", (0, 4, 38))
     with pytest.raises(mg.MeshgenError, match=r"MG0602(.|\n)*too old(.|\n)*jax>=0.10"):
         compiled(jax.jit(layer), {"w": X}, X)

@@ -1,4 +1,6 @@
-"""`mg.linalg` and `mg.fft` as in NumPy, on three devices; factors by what they multiply to, since their signs are free."""
+"""`mg.linalg` and `mg.fft`, compared with NumPy on three devices. Factors are tested by their product because their
+signs are arbitrary.
+"""
 
 from __future__ import annotations
 
@@ -30,26 +32,26 @@ TRANSFORMS = (
 
 
 @pytest.mark.parametrize("text", LINALG)
-def test_linalg(text: str) -> None:
+def test_linalg_functions_match_numpy(text: str) -> None:
     check(text, LINALG)
 
 
 @pytest.mark.parametrize("text", TRANSFORMS)
-def test_transforms(text: str) -> None:
+def test_fft_functions_match_numpy(text: str) -> None:
     check(text, TRANSFORMS)
 
 
-def test_frequencies_are_numpys() -> None:
+def test_fft_frequencies_match_numpy() -> None:
     def program(x: Any) -> Any:
         return x[0] * mg.fft.fftfreq(5, 0.5), x[0, :3] * mg.fft.rfftfreq(5)
 
-    got = mg.compile(program, {"d": 3}, args=[ARGS["x"]], target="cpu")(ARGS["x"])
+    result = mg.compile(program, {"d": 3}, args=[ARGS["x"]], target="cpu")(ARGS["x"])
     compare(
-        got, (ARGS["x"][0] * np.fft.fftfreq(5, 0.5).astype("f4"), ARGS["x"][0, :3] * np.fft.rfftfreq(5).astype("f4"))
+        result, (ARGS["x"][0] * np.fft.fftfreq(5, 0.5).astype("f4"), ARGS["x"][0, :3] * np.fft.rfftfreq(5).astype("f4"))
     )
 
 
-def test_factors_multiply_to_the_matrix() -> None:
+def test_product_of_factors_is_the_matrix() -> None:
     def factors(x: Any, s: Any) -> Any:
         square = s + s.mT
         return (
@@ -61,18 +63,18 @@ def test_factors_multiply_to_the_matrix() -> None:
         )
 
     x, s = ARGS["x"].T.copy(), ARGS["s"]
-    reduced, complete, whole, thin, (values, vectors) = mg.compile(factors, {"d": 3}, args=[x, s], target="cpu")(x, s)
+    reduced, complete, full, thin, (values, vectors) = mg.compile(factors, {"d": 3}, args=[x, s], target="cpu")(x, s)
     for q, r in (reduced, complete):
         compare(q @ r, x)
         compare(q.T @ q, np.eye(q.shape[1], dtype=np.float32))
         compare(r, np.triu(r))
-    assert (reduced.Q.shape, complete.Q.shape, whole.U.shape, thin.U.shape) == ((5, 4), (5, 5), (5, 5), (5, 4))
-    for u, singular, vh in (whole, thin):
+    assert (reduced.Q.shape, complete.Q.shape, full.U.shape, thin.U.shape) == ((5, 4), (5, 5), (5, 5), (5, 4))
+    for u, singular, vh in (full, thin):
         compare(u[:, :4] * singular @ vh, x)
     compare(vectors * values[:, None] @ vectors.transpose(0, 2, 1), s + s.transpose(0, 2, 1))
 
 
-def test_systems_without_a_square_matrix_are_refused() -> None:
+def test_linalg_of_non_square_matrix_is_rejected() -> None:
     for function in (mg.linalg.solve, lambda a, b: mg.linalg.inv(a), lambda a, b: mg.linalg.det(a)):
         with pytest.raises(ProgramError, match=r"MG0104: f32\[4,5\] is not a square matrix"):
             mg.trace(function, ["f32[4,5]", "f32[4]"])

@@ -1,4 +1,4 @@
-"""Manual computations and StableHLO's collectives: what they are read as, and what is refused where."""
+"""Manual computations and StableHLO's collectives: how they are read, and which are rejected."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ SUM = """({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
 
 
 def manual(body: str, local: str = "2x6", result: str = "2x6", ins: str = '{"y"}, {}', outs: str = '{"y"}, {}',
-           axes: str = '"y"', whole: str = "8x6", given: str = "8x6") -> str:  # fmt: skip
-    """A program of one manual computation; its body makes %r of %t."""
-    return f"""{MESH}func.func @main(%x: tensor<{given}xf32>) -> tensor<{whole}xf32> {{
+           axes: str = '"y"', result_sizes: str = "8x6", argument_sizes: str = "8x6") -> str:  # fmt: skip
+    """Return a program with one manual computation, whose body computes %r from %t."""
+    return f"""{MESH}func.func @main(%x: tensor<{argument_sizes}xf32>) -> tensor<{result_sizes}xf32> {{
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{ins}]>] out_shardings=[<@mesh, [{outs}]>] manual_axes={{{axes}}} (%t: tensor<{local}xf32>) {{
     {body}
     sdy.return %r : tensor<{result}xf32>
-  }} : (tensor<{given}xf32>) -> tensor<{whole}xf32>
-  return %0 : tensor<{whole}xf32>
+  }} : (tensor<{argument_sizes}xf32>) -> tensor<{result_sizes}xf32>
+  return %0 : tensor<{result_sizes}xf32>
 }}"""
 
 
 def local(body: str, kind: str = "tensor<4x6xf32>", result: str = "") -> str:
-    """A program that is written for each device: its body makes %r of %t."""
+    """Return a per-device program, whose body computes %r from %t."""
     return f"{MESH}func.func @main(%t: {kind}) -> {result or kind} {{\n  {body}\n  return %r : {result or kind}\n}}"
 
 
@@ -45,7 +45,7 @@ def first(module: Module) -> Node:
     return module.graph.nodes[0]
 
 
-def test_a_manual_computation_is_one_node() -> None:
+def test_manual_computation_is_one_node() -> None:
     module = parse_text(manual("%r = stablehlo.tanh %t : tensor<2x6xf32>"))
     node = first(module)
     assert (node.op, module.stage) == ("manual", "import")
@@ -55,7 +55,7 @@ def test_a_manual_computation_is_one_node() -> None:
     assert str(body.inputs[0].type) == "f32[2,6]"
 
 
-def test_the_generic_form_means_the_same() -> None:
+def test_generic_form_of_manual_computation_equals_pretty_form() -> None:
     generic = """"builtin.module"() ({
       "sdy.mesh"() <{mesh = #sdy.mesh<["x"=2, "y"=4]>, sym_name = "mesh"}> : () -> ()
       "func.func"() <{function_type = (tensor<8x6xf32>) -> tensor<8x6xf32>, sym_name = "main"}> ({
@@ -73,7 +73,7 @@ def test_the_generic_form_means_the_same() -> None:
     assert print_text(parse_text(generic)) == print_text(pretty)
 
 
-def test_what_a_body_captures_is_an_operand_that_is_whole() -> None:
+def test_captured_value_becomes_replicated_operand() -> None:
     text = manual("%r = stablehlo.add %t, %c : tensor<2x6xf32>")
     text = text.replace("  %0 = sdy", "  %c = stablehlo.constant dense<1.0> : tensor<2x6xf32>\n  %0 = sdy")
     node = parse_text(text).graph.nodes[1]
@@ -81,7 +81,7 @@ def test_what_a_body_captures_is_an_operand_that_is_whole() -> None:
     assert node.attrs.in_shardings == (P("y", None), P(None, None))
 
 
-def test_free_axes_are_apart_from_the_manual_ones() -> None:
+def test_free_axes_are_separated_from_manual_axes() -> None:
     node = first(
         parse_text(manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", ins='{"y", "x"}, {?}', outs='{"y"}, {"x"}'))
     )
@@ -90,15 +90,15 @@ def test_free_axes_are_apart_from_the_manual_ones() -> None:
     assert node.attrs.out_free == ((P(None, "x"), (False, False)),)
 
 
-def test_a_manual_computation_in_another_is_written_out() -> None:
-    """The inner one cuts what the outer one has whole along its axes, and gathers."""
+def test_nested_manual_computation_is_flattened() -> None:
+    """The inner computation slices and gathers along its axes, along which the outer one is replicated."""
     inner = """%r = sdy.manual_computation(%t) in_shardings=[<@mesh, [{}, {"x"}]>] out_shardings=[<@mesh, [{}, {"x"}]>] manual_axes={"x"} (%u: tensor<2x3xf32>) {
       %v = stablehlo.tanh %u : tensor<2x3xf32>
       sdy.return %v : tensor<2x3xf32>
     } : (tensor<2x6xf32>) -> tensor<2x6xf32>"""
     node = first(parse_text(manual(inner)))
     assert node.attrs.axes == ("y", "x")
-    assert [each.op for each in node.regions[0].nodes] == ["all_slice", "tanh", "all_gather"]
+    assert [node_in_body.op for node_in_body in node.regions[0].nodes] == ["all_slice", "tanh", "all_gather"]
 
 
 REDUCED = f'%r = "stablehlo.all_reduce"(%t) <{{replica_groups = {ROWS}, {CHANNEL}, use_global_device_ids}}> {SUM} : (tensor<4x6xf32>) -> tensor<4x6xf32>'
@@ -124,15 +124,15 @@ COLLECTIVES = [
 @pytest.mark.parametrize(
     ("body", "result", "op", "attrs"), COLLECTIVES, ids=[f"{c[2]}{i}" for i, c in enumerate(COLLECTIVES)]
 )
-def test_collectives_are_over_axes(body: str, result: str, op: str, attrs: dict[str, object]) -> None:
-    """At top level they make a program of each device; its text reads back."""
+def test_replica_groups_become_mesh_axes(body: str, result: str, op: str, attrs: dict[str, object]) -> None:
+    """A program with collectives at top level is a per-device program, and its text round-trips."""
     module = parse_text(local(body, result=result))
     node = first(module)
     assert (node.op, node.attrs, module.stage) == (op, attrs, "partition")
     assert print_text(parse_text(print_text(module))) == print_text(module)
 
 
-def test_the_partition_is_the_device_number() -> None:
+def test_partition_id_becomes_process_index() -> None:
     module = parse_text(local("%r = stablehlo.partition_id : tensor<ui32>", result="tensor<ui32>"))
     assert [(node.op, str(node.result.type)) for node in module.graph.nodes] == [
         ("process_index", "i32[]"), ("convert", "ui32[]"), ("reshape", "ui32[1]"),
@@ -141,7 +141,7 @@ def test_the_partition_is_the_device_number() -> None:
 
 
 def within(end: str, axes: str, tile: str) -> str:
-    """A computation in another one, of a tile of 4 x 6."""
+    """Return a manual computation that is nested in another one and reads its tile of 4 x 6."""
     return f"""%r = sdy.manual_computation(%t) in_shardings=[<@mesh, [{end}]>] out_shardings=[<@mesh, [{end}]>] manual_axes={{{axes}}} (%u: tensor<{tile}xf32>) {{
       %v = stablehlo.tanh %u : tensor<{tile}xf32>
       sdy.return %v : tensor<{tile}xf32>
@@ -152,16 +152,16 @@ FETCHED = "%r = meshgen.fetch_rows %t on @mesh grid_axes = [1] dim = 0 base = 1 
 FAULTS = [
     (local(REDUCED.replace("[4, 5, 6, 7]", "[4, 5, 6, -1]")), "MG0104", "different sizes"),
     (manual("%r = stablehlo.tanh %t : tensor<3x6xf32>", "3x6", "3x6"), "MG0204", "has tiles f32[2,6], but the body has f32[3,6]"),
-    (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", given="7x6"), "MG0204", "7 % 4 = 3"),
+    (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", argument_sizes="7x6"), "MG0204", "7 % 4 = 3"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", axes='"z"'), "MG0202", "manual axis 'z'"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", ins='{"x", "y"}, {}'), "MG0204", "must come before the others"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>").replace('[<@mesh, [{"y"}, {}]>] out', "[] out"), "MG0104", "0 shardings for 1 values"),
     (manual('%r = sdy.sharding_constraint %t <@mesh, [{}, {"y"}]> : tensor<2x6xf32>'), "MG0103", "inside a manual computation over ['y']"),
     (manual(REDUCED.replace("4x6", "2x6").replace(ROWS, ALONG_X)), "MG0104", "'all_reduce' in its body uses the axes ['x'], but the manual axes are ['y']"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", axes='"y", "y"'), "MG0203", "manual axis 'y' is named more than once"),
-    (manual("%r = stablehlo.tanh %t : tensor<2x?xf32>", "2x?", "2x?", given="8x?", whole="8x?"), "MG0204", "has sizes that are unknown"),
-    (manual(within('{"y"}, {}', '"y"', "1x6"), "4x6", "4x6", given="16x6", whole="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
-    (manual(within('{}, {"y"}', '"x"', "4x6"), "4x6", "4x6", given="16x6", whole="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
+    (manual("%r = stablehlo.tanh %t : tensor<2x?xf32>", "2x?", "2x?", argument_sizes="8x?", result_sizes="8x?"), "MG0204", "has sizes that are unknown"),
+    (manual(within('{"y"}, {}', '"y"', "1x6"), "4x6", "4x6", argument_sizes="16x6", result_sizes="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
+    (manual(within('{}, {"y"}', '"x"', "4x6"), "4x6", "4x6", argument_sizes="16x6", result_sizes="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
     (manual(FETCHED.replace("LIMIT", "9")), "MG0104", "limit 9 is not one of 0 to 8"),
     (local(FETCHED.replace("LIMIT", "0 wrap").replace("2x6", "4x6")), "MG0104", "limit 0 leaves zero rows"),
     (local(REDUCED.replace("4, 5, 6, 7", "4, 5, 6, 6")), "MG0104", "each to be named once"),
@@ -173,18 +173,19 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("text", "code", "message"), FAULTS, ids=range(len(FAULTS)))
-def test_refusals(text: str, code: str, message: str) -> None:
+def test_invalid_manual_computation_is_rejected(text: str, code: str, message: str) -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(text)
-    assert any(found.code == code and message in found.message and found.loc for found in caught.value.diagnostics), (
-        caught.value
-    )
+    assert any(
+        diagnostic.code == code and message in diagnostic.message and diagnostic.loc
+        for diagnostic in caught.value.diagnostics
+    ), caught.value
 
 
 TANH = "%r = stablehlo.tanh %t : tensor<2x6xf32>"
 GATHERED = f"""%r = "stablehlo.all_gather"(%t) <{{all_gather_dim = 0 : i64, replica_groups = {ROWS}, {CHANNEL}, use_global_device_ids}}>
       : (tensor<8x6xf32>) -> tensor<32x6xf32>"""
-GROWN = manual(GATHERED, "8x6", "32x6", ins="{}, {}", outs="{}, {}", whole="32x6")
+GROWN = manual(GATHERED, "8x6", "32x6", ins="{}, {}", outs="{}, {}", result_sizes="32x6")
 OTHER_MESHES = [
     (manual(TANH), {"x": 2, "y": 2}, "MG0204", "argument 0 of the body", "has tiles f32[4,6], but the body has f32[2,6] on Mesh(x=2, y=2)"),
     (manual(TANH), {"y": 8}, "MG0204", "result 0 of the body", "has tiles f32[1,6], but the body has f32[2,6]"),
@@ -195,30 +196,32 @@ OTHER_MESHES = [
 
 
 @pytest.mark.parametrize(("text", "sizes", "code", "what", "message"), OTHER_MESHES, ids=range(len(OTHER_MESHES)))
-def test_a_body_written_for_another_mesh_is_refused(
+def test_body_for_another_mesh_is_rejected(
     text: str, sizes: dict[str, int], code: str, what: str, message: str
 ) -> None:
     with pytest.raises((ProgramError, ShardingError)) as caught:
         compile(parse_text(text), sizes, target="cpu")
-    found = caught.value.diagnostics
-    assert any(f.code == code and what in f.message and message in f.message and f.loc for f in found), caught.value
+    diagnostics = caught.value.diagnostics
+    assert any(f.code == code and what in f.message and message in f.message and f.loc for f in diagnostics), (
+        caught.value
+    )
 
 
-def test_a_body_fits_a_mesh_with_further_axes() -> None:
+def test_body_is_valid_on_mesh_with_further_axes() -> None:
     assert compile(parse_text(manual(TANH)), {"z": 2, "y": 4, "x": 1}, target="cpu").mesh.size == 8
 
 
 @pytest.mark.parametrize("sizes", [(2, 4), (4, 1, 2), (2, 2, 2), (6,)], ids=str)
-def test_groups_of_all_axes_in_all_orders_are_found(sizes: tuple[int, ...]) -> None:
+def test_find_axes_recovers_axes_in_any_order(sizes: tuple[int, ...]) -> None:
     mesh = make_mesh(dict(zip("abc", sizes, strict=False)))
     for count in range(len(sizes) + 1):
         for axes in itertools.permutations(mesh.names, count):
-            found = find_axes(list(reversed(mesh.groups(axes))), mesh)
-            assert found is not None, axes
-            assert sorted(mesh.groups(found)) == sorted(mesh.groups(axes))
+            recovered = find_axes(list(reversed(mesh.groups(axes))), mesh)
+            assert recovered is not None, axes
+            assert sorted(mesh.groups(recovered)) == sorted(mesh.groups(axes))
 
 
-def test_groups_of_parts_of_an_axis() -> None:
+def test_find_axes_recovers_sub_axes() -> None:
     mesh = make_mesh({"x": 2, "y": 6})
     for axes in (("y:(1)2",), ("y:(2)3",), ("x", "y:(2)3"), ("y:(2)3", "y:(1)2"), ("y:(2)3", "x")):
         assert find_axes(mesh.groups(axes), mesh) == axes
@@ -227,7 +230,7 @@ def test_groups_of_parts_of_an_axis() -> None:
     assert "different sizes" in group_faults([(0, 1), (2,)], mesh)
 
 
-def test_pairs() -> None:
+def test_find_shift_and_pair_faults() -> None:
     around = [(device, (device + 4) % 8) for device in range(8)]
     assert find_shift(around, XY) == ("x", 1)
     assert find_shift(around[1:], XY) is None

@@ -1,4 +1,4 @@
-"""MLIR as a program: text, file, stdin; and inlining of private functions."""
+"""MLIR as a program: text, file and stdin, inlining of private functions, and several entry functions."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_nested_and_repeated_calls_are_inlined() -> None:
     np.testing.assert_array_equal(b, outer(outer(x)))
 
 
-def test_results_of_calls_keep_the_names_of_the_caller() -> None:
+def test_inlined_results_keep_names_of_caller() -> None:
     graph = read_mlir(TEXT).graph
     assert [value.name for value in graph.outputs] == ["a", "b"]
     assert str(graph.nodes[2].loc) == "<text>:9" and graph.nodes[2].result.name == "h"
 
 
-def test_file_and_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_mlir_accepts_file_and_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "m.mlir"
     path.write_text(TEXT)
     assert str(read_mlir(path).graph.nodes[0].loc) == f"{path}:14"
@@ -64,12 +64,12 @@ def test_file_and_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert str(read_mlir("-").graph.nodes[0].loc) == "-:14"
 
 
-def test_the_only_public_function_is_the_program() -> None:
+def test_only_public_function_is_the_program() -> None:
     module = read_mlir(TEXT.replace("@main", "@forward"))
     assert module.graph.name == "forward"
 
 
-def test_public_functions_that_others_call_are_parts_of_the_program() -> None:
+def test_called_public_function_is_inlined() -> None:
     graph = read_mlir(TEXT.replace("@main", "@forward").replace("func private @inner", "func @inner")).graph
     assert graph.name == "forward" and len(graph.nodes) == 10
     with pytest.raises(ProgramError, match="2 public functions"):
@@ -91,23 +91,23 @@ func.func @h(%a: tensor<4xf32>) -> tensor<4xf32> {
 
 
 @pytest.mark.parametrize(("entry", "ops"), [("f", ["negate"]), ("@g", ["negate"]), ("h", [])])
-def test_one_of_several_functions_is_chosen_by_its_name(entry: str, ops: list[str]) -> None:
+def test_entry_function_is_chosen_by_name(entry: str, ops: list[str]) -> None:
     for text in (SEVERAL, SEVERAL.replace("@h", "@main") if entry != "h" else SEVERAL):
         graph = read_mlir(text, entry=entry).graph
         assert graph.name == entry.removeprefix("@") and [node.op for node in graph.nodes] == ops
 
 
-def test_a_choice_is_asked_for_and_its_names_are_listed() -> None:
+def test_missing_entry_choice_is_rejected_with_names() -> None:
     with pytest.raises(ProgramError) as caught:
         read_mlir(SEVERAL)
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0104" and "2 public functions (@f, @h)" in fault.message and "--entry f" in fault.hint
-    with pytest.raises(UsageError, match="unknown function '@k'") as refused:
+    with pytest.raises(UsageError, match="unknown function '@k'") as error:
         read_mlir(SEVERAL + "func.func private @declared(tensor<4xf32>) -> tensor<4xf32>", entry="k")
-    assert refused.value.diagnostics[0].hint == "known functions are @f, @g, @h"
+    assert error.value.diagnostics[0].hint == "known functions are @f, @g, @h"
 
 
-def test_the_interfaces_take_the_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compile_lower_and_check_accept_entry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mesh, a = {"x": 2}, np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(mg.compile(SEVERAL, mesh, target="cpu", arguments="global", entry="g")(a), -a)
     assert mg.lower(SEVERAL, mesh, stage="propagate", entry="h").graph.name == "h"
@@ -121,7 +121,7 @@ def test_the_interfaces_take_the_choice(tmp_path: Path, capsys: pytest.CaptureFi
     capsys.readouterr()
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_mlir_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="MG0002"):
         read_mlir(tmp_path / "missing.mlir")
     binary = tmp_path / "m.mlirbc"
@@ -132,8 +132,8 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         read_mlir(" ")
 
 
-def test_public_functions_on_different_grids_are_entries_of_one_module(tmp_path: Path) -> None:
-    """Also where they are written per device: a function that is not an entry's own says nothing about its mesh."""
+def test_public_functions_on_different_grids_become_entries(tmp_path: Path) -> None:
+    """This includes per-device functions: a function of another entry has no influence on an entry's mesh."""
     rows, both = (
         "grid_axes = [0] : tensor<4x6xf32> -> tensor<4x6xf32>",
         "grid_axes = [0, 1] : tensor<4x2xf32> -> tensor<4x2xf32>",

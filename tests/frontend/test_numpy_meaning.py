@@ -1,4 +1,4 @@
-"""NumPy's names mean what they mean in NumPy, for every element type: values, and the type of the result."""
+"""NumPy's functions have NumPy's semantics for every element type: values, and the type of the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ FLOATS, COMPLEX = [np.float16, BF16, np.float32, np.float64], [np.complex64, np.
 ALL = [*BOOLS, *INTEGERS, *FLOATS, *COMPLEX]
 REAL = [*INTEGERS, *FLOATS]
 
-# names, the types of their operands. Left out are floats that come of integers: see test_integers_become_f32.
+# Function names with their operand types. Integers that become floats are excluded: see
+# test_float_results_of_integers_are_f32.
 UNARY: list[tuple[str, list[Any]]] = [
     ("negative", [*REAL, *COMPLEX]), ("abs", ALL), ("sign", REAL), ("floor", [*BOOLS, *REAL]), ("ceil", [*BOOLS, *REAL]),
     ("square", ALL), ("exp", [*FLOATS, *COMPLEX]), ("tanh", FLOATS), ("isfinite", ALL), ("logical_not", ALL),
@@ -47,10 +48,10 @@ REDUCED: list[tuple[str, list[Any]]] = [
 
 
 def example(dtype: Any, seed: int) -> Array:
-    whole = np.random.default_rng(seed).integers(0, 4, (3, 4))
+    integers = np.random.default_rng(seed).integers(0, 4, (3, 4))
     if np.dtype(dtype).kind == "i" and seed == 0:
-        whole = whole * 9 - 12
-    return (whole * (0.75 - 0.5j)).astype(dtype) if dtype in COMPLEX else whole.astype(dtype)
+        integers = integers * 9 - 12
+    return (integers * (0.75 - 0.5j)).astype(dtype) if dtype in COMPLEX else integers.astype(dtype)
 
 
 def ran(function: Callable[..., Any], *args: Array) -> Any:
@@ -59,14 +60,16 @@ def ran(function: Callable[..., Any], *args: Array) -> Any:
     return result.rebuild(evaluate(result.module.graph, list(args)))
 
 
-def agrees(got: Any, want: Any) -> None:
-    want = np.asarray(want)
-    assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    if want.dtype.kind in "biu":
-        np.testing.assert_array_equal(got, want)
-    else:  # whole numbers below 10 and quarters of them: a handful of roundings
-        eps = float(ml_dtypes.finfo(want.dtype).eps)
-        np.testing.assert_allclose(got.astype(np.complex128), want.astype(np.complex128), rtol=8 * eps, atol=8 * eps)
+def agrees(actual: Any, expected: Any) -> None:
+    expected = np.asarray(expected)
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    if expected.dtype.kind in "biu":
+        np.testing.assert_array_equal(actual, expected)
+    else:  # integers below 10 and quarters of them: a few roundings
+        eps = float(ml_dtypes.finfo(expected.dtype).eps)
+        np.testing.assert_allclose(
+            actual.astype(np.complex128), expected.astype(np.complex128), rtol=8 * eps, atol=8 * eps
+        )
 
 
 def rows(table: list[tuple[str, list[Any]]]) -> list[Any]:
@@ -74,13 +77,13 @@ def rows(table: list[tuple[str, list[Any]]]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "kinds"), rows(UNARY))
-def test_of_one_operand(name: str, kinds: list[Any]) -> None:
+def test_unary_functions_follow_numpy_for_all_types(name: str, kinds: list[Any]) -> None:
     for dtype in kinds:
         agrees(ran(getattr(mg, name), x := example(dtype, 0)), getattr(np, name)(x))
 
 
 @pytest.mark.parametrize(("name", "kinds"), rows(BINARY))
-def test_of_two_operands(name: str, kinds: list[Any]) -> None:
+def test_binary_functions_follow_numpy_for_all_types(name: str, kinds: list[Any]) -> None:
     for dtype in kinds:
         x, y = (
             example(dtype, 0),
@@ -90,14 +93,14 @@ def test_of_two_operands(name: str, kinds: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(("name", "kinds"), rows(REDUCED))
-def test_reductions(name: str, kinds: list[Any]) -> None:
+def test_reductions_follow_numpy_for_all_types(name: str, kinds: list[Any]) -> None:
     for dtype in kinds:
         x = example(dtype, 1)
         by = {"roll": (1, 1), "repeat": (2, 1), "diff": (1, 1)}.get(name, (1,))
         agrees(ran(lambda v, by=by: getattr(mg, name)(v, *by), x), getattr(np, name)(x, *by))
 
 
-def test_sums_of_narrow_integers_do_not_wrap() -> None:
+def test_sums_of_narrow_integers_do_not_overflow() -> None:
     for dtype, wide in ((np.int8, np.int64), (np.bool_, np.int64), (np.uint16, np.uint64), (np.int32, np.int64)):
         agrees(ran(mg.sum, x := np.full(4, 100, dtype)), np.sum(x))
         assert ran(lambda v: v.prod(), x).dtype == wide
@@ -105,7 +108,7 @@ def test_sums_of_narrow_integers_do_not_wrap() -> None:
     agrees(ran(lambda v: mg.einsum("ij->i", v), y := example(np.int8, 1)), np.einsum("ij->i", y))
 
 
-def test_operators_work_on_bits_and_logical_functions_ask_for_truth() -> None:
+def test_bitwise_operators_differ_from_logical_functions() -> None:
     x, y = np.array([1, 2, 0], np.int32), np.array([2, 2, 5], np.int32)
     for operator in (lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b, lambda a, b: ~a, lambda a, b: 3 ^ b):
         agrees(ran(operator, x, y), operator(x, y))
@@ -115,13 +118,13 @@ def test_operators_work_on_bits_and_logical_functions_ask_for_truth() -> None:
         mg.trace(lambda a: a & a, ["f32[2]"])
 
 
-def test_large_integers_keep_their_digits() -> None:
+def test_rounding_of_large_integers_is_exact() -> None:
     x = np.array([-2147483647, 2147483645], np.int32)
     agrees(ran(mg.floor, x), x)
     agrees(ran(mg.ceil, x), x)
 
 
-def test_elementtypes_are_numpy_s() -> None:
+def test_dtype_of_tensor_is_numpy_dtype() -> None:
     def branch(x: Any) -> Any:
         assert x.dtype == np.float32 and x.dtype == "float32" and str(x.dtype) == "float32" and x.dtype.itemsize == 4
         assert x.astype("bf16").dtype == ml_dtypes.bfloat16 and str(x.astype("bf16").dtype) == "bfloat16"
@@ -130,8 +133,8 @@ def test_elementtypes_are_numpy_s() -> None:
     assert ran(branch, np.ones(2, np.float32)).dtype == np.float32
 
 
-def test_integers_become_f32_where_floats_come_of_them() -> None:
-    """As in JAX; NumPy makes f16, f32 or f64 of them, by their width."""
+def test_float_results_of_integers_are_f32() -> None:
+    """JAX has the same rule; NumPy's result is f16, f32 or f64, depending on the integer's width."""
     for dtype in (*BOOLS, *INTEGERS):
         x = example(dtype, 1)
         for function in (
@@ -147,7 +150,7 @@ def test_integers_become_f32_where_floats_come_of_them() -> None:
 
 
 @pytest.mark.parametrize("dtype", [BF16, np.float16, np.float32, np.float64], ids=lambda dtype: np.dtype(dtype).name)
-def test_numpy_s_scalars_of_python_s_width_are_weak(dtype: Any) -> None:
+def test_f64_scalars_of_numpy_are_weakly_typed(dtype: Any) -> None:
     x = example(dtype, 1)
     for function in (
         lambda v: v / np.sqrt(8),
@@ -158,7 +161,7 @@ def test_numpy_s_scalars_of_python_s_width_are_weak(dtype: Any) -> None:
     assert ran(lambda v: v + np.float32(1), x).dtype == np.promote_types(dtype, np.float32)
 
 
-def test_complex_numbers_are_weak_and_widen_with_f64() -> None:
+def test_complex_scalars_are_weakly_typed_and_promote_with_f64() -> None:
     single, double = np.ones(2, np.complex64), np.ones(2)
     agrees(ran(lambda v: v * 2j, single), single * 2j)
     agrees(ran(lambda v: v * 2j, double), double * 2j)
@@ -166,7 +169,7 @@ def test_complex_numbers_are_weak_and_widen_with_f64() -> None:
     assert ran(lambda v: v + np.complex128(1), single).dtype == np.complex64
 
 
-def test_f64_arrays_widen_with_a_warning_at_the_line() -> None:
+def test_f64_array_promotes_with_warning_at_user_line() -> None:
     def widened(x: Any) -> Any:
         return x * np.ones(4)
 
@@ -175,27 +178,27 @@ def test_f64_arrays_widen_with_a_warning_at_the_line() -> None:
         UserWarning, match=r"MG0607: an array of f64 promotes bf16\[4\] to f64; .*astype\(x\.dtype\)"
     ) as caught:
         executable = mg.compile(widened, {"x": 2}, args=["bf16[4]"], target="cpu")
-    assert [(each.filename, each.lineno) for each in caught] == [(__file__, line)]
-    assert [(each.code, each.loc and each.loc.line) for each in executable.warnings] == [("MG0607", line)]
+    assert [(warning.filename, warning.lineno) for warning in caught] == [(__file__, line)]
+    assert [(warning.code, warning.loc and warning.loc.line) for warning in executable.warnings] == [("MG0607", line)]
     assert str(executable.fused.out_types[0]) == "f64[4]"
     for quiet in (lambda x: x * np.ones(4, BF16), lambda x: x * np.float64(2), lambda x: x.astype("f64") * np.ones(4)):
         assert mg.compile(quiet, {"x": 2}, args=["bf16[4]"], target="cpu").warnings == []
 
 
 @pytest.mark.parametrize("function", [mg.negative, mg.sign, lambda v: v - v], ids=["negative", "sign", "subtract"])
-def test_truth_values_are_no_numbers(function: Any) -> None:
+def test_arithmetic_on_booleans_is_rejected(function: Any) -> None:
     with pytest.raises(ProgramError, match=r"MG0104: '.*' is not defined for booleans"):
         mg.trace(function, ["i1[2]"])
 
 
 @pytest.mark.parametrize("name", ["maximum", "less", "greater_equal"])
-def test_complex_numbers_have_no_order(name: str) -> None:
+def test_comparison_of_complex_numbers_is_rejected(name: str) -> None:
     with pytest.raises(ProgramError, match="complex numbers have no order"):
         mg.trace(lambda v: getattr(mg, name)(v, v), ["c64[2]"])
 
 
-def test_full_is_of_its_value_s_type() -> None:
-    kinds = ran(
+def test_full_has_type_of_its_value() -> None:
+    arrays = ran(
         lambda x: [mg.full((2,), 3), mg.full((2,), True), mg.full((2,), 0.5), mg.full((), 1j)], np.ones(1, np.float32)
     )
-    assert [kind.dtype for kind in kinds] == [np.int32, np.bool_, np.float32, np.complex64]
+    assert [array.dtype for array in arrays] == [np.int32, np.bool_, np.float32, np.complex64]

@@ -1,4 +1,4 @@
-"""Inputs of ONNX models that have a value at compile time, and operands that need one."""
+"""Inputs of ONNX models with a compile-time value, and operands that need one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from tests.onnx_models import Builder, save  # noqa: E402
 X, W = f32(2, 3), f32(3, 4)
 
 
-def by_rate(other: str, domain: str = "", outside: str = "Neg", outside_domain: str = "") -> Any:
-    """x @ w for a rate of 16000, else an operator that does not read these shapes; `outside` comes before."""
+def by_rate(else_op: str, domain: str = "", outside: str = "Neg", outside_domain: str = "") -> Any:
+    """Return a model of x @ w if the rate is 16000, else of an operator that is invalid for these shapes.
+
+    `outside` is an operator in front of the branch.
+    """
 
     def branch(name: str, op: str, domain: str = "") -> Any:
         node = helper.make_node(op, ["n", "w"], [name], name=f"{name}_{op}", domain=domain)
@@ -31,16 +34,16 @@ def by_rate(other: str, domain: str = "", outside: str = "Neg", outside_domain: 
     nodes = [
         helper.make_node(outside, ["x"], ["n"], domain=outside_domain),
         helper.make_node("Equal", ["rate", "high"], ["is_high"]),
-        helper.make_node("If", ["is_high"], ["y"], name="choice", then_branch=branch("a", "MatMul"), else_branch=branch("b", other, domain)),
+        helper.make_node("If", ["is_high"], ["y"], name="choice", then_branch=branch("a", "MatMul"), else_branch=branch("b", else_op, domain)),
     ]  # fmt: skip
     inputs = [("x", TensorProto.FLOAT, [2, 3]), ("w", TensorProto.FLOAT, [3, 4]), ("rate", TensorProto.INT64, [])]
-    infos = [helper.make_tensor_value_info(*each) for each in inputs]
+    infos = [helper.make_tensor_value_info(*input_) for input_ in inputs]
     outs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
     graph = helper.make_graph(nodes, "g", infos, outs, [numpy_helper.from_array(np.int64(16000), "high")])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("my.ops", 1)])
 
 
-def test_constant_input_decides_branches_and_is_no_input() -> None:
+def test_constant_input_selects_branch_and_disappears() -> None:
     executable = mg.compile(by_rate("Add"), {"d": 2}, args={"rate": 16000}, in_specs={"x": mg.P("d")}, target="cpu")
     assert list(executable.signature.nodes) == ["x", "w"]
     same([executable(X, W)], [-X @ W])
@@ -49,130 +52,135 @@ def test_constant_input_decides_branches_and_is_no_input() -> None:
 @pytest.mark.parametrize("other, domain, fault", [
     ("Add", "", "MG0104: else_branch of 'choice': Add 'b_Add'"), ("Fancy", "my.ops", "MG0103: else_branch of 'choice': operator my.ops.Fancy is not supported"),
 ])  # fmt: skip
-def test_branch_that_cannot_be_read_is_named_with_the_remedy(other: str, domain: str, fault: str) -> None:
+def test_invalid_branch_is_reported_with_hint(other: str, domain: str, fault: str) -> None:
     model = by_rate(other, domain)
-    with pytest.raises(mg.MeshgenError, match=fault) as found:
+    with pytest.raises(mg.MeshgenError, match=fault) as error:
         read(model, {"d": 2})
     assert (
         "input 'rate' has a value: args={'rate': mg.constant(...)}, on the command line --constant rate=VALUE"
-        in str(found.value)
+        in str(error.value)
     )
     assert [value.name for value in read(model, {"d": 2}, args={"rate": 16000})[0].graph.inputs] == ["x", "w"]
     with pytest.raises(mg.MeshgenError, match="b_"):
         read(model, {"d": 2}, args={"rate": 8000})
 
 
-def test_all_unsupported_operators_are_listed_where_one_is_outside_of_branches() -> None:
-    with pytest.raises(mg.MeshgenError) as found:
+def test_unsupported_operators_in_and_outside_branches_are_listed() -> None:
+    with pytest.raises(mg.MeshgenError) as error:
         read(by_rate("Fancy", "my.ops", "Odd", "my.ops"), {"d": 2}, args={"rate": 16000})
-    assert "my.ops.Fancy" in str(found.value) and "my.ops.Odd" in str(found.value)
+    assert "my.ops.Fancy" in str(error.value) and "my.ops.Odd" in str(error.value)
 
 
-def test_operand_that_decides_shapes_is_named_with_the_remedy() -> None:
+def test_runtime_shape_operand_is_reported_with_hint() -> None:
     b = Builder()
     y = b("Reshape", "x", b("Add", "shape", b.ints(1, 0)))
     model = b.model([("x", "f32", [2, 3]), ("shape", "i64", [2])], [(y, "f32")])
     with pytest.raises(mg.MeshgenError, match=r"MG0104: Reshape .*decides shapes.*\n.*--constant shape=VALUE"):
         read(model, {"d": 2})
-    for given in (mg.constant([2, -1]), mg.constant(np.array([2, -1], np.int32))):
-        assert str(read(model, {"d": 2}, args={"shape": given})[0].graph.outputs[0].type) == "f32[3,2]"
+    for shape in (mg.constant([2, -1]), mg.constant(np.array([2, -1], np.int32))):
+        assert str(read(model, {"d": 2}, args={"shape": shape})[0].graph.outputs[0].type) == "f32[3,2]"
 
 
-def test_constants_that_do_not_fit_are_refused() -> None:
+def test_invalid_constant_is_rejected() -> None:
     model = by_rate("Add")
-    for given, text in (
+    for rate, text in (
         (0.5, "0.5 is not a value of 'rate', which is of type i64"),
         (2**70, "is not an array|not a value"),
         (mg.constant([1, 2]), "rank 0"),
     ):
         with pytest.raises(mg.MeshgenError, match=f"MG0001: .*{text}"):
-            read(model, {"d": 2}, args={"rate": given})
+            read(model, {"d": 2}, args={"rate": rate})
     with pytest.raises(mg.MeshgenError, match="MG0001: 'no' is not an array of numbers"):
         mg.constant("no")
     with pytest.raises(mg.MeshgenError, match="MG0001: 'x' is a constant, which only inputs of ONNX models may be"):
         read(lambda x: x, {"d": 2}, args={"x": mg.constant(3)})
 
 
-def test_number_is_the_value_of_a_tensor_of_one_element() -> None:
+def test_scalar_is_accepted_for_tensor_of_one_element() -> None:
     model, _ = one("Pow", X, np.array([2], np.int64))
     (node,) = (node for node in read(model, {"d": 2}, args={"a1": 2})[0].graph.nodes if node.op == "constant")
     assert node.attrs.value.ravel().tolist() == [2]
 
 
-def test_command_line_gives_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_constant_option_of_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "rate.npy", np.int64(16000))
     path = save(by_rate("Add"), tmp_path / "rate.onnx")
-    words = ["check", path, "--mesh", "d=2", "--spec", "x=d", "--constant"]
-    assert main([*words, "rate=16000"]) == 0 and main([*words, f"rate=@{tmp_path / 'rate.npy'}"]) == 0
-    assert main([*words, "rate=true,0"]) == 2 and main([*words, "rate=high"]) == 2
+    command = ["check", path, "--mesh", "d=2", "--spec", "x=d", "--constant"]
+    assert main([*command, "rate=16000"]) == 0 and main([*command, f"rate=@{tmp_path / 'rate.npy'}"]) == 0
+    assert main([*command, "rate=true,0"]) == 2 and main([*command, "rate=high"]) == 2
     assert "'rate=high' is not NAME=VALUE" in capsys.readouterr().err
-    assert main([*words, "rate=1", "--constant", "rate=2"]) == 2
+    assert main([*command, "rate=1", "--constant", "rate=2"]) == 2
     assert "two values of 'rate' are given" in capsys.readouterr().err
 
 
-# Operands that decide no shape are data ------------------------------------------------------------------------------
+# Operands that do not affect shapes may be runtime values
+# --------------------------------------------------------------
 
 ROWS = f32(4, 3, 2)
 
 
-def both(op: str, *arrays: Any, numbers: tuple[int, ...], **options: Any) -> list[Any]:
-    """The results of an operator whose operands of these numbers are data, which must be those that it has for constants."""
-    found = computed(op, *arrays, **options)
-    same(found, computed(op, *arrays, known=numbers, **options), 1e-6)
-    return found
+def both(op: str, *arrays: Any, operand_indices: tuple[int, ...], **options: Any) -> list[Any]:
+    """Return the results of an operator with runtime operands. Requires the same results if the operands `operand_indices` are
+    constants.
+    """
+    results = computed(op, *arrays, **options)
+    same(results, computed(op, *arrays, known=operand_indices, **options), 1e-6)
+    return results
 
 
 @pytest.mark.parametrize("time, batch", [(0, 1), (1, 0)])
-def test_lengths_of_reversed_sequences_are_data(time: int, batch: int) -> None:
+def test_reverse_sequence_accepts_runtime_lengths(time: int, batch: int) -> None:
     x = f32(4, 3, 2) if time == 0 else f32(3, 4, 2)
     lengths = np.array([1, 4, 2])
-    found = both("ReverseSequence", x, lengths, numbers=(1,), time_axis=time, batch_axis=batch)
-    same(found, standard("ReverseSequence", x, lengths, time_axis=time, batch_axis=batch))
+    results = both("ReverseSequence", x, lengths, operand_indices=(1,), time_axis=time, batch_axis=batch)
+    same(results, standard("ReverseSequence", x, lengths, time_axis=time, batch_axis=batch))
 
 
 @pytest.mark.parametrize("axis", [0, 2, -1, -3])
-def test_axes_of_running_sums_are_data(axis: int) -> None:
+def test_cumsum_accepts_runtime_axis(axis: int) -> None:
     for op, opset in (("CumSum", 14), ("CumProd", 26)):
-        found = both(op, ROWS, np.array(axis), numbers=(1,), opset=opset, exclusive=1, reverse=1)
-        same(found, standard(op, ROWS, np.array(axis), opset=opset, exclusive=1, reverse=1))
+        results = both(op, ROWS, np.array(axis), operand_indices=(1,), opset=opset, exclusive=1, reverse=1)
+        same(results, standard(op, ROWS, np.array(axis), opset=opset, exclusive=1, reverse=1))
 
 
 @pytest.mark.parametrize("axis", [0, -2])
-def test_axis_of_a_whole_fourier_transform_is_data(axis: int) -> None:
-    found = both("DFT", f32(3, 4, 2), None, np.array(axis), numbers=(2,), opset=20)
-    assert found[0].shape == (3, 4, 2)
+def test_full_dft_accepts_runtime_axis(axis: int) -> None:
+    results = both("DFT", f32(3, 4, 2), None, np.array(axis), operand_indices=(2,), opset=20)
+    assert results[0].shape == (3, 4, 2)
     with pytest.raises(mg.MeshgenError, match="'axis' decides shapes, but is data here"):
         computed("DFT", f32(3, 4, 1), None, np.array(axis), opset=20, onesided=1)
 
 
 @pytest.mark.parametrize("k", [-1, 0, 2])
-def test_diagonal_of_triangles_is_data(k: int) -> None:
+def test_trilu_accepts_runtime_diagonal(k: int) -> None:
     for upper, function in ((0, np.tril), (1, np.triu)):
-        same(both("Trilu", ROWS, np.array(k), numbers=(1,), upper=upper), [function(ROWS, k)])
+        same(both("Trilu", ROWS, np.array(k), operand_indices=(1,), upper=upper), [function(ROWS, k)])
 
 
-def test_ratio_of_dropout_is_data() -> None:
-    same(both("Dropout", X, np.float32(0.5), numbers=(1,)), [X])
+def test_dropout_accepts_runtime_ratio() -> None:
+    same(both("Dropout", X, np.float32(0.5), operand_indices=(1,)), [X])
     same(computed("Dropout", X, np.float32(0.5), np.array(False), known=(2,)), [X])
     with pytest.raises(mg.MeshgenError, match="'training_mode' decides whether elements are dropped, but is data here"):
         computed("Dropout", X, np.float32(0.5), np.array(False))
 
 
 @pytest.mark.parametrize("opset, operands", [(10, ("x", "s")), (13, ("x", "", "s")), (18, ("x", "part", "s"))])
-def test_scales_of_resize_may_be_an_initializer_of_floats(opset: int, operands: tuple[str, ...]) -> None:
-    held = {"s": np.array([1, 1, 2, 1.5], np.float32), "part": np.zeros(0, np.float32)}
+def test_resize_accepts_float_initializer_as_scales(opset: int, operands: tuple[str, ...]) -> None:
+    initializers = {"s": np.array([1, 1, 2, 1.5], np.float32), "part": np.zeros(0, np.float32)}
     node = helper.make_node("Resize", operands, ["y"], mode="nearest")
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [1, 1, 2, 4]), ("y", None))]  # fmt: skip
-    graph = helper.make_graph([node], "g", infos[:1], infos[1:], [numpy_helper.from_array(array, name) for name, array in held.items()])  # fmt: skip
-    found = mg.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), {"d": 2}, target="cpu")
+    graph = helper.make_graph([node], "g", infos[:1], infos[1:], [numpy_helper.from_array(array, name) for name, array in initializers.items()])  # fmt: skip
+    executable = mg.compile(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), {"d": 2}, target="cpu"
+    )
     image = np.arange(8, dtype=np.float32).reshape(1, 1, 2, 4)
-    assert found(image).shape == (1, 1, 4, 6) and np.array_equal(
-        found(image)[0, 0, ::2, [0, -1]], image[0, 0, :, [0, -1]]
+    assert executable(image).shape == (1, 1, 4, 6) and np.array_equal(
+        executable(image)[0, 0, ::2, [0, -1]], image[0, 0, :, [0, -1]]
     )
 
 
-def test_part_that_is_resized_is_data() -> None:
-    image, part, sizes = f32(1, 1, 6, 8), np.array([0, 0, 0.2, 0.1, 1, 1, 0.7, 1.2], np.float32), np.array([1, 1, 4, 5])
+def test_resize_accepts_runtime_roi() -> None:
+    image, roi, sizes = f32(1, 1, 6, 8), np.array([0, 0, 0.2, 0.1, 1, 1, 0.7, 1.2], np.float32), np.array([1, 1, 4, 5])
     crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
     for options in (
         {"mode": "nearest"},
@@ -180,21 +188,21 @@ def test_part_that_is_resized_is_data() -> None:
         {"mode": "cubic", "exclude_outside": 1},
         {"mode": "cubic", "antialias": 1},
     ):
-        given: dict[str, Any] = crop | options
-        found = computed("Resize", image, part, None, sizes, known=(3,), **given)
-        same(found, standard("Resize", image, part, None, sizes, known=(3,), **given))
-        same(found, computed("Resize", image, part, None, sizes, known=(1, 3), **given), 1e-6)
-    assert computed("Resize", image, part, None, sizes, known=(3,), mode="linear")[0].shape == (
+        resize_options: dict[str, Any] = crop | options
+        results = computed("Resize", image, roi, None, sizes, known=(3,), **resize_options)
+        same(results, standard("Resize", image, roi, None, sizes, known=(3,), **resize_options))
+        same(results, computed("Resize", image, roi, None, sizes, known=(1, 3), **resize_options), 1e-6)
+    assert computed("Resize", image, roi, None, sizes, known=(3,), mode="linear")[0].shape == (
         1,
         1,
         4,
         5,
-    )  # it has no meaning here
+    )  # the roi has no effect in this mode
 
 
-def test_elements_of_sequences_are_chosen_by_data() -> None:
+def test_sequence_at_accepts_runtime_position() -> None:
     b = Builder()
     y = b("SequenceAt", b("SequenceConstruct", "x", b("Neg", "x")), "n")
     model = b.model([("x", "f32", [2, 3]), ("n", "i64", [])], [(y, "f32")])
-    for number, expected in ((0, X), (1, -X), (-1, -X)):
-        same(run(model, X, np.int64(number)), [expected])
+    for position, expected in ((0, X), (1, -X), (-1, -X)):
+        same(run(model, X, np.int64(position)), [expected])

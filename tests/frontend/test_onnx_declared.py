@@ -1,4 +1,6 @@
-"""Models whose declarations contradict what is computed, or the standard: each is refused, with the node."""
+"""ONNX models whose declared types contradict the computed ones or the standard are rejected, and the error names the
+node.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tests.onnx_models import Builder  # noqa: E402
 
 
 def sums() -> Any:
-    """x + x, doubled, with a weight added."""
+    """Return a model that computes x + x + w with a weight w."""
     b = Builder("/net")
     y = b("Add", b("Add", "x", "x"), b.weight("w", 2, 3))
     return b.model([("x", "f32", [2, 3])], [(y, "f32")])
@@ -49,7 +51,7 @@ FLOAT, DOUBLE, INT = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32
     (beside("w", FLOAT, [3, 2]), r"'w' is f32\[2,3\], but the model declares it as f32\[3,2\]"),
     (lambda graph: graph.input.append(info("w", DOUBLE, [2, 3])), "'w' is f32.2,3., but the model declares it as f64"),
 ])  # fmt: skip
-def test_declared_types_must_be_those_computed(change: Callable[[Any], None], text: str) -> None:
+def test_declared_type_other_than_computed_is_rejected(change: Callable[[Any], None], text: str) -> None:
     model = sums()
     change(model.graph)
     with pytest.raises(MeshgenError, match=f"MG0104: .*{text}"):
@@ -59,13 +61,13 @@ def test_declared_types_must_be_those_computed(change: Callable[[Any], None], te
 @pytest.mark.parametrize("change", [
     output(FLOAT, None), output(FLOAT, ["a", "b"]), output(FLOAT, [-1, 3]), beside("add_0", FLOAT, [2, None]), beside("add_0", TensorProto.UNDEFINED, [2, 3]),
 ])  # fmt: skip
-def test_open_declarations_fit_any_size(change: Callable[[Any], None]) -> None:
+def test_open_declared_size_accepts_any_size(change: Callable[[Any], None]) -> None:
     model = sums()
     change(model.graph)
     assert str(read(model, {"d": 2})[0].graph.outputs[0].type) == "f32[2,3]"
 
 
-def test_declarations_inside_of_branches_are_checked() -> None:
+def test_declared_types_inside_branches_are_checked() -> None:
     def branch(name: str, kind: int) -> Any:
         return helper.make_graph([helper.make_node("Neg", ["x"], [name], name=name)], name, [], [info(name, kind, [2])])
 
@@ -75,7 +77,7 @@ def test_declarations_inside_of_branches_are_checked() -> None:
         read(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), {"d": 2})
 
 
-def test_operands_have_the_types_of_the_schema() -> None:
+def test_operand_types_outside_schema_are_rejected() -> None:
     x = f32(2, 3)
     for op, arrays, text in (
         ("Add", (x, np.arange(3)), "operands 1 and 2 must have one element type, but have f32 and i64"),
@@ -88,7 +90,7 @@ def test_operands_have_the_types_of_the_schema() -> None:
     same(computed("Pow", x, np.arange(3)), [x ** np.arange(3)])
 
 
-def test_attributes_must_fit_the_weights() -> None:
+def test_attributes_that_contradict_weights_are_rejected() -> None:
     image, kernel = f32(1, 2, 6, 6), f32(3, 2, 3, 3)
     for op, weights in (("Conv", kernel), ("ConvTranspose", f32(2, 3, 3, 3))):
         with pytest.raises(MeshgenError, match=r"kernel_shape is \[5, 5\], but the weights have a kernel of \[3, 3\]"):
@@ -102,13 +104,13 @@ def test_attributes_must_fit_the_weights() -> None:
         computed("LSTM", f32(5, 2, 4), *weights, hidden_size=3, direction="bidirectional")
 
 
-def test_groups_must_divide_the_features() -> None:
+def test_groups_that_do_not_divide_features_are_rejected() -> None:
     for groups in (0, 3):
         with pytest.raises(MeshgenError, match=f"{groups} groups do not divide 4 features"):
             computed("GroupNormalization", f32(2, 4, 3), f32(4), f32(4), num_groups=groups)
 
 
-def test_results_that_are_not_supported_are_refused() -> None:
+def test_too_many_results_are_rejected() -> None:
     b = Builder()
     names = b("Split", "x", b.ints(1, 1), results=3)
     with pytest.raises(MeshgenError, match="3 results are used, but only the first 2"):

@@ -1,4 +1,4 @@
-"""Operators of `ai.onnx.ml`: numbers are those of ONNX Runtime, written out with NumPy."""
+"""Operators of `ai.onnx.ml`, compared with NumPy versions of ONNX Runtime's definitions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LABELS = np.array([3, 7, 9])
 
 def learned(op: str, x: Any, results: int = 1, kinds: tuple[str, ...] = ("f32",), **attributes: Any) -> list[Any]:
     b = Builder()
-    found = b(op, "x", results=results, domain="ai.onnx.ml", **attributes)
+    outputs = b(op, "x", results=results, domain="ai.onnx.ml", **attributes)
     kind = {"float32": "f32", "int64": "i64"}[x.dtype.name]
-    model = b.model([("x", kind, x.shape)], [*zip([found] if results == 1 else found, kinds, strict=True)])
+    model = b.model([("x", kind, x.shape)], [*zip([outputs] if results == 1 else outputs, kinds, strict=True)])
     del model.opset_import[1:]
     model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 1 if op == "LinearClassifier" else 3))
     return run(model, x)
@@ -43,20 +43,23 @@ def logistic(scores: Any) -> Any:
 
 
 @pytest.mark.parametrize("transform, function", [("NONE", lambda s: s), ("LOGISTIC", logistic), ("SOFTMAX", softmax)])
-def test_classifier_of_several_rows_takes_the_largest_score(transform: str, function: Any) -> None:
+def test_multi_class_classifier_selects_largest_score(transform: str, function: Any) -> None:
     scores = X @ W.T + B
     same(classified(X, W, B, LABELS, transform), [LABELS[scores.argmax(1)], function(scores)])
-    whole = X.astype(np.int64)
-    same(classified(whole, W, B, LABELS, transform), [LABELS[(whole @ W.T + B).argmax(1)], function(whole @ W.T + B)])
+    integers = X.astype(np.int64)
+    same(
+        classified(integers, W, B, LABELS, transform),
+        [LABELS[(integers @ W.T + B).argmax(1)], function(integers @ W.T + B)],
+    )
 
 
-def test_softmax_zero_keeps_scores_of_zero() -> None:
-    """The last row has the scores -0.1, 0, 0.2."""
-    found = classified(X, W, B, LABELS, "SOFTMAX_ZERO")
-    same([found[1][3], found[1][0]], [[0.42555746, 0, 0.5744425], softmax(X @ W.T + B)[0]])
+def test_softmax_zero_keeps_zero_scores() -> None:
+    """The scores of the last row are -0.1, 0, 0.2."""
+    results = classified(X, W, B, LABELS, "SOFTMAX_ZERO")
+    same([results[1][3], results[1][0]], [[0.42555746, 0, 0.5744425], softmax(X @ W.T + B)[0]])
 
 
-def test_classifier_of_one_row_decides_between_two_classes() -> None:
+def test_binary_classifier_thresholds_its_score() -> None:
     score = X @ W[:1].T + B[:1]
     chosen = LABELS[(score[:, 0] > 0).astype(int)]
     same(classified(X, W[:1], B[:1], LABELS[:2]), [chosen, np.concatenate([1 - score, score], 1)])
@@ -66,15 +69,15 @@ def test_classifier_of_one_row_decides_between_two_classes() -> None:
     )
 
 
-def test_classifiers_without_a_meaning_are_refused() -> None:
+def test_invalid_classifier_is_rejected() -> None:
     for changed, text in (
         ({"transform": "PROBIT"}, "'PROBIT' is not supported"),
         ({"labels": LABELS[:2]}, "2 classes do not fit 3 intercepts"),
         ({"w": W[:2]}, "4 coefficients do not fit 3 x 2"),
     ):
-        given: dict[str, Any] = {"w": W, "b": B, "labels": LABELS, **changed}
+        options: dict[str, Any] = {"w": W, "b": B, "labels": LABELS, **changed}
         with pytest.raises(mg.MeshgenError, match=text):
-            classified(X, **given)
+            classified(X, **options)
     with pytest.raises(mg.MeshgenError, match=r"classes that are strings.*\n.*whole numbers"):
         learned(
             "LinearClassifier",
@@ -87,7 +90,7 @@ def test_classifiers_without_a_meaning_are_refused() -> None:
         )
 
 
-def test_regressions_of_several_targets() -> None:
+def test_linear_regressor_has_several_targets() -> None:
     same(
         learned("LinearRegressor", X, coefficients=W.ravel().tolist(), intercepts=B.tolist(), targets=3), [X @ W.T + B]
     )
@@ -98,7 +101,7 @@ def test_regressions_of_several_targets() -> None:
     )
 
 
-def test_scalers_and_norms_of_rows() -> None:
+def test_scaler_and_normalizer() -> None:
     same(learned("Scaler", X, offset=[1.0, 2.0], scale=[3.0, 4.0]), [(X - [1, 2]) * [3, 4]])
     same(learned("Scaler", X.astype(np.int64), offset=[1.0], scale=[3.0]), [(X.astype(np.int64) - 1) * 3])
     norms = {"MAX": X.max(1), "L1": np.abs(X).sum(1), "L2": np.sqrt((X * X).sum(1))}
@@ -108,7 +111,7 @@ def test_scalers_and_norms_of_rows() -> None:
         learned("Scaler", X, offset=[1.0, 2.0, 3.0], scale=[1.0])
 
 
-def test_tables_are_prepared() -> None:
+def test_imputer_one_hot_and_label_encoder() -> None:
     holes = np.where(X == 0, np.nan, X).astype(np.float32)
     same(
         learned("Imputer", holes, imputed_value_floats=[5.0, 6.0], replaced_value_float=float("nan")),
@@ -122,7 +125,7 @@ def test_tables_are_prepared() -> None:
     )
 
 
-def test_split_classifier_agrees_with_that_of_one_device() -> None:
+def test_sharded_classifier_matches_numpy() -> None:
     b = Builder()
     x, w = f32(8, 6), f32(3, 6)
     names = b("LinearClassifier", b("Scaler", "x", domain="ai.onnx.ml", offset=[0.5], scale=[2.0]), results=2, domain="ai.onnx.ml",
@@ -132,11 +135,11 @@ def test_split_classifier_agrees_with_that_of_one_device() -> None:
     )
     scores = (x - 0.5) * 2 @ w.T + B
     for spec in (mg.P("d"), mg.P(None, "d")):
-        found = mg.compile(model, {"d": 2}, in_specs={"x": spec}, target="cpu")(x)
-        same(found.values() if isinstance(found, dict) else found, [LABELS[scores.argmax(1)], softmax(scores)])
+        outputs = mg.compile(model, {"d": 2}, in_specs={"x": spec}, target="cpu")(x)
+        same(outputs.values() if isinstance(outputs, dict) else outputs, [LABELS[scores.argmax(1)], softmax(scores)])
 
 
-def test_zip_map_is_refused_with_the_remedy() -> None:
+def test_zip_map_is_rejected_with_hint() -> None:
     b = Builder()
     y = b("ZipMap", "x", domain="ai.onnx.ml", classlabels_int64s=[0, 1])
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Models that would take too long or too much memory to read: they are refused with the reason and the place."""
+"""ONNX models that would take too much time or memory to import are rejected, with the reason and the location."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("d", 1)]
 
 
 def refused(model: Any, **options: Any) -> str:
-    with pytest.raises(MeshgenError) as found:
+    with pytest.raises(MeshgenError) as error:
         read(model, {"d": 2}, **options)
-    return str(found.value)
+    return str(error.value)
 
 
 def calls(levels: int, first: str = "Tanh") -> Any:
-    """Functions that call the one before twice; the first is an operator, or another function."""
+    """Return a model whose functions each call the previous one twice. The first function contains `first`: an operator
+    or a function.
+    """
     bodies = [[helper.make_node(first, ["a"], ["b"], domain="" if first == "Tanh" else "d")]]
     for n in range(1, levels):
         called = f"f{n - 1}"
@@ -42,39 +44,39 @@ def calls(levels: int, first: str = "Tanh") -> Any:
     return helper.make_model(graph, opset_imports=OPSETS, functions=functions)
 
 
-def test_functions_that_double_are_counted_before_they_are_inlined() -> None:
+def test_exponential_function_calls_are_rejected_before_inlining() -> None:
     text = refused(calls(40))
     assert "g: error MG0108: the model, with its functions inlined, has 5.5e+11 operations" in text
     assert len(read(calls(5), {"d": 2})[0].graph.nodes) == 16
 
 
-def test_functions_that_call_themselves_are_refused() -> None:
+def test_recursive_function_is_rejected() -> None:
     assert "MG0104" in refused(calls(3, first="f2"))
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_results_of_functions_must_be_computed(is_read: bool) -> None:
+def test_undefined_function_result_is_rejected(is_read: bool) -> None:
     function = helper.make_function("d", "f", ["a"], ["b"], [helper.make_node("Tanh", ["a"], ["c"])], OPSETS)
     nodes = [helper.make_node("f", ["x"], ["v" if is_read else "y"], domain="d")]
     nodes += [helper.make_node("Tanh", ["v"], ["y"])] * is_read
     graph = helper.make_graph(nodes, "g", [INFOS["x"]], [INFOS["y"]])
-    told = refused(helper.make_model(graph, opset_imports=OPSETS, functions=[function]))
-    assert "MG0104" in told and "is used, but not defined" in told
+    message = refused(helper.make_model(graph, opset_imports=OPSETS, functions=[function]))
+    assert "MG0104" in message and "is used, but not defined" in message
 
 
-def test_names_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+def test_name_that_is_not_utf8_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(calls(1).SerializeToString().replace(b"\x12\x01g", b"\x12\x01\xff"))
     assert "MG0104: the model is malformed" in refused(tmp_path / "m.onnx")
 
 
-def test_traces_of_python_with_absurd_numbers_are_no_places() -> None:
+def test_absurd_line_number_in_stack_trace_is_ignored() -> None:
     model = calls(1)
     model.graph.node[0].doc_string = f'File "m.py", line {"9" * 5000}, in f'
     read(model, {"d": 2})
 
 
-def loop(trips: int, condition: str, rows: bool = False) -> Any:
-    """v + v in a loop of a constant number of trips."""
+def loop(trip_count: int, condition: str, rows: bool = False) -> Any:
+    """Return a model that doubles v in a loop with a constant trip count."""
     nodes = [helper.make_node("Add", ["v", "v"], ["w"])]
     if condition == "less":
         nodes += [
@@ -89,14 +91,14 @@ def loop(trips: int, condition: str, rows: bool = False) -> Any:
         nodes, "body", [scalar("n", TensorProto.INT64), scalar("c", TensorProto.BOOL), INFOS["v"]], outs
     )
     b = Builder()
-    names = b.array("trips", np.int64(trips)), b.array("go", np.array(True)), b.array("x0", np.float32(30))
+    names = b.array("trips", np.int64(trip_count)), b.array("go", np.array(True)), b.array("x0", np.float32(30))
     b.nodes.append(
         helper.make_node("Loop", [*names[:2], "x"], ["y", *(["z"] if rows else [])], name="turns", body=body)
     )
     return b.model([("x", "f32", [4])], [("y", "f32"), *([("z", "f32")] if rows else [])])
 
 
-def test_loops_of_many_trips_are_refused() -> None:
+def test_loop_with_huge_trip_count_is_rejected() -> None:
     assert (
         "MG0104: Loop 'turns': the loop runs 1,125,899,906,842,624 iterations: its condition never changes"
         in refused(loop(2**50, ""))
@@ -105,13 +107,13 @@ def test_loops_of_many_trips_are_refused() -> None:
     same(run(loop(3, ""), x), [x * 8])
 
 
-def test_loops_that_end_by_their_condition_may_have_any_number_of_trips() -> None:
+def test_loop_with_condition_may_have_huge_trip_count() -> None:
     x = np.array([1, 2, 3, 4], np.float32)
     same(run(loop(2**63 - 1, "less"), x), [x * 8])
 
 
-def growing(trips: int) -> Any:
-    """A sequence that grows by an element per trip, which is two nodes."""
+def growing(trip_count: int) -> Any:
+    """Return a model whose loop appends an element to a sequence in each iteration, with two nodes in the body."""
     body = Builder()
     grown = body("SequenceInsert", "s", "x")
     on = body("Identity", "c")
@@ -121,16 +123,16 @@ def growing(trips: int) -> Any:
     outs = [scalar(on, TensorProto.BOOL), helper.make_value_info(grown, kind)]
     graph = helper.make_graph(body.nodes, "body", ins, outs)
     b = Builder()
-    names = b.array("trips", np.int64(trips)), b.array("go", np.array(True)), b("SequenceEmpty")
+    names = b.array("trips", np.int64(trip_count)), b.array("go", np.array(True)), b("SequenceEmpty")
     b.nodes.append(helper.make_node("Loop", list(names), ["all"], name="turns", body=graph))
     return b.model([("x", "f32", [4])], [(b("SequenceLength", "all"), "i64")])
 
 
-def test_trips_that_are_written_out_are_bounded() -> None:
+def test_unrolled_iterations_are_limited() -> None:
     assert "MG0108: Loop 'turns': 1,048,576 iterations would be unrolled" in refused(growing(2**20))
 
 
-def test_nodes_are_counted_in_each_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operation_limit_counts_unrolled_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MAX_OPERATIONS", 20)
     assert run(growing(8), f32(4)) == [8]
     assert "MG0108: SequenceInsert '/SequenceInsert': the model, with its loops unrolled, has 21 operations" in refused(
@@ -139,7 +141,7 @@ def test_nodes_are_counted_in_each_trip(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("step, code", [(0, "MG0104"), (1, "MG0108")])
-def test_ranges_have_an_end(step: int, code: str) -> None:
+def test_endless_or_huge_range_is_rejected(step: int, code: str) -> None:
     b = Builder()
     y = b("Range", b.array("a", np.int64(0)), b.array("b", np.int64(2**62)), b.array("c", np.int64(step)))
     text = refused(b.model([("x", "f32", [4])], [(y, "i64")]))
@@ -157,15 +159,13 @@ def test_ranges_have_an_end(step: int, code: str) -> None:
     ("RoiAlign", (f32(1, 1, 4, 4), f32(1, 4), np.zeros(1, np.int64)), (), {"sampling_ratio": 2**30, "output_height": 2**20}),
     ("Col2Im", (f32(1, 4, 1), np.array([2**20, 2**20]), np.array([2, 2])), (1, 2), {}),
 ], ids=lambda each: each if isinstance(each, str) else "")  # fmt: skip
-def test_numbers_that_are_computed_while_a_model_is_read_are_bounded(
-    op: str, arrays: Any, known: Any, attributes: Any
-) -> None:
-    with pytest.raises(MeshgenError, match=r"MG010[48]") as found:
+def test_values_computed_during_import_are_limited(op: str, arrays: Any, known: Any, attributes: Any) -> None:
+    with pytest.raises(MeshgenError, match=r"MG010[48]") as error:
         computed(op, *arrays, known=known, **attributes)
-    assert "Error:" not in str(found.value)
+    assert "Error:" not in str(error.value)
 
 
-def test_values_between_are_bounded_where_constants_are_folded() -> None:
+def test_constant_folding_skips_huge_intermediates() -> None:
     b = Builder()
     ones = b.array("a", np.ones((1, 1, 2), np.float32))
     y = b("Add", "x", b("MaxPool", ones, kernel_shape=[2], pads=[2**30, 2**30], strides=[2**30]))
@@ -174,9 +174,9 @@ def test_values_between_are_bounded_where_constants_are_folded() -> None:
 
 
 @pytest.mark.parametrize("size, text", [("9**9**9**9", "MG0108: .*too large"), ("n**99", "MG0108: .*too large"), ("n - 5000", "MG0208: .*is -4933 where n is 67"), ("n**-1", "MG0208: .*is not a size")])  # fmt: skip
-def test_sizes_that_are_no_sizes_are_refused(size: str, text: str) -> None:
+def test_invalid_symbolic_size_is_rejected(size: str, text: str) -> None:
     b = Builder()
     model = b.model([("x", "f32", ["n", size])], [(b("Relu", "x"), "f32")])
-    with pytest.raises(MeshgenError, match=text) as found:
+    with pytest.raises(MeshgenError, match=text) as error:
         read(model, {"d": 2})
-    assert "model: error" in str(found.value)
+    assert "model: error" in str(error.value)

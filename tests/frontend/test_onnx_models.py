@@ -1,4 +1,4 @@
-"""Models as exporters write them: numbers are those of the onnx package, and every sharding computes the same."""
+"""Models in the form that exporters write, compared with the onnx package's reference, unsharded and sharded."""
 
 from __future__ import annotations
 
@@ -35,41 +35,41 @@ MESHES: dict[str, dict[str, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_numbers_are_those_of_the_package(name: str) -> None:
+def test_exported_model_matches_onnx_reference(name: str) -> None:
     make, arrays = MODELS[name]
     model = make()
     executable = plan(
         model, {"dp": 2}, args={"batch": 4}, in_specs={model.graph.input[0].name: mg.P("dp")}, target="cpu"
     )
-    (wanted,) = onnx_models.reference(model, *arrays)
-    np.testing.assert_allclose(executable(*arrays), wanted, rtol=1e-4, atol=1e-5)
+    (expected,) = onnx_models.reference(model, *arrays)
+    np.testing.assert_allclose(executable(*arrays), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name, mesh", [(name, mesh) for name, meshes in MESHES.items() for mesh in meshes])
-def test_sharded_models_compute_the_same(name: str, mesh: str, tmp_path: Path) -> None:
+def test_sharded_model_matches_unsharded_model(name: str, mesh: str, tmp_path: Path) -> None:
     path = onnx_models.save(MODELS[name][0](), tmp_path / f"{name}.onnx")
     specs = [word for spec in MESHES[name][mesh] for word in ("--spec", spec)]
     assert main(["check", path, "--mesh", mesh, "--shape", "batch=4", *specs]) == 0
 
 
-def test_attention_is_one_kernel_per_layer() -> None:
+def test_onnx_attention_is_one_kernel_per_layer() -> None:
     executable = plan(
         onnx_models.gpt2(), {"dp": 2}, args={"batch": 4}, in_specs={"ids": mg.P("dp")}, target="cuda:sm_90"
     )
     assert "attention" in executable.plan.kernels and not executable.comms
     assert (
         executable.cost.kernels == 16
-    )  # 7 per layer, the embedding with the first norm, the last norm, and the logits
+    )  # 7 per layer, one for the embedding and the first norm, one for the last norm, and one for the logits
 
 
-def test_shape_arithmetic_leaves_nothing_in_the_program() -> None:
+def test_shape_arithmetic_is_folded() -> None:
     module, _ = read(onnx_models.gpt2(), {"dp": 2}, args={"batch": 4})
-    whole = [node for node in module.graph.nodes if node.results[0].type.dtype == "i64"]
-    assert {node.op for node in whole} <= {
+    integer_nodes = [node for node in module.graph.nodes if node.results[0].type.dtype == "i64"]
+    assert {node.op for node in integer_nodes} <= {
         "constant",
         "broadcast_in_dim",
         "add",
         "select",
         "reshape",
-    }  # of one look-up: that of tokens
+    }  # the nodes of a single gather, that of the tokens
     assert sum(node.op == "gather" for node in module.graph.nodes) == 1

@@ -1,4 +1,4 @@
-"""Operators of opsets below 7, by their own rules, and training forms of batch norms."""
+"""Operators of opsets below 7, which have other rules, and batch norms in training form."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def old(op: str, *arrays: Any, **options: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "op, function", [("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Div", np.divide)]
 )
-def test_broadcast_attribute_places_the_second_operand_at_its_axis(op: str, function: Any) -> None:
+def test_broadcast_attribute_aligns_second_operand_at_axis(op: str, function: Any) -> None:
     same(old(op, X, ROWS, broadcast=1, axis=1), [function(X, ROWS[:, None])])
     same(old(op, X, COLUMNS, broadcast=1), [function(X, COLUMNS)])
     same(old(op, X, X[0, 0, :0].sum(), broadcast=1), [function(X, np.float32(0))]) if op != "Div" else None
 
 
-def test_comparisons_broadcast_at_their_axis() -> None:
+def test_old_comparison_broadcasts_at_axis() -> None:
     same(old("Greater", X, ROWS, kind="i1", broadcast=1, axis=1), [ROWS[:, None] < X])
 
 
-def test_operands_of_different_shapes_need_the_broadcast_attribute() -> None:
+def test_different_shapes_without_broadcast_attribute_are_rejected() -> None:
     for op, arrays, options in (
         ("Add", (X, COLUMNS), {}),
         ("Add", (X, f32(2)), {"broadcast": 1, "axis": 1}),
@@ -47,19 +47,19 @@ def test_operands_of_different_shapes_need_the_broadcast_attribute() -> None:
     same(old("Gemm", a, b, COLUMNS, broadcast=1), [a @ b + COLUMNS])
 
 
-def test_prelu_slope_is_of_the_features() -> None:
+def test_old_prelu_slope_is_per_feature() -> None:
     same(old("PRelu", X, ROWS), [np.where(X < 0, X * ROWS[:, None], X)])
     same(old("PRelu", X, ROWS[:1]), [np.where(X < 0, X * ROWS[0], X)])
 
 
-def test_dropout_keeps_elements_in_tests_only() -> None:
+def test_old_dropout_is_identity_only_if_is_test() -> None:
     same(old("Dropout", X, is_test=1), [X])
     same(old("Dropout", X, ratio=0.0), [X])
     with pytest.raises(MeshgenError, match="draws new random numbers"):
         old("Dropout", X)
 
 
-def test_forms_of_the_first_opsets() -> None:
+def test_opset_1_operators_match_numpy() -> None:
     same(computed("Concat", X, X, opset=1), [np.concatenate([X, X], 1)])
     same(computed("Cast", np.arange(4), opset=1, to="FLOAT"), [np.arange(4, dtype=np.float32)])
     tiles = np.array(2, np.float32), np.array(1, np.float32)
@@ -78,7 +78,7 @@ SCALE, BIAS, MEAN, VARIANCE = f32(3), f32(3), f32(3), np.abs(f32(3))
 
 
 def trained(dims: tuple[int, ...] = (0, 2), momentum: float = 0.9) -> list[Any]:
-    """The normalized rows, the next running mean and variance, and those of the batch."""
+    """Return the normalized rows, the updated running mean and variance, and the batch's mean and variance."""
     now, spread = X.mean(dims), X.var(dims)
     normal = (X - X.mean(dims, keepdims=True)) / np.sqrt(X.var(dims, keepdims=True) + 1e-5)
     running = [old * momentum + new * (1 - momentum) for old, new in ((MEAN, now), (VARIANCE, spread))]
@@ -88,41 +88,43 @@ def trained(dims: tuple[int, ...] = (0, 2), momentum: float = 0.9) -> list[Any]:
 @pytest.mark.parametrize("opset, results, attributes", [
     (6, 1, {"is_test": 0}), (6, 5, {"is_test": 0}), (7, 5, {}), (9, 5, {}), (13, 5, {}), (14, 3, {"training_mode": 1}), (15, 1, {"training_mode": 1}),
 ])  # fmt: skip
-def test_batch_norm_in_training_uses_the_batch(opset: int, results: int, attributes: dict[str, Any]) -> None:
-    given = (X, SCALE, BIAS, MEAN, VARIANCE)
+def test_training_batch_norm_uses_batch_statistics(opset: int, results: int, attributes: dict[str, Any]) -> None:
+    operands = (X, SCALE, BIAS, MEAN, VARIANCE)
     for momentum in (0.9, 0.25):
-        found = computed("BatchNormalization", *given, opset=opset, results=results, momentum=momentum, **attributes)
-        same(found, trained(momentum=momentum)[:results])
+        outputs = computed(
+            "BatchNormalization", *operands, opset=opset, results=results, momentum=momentum, **attributes
+        )
+        same(outputs, trained(momentum=momentum)[:results])
 
 
 @pytest.mark.parametrize("opset, attributes", [(6, {"is_test": 1}), (7, {}), (13, {}), (15, {})])
-def test_batch_norm_in_inference_uses_the_running_numbers(opset: int, attributes: dict[str, Any]) -> None:
+def test_inference_batch_norm_uses_running_statistics(opset: int, attributes: dict[str, Any]) -> None:
     normal = (X - MEAN[:, None]) / np.sqrt(VARIANCE[:, None] + 1e-5)
-    found = computed("BatchNormalization", X, SCALE, BIAS, MEAN, VARIANCE, opset=opset, **attributes)
-    same(found, [normal * SCALE[:, None] + BIAS[:, None]])
+    outputs = computed("BatchNormalization", X, SCALE, BIAS, MEAN, VARIANCE, opset=opset, **attributes)
+    same(outputs, [normal * SCALE[:, None] + BIAS[:, None]])
 
 
-def test_batch_norm_per_activation() -> None:
+def test_batch_norm_per_activation_matches_numpy() -> None:
     wide = [f32(3, 4), f32(3, 4), f32(3, 4), np.abs(f32(3, 4))]
-    found = computed("BatchNormalization", X, *wide, opset=7, spatial=0)
-    same(found, [(X - wide[2]) / np.sqrt(wide[3] + 1e-5) * wide[0] + wide[1]])
-    found = computed("BatchNormalization", X, *wide, opset=7, spatial=0, results=5)
-    same(found[:3], [(X - X.mean(0)) / np.sqrt(X.var(0) + 1e-5) * wide[0] + wide[1], wide[2] * 0.9 + X.mean(0) * 0.1, wide[3] * 0.9 + X.var(0) * 0.1])  # fmt: skip
+    outputs = computed("BatchNormalization", X, *wide, opset=7, spatial=0)
+    same(outputs, [(X - wide[2]) / np.sqrt(wide[3] + 1e-5) * wide[0] + wide[1]])
+    outputs = computed("BatchNormalization", X, *wide, opset=7, spatial=0, results=5)
+    same(outputs[:3], [(X - X.mean(0)) / np.sqrt(X.var(0) + 1e-5) * wide[0] + wide[1], wide[2] * 0.9 + X.mean(0) * 0.1, wide[3] * 0.9 + X.var(0) * 0.1])  # fmt: skip
 
 
-def test_batch_norm_in_inference_has_one_result() -> None:
+def test_inference_batch_norm_with_several_results_is_rejected() -> None:
     with pytest.raises(MeshgenError, match="only training has more than one"):
         computed("BatchNormalization", X, SCALE, BIAS, MEAN, VARIANCE, opset=15, results=3)
 
 
-def test_mask_of_dropout_has_the_type_of_its_opset() -> None:
+def test_dropout_mask_type_depends_on_opset() -> None:
     for opset, kind in ((9, "f32"), (13, "i1")):
-        model, given = one("Dropout", X, results=2, opset=opset)
+        model, operands = one("Dropout", X, results=2, opset=opset)
         model.graph.output[1].type.tensor_type.elem_type = KINDS[kind]
-        assert run(model, *given)[1].all()
+        assert run(model, *operands)[1].all()
 
 
-def test_newer_opsets_than_the_package_knows_are_refused() -> None:
+def test_opset_unknown_to_onnx_package_is_rejected() -> None:
     b = Builder()
     model = b.model([("x", "f32", [2])], [(b("Relu", "x"), "f32")], opset=99)
     newest = onnx.defs.onnx_opset_version()

@@ -1,4 +1,6 @@
-"""ONNX models whose symbols have no size: they stay open, formulas of them are kept, and what is computed of shapes follows."""
+"""ONNX models with symbolic dims that stay open: formulas of the symbols are preserved, and shape arithmetic is part of
+the program.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +22,28 @@ from tests.onnx_models import Builder  # noqa: E402
 @pytest.mark.parametrize(
     ("model", "shapes"), [(onnx_models.mlp(), [(4, 32), (6, 32)]), (onnx_models.bert(), [(4, 8), (2, 8)])]
 )
-def test_sizes_that_are_not_given_stay_open(model: Any, shapes: list[tuple[int, ...]], tmp_path: Path) -> None:
+def test_unbound_symbolic_dims_stay_open(model: Any, shapes: list[tuple[int, ...]], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     name = model.graph.input[0].name
     executable = mg.compile(model, {"dp": 2}, in_specs={name: mg.P("dp")}, target="cpu")
     executable.save(tmp_path / "open.mgx")
-    given: list[Any] = []
+    args_of_call: list[Any] = []
     for shape in shapes:
-        given = (
+        args_of_call = (
             [rng.standard_normal(shape).astype("f4")]
             if name == "x"
             else [rng.integers(0, 30, shape), np.ones(shape, np.int64)]
         )
-        fixed = mg.compile(model, {"dp": 2}, args=[shape] * len(given), in_specs={name: mg.P("dp")}, target="cpu")
-        np.testing.assert_allclose(executable(*given), fixed(*given), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(mg.load(tmp_path / "open.mgx")(*given), executable(*given), rtol=1e-5, atol=1e-6)
+        fixed = mg.compile(
+            model, {"dp": 2}, args=[shape] * len(args_of_call), in_specs={name: mg.P("dp")}, target="cpu"
+        )
+        np.testing.assert_allclose(executable(*args_of_call), fixed(*args_of_call), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        mg.load(tmp_path / "open.mgx")(*args_of_call), executable(*args_of_call), rtol=1e-5, atol=1e-6
+    )
 
 
-def test_what_is_computed_of_open_sizes_is_left_to_the_program() -> None:
+def test_shape_arithmetic_on_open_sizes_matches_reference() -> None:
     b = Builder()
     length = b("Gather", b("Shape", "x"), b.ints(1), axis=0)
     zero, one = b.array("zero", np.int64(0)), b.array("one", np.int64(1))
@@ -48,13 +54,13 @@ def test_what_is_computed_of_open_sizes_is_left_to_the_program() -> None:
     executable = mg.compile(model, {"d": 2}, target="cpu")
     for shape in ((2, 5, 4), (3, 9, 4)):
         x = np.random.default_rng(0).standard_normal(shape).astype("f4")
-        found = executable(x)
-        found = [*found.values()] if isinstance(found, dict) else found
-        for got, each in zip(found, onnx_models.reference(model, x), strict=True):
-            np.testing.assert_allclose(got, each, rtol=1e-4, atol=1e-6)
+        outputs = executable(x)
+        outputs = [*outputs.values()] if isinstance(outputs, dict) else outputs
+        for actual, reference in zip(outputs, onnx_models.reference(model, x), strict=True):
+            np.testing.assert_allclose(actual, reference, rtol=1e-4, atol=1e-6)
 
 
-def test_sizes_of_inputs_are_formulas_of_symbols() -> None:
+def test_input_sizes_follow_formulas_of_symbols() -> None:
     b = Builder()
     y = b("Concat", "past", "x", axis=1)
     model = b.model([("past", "f32", [2, "past"]), ("x", "f32", [2, "new"]), ("mask", "f32", [2, "past + new + 1"])], [(b("Add", b("Pad", y, b.ints(0, 0, 0, 1)), "mask"), "f32")])  # fmt: skip
@@ -66,17 +72,17 @@ def test_sizes_of_inputs_are_formulas_of_symbols() -> None:
         with_shapes(module, {"x": (2, 3), "mask": (2, 9)})
 
 
-def test_a_model_that_is_another_one_for_other_sizes_is_refused() -> None:
+def test_model_that_depends_on_size_value_is_rejected() -> None:
     b = Builder()
     model = b.model([("x", "f32", ["n", 4])], [(b("Resize", "x", "", "", b.ints(3, 4), mode="nearest"), "f32")])
-    with pytest.raises(mg.MeshgenError, match=r"MG0208.*cannot stay open") as found:
+    with pytest.raises(mg.MeshgenError, match=r"MG0208.*cannot stay open") as error:
         read(model, {"d": 2})
-    assert "--shape" in str(found.value)
+    assert "--shape" in str(error.value)
     assert str(read(model, {"d": 2}, args={"n": 6})[0].graph.outputs[0].type) == "f32[3,4]"
 
 
 @pytest.mark.parametrize("height, width", [(-1, -1), ("?", "?"), ("", ""), ("None", "None"), ("-1", "-1")])
-def test_sizes_without_a_name_are_each_a_size_of_its_own(height: Any, width: Any) -> None:
+def test_unnamed_open_dims_are_independent(height: Any, width: Any) -> None:
     b = Builder()
     model = b.model([("x", "f32", [1, height, width])], [(b("Relu", "x"), "f32")])
     model.graph.output[0].type.CopyFrom(model.graph.input[0].type)
@@ -86,7 +92,7 @@ def test_sizes_without_a_name_are_each_a_size_of_its_own(height: Any, width: Any
     assert str(read(model, {"d": 2}, args={"x": (1, 8, 16)})[0].graph.outputs[0].type) == "f32[1,8,16]"
 
 
-def test_open_sizes_that_must_be_equal_are_named() -> None:
+def test_open_sizes_that_must_be_equal_are_reported() -> None:
     b = Builder()
     model = b.model([("x", "f32", ["?", 4]), ("z", "f32", ["?", 4])], [(b("Add", "x", "z"), "f32")])
     with pytest.raises(
@@ -97,7 +103,7 @@ def test_open_sizes_that_must_be_equal_are_named() -> None:
     assert str(read(model, {"d": 2}, args={"x": (8, 4), "z": (8, 4)})[0].graph.outputs[0].type) == "f32[8,4]"
 
 
-def test_sizes_that_are_texts_of_numbers_are_numbers() -> None:
+def test_numeric_symbol_is_a_fixed_size() -> None:
     b = Builder()
     model = b.model([("x", "f32", ["n", "24"])], [(b("Relu", "x"), "f32")])
     assert str(read(model, {"d": 2})[0].graph.inputs[0].type) == "f32[?,24]"

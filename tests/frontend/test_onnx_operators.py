@@ -1,4 +1,4 @@
-"""Operators and forms that the node tests of the onnx package do not have."""
+"""ONNX operators and variants that the node tests of the onnx package do not cover."""
 
 from __future__ import annotations
 
@@ -26,40 +26,44 @@ def f32(*shape: int) -> np.ndarray[Any, Any]:
 
 def run(model: Any, *arrays: Any) -> list[Any]:
     module, signature = read(model, {"d": 2})
-    names = [each.name for each in model.graph.input]
-    held = dict(zip(names, arrays, strict=True)) | dict(signature.weights)
-    return evaluate(module.graph, [np.asarray(held[value.name]) for value in module.graph.inputs])
+    names = [input_.name for input_ in model.graph.input]
+    values = dict(zip(names, arrays, strict=True)) | dict(signature.weights)
+    return evaluate(module.graph, [np.asarray(values[value.name]) for value in module.graph.inputs])
 
 
 def one(op: str, *arrays: Any, results: int = 1, domain: str = "", opset: int = 23, known: tuple[int, ...] = (), kind: str = "f32", **attributes: Any) -> Any:  # fmt: skip
-    """A model of one operator, and the operands that it takes as inputs; those of `known` numbers are initializers."""
+    """Return a model of one operator, and the operands that are its inputs. Operands with an index in `known` become
+    initializers.
+    """
     b = Builder()
     names = ["" if each is None else b.array(f"a{n}", each) if n in known else f"a{n}" for n, each in enumerate(arrays)]
-    given = [(name, each) for n, (name, each) in enumerate(zip(names, arrays, strict=True)) if each is not None and n not in known]  # fmt: skip
-    found = b(op, *names, results=results, domain=domain, **attributes)
-    outs = [found] if results == 1 else found
-    model = b.model([(n, KINDS[each.dtype.name], each.shape) for n, each in given], [(out, kind) for out in outs], opset=opset)  # fmt: skip
-    return model, [each for _, each in given]
+    inputs = [(name, each) for n, (name, each) in enumerate(zip(names, arrays, strict=True)) if each is not None and n not in known]  # fmt: skip
+    outputs = b(op, *names, results=results, domain=domain, **attributes)
+    outs = [outputs] if results == 1 else outputs
+    model = b.model([(n, KINDS[each.dtype.name], each.shape) for n, each in inputs], [(out, kind) for out in outs], opset=opset)  # fmt: skip
+    return model, [each for _, each in inputs]
 
 
 def computed(op: str, *arrays: Any, **options: Any) -> list[Any]:
-    model, given = one(op, *arrays, **options)
-    return run(model, *given)
+    model, inputs = one(op, *arrays, **options)
+    return run(model, *inputs)
 
 
 def standard(op: str, *arrays: Any, **options: Any) -> list[Any]:
-    model, given = one(op, *arrays, **options)
-    return reference(model, *given)
+    model, inputs = one(op, *arrays, **options)
+    return reference(model, *inputs)
 
 
-def same(found: Any, wanted: Any, tolerance: float = 2e-5) -> None:
-    for ours, theirs in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+def same(results: Any, expected: Any, tolerance: float = 2e-5) -> None:
+    for actual, desired in zip(results, expected, strict=True):
+        np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("step", [1, 2, -1, -3])
-def test_bounds_of_slices_are_clamped(step: int) -> None:
-    """As the standard's text says; its reference takes no row where it starts before the first and goes backwards."""
+def test_slice_bounds_are_clamped(step: int) -> None:
+    """This follows the text of the standard. Its reference returns no rows for negative steps that start before the
+    first row.
+    """
     x = f32(5, 2)
     ends = ((0, 5), (0, 5)) if step > 0 else ((0, 4), (-1, 4))
     for bounds in itertools.product((-99, -5, -2, 0, 3, 5, 99), repeat=2):
@@ -68,10 +72,10 @@ def test_bounds_of_slices_are_clamped(step: int) -> None:
         same(computed("Slice", x, *given, known=(1, 2, 3, 4)), [x[[*range(start, stop, step)]]])
 
 
-# ONNX Runtime's operators, as what they are in the standard ---------------------------------------------------------
+# Operators of ONNX Runtime, compared with standard operators ----------------------------------------------------------
 
 
-def test_gelus() -> None:
+def test_runtime_gelu_variants_match_standard() -> None:
     x, bias = f32(3, 8), f32(8)
     same(computed("Gelu", x, domain=MICROSOFT), standard("Gelu", x))
     same(computed("BiasGelu", x, bias, domain=MICROSOFT), standard("Gelu", x + bias))
@@ -79,7 +83,7 @@ def test_gelus() -> None:
     same(computed("QuickGelu", x, domain=MICROSOFT, alpha=1.5), [x / (1 + np.exp(-1.5 * x))])
 
 
-def test_bodies_of_operators_know_the_types_of_runtime_operators() -> None:
+def test_operator_body_infers_type_of_runtime_operator() -> None:
     x, target = f32(3, 8), np.array([1, 7, 0])
     b = Builder()
     loss = b("SoftmaxCrossEntropyLoss", b("Gelu", "x", domain=MICROSOFT), "target")
@@ -88,59 +92,60 @@ def test_bodies_of_operators_know_the_types_of_runtime_operators() -> None:
     same(run(model, x, target), standard("SoftmaxCrossEntropyLoss", gelu, target))
 
 
-def test_faults_in_bodies_of_operators_name_the_operator() -> None:
+def test_error_in_operator_body_names_operator() -> None:
     model, _ = one("CenterCropPad", f32(4, 8), np.array([2]), axes=[0])
     with pytest.raises(MeshgenError, match=r"MG0104: CenterCropPad '/CenterCropPad': Pad .* but is data here") as error:
         read(model)
     assert "once input 'a1' has a value" in str(error.value)
 
 
-def test_norms_of_sums() -> None:
+def test_skip_norms_match_standard_norms_of_sum() -> None:
     x, skip, scale, beta, bias = f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8), f32(8)
-    found = computed("SkipLayerNormalization", x, skip, scale, beta, bias, results=4, domain=MICROSOFT, epsilon=1e-5)
-    same([found[0]], standard("LayerNormalization", x + skip + bias, scale, beta))
-    same([found[3]], [x + skip + bias])
+    outputs = computed("SkipLayerNormalization", x, skip, scale, beta, bias, results=4, domain=MICROSOFT, epsilon=1e-5)
+    same([outputs[0]], standard("LayerNormalization", x + skip + bias, scale, beta))
+    same([outputs[3]], [x + skip + bias])
     rms = standard("RMSNormalization", x + skip, scale)
     same(computed("SkipSimplifiedLayerNormalization", x, skip, scale, domain=MICROSOFT, epsilon=1e-5), rms)
     same(computed("SimplifiedLayerNormalization", x + skip, scale, axis=-1, epsilon=1e-5), rms)
 
 
-def test_attention_over_heads_side_by_side() -> None:
+def test_multi_head_attention_matches_standard() -> None:
     q, k, v = f32(2, 5, 8), f32(2, 7, 8), f32(2, 7, 8)
-    wanted = standard("Attention", q, k, v, q_num_heads=2, kv_num_heads=2)
-    same(computed("MultiHeadAttention", q, k, v, domain=MICROSOFT, num_heads=2), wanted)
+    expected = standard("Attention", q, k, v, q_num_heads=2, kv_num_heads=2)
+    same(computed("MultiHeadAttention", q, k, v, domain=MICROSOFT, num_heads=2), expected)
     bias = f32(24)
-    shifted = (each + part for each, part in zip((q, k, v), np.split(bias, 3), strict=True))
-    wanted = standard("Attention", *shifted, q_num_heads=2, kv_num_heads=2)
-    same(computed("MultiHeadAttention", q, k, v, bias, domain=MICROSOFT, num_heads=2), wanted)
+    shifted = (operand + part for operand, part in zip((q, k, v), np.split(bias, 3), strict=True))
+    expected = standard("Attention", *shifted, q_num_heads=2, kv_num_heads=2)
+    same(computed("MultiHeadAttention", q, k, v, bias, domain=MICROSOFT, num_heads=2), expected)
     keys = np.array([[1] * 7, [1] * 4 + [0] * 3], np.int32)
-    wanted = standard("Attention", q, k, v, keys[:, None, None].astype(bool), q_num_heads=2, kv_num_heads=2)
-    same(computed("MultiHeadAttention", q, k, v, None, keys, domain=MICROSOFT, num_heads=2), wanted)
+    expected = standard("Attention", q, k, v, keys[:, None, None].astype(bool), q_num_heads=2, kv_num_heads=2)
+    same(computed("MultiHeadAttention", q, k, v, None, keys, domain=MICROSOFT, num_heads=2), expected)
     past = f32(2, 2, 3, 4), f32(2, 2, 3, 4)
-    wanted = standard("Attention", q, k, v, None, *past, results=3, q_num_heads=2, kv_num_heads=2)
-    given = (q, k, v, None, None, None, *past)
-    same(computed("MultiHeadAttention", *given, results=3, domain=MICROSOFT, num_heads=2), wanted)
+    expected = standard("Attention", q, k, v, None, *past, results=3, q_num_heads=2, kv_num_heads=2)
+    operands = (q, k, v, None, None, None, *past)
+    same(computed("MultiHeadAttention", *operands, results=3, domain=MICROSOFT, num_heads=2), expected)
 
 
-def test_attention_with_one_product() -> None:
+def test_attention_with_packed_projection_matches_standard() -> None:
     x, weights, bias = f32(2, 5, 8), f32(8, 24) / 3, f32(24)
     parts = np.split(x @ weights + bias, 3, -1)
     for causal in (0, 1):
-        wanted = standard("Attention", *parts, q_num_heads=2, kv_num_heads=2, is_causal=causal)
-        same(computed("Attention", x, weights, bias, domain=MICROSOFT, num_heads=2, unidirectional=causal), wanted)
+        expected = standard("Attention", *parts, q_num_heads=2, kv_num_heads=2, is_causal=causal)
+        same(computed("Attention", x, weights, bias, domain=MICROSOFT, num_heads=2, unidirectional=causal), expected)
     with pytest.raises(MeshgenError, match="a mask"):
         computed("Attention", x, weights, bias, np.ones(2, np.int32), domain=MICROSOFT, num_heads=2)
 
 
-def test_rotary_embeddings() -> None:
+def test_runtime_rotary_embedding_matches_standard() -> None:
     x, cos, sin = f32(2, 3, 5, 8), f32(16, 4), f32(16, 4)
-    places = np.arange(2, 7)[None].repeat(2, 0)
-    wanted = standard("RotaryEmbedding", x, cos, sin, places)
-    for given in (places, np.array([2])):
-        same(computed("RotaryEmbedding", x, given, cos, sin, domain=MICROSOFT), wanted)
+    positions = np.arange(2, 7)[None].repeat(2, 0)
+    expected = standard("RotaryEmbedding", x, cos, sin, positions)
+    for runtime_positions in (positions, np.array([2])):
+        same(computed("RotaryEmbedding", x, runtime_positions, cos, sin, domain=MICROSOFT), expected)
 
 
-# Recurrent operators: directions and lengths, which the package's reference does not have -----------------------------
+# Recurrent operators: directions and lengths, which the package's reference lacks
+# --------------------------------------
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -150,7 +155,7 @@ def states(op: str) -> int:
 
 
 @pytest.mark.parametrize("op", GATES)
-def test_both_directions_are_each_by_itself(op: str) -> None:
+def test_bidirectional_rnn_equals_two_unidirectional(op: str) -> None:
     wide, x = GATES[op] * 6, f32(5, 3, 4)
     w, r, b = f32(2, wide, 4), f32(2, wide, 6), f32(2, 2 * wide)
     lengths = np.array([5, 2, 4], np.int32)
@@ -158,31 +163,34 @@ def test_both_directions_are_each_by_itself(op: str) -> None:
     count = 1 + states(op)
     both = computed(op, x, w, r, b, lengths, first, results=count, hidden_size=6, direction="bidirectional")
     for d, name in enumerate(("forward", "reverse")):
-        only = computed(op, x, w[d : d + 1], r[d : d + 1], b[d : d + 1], lengths, first[d : d + 1], results=count, hidden_size=6, direction=name)  # fmt: skip
-        same([both[0][:, d], *(each[d] for each in both[1:])], [only[0][:, 0], *(each[0] for each in only[1:])])
+        one_direction = computed(op, x, w[d : d + 1], r[d : d + 1], b[d : d + 1], lengths, first[d : d + 1], results=count, hidden_size=6, direction=name)  # fmt: skip
+        same(
+            [both[0][:, d], *(state[d] for state in both[1:])],
+            [one_direction[0][:, 0], *(state[0] for state in one_direction[1:])],
+        )
 
 
 @pytest.mark.parametrize("op", GATES)
-def test_lengths_end_each_batch_by_itself(op: str) -> None:
+def test_rnn_sequence_lengths_apply_per_batch_row(op: str) -> None:
     wide, x, lengths = GATES[op] * 6, f32(5, 3, 4), [5, 2, 4]
     w, r, b = f32(1, wide, 4), f32(1, wide, 6), f32(1, 2 * wide)
     count = 1 + states(op)
     for name in ("forward", "reverse"):
-        found = computed(op, x, w, r, b, np.array(lengths, np.int32), results=count, hidden_size=6, direction=name)
+        outputs = computed(op, x, w, r, b, np.array(lengths, np.int32), results=count, hidden_size=6, direction=name)
         for n, length in enumerate(lengths):
             rows = x[:length, n : n + 1]
             rows = rows if name == "forward" else rows[::-1].copy()
-            whole, *lasts = standard(op, rows, w, r, b, results=count, hidden_size=6)
-            whole = whole if name == "forward" else whole[::-1]
-            same([found[0][:length, :, n : n + 1]], [whole])
-            assert not found[0][length:, :, n].any()
-            same([each[:, n : n + 1] for each in found[1:]], lasts)
+            expected_rows, *expected_states = standard(op, rows, w, r, b, results=count, hidden_size=6)
+            expected_rows = expected_rows if name == "forward" else expected_rows[::-1]
+            same([outputs[0][:length, :, n : n + 1]], [expected_rows])
+            assert not outputs[0][length:, :, n].any()
+            same([state[:, n : n + 1] for state in outputs[1:]], expected_states)
 
 
-# Other forms ---------------------------------------------------------------------------------------------------------
+# Other variants ------------------------------------------------------------------------------------------------------
 
 
-def test_loops_whose_end_is_data_carry_values() -> None:
+def test_loop_with_runtime_condition_carries_values() -> None:
     from onnx import TensorProto, helper
 
     scalar = lambda name, kind: helper.make_tensor_value_info(name, kind, [])  # noqa: E731
@@ -199,11 +207,11 @@ def test_loops_whose_end_is_data_carry_values() -> None:
         helper.make_graph([node], "g", inputs, [vector("y")]), opset_imports=[helper.make_opsetid("", 18)]
     )
     x = np.array([1, 2, 3, 4], np.float32)
-    for trips, limit, factor in ((3, 1e9, 8), (9, 30, 8), (0, 30, 1), (9, 0, 2)):
-        same(run(model, np.int64(trips), x, np.float32(limit)), [x * factor])
+    for trip_count, limit, factor in ((3, 1e9, 8), (9, 30, 8), (0, 30, 1), (9, 0, 2)):
+        same(run(model, np.int64(trip_count), x, np.float32(limit)), [x * factor])
 
 
-def test_rows_of_loops_without_trips_have_the_declared_type() -> None:
+def test_scan_output_of_empty_loop_has_declared_type() -> None:
     from onnx import TensorProto, helper
 
     value = helper.make_tensor_value_info
@@ -219,17 +227,17 @@ def test_rows_of_loops_without_trips_have_the_declared_type() -> None:
     assert str(module.graph.outputs[0].type) == "i64[0]"
 
 
-def test_neighbouring_rows_are_slices() -> None:
+def test_gather_of_regular_rows_becomes_slice() -> None:
     table, rows = f32(9, 4), np.array([1, 3, 5])
-    model, given = one("Gather", table, rows, known=(1,))
+    model, inputs = one("Gather", table, rows, known=(1,))
     module, _ = read(model, {"d": 2})
     assert "gather" not in {node.op for node in module.graph.nodes}
-    same(run(model, *given), [table[rows]])
-    for other in (np.array([5, 1, 1]), np.array([[0, 1]]), np.array(-2), np.array([-1])):
-        same(computed("Gather", table, other, known=(1,)), [table[other]])
+    same(run(model, *inputs), [table[rows]])
+    for irregular_rows in (np.array([5, 1, 1]), np.array([[0, 1]]), np.array(-2), np.array([-1])):
+        same(computed("Gather", table, irregular_rows, known=(1,)), [table[irregular_rows]])
 
 
-def test_long_ranges_are_computed_by_the_program() -> None:
+def test_long_range_becomes_iota() -> None:
     for count in (10, 1 << 40):
         b = Builder()
         numbers = b("Range", b.array("a", np.int64(3)), b.array("b", np.int64(count)), b.array("c", np.int64(2)))
@@ -237,72 +245,81 @@ def test_long_ranges_are_computed_by_the_program() -> None:
         assert ("iota" in {node.op for node in module.graph.nodes}) == (count > 1 << 16)
 
 
-def test_attention_over_a_cache_in_place() -> None:
-    """As attention of the standard on the rows that each sequence has, where ONNX Runtime's own operator agrees too."""
+def test_group_query_attention_updates_cache_per_sequence() -> None:
+    """The reference is standard attention over the valid rows of each sequence. ONNX Runtime's own operator agrees with
+    it.
+    """
     q, k, v, past_k, past_v = f32(2, 1, 32), f32(2, 1, 16), f32(2, 1, 16), f32(2, 2, 8, 8), f32(2, 2, 8, 8)
     lengths, total = np.array([6, 3], np.int32), np.array(7, np.int32)
-    given = (q, k, v, past_k, past_v, lengths, total)
+    operands = (q, k, v, past_k, past_v, lengths, total)
     options = {"results": 3, "domain": MICROSOFT, "known": (6,), "num_heads": 4, "kv_num_heads": 2}
-    found = computed("GroupQueryAttention", *given, **options)
-    packed = computed("GroupQueryAttention", np.concatenate([q, k, v], -1), None, None, *given[3:], **options)
-    same(packed, found)
+    outputs = computed("GroupQueryAttention", *operands, **options)
+    packed = computed("GroupQueryAttention", np.concatenate([q, k, v], -1), None, None, *operands[3:], **options)
+    same(packed, outputs)
     for n, end in enumerate(lengths):
         keys, values = past_k[n : n + 1].copy(), past_v[n : n + 1].copy()
         keys[0, :, end], values[0, :, end] = k[n].reshape(2, 8), v[n].reshape(2, 8)
-        same([found[1][n], found[2][n]], [keys[0], values[0]])
+        same([outputs[1][n], outputs[2][n]], [keys[0], values[0]])
         rows = (q[n : n + 1].reshape(1, 4, 1, 8), keys[:, :, : end + 1], values[:, :, : end + 1])
-        same([found[0][n].reshape(4, 8)], [standard("Attention", *rows)[0][0, :, 0]])
+        same([outputs[0][n].reshape(4, 8)], [standard("Attention", *rows)[0][0, :, 0]])
     with pytest.raises(MeshgenError, match="'operand 7' decides shapes, but is data"):
-        computed("GroupQueryAttention", *given, **options | {"known": ()})
+        computed("GroupQueryAttention", *operands, **options | {"known": ()})
 
 
-def test_attention_over_a_prompt_turns_heads_and_looks_back_so_far() -> None:
+def test_group_query_attention_applies_rotary_and_local_window() -> None:
     q, k, v, cos, sin = f32(2, 5, 32), f32(2, 5, 16), f32(2, 5, 16), f32(9, 4), f32(9, 4)
     lengths, total = np.array([4, 4], np.int32), np.array(5, np.int32)
     options = {"results": 3, "domain": MICROSOFT, "known": (6,), "num_heads": 4, "kv_num_heads": 2}
-    found = computed("GroupQueryAttention", q, k, v, None, None, lengths, total, cos, sin, do_rotary=1, local_window_size=2, softcap=3.0, **options)  # fmt: skip
-    places = np.tile(np.arange(5), (2, 1))
-    turned = [standard("RotaryEmbedding", x, cos, sin, places, num_heads=heads)[0] for x, heads in ((q, 4), (k, 2))]
-    apart = np.subtract.outer(np.arange(5), np.arange(5))
-    wanted = standard("Attention", *turned, v, (apart >= 0) & (apart < 2), softcap=3.0, q_num_heads=4, kv_num_heads=2)
-    same([found[0]], wanted)
-    same(found[1:], [x.reshape(2, 5, 2, 8).transpose(0, 2, 1, 3) for x in (turned[1], v)])
+    outputs = computed("GroupQueryAttention", q, k, v, None, None, lengths, total, cos, sin, do_rotary=1, local_window_size=2, softcap=3.0, **options)  # fmt: skip
+    positions = np.tile(np.arange(5), (2, 1))
+    rotated = [standard("RotaryEmbedding", x, cos, sin, positions, num_heads=heads)[0] for x, heads in ((q, 4), (k, 2))]
+    distance = np.subtract.outer(np.arange(5), np.arange(5))
+    expected = standard(
+        "Attention", *rotated, v, (distance >= 0) & (distance < 2), softcap=3.0, q_num_heads=4, kv_num_heads=2
+    )
+    same([outputs[0]], expected)
+    same(outputs[1:], [x.reshape(2, 5, 2, 8).transpose(0, 2, 1, 3) for x in (rotated[1], v)])
 
 
 @pytest.mark.parametrize("bits, zeros", [(2, None), (4, None), (4, "packed"), (4, "floats"), (8, "packed")])
-def test_products_with_packed_weights(bits: int, zeros: str | None) -> None:
+def test_matmul_with_packed_weights_matches_dequantized_gemm(bits: int, zeros: str | None) -> None:
     n, k, block, count = 6, 40, 16, 3
     numbers = RANDOM.integers(0, 2**bits, (n, count, block)).astype(np.uint8)
     x, scales, bias = f32(2, 3, k), f32(n, count), f32(n)
-    points = {None: np.full((n, count), 2.0 ** (bits - 1)), "floats": f32(n, count)}.get(
+    zero_points = {None: np.full((n, count), 2.0 ** (bits - 1)), "floats": f32(n, count)}.get(
         zeros, RANDOM.integers(0, 2**bits, (n, count))
     )
-    given = {None: None, "floats": points}.get(zeros, packed_bits(points.astype(np.uint8), bits).reshape(-1))
-    found = computed("MatMulNBits", x, packed_bits(numbers, bits), scales.reshape(-1), given, None, bias, domain=MICROSOFT, N=n, K=k, bits=bits, block_size=block)  # fmt: skip
-    weights = ((numbers - points[..., None]) * scales[..., None]).reshape(n, -1)[:, :k]
-    same(found, [x @ weights.T + bias], 2e-4)
+    packed_zero_points = {None: None, "floats": zero_points}.get(
+        zeros, packed_bits(zero_points.astype(np.uint8), bits).reshape(-1)
+    )
+    outputs = computed("MatMulNBits", x, packed_bits(numbers, bits), scales.reshape(-1), packed_zero_points, None, bias, domain=MICROSOFT, N=n, K=k, bits=bits, block_size=block)  # fmt: skip
+    weights = ((numbers - zero_points[..., None]) * scales[..., None]).reshape(n, -1)[:, :k]
+    same(outputs, [x @ weights.T + bias], 2e-4)
 
 
 @pytest.mark.parametrize("columns", [29, 64])
-def test_products_with_packed_weights_of_another_length_are_refused(columns: int) -> None:
+def test_packed_weights_of_wrong_length_are_rejected(columns: int) -> None:
     numbers = packed_bits(np.zeros((6, 2, 16), np.uint8), 4)
     with pytest.raises(MeshgenError, match="columns, but K is 30"):
         computed("MatMulNBits", f32(2, columns), numbers, f32(12), None, None, None, domain=MICROSOFT, N=6, K=30, bits=4, block_size=16)  # fmt: skip
 
 
 def packed_bits(numbers: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
-    """Numbers of so many bits in bytes along the last dim, the lowest bits first."""
+    """Pack integers of `bits` bits into bytes along the last dim, the lowest bits first."""
     short = -numbers.shape[-1] % (8 // bits)
-    held = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, short)]).reshape(*numbers.shape[:-1], -1, 8 // bits)
-    return np.asarray((held.astype(np.uint32) << np.arange(0, 8, bits)).sum(-1), np.uint8)
+    grouped = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, short)]).reshape(*numbers.shape[:-1], -1, 8 // bits)
+    return np.asarray((grouped.astype(np.uint32) << np.arange(0, 8, bits)).sum(-1), np.uint8)
 
 
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 @pytest.mark.parametrize(("ignored", "weighted"), [(None, False), (2, True), (-1, False)])
-def test_cross_entropy_of_labels(reduction: str, ignored: int | None, weighted: bool) -> None:
+def test_cross_entropy_matches_standard(reduction: str, ignored: int | None, weighted: bool) -> None:
     labels = RANDOM.integers(0, 5, (3, 4))
     labels[0, 0] = labels[0, 0] if ignored is None else ignored
     more = {} if ignored is None else {"ignore_index": ignored}
-    given = f32(3, 5, 4), labels, *([abs(f32(5))] if weighted else [])
+    operands = f32(3, 5, 4), labels, *([abs(f32(5))] if weighted else [])
     options = {"reduction": reduction, "results": 2, **more}
-    same(computed("SoftmaxCrossEntropyLoss", *given, **options), standard("SoftmaxCrossEntropyLoss", *given, **options))
+    same(
+        computed("SoftmaxCrossEntropyLoss", *operands, **options),
+        standard("SoftmaxCrossEntropyLoss", *operands, **options),
+    )

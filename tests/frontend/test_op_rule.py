@@ -1,4 +1,6 @@
-"""Custom operations: the rule is checked, and an option becomes annotations that its loops imply."""
+"""Custom operations: the sharding rule is checked, and a sharding option becomes annotations of its operands and
+result.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,19 @@ def gated(x: Any, w: Any) -> Any:
     return h * mg.sigmoid(h)
 
 
-def test_the_body_is_traced_in_place() -> None:
+def test_custom_op_body_is_traced_inline() -> None:
     ops = [node.op for node in mg.trace(gated, ["f32[8,12]", "f32[12,16]"]).module.graph.nodes]
     assert ops == ["dot_general", "logistic", "multiply"]
 
 
-def test_an_option_annotates_operands_for_this_use_and_the_result() -> None:
+def test_sharding_option_annotates_operand_uses_and_result() -> None:
     def model(x: Any, w: Any) -> Any:
         return gated(x, w, sharding_option=[["dp"], [], ["tp"]])
 
     mesh = mg.make_mesh({"dp": 2, "tp": 2})
     nodes = mg.trace(model, ["f32[8,12]", "f32[12,16]"], mesh).module.graph.nodes
-    wishes = [(node.attrs.sharding, node.attrs.as_result) for node in nodes if node.op == "annotate"]
-    assert wishes == [(mg.P("dp", "tp"), False), (mg.P("tp", None), False), (mg.P("dp", None), True)]
+    annotations = [(node.attrs.sharding, node.attrs.as_result) for node in nodes if node.op == "annotate"]
+    assert annotations == [(mg.P("dp", "tp"), False), (mg.P("tp", None), False), (mg.P("dp", None), True)]
     exe = mg.compile(model, mesh, args=["f32[8,12]", "f32[12,16]"], target="cpu")
     x, w = np.linspace(-1, 1, 96, dtype=np.float32).reshape(8, 12), np.full((12, 16), 0.25, np.float32)
     h = x @ w
@@ -44,7 +46,7 @@ def test_an_option_annotates_operands_for_this_use_and_the_result() -> None:
         (["f32[8,12]", "f32[12,16]"], [["dp"]], "has 1 entries, but the operation has 3 loops"),
     ],
 )
-def test_calls_that_do_not_fit_the_rule_are_refused(types: list[str], option: Any, text: str) -> None:
+def test_call_that_violates_op_rule_is_rejected(types: list[str], option: Any, text: str) -> None:
     with pytest.raises(ProgramError, match=text) as caught:
         mg.trace(lambda x, w: gated(x, w, sharding_option=option), types)
     assert caught.value.diagnostics[0].loc is not None

@@ -1,4 +1,4 @@
-"""Ten programs as a JAX user writes them, on four devices, against the same text in JAX."""
+"""Ten programs in the style of JAX users on four devices, compared with the same code in JAX."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def rope(np: Any, x: Any) -> Any:
 def moe_router(np: Any, x: Any, w: Any) -> Any:
     gates, experts = np.top_k(np.softmax(x @ w, axis=-1), 2)
     chosen = np.one_hot(experts, w.shape[1]).sum(1)
-    places = np.cumsum(chosen, axis=0) * chosen
-    return gates / gates.sum(-1, keepdims=True), np.argmax(x @ w, axis=-1), places
+    positions = np.cumsum(chosen, axis=0) * chosen
+    return gates / gates.sum(-1, keepdims=True), np.argmax(x @ w, axis=-1), positions
 
 
 def conv_net(np: Any, x: Any, first: Any, second: Any) -> Any:
@@ -117,18 +117,18 @@ PROGRAMS: list[tuple[Callable[..., Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("program", "args"), PROGRAMS, ids=[program.__name__ for program, _ in PROGRAMS])
-def test_programs_of_jax_users_compute_what_jax_computes(program: Callable[..., Any], args: list[Any]) -> None:
+def test_program_in_jax_style_matches_jax(program: Callable[..., Any], args: list[Any]) -> None:
     first = {"adamw": {"w": mg.P("d"), "b": mg.P()}, "rnn": mg.P(None, "d")}.get(program.__name__, mg.P("d"))
     executable = mg.compile(
         partial(program, mg), {"d": 4}, args=args, in_specs=[first, *[None] * (len(args) - 1)], target="cpu"
     )
-    want = jax.tree.map(np.asarray, program(JAX, *jax.tree.map(jnp.asarray, args)))
-    compare(executable(*args), want, roundings=512)
+    expected = jax.tree.map(np.asarray, program(JAX, *jax.tree.map(jnp.asarray, args)))
+    compare(executable(*args), expected, roundings=512)
     if program in (layer_norm, rms_norm, rope, adamw, attention, decode):
         assert not executable.comms.counts
 
 
-def test_products_of_narrow_floats_may_be_wide() -> None:
+def test_matmul_of_bf16_accepts_preferred_f32_result() -> None:
     def products(x: Any, w: Any) -> Any:
         wide = {"preferred_element_type": mg.float32}
         return (
@@ -140,11 +140,12 @@ def test_products_of_narrow_floats_may_be_wide() -> None:
         )
 
     outputs = mg.trace(products, ["bf16[3,4]", "bf16[4,4]"]).module.graph.outputs
-    assert [each.type.dtype for each in outputs] == ["bf16", "f32", "f32", "f32", "f32"]
+    assert [output.type.dtype for output in outputs] == ["bf16", "f32", "f32", "f32", "f32"]
 
 
 @pytest.mark.parametrize("program", [attention, rms_norm])
-def test_narrow_floats_stay_narrow(program: Callable[..., Any]) -> None:
+def test_bf16_program_with_numpy_scalar_stays_bf16(program: Callable[..., Any]) -> None:
     args = ["bf16[4,6,8]", "bf16[8,24]"] if program is attention else ["bf16[8,6]", "bf16[6]"]
+    # an f64 scalar of NumPy
     with_numpy = lambda *xs: program(mg, *xs) / np.sqrt(8)  # noqa: E731  # an f64 scalar of NumPy
     assert mg.trace(with_numpy, args).module.graph.outputs[0].type.dtype == "bf16"

@@ -1,4 +1,4 @@
-"""`mg.random` draws the bits of `jax.random`, on any number of devices."""
+"""`mg.random` draws the same bits as `jax.random`, on any number of devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.frontend.numpy_expressions import compare
 
 LOGITS = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 
-# Functions of `random` (mg's, or JAX's), a key and logits; those of bits are equal bit by bit.
+# Functions of `random` (meshgen's or JAX's), a key and logits. Their results are bitwise equal.
 EXACT: dict[str, Callable[[Any, Any, Any], Any]] = {
     "key of a seed": lambda r, key, x: r.bits(r.key(12345), (3,)),
     "split": lambda r, key, x: [r.bits(each, (2,)) for each in r.split(key, 3)],
@@ -39,7 +39,8 @@ EXACT: dict[str, Callable[[Any, Any, Any], Any]] = {
     "categorical several times": lambda r, key, x: r.categorical(key, x, shape=(5, 4)),
 }  # fmt: skip
 CLOSE: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "uniform in bounds": lambda r, key, x: r.uniform(key, (9,), minval=-2.0, maxval=3.0),  # XLA rounds the scaled number once
+    # XLA rounds the scaled number once
+    "uniform in bounds": lambda r, key, x: r.uniform(key, (9,), minval=-2.0, maxval=3.0),
     "normal": lambda r, key, x: r.normal(key, (6, 5)),
     "truncated_normal": lambda r, key, x: r.truncated_normal(key, -1.0, 2.0, (30,)),
     "exponential": lambda r, key, x: r.exponential(key, (30,)),
@@ -51,21 +52,21 @@ def drawn_by(random: Any, key: Any, x: Any) -> dict[str, Any]:
     return {name: function(random, key, x) for name, function in (EXACT | CLOSE).items()}
 
 
-def test_bits_are_those_of_jax() -> None:
-    """On three devices, of which the rows of `x` are split unevenly."""
+def test_random_draws_match_jax_bitwise() -> None:
+    """Runs on three devices with uneven shards of `x`."""
     key, logits = jax.random.key(42), jnp.asarray(LOGITS)
     executable = mg.compile(
         partial(drawn_by, mg.random), {"d": 3}, args=[key, LOGITS], in_specs={"x": mg.P("d")}, target="cpu"
     )
-    found = executable(key, LOGITS)
+    results = executable(key, LOGITS)
     drawn = jax.tree.map(np.asarray, jax.jit(partial(drawn_by, jax.random))(key, logits))
     for name in EXACT:
-        np.testing.assert_equal(jax.tree.map(np.asarray, found[name]), drawn[name], err_msg=name)
+        np.testing.assert_equal(jax.tree.map(np.asarray, results[name]), drawn[name], err_msg=name)
     for name in CLOSE:
-        compare(found[name], drawn[name])
+        compare(results[name], drawn[name])
 
 
-def test_drawing_needs_no_communication() -> None:
+def test_dropout_needs_no_communication() -> None:
     def program(key: Any, x: Any) -> Any:
         return mg.random.dropout(key, x, 0.25)
 
@@ -88,12 +89,12 @@ def test_drawing_needs_no_communication() -> None:
         (lambda key: mg.random.norml(key), "did you mean mg.random.normal"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(function: Any, text: str) -> None:
+def test_invalid_random_draw_is_rejected(function: Any, text: str) -> None:
     with pytest.raises(ProgramError, match=text):
         mg.trace(function, ["ui32[2]"])
 
 
-def test_tensors_of_more_elements_than_32_bits_count_in_64() -> None:
+def test_counters_of_huge_tensor_have_64_bits() -> None:
     def counted(x: Any) -> Any:
         return [word + x for dtype in ("ui32", "ui64") for word in counters((3, 5, 7), dtype)]
 

@@ -1,4 +1,4 @@
-"""Random ONNX models compute what the `onnx` package's reference says; `python -m tests.frontend.random_onnx` runs many."""
+"""Random ONNX models match the `onnx` package's reference; `python -m tests.frontend.random_onnx` tests many."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tests.trials import trials
 SEEDS = trials(16)
 
 
-def test_random_models_agree_with_the_reference_also_when_split() -> None:
+def test_random_onnx_models_match_reference() -> None:
     faults = {seed: fault for seed in SEEDS if (fault := fault_of(made(seed)))}
     assert not faults
 
 
-def test_random_models_have_most_kinds_of_steps() -> None:
+def test_random_onnx_models_cover_most_steps() -> None:
     kinds = {kind for seed in SEEDS for kind in made(seed).kinds}
     assert len(STEPS) >= 45 and len(kinds) >= 0.8 * len(STEPS)
 
 
-def test_wrong_numbers_are_faults() -> None:
+def test_wrong_onnx_results_are_reported() -> None:
     maker = made(1)
     name = next(name for name in maker.model()[1] if maker.values[name].dtype == "float32")
     wrong = maker.values[name] + 1

@@ -1,4 +1,6 @@
-"""Functions of random structures, called in other orders and spellings, against NumPy and JAX."""
+"""Functions of random structures, called with permuted dicts, lists as tuples, and keywords, compared with NumPy and
+JAX.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 import meshgen as mg
 from meshgen.errors import ArgumentError
 
-SHAPE = (4,)  # all leaves are alike: any two that are exchanged give other numbers and no fault
+SHAPE = (4,)  # all leaves have the same shape, so that swapped leaves cause wrong results and not errors
 
 
 class Pair(NamedTuple):
@@ -21,7 +23,7 @@ class Pair(NamedTuple):
 
 
 def structure(draw: random.Random, depth: int, leaf: Callable[[], Any]) -> Any:
-    """A random structure of at most this depth."""
+    """Return a random structure of at most depth `depth`."""
     kind = draw.choice(["leaf", "dict", "list", "tuple", "pair", "none"]) if depth else "leaf"
     branches = [structure(draw, depth - 1, leaf) for _ in range(draw.randint(1, 3))] if depth else []
     if kind == "dict":
@@ -32,7 +34,7 @@ def structure(draw: random.Random, depth: int, leaf: Callable[[], Any]) -> Any:
 
 
 def weighted(tree: Any, weight: int = 1) -> Any:
-    """A sum in which each leaf counts with a factor of its own, by its keys."""
+    """Return a weighted sum of all leaves. The weight of each leaf depends on its path."""
     if tree is None:
         return 0.0
     if not isinstance(tree, (dict, list, tuple)):
@@ -45,7 +47,7 @@ def weighted(tree: Any, weight: int = 1) -> Any:
 
 
 def shuffled(draw: random.Random, tree: Any) -> Any:
-    """The same with dicts filled in other orders, and lists as tuples."""
+    """Return the same structure with permuted dicts, and lists replaced by tuples or the other way round."""
     if isinstance(tree, dict):
         return {key: shuffled(draw, tree[key]) for key in draw.sample(list(tree), len(tree))}
     if isinstance(tree, Pair):
@@ -74,41 +76,43 @@ def drawn(seed: int) -> tuple[random.Random, list[Any]]:
     return draw, [arguments[0], np.arange(4, dtype=np.float32), arguments[1]]
 
 
-def agrees(got: Any, want: Any) -> None:
-    assert list(got) == list(want)
-    np.testing.assert_array_equal(got["sum"], want["sum"])  # whole numbers below 2**24: exact
-    np.testing.assert_array_equal(got["rest"][1].first, want["rest"][1].first)
+def agrees(actual: Any, expected: Any) -> None:
+    assert list(actual) == list(expected)
+    np.testing.assert_array_equal(actual["sum"], expected["sum"])  # integers below 2**24 are exact
+    np.testing.assert_array_equal(actual["rest"][1].first, expected["rest"][1].first)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_traced_functions_bind_by_key(seed: int) -> None:
+def test_traced_function_binds_arguments_by_key(seed: int) -> None:
     draw, args = drawn(seed)
-    want = program(*args)
-    types = [mapped(each, mg.spec) for each in args]
-    executable = mg.compile(program, {"x": 2}, args=[shuffled(draw, each) for each in types], target="cpu")
+    expected = program(*args)
+    types = [mapped(tree, mg.spec) for tree in args]
+    executable = mg.compile(program, {"x": 2}, args=[shuffled(draw, tree) for tree in types], target="cpu")
     for _ in range(3):
-        p, x, q = (shuffled(draw, each) for each in args)
-        agrees(executable(p, x, q), want)
-        agrees(executable(p, q=q, x=x), want)
-    again = mg.compile(program, {"x": 2}, args=[shuffled(draw, each) for each in types], target="cpu")
-    assert [value.name for value in again.fused.graph.inputs] == [value.name for value in executable.fused.graph.inputs]
+        p, x, q = (shuffled(draw, tree) for tree in args)
+        agrees(executable(p, x, q), expected)
+        agrees(executable(p, q=q, x=x), expected)
+    recompiled = mg.compile(program, {"x": 2}, args=[shuffled(draw, tree) for tree in types], target="cpu")
+    assert [value.name for value in recompiled.fused.graph.inputs] == [
+        value.name for value in executable.fused.graph.inputs
+    ]
     if isinstance(args[0], dict):
         with pytest.raises(ArgumentError, match=r"unknown argument 'p\.unknown'"):
             executable({**args[0], "unknown": args[1]}, *args[1:])
 
 
 @pytest.mark.parametrize("seed", range(12, 20))
-def test_jax_functions_bind_as_jax_does(seed: int) -> None:
+def test_jax_function_binds_arguments_like_jax(seed: int) -> None:
     jax = pytest.importorskip("jax")
     draw, args = drawn(seed)
     jitted = jax.jit(program)
     executable = mg.compile(
-        jitted.lower(*(shuffled(draw, each) if isinstance(each, dict) else each for each in args)),
+        jitted.lower(*(shuffled(draw, tree) if isinstance(tree, dict) else tree for tree in args)),
         {"x": 2},
         target="cpu",
     )
     for _ in range(3):
-        p, x, q = (shuffled(draw, each) for each in args)
-        got, want = executable(p, x=x, q=q), jitted(p, x, q)
-        assert jax.tree.structure(got) == jax.tree.structure(want)
-        jax.tree.map(np.testing.assert_array_equal, got, want)
+        p, x, q = (shuffled(draw, tree) for tree in args)
+        actual, expected = executable(p, x=x, q=q), jitted(p, x, q)
+        assert jax.tree.structure(actual) == jax.tree.structure(expected)
+        jax.tree.map(np.testing.assert_array_equal, actual, expected)

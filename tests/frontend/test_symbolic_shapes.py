@@ -1,4 +1,4 @@
-"""JAX functions exported with symbolic shapes: given sizes, they are the programs that JAX computes for these."""
+"""JAX functions exported with symbolic shapes match JAX at any sizes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ FUNCTIONS = (softmax, attention, padded, halves, gathered, loop, rows, gradients
 
 @cache
 def exported(function: Function) -> str:
-    """The text of a function of `2*b` rows."""
+    """Return the text of a function with `2*b` rows."""
     (b,) = export.symbolic_shape("b")
     kinds = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((2 * b, 16), (16, 8))]
     return str(export.export(jax.jit(function))(*kinds).mlir_module())
@@ -95,43 +95,43 @@ def exported(function: Function) -> str:
 
 @cache
 def imported(function: Function) -> Module:
-    """The program as it is read; tests do not change it."""
+    """Return the imported program, which tests must not change."""
     return parse_text(exported(function))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_programs_are_what_jax_computes_at_any_size(function: Function) -> None:
+def test_program_with_symbolic_shape_matches_jax_at_any_size(function: Function) -> None:
     assert any(node.op in SIZE_QUERIES for node in imported(function).graph.nodes)
     printed = print_text(imported(function))
-    again = parse_text(printed)
-    assert print_text(again) == printed
+    reparsed = parse_text(printed)
+    assert print_text(reparsed) == printed
     for count in (6, 10):
-        module = with_shapes(again, {"arg0": (count, 16)})
+        module = with_shapes(reparsed, {"arg0": (count, 16)})
         assert not any(node.op in SIZE_QUERIES for node in module.graph.nodes)
         random = np.random.default_rng(count)
         args = [random.standard_normal(shape).astype(np.float32) for shape in ((count, 16), (16, 8))]
         bounds = error_bound(module.graph, args)
-        wanted = jax.tree.leaves(jax.jit(function)(*args))
-        for found, right, bound in zip(evaluate(module.graph, args), wanted, bounds, strict=True):
-            assert found.shape == right.shape
-            assert (np.abs(np.float64(found) - np.float64(right)) <= bound).all()
+        expected = jax.tree.leaves(jax.jit(function)(*args))
+        for actual, reference, bound in zip(evaluate(module.graph, args), expected, bounds, strict=True):
+            assert actual.shape == reference.shape
+            assert (np.abs(np.float64(actual) - np.float64(reference)) <= bound).all()
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_rows_of_any_number_are_split(function: Function) -> None:
-    for count, parts in ((8, 2), (6, 4)):  # the second: two rows, two, two and none
+def test_symbolic_rows_are_sharded_evenly_or_unevenly(function: Function) -> None:
+    for count, parts in ((8, 2), (6, 4)):  # 6 rows on 4 devices give shards of 2, 2, 2 and 0 rows
         program = mg.lower(
             exported(function), {"d": parts}, stage="propagate", args=[(count, 16), None], in_specs={"arg0": mg.P("d")}
         )
-        wish = program.in_annotations[0]
-        assert wish is not None and wish.sharding.dims[0] == ("d",)
+        annotation = program.in_annotations[0]
+        assert annotation is not None and annotation.sharding.dims[0] == ("d",)
         source = with_shapes(imported(function), {"arg0": (count, 16)})
         source = replace(source, mesh=make_mesh({"d": parts}), in_annotations=program.in_annotations)
         result = check(source, pipeline=lambda _, given=program: mg.lower(given, stage="partition"))
         assert result.ok, result.faults
 
 
-def test_an_assertion_of_the_program_is_checked_at_the_sizes() -> None:
+def test_shape_assertion_is_checked_at_given_sizes() -> None:
     module = imported(softmax)
     with pytest.raises(ProgramError) as caught:
         with_shapes(module, {"arg0": (7, 16)})
@@ -142,12 +142,12 @@ def test_an_assertion_of_the_program_is_checked_at_the_sizes() -> None:
         with_shapes(module, {"arg0": (0, 16)})
 
 
-def test_the_command_line_gives_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shape_option_of_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "f.mlir"
     file.write_text(exported(softmax))
     assert main(["check", str(file), "--shape", "arg0=6x16", "--mesh", "d=4", "--spec", "arg0=d,_"]) == 0
     capsys.readouterr()
-    assert main(["check", str(file)]) == 0  # for sizes of its choice
+    assert main(["check", str(file)]) == 0  # chooses the sizes itself
     assert "tried" in capsys.readouterr().err
     assert main(["explain", str(file)]) == 1
     error = capsys.readouterr().err
@@ -188,14 +188,14 @@ LISTS = "%n = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xi32>\n%m = stab
         ),
     ],
 )
-def test_refusals(body: str, code: str, message: str) -> None:
+def test_runtime_or_invalid_size_is_rejected(body: str, code: str, message: str) -> None:
     text = f"func.func @main(%x: {F}) -> {F} {{\n{body}\nreturn %0 : {F}\n}}"
     with pytest.raises(ProgramError, match=message) as caught:
         mg.lower(text, stage="propagate")
     assert [d.code for d in caught.value.diagnostics] == [code] and caught.value.diagnostics[0].loc is not None
 
 
-def test_sizes_that_nothing_has_computed_are_refused_by_passes() -> None:
+def test_propagation_of_program_with_open_sizes_is_rejected() -> None:
     text = f"""func.func @main(%x: {F}) -> {F} {{
   %t = stablehlo.constant dense<true> : tensor<i1>
   stablehlo.custom_call @shape_assertion(%t) {{error_message = "never", has_side_effect = true}} : (tensor<i1>) -> ()

@@ -1,4 +1,6 @@
-"""The tracer records what NumPy computes: every operation against NumPy or its definition, and every refusal."""
+"""The tracer: every operation is compared with NumPy or with its definition, and argument structures, annotations and
+locations are tested.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 
 def traced(function: Callable[..., Any], *args: Array) -> Any:
-    """What the traced graph computes, after checking that every node is well formed."""
+    """Return the results of the traced graph, after verifying every node."""
     result = mg.trace(function, args)
     graph = result.module.graph
     assert [fault for node in graph.nodes for fault in verify_node(node)] == []
@@ -81,10 +83,12 @@ ELEMENTWISE: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[Array
 @pytest.mark.parametrize(
     ("function", "meaning", "args"), [row[1:] for row in ELEMENTWISE], ids=[row[0] for row in ELEMENTWISE]
 )
-def test_elementwise_operations_mean_what_numpy_means(function: Any, meaning: Any, args: Any) -> None:
-    got, want = traced(function, *args), meaning(*args)
-    assert got.shape == want.shape
-    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=32 * EPS, atol=32 * EPS)
+def test_elementwise_operation_matches_numpy(function: Any, meaning: Any, args: Any) -> None:
+    actual, expected = traced(function, *args), meaning(*args)
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(
+        np.asarray(actual, np.float64), np.asarray(expected, np.float64), rtol=32 * EPS, atol=32 * EPS
+    )
 
 
 Z = normal(2, 3, 4)
@@ -119,7 +123,7 @@ MOVEMENT: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
 
 
 @pytest.mark.parametrize(("function", "meaning"), [row[1:] for row in MOVEMENT], ids=[row[0] for row in MOVEMENT])
-def test_moving_elements_is_exact(function: Any, meaning: Any) -> None:
+def test_data_movement_is_exact(function: Any, meaning: Any) -> None:
     np.testing.assert_array_equal(traced(function, Z), meaning(Z))
 
 
@@ -146,11 +150,11 @@ REDUCTIONS: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
 
 
 @pytest.mark.parametrize(("function", "meaning"), [row[1:] for row in REDUCTIONS], ids=[row[0] for row in REDUCTIONS])
-def test_reductions_mean_what_numpy_means(function: Any, meaning: Any) -> None:
-    got, want = traced(function, Z), meaning(Z.astype(np.float64))
-    assert got.shape == want.shape
-    # At most 24 terms, each rounded a handful of times; the condition of var and layer_norm is below 8 here.
-    np.testing.assert_allclose(np.asarray(got, np.float64), want, rtol=64 * EPS, atol=64 * EPS)
+def test_reduction_matches_numpy(function: Any, meaning: Any) -> None:
+    actual, expected = traced(function, Z), meaning(Z.astype(np.float64))
+    assert actual.shape == expected.shape
+    # At most 24 terms with a few roundings each. The condition number of var and layer_norm is below 8 here.
+    np.testing.assert_allclose(np.asarray(actual, np.float64), expected, rtol=64 * EPS, atol=64 * EPS)
 
 
 PRODUCTS = [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (4,)),
@@ -158,12 +162,12 @@ PRODUCTS = [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2,
 
 
 @pytest.mark.parametrize(("left", "right"), PRODUCTS, ids=str)
-def test_matmul_means_what_numpy_means(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+def test_matmul_matches_numpy(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     x, y = normal(*left), normal(*right, seed=1)
-    got, want = traced(lambda x, y: x @ y, x, y), x.astype(np.float64) @ y.astype(np.float64)
-    assert got.shape == want.shape
+    actual, expected = traced(lambda x, y: x @ y, x, y), x.astype(np.float64) @ y.astype(np.float64)
+    assert actual.shape == expected.shape
     bound = (np.abs(x) @ np.abs(y)) * x.shape[-1] * EPS
-    assert np.all(np.abs(got - want) <= bound + EPS)
+    assert np.all(np.abs(actual - expected) <= bound + EPS)
 
 
 EQUATIONS = [("ij,jk->ik", (3, 4), (4, 5)), ("bik,bkj->bij", (2, 3, 4), (2, 4, 5)), ("bik,bjk->jbi", (2, 3, 4), (2, 5, 4)), ("ij,ij->", (3, 4), (3, 4)),
@@ -172,17 +176,17 @@ EQUATIONS = [("ij,jk->ik", (3, 4), (4, 5)), ("bik,bkj->bij", (2, 3, 4), (2, 4, 5
 
 
 @pytest.mark.parametrize("row", EQUATIONS, ids=lambda row: row[0])
-def test_einsum_means_what_numpy_means(row: Any) -> None:
+def test_einsum_matches_numpy(row: Any) -> None:
     equation, arrays = row[0], [normal(*shape, seed=i) for i, shape in enumerate(row[1:])]
-    got = traced(lambda *xs: mg.einsum(equation, *xs), *arrays)
-    want = np.einsum(equation, *(a.astype(np.float64) for a in arrays))
+    actual = traced(lambda *xs: mg.einsum(equation, *xs), *arrays)
+    expected = np.einsum(equation, *(a.astype(np.float64) for a in arrays))
     bound = np.einsum(equation, *(np.abs(a) for a in arrays)) * 64 * EPS
-    assert got.shape == want.shape
-    assert np.all(np.abs(got - want) <= bound)
+    assert actual.shape == expected.shape
+    assert np.all(np.abs(actual - expected) <= bound)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_take_counts_negative_numbers_from_the_end(axis: int) -> None:
+def test_take_accepts_negative_indices(axis: int) -> None:
     rows = np.array([[0, 2], [-1, 1]], np.int32)
     np.testing.assert_array_equal(
         traced(lambda t, i: mg.take(t, i, axis), Z[:, :, :3], rows % 2 - 1), np.take(Z[:, :, :3], rows % 2 - 1, axis)
@@ -202,7 +206,7 @@ def test_take_counts_negative_numbers_from_the_end(axis: int) -> None:
         ("f32", "f64", "f64"),
     ],
 )
-def test_promotion_keeps_narrow_floats(left: str, right: str, result: str) -> None:
+def test_promotion_of_element_types(left: str, right: str, result: str) -> None:
     graph = mg.trace(lambda x, y: (x + y, y * x), [f"{left}[2]", f"{right}[2]"]).module.graph
     assert [value.type.dtype for value in graph.outputs] == [result, result]
 
@@ -218,18 +222,18 @@ def test_promotion_keeps_narrow_floats(left: str, right: str, result: str) -> No
         ("f16", True, "f16"),
     ],
 )
-def test_python_numbers_are_weak(dtype: str, number: float, result: str) -> None:
+def test_python_scalars_are_weakly_typed(dtype: str, number: float, result: str) -> None:
     graph = mg.trace(lambda x: x + number, [f"{dtype}[2]"]).module.graph
     assert graph.outputs[0].type.dtype == result
 
 
-def test_narrow_sums_are_taken_in_f32() -> None:
-    ones = np.ones(1000, ml_dtypes.bfloat16)  # in bf16 itself the sum would stop at 256
+def test_sum_of_bf16_accumulates_in_f32() -> None:
+    ones = np.ones(1000, ml_dtypes.bfloat16)  # a sum in bf16 would stop at 256
     total = traced(lambda x: x.sum(), ones)
     assert (total.dtype, float(total)) == (np.dtype(ml_dtypes.bfloat16), 1000.0)
 
 
-def test_arguments_and_results_keep_their_structure() -> None:
+def test_traced_arguments_and_results_keep_structure() -> None:
     class Layer(NamedTuple):
         w: Any
         b: Any
@@ -246,29 +250,29 @@ def test_arguments_and_results_keep_their_structure() -> None:
     assert result.rebuild([10, 20]) == {"y": (10, None), "n": 20}
 
 
-def test_annotations_and_options_are_recorded_by_axis_name() -> None:
+def test_annotations_and_options_record_axis_names() -> None:
     mesh = mg.make_mesh({"dp": 2, "tp": 4})
 
     def model(x: Any, w: Any) -> Any:
         y = mg.matmul(x, w, sharding_option=[["dp"], [1], []])
         return mg.annotate(y, [[0], [], [1]], required=False, as_result=False)
 
-    dot, wish = mg.trace(model, ["f32[4,6]", "f32[6,8]"], mesh).module.graph.nodes
+    dot, annotation = mg.trace(model, ["f32[4,6]", "f32[6,8]"], mesh).module.graph.nodes
     assert dot.option == (("dp",), ("tp",), ())
-    assert wish.attrs.sharding == mg.P("dp", None, partial="tp")
-    assert (wish.attrs.required, wish.attrs.as_result) == (False, False)
+    assert annotation.attrs.sharding == mg.P("dp", None, partial="tp")
+    assert (annotation.attrs.required, annotation.attrs.as_result) == (False, False)
 
 
-def test_nodes_point_at_the_users_line_and_column() -> None:
+def test_nodes_have_location_of_user_line() -> None:
     def model(x: Any) -> Any:
         return mg.softmax(x)
 
     line = model.__code__.co_firstlineno + 1
-    places = {(node.loc.file, node.loc.line) for node in mg.trace(model, ["f32[4]"]).module.graph.nodes if node.loc}
-    assert places == {(__file__, line)}
+    locations = {(node.loc.file, node.loc.line) for node in mg.trace(model, ["f32[4]"]).module.graph.nodes if node.loc}
+    assert locations == {(__file__, line)}
 
 
-def test_types_are_read_from_text_arrays_and_pairs() -> None:
+def test_spec_accepts_text_array_and_dtype_with_shape() -> None:
     assert (
         mg.spec("bf16[8, 512]")
         == mg.spec("bfloat16", (8, 512))
@@ -278,7 +282,7 @@ def test_types_are_read_from_text_arrays_and_pairs() -> None:
     assert mg.spec("f32[]") == TensorType((), "f32")
 
 
-def test_zeros_of_both_signs_are_two_constants() -> None:
+def test_constants_of_positive_and_negative_zero_differ() -> None:
     def program(x: Any) -> Any:
         return x / 0.0, x / -0.0, x / 0.0
 
@@ -286,13 +290,13 @@ def test_zeros_of_both_signs_are_two_constants() -> None:
         assert np.array_equal(result, [sign * np.inf] * 2)
 
 
-def test_large_integers_are_told_apart() -> None:
+def test_constants_of_large_integers_differ() -> None:
     x = np.array([0, 1], np.int64)
     low, high = traced(lambda v: (v + (2**53), v + (2**53 + 1)), x)
     assert low.tolist() == [2**53, 2**53 + 1] and high.tolist() == [2**53 + 1, 2**53 + 2]
 
 
-def test_complex_numbers_keep_their_imaginary_parts() -> None:
+def test_complex_operations_keep_imaginary_parts() -> None:
     x = np.array([1 + 2j, -3j, 0.5], np.complex64)
     for function, expected in ((mg.exp, np.exp(x)), (lambda v: v / 2, x / 2), (mg.mean, np.mean(x))):
         np.testing.assert_allclose(traced(function, x), expected, rtol=1e-5)
@@ -303,26 +307,26 @@ def test_complex_numbers_keep_their_imaginary_parts() -> None:
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, np.uint8])
-def test_extremes_of_types_without_infinities(dtype: Any) -> None:
+def test_max_and_min_of_types_without_infinity(dtype: Any) -> None:
     x = np.array([3, 1, 2], dtype)
     assert (float(traced(mg.max, x)), float(traced(mg.min, x))) == (3, 1)
 
 
 @pytest.mark.parametrize("index", [True, (slice(None), False), slice(1.0, None), slice(None, None, 0)], ids=str)
-def test_indices_that_numpy_takes_otherwise_or_not_at_all(index: Any) -> None:
+def test_ambiguous_or_invalid_index_is_rejected(index: Any) -> None:
     with pytest.raises(ProgramError):
         mg.trace(lambda v: v[index], [normal(2, 3)])
 
 
-def test_numpys_logical_functions_ask_whether_numbers_are_zero() -> None:
+def test_numpy_logical_functions_test_for_nonzero() -> None:
     x, y = np.array([2, 5, 0], np.int32), np.array([1, 0, 4], np.int32)
     for function in (np.logical_and, np.logical_or):
         assert traced(lambda a, b, f=function: f(a, b), x, y).tolist() == function(x, y).tolist()
     assert traced(np.logical_not, x).tolist() == [False, False, True]
 
 
-def test_moved_axes_survive_saving(tmp_path: Path) -> None:
-    """Axes that NumPy computed are attributes of kernels, which a module holds as plain integers."""
+def test_moveaxis_survives_saving(tmp_path: Path) -> None:
+    """NumPy integers in the attributes of kernels are saved as plain integers."""
     x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
     mg.compile(lambda x: mg.moveaxis(mg.tanh(x), (0, 1), (1, 2)), {"dp": 2}, args=[x], target="cpu").save(
         tmp_path / "m.mgx"

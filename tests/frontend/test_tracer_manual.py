@@ -1,4 +1,4 @@
-"""`mg.manual`: functions on a device's tiles, with collectives over named axes, inside programs for one device."""
+"""`mg.manual`: functions of a device's tiles with collectives over named axes, inside programs for one logical device."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MESH = {"x": 2, "y": 4}
 
 
 def compiled(function: Callable[..., Any], *args: str, mesh: Any = None, **specs: Any) -> mg.Executable:
-    """Compiled, and checked against what it means on one device."""
+    """Compile a function, and check it against the reference evaluator on one device."""
     executable = mg.compile(function, mesh or MESH, args=list(args), target="cpu", **specs)
     module = executable.stages["import"]
-    assert check(module, pipeline=lambda each: run_stages(each, Options("cpu"), Timing(), "fuse")["fuse"]).ok
+    assert check(module, pipeline=lambda imported: run_stages(imported, Options("cpu"), Timing(), "fuse")["fuse"]).ok
     return executable
 
 
-def test_a_product_of_tiles_is_reduced_where_it_is_said() -> None:
+def test_manual_matmul_reduces_with_explicit_all_reduce() -> None:
     def program(a: mg.Tensor, b: mg.Tensor) -> mg.Tensor:
         def tile(left: mg.Tensor, right: mg.Tensor) -> mg.Tensor:
             assert (left.shape, right.shape) == ((4, 3), (3, 6))
@@ -51,15 +51,17 @@ COLLECTIVES: dict[str, tuple[Callable[[mg.Tensor], mg.Tensor], mg.Sharding, Call
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
-def test_collectives_do_what_they_say(name: str) -> None:
+def test_manual_collective_matches_numpy(name: str) -> None:
     function, out, expected = COLLECTIVES[name]
     executable = compiled(lambda x: mg.manual(function, in_specs=P("y"), out_specs=out)(x), "f32[8,8]")
     x = np.random.default_rng(1).normal(size=(8, 8)).astype("f4")
     np.testing.assert_allclose(executable(x), expected(x), rtol=1e-6)
 
 
-def test_axes_that_are_left_out_stay_open() -> None:
-    """Written over y alone: what it takes may be split over x, which an annotation inside asks for too."""
+def test_axes_outside_manual_stay_free() -> None:
+    """The body is manual over y only. Its argument is sharded over x as well, and an annotation inside the body shards
+    over x.
+    """
 
     def program(x: mg.Tensor) -> mg.Tensor:
         def tile(t: mg.Tensor) -> mg.Tensor:
@@ -72,7 +74,7 @@ def test_axes_that_are_left_out_stay_open() -> None:
     assert (reduction.axes, reduction.shape) == (("y",), (2, 3))
 
 
-def test_structures_and_tensors_from_around() -> None:
+def test_manual_body_accepts_structures_and_captured_tensors() -> None:
     def program(x: mg.Tensor, weights: dict[str, mg.Tensor]) -> tuple[mg.Tensor, dict[str, mg.Tensor]]:
         scale = mg.exp(weights["b"])
 
@@ -90,7 +92,7 @@ def test_structures_and_tensors_from_around() -> None:
     np.testing.assert_allclose(rest["twice"], 2 * x)
 
 
-def test_a_part_may_be_on_one_of_several_meshes() -> None:
+def test_manual_body_may_use_one_of_several_meshes() -> None:
     def program(x: mg.Tensor) -> mg.Tensor:
         h = mg.annotate(mg.tanh(x), P("d", mesh="first"))
         return mg.manual(lambda t: mg.all_reduce(t, "m"), in_specs=P("m"), out_specs=P(), mesh="second")(h)
@@ -118,7 +120,7 @@ REFUSED: dict[str, tuple[Callable[[mg.Tensor], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_it_is_refused_at_the_line(name: str) -> None:
+def test_invalid_manual_call_is_rejected_at_user_line(name: str) -> None:
     function, message = REFUSED[name]
     with pytest.raises(ProgramError, match=message) as caught:
         mg.compile(function, MESH, args=["f32[6,4]"], target="cpu")
@@ -126,6 +128,6 @@ def test_it_is_refused_at_the_line(name: str) -> None:
     assert diagnostic.loc and diagnostic.loc.file == __file__
 
 
-def test_without_a_mesh_it_says_which_to_give() -> None:
+def test_manual_without_mesh_is_rejected() -> None:
     with pytest.raises(ProgramError, match=r"MG0201.*mg.manual needs a mesh"):
         mg.lower(lambda x: mg.manual(same, P("x"), P("x"))(x), args=["f32[6,4]"], stage="import")

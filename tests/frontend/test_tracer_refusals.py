@@ -1,4 +1,4 @@
-"""What the tracer refuses, with the user's line."""
+"""Errors of the tracer, which have the user's line."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ REFUSALS: list[tuple[str, Callable[..., Any], tuple[str, ...], str, str]] = [
 @pytest.mark.parametrize(
     ("function", "types", "code", "text"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
 )
-def test_refusals_name_the_fault_and_the_users_line(function: Any, types: Any, code: str, text: str) -> None:
+def test_invalid_operation_is_rejected_with_user_line(function: Any, types: Any, code: str, text: str) -> None:
     with pytest.raises(ProgramError, match=f"(?s)({code}).*({text})") as caught:
         mg.trace(function, types)
     loc = caught.value.diagnostics[0].loc
@@ -102,19 +102,19 @@ def test_refusals_name_the_fault_and_the_users_line(function: Any, types: Any, c
 
 
 @pytest.mark.parametrize("text", ["f32", "q7[3]", "f32[3,,4]", "f32[-1]", 5])
-def test_bad_types_are_usage_errors(text: Any) -> None:
+def test_malformed_type_is_usage_error(text: Any) -> None:
     with pytest.raises(UsageError, match="is not a tensor type"):
         mg.spec(text)
 
 
-def test_a_tensor_that_outlives_its_trace_is_refused() -> None:
-    kept: list[mg.Tensor] = []
-    mg.trace(lambda x: kept.append(x) or x, ["f32[3]"])
+def test_tensor_of_another_trace_is_rejected() -> None:
+    leaked: list[mg.Tensor] = []
+    mg.trace(lambda x: leaked.append(x) or x, ["f32[3]"])
     with pytest.raises(ProgramError, match=r"MG0104.*belongs to another traced function"):
-        mg.trace(lambda x: x + kept[0], ["f32[3]"])
+        mg.trace(lambda x: x + leaked[0], ["f32[3]"])
 
 
-def test_an_exception_of_the_users_code_is_the_cause_of_the_fault() -> None:
+def test_user_exception_is_cause_of_program_error() -> None:
     def fails(x: mg.Tensor) -> mg.Tensor:
         raise RuntimeError("mine")
 
@@ -128,6 +128,6 @@ def test_wrong_number_of_arguments_is_a_usage_error() -> None:
         mg.trace(lambda x: x, ["f32[3]", "f32[3]"])
 
 
-def test_operations_outside_of_a_trace_are_refused() -> None:
+def test_operation_outside_trace_is_rejected() -> None:
     with pytest.raises(MeshgenError, match="inside a function that is being traced"):
         mg.zeros((3,))

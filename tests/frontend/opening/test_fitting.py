@@ -18,7 +18,7 @@ def formulas(ranges: Ranges, *, rounds: bool = False) -> Formulas:
     return Formulas([*points, far_point_of(ranges), *(more_points_of(ranges) if rounds else ())], rounds=rounds)
 
 
-def fitted(formulas: Formulas, text: str) -> Expr | None:
+def fit_formula(formulas: Formulas, text: str) -> Expr | None:
     return formulas.of([computed(text, point.__getitem__) for point in formulas.points])
 
 
@@ -27,7 +27,7 @@ def fitted(formulas: Formulas, text: str) -> Expr | None:
     "text", ["12", "s", "3*s - 1", "s*t", "4*s*t + 2", "s*s", "s + t", "2*s + 3*t - 7", "s*t + s", "s*s*t", "s + t + u", "s*t*u + 1"]
 )  # fmt: skip
 def test_formula_is_fitted_to_samples(text: str, rounds: bool) -> None:
-    formula = fitted(formulas(dict.fromkeys("stu", (0, None)), rounds=rounds), text)
+    formula = fit_formula(formulas(dict.fromkeys("stu", (0, None)), rounds=rounds), text)
     assert formula is not None
     other = {"s": 5, "t": 11, "u": 4}
     assert formula.at(other) == computed(text, other.__getitem__)
@@ -38,14 +38,14 @@ def test_formula_is_fitted_to_samples(text: str, rounds: bool) -> None:
     ["s//2", "(s + 1)//2", "s % 3", "s*s*s*s", "s//2*2", "s + s % 2", "(s + 63)//64*64", "(s + 511)//512*512", "-s % 8"],
 )  # fmt: skip
 def test_unsupported_function_is_not_fitted(text: str) -> None:
-    assert fitted(formulas({**OPEN, "t": (0, None)}), text) is None
+    assert fit_formula(formulas({**OPEN, "t": (0, None)}), text) is None
 
 
 @pytest.mark.parametrize("high", [None, 512, 40, 12, 9])
 @pytest.mark.parametrize("text", ["s//2", "(s + 1)//2*3", "s//2*2", "s - s//2 + 1", "s % 3", "-s % 8", "(s + 2)//16"])
 def test_quotient_is_fitted_to_samples_of_all_remainders(text: str, high: int | None) -> None:
     """A range with too few sizes may have no formula."""
-    formula = fitted(formulas({"s": (2, high)}, rounds=True), text)
+    formula = fit_formula(formulas({"s": (2, high)}, rounds=True), text)
     assert formula is not None or (high or 512) <= 40
     for n in range(2, 1 + (high or 300)):
         assert formula is None or formula.at({"s": n}) == computed(text, {"s": n}.__getitem__)
@@ -55,7 +55,7 @@ def test_fitted_sizes_become_factors_of_later_formulas() -> None:
     fitted = formulas({"s": (0, None), "t": (0, None)}, rounds=True)
     half, other = "((s - 3)//2 + 1)", "((t + 1)//3)"
     for text in (half, other, f"{half}*{other}", f"({half} + 1)//2", f"({half} - 3)//2 + 1"):
-        formula = fitted(fitted, text)
+        formula = fit_formula(fitted, text)
         assert formula is not None, text
         for s in range(5, 90):
             sizes = {"s": s, "t": 2 * s + s % 7}
@@ -64,4 +64,4 @@ def test_fitted_sizes_become_factors_of_later_formulas() -> None:
 
 @pytest.mark.parametrize("text", ["(s + 63)//64*64", "s*s*s*s", *(f"(s + {n % 5})//{n}" for n in range(17, 49))])
 def test_formula_beyond_sampled_remainders_is_not_fitted(text: str) -> None:
-    assert fitted(formulas(OPEN, rounds=True), text) is None
+    assert fit_formula(formulas(OPEN, rounds=True), text) is None

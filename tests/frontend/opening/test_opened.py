@@ -119,7 +119,7 @@ def tabled(x: Any, w: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [(unrolled, "the operations differ between sizes"), (filled, "not a supported formula of them: 256 where b is 67 and t is 71, "),
      (scaled, r"a constant of type f32\[\]"), (tabled, r"a constant of type f32\[71,1\]")],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-PLACE = Path(__file__).parents[2] / "data" / "torch"
+DATA_FOLDER = Path(__file__).parents[2] / "data" / "torch"
 
 
 def counter() -> tuple[Any, tuple[Any, ...]]:
@@ -145,8 +145,8 @@ def exported(name: str) -> tuple[Any, tuple[Any, ...], Any]:
     import torch
 
     model, args = {"counter": counter, "decoder": decoder}[name]()
-    positional, named = (args[:2], {"shift": args[2]}) if name == "counter" else (args, {})
-    return torch.export.export(model, positional, named), args, model
+    positional, keywords = (args[:2], {"shift": args[2]}) if name == "counter" else (args, {})
+    return torch.export.export(model, positional, keywords), args, model
 
 
 def without_folders(content: bytes) -> bytes:
@@ -154,7 +154,7 @@ def without_folders(content: bytes) -> bytes:
     packages = Path(np.__file__).parents[1], Path(sys.modules["torch"].__file__ or "").parents[1]
     for folder in packages:
         content = content.replace(f"{folder}/".encode(), b"site-packages/")
-    return content.replace(f"{PLACE.parents[2]}/".encode(), b"")
+    return content.replace(f"{DATA_FOLDER.parents[2]}/".encode(), b"")
 
 
 def save(program: Any, file: str) -> None:
@@ -162,7 +162,7 @@ def save(program: Any, file: str) -> None:
     import torch
 
     torch.export.save(program, "_" + file)
-    with zipfile.ZipFile("_" + file) as old, zipfile.ZipFile(PLACE / file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:  # fmt: skip
+    with zipfile.ZipFile("_" + file) as old, zipfile.ZipFile(DATA_FOLDER / file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:  # fmt: skip
         for member in old.namelist():
             new.writestr(zipfile.ZipInfo(member), without_folders(old.read(member)), zipfile.ZIP_DEFLATED)
     Path("_" + file).unlink()
@@ -183,7 +183,7 @@ def write(name: str, file: str) -> None:
         if name == "counter" and "lin" not in key
     }
     if "_new" not in file:
-        np.savez_compressed(PLACE / f"{name}.npz", **arrays)
+        np.savez_compressed(DATA_FOLDER / f"{name}.npz", **arrays)
 
 
 def write_open(name: str) -> None:
@@ -194,7 +194,9 @@ def write_open(name: str) -> None:
     args = [torch.randint(0, 32, shape) if name == "block" else torch.randn(shape) for shape in shapes]
     save(torch.export.export(model, (args[0],), dynamic_shapes=(dims,)), f"{name}_open.pt2")
     results = {f"result{i}_{n}": each.detach().numpy() for i, arg in enumerate(args) for n, each in enumerate(model(arg))}  # fmt: skip
-    np.savez_compressed(PLACE / f"{name}_open.npz", **{f"arg{i}": arg.numpy() for i, arg in enumerate(args)}, **results)
+    np.savez_compressed(
+        DATA_FOLDER / f"{name}_open.npz", **{f"arg{i}": arg.numpy() for i, arg in enumerate(args)}, **results
+    )
 
 
 if __name__ == "__main__":

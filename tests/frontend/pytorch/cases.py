@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-PLACE = Path(__file__).parents[2] / "data" / "torch" / "cases.json.gz"
+CASES_FILE = Path(__file__).parents[2] / "data" / "torch" / "cases.json.gz"
 _TYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32, "i1": np.bool_, "f16": np.float16}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.torch.live import written_out
-from tests.frontend.pytorch.archives import PLACE, save
+from tests.frontend.pytorch.archives import DATA_FOLDER, save
 
 
 def tied() -> tuple[Any, tuple[Any, ...]]:
@@ -67,13 +67,13 @@ def write(name: str) -> None:
 
     model, args = {"tied": tied, "gradients": gradients}[name]()
     save(written_out(torch.export.export(model, args)), f"{name}.pt2")
-    inputs, made = (torch.utils._pytree.tree_leaves(each) for each in (args, model(*args)))
+    inputs, results = (torch.utils._pytree.tree_leaves(each) for each in (args, model(*args)))
     arrays = {f"arg{i}": each.numpy() for i, each in enumerate(inputs)}
     arrays |= {
         f"result{i}": each.detach().numpy()
-        for i, each in enumerate(each for each in made if isinstance(each, torch.Tensor))
+        for i, each in enumerate(each for each in results if isinstance(each, torch.Tensor))
     }
-    np.savez_compressed(PLACE / f"{name}.npz", **arrays)
+    np.savez_compressed(DATA_FOLDER / f"{name}.npz", **arrays)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from tests.frontend.pytorch.archives import PLACE, save
+from tests.frontend.pytorch.archives import DATA_FOLDER, save
 
 OF_BENCH = {"mixtral": "torch-mixtral", "mamba": "torch-mamba-scan", "unet": "torch-unet"}
 NAMES = ("gpt2", "llama", "bert", "t5", "vit", "resnet", *OF_BENCH)
@@ -71,7 +71,9 @@ def write_jax(*names: str) -> None:
         program = catalog.program(name, True)
         if name == "resnet":
             program = replace(program, in_specs=(P(), P(None, None, "dp")))
-        (PLACE / f"{name}_same.mlir.gz").write_bytes(gzip.compress(program.lowered().as_text().encode(), 9, mtime=0))
+        (DATA_FOLDER / f"{name}_same.mlir.gz").write_bytes(
+            gzip.compress(program.lowered().as_text().encode(), 9, mtime=0)
+        )
 
 
 if __name__ == "__main__":

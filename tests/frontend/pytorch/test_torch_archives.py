@@ -21,19 +21,19 @@ from meshgen import api, budget
 from meshgen.cli import main
 from meshgen.errors import MeshgenError, UsageError
 from meshgen.runtime.sessions.torch_archive import strided
-from tests.frontend.pytorch.archives import PLACE
+from tests.frontend.pytorch.archives import DATA_FOLDER
 
 MESHES = [{"dp": 2, "tp": 2}, {"dp": 3}]
 
 
 def stored(name: str) -> dict[str, np.ndarray[Any, Any]]:
-    with np.load(PLACE / f"{name}.npz") as file:
+    with np.load(DATA_FOLDER / f"{name}.npz") as file:
         return dict(file)
 
 
 @pytest.mark.parametrize("file", ["counter.pt2", "counter_new.pt2"])
 def test_archive_reproduces_results_of_torch(file: str) -> None:
-    executable = mg.compile(PLACE / file, {"dp": 2}, in_specs={"x": mg.P("dp")}, target="cpu")
+    executable = mg.compile(DATA_FOLDER / file, {"dp": 2}, in_specs={"x": mg.P("dp")}, target="cpu")
     reference = stored("counter")
     assert executable.signature.positional == ("x", "scale")
     results = executable(reference["arg0"], 2.0, shift=reference["arg2"])
@@ -51,7 +51,7 @@ def test_archive_reproduces_results_of_torch(file: str) -> None:
 def test_decoder_is_sharded_by_parameter_name_patterns(mesh: dict[str, int]) -> None:
     split = {"*.w[qkv].weight": mg.P("tp"), "*.w[13].weight": mg.P("tp"), "*.wo.weight": mg.P(None, "tp"), "*.w2.weight": mg.P(None, "tp")}  # fmt: skip
     specs = {"ids": mg.P("dp")} | (split if "tp" in mesh else {})
-    executable = mg.compile(PLACE / "decoder.pt2", mesh, in_specs=specs, target="cpu")
+    executable = mg.compile(DATA_FOLDER / "decoder.pt2", mesh, in_specs=specs, target="cpu")
     reference = stored("decoder")
     np.testing.assert_allclose(executable(reference["arg0"]), reference["result0"], rtol=1e-5, atol=1e-5)
     if "tp" in mesh:
@@ -59,7 +59,9 @@ def test_decoder_is_sharded_by_parameter_name_patterns(mesh: dict[str, int]) -> 
 
 
 def test_operations_have_user_locations_and_module_scopes() -> None:
-    executable = mg.compile(PLACE / "decoder.pt2", {"tp": 2}, in_specs={"*.wo.weight": mg.P(None, "tp")}, target="cpu")
+    executable = mg.compile(
+        DATA_FOLDER / "decoder.pt2", {"tp": 2}, in_specs={"*.wo.weight": mg.P(None, "tp")}, target="cpu"
+    )
     locations_and_scopes = {(str(node.loc), node.loc.scope) for node in executable.stages["import"].graph.nodes if node.loc and node.op == "dot_general"}  # fmt: skip
     files = {location.rpartition(":")[0] for location, _ in locations_and_scopes}
     assert files == {"tests/frontend/pytorch/archives.py"}
@@ -69,13 +71,13 @@ def test_operations_have_user_locations_and_module_scopes() -> None:
 
 def test_weights_are_stored_in_module_or_passed_to_session(tmp_path: Path) -> None:
     reference = stored("decoder")
-    executable = mg.compile(PLACE / "decoder.pt2", {"dp": 2}, in_specs={"ids": mg.P("dp")}, target="cpu")
+    executable = mg.compile(DATA_FOLDER / "decoder.pt2", {"dp": 2}, in_specs={"ids": mg.P("dp")}, target="cpu")
     executable.save(tmp_path / "with.mgx")
     np.testing.assert_allclose(
         mg.load(tmp_path / "with.mgx")(reference["arg0"]), reference["result0"], rtol=1e-5, atol=1e-5
     )
     executable.save(tmp_path / "without.mgx", weights={})
-    with mg.load(tmp_path / "without.mgx").session(weights=PLACE / "decoder.pt2") as session:
+    with mg.load(tmp_path / "without.mgx").session(weights=DATA_FOLDER / "decoder.pt2") as session:
         np.testing.assert_allclose(np.asarray(session(reference["arg0"])), reference["result0"], rtol=1e-5, atol=1e-5)
 
 
@@ -83,7 +85,7 @@ def test_command_line_compiles_and_checks_archives(tmp_path: Path, capsys: pytes
     out = str(tmp_path / "decoder.mgx")
     command = [
         "compile",
-        str(PLACE / "decoder.pt2"),
+        str(DATA_FOLDER / "decoder.pt2"),
         "--mesh",
         "dp=2",
         "--spec",
@@ -94,13 +96,13 @@ def test_command_line_compiles_and_checks_archives(tmp_path: Path, capsys: pytes
         out,
     ]
     assert main(command) == 0, capsys.readouterr().err
-    assert main(["check", str(PLACE / "decoder.pt2"), "--mesh", "dp=2"]) == 0
+    assert main(["check", str(DATA_FOLDER / "decoder.pt2"), "--mesh", "dp=2"]) == 0
 
 
 def changed(tmp_path: Path, member: str, edit: Any) -> Path:
     """Write a copy of an archive with the content of `member` edited, or without the member if `edit` is None."""
     path = tmp_path / "changed.pt2"
-    with zipfile.ZipFile(PLACE / "counter.pt2") as old, zipfile.ZipFile(path, "w") as new:
+    with zipfile.ZipFile(DATA_FOLDER / "counter.pt2") as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
             content = old.read(name)
             if name.endswith(member):
@@ -164,7 +166,7 @@ def test_unreadable_archive_is_rejected(tmp_path: Path) -> None:
         mg.compile(tmp_path / "missing.pt2", {"dp": 2}, target="cpu")
     with pytest.raises(UsageError, match="MG0002"):
         mg.compile("a\0b.pt2", {"dp": 2}, target="cpu")
-    encrypted = bytearray((PLACE / "counter.pt2").read_bytes())
+    encrypted = bytearray((DATA_FOLDER / "counter.pt2").read_bytes())
     for signature, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):  # sets the bit for encryption in both headers
         offset = encrypted.find(signature)
         while offset >= 0:
@@ -176,13 +178,13 @@ def test_unreadable_archive_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "text.pt2").write_text("no zip")
     with pytest.raises(UsageError, match=r"cannot be read as a \.pt2 archive"):
         mg.compile(tmp_path / "text.pt2", {"dp": 2}, target="cpu")
-    shutil.copy(PLACE / "counter.pt2", tmp_path / "renamed.zip")
+    shutil.copy(DATA_FOLDER / "counter.pt2", tmp_path / "renamed.zip")
     assert mg.compile(tmp_path / "renamed.zip", {"dp": 2}, target="cpu").name == "main"
 
 
 def test_member_larger_than_memory_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb.pt2"
-    with zipfile.ZipFile(PLACE / "counter.pt2") as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+    with zipfile.ZipFile(DATA_FOLDER / "counter.pt2") as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
             new.writestr(name, old.read(name) + b" " * ((1 << 26) if name.endswith("models/model.json") else 0))
     assert path.stat().st_size < 1 << 18
@@ -207,7 +209,7 @@ def test_expanded_tensor_larger_than_memory_is_rejected(monkeypatch: pytest.Monk
 
 
 def test_archive_with_duplicate_member_is_rejected(tmp_path: Path) -> None:
-    shutil.copy(PLACE / "counter.pt2", tmp_path / "twice.pt2")
+    shutil.copy(DATA_FOLDER / "counter.pt2", tmp_path / "twice.pt2")
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(tmp_path / "twice.pt2", "a") as file:
         name = next(member for member in file.namelist() if member.endswith("models/model.json"))
         file.writestr(name, b"{}")

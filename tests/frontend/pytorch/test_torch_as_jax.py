@@ -11,7 +11,7 @@ import pytest
 
 import meshgen as mg
 from meshgen import api
-from tests.frontend.pytorch.archives import PLACE
+from tests.frontend.pytorch.archives import DATA_FOLDER
 
 P = mg.P
 # Linear layers have weights [out, in] in torch and [in, out] in JAX. GPT-2's are transposed in both.
@@ -46,8 +46,8 @@ OTHERS = {"resnet": {"pixel_values": P(None, None, "dp")}}
 
 @pytest.mark.parametrize("name", [*SPLIT])
 def test_torch_model_communicates_like_jax_model(name: str) -> None:
-    of_jax = api.plan(gzip.decompress((PLACE / f"{name}_same.mlir.gz").read_bytes()).decode(), target="cpu")
+    of_jax = api.plan(gzip.decompress((DATA_FOLDER / f"{name}_same.mlir.gz").read_bytes()).decode(), target="cpu")
     specs = SPLIT[name] | {argument: P("dp") for argument in ROWS.get(name, ["input_ids"])} | OTHERS.get(name, {})
-    of_torch = api.plan(PLACE / f"{name}_same.pt2", of_jax.mesh, in_specs=specs, target="cpu")
+    of_torch = api.plan(DATA_FOLDER / f"{name}_same.pt2", of_jax.mesh, in_specs=specs, target="cpu")
     assert of_torch.comms.ring_bytes == pytest.approx(of_jax.comms.ring_bytes, rel=0.05) and of_jax.comms.ring_bytes > 0
     assert of_torch.comms.counts == of_jax.comms.counts

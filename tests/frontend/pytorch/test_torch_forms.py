@@ -20,7 +20,7 @@ from meshgen.frontend.torch.nodes import named_results
 from meshgen.runtime.module_file.call_json import call_from_json, call_to_json
 from meshgen.runtime.module_file.tensors import encode
 from meshgen.runtime.sessions.torch_archive import TorchArchive
-from tests.frontend.pytorch.archives import PLACE
+from tests.frontend.pytorch.archives import DATA_FOLDER
 from tests.frontend.pytorch.test_torch_archives import stored
 
 Array = np.ndarray[Any, Any]
@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(scope="module")
 def tied() -> Any:
     specs = {"ids": mg.P("dp"), "head.weight": mg.P("dp"), "self.scale": mg.P("dp")}
-    return mg.compile(PLACE / "tied.pt2", {"dp": 2}, in_specs=specs, target="cpu")
+    return mg.compile(DATA_FOLDER / "tied.pt2", {"dp": 2}, in_specs=specs, target="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +58,15 @@ def test_state_and_argument_of_same_name_bind_by_origin(tied: Any, saved: tuple[
     assert tied.signature.weight_names == ("embed.weight", "self.scale")
     result = tied(IDS, SCALE, **{"self.scale": np.zeros(8, np.float32)})
     require_logits(
-        result, np.broadcast_to(SCALE @ TorchArchive(PLACE / "tied.pt2").weights["head.weight"].T, LOGITS.shape)
+        result, np.broadcast_to(SCALE @ TorchArchive(DATA_FOLDER / "tied.pt2").weights["head.weight"].T, LOGITS.shape)
     )
 
 
 def test_session_weight_named_like_argument_is_state(saved: tuple[Path, Path]) -> None:
-    weights = dict(TorchArchive(PLACE / "tied.pt2").weights)
+    weights = dict(TorchArchive(DATA_FOLDER / "tied.pt2").weights)
     for source in (
         weights,
-        PLACE / "tied.pt2",
+        DATA_FOLDER / "tied.pt2",
         {name: weight for name, weight in weights.items() if name != "head.weight"},
     ):
         with mg.load(saved[1]).session(weights=source) as session:
@@ -78,9 +78,9 @@ def test_tied_tensor_with_two_specs_is_rejected() -> None:
     with pytest.raises(
         mg.MeshgenError, match=r"MG0001: 'embed.weight' and 'head.weight' are one input, with the specs"
     ):
-        mg.compile(PLACE / "tied.pt2", {"dp": 2}, in_specs=specs, target="cpu")
+        mg.compile(DATA_FOLDER / "tied.pt2", {"dp": 2}, in_specs=specs, target="cpu")
     same = dict.fromkeys(specs, mg.P("dp"))
-    executable = mg.compile(PLACE / "tied.pt2", {"dp": 2}, in_specs=same, target="cpu")
+    executable = mg.compile(DATA_FOLDER / "tied.pt2", {"dp": 2}, in_specs=same, target="cpu")
     assert executable.stages["import"].in_annotations[0].sharding.dims == (("dp",), ())
 
 
@@ -94,7 +94,7 @@ def test_tied_tensor_is_one_input_with_two_names(tied: Any, saved: tuple[Path, P
     assert tied.explain("head.weight") == tied.explain("embed.weight")
     stored_names = {binding.name for binding in mg.load(saved[0]).bindings if binding.stored}
     assert stored_names == {"embed.weight", "self.scale"}
-    weights = TorchArchive(PLACE / "tied.pt2").weights
+    weights = TorchArchive(DATA_FOLDER / "tied.pt2").weights
     doubled = {name: 2 * weights[name] for name in ("head.weight", "embed.weight")}
     expected = 2 * ((2 * weights["embed.weight"][IDS] * 10 + SCALE) @ weights["embed.weight"].T)
     for new_weights in (doubled, {"head.weight": doubled["head.weight"]}, {"embed.weight": doubled["embed.weight"]}):
@@ -107,7 +107,7 @@ def test_tied_tensor_is_one_input_with_two_names(tied: Any, saved: tuple[Path, P
 
 
 def test_tied_tensor_with_two_values_is_rejected(tied: Any, saved: tuple[Path, Path]) -> None:
-    weight = TorchArchive(PLACE / "tied.pt2").weights["head.weight"]
+    weight = TorchArchive(DATA_FOLDER / "tied.pt2").weights["head.weight"]
     values = {"embed.weight": weight, "head.weight": 2 * weight}
     with pytest.raises(ArgumentError, match="names of one tensor, but two different values"):
         tied(IDS, SCALE, **values)
@@ -118,7 +118,7 @@ def test_tied_tensor_with_two_values_is_rejected(tied: Any, saved: tuple[Path, P
 
 
 def test_run_accepts_checkpoint_with_either_tied_name(saved: tuple[Path, Path], tmp_path: Path) -> None:
-    weights = TorchArchive(PLACE / "tied.pt2").weights
+    weights = TorchArchive(DATA_FOLDER / "tied.pt2").weights
     np.savez(tmp_path / "in.npz", ids=IDS, scale=SCALE)
     np.savez(tmp_path / "ref.npz", result=LOGITS)
     for name in ("embed.weight", "head.weight"):
@@ -171,7 +171,7 @@ def test_outputs_without_value_keep_names_of_others() -> None:
 @pytest.fixture(scope="module")
 def gradients() -> Any:
     return mg.compile(
-        PLACE / "gradients.pt2", {"dp": 2}, in_specs={"*.stem.W": mg.P("dp"), "x": mg.P("dp")}, target="cpu"
+        DATA_FOLDER / "gradients.pt2", {"dp": 2}, in_specs={"*.stem.W": mg.P("dp"), "x": mg.P("dp")}, target="cpu"
     )
 
 
@@ -189,7 +189,7 @@ def test_inputs_have_structure_keys_and_exclude_lifted_constants(gradients: Any)
     assert names == ["params.stem.W", "params.stem.B", "params.mix.W", "x"]
     in_order = [{"stem.W": mg.P("dp"), "stem.B": None, "mix.W": None}, mg.P("dp")]
     for specs in (in_order, {"*.stem.W": mg.P("dp"), "x": mg.P("dp")}, {"params_stem_w": mg.P("dp"), "x": mg.P("dp")}):
-        module = mg.lower(PLACE / "gradients.pt2", {"dp": 2}, stage="import", in_specs=specs)
+        module = mg.lower(DATA_FOLDER / "gradients.pt2", {"dp": 2}, stage="import", in_specs=specs)
         annotated = {
             value.name
             for value, annotation in zip(module.graph.inputs, module.in_annotations, strict=True)
@@ -200,7 +200,7 @@ def test_inputs_have_structure_keys_and_exclude_lifted_constants(gradients: Any)
 
 def test_use_of_masked_gradient_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "changed.pt2"
-    with zipfile.ZipFile(PLACE / "gradients.pt2") as old, zipfile.ZipFile(path, "w") as new:
+    with zipfile.ZipFile(DATA_FOLDER / "gradients.pt2") as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
             content = old.read(name).replace(
                 b'{"as_bools": [false, true, true]}', b'{"as_bools": [false, false, true]}'

@@ -16,7 +16,7 @@ from meshgen.cli import main
 from meshgen.compiled.open_sizes import OpenExecutable
 from meshgen.errors import ProgramError, UsageError
 from meshgen.mlir.text import parse_text, print_text
-from tests.frontend.pytorch.archives import PLACE
+from tests.frontend.pytorch.archives import DATA_FOLDER
 
 MESH = {"dp": 2, "tp": 2}
 SPLIT = {"c_attn.weight": mg.P("tp"), "c_fc.weight": mg.P("tp"), "c_out.weight": mg.P(None, "tp"), "ids": mg.P("dp")}
@@ -24,14 +24,14 @@ SPLIT = {"c_attn.weight": mg.P("tp"), "c_fc.weight": mg.P("tp"), "c_out.weight":
 
 def stored(name: str) -> list[tuple[Any, list[Any]]]:
     """Return arguments with the results that torch computes for each."""
-    with np.load(PLACE / f"{name}.npz") as file:
+    with np.load(DATA_FOLDER / f"{name}.npz") as file:
         count = sum(key.startswith("arg") for key in file)
         return [(file[f"arg{i}"], [file[f"result{i}_{n}"] for n in range(2)]) for i in range(count)]
 
 
 @pytest.mark.parametrize(("name", "specs"), [("block", SPLIT), ("conv", {"x": mg.P("dp")})])
 def test_open_program_matches_torch_at_each_size(name: str, specs: Any) -> None:
-    executable = mg.compile(PLACE / f"{name}_open.pt2", MESH, in_specs=specs, target="cpu")
+    executable = mg.compile(DATA_FOLDER / f"{name}_open.pt2", MESH, in_specs=specs, target="cpu")
     assert isinstance(executable, OpenExecutable)
     for argument, expected in stored(f"{name}_open"):
         for actual, reference in zip(executable(argument), expected, strict=True):
@@ -40,8 +40,8 @@ def test_open_program_matches_torch_at_each_size(name: str, specs: Any) -> None:
 
 def test_open_program_at_sizes_equals_fixed_program_of_torch() -> None:
     shape = {"ids": (8, 16)}
-    executable = api.plan(PLACE / "block_open.pt2", MESH, in_specs=SPLIT, target="cuda:sm_90")
-    fixed = api.plan(PLACE / "block_open.pt2", MESH, args=shape, in_specs=SPLIT, target="cuda:sm_90")
+    executable = api.plan(DATA_FOLDER / "block_open.pt2", MESH, in_specs=SPLIT, target="cuda:sm_90")
+    fixed = api.plan(DATA_FOLDER / "block_open.pt2", MESH, args=shape, in_specs=SPLIT, target="cuda:sm_90")
     specialized = executable.at(args=shape)
     assert not isinstance(fixed, OpenExecutable)
     assert (specialized.comms.counts, specialized.comms.ring_bytes) == (fixed.comms.counts, fixed.comms.ring_bytes)
@@ -50,7 +50,7 @@ def test_open_program_at_sizes_equals_fixed_program_of_torch() -> None:
 
 
 def test_open_sizes_can_be_fixed_one_by_one() -> None:
-    executable = api.plan(PLACE / "block_open.pt2", MESH, args={"ids": (8, None)}, in_specs=SPLIT, target="cpu")
+    executable = api.plan(DATA_FOLDER / "block_open.pt2", MESH, args={"ids": (8, None)}, in_specs=SPLIT, target="cpu")
     assert isinstance(executable, OpenExecutable)
     assert [str(value.type) for value in executable.program.inputs if value.name == "ids"] == ["i64[8,?]"]
     assert str(executable.at(args={"ids": (8, 5)}).stages["import"].graph.outputs[0].type) == "f32[8,5,16]"
@@ -59,14 +59,14 @@ def test_open_sizes_can_be_fixed_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "said"),
+    ("name", "shape", "message"),
     [("block", (4, 24), "dim 1 of 'ids' is 24, but the program is for 23 at most"), ("block", (65, 4), "dim 0 of 'ids' is 65"),
      ("conv", (1, 3, 16, 8), "dim 0 of 'x' is 1, but the program is for 2 or more"),
      ("conv", (2, 3, 18, 8), r"dim 2 of 'x' is 18, but the program is for sizes of the form 4\*s"),
      ("conv", (2, 3, 260, 8), "dim 2 of 'x' is 260, but the program is for [0-9]* ?(to )?256")],
 )  # fmt: skip
 def test_size_outside_range_or_guard_is_rejected(name: str, shape: tuple[int, ...], message: str) -> None:
-    executable = api.plan(PLACE / f"{name}_open.pt2", {"dp": 2}, target="cpu")
+    executable = api.plan(DATA_FOLDER / f"{name}_open.pt2", {"dp": 2}, target="cpu")
     assert isinstance(executable, OpenExecutable)
     (dims,) = executable.program.shapes
     with pytest.raises(ProgramError, match=message):
@@ -74,23 +74,25 @@ def test_size_outside_range_or_guard_is_rejected(name: str, shape: tuple[int, ..
 
 
 def test_size_of_derived_dim_must_fit_formula() -> None:
-    executable = api.plan(PLACE / "conv_open.pt2", {"dp": 2}, args={"x": (4, 3, 20, 8)}, target="cpu")
+    executable = api.plan(DATA_FOLDER / "conv_open.pt2", {"dp": 2}, args={"x": (4, 3, 20, 8)}, target="cpu")
     assert str(executable.stages["import"].graph.outputs[1].type) == "f32[4,8,6,2]"
     with pytest.raises(UsageError, match="dim 2 of 'x' has a size of the form"):
-        api.plan(PLACE / "conv_open.pt2", {"dp": 2}, args={"x": (4, 3, 21, 8)}, target="cpu")
+        api.plan(DATA_FOLDER / "conv_open.pt2", {"dp": 2}, args={"x": (4, 3, 21, 8)}, target="cpu")
 
 
 def test_module_compiles_further_sizes_after_loading(tmp_path: Path) -> None:
     (first, first_expected), (second, second_expected), _ = stored("block_open")
     sizes = [{"args": {"ids": first.shape}}]
-    mg.compile(PLACE / "block_open.pt2", MESH, in_specs=SPLIT, sizes=sizes, target="cpu").save(tmp_path / "open.mgx")
+    mg.compile(DATA_FOLDER / "block_open.pt2", MESH, in_specs=SPLIT, sizes=sizes, target="cpu").save(
+        tmp_path / "open.mgx"
+    )
     module = mg.load(tmp_path / "open.mgx")
     np.testing.assert_allclose(module(first)[0], first_expected[0], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(module(second)[0], second_expected[0], rtol=1e-4, atol=1e-5)  # compiled after loading
 
 
 def test_program_with_open_sizes_round_trips_as_text() -> None:
-    module, _ = api.read(PLACE / "block_open.pt2", {"dp": 2})
+    module, _ = api.read(DATA_FOLDER / "block_open.pt2", {"dp": 2})
     text = print_text(module)
     assert "tensor<?x?xi64>" in text and text.count("shape_assertion") >= 2
     assert print_text(parse_text(text)) == text
@@ -98,6 +100,7 @@ def test_program_with_open_sizes_round_trips_as_text() -> None:
 
 def test_check_command_compares_at_given_shape(capsys: Any) -> None:
     assert (
-        main(["check", str(PLACE / "conv_open.pt2"), "--mesh", "dp=2", "--spec", "x=dp", "--shape", "x=4x3x12x8"]) == 0
+        main(["check", str(DATA_FOLDER / "conv_open.pt2"), "--mesh", "dp=2", "--spec", "x=dp", "--shape", "x=4x3x12x8"])
+        == 0
     )
     assert "ok" in capsys.readouterr().out

@@ -16,9 +16,9 @@ import meshgen as mg
 from meshgen.errors import ProgramError
 from meshgen.frontend.torch.ops import TORCH_OPS
 from meshgen.frontend.torch.program import Exported, read_exported
-from tests.frontend.pytorch.cases import PLACE, arguments, array_of
+from tests.frontend.pytorch.cases import CASES_FILE, arguments, array_of
 
-CASES: dict[str, Any] = json.loads(gzip.decompress(PLACE.read_bytes()))
+CASES: dict[str, Any] = json.loads(gzip.decompress(CASES_FILE.read_bytes()))
 
 
 def leaves(result: Any) -> Iterator[np.ndarray[Any, Any]]:

@@ -13,7 +13,7 @@ import meshgen as mg
 from meshgen.errors import MissingError, ShardingError
 from meshgen.frontend.torch.placements import from_placements
 from meshgen.mesh import meshes_of
-from tests.frontend.pytorch.archives import PLACE
+from tests.frontend.pytorch.archives import DATA_FOLDER
 
 MESH = mg.make_mesh({"dp": 2, "tp": 4})
 
@@ -76,8 +76,8 @@ def test_unsupported_placements_are_rejected(placements: list[Any], text: str) -
 def test_program_compiles_with_placements_as_specs() -> None:
     mesh = SimpleNamespace(mesh_dim_names=("dp", "tp"), shape=(2, 4), ndim=2)
     specs = {"ids": [Shard(0), R], "*.wq.weight": [R, Shard(0)], "*.wo.weight": (R, Shard(1))}
-    with_placements = mg.compile(PLACE / "decoder.pt2", mesh, in_specs=specs, target="cpu")
-    with_specs = mg.compile(PLACE / "decoder.pt2", MESH, in_specs={"ids": mg.P("dp"), "*.wq.weight": mg.P("tp"), "*.wo.weight": mg.P(None, "tp")}, target="cpu")  # fmt: skip
+    with_placements = mg.compile(DATA_FOLDER / "decoder.pt2", mesh, in_specs=specs, target="cpu")
+    with_specs = mg.compile(DATA_FOLDER / "decoder.pt2", MESH, in_specs={"ids": mg.P("dp"), "*.wq.weight": mg.P("tp"), "*.wo.weight": mg.P(None, "tp")}, target="cpu")  # fmt: skip
     assert with_placements.as_text() == with_specs.as_text()
 
 

@@ -38,7 +38,7 @@ def _called(name: str, x: np.ndarray[Any, Any], *integers: int) -> np.ndarray[An
     return mg.compile(lambda x: function(x, *integers), {"d": 2}, args=[x], target="cpu")(x)
 
 
-@pytest.mark.parametrize(("dtype", "digits"), [("f4", 4e-6), ("f8", 2e-13)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f4", 4e-6), ("f8", 2e-13)])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_function_is_accurate_to_its_precision(name: str, dtype: str, tolerance: float) -> None:
     """Near zeros of a function the tolerance is absolute, because arguments up to 50 are themselves rounded to 2^-24."""

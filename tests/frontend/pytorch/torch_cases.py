@@ -21,7 +21,7 @@ from torch._higher_order_ops import scan, while_loop
 
 from meshgen.frontend.torch.live import serialized
 from tests.frontend.pytorch import op_cases
-from tests.frontend.pytorch.cases import PLACE, arguments
+from tests.frontend.pytorch.cases import CASES_FILE, arguments
 
 # fmt: off
 Case = tuple[Callable[..., Any], tuple[str, ...]]
@@ -263,12 +263,12 @@ SECTIONS = (fourier, linear_algebra, samples, elementwise, reductions, shapes, i
 TRACED = ("trained",)
 
 
-def module_of(name: str, function: Callable[..., Any], given: Sequence[Any]) -> Any:
+def module_of(name: str, function: Callable[..., Any], example_args: Sequence[Any]) -> Any:
     """Return a function as a module for torch.export."""
     if name in TRACED or name.startswith("gradient_"):
         from torch.fx.experimental.proxy_tensor import make_fx
 
-        return make_fx(function)(*given)
+        return make_fx(function)(*example_args)
 
     class Case(torch.nn.Module):
         def forward(self, *args: Any) -> Any:
@@ -295,9 +295,9 @@ def written() -> bytes:
         constants = {key: {"dtype": str(value.dtype), "shape": list(value.shape), "numbers": value.ravel().tolist()} for key, value in exported.constants.items()}  # fmt: skip
         rows[name] = {"arguments": kinds, "document": document, "constants": constants, "results": results}
     # makes paths relative to the repository
-    text = json.dumps(rows, separators=(",", ":")).replace(f"{PLACE.parents[3]}/", "")
+    text = json.dumps(rows, separators=(",", ":")).replace(f"{CASES_FILE.parents[3]}/", "")
     return gzip.compress(text.encode(), mtime=0)
 
 
 if __name__ == "__main__":
-    PLACE.write_bytes(written())
+    CASES_FILE.write_bytes(written())

@@ -124,10 +124,10 @@ def loss(model: Any, *args: Any) -> Any:
 
 def _entered(maker: Maker, program: Any, args: Any) -> Entered:
     """Return a program with torch's results and the tensors that a call changes."""
-    model, given = maker.program(), maker.arguments()
+    model, args_of_call = maker.program(), maker.arguments()
     with torch.no_grad():
-        result = model(*given)
-    after = dict(model.named_buffers()) | {f"args_{n}": tensor for n, tensor in enumerate(given)}
+        result = model(*args_of_call)
+    after = dict(model.named_buffers()) | {f"args_{n}": tensor for n, tensor in enumerate(args_of_call)}
     before = dict(maker.program().named_buffers()) | {f"args_{n}": tensor for n, tensor in enumerate(maker.arguments())}
     changed = frozenset(name for name, tensor in after.items() if not torch.equal(tensor, before[name]))
     return Entered(program, args, maker.arguments(), result, after, changed)
