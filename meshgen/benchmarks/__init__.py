@@ -1,3 +1,3 @@
-"""The suites of `meshgen bench`, one file each, and what they share: records, file formats, comparison of runs, machine
+"""The suites of `meshgen bench` (one file each), with shared records, file formats, comparison of runs and machine
 profiles.
 """

@@ -26,13 +26,13 @@ _NO_FIGURES = (
     "algbw",
     "busbw",
     "iterations",
-)  # fields that follow from other fields, or are no figure of merit
+)  # fields that follow from other fields, or do not measure performance
 SAME, SLOWER, FASTER = "same", "slower", "faster"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A figure that both runs have. `verdict`: `same` (within the noise), `slower`, `faster`, `more` or `less`."""
+    """The values of one figure in two runs. `verdict`: `same` (within the noise), `slower`, `faster`, `more` or `less`."""
 
     record: Record
     figure: str
@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def growth(self) -> float:
-        """The relative growth of the figure; infinite if it was 0 before."""
+        """The relative growth of the figure, infinite if it was 0 before."""
         return self.after / self.before - 1 if self.before else math.inf * (self.after > 0) if self.after else 0.0
 
     @property

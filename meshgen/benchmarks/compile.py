@@ -53,7 +53,7 @@ def _program_text(name: str) -> str:
         return stack(*STACKS[name])
     if not name.endswith(".mlir"):
         text = f"unknown program '{name:.60}'"
-        raise UsageError(Diagnostic("MG0001", text, hint=f"name .mlir files, or of {', '.join(STACKS)}"))
+        raise UsageError(Diagnostic("MG0001", text, hint=f"name .mlir files, or some of {', '.join(STACKS)}"))
     try:
         return Path(name).read_text()
     except OSError as error:
@@ -104,5 +104,5 @@ def _child_seconds(command: Sequence[str], cache: str) -> float:
 
 
 SUITE = Suite(
-    "CPU time of every stage, and of the command with a cold and a warm cache of kernels", TITLES, no_options, run
+    "CPU time of every stage, and of the command with a cold and a warm kernel cache", TITLES, no_options, run
 )

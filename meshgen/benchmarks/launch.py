@@ -62,7 +62,7 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
     del options
     compiler = shutil.which("gcc")
     if compiler is None:
-        raise MissingError(Diagnostic("MG0602", "gcc is not installed", hint="it builds a driver that does nothing"))
+        raise MissingError(Diagnostic("MG0602", "gcc is not installed", hint="gcc builds the driver that does nothing"))
     if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
         hint = f"{install('cuda12')}; it needs no GPU"
         raise MissingError(Diagnostic("MG0602", "cuda-bindings is not installed", hint=hint))
@@ -104,7 +104,7 @@ def _executor(module: LoadedModule, api: Api) -> Executor:
 
 
 def _timed(step: Callable[[], object]) -> list[float]:
-    """Return the seconds per step of each run. CPU time of the thread is enough because nothing is waited for."""
+    """Return the seconds per step of each run. CPU time of the thread is enough because a step never waits."""
     samples: list[float] = []
     for _ in range(RUNS):
         begin = time.thread_time()
@@ -118,7 +118,7 @@ def _zeros() -> Any:
     return np.zeros((16, 16), np.float32)
 
 
-SUITE = Suite("what a step and a launch cost the host, on a driver that does nothing", TITLES, no_options, run)
+SUITE = Suite("host time of a step and of a launch, on a driver that does nothing", TITLES, no_options, run)
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(_measured(load(sys.argv[1]))))

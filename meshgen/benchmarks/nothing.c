@@ -1,4 +1,4 @@
-/* A libcuda.so.1 that does nothing: what a step costs on it is what the host takes. Handles and addresses are made up. */
+/* A libcuda.so.1 that does nothing: the time of a step on it is the host's share. Handles and addresses are fake. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int attribute(int *found, int which, int of) {
   return 0;
 }
 
-/* Each thread has a current context, at first none. */
+/* The current context of each thread, initially none. */
 static _Thread_local uint64_t current;
 
 static int set_context(uint64_t context) {
@@ -63,7 +63,7 @@ static const struct {
     {"cuGraphGetNodes", nodes},      {"cuGraphInstantiateWithFlags", handle},
 };
 
-/* The graph that a capture gives comes second; all other results come first. */
+/* The captured graph is the second argument; other calls return their result in the first. */
 static int captured(void *stream, uint64_t *graph) { return handle(graph); }
 
 int cuGetProcAddress_v2(const char *name, void **found, int release, uint64_t flags, int *status) {

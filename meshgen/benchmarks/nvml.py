@@ -11,7 +11,7 @@ from meshgen.benchmarks.environment import nvidia_smi_library
 _SM, _MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM in nvml.h
 # Reasons for lower clocks. Source: nvml.h, nvmlClocksEventReasons.
 REASONS = {
-    0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "synchronised", 0x20: "temperature (software)",
+    0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "synchronized", 0x20: "temperature (software)",
     0x40: "temperature (hardware)", 0x80: "power brake", 0x100: "display",
 }  # fmt: skip
 

@@ -105,8 +105,10 @@ def _needed(tasks: Sequence[Task]) -> tuple[list[int], list[int]]:
 
 
 def _ends(tasks: Sequence[Task], sets: Sequence[int], paths: Sequence[float]) -> list[float]:
-    """Return the least seconds before (or after) each task: the path without the task, or the work of one stream in its
-    bit set.
+    """Return for each task the least seconds before it (or after it).
+
+    `sets` are the tasks on that side, and `paths` the longest paths. The result is the path without the task, or the
+    most work of one stream.
     """
     ends = [path - task.seconds for path, task in zip(paths, tasks, strict=True)]
     for stream in range(STREAMS):
@@ -124,4 +126,9 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
     return {}
 
 
-SUITE = Suite("predicted steps against their bounds, and how much communication hides", TITLES, no_options, run)
+SUITE = Suite(
+    "predicted steps compared with their bounds, and the fraction of communication that overlaps",
+    TITLES,
+    no_options,
+    run,
+)

@@ -89,7 +89,7 @@ def fitted(measured: Sequence[Measured]) -> tuple[float, float]:
 
 
 def profile_place(text: str) -> Path:
-    """Check the path of a new profile. Raises UsageError: MG0001 if it is no .json file, MG0003 if it cannot be
+    """Check the path of a new profile. Raises UsageError: MG0001 if it does not end in .json, MG0003 if it cannot be
     written.
     """
     if not text.endswith(".json"):

@@ -1,7 +1,9 @@
-"""Quality of plans: bytes that a device sends, launches, and the predicted step. XLA's and upstream MLIR's partitioners
-are compared if installed.
+"""Quality of plans: bytes sent per device, launches, and the predicted step, compared with the partitioners of XLA and
+upstream MLIR.
 
-The programs are GPT layers that JAX lowers, programs of `transformers.py`, and `.mlir` files. No GPU is needed.
+The programs are GPT layers that JAX lowers, programs of `transformers.py`, and `.mlir` files. XLA and `mlir-opt` are
+used if installed.
+No GPU is needed.
 """
 
 from __future__ import annotations
@@ -110,7 +112,7 @@ def _upstream(path: Path) -> Mapping[str, Any]:
 
 
 SUITE = Suite(
-    "what a device sends, launches and the predicted step, beside XLA's partitioner and mlir-opt",
+    "bytes sent per device, launches and the predicted step, compared with XLA's partitioner and mlir-opt",
     TITLES,
     no_options,
     run,

@@ -126,5 +126,5 @@ def _is_record(value: Any) -> bool:
 
 
 def identity(record: Record) -> tuple[tuple[str, Any], ...]:
-    """Return the fields of a record that say what it measures."""
+    """Return the identity of a record as pairs of field and value."""
     return tuple((key, record[key]) for key in IDENTITY if record.get(key) is not None)

@@ -14,6 +14,7 @@ from meshgen.errors import Diagnostic, MissingError
 from meshgen.packages import install
 
 LAYERS = 8  # layers of the stack in measurements and tests (chosen: a compilation takes seconds)
+# Sizes of the stack: batch, tokens, width, heads, width of the MLP, vocabulary (chosen: near GPT-2 medium).
 BATCH, LENGTH, MODEL, HEADS, HIDDEN, WORDS = 8, 256, 1024, 16, 4096, 32768
 SIZE = MODEL // HEADS
 

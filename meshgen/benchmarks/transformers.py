@@ -19,9 +19,12 @@ from meshgen.errors import Diagnostic, MissingError, UsageError
 from meshgen.mesh import Axis, Mesh
 from meshgen.packages import install
 
+# Layers, sequences per device, tokens per sequence, head size (chosen: two layers of models with 7 to 70 billion
+# parameters).
 LAYERS, ROWS, LENGTH, HEAD = 2, 4, 2048, 128
 NODE = 8  # GPUs connected by NVLink; ranks of other nodes are reached over the network
-MOE_TOKENS, MOE_EXPERTS_PER_RANK = 2048, 1  # tokens per rank; experts per rank
+# Tokens and experts per rank (chosen: one expert per rank is the finest expert parallelism).
+MOE_TOKENS, MOE_EXPERTS_PER_RANK = 2048, 1
 
 Split = tuple[str | None, ...]
 
@@ -97,7 +100,7 @@ def chosen(names: Sequence[str]) -> Iterator[tuple[str, str, Mesh | None]]:
             continue
         matching = [program for program in all_programs if program.name.startswith(name)]
         if not matching:
-            hint = f"name .mlir files, or of {', '.join(program.name for program in all_programs)}"
+            hint = f"name .mlir files, or some of {', '.join(program.name for program in all_programs)}"
             raise UsageError(Diagnostic("MG0001", f"unknown program '{name:.60}'", hint=hint))
         for program in matching:
             yield program.name, program.text(), program.mesh

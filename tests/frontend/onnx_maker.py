@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from tests.frontend.random_models import CannotMake, Draws, Steps
+from tests.frontend.random_models import CannotBuild, Draws, Steps
 from tests.onnx_models import Builder, reference
 
 Array = np.ndarray[Any, Any]
-OPSET = 21
-MOST_ELEMENTS = 4096
+OPSET = 21  # of the models; all operators of the steps are defined in it
+MOST_ELEMENTS = 4096  # of a value (chosen: keeps models fast to evaluate)
 TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
 
 
-class Maker(Draws):
+class RandomBuilder(Draws):
     """A model under construction, with the reference value of each name."""
 
     def __init__(self, seed: int) -> None:
@@ -49,12 +49,12 @@ class Maker(Draws):
         self.used.add(name)
         return name
 
-    def pick(self, fits: Callable[[Array], bool] = lambda each: True, *, exact: bool = False) -> str:
+    def pick(self, fits: Callable[[Array], bool] = lambda array: True, *, exact: bool = False) -> str:
         """Return the name of a random float value for which `fits` holds."""
-        names = [name for name, each in self.values.items() if each.dtype == np.float32 and fits(each) and name not in self.builder_constants]  # fmt: skip
+        names = [name for name, array in self.values.items() if array.dtype == np.float32 and fits(array) and name not in self.builder_constants]  # fmt: skip
         names = [name for name in names if not exact or name in self.exact]
         if not names:
-            raise CannotMake
+            raise CannotBuild
         return self.one_of(names[-6:] if self.integer(0, 3) else names)
 
     @property
@@ -63,7 +63,7 @@ class Maker(Draws):
 
     def of_rank(self, rank: int, most: int = 6, *, exact: bool = False) -> str:
         """Return the name of a random value whose rank is between `rank` and `most`."""
-        return self.pick(lambda each: rank <= each.ndim <= most and each.size > 0, exact=exact)
+        return self.pick(lambda array: rank <= array.ndim <= most and array.size > 0, exact=exact)
 
     def add(
         self,
@@ -91,13 +91,13 @@ class Maker(Draws):
             TypeError,
         ) as error:  # the reference implementation has bugs of its own: skip such nodes
             self.builder.nodes.pop()
-            raise CannotMake from error
+            raise CannotBuild from error
         if any(
             array.size > MOST_ELEMENTS or (array.dtype == np.float32 and not (np.abs(array) < 1e4).all())
             for array in results_of_node
         ):
             self.builder.nodes.pop()
-            raise CannotMake
+            raise CannotBuild
         is_exact = keeps and all(name in self.exact for name in operands if name)
         for name, array in zip(names, results_of_node, strict=True):
             self.values[name] = array
@@ -111,7 +111,7 @@ class Maker(Draws):
         outs = [name for name in self.values if name not in self.used and name not in self.inputs] or [*self.values][
             -1:
         ]
-        infos = [helper.make_tensor_value_info(name, TYPES[each.dtype.name], each.shape) for name, each in self.inputs.items()]  # fmt: skip
+        infos = [helper.make_tensor_value_info(name, TYPES[array.dtype.name], array.shape) for name, array in self.inputs.items()]  # fmt: skip
         kinds = [helper.make_tensor_value_info(name, TYPES[self.values[name].dtype.name], None) for name in outs]
         graph = helper.make_graph(self.builder.nodes, "random", infos, kinds, self.builder.weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10), outs
@@ -131,5 +131,5 @@ def one_node(node: Any, values: dict[str, Array]) -> list[Array]:
         return [np.asarray(result) for result in reference(model, *values.values())]
 
 
-STEPS = Steps[Maker]()
+STEPS = Steps[RandomBuilder]()
 step = STEPS.step

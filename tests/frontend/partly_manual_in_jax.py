@@ -1,11 +1,10 @@
-"""A program that lowers partly manual computations with JAX, executes them on eight CPU devices, and writes texts and
-arrays.
+"""Lower partly manual computations with JAX, execute them on eight CPU devices, and write texts and arrays.
 
     python tests/frontend/partly_manual_in_jax.py OUT.npz
 
-Each case `NAME MESH` has `text` (StableHLO), `given` (the argument) and `expected` (the result). It needs a process of
-its own because
-the number of devices is fixed when JAX starts.
+Each case `NAME MESH` has `text` (StableHLO), `given` (the argument) and `expected` (the result). The script is a
+separate process
+because the number of devices is fixed when JAX starts.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import numpy as np
 from meshgen.errors import MeshgenError
 
 
-class CannotMake(Exception):
-    """No value of the model is valid for a step, or the other package cannot build the model."""
+class CannotBuild(Exception):
+    """Raised if a step is not applicable to any value, or if the other package fails to build the model."""
 
 
 class Draws:
@@ -39,39 +39,39 @@ class Draws:
         return np.asarray(self.rng.integers(-8, 9, shape) / 4, np.float32)
 
 
-Maker = TypeVar("Maker", bound=Draws)
+RandomBuilder = TypeVar("RandomBuilder", bound=Draws)
 
 
-class Steps(dict[str, Callable[[Maker], None]], Generic[Maker]):
+class Steps(dict[str, Callable[[RandomBuilder], None]], Generic[RandomBuilder]):
     """The kinds of steps by name."""
 
-    def step(self, function: Callable[[Maker], None]) -> Callable[[Maker], None]:
+    def step(self, function: Callable[[RandomBuilder], None]) -> Callable[[RandomBuilder], None]:
         """Register a kind of step."""
         self[function.__name__] = function
         return function
 
-    def take(self, maker: Maker, count: int) -> None:
+    def take(self, builder: RandomBuilder, count: int) -> None:
         """Apply about `count` random steps to a model."""
         for _ in range(count * 6):
-            name = maker.one_of(list(self))
+            name = builder.one_of(list(self))
             try:
-                self[name](maker)
-            except CannotMake:
+                self[name](builder)
+            except CannotBuild:
                 continue
-            maker.kinds.append(name)
-            if len(maker.kinds) == count:
+            builder.kinds.append(name)
+            if len(builder.kinds) == count:
                 break
 
 
-def outcome(maker: Draws, fault_of: Callable[[Any], str]) -> tuple[str, str]:
+def outcome(builder: Draws, fault_of: Callable[[Any], str]) -> tuple[str, str]:
     """Return the verdict on a model, with a message.
 
-    The verdict is `right`, `wrong`, `refused`, `crashed`, or `not made` if the other package cannot build the model.
+    The verdict is `right`, `wrong`, `refused`, `crashed`, or `not built` if the other package cannot build the model.
     """
     try:
-        fault = fault_of(maker)
-    except CannotMake as error:
-        return "not made", str(error)
+        fault = fault_of(builder)
+    except CannotBuild as error:
+        return "not built", str(error)
     except MeshgenError as error:
         return "refused", str(error)
     except Exception as error:
@@ -79,7 +79,7 @@ def outcome(maker: Draws, fault_of: Callable[[Any], str]) -> tuple[str, str]:
     return ("wrong", fault) if fault else ("right", "")
 
 
-def campaign(description: str | None, made: Callable[[int], Draws], fault_of: Callable[[Any], str]) -> int:
+def campaign(description: str | None, build: Callable[[int], Draws], fault_of: Callable[[Any], str]) -> int:
     """Test many random models, print all that fail, and return the exit status. A rejected valid model is a failure
     too.
     """
@@ -91,12 +91,12 @@ def campaign(description: str | None, made: Callable[[int], Draws], fault_of: Ca
     kinds: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     for seed in range(options.seed, options.seed + options.count):
-        maker = made(seed)
-        kinds.update(maker.kinds)
-        verdict, text = outcome(maker, fault_of)
+        builder = build(seed)
+        kinds.update(builder.kinds)
+        verdict, text = outcome(builder, fault_of)
         verdicts[verdict] += 1
         if text:
-            sys.stdout.write(f"seed {seed}: {verdict}: {text}\n  {' '.join(maker.kinds)}\n")
+            sys.stdout.write(f"seed {seed}: {verdict}: {text}\n  {' '.join(builder.kinds)}\n")
             sys.stdout.flush()
     counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
     sys.stdout.write(f"{options.count} models of {len(kinds)} kinds of steps: {counts}\n")

@@ -25,35 +25,36 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.testing.oracle import check
 from tests.frontend import random_onnx_moves, random_onnx_steps
-from tests.frontend.onnx_maker import STEPS, Maker
+from tests.frontend.onnx_maker import STEPS, RandomBuilder
 from tests.frontend.random_models import campaign
 
 Array = np.ndarray[Any, Any]
-ENTERED = (random_onnx_moves, random_onnx_steps)  # importing these modules registers their steps
+STEP_MODULES = (random_onnx_moves, random_onnx_steps)  # importing these modules registers their steps
 
 
-def made(seed: int, steps: int = 8) -> Maker:
+def random_model(seed: int, steps: int = 8) -> RandomBuilder:
     """Return a random model of about `steps` steps."""
-    maker = Maker(seed)
-    ranks = (maker.integer(2, 4), maker.integer(1, 4))
+    builder = RandomBuilder(seed)
+    ranks = (builder.integer(2, 4), builder.integer(1, 4))
     for rank in ranks:
-        maker.input(maker.numbers(*(maker.integer(1, 6) for _ in range(rank))))
-    STEPS.take(maker, steps)
-    return maker
+        builder.input(builder.numbers(*(builder.integer(1, 6) for _ in range(rank))))
+    STEPS.take(builder, steps)
+    return builder
 
 
-def fault_of(maker: Maker) -> str:
-    """Return the mismatch of a model's results, or an empty text. Runs on one device, and sharded over two along a dim
-    of its first input.
+def fault_of(builder: RandomBuilder) -> str:
+    """Return how a model's results differ from the reference, or an empty text.
+
+    The model is evaluated on one device, and sharded over two devices along a dim of its first input.
     """
-    model, names = maker.model()
+    model, names = builder.model()
     module, signature = read(model)
-    values = maker.inputs | {name: np.asarray(array) for name, array in signature.weights.items()}
+    values = builder.inputs | {name: np.asarray(array) for name, array in signature.weights.items()}
     arguments = [values[value.name] for value in module.graph.inputs]
     for name, actual in zip(names, evaluate(module.graph, arguments), strict=True):
-        if text := difference(actual, maker.values[name]):
+        if text := difference(actual, builder.values[name]):
             return f"{name}: {text}"
-    dims = [dim for dim, size in enumerate(maker.inputs["x0"].shape) if size > 1]
+    dims = [dim for dim, size in enumerate(builder.inputs["x0"].shape) if size > 1]
     if not dims or "x0" not in {value.name for value in module.graph.inputs}:
         return ""
     spec = ["_"] * dims[0] + ["d"]
@@ -78,4 +79,4 @@ def difference(actual: Array, expected: Array) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(campaign(__doc__, made, fault_of))
+    sys.exit(campaign(__doc__, random_model, fault_of))

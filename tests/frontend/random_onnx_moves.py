@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.frontend.onnx_maker import Maker, step
-from tests.frontend.random_models import CannotMake
+from tests.frontend.onnx_maker import RandomBuilder, step
+from tests.frontend.random_models import CannotBuild
 
 
 @step
-def reshape(m: Maker) -> None:
+def reshape(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     size = m.values[x].size
     first = m.one_of([d for d in range(1, size + 1) if size % d == 0])
@@ -19,7 +19,7 @@ def reshape(m: Maker) -> None:
 
 
 @step
-def reshape_by_shape(m: Maker) -> None:
+def reshape_by_shape(m: RandomBuilder) -> None:
     """Append a Reshape whose target shape is computed from the operand's shape, as exporters do."""
     x = m.of_rank(2)
     first = m.add("Gather", m.add("Shape", x), m.constant(np.array([0])), axis=0)
@@ -27,19 +27,19 @@ def reshape_by_shape(m: Maker) -> None:
 
 
 @step
-def flatten(m: Maker) -> None:
+def flatten(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     m.add("Flatten", x, axis=m.integer(0, m.values[x].ndim), keeps=True)
 
 
 @step
-def transpose(m: Maker) -> None:
+def transpose(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     m.add("Transpose", x, perm=[int(d) for d in m.rng.permutation(m.values[x].ndim)], keeps=True)
 
 
 @step
-def squeeze(m: Maker) -> None:
+def squeeze(m: RandomBuilder) -> None:
     x = m.of_rank(1, 4)
     wide = m.add("Unsqueeze", x, m.constant(np.array([m.integer(-1, m.values[x].ndim)])), keeps=True)
     if m.integer(0, 1) and (ones := [d for d, size in enumerate(m.values[wide].shape) if size == 1]):
@@ -47,7 +47,7 @@ def squeeze(m: Maker) -> None:
 
 
 @step
-def concat(m: Maker) -> None:
+def concat(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     axis = m.integer(0, m.values[x].ndim - 1)
     shape = list(m.values[x].shape)
@@ -56,8 +56,8 @@ def concat(m: Maker) -> None:
 
 
 @step
-def split(m: Maker) -> None:
-    x = m.pick(lambda each: each.ndim > 0 and max(each.shape) > 1)
+def split(m: RandomBuilder) -> None:
+    x = m.pick(lambda array: array.ndim > 0 and max(array.shape) > 1)
     axis = int(np.argmax(m.values[x].shape))
     first = m.integer(1, m.values[x].shape[axis] - 1)
     sizes = m.constant(np.array([first, m.values[x].shape[axis] - first]))
@@ -65,7 +65,7 @@ def split(m: Maker) -> None:
 
 
 @step
-def cut(m: Maker) -> None:
+def cut(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     axis = m.integer(0, m.values[x].ndim - 1)
     size = m.values[x].shape[axis]
@@ -75,7 +75,7 @@ def cut(m: Maker) -> None:
 
 
 @step
-def pad(m: Maker) -> None:
+def pad(m: RandomBuilder) -> None:
     x = m.of_rank(1, 4)
     mode = m.one_of(("constant", "edge", "reflect"))
     most = 1 if mode == "reflect" else 2
@@ -91,7 +91,7 @@ def pad(m: Maker) -> None:
 
 
 @step
-def repeat(m: Maker) -> None:
+def repeat(m: RandomBuilder) -> None:
     x = m.of_rank(1, 4)
     if m.integer(0, 1):
         m.add("Tile", x, m.constant(np.array([m.integer(1, 2) for _ in m.values[x].shape])), keeps=True)
@@ -100,7 +100,7 @@ def repeat(m: Maker) -> None:
 
 
 @step
-def gather(m: Maker) -> None:
+def gather(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     axis = m.integer(0, m.values[x].ndim - 1)
     size = m.values[x].shape[axis]
@@ -109,7 +109,7 @@ def gather(m: Maker) -> None:
 
 
 @step
-def gather_elements(m: Maker) -> None:
+def gather_elements(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     axis = m.integer(0, m.values[x].ndim - 1)
     rows = m.rng.integers(0, m.values[x].shape[axis], m.values[x].shape)
@@ -117,7 +117,7 @@ def gather_elements(m: Maker) -> None:
 
 
 @step
-def gather_places(m: Maker) -> None:
+def gather_places(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     sizes = m.values[x].shape[: m.integer(1, 2)]
     rows = np.stack([m.rng.integers(0, size, (3,)) for size in sizes], -1)
@@ -125,7 +125,7 @@ def gather_places(m: Maker) -> None:
 
 
 @step
-def scatter(m: Maker) -> None:
+def scatter(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     axis = m.integer(0, m.values[x].ndim - 1)
     shape = m.values[x].shape
@@ -142,7 +142,7 @@ def scatter(m: Maker) -> None:
 
 
 @step
-def scatter_rows(m: Maker) -> None:
+def scatter_rows(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     size, *rest = m.values[x].shape
     rows = m.rng.permutation(size)[: max(1, size // 2), None]
@@ -157,9 +157,9 @@ def scatter_rows(m: Maker) -> None:
 
 
 @step
-def largest(m: Maker) -> None:
+def largest(m: RandomBuilder) -> None:
     """Append a selection among distinct numbers, because the order of equal ones depends on the package."""
-    x = m.pick(lambda each: each.ndim > 0 and np.unique(each).size == each.size, exact=True)
+    x = m.pick(lambda array: array.ndim > 0 and np.unique(array).size == array.size, exact=True)
     axis = m.integer(0, m.values[x].ndim - 1)
     if m.integer(0, 1):
         m.add(
@@ -175,7 +175,7 @@ def largest(m: Maker) -> None:
 
 
 @step
-def running_sum(m: Maker) -> None:
+def running_sum(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     axis = np.array(m.integer(-m.values[x].ndim, m.values[x].ndim - 1))
     m.add(
@@ -189,26 +189,26 @@ def running_sum(m: Maker) -> None:
 
 
 @step
-def one_hot(m: Maker) -> None:
+def one_hot(m: RandomBuilder) -> None:
     rows = m.input(m.rng.integers(-5, 5, (m.integer(1, 4),)))
     m.add("OneHot", rows, m.constant(np.array(5)), m.constant(np.array([0.5, 2], np.float32)), axis=m.one_of((0, -1)))
 
 
 @step
-def triangle(m: Maker) -> None:
+def triangle(m: RandomBuilder) -> None:
     k = np.array(m.integer(-2, 2))
     m.add("Trilu", m.of_rank(2), m.input(k) if m.integer(0, 1) else m.constant(k), upper=m.integer(0, 1), keeps=True)
 
 
 @step
-def resize(m: Maker) -> None:
+def resize(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)
     sizes = [*m.values[x].shape[:2], *(m.integer(1, 5) for _ in m.values[x].shape[2:])]
     m.add("Resize", x, "", "", m.constant(np.array(sizes)), mode="linear", coordinate_transformation_mode=m.one_of(("half_pixel", "asymmetric")))  # fmt: skip
 
 
 @step
-def blocks(m: Maker) -> None:
+def blocks(m: RandomBuilder) -> None:
     x = m.of_rank(4, 4)
     _, c, h, w = m.values[x].shape
     if c % 4 == 0:
@@ -216,11 +216,11 @@ def blocks(m: Maker) -> None:
     elif h % 2 == 0 and w % 2 == 0:
         m.add("SpaceToDepth", x, blocksize=2, keeps=True)
     else:
-        raise CannotMake
+        raise CannotBuild
 
 
 @step
-def reversed_rows(m: Maker) -> None:
+def reversed_rows(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     time, batch = m.values[x].shape[:2]
     m.add("ReverseSequence", x, m.input(m.rng.integers(1, time + 1, (batch,))), time_axis=0, batch_axis=1, keeps=True)

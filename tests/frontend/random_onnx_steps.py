@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from tests.frontend.onnx_maker import Maker, step
+from tests.frontend.onnx_maker import RandomBuilder, step
 
 UNARY = ("Abs", "Neg", "Tanh", "Sigmoid", "Relu", "LeakyRelu", "Elu", "Softplus", "Erf", "Softsign", "HardSigmoid", "HardSwish", "Selu",
          "Gelu", "Sin", "Cos", "Atan", "Mish", "Celu", "Identity")  # fmt: skip
@@ -25,23 +25,23 @@ REDUCTIONS = (
 
 
 @step
-def unary(m: Maker) -> None:
+def unary(m: RandomBuilder) -> None:
     m.add(m.one_of(UNARY), m.pick())
 
 
 @step
-def shifted_root(m: Maker) -> None:
+def shifted_root(m: RandomBuilder) -> None:
     x = m.add("Add", m.add("Abs", m.pick()), m.constant(np.float32(0.5)))
     m.add(m.one_of(("Sqrt", "Log", "Reciprocal")), x)
 
 
 @step
-def rounding(m: Maker) -> None:
+def rounding(m: RandomBuilder) -> None:
     m.add(m.one_of(("Floor", "Ceil", "Round", "Sign")), m.pick(exact=True), keeps=True)
 
 
 @step
-def binary(m: Maker) -> None:
+def binary(m: RandomBuilder) -> None:
     x = m.pick()
     shape = [1 if m.integer(0, 3) == 0 else size for size in m.values[x].shape][m.integer(0, 1) :]
     y = m.weight(*shape) if m.integer(0, 1) else x
@@ -50,13 +50,13 @@ def binary(m: Maker) -> None:
 
 
 @step
-def quotient(m: Maker) -> None:
+def quotient(m: RandomBuilder) -> None:
     x = m.pick()
     m.add("Div", x, m.add("Add", m.add("Abs", x), m.constant(np.float32(1))))
 
 
 @step
-def comparison(m: Maker) -> None:
+def comparison(m: RandomBuilder) -> None:
     x = m.pick(exact=True)
     y = m.constant(m.numbers(*m.values[x].shape[-1:]))
     flag = m.add(m.one_of(("Greater", "Less", "GreaterOrEqual", "Equal")), x, y)
@@ -64,7 +64,7 @@ def comparison(m: Maker) -> None:
 
 
 @step
-def clip(m: Maker) -> None:
+def clip(m: RandomBuilder) -> None:
     m.add(
         "Clip",
         m.pick(),
@@ -75,37 +75,37 @@ def clip(m: Maker) -> None:
 
 
 @step
-def power(m: Maker) -> None:
+def power(m: RandomBuilder) -> None:
     m.add("Pow", m.pick(), m.constant(np.float32(m.one_of((2, 3)))))
 
 
 @step
-def remainder(m: Maker) -> None:
+def remainder(m: RandomBuilder) -> None:
     m.add("Mod", m.pick(exact=True), m.constant(np.float32(m.one_of((0.75, 1.5)))), fmod=1, keeps=True)
 
 
 @step
-def whole_numbers(m: Maker) -> None:
+def whole_numbers(m: RandomBuilder) -> None:
     x = m.add("Cast", m.pick(exact=True), to=TensorProto.INT64)
     x = m.add(m.one_of(("Add", "Mul", "Sub", "Mod")), x, m.constant(np.int64(m.integer(1, 3))))
     m.add("Cast", x, to=TensorProto.FLOAT, keeps=True)
 
 
 @step
-def product(m: Maker) -> None:
+def product(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     m.add("MatMul", x, m.weight(m.values[x].shape[-1], m.integer(1, 5)))
 
 
 @step
-def batched_product(m: Maker) -> None:
+def batched_product(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     order = [*range(m.values[x].ndim - 2), m.values[x].ndim - 1, m.values[x].ndim - 2]
     m.add("MatMul", x, m.add("Transpose", x, perm=order))
 
 
 @step
-def gemm(m: Maker) -> None:
+def gemm(m: RandomBuilder) -> None:
     x, n = m.of_rank(2, 2), m.integer(1, 5)
     is_transposed_a = m.integer(0, 1)
     k = m.values[x].shape[1 - is_transposed_a]
@@ -123,14 +123,14 @@ def gemm(m: Maker) -> None:
 
 
 @step
-def einsum(m: Maker) -> None:
+def einsum(m: RandomBuilder) -> None:
     x = m.of_rank(3, 3)
     a, _, c = m.values[x].shape
     m.add("Einsum", x, m.weight(a, c, 3), equation=m.one_of(("abc,acd->abd", "abc,acd->bd", "abc,acd->dab")))
 
 
 @step
-def convolution(m: Maker) -> None:
+def convolution(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)
     features, *sizes = m.values[x].shape[1:]
     taps = [min(size, m.integer(1, 3)) for size in sizes]
@@ -141,7 +141,7 @@ def convolution(m: Maker) -> None:
 
 
 @step
-def transposed_convolution(m: Maker) -> None:
+def transposed_convolution(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)
     features, *sizes = m.values[x].shape[1:]
     w = m.weight(features, m.integer(1, 3), *[m.integer(2, 3) for _ in sizes])
@@ -155,7 +155,7 @@ def transposed_convolution(m: Maker) -> None:
 
 
 @step
-def pool(m: Maker) -> None:
+def pool(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)
     sizes = m.values[x].shape[2:]
     taps = [min(size, m.integer(1, 3)) for size in sizes]
@@ -169,13 +169,13 @@ def pool(m: Maker) -> None:
 
 
 @step
-def global_pool(m: Maker) -> None:
+def global_pool(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)  # the reference of GlobalMaxPool is wrong for one spatial dim
     m.add("GlobalAveragePool" if m.values[x].ndim == 3 else m.one_of(("GlobalAveragePool", "GlobalMaxPool")), x)
 
 
 @step
-def reduction(m: Maker) -> None:
+def reduction(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     dims = m.rng.permutation(m.values[x].ndim)[: m.integer(1, m.values[x].ndim)]
     axes = [int(d) - m.values[x].ndim * m.integer(0, 1) for d in dims]
@@ -183,20 +183,20 @@ def reduction(m: Maker) -> None:
 
 
 @step
-def softmax(m: Maker) -> None:
+def softmax(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     m.add(m.one_of(("Softmax", "LogSoftmax")), x, axis=m.integer(-m.values[x].ndim, m.values[x].ndim - 1))
 
 
 @step
-def layer_norm(m: Maker) -> None:
+def layer_norm(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     size = m.values[x].shape[-1]
     m.add("LayerNormalization", x, m.weight(size), m.weight(size), axis=-1, epsilon=0.1)
 
 
 @step
-def feature_norm(m: Maker) -> None:
+def feature_norm(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)
     c = m.values[x].shape[1]
     if m.integer(0, 1):
@@ -207,7 +207,7 @@ def feature_norm(m: Maker) -> None:
 
 
 @step
-def recurrent(m: Maker) -> None:
+def recurrent(m: RandomBuilder) -> None:
     x = m.of_rank(3, 3)
     op, gates = m.one_of((("LSTM", 4), ("GRU", 3), ("RNN", 1)))
     w, r = m.weight(1, gates * 2, m.values[x].shape[2]), m.weight(1, gates * 2, 2)
@@ -215,7 +215,7 @@ def recurrent(m: Maker) -> None:
 
 
 @step
-def choice(m: Maker) -> None:
+def choice(m: RandomBuilder) -> None:
     """Append a branch on a runtime condition. Both branches capture a value."""
     x, flag = m.pick(), np.array(m.integer(0, 1) > 0)
 

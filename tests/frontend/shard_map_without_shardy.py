@@ -1,12 +1,12 @@
-"""A program that lowers shard_map without Shardy, executes it on eight CPU devices, and writes texts and arrays.
+"""Lower shard_map without Shardy, execute it on eight CPU devices, and write texts and arrays.
 
     python tests/frontend/shard_map_without_shardy.py OUT.npz
 
-Each case has `text` (StableHLO with GSPMD's conversions) and the results `expected/0`, `expected/1`, ...; `given` is
-the argument of all. The
-results are those of the same program with Shardy, because GSPMD aborts on some partly manual programs. It needs a
-process of its own
-because the number of devices is fixed when JAX starts.
+The argument of all cases is `given`. Each case has `text` (StableHLO with GSPMD's conversions) and the results
+`expected/0`,
+`expected/1`, ... They are computed by the same program with Shardy, because GSPMD aborts on some partly manual
+programs. The script
+is a separate process because the number of devices is fixed when JAX starts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-GIVEN = np.random.default_rng(0).uniform(-1, 1, (8, 8)).astype(np.float32)
-AROUND = {"auto of three": (2, 2, 2), "auto size one": (1, 4), "auto with one": (2, 1)}  # other meshes than 2 x 4
+ARGUMENT = np.random.default_rng(0).uniform(-1, 1, (8, 8)).astype(np.float32)
+OTHER_MESHES = {"auto of three": (2, 2, 2), "auto size one": (1, 4), "auto with one": (2, 1)}  # other meshes than 2 x 4
 RING = [(number, (number + 1) % 4) for number in range(4)]
 
 
@@ -140,13 +140,13 @@ def main(path: str) -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
 
-    arrays: dict[str, Any] = {"given": GIVEN}
+    arrays: dict[str, Any] = {"given": ARGUMENT}
     for name, function in (whole_bodies() | partial_bodies()).items():
-        with jax.set_mesh(mesh_of(AROUND.get(name, (2, 4)))) if name in partial_bodies() else nullcontext():
+        with jax.set_mesh(mesh_of(OTHER_MESHES.get(name, (2, 4)))) if name in partial_bodies() else nullcontext():
             jax.config.update("jax_use_shardy_partitioner", True)
-            results = jax.tree_util.tree_leaves(jax.jit(function)(GIVEN))
+            results = jax.tree_util.tree_leaves(jax.jit(function)(ARGUMENT))
             jax.config.update("jax_use_shardy_partitioner", False)
-            arrays[f"{name}/text"] = jax.jit(function).lower(GIVEN).as_text()
+            arrays[f"{name}/text"] = jax.jit(function).lower(ARGUMENT).as_text()
         arrays |= {f"{name}/expected/{index}": np.asarray(result) for index, result in enumerate(results)}
         arrays[f"{name}/count"] = len(results)
     np.savez(path, **arrays)

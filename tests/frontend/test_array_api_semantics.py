@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 INF, NAN = np.inf, np.nan
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, np.pi / 2, 3.0, -3.0, 2.0, INF, -INF, NAN, 1e30, -1e-30]
 PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, INF, -INF, NAN]
-NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "complex64", "complex128")  # fmt: skip
+NUMERIC_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "complex64", "complex128")  # fmt: skip
 ROUNDINGS = 16  # roundings allowed for a result (chosen: no function of the standard needs more)
 UNARY = [
     "acos",
@@ -82,7 +82,7 @@ def run(function: Callable[..., Any], *args: Array) -> Any:
     return mg.compile(function, {"d": 1}, args=list(args), target="cpu")(*args)
 
 
-def agree(actual: Any, expected: Any, description: str) -> None:
+def assert_equal_values(actual: Any, expected: Any, description: str) -> None:
     """Require equal types and shapes, numbers within a few roundings, zeros of the same sign, and NaN in the same
     positions.
     """
@@ -102,12 +102,12 @@ def agree(actual: Any, expected: Any, description: str) -> None:
         assert (signs | np.isnan(expected_part)).all(), f"{description}: the sign of {expected_part[~signs]}"
 
 
-def same(function: Callable[[Any], Callable[..., dict[str, Any]]], *args: Array) -> None:
+def assert_matches_numpy(function: Callable[[Any], Callable[..., dict[str, Any]]], *args: Array) -> None:
     """Require that `function(xp)` returns the same values by name for meshgen and for NumPy."""
     with np.errstate(all="ignore"):
         expected = function(np)(*args)
     for (name, actual), reference in zip(run(function(mg), *args).items(), expected.values(), strict=True):
-        agree(np.asarray(actual), reference, name)
+        assert_equal_values(np.asarray(actual), reference, name)
 
 
 def named(xp: Any, names: Sequence[str], *args: Any) -> dict[str, Any]:
@@ -115,28 +115,28 @@ def named(xp: Any, names: Sequence[str], *args: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_unary_functions_at_special_values(dtype: str) -> None:
+def test_unary_functions_match_numpy_at_special_values(dtype: str) -> None:
     """sign(-0.0) is excluded: it is -0.0 in meshgen and XLA, but 0 in the standard."""
     x = np.array(FLOATS, dtype)
-    same(lambda xp: lambda x: named(xp, REAL_UNARY, x), x)
+    assert_matches_numpy(lambda xp: lambda x: named(xp, REAL_UNARY, x), x)
     np.testing.assert_array_equal(run(mg.sign, x), np.sign(x))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_binary_functions_at_special_values(dtype: str) -> None:
+def test_binary_functions_match_numpy_at_special_values(dtype: str) -> None:
     x = np.array(FLOATS, dtype)
-    same(lambda xp: lambda x, y: named(xp, BINARY, x, y), x[:, None], x[None])
+    assert_matches_numpy(lambda xp: lambda x, y: named(xp, BINARY, x, y), x[:, None], x[None])
 
 
-def test_complex_functions_at_special_values() -> None:
+def test_complex_functions_match_numpy_at_special_values() -> None:
     x = np.array([complex(re, im) for re, im in product(PARTS, PARTS)], np.complex64)
-    same(lambda xp: lambda x: named(xp, [*UNARY, "conj", "real", "imag"], x), x)
+    assert_matches_numpy(lambda xp: lambda x: named(xp, [*UNARY, "conj", "real", "imag"], x), x)
     names = ["add", "subtract", "multiply", "equal", "not_equal"]
-    same(lambda xp: lambda x, y: named(xp, names, x, y), x[:, None], x[None])
+    assert_matches_numpy(lambda xp: lambda x, y: named(xp, names, x, y), x[:, None], x[None])
 
 
-@pytest.mark.parametrize("dtype", NUMBERS[:8])
-def test_integer_functions_at_type_limits(dtype: str) -> None:
+@pytest.mark.parametrize("dtype", NUMERIC_TYPES[:8])
+def test_integer_functions_match_numpy_at_type_limits(dtype: str) -> None:
     """True division is excluded: of integers it gives f32 in meshgen and f64 in NumPy, and the standard leaves the type
     open.
     """
@@ -145,9 +145,9 @@ def test_integer_functions_at_type_limits(dtype: str) -> None:
     y = np.array([1, 2, 3, 5, *([-2, -3] if ends.min else [])], dtype)
     small = np.array([0, 1, 2, 5], dtype)
     names = [*["add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"], *BINARY[-6:]]  # fmt: skip
-    same(lambda xp: lambda x, y: named(xp, names, x, y), x[:, None], y[None])
+    assert_matches_numpy(lambda xp: lambda x, y: named(xp, names, x, y), x[:, None], y[None])
     shifts = ["bitwise_left_shift", "bitwise_right_shift", "pow"]
-    same(lambda xp: lambda x, y: named(xp, shifts, x, y), x[:, None], small[None])
+    assert_matches_numpy(lambda xp: lambda x, y: named(xp, shifts, x, y), x[:, None], small[None])
     names = [
         "abs",
         "ceil",
@@ -163,7 +163,7 @@ def test_integer_functions_at_type_limits(dtype: str) -> None:
         "isfinite",
         "isinf",
     ]
-    same(lambda xp: lambda x: named(xp, names, x), x)
+    assert_matches_numpy(lambda xp: lambda x: named(xp, names, x), x)
 
 
 def has_promotion(first: str, second: str) -> bool:
@@ -175,12 +175,12 @@ def has_promotion(first: str, second: str) -> bool:
     return is_table and not (kinds_of_both == {"i", "u"} and "uint64" in (first, second))
 
 
-PAIRS = [pair for pair in combinations_with_replacement(("bool", *NUMBERS), 2) if has_promotion(*pair)]
+PAIRS = [pair for pair in combinations_with_replacement(("bool", *NUMERIC_TYPES), 2) if has_promotion(*pair)]
 
 
 def test_result_types_follow_promotion_table() -> None:
     def check_pairs(*arrays: Any) -> None:
-        arrays_by_dtype = dict(zip(("bool", *NUMBERS), arrays, strict=True))
+        arrays_by_dtype = dict(zip(("bool", *NUMERIC_TYPES), arrays, strict=True))
         for one, other in PAIRS:
             expected = np.result_type(one, other)
             assert (
@@ -196,11 +196,13 @@ def test_result_types_follow_promotion_table() -> None:
                 )
 
     assert len(PAIRS) == 43
-    mg.trace(lambda *arrays: (check_pairs(*arrays), arrays[0])[1], [np.zeros(2, dtype) for dtype in ("bool", *NUMBERS)])
+    mg.trace(
+        lambda *arrays: (check_pairs(*arrays), arrays[0])[1], [np.zeros(2, dtype) for dtype in ("bool", *NUMERIC_TYPES)]
+    )
 
 
 def test_python_scalar_keeps_array_type() -> None:
-    for dtype in NUMBERS:
+    for dtype in NUMERIC_TYPES:
         kind = np.dtype(dtype).kind
         scalars = [1, *([1.5] if kind in "fc" else []), *([1j] if kind == "c" else [])]
         for scalar in scalars:
@@ -208,19 +210,19 @@ def test_python_scalar_keeps_array_type() -> None:
             assert {output.type.numpy_dtype for output in traced.module.graph.outputs} == {np.dtype(dtype)}
 
 
-@pytest.mark.parametrize("dtype", ["bool", *NUMBERS])
-def test_sum_and_product_types(dtype: str) -> None:
+@pytest.mark.parametrize("dtype", ["bool", *NUMERIC_TYPES])
+def test_sums_and_products_have_result_types_of_standard(dtype: str) -> None:
     """Sums of small integers and booleans have the default integer type. Means are defined for floats only."""
     x = np.array([[1, 0, 3], [2, 5, 1]]).astype(dtype)
     names = ["sum", "prod"] + (["cumulative_sum", "cumulative_prod"] if dtype != "bool" else [])
-    same(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=1) for name in names}, x)
-    same(lambda xp: lambda x: {"any": xp.any(x), "all": xp.all(x, axis=0), "count": xp.count_nonzero(x).astype("int64")}, x)  # fmt: skip
+    assert_matches_numpy(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=1) for name in names}, x)
+    assert_matches_numpy(lambda xp: lambda x: {"any": xp.any(x), "all": xp.all(x, axis=0), "count": xp.count_nonzero(x).astype("int64")}, x)  # fmt: skip
     if np.dtype(dtype).kind in "fc":
-        same(lambda xp: lambda x: {"mean": xp.mean(x, axis=0)}, x)
+        assert_matches_numpy(lambda xp: lambda x: {"mean": xp.mean(x, axis=0)}, x)
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "std", "var", "any", "all", "argmax", "argmin"])
-def test_reductions_along_any_dims(name: str) -> None:
+def test_reductions_along_any_dims_match_numpy(name: str) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     axes: list[Any] = [None, 0, 1, -1] + ([] if name.startswith("arg") else [(0, 2), (-1, 0), (), (0, 1, 2)])
 
@@ -230,7 +232,7 @@ def test_reductions_along_any_dims(name: str) -> None:
         return lambda x: {f"{name} {axis} {keep}": cast(function(x, axis=axis, keepdims=keep)) for axis in axes for keep in (False, True)}  # fmt: skip
 
     x = np.round(x * 4) / 4  # sums of quarters are exact in any order
-    same(every, x)
+    assert_matches_numpy(every, x)
     for axis in (3, -4):
         with pytest.raises(ProgramError, match="MG0104"):
             mg.trace(partial(getattr(mg, name), axis=axis), [x])
@@ -239,7 +241,7 @@ def test_reductions_along_any_dims(name: str) -> None:
 def test_empty_reduction_returns_identity_element() -> None:
     x = np.zeros((0, 3), np.float32)
     names = ["sum", "prod", "any", "all"]
-    same(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=0) for name in names}, x)
+    assert_matches_numpy(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=0) for name in names}, x)
     # the standard does not define it
     np.testing.assert_array_equal(run(lambda x: mg.max(x, axis=0), x), np.full(3, -INF))
     with pytest.raises(ProgramError, match="is empty and has no maximum"):
@@ -269,7 +271,7 @@ def test_shapes_broadcast_like_array_api() -> None:
             }
         )
 
-    same(added, *args)
+    assert_matches_numpy(added, *args)
     for left, right in (((3,), (4,)), ((2, 3), (2,)), ((0,), (3,))):
         with pytest.raises(ProgramError, match="MG0104"):
             mg.trace(lambda x, y: x + y, [np.ones(left), np.ones(right)])
@@ -284,8 +286,10 @@ INDICES = [
 def test_indexing_matches_numpy() -> None:
     x = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
     i = np.array([[0, -1], [2, 1]])
-    places = lambda i: [eval(f"np.s_[{text}]", {"np": np, "i": i}) for text in INDICES]  # noqa: E731
-    same(lambda xp: lambda x, i: {text: x[at] for text, at in zip(INDICES, places(i), strict=True)}, x, i)
+    index_expressions = lambda i: [eval(f"np.s_[{text}]", {"np": np, "i": i}) for text in INDICES]  # noqa: E731
+    assert_matches_numpy(
+        lambda xp: lambda x, i: {text: x[at] for text, at in zip(INDICES, index_expressions(i), strict=True)}, x, i
+    )
     for invalid_index in (np.s_[3], np.s_[0, 0, 0, 0], np.s_[:, -5], np.s_[..., ...], np.s_[1.5]):
         with pytest.raises(ProgramError):
             mg.trace(lambda x, at=invalid_index: x[at], [x])
@@ -305,7 +309,7 @@ xp.eye(3, 4, k=1) | xp.linspace(0.0, 1.0, 5, endpoint=False) | xp.arange(5.0, 0.
 """
 
 
-def test_manipulation_and_creation_functions() -> None:
+def test_manipulation_and_creation_functions_match_numpy() -> None:
     """Created arrays without a type are f32 in meshgen and f64 in NumPy. The standard leaves the default to the
     library.
     """
@@ -316,17 +320,17 @@ def test_manipulation_and_creation_functions() -> None:
         kept = lambda value: value.astype("float32") if value.dtype == np.float64 else value  # noqa: E731
         return lambda x: {text: kept(eval(text, {"xp": xp, "x": x})) for text in texts}
 
-    same(every, x)
+    assert_matches_numpy(every, x)
 
 
-def test_matmul_and_linalg_functions() -> None:
+def test_matmul_and_linalg_functions_match_numpy() -> None:
     texts = ["x @ y", "xp.matmul(x[0], y)", "xp.matmul(v, y)", "xp.matmul(x, v)", "xp.vecdot(x, x)", "xp.vecdot(c, c[::-1], axis=0)", "xp.tensordot(x[0], y[0], axes=2)",
              "xp.tensordot(x, y, axes=([2, 0], [1, 0]))", "xp.linalg.outer(v, v)", "xp.linalg.cross(x[..., :3], x[..., 1:])", "xp.linalg.trace(x, offset=1)",
              "xp.linalg.diagonal(x, offset=-1)", "xp.linalg.matrix_power(s, 3)", "xp.linalg.vector_norm(v, ord=1)", "xp.linalg.matrix_norm(x, ord=1, keepdims=True)"]  # fmt: skip
     draw = np.random.default_rng(2)
     whole = lambda *shape: draw.integers(-3, 4, shape).astype(np.float32)  # noqa: E731
     args = {"x": whole(2, 4, 4), "y": whole(2, 4, 4), "v": whole(4), "s": whole(3, 3), "c": whole(3) + 1j * whole(3)}
-    same(lambda xp: lambda *given: {text: eval(text, {"xp": xp, **dict(zip(args, given, strict=True))}) for text in texts}, *args.values())  # fmt: skip
+    assert_matches_numpy(lambda xp: lambda *arrays: {text: eval(text, {"xp": xp, **dict(zip(args, arrays, strict=True))}) for text in texts}, *args.values())  # fmt: skip
 
 
 def test_data_dependent_size_is_rejected_with_hint() -> None:

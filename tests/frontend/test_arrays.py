@@ -43,16 +43,16 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "text"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("argument", "text"), REFUSED.values(), ids=REFUSED)
 def test_unsupported_array_is_rejected_as_argument_weight_and_constant(
-    double: Executable, tmp_path: Path, given: Any, text: str
+    double: Executable, tmp_path: Path, argument: Any, text: str
 ) -> None:
     with pytest.raises(ArgumentError, match=f"MG0601: argument 'x' is .*{text}"):
-        double(given)
+        double(argument)
     with pytest.raises(ArgumentError, match=f"MG0601: weight 'x' is .*{text}"):
-        double.save(tmp_path / "m.mgx", weights={"x": given})
+        double.save(tmp_path / "m.mgx", weights={"x": argument})
     with pytest.raises(ProgramError, match=f"{Path(__file__).name}:.*MG0104: an operand is .*{text}"):
-        mg.trace(lambda x: mg.where(x > 0, x, given), ["f32[4]"])
+        mg.trace(lambda x: mg.where(x > 0, x, argument), ["f32[4]"])
 
 
 def test_sparse_array_is_rejected(double: Executable) -> None:
@@ -62,10 +62,10 @@ def test_sparse_array_is_rejected(double: Executable) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [X, X.view(Sub), ArrayLike(), X[::-1][::-1], memoryview(X)], ids=lambda g: type(g).__name__
+    "argument", [X, X.view(Sub), ArrayLike(), X[::-1][::-1], memoryview(X)], ids=lambda g: type(g).__name__
 )
-def test_array_like_argument_is_accepted(double: Executable, given: Any) -> None:
-    np.testing.assert_array_equal(double(given), X * 2)
+def test_array_like_argument_is_accepted(double: Executable, argument: Any) -> None:
+    np.testing.assert_array_equal(double(argument), X * 2)
 
 
 def test_nested_list_is_accepted_as_array() -> None:
@@ -79,7 +79,7 @@ def test_argument_error_has_line_of_call(double: Executable) -> None:
 
 
 def test_array_with_dtype_unknown_to_jax_is_accepted() -> None:
-    """JAX must not query such types, which PyTorch tensors have for example."""
+    """PyTorch's tensors have such dtypes, which must not be passed to JAX."""
     pytest.importorskip("jax")
 
     class Kind:

@@ -81,7 +81,7 @@ def test_donate_argnums_of_jax_is_honored() -> None:
     assert executable.plan.given_up and executable.warnings == []
 
 
-def test_donate_option_of_command_line(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_donate_option_donates_named_argument(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     from meshgen.cli import main
 
     text = "func.func @main(%w: tensor<8xf32>, %g: tensor<8xf32>) -> tensor<8xf32> {\n  %r = stablehlo.add %w, %g : tensor<8xf32>\n  return %r : tensor<8xf32>\n}\n"

@@ -16,9 +16,9 @@ from tests.frontend.numpy_expressions import ARGS, compare, results
 # lax and nn first, because jax.numpy has the names of NumPy
 JAX = SimpleNamespace(
     **{
-        name: getattr(place, name)
-        for place in (jax.lax, jax.nn, jnp)
-        for name in dir(place)
+        name: getattr(namespace, name)
+        for namespace in (jax.lax, jax.nn, jnp)
+        for name in dir(namespace)
         if not name.startswith("_")
     }
     | {"logsumexp": jax.nn.logsumexp}
@@ -66,25 +66,25 @@ def in_jax(expressions: tuple[str, ...]) -> dict[str, Any]:
     return dict(zip(expressions, jax.tree.map(np.asarray, results_of_jax), strict=True))
 
 
-def agrees(text: str, expressions: tuple[str, ...]) -> None:
+def assert_matches_jax(text: str, expressions: tuple[str, ...]) -> None:
     compare(results(expressions)[text], in_jax(expressions)[text])
 
 
 @pytest.mark.parametrize("text", ACTIVATIONS)
 def test_activations_match_jax(text: str) -> None:
-    agrees(text, ACTIVATIONS)
+    assert_matches_jax(text, ACTIVATIONS)
 
 
 @pytest.mark.parametrize("text", UPDATES)
 def test_indexed_updates_match_jax(text: str) -> None:
-    agrees(text, UPDATES)
+    assert_matches_jax(text, UPDATES)
 
 
 @pytest.mark.parametrize("text", SLICES)
 def test_dynamic_slices_match_jax(text: str) -> None:
-    agrees(text, SLICES)
+    assert_matches_jax(text, SLICES)
 
 
 @pytest.mark.parametrize("text", CONVOLVED)
 def test_convolutions_match_jax(text: str) -> None:
-    agrees(text, CONVOLVED)
+    assert_matches_jax(text, CONVOLVED)

@@ -58,7 +58,7 @@ def names(executable: Executable) -> list[str]:
     return [value.name for value in executable.fused.graph.inputs]
 
 
-def refused(call: Any, *texts: str) -> None:
+def assert_rejected(call: Any, *texts: str) -> None:
     with pytest.raises(ArgumentError, match=re.compile(".*".join(map(re.escape, texts)), re.DOTALL)):
         call()
 
@@ -72,8 +72,10 @@ def test_dict_leaves_are_in_sorted_order_of_jax() -> None:
     for params in (p, dict(reversed(p.items()))):
         np.testing.assert_array_equal(executable(params, X), f(p, X))
     assert names(executable) == ["p.bias", "p.scale", "x"]
-    refused(lambda: executable({"scale": Y, "bais": Z}, X), "'p.bias' is missing", "'p.bais'; did you mean 'p.bias'?")
-    refused(lambda: executable(Z, Y, X), "3 arguments were given by position")
+    assert_rejected(
+        lambda: executable({"scale": Y, "bais": Z}, X), "'p.bias' is missing", "'p.bais'; did you mean 'p.bias'?"
+    )
+    assert_rejected(lambda: executable(Z, Y, X), "3 arguments were given by position")
 
 
 def test_named_tuples_dataclasses_and_pytree_classes_are_structures() -> None:
@@ -84,9 +86,9 @@ def test_named_tuples_dataclasses_and_pytree_classes_are_structures() -> None:
     executable = compiled(f, *args)
     np.testing.assert_allclose(executable(*args), f(*args), rtol=1e-6)
     assert names(executable) == ["state.m", "state.v", "layer.w", "layer.b", "plain.0", "plain.1"]
-    refused(lambda: executable(args[0], Layer(Y, Z, 3), args[2]), "'layer' is a Layer", "static fields")
-    refused(lambda: executable(State(X, None), *args[1:]), "'state.v' is None")
-    refused(lambda: executable(args[0], args[1], Z), "'plain' is an array")
+    assert_rejected(lambda: executable(args[0], Layer(Y, Z, 3), args[2]), "'layer' is a Layer", "static fields")
+    assert_rejected(lambda: executable(State(X, None), *args[1:]), "'state.v' is None")
+    assert_rejected(lambda: executable(args[0], args[1], Z), "'plain' is an array")
 
 
 def test_results_keep_structure_of_jax_function() -> None:
@@ -106,7 +108,7 @@ def test_unused_argument_is_still_passed() -> None:
         assert [annotation and annotation.sharding.dims for annotation in annotations] == [(("d",),), None]
         np.testing.assert_array_equal(executable(X, Y, Z), Y * 2 + Z)
         np.testing.assert_array_equal(executable(c=Z, b=Y), Y * 2 + Z)
-        refused(lambda: executable(X, Y), "'c' is missing")  # noqa: B023
+        assert_rejected(lambda: executable(X, Y), "'c' is missing")  # noqa: B023
 
 
 def test_empty_parameter_keeps_its_position() -> None:
@@ -125,7 +127,9 @@ def test_unused_leaves_may_be_omitted_and_keywords_are_required() -> None:
     expected = f(p, State(Z, Z), None, k=Y)
     np.testing.assert_array_equal(executable(p, State(Z, Z), {"x": X}, k=Y), expected)
     np.testing.assert_array_equal(executable({"bias": (Y,), "scale": X}, s={"m": Z}, k=Y), expected)
-    refused(lambda: executable(p, State(Z, Z), {"x": X}, Y), "4 arguments were given by position", "'k' is missing")
+    assert_rejected(
+        lambda: executable(p, State(Z, Z), {"x": X}, Y), "4 arguments were given by position", "'k' is missing"
+    )
 
 
 @pytest.mark.parametrize(

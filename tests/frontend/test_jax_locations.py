@@ -1,4 +1,4 @@
-"""Texts of JAX with locations (debug information, or from jax.export) are read like texts without them."""
+"""JAX programs printed with locations (as debug information, or by jax.export) are parsed like those without."""
 
 from __future__ import annotations
 

@@ -86,8 +86,8 @@ def case(request: pytest.FixtureRequest) -> tuple[str, Executable, Any]:
     return request.param, plan(lowered, target="cpu"), read(lowered)[0]
 
 
-def test_partly_manual_body_results_and_collectives(case: tuple[str, Executable, Any]) -> None:
-    """The collectives are those of the user (if used, on tiles that y splits further) and the necessary sums over y."""
+def test_partly_manual_body_has_expected_results_and_collectives(case: tuple[str, Executable, Any]) -> None:
+    """The collectives are those that the user wrote and used, and one all_reduce per necessary sum over y."""
     name, executable, module = case
     _, args, _, expected, counts = CASES[name]
     result = check(module, pipeline=lambda _: executable.fused, args=list(args))

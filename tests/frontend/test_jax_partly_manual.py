@@ -1,4 +1,4 @@
-"""JAX's shard_map over some axes, with sharding constraints over the other axes inside, compared with JAX."""
+"""Partly manual computations of JAX with sharding constraints over the free axes, compared with JAX."""
 
 from __future__ import annotations
 

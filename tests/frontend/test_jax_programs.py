@@ -261,8 +261,8 @@ def test_jax_program_matches_jax(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ON_TPU if "ragged" in name])
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 def test_ragged_dot_of_any_platform_is_one_matmul(name: str, platform: str) -> None:
-    """JAX decomposes ragged dots for CPUs and makes composites for GPUs. Kernels have one ragged matmul for each,
-    except in batches.
+    """JAX lowers a ragged dot to basic ops for CPUs and to a composite for GPUs. Both become one ragged matmul, except
+    in batches.
     """
     function, args, _ = ON_TPU[name]
     text = jax.jit(function).trace(*args).lower(lowering_platforms=(platform,)).as_text()

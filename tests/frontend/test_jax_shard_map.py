@@ -79,7 +79,9 @@ ONES: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", ONES)
 @pytest.mark.parametrize("sizes", [(1, 4), (1, 1), (4, 1)], ids=str)
 def test_collectives_over_axis_of_one_device_are_identities(name: str, sizes: tuple[int, int]) -> None:
-    """JAX then writes the collectives without a manual computation around them, and often declares no mesh."""
+    """If all manual axes have one device, JAX prints collectives without a manual computation, and often without a
+    mesh.
+    """
     mesh = jax.sharding.AbstractMesh(sizes, ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     axis = "xy"[sizes.index(1)]
     mapped = jax.shard_map(lambda a: ONES[name](a, axis), mesh=mesh, in_specs=P(axis), out_specs=P(axis), axis_names={axis}, check_vma=False)  # fmt: skip

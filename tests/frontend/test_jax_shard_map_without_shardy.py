@@ -16,7 +16,7 @@ from meshgen.api import plan
 from meshgen.mesh import make_mesh
 from meshgen.mlir.text import parse_text
 from meshgen.testing.oracle import check
-from tests.frontend.shard_map_without_shardy import GIVEN
+from tests.frontend.shard_map_without_shardy import ARGUMENT
 
 jax = pytest.importorskip("jax")
 SCRIPT = Path(__file__).with_name("shard_map_without_shardy.py")
@@ -44,8 +44,8 @@ def test_shard_map_without_shardy_matches_jax(jax_numbers: dict[str, Any], name:
     text = str(jax_numbers[f"{name}/text"])
     assert ("@SPMDShardToFullShape" in text) == (name != WITHOUT_CONVERSIONS) and "sdy." not in text
     executable = plan(text, target="cpu")
-    _compare(executable(GIVEN), jax_numbers, name)
-    result = check(parse_text(text), pipeline=lambda _: executable.fused, args=[GIVEN])
+    _compare(executable(ARGUMENT), jax_numbers, name)
+    result = check(parse_text(text), pipeline=lambda _: executable.fused, args=[ARGUMENT])
     assert result.ok, result.faults
 
 
@@ -58,7 +58,7 @@ def _compare(results: Any, jax_numbers: dict[str, Any], name: str) -> None:
 @pytest.mark.parametrize("name", ["gradient", "captured", "auto matmul", "nested"])
 def test_mesh_axes_are_matched_with_text_without_names(jax_numbers: dict[str, Any], name: str) -> None:
     executable = mg.compile(str(jax_numbers[f"{name}/text"]), make_mesh({"dp": 2, "tp": 4}), target="cpu")
-    _compare(executable(GIVEN), jax_numbers, name)
+    _compare(executable(ARGUMENT), jax_numbers, name)
 
 
 @pytest.fixture
@@ -74,6 +74,6 @@ def test_mesh_axes_are_taken_from_trace() -> None:
     spec = jax.sharding.PartitionSpec(("dp", "tp"))
     mesh = jax.sharding.AbstractMesh((2, 4), ("dp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     mapped = jax.shard_map(lambda a: a - jax.lax.psum(a, "tp"), mesh=mesh, in_specs=spec, out_specs=spec)
-    executable = mg.compile(jax.jit(mapped), make_mesh({"dp": 2, "tp": 4}), args=(GIVEN,), target="cpu")
-    sums = GIVEN.reshape(2, 4, 8).sum(1).repeat(4, 0)
-    np.testing.assert_allclose(np.asarray(executable(GIVEN)), GIVEN - sums, rtol=1e-5, atol=1e-5)
+    executable = mg.compile(jax.jit(mapped), make_mesh({"dp": 2, "tp": 4}), args=(ARGUMENT,), target="cpu")
+    sums = ARGUMENT.reshape(2, 4, 8).sum(1).repeat(4, 0)
+    np.testing.assert_allclose(np.asarray(executable(ARGUMENT)), ARGUMENT - sums, rtol=1e-5, atol=1e-5)

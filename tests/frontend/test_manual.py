@@ -1,4 +1,4 @@
-"""Manual computations and StableHLO's collectives: how they are read, and which are rejected."""
+"""Parsing of manual computations and of StableHLO's collectives, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUM = """({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
 
 def manual(body: str, local: str = "2x6", result: str = "2x6", ins: str = '{"y"}, {}', outs: str = '{"y"}, {}',
            axes: str = '"y"', result_sizes: str = "8x6", argument_sizes: str = "8x6") -> str:  # fmt: skip
-    """Return a program with one manual computation, whose body computes %r from %t."""
+    """Return a program with one manual computation. `body` defines %r, computed from the tile %t."""
     return f"""{MESH}func.func @main(%x: tensor<{argument_sizes}xf32>) -> tensor<{result_sizes}xf32> {{
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{ins}]>] out_shardings=[<@mesh, [{outs}]>] manual_axes={{{axes}}} (%t: tensor<{local}xf32>) {{
     {body}
@@ -37,7 +37,7 @@ def manual(body: str, local: str = "2x6", result: str = "2x6", ins: str = '{"y"}
 
 
 def local(body: str, kind: str = "tensor<4x6xf32>", result: str = "") -> str:
-    """Return a per-device program, whose body computes %r from %t."""
+    """Return a per-device program. `body` defines %r, computed from the tile %t."""
     return f"{MESH}func.func @main(%t: {kind}) -> {result or kind} {{\n  {body}\n  return %r : {result or kind}\n}}"
 
 
@@ -91,7 +91,9 @@ def test_free_axes_are_separated_from_manual_axes() -> None:
 
 
 def test_nested_manual_computation_is_flattened() -> None:
-    """The inner computation slices and gathers along its axes, along which the outer one is replicated."""
+    """The outer value is replicated along the inner axes, so the inner computation becomes a slice, its body and a
+    gather.
+    """
     inner = """%r = sdy.manual_computation(%t) in_shardings=[<@mesh, [{}, {"x"}]>] out_shardings=[<@mesh, [{}, {"x"}]>] manual_axes={"x"} (%u: tensor<2x3xf32>) {
       %v = stablehlo.tanh %u : tensor<2x3xf32>
       sdy.return %v : tensor<2x3xf32>
@@ -141,7 +143,7 @@ def test_partition_id_becomes_process_index() -> None:
 
 
 def within(end: str, axes: str, tile: str) -> str:
-    """Return a manual computation that is nested in another one and reads its tile of 4 x 6."""
+    """Return a manual computation for the body of another one, which reads its tile of 4 x 6."""
     return f"""%r = sdy.manual_computation(%t) in_shardings=[<@mesh, [{end}]>] out_shardings=[<@mesh, [{end}]>] manual_axes={{{axes}}} (%u: tensor<{tile}xf32>) {{
       %v = stablehlo.tanh %u : tensor<{tile}xf32>
       sdy.return %v : tensor<{tile}xf32>
@@ -230,7 +232,7 @@ def test_find_axes_recovers_sub_axes() -> None:
     assert "different sizes" in group_faults([(0, 1), (2,)], mesh)
 
 
-def test_find_shift_and_pair_faults() -> None:
+def test_find_shift_recognizes_rotations_along_an_axis() -> None:
     around = [(device, (device + 4) % 8) for device in range(8)]
     assert find_shift(around, XY) == ("x", 1)
     assert find_shift(around[1:], XY) is None

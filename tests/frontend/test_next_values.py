@@ -44,7 +44,7 @@ def updated(tree: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "step, place",
+    "step, result_path",
     [
         (lambda state, x: (x.sum(), updated(state)), "result.1"),
         (lambda state, x: (updated(state), x.sum()), "result.0"),
@@ -54,8 +54,8 @@ def updated(tree: Any) -> Any:
         (lambda state, x: (x.sum(), {"lr": state["lr"], "w": state["w"] - x}), "result.1"),  # returns a leaf unchanged
     ],
 )
-def test_next_state_is_result_of_same_structure(step: Any, place: str) -> None:
-    expected = {"state.lr": f"{place}.lr", "state.w": f"{place}.w"}
+def test_next_state_is_result_of_same_structure(step: Any, result_path: str) -> None:
+    expected = {"state.lr": f"{result_path}.lr", "state.w": f"{result_path}.w"}
     assert next_values(step, [STATE, W], "state") == expected
 
 
@@ -132,7 +132,7 @@ JAX_STATE = {"w": np.ones(4, np.float32), "lr": np.float32(0.1), "unread": np.fl
 
 
 def test_session_continues_state_like_jax_loop(tmp_path: Path) -> None:
-    """JAX aliases the learning rate with the loss, and the program never uses one of the arrays."""
+    """JAX aliases the learning rate with the loss, and one array of the state is unused."""
     jax = pytest.importorskip("jax")
     jitted, x = jax.jit(jax_step, donate_argnums=0), np.ones(4, np.float32)
     mg.compile(jitted, {"d": 2}, args=(JAX_STATE, x), target="cpu").save(tmp_path / "m.mgx")

@@ -54,13 +54,13 @@ def example(dtype: Any, seed: int) -> Array:
     return (integers * (0.75 - 0.5j)).astype(dtype) if dtype in COMPLEX else integers.astype(dtype)
 
 
-def ran(function: Callable[..., Any], *args: Array) -> Any:
+def run_traced(function: Callable[..., Any], *args: Array) -> Any:
     result = mg.trace(function, args)
     assert [fault for node in result.module.graph.nodes for fault in verify_node(node)] == []
     return result.rebuild(evaluate(result.module.graph, list(args)))
 
 
-def agrees(actual: Any, expected: Any) -> None:
+def assert_matches(actual: Any, expected: Any) -> None:
     expected = np.asarray(expected)
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
     if expected.dtype.kind in "biu":
@@ -79,7 +79,7 @@ def rows(table: list[tuple[str, list[Any]]]) -> list[Any]:
 @pytest.mark.parametrize(("name", "kinds"), rows(UNARY))
 def test_unary_functions_follow_numpy_for_all_types(name: str, kinds: list[Any]) -> None:
     for dtype in kinds:
-        agrees(ran(getattr(mg, name), x := example(dtype, 0)), getattr(np, name)(x))
+        assert_matches(run_traced(getattr(mg, name), x := example(dtype, 0)), getattr(np, name)(x))
 
 
 @pytest.mark.parametrize(("name", "kinds"), rows(BINARY))
@@ -89,7 +89,7 @@ def test_binary_functions_follow_numpy_for_all_types(name: str, kinds: list[Any]
             example(dtype, 0),
             example(dtype, 1) + (1 if name in ("divide", "floor_divide", "remainder", "fmod") else 0),
         )
-        agrees(ran(getattr(mg, name), x, y.astype(dtype)), getattr(np, name)(x, y.astype(dtype)))
+        assert_matches(run_traced(getattr(mg, name), x, y.astype(dtype)), getattr(np, name)(x, y.astype(dtype)))
 
 
 @pytest.mark.parametrize(("name", "kinds"), rows(REDUCED))
@@ -97,31 +97,31 @@ def test_reductions_follow_numpy_for_all_types(name: str, kinds: list[Any]) -> N
     for dtype in kinds:
         x = example(dtype, 1)
         by = {"roll": (1, 1), "repeat": (2, 1), "diff": (1, 1)}.get(name, (1,))
-        agrees(ran(lambda v, by=by: getattr(mg, name)(v, *by), x), getattr(np, name)(x, *by))
+        assert_matches(run_traced(lambda v, by=by: getattr(mg, name)(v, *by), x), getattr(np, name)(x, *by))
 
 
 def test_sums_of_narrow_integers_do_not_overflow() -> None:
     for dtype, wide in ((np.int8, np.int64), (np.bool_, np.int64), (np.uint16, np.uint64), (np.int32, np.int64)):
-        agrees(ran(mg.sum, x := np.full(4, 100, dtype)), np.sum(x))
-        assert ran(lambda v: v.prod(), x).dtype == wide
-        assert ran(lambda v: mg.sum(v, dtype=np.int32), x).dtype == np.int32
-    agrees(ran(lambda v: mg.einsum("ij->i", v), y := example(np.int8, 1)), np.einsum("ij->i", y))
+        assert_matches(run_traced(mg.sum, x := np.full(4, 100, dtype)), np.sum(x))
+        assert run_traced(lambda v: v.prod(), x).dtype == wide
+        assert run_traced(lambda v: mg.sum(v, dtype=np.int32), x).dtype == np.int32
+    assert_matches(run_traced(lambda v: mg.einsum("ij->i", v), y := example(np.int8, 1)), np.einsum("ij->i", y))
 
 
 def test_bitwise_operators_differ_from_logical_functions() -> None:
     x, y = np.array([1, 2, 0], np.int32), np.array([2, 2, 5], np.int32)
     for operator in (lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b, lambda a, b: ~a, lambda a, b: 3 ^ b):
-        agrees(ran(operator, x, y), operator(x, y))
+        assert_matches(run_traced(operator, x, y), operator(x, y))
     for name in ("logical_and", "logical_or", "logical_xor"):
-        agrees(ran(getattr(np, name), x, y), ran(getattr(mg, name), x, y))
+        assert_matches(run_traced(getattr(np, name), x, y), run_traced(getattr(mg, name), x, y))
     with pytest.raises(ProgramError, match=r"'and' works on i1 and integers, not on f32(?s:.)*meshgen\.logical_and"):
         mg.trace(lambda a: a & a, ["f32[2]"])
 
 
 def test_rounding_of_large_integers_is_exact() -> None:
     x = np.array([-2147483647, 2147483645], np.int32)
-    agrees(ran(mg.floor, x), x)
-    agrees(ran(mg.ceil, x), x)
+    assert_matches(run_traced(mg.floor, x), x)
+    assert_matches(run_traced(mg.ceil, x), x)
 
 
 def test_dtype_of_tensor_is_numpy_dtype() -> None:
@@ -130,7 +130,7 @@ def test_dtype_of_tensor_is_numpy_dtype() -> None:
         assert x.astype("bf16").dtype == ml_dtypes.bfloat16 and str(x.astype("bf16").dtype) == "bfloat16"
         return mg.zeros(x.shape, x.dtype) + mg.full((2,), 3, x.dtype)
 
-    assert ran(branch, np.ones(2, np.float32)).dtype == np.float32
+    assert run_traced(branch, np.ones(2, np.float32)).dtype == np.float32
 
 
 def test_float_results_of_integers_are_f32() -> None:
@@ -146,7 +146,7 @@ def test_float_results_of_integers_are_f32() -> None:
             lambda v: v * 0.5,
             lambda v: mg.divide(v, v + 1),
         ):
-            assert ran(function, x).dtype == np.float32
+            assert run_traced(function, x).dtype == np.float32
 
 
 @pytest.mark.parametrize("dtype", [BF16, np.float16, np.float32, np.float64], ids=lambda dtype: np.dtype(dtype).name)
@@ -157,16 +157,16 @@ def test_f64_scalars_of_numpy_are_weakly_typed(dtype: Any) -> None:
         lambda v: np.float64(2) * v,
         lambda v: mg.where(v > 0, v, np.pi * np.float64(1)),
     ):
-        assert ran(function, x).dtype == dtype
-    assert ran(lambda v: v + np.float32(1), x).dtype == np.promote_types(dtype, np.float32)
+        assert run_traced(function, x).dtype == dtype
+    assert run_traced(lambda v: v + np.float32(1), x).dtype == np.promote_types(dtype, np.float32)
 
 
 def test_complex_scalars_are_weakly_typed_and_promote_with_f64() -> None:
     single, double = np.ones(2, np.complex64), np.ones(2)
-    agrees(ran(lambda v: v * 2j, single), single * 2j)
-    agrees(ran(lambda v: v * 2j, double), double * 2j)
-    agrees(ran(lambda v, w: v + w, single, double), single + double)
-    assert ran(lambda v: v + np.complex128(1), single).dtype == np.complex64
+    assert_matches(run_traced(lambda v: v * 2j, single), single * 2j)
+    assert_matches(run_traced(lambda v: v * 2j, double), double * 2j)
+    assert_matches(run_traced(lambda v, w: v + w, single, double), single + double)
+    assert run_traced(lambda v: v + np.complex128(1), single).dtype == np.complex64
 
 
 def test_f64_array_promotes_with_warning_at_user_line() -> None:
@@ -198,7 +198,7 @@ def test_comparison_of_complex_numbers_is_rejected(name: str) -> None:
 
 
 def test_full_has_type_of_its_value() -> None:
-    arrays = ran(
+    arrays = run_traced(
         lambda x: [mg.full((2,), 3), mg.full((2,), True), mg.full((2,), 0.5), mg.full((), 1j)], np.ones(1, np.float32)
     )
     assert [array.dtype for array in arrays] == [np.int32, np.bool_, np.float32, np.complex64]

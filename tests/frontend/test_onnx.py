@@ -28,7 +28,7 @@ def reference_result(model: Any) -> Any:
     return onnx_models.reference(model, X)[0]
 
 
-def refused(program: Any, **options: Any) -> str:
+def error_text(program: Any, **options: Any) -> str:
     with pytest.raises(mg.MeshgenError) as error:
         read(program, {"d": 2}, **options)
     assert all(diagnostic.code in str(error.value) for diagnostic in error.value.diagnostics)
@@ -127,13 +127,13 @@ def test_symbolic_dims_may_be_sums() -> None:
 
 
 def test_missing_or_wrong_size_is_rejected() -> None:
-    assert "a size of 'x' is 32, but 31 was given" in refused(onnx_models.mlp(), args={"x": (8, 31)})
-    assert "unknown input 'y'" in refused(onnx_models.mlp(), args={"y": 3})
-    assert "rank 2" in refused(onnx_models.mlp(), args={"x": (8,)})
-    assert "non-negative integer" in refused(onnx_models.mlp(), args={"batch": -1})
-    assert "2 args were given" in refused(onnx_models.mlp(), args=[(8, 32), (8, 32)])
+    assert "a size of 'x' is 32, but 31 was given" in error_text(onnx_models.mlp(), args={"x": (8, 31)})
+    assert "unknown input 'y'" in error_text(onnx_models.mlp(), args={"y": 3})
+    assert "rank 2" in error_text(onnx_models.mlp(), args={"x": (8,)})
+    assert "non-negative integer" in error_text(onnx_models.mlp(), args={"batch": -1})
+    assert "2 args were given" in error_text(onnx_models.mlp(), args=[(8, 32), (8, 32)])
     both = onnx_models.bert()
-    assert "a size of 'mask' is 4, but 5 was given" in refused(both, args={"ids": (4, 8), "mask": (5, 8)})
+    assert "a size of 'mask' is 4, but 5 was given" in error_text(both, args={"ids": (4, 8), "mask": (5, 8)})
 
 
 # External data -------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_external_weights_are_memory_mapped(tmp_path: Path) -> None:
 def test_invalid_external_data_is_rejected(entry: dict[str, str], text: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(bytes(1 << 16))
     (tmp_path / "model").mkdir()
-    message = refused(external(tmp_path / "model", **entry))
+    message = error_text(external(tmp_path / "model", **entry))
     assert "MG0101" in message and text in message and "layers.0.up.weight" in message
 
 
@@ -186,11 +186,11 @@ def test_symlink_out_of_model_folder_is_rejected(tmp_path: Path) -> None:
     path = external(tmp_path / "model")
     (tmp_path / "model" / "mlp.data").rename(tmp_path / "elsewhere")
     (tmp_path / "model" / "mlp.data").symlink_to(tmp_path / "elsewhere")
-    assert "outside of the model's folder" in refused(path)
+    assert "outside of the model's folder" in error_text(path)
 
 
 def test_external_data_of_model_in_memory_is_rejected(tmp_path: Path) -> None:
-    assert "give the model's path" in refused(onnx.load(external(tmp_path), load_external_data=False))
+    assert "give the model's path" in error_text(onnx.load(external(tmp_path), load_external_data=False))
 
 
 # Errors --------------------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_all_unsupported_onnx_operators_are_listed() -> None:
     b = Builder()
     odd = [b("Fancy", "x", domain="my.ops") for _ in range(5)]
     y = b("Add", b("RandomNormalLike", odd[0]), b("NonMaxSuppression", odd[1], odd[2]))
-    text = refused(b.model([("x", "f32", [2, 8])], [(y, "f32")]))
+    text = error_text(b.model([("x", "f32", [2, 8])], [(y, "f32")]))
     assert "my.ops.Fancy is not supported: 5 nodes, '/Fancy', '/Fancy_1', '/Fancy_2' and 2 more" in text
     assert "draws new random numbers" in text and "data-dependent size" in text and text.count("MG0103") == 3
 
@@ -212,7 +212,7 @@ def test_errors_of_all_onnx_nodes_are_listed() -> None:
     second = b("MatMul", "x", "x")
     b.scope = "/c"
     y = b("Add", first, second)
-    text = refused(b.model([("x", "f32", [2, 8]), ("shape", "i64", [2])], [(y, "f32")]))
+    text = error_text(b.model([("x", "f32", [2, 8]), ("shape", "i64", [2])], [(y, "f32")]))
     assert "Reshape '/a/Reshape'" in text and "MatMul '/b/MatMul'" in text and "/c" not in text
 
 
@@ -220,7 +220,7 @@ def test_non_tensor_input_is_rejected() -> None:
     kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2]))
     node = helper.make_node("SequenceLength", ["s"], ["n"])
     graph = helper.make_graph([node], "g", [helper.make_value_info("s", kind)], [helper.make_tensor_value_info("n", TensorProto.INT64, [])])  # fmt: skip
-    assert "input 's' is not a tensor" in refused(helper.make_model(graph))
+    assert "input 's' is not a tensor" in error_text(helper.make_model(graph))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_file_that_is_no_onnx_model_is_rejected(
 def test_entry_option_for_onnx_model_is_rejected(tmp_path: Path) -> None:
     path = save(onnx_models.mlp(8), tmp_path / "mlp.onnx")
     for program in (path, onnx.load(path)):
-        assert "entry 'main' is not a function" in refused(program, entry="main")
+        assert "entry 'main' is not a function" in error_text(program, entry="main")
 
 
 def test_missing_onnx_file_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

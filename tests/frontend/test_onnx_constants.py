@@ -15,14 +15,22 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 import meshgen as mg  # noqa: E402
 from meshgen.api import read  # noqa: E402
 from meshgen.cli import main  # noqa: E402
-from tests.frontend.test_onnx_operators import computed, f32, one, run, same, standard  # noqa: E402
+from tests.frontend.test_onnx_operators import (  # noqa: E402
+    assert_close,
+    f32,
+    run,
+    run_operator,
+    run_reference,
+    single_operator_model,
+)
 from tests.onnx_models import Builder, save  # noqa: E402
 
 X, W = f32(2, 3), f32(3, 4)
 
 
 def by_rate(else_op: str, domain: str = "", outside: str = "Neg", outside_domain: str = "") -> Any:
-    """Return a model of x @ w if the rate is 16000, else of an operator that is invalid for these shapes.
+    """Return a model with a branch: x @ w if the rate is 16000, else an operator `else_op` that is invalid for these
+    shapes.
 
     `outside` is an operator in front of the branch.
     """
@@ -46,7 +54,7 @@ def by_rate(else_op: str, domain: str = "", outside: str = "Neg", outside_domain
 def test_constant_input_selects_branch_and_disappears() -> None:
     executable = mg.compile(by_rate("Add"), {"d": 2}, args={"rate": 16000}, in_specs={"x": mg.P("d")}, target="cpu")
     assert list(executable.signature.nodes) == ["x", "w"]
-    same([executable(X, W)], [-X @ W])
+    assert_close([executable(X, W)], [-X @ W])
 
 
 @pytest.mark.parametrize("other, domain, fault", [
@@ -97,12 +105,12 @@ def test_invalid_constant_is_rejected() -> None:
 
 
 def test_scalar_is_accepted_for_tensor_of_one_element() -> None:
-    model, _ = one("Pow", X, np.array([2], np.int64))
+    model, _ = single_operator_model("Pow", X, np.array([2], np.int64))
     (node,) = (node for node in read(model, {"d": 2}, args={"a1": 2})[0].graph.nodes if node.op == "constant")
     assert node.attrs.value.ravel().tolist() == [2]
 
 
-def test_constant_option_of_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_constant_option_binds_model_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "rate.npy", np.int64(16000))
     path = save(by_rate("Add"), tmp_path / "rate.onnx")
     command = ["check", path, "--mesh", "d=2", "--spec", "x=d", "--constant"]
@@ -120,11 +128,12 @@ ROWS = f32(4, 3, 2)
 
 
 def both(op: str, *arrays: Any, operand_indices: tuple[int, ...], **options: Any) -> list[Any]:
-    """Return the results of an operator with runtime operands. Requires the same results if the operands `operand_indices` are
-    constants.
+    """Return the results of an operator whose operands are all runtime values.
+
+    Requires the same results if the operands at `operand_indices` are constants instead.
     """
-    results = computed(op, *arrays, **options)
-    same(results, computed(op, *arrays, known=operand_indices, **options), 1e-6)
+    results = run_operator(op, *arrays, **options)
+    assert_close(results, run_operator(op, *arrays, known=operand_indices, **options), 1e-6)
     return results
 
 
@@ -133,14 +142,14 @@ def test_reverse_sequence_accepts_runtime_lengths(time: int, batch: int) -> None
     x = f32(4, 3, 2) if time == 0 else f32(3, 4, 2)
     lengths = np.array([1, 4, 2])
     results = both("ReverseSequence", x, lengths, operand_indices=(1,), time_axis=time, batch_axis=batch)
-    same(results, standard("ReverseSequence", x, lengths, time_axis=time, batch_axis=batch))
+    assert_close(results, run_reference("ReverseSequence", x, lengths, time_axis=time, batch_axis=batch))
 
 
 @pytest.mark.parametrize("axis", [0, 2, -1, -3])
 def test_cumsum_accepts_runtime_axis(axis: int) -> None:
     for op, opset in (("CumSum", 14), ("CumProd", 26)):
         results = both(op, ROWS, np.array(axis), operand_indices=(1,), opset=opset, exclusive=1, reverse=1)
-        same(results, standard(op, ROWS, np.array(axis), opset=opset, exclusive=1, reverse=1))
+        assert_close(results, run_reference(op, ROWS, np.array(axis), opset=opset, exclusive=1, reverse=1))
 
 
 @pytest.mark.parametrize("axis", [0, -2])
@@ -148,20 +157,20 @@ def test_full_dft_accepts_runtime_axis(axis: int) -> None:
     results = both("DFT", f32(3, 4, 2), None, np.array(axis), operand_indices=(2,), opset=20)
     assert results[0].shape == (3, 4, 2)
     with pytest.raises(mg.MeshgenError, match="'axis' decides shapes, but is data here"):
-        computed("DFT", f32(3, 4, 1), None, np.array(axis), opset=20, onesided=1)
+        run_operator("DFT", f32(3, 4, 1), None, np.array(axis), opset=20, onesided=1)
 
 
 @pytest.mark.parametrize("k", [-1, 0, 2])
 def test_trilu_accepts_runtime_diagonal(k: int) -> None:
     for upper, function in ((0, np.tril), (1, np.triu)):
-        same(both("Trilu", ROWS, np.array(k), operand_indices=(1,), upper=upper), [function(ROWS, k)])
+        assert_close(both("Trilu", ROWS, np.array(k), operand_indices=(1,), upper=upper), [function(ROWS, k)])
 
 
 def test_dropout_accepts_runtime_ratio() -> None:
-    same(both("Dropout", X, np.float32(0.5), operand_indices=(1,)), [X])
-    same(computed("Dropout", X, np.float32(0.5), np.array(False), known=(2,)), [X])
+    assert_close(both("Dropout", X, np.float32(0.5), operand_indices=(1,)), [X])
+    assert_close(run_operator("Dropout", X, np.float32(0.5), np.array(False), known=(2,)), [X])
     with pytest.raises(mg.MeshgenError, match="'training_mode' decides whether elements are dropped, but is data here"):
-        computed("Dropout", X, np.float32(0.5), np.array(False))
+        run_operator("Dropout", X, np.float32(0.5), np.array(False))
 
 
 @pytest.mark.parametrize("opset, operands", [(10, ("x", "s")), (13, ("x", "", "s")), (18, ("x", "part", "s"))])
@@ -189,10 +198,10 @@ def test_resize_accepts_runtime_roi() -> None:
         {"mode": "cubic", "antialias": 1},
     ):
         resize_options: dict[str, Any] = crop | options
-        results = computed("Resize", image, roi, None, sizes, known=(3,), **resize_options)
-        same(results, standard("Resize", image, roi, None, sizes, known=(3,), **resize_options))
-        same(results, computed("Resize", image, roi, None, sizes, known=(1, 3), **resize_options), 1e-6)
-    assert computed("Resize", image, roi, None, sizes, known=(3,), mode="linear")[0].shape == (
+        results = run_operator("Resize", image, roi, None, sizes, known=(3,), **resize_options)
+        assert_close(results, run_reference("Resize", image, roi, None, sizes, known=(3,), **resize_options))
+        assert_close(results, run_operator("Resize", image, roi, None, sizes, known=(1, 3), **resize_options), 1e-6)
+    assert run_operator("Resize", image, roi, None, sizes, known=(3,), mode="linear")[0].shape == (
         1,
         1,
         4,
@@ -205,4 +214,4 @@ def test_sequence_at_accepts_runtime_position() -> None:
     y = b("SequenceAt", b("SequenceConstruct", "x", b("Neg", "x")), "n")
     model = b.model([("x", "f32", [2, 3]), ("n", "i64", [])], [(y, "f32")])
     for position, expected in ((0, X), (1, -X), (-1, -X)):
-        same(run(model, X, np.int64(position)), [expected])
+        assert_close(run(model, X, np.int64(position)), [expected])

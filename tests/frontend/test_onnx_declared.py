@@ -16,7 +16,7 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from meshgen.api import read  # noqa: E402
 from meshgen.errors import MeshgenError  # noqa: E402
-from tests.frontend.test_onnx_operators import computed, f32, run, same  # noqa: E402
+from tests.frontend.test_onnx_operators import assert_close, f32, run, run_operator  # noqa: E402
 from tests.onnx_models import Builder  # noqa: E402
 
 
@@ -86,28 +86,28 @@ def test_operand_types_outside_schema_are_rejected() -> None:
         ("And", (x, x), "operand 1 is of type f32, but may be of i1 only"),
     ):
         with pytest.raises(MeshgenError, match=f"MG0104: {op} .*{text}"):
-            computed(op, *arrays, **({"axis": 0} if op == "Concat" else {}))
-    same(computed("Pow", x, np.arange(3)), [x ** np.arange(3)])
+            run_operator(op, *arrays, **({"axis": 0} if op == "Concat" else {}))
+    assert_close(run_operator("Pow", x, np.arange(3)), [x ** np.arange(3)])
 
 
 def test_attributes_that_contradict_weights_are_rejected() -> None:
     image, kernel = f32(1, 2, 6, 6), f32(3, 2, 3, 3)
     for op, weights in (("Conv", kernel), ("ConvTranspose", f32(2, 3, 3, 3))):
         with pytest.raises(MeshgenError, match=r"kernel_shape is \[5, 5\], but the weights have a kernel of \[3, 3\]"):
-            computed(op, image, weights, kernel_shape=[5, 5])
+            run_operator(op, image, weights, kernel_shape=[5, 5])
         with pytest.raises(MeshgenError, match="strides has 1 numbers"):
-            computed(op, image, weights, strides=[1])
+            run_operator(op, image, weights, strides=[1])
     weights = f32(1, 12, 4), f32(1, 12, 3)
     with pytest.raises(MeshgenError, match="hidden_size is 6, but the weights of the state have 3 columns"):
-        computed("LSTM", f32(5, 2, 4), *weights, hidden_size=6)
+        run_operator("LSTM", f32(5, 2, 4), *weights, hidden_size=6)
     with pytest.raises(MeshgenError, match="1 directions, but direction is 'bidirectional'"):
-        computed("LSTM", f32(5, 2, 4), *weights, hidden_size=3, direction="bidirectional")
+        run_operator("LSTM", f32(5, 2, 4), *weights, hidden_size=3, direction="bidirectional")
 
 
 def test_groups_that_do_not_divide_features_are_rejected() -> None:
     for groups in (0, 3):
         with pytest.raises(MeshgenError, match=f"{groups} groups do not divide 4 features"):
-            computed("GroupNormalization", f32(2, 4, 3), f32(4), f32(4), num_groups=groups)
+            run_operator("GroupNormalization", f32(2, 4, 3), f32(4), f32(4), num_groups=groups)
 
 
 def test_too_many_results_are_rejected() -> None:

@@ -10,7 +10,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 import meshgen as mg  # noqa: E402
-from tests.frontend.test_onnx_operators import f32, run, same  # noqa: E402
+from tests.frontend.test_onnx_operators import assert_close, f32, run  # noqa: E402
 from tests.onnx_models import Builder  # noqa: E402
 
 X = np.array([[1, 2], [-1, 0.5], [0, -3], [0, 0]], np.float32)
@@ -45,9 +45,9 @@ def logistic(scores: Any) -> Any:
 @pytest.mark.parametrize("transform, function", [("NONE", lambda s: s), ("LOGISTIC", logistic), ("SOFTMAX", softmax)])
 def test_multi_class_classifier_selects_largest_score(transform: str, function: Any) -> None:
     scores = X @ W.T + B
-    same(classified(X, W, B, LABELS, transform), [LABELS[scores.argmax(1)], function(scores)])
+    assert_close(classified(X, W, B, LABELS, transform), [LABELS[scores.argmax(1)], function(scores)])
     integers = X.astype(np.int64)
-    same(
+    assert_close(
         classified(integers, W, B, LABELS, transform),
         [LABELS[(integers @ W.T + B).argmax(1)], function(integers @ W.T + B)],
     )
@@ -56,14 +56,14 @@ def test_multi_class_classifier_selects_largest_score(transform: str, function: 
 def test_softmax_zero_keeps_zero_scores() -> None:
     """The scores of the last row are -0.1, 0, 0.2."""
     results = classified(X, W, B, LABELS, "SOFTMAX_ZERO")
-    same([results[1][3], results[1][0]], [[0.42555746, 0, 0.5744425], softmax(X @ W.T + B)[0]])
+    assert_close([results[1][3], results[1][0]], [[0.42555746, 0, 0.5744425], softmax(X @ W.T + B)[0]])
 
 
 def test_binary_classifier_thresholds_its_score() -> None:
     score = X @ W[:1].T + B[:1]
     chosen = LABELS[(score[:, 0] > 0).astype(int)]
-    same(classified(X, W[:1], B[:1], LABELS[:2]), [chosen, np.concatenate([1 - score, score], 1)])
-    same(
+    assert_close(classified(X, W[:1], B[:1], LABELS[:2]), [chosen, np.concatenate([1 - score, score], 1)])
+    assert_close(
         classified(X, W[:1], B[:1], LABELS[:2], "LOGISTIC"),
         [chosen, np.concatenate([logistic(-score), logistic(score)], 1)],
     )
@@ -91,35 +91,37 @@ def test_invalid_classifier_is_rejected() -> None:
 
 
 def test_linear_regressor_has_several_targets() -> None:
-    same(
+    assert_close(
         learned("LinearRegressor", X, coefficients=W.ravel().tolist(), intercepts=B.tolist(), targets=3), [X @ W.T + B]
     )
-    same(learned("LinearRegressor", X[0], coefficients=[0.5, 2.0]), [[[4.5]]])
-    same(
+    assert_close(learned("LinearRegressor", X[0], coefficients=[0.5, 2.0]), [[[4.5]]])
+    assert_close(
         learned("LinearRegressor", X, coefficients=W.ravel().tolist(), targets=3, post_transform="SOFTMAX"),
         [softmax(X @ W.T)],
     )
 
 
-def test_scaler_and_normalizer() -> None:
-    same(learned("Scaler", X, offset=[1.0, 2.0], scale=[3.0, 4.0]), [(X - [1, 2]) * [3, 4]])
-    same(learned("Scaler", X.astype(np.int64), offset=[1.0], scale=[3.0]), [(X.astype(np.int64) - 1) * 3])
+def test_scaler_and_normalizer_match_numpy() -> None:
+    assert_close(learned("Scaler", X, offset=[1.0, 2.0], scale=[3.0, 4.0]), [(X - [1, 2]) * [3, 4]])
+    assert_close(learned("Scaler", X.astype(np.int64), offset=[1.0], scale=[3.0]), [(X.astype(np.int64) - 1) * 3])
     norms = {"MAX": X.max(1), "L1": np.abs(X).sum(1), "L2": np.sqrt((X * X).sum(1))}
     for name, norm in norms.items():
-        same(learned("Normalizer", X, norm=name), [X / np.where(norm == 0, 1, norm)[:, None]])
+        assert_close(learned("Normalizer", X, norm=name), [X / np.where(norm == 0, 1, norm)[:, None]])
     with pytest.raises(mg.MeshgenError, match="3 offsets and 1 scales do not fit 2 features"):
         learned("Scaler", X, offset=[1.0, 2.0, 3.0], scale=[1.0])
 
 
-def test_imputer_one_hot_and_label_encoder() -> None:
+def test_imputer_one_hot_and_label_encoder_match_numpy() -> None:
     holes = np.where(X == 0, np.nan, X).astype(np.float32)
-    same(
+    assert_close(
         learned("Imputer", holes, imputed_value_floats=[5.0, 6.0], replaced_value_float=float("nan")),
         [np.where(X == 0, [5, 6], X)],
     )
-    same(learned("Imputer", X, imputed_value_floats=[5.0], replaced_value_float=-3.0), [np.where(X == -3, 5, X)])
-    same(learned("OneHotEncoder", LABELS, cats_int64s=[9, 3]), [[[0, 1], [0, 0], [1, 0]]])
-    same(
+    assert_close(
+        learned("Imputer", X, imputed_value_floats=[5.0], replaced_value_float=-3.0), [np.where(X == -3, 5, X)]
+    )
+    assert_close(learned("OneHotEncoder", LABELS, cats_int64s=[9, 3]), [[[0, 1], [0, 0], [1, 0]]])
+    assert_close(
         learned("LabelEncoder", LABELS, keys_int64s=[9, 3], values_floats=[0.5, 1.5], default_float=-1.0),
         [[1.5, -1, 0.5]],
     )
@@ -136,7 +138,9 @@ def test_sharded_classifier_matches_numpy() -> None:
     scores = (x - 0.5) * 2 @ w.T + B
     for spec in (mg.P("d"), mg.P(None, "d")):
         outputs = mg.compile(model, {"d": 2}, in_specs={"x": spec}, target="cpu")(x)
-        same(outputs.values() if isinstance(outputs, dict) else outputs, [LABELS[scores.argmax(1)], softmax(scores)])
+        assert_close(
+            outputs.values() if isinstance(outputs, dict) else outputs, [LABELS[scores.argmax(1)], softmax(scores)]
+        )
 
 
 def test_zip_map_is_rejected_with_hint() -> None:

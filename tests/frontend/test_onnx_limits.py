@@ -15,22 +15,23 @@ from onnx import TensorProto, helper  # noqa: E402
 from meshgen import budget  # noqa: E402
 from meshgen.api import read  # noqa: E402
 from meshgen.errors import MeshgenError  # noqa: E402
-from tests.frontend.test_onnx_operators import computed, f32, run, same  # noqa: E402
+from tests.frontend.test_onnx_operators import assert_close, f32, run, run_operator  # noqa: E402
 from tests.onnx_models import Builder  # noqa: E402
 
 INFOS = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in ("x", "y", "v", "w")}
 OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("d", 1)]
 
 
-def refused(model: Any, **options: Any) -> str:
+def error_text(model: Any, **options: Any) -> str:
     with pytest.raises(MeshgenError) as error:
         read(model, {"d": 2}, **options)
     return str(error.value)
 
 
 def calls(levels: int, first: str = "Tanh") -> Any:
-    """Return a model whose functions each call the previous one twice. The first function contains `first`: an operator
-    or a function.
+    """Return a model with a chain of functions: each calls the previous one twice.
+
+    The body of the first function is `first`, an operator or a function.
     """
     bodies = [[helper.make_node(first, ["a"], ["b"], domain="" if first == "Tanh" else "d")]]
     for n in range(1, levels):
@@ -45,13 +46,13 @@ def calls(levels: int, first: str = "Tanh") -> Any:
 
 
 def test_exponential_function_calls_are_rejected_before_inlining() -> None:
-    text = refused(calls(40))
+    text = error_text(calls(40))
     assert "g: error MG0108: the model, with its functions inlined, has 5.5e+11 operations" in text
     assert len(read(calls(5), {"d": 2})[0].graph.nodes) == 16
 
 
 def test_recursive_function_is_rejected() -> None:
-    assert "MG0104" in refused(calls(3, first="f2"))
+    assert "MG0104" in error_text(calls(3, first="f2"))
 
 
 @pytest.mark.parametrize("is_read", [False, True])
@@ -60,13 +61,13 @@ def test_undefined_function_result_is_rejected(is_read: bool) -> None:
     nodes = [helper.make_node("f", ["x"], ["v" if is_read else "y"], domain="d")]
     nodes += [helper.make_node("Tanh", ["v"], ["y"])] * is_read
     graph = helper.make_graph(nodes, "g", [INFOS["x"]], [INFOS["y"]])
-    message = refused(helper.make_model(graph, opset_imports=OPSETS, functions=[function]))
+    message = error_text(helper.make_model(graph, opset_imports=OPSETS, functions=[function]))
     assert "MG0104" in message and "is used, but not defined" in message
 
 
 def test_name_that_is_not_utf8_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(calls(1).SerializeToString().replace(b"\x12\x01g", b"\x12\x01\xff"))
-    assert "MG0104: the model is malformed" in refused(tmp_path / "m.onnx")
+    assert "MG0104: the model is malformed" in error_text(tmp_path / "m.onnx")
 
 
 def test_absurd_line_number_in_stack_trace_is_ignored() -> None:
@@ -101,15 +102,15 @@ def loop(trip_count: int, condition: str, rows: bool = False) -> Any:
 def test_loop_with_huge_trip_count_is_rejected() -> None:
     assert (
         "MG0104: Loop 'turns': the loop runs 1,125,899,906,842,624 iterations: its condition never changes"
-        in refused(loop(2**50, ""))
+        in error_text(loop(2**50, ""))
     )
     x = f32(4)
-    same(run(loop(3, ""), x), [x * 8])
+    assert_close(run(loop(3, ""), x), [x * 8])
 
 
 def test_loop_with_condition_may_have_huge_trip_count() -> None:
     x = np.array([1, 2, 3, 4], np.float32)
-    same(run(loop(2**63 - 1, "less"), x), [x * 8])
+    assert_close(run(loop(2**63 - 1, "less"), x), [x * 8])
 
 
 def growing(trip_count: int) -> Any:
@@ -129,14 +130,15 @@ def growing(trip_count: int) -> Any:
 
 
 def test_unrolled_iterations_are_limited() -> None:
-    assert "MG0108: Loop 'turns': 1,048,576 iterations would be unrolled" in refused(growing(2**20))
+    assert "MG0108: Loop 'turns': 1,048,576 iterations would be unrolled" in error_text(growing(2**20))
 
 
 def test_operation_limit_counts_unrolled_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MAX_OPERATIONS", 20)
     assert run(growing(8), f32(4)) == [8]
-    assert "MG0108: SequenceInsert '/SequenceInsert': the model, with its loops unrolled, has 21 operations" in refused(
-        growing(10)
+    assert (
+        "MG0108: SequenceInsert '/SequenceInsert': the model, with its loops unrolled, has 21 operations"
+        in error_text(growing(10))
     )
 
 
@@ -144,7 +146,7 @@ def test_operation_limit_counts_unrolled_iterations(monkeypatch: pytest.MonkeyPa
 def test_endless_or_huge_range_is_rejected(step: int, code: str) -> None:
     b = Builder()
     y = b("Range", b.array("a", np.int64(0)), b.array("b", np.int64(2**62)), b.array("c", np.int64(step)))
-    text = refused(b.model([("x", "f32", [4])], [(y, "i64")]))
+    text = error_text(b.model([("x", "f32", [4])], [(y, "i64")]))
     assert code in text and ("steps of 0 has no end" in text or "a tensor may have" in text)
 
 
@@ -158,10 +160,10 @@ def test_endless_or_huge_range_is_rejected(step: int, code: str) -> None:
     ("AveragePool", (f32(1, 1, 4),), (), {"kernel_shape": [1], "pads": [2**40, 2**40]}),
     ("RoiAlign", (f32(1, 1, 4, 4), f32(1, 4), np.zeros(1, np.int64)), (), {"sampling_ratio": 2**30, "output_height": 2**20}),
     ("Col2Im", (f32(1, 4, 1), np.array([2**20, 2**20]), np.array([2, 2])), (1, 2), {}),
-], ids=lambda each: each if isinstance(each, str) else "")  # fmt: skip
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_values_computed_during_import_are_limited(op: str, arrays: Any, known: Any, attributes: Any) -> None:
     with pytest.raises(MeshgenError, match=r"MG010[48]") as error:
-        computed(op, *arrays, known=known, **attributes)
+        run_operator(op, *arrays, known=known, **attributes)
     assert "Error:" not in str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""Operators of opsets below 7, which have other rules, and batch norms in training form."""
+"""Operators of opsets below 7, whose broadcasting and attributes differ, and batch norms in training."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from meshgen.errors import MeshgenError  # noqa: E402
-from tests.frontend.test_onnx_operators import computed, f32, one, run, same  # noqa: E402
+from tests.frontend.test_onnx_operators import assert_close, f32, run, run_operator, single_operator_model  # noqa: E402
 from tests.onnx_models import KINDS, Builder  # noqa: E402
 
 X, ROWS, COLUMNS = f32(2, 3, 4), f32(3), f32(4)
 
 
 def old(op: str, *arrays: Any, **options: Any) -> list[Any]:
-    return computed(op, *arrays, **{"opset": 6, **options})
+    return run_operator(op, *arrays, **{"opset": 6, **options})
 
 
 @pytest.mark.parametrize(
     "op, function", [("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Div", np.divide)]
 )
 def test_broadcast_attribute_aligns_second_operand_at_axis(op: str, function: Any) -> None:
-    same(old(op, X, ROWS, broadcast=1, axis=1), [function(X, ROWS[:, None])])
-    same(old(op, X, COLUMNS, broadcast=1), [function(X, COLUMNS)])
-    same(old(op, X, X[0, 0, :0].sum(), broadcast=1), [function(X, np.float32(0))]) if op != "Div" else None
+    assert_close(old(op, X, ROWS, broadcast=1, axis=1), [function(X, ROWS[:, None])])
+    assert_close(old(op, X, COLUMNS, broadcast=1), [function(X, COLUMNS)])
+    assert_close(old(op, X, X[0, 0, :0].sum(), broadcast=1), [function(X, np.float32(0))]) if op != "Div" else None
 
 
 def test_old_comparison_broadcasts_at_axis() -> None:
-    same(old("Greater", X, ROWS, kind="i1", broadcast=1, axis=1), [ROWS[:, None] < X])
+    assert_close(old("Greater", X, ROWS, kind="i1", broadcast=1, axis=1), [ROWS[:, None] < X])
 
 
 def test_different_shapes_without_broadcast_attribute_are_rejected() -> None:
@@ -42,30 +42,30 @@ def test_different_shapes_without_broadcast_attribute_are_rejected() -> None:
     ):
         with pytest.raises(MeshgenError, match="MG0104"):
             old(op, *arrays, **options)
-    same(computed("Sum", X, COLUMNS, opset=8), [X + COLUMNS])
+    assert_close(run_operator("Sum", X, COLUMNS, opset=8), [X + COLUMNS])
     a, b = f32(2, 3), f32(3, 4)
-    same(old("Gemm", a, b, COLUMNS, broadcast=1), [a @ b + COLUMNS])
+    assert_close(old("Gemm", a, b, COLUMNS, broadcast=1), [a @ b + COLUMNS])
 
 
 def test_old_prelu_slope_is_per_feature() -> None:
-    same(old("PRelu", X, ROWS), [np.where(X < 0, X * ROWS[:, None], X)])
-    same(old("PRelu", X, ROWS[:1]), [np.where(X < 0, X * ROWS[0], X)])
+    assert_close(old("PRelu", X, ROWS), [np.where(X < 0, X * ROWS[:, None], X)])
+    assert_close(old("PRelu", X, ROWS[:1]), [np.where(X < 0, X * ROWS[0], X)])
 
 
 def test_old_dropout_is_identity_only_if_is_test() -> None:
-    same(old("Dropout", X, is_test=1), [X])
-    same(old("Dropout", X, ratio=0.0), [X])
+    assert_close(old("Dropout", X, is_test=1), [X])
+    assert_close(old("Dropout", X, ratio=0.0), [X])
     with pytest.raises(MeshgenError, match="draws new random numbers"):
         old("Dropout", X)
 
 
 def test_opset_1_operators_match_numpy() -> None:
-    same(computed("Concat", X, X, opset=1), [np.concatenate([X, X], 1)])
-    same(computed("Cast", np.arange(4), opset=1, to="FLOAT"), [np.arange(4, dtype=np.float32)])
+    assert_close(run_operator("Concat", X, X, opset=1), [np.concatenate([X, X], 1)])
+    assert_close(run_operator("Cast", np.arange(4), opset=1, to="FLOAT"), [np.arange(4, dtype=np.float32)])
     tiles = np.array(2, np.float32), np.array(1, np.float32)
-    same(computed("Tile", X, *tiles, opset=1, known=(1, 2)), [np.tile(X, (1, 2, 1))])
-    same(
-        computed("LpPool", np.abs(X), opset=1, p=2.5, kernel_shape=[4]),
+    assert_close(run_operator("Tile", X, *tiles, opset=1, known=(1, 2)), [np.tile(X, (1, 2, 1))])
+    assert_close(
+        run_operator("LpPool", np.abs(X), opset=1, p=2.5, kernel_shape=[4]),
         [(np.abs(X) ** 2.5).sum(2, keepdims=True) ** 0.4],
     )
     with pytest.raises(MeshgenError, match=r"MG0103: Upsample .*opset 6 is not supported"):
@@ -91,35 +91,35 @@ def trained(dims: tuple[int, ...] = (0, 2), momentum: float = 0.9) -> list[Any]:
 def test_training_batch_norm_uses_batch_statistics(opset: int, results: int, attributes: dict[str, Any]) -> None:
     operands = (X, SCALE, BIAS, MEAN, VARIANCE)
     for momentum in (0.9, 0.25):
-        outputs = computed(
+        outputs = run_operator(
             "BatchNormalization", *operands, opset=opset, results=results, momentum=momentum, **attributes
         )
-        same(outputs, trained(momentum=momentum)[:results])
+        assert_close(outputs, trained(momentum=momentum)[:results])
 
 
 @pytest.mark.parametrize("opset, attributes", [(6, {"is_test": 1}), (7, {}), (13, {}), (15, {})])
 def test_inference_batch_norm_uses_running_statistics(opset: int, attributes: dict[str, Any]) -> None:
     normal = (X - MEAN[:, None]) / np.sqrt(VARIANCE[:, None] + 1e-5)
-    outputs = computed("BatchNormalization", X, SCALE, BIAS, MEAN, VARIANCE, opset=opset, **attributes)
-    same(outputs, [normal * SCALE[:, None] + BIAS[:, None]])
+    outputs = run_operator("BatchNormalization", X, SCALE, BIAS, MEAN, VARIANCE, opset=opset, **attributes)
+    assert_close(outputs, [normal * SCALE[:, None] + BIAS[:, None]])
 
 
 def test_batch_norm_per_activation_matches_numpy() -> None:
     wide = [f32(3, 4), f32(3, 4), f32(3, 4), np.abs(f32(3, 4))]
-    outputs = computed("BatchNormalization", X, *wide, opset=7, spatial=0)
-    same(outputs, [(X - wide[2]) / np.sqrt(wide[3] + 1e-5) * wide[0] + wide[1]])
-    outputs = computed("BatchNormalization", X, *wide, opset=7, spatial=0, results=5)
-    same(outputs[:3], [(X - X.mean(0)) / np.sqrt(X.var(0) + 1e-5) * wide[0] + wide[1], wide[2] * 0.9 + X.mean(0) * 0.1, wide[3] * 0.9 + X.var(0) * 0.1])  # fmt: skip
+    outputs = run_operator("BatchNormalization", X, *wide, opset=7, spatial=0)
+    assert_close(outputs, [(X - wide[2]) / np.sqrt(wide[3] + 1e-5) * wide[0] + wide[1]])
+    outputs = run_operator("BatchNormalization", X, *wide, opset=7, spatial=0, results=5)
+    assert_close(outputs[:3], [(X - X.mean(0)) / np.sqrt(X.var(0) + 1e-5) * wide[0] + wide[1], wide[2] * 0.9 + X.mean(0) * 0.1, wide[3] * 0.9 + X.var(0) * 0.1])  # fmt: skip
 
 
 def test_inference_batch_norm_with_several_results_is_rejected() -> None:
     with pytest.raises(MeshgenError, match="only training has more than one"):
-        computed("BatchNormalization", X, SCALE, BIAS, MEAN, VARIANCE, opset=15, results=3)
+        run_operator("BatchNormalization", X, SCALE, BIAS, MEAN, VARIANCE, opset=15, results=3)
 
 
 def test_dropout_mask_type_depends_on_opset() -> None:
     for opset, kind in ((9, "f32"), (13, "i1")):
-        model, operands = one("Dropout", X, results=2, opset=opset)
+        model, operands = single_operator_model("Dropout", X, results=2, opset=opset)
         model.graph.output[1].type.tensor_type.elem_type = KINDS[kind]
         assert run(model, *operands)[1].all()
 

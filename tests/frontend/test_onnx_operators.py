@@ -31,30 +31,32 @@ def run(model: Any, *arrays: Any) -> list[Any]:
     return evaluate(module.graph, [np.asarray(values[value.name]) for value in module.graph.inputs])
 
 
-def one(op: str, *arrays: Any, results: int = 1, domain: str = "", opset: int = 23, known: tuple[int, ...] = (), kind: str = "f32", **attributes: Any) -> Any:  # fmt: skip
+def single_operator_model(op: str, *arrays: Any, results: int = 1, domain: str = "", opset: int = 23, known: tuple[int, ...] = (), kind: str = "f32", **attributes: Any) -> Any:  # fmt: skip
     """Return a model of one operator, and the operands that are its inputs. Operands with an index in `known` become
     initializers.
     """
     b = Builder()
-    names = ["" if each is None else b.array(f"a{n}", each) if n in known else f"a{n}" for n, each in enumerate(arrays)]
-    inputs = [(name, each) for n, (name, each) in enumerate(zip(names, arrays, strict=True)) if each is not None and n not in known]  # fmt: skip
+    names = [
+        "" if array is None else b.array(f"a{n}", array) if n in known else f"a{n}" for n, array in enumerate(arrays)
+    ]
+    inputs = [(name, array) for n, (name, array) in enumerate(zip(names, arrays, strict=True)) if array is not None and n not in known]  # fmt: skip
     outputs = b(op, *names, results=results, domain=domain, **attributes)
     outs = [outputs] if results == 1 else outputs
-    model = b.model([(n, KINDS[each.dtype.name], each.shape) for n, each in inputs], [(out, kind) for out in outs], opset=opset)  # fmt: skip
-    return model, [each for _, each in inputs]
+    model = b.model([(n, KINDS[array.dtype.name], array.shape) for n, array in inputs], [(out, kind) for out in outs], opset=opset)  # fmt: skip
+    return model, [array for _, array in inputs]
 
 
-def computed(op: str, *arrays: Any, **options: Any) -> list[Any]:
-    model, inputs = one(op, *arrays, **options)
+def run_operator(op: str, *arrays: Any, **options: Any) -> list[Any]:
+    model, inputs = single_operator_model(op, *arrays, **options)
     return run(model, *inputs)
 
 
-def standard(op: str, *arrays: Any, **options: Any) -> list[Any]:
-    model, inputs = one(op, *arrays, **options)
+def run_reference(op: str, *arrays: Any, **options: Any) -> list[Any]:
+    model, inputs = single_operator_model(op, *arrays, **options)
     return reference(model, *inputs)
 
 
-def same(results: Any, expected: Any, tolerance: float = 2e-5) -> None:
+def assert_close(results: Any, expected: Any, tolerance: float = 2e-5) -> None:
     for actual, desired in zip(results, expected, strict=True):
         np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=tolerance)
 
@@ -67,9 +69,9 @@ def test_slice_bounds_are_clamped(step: int) -> None:
     x = f32(5, 2)
     ends = ((0, 5), (0, 5)) if step > 0 else ((0, 4), (-1, 4))
     for bounds in itertools.product((-99, -5, -2, 0, 3, 5, 99), repeat=2):
-        start, stop = (np.clip(each + 5 * (each < 0), *end) for each, end in zip(bounds, ends, strict=True))
-        given = [np.array([each]) for each in (*bounds, 0, step)]
-        same(computed("Slice", x, *given, known=(1, 2, 3, 4)), [x[[*range(start, stop, step)]]])
+        start, stop = (np.clip(bound + 5 * (bound < 0), *end) for bound, end in zip(bounds, ends, strict=True))
+        bound_operands = [np.array([value]) for value in (*bounds, 0, step)]
+        assert_close(run_operator("Slice", x, *bound_operands, known=(1, 2, 3, 4)), [x[[*range(start, stop, step)]]])
 
 
 # Operators of ONNX Runtime, compared with standard operators ----------------------------------------------------------
@@ -77,10 +79,12 @@ def test_slice_bounds_are_clamped(step: int) -> None:
 
 def test_runtime_gelu_variants_match_standard() -> None:
     x, bias = f32(3, 8), f32(8)
-    same(computed("Gelu", x, domain=MICROSOFT), standard("Gelu", x))
-    same(computed("BiasGelu", x, bias, domain=MICROSOFT), standard("Gelu", x + bias))
-    same(computed("FastGelu", x, bias, domain=MICROSOFT), standard("Gelu", x + bias, approximate="tanh"))
-    same(computed("QuickGelu", x, domain=MICROSOFT, alpha=1.5), [x / (1 + np.exp(-1.5 * x))])
+    assert_close(run_operator("Gelu", x, domain=MICROSOFT), run_reference("Gelu", x))
+    assert_close(run_operator("BiasGelu", x, bias, domain=MICROSOFT), run_reference("Gelu", x + bias))
+    assert_close(
+        run_operator("FastGelu", x, bias, domain=MICROSOFT), run_reference("Gelu", x + bias, approximate="tanh")
+    )
+    assert_close(run_operator("QuickGelu", x, domain=MICROSOFT, alpha=1.5), [x / (1 + np.exp(-1.5 * x))])
 
 
 def test_operator_body_infers_type_of_runtime_operator() -> None:
@@ -88,12 +92,12 @@ def test_operator_body_infers_type_of_runtime_operator() -> None:
     b = Builder()
     loss = b("SoftmaxCrossEntropyLoss", b("Gelu", "x", domain=MICROSOFT), "target")
     model = b.model([("x", "f32", x.shape), ("target", "i64", target.shape)], [(loss, "f32")])
-    gelu = standard("Gelu", x)[0]
-    same(run(model, x, target), standard("SoftmaxCrossEntropyLoss", gelu, target))
+    gelu = run_reference("Gelu", x)[0]
+    assert_close(run(model, x, target), run_reference("SoftmaxCrossEntropyLoss", gelu, target))
 
 
 def test_error_in_operator_body_names_operator() -> None:
-    model, _ = one("CenterCropPad", f32(4, 8), np.array([2]), axes=[0])
+    model, _ = single_operator_model("CenterCropPad", f32(4, 8), np.array([2]), axes=[0])
     with pytest.raises(MeshgenError, match=r"MG0104: CenterCropPad '/CenterCropPad': Pad .* but is data here") as error:
         read(model)
     assert "once input 'a1' has a value" in str(error.value)
@@ -101,47 +105,51 @@ def test_error_in_operator_body_names_operator() -> None:
 
 def test_skip_norms_match_standard_norms_of_sum() -> None:
     x, skip, scale, beta, bias = f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8), f32(8)
-    outputs = computed("SkipLayerNormalization", x, skip, scale, beta, bias, results=4, domain=MICROSOFT, epsilon=1e-5)
-    same([outputs[0]], standard("LayerNormalization", x + skip + bias, scale, beta))
-    same([outputs[3]], [x + skip + bias])
-    rms = standard("RMSNormalization", x + skip, scale)
-    same(computed("SkipSimplifiedLayerNormalization", x, skip, scale, domain=MICROSOFT, epsilon=1e-5), rms)
-    same(computed("SimplifiedLayerNormalization", x + skip, scale, axis=-1, epsilon=1e-5), rms)
+    outputs = run_operator(
+        "SkipLayerNormalization", x, skip, scale, beta, bias, results=4, domain=MICROSOFT, epsilon=1e-5
+    )
+    assert_close([outputs[0]], run_reference("LayerNormalization", x + skip + bias, scale, beta))
+    assert_close([outputs[3]], [x + skip + bias])
+    rms = run_reference("RMSNormalization", x + skip, scale)
+    assert_close(run_operator("SkipSimplifiedLayerNormalization", x, skip, scale, domain=MICROSOFT, epsilon=1e-5), rms)
+    assert_close(run_operator("SimplifiedLayerNormalization", x + skip, scale, axis=-1, epsilon=1e-5), rms)
 
 
 def test_multi_head_attention_matches_standard() -> None:
     q, k, v = f32(2, 5, 8), f32(2, 7, 8), f32(2, 7, 8)
-    expected = standard("Attention", q, k, v, q_num_heads=2, kv_num_heads=2)
-    same(computed("MultiHeadAttention", q, k, v, domain=MICROSOFT, num_heads=2), expected)
+    expected = run_reference("Attention", q, k, v, q_num_heads=2, kv_num_heads=2)
+    assert_close(run_operator("MultiHeadAttention", q, k, v, domain=MICROSOFT, num_heads=2), expected)
     bias = f32(24)
     shifted = (operand + part for operand, part in zip((q, k, v), np.split(bias, 3), strict=True))
-    expected = standard("Attention", *shifted, q_num_heads=2, kv_num_heads=2)
-    same(computed("MultiHeadAttention", q, k, v, bias, domain=MICROSOFT, num_heads=2), expected)
+    expected = run_reference("Attention", *shifted, q_num_heads=2, kv_num_heads=2)
+    assert_close(run_operator("MultiHeadAttention", q, k, v, bias, domain=MICROSOFT, num_heads=2), expected)
     keys = np.array([[1] * 7, [1] * 4 + [0] * 3], np.int32)
-    expected = standard("Attention", q, k, v, keys[:, None, None].astype(bool), q_num_heads=2, kv_num_heads=2)
-    same(computed("MultiHeadAttention", q, k, v, None, keys, domain=MICROSOFT, num_heads=2), expected)
+    expected = run_reference("Attention", q, k, v, keys[:, None, None].astype(bool), q_num_heads=2, kv_num_heads=2)
+    assert_close(run_operator("MultiHeadAttention", q, k, v, None, keys, domain=MICROSOFT, num_heads=2), expected)
     past = f32(2, 2, 3, 4), f32(2, 2, 3, 4)
-    expected = standard("Attention", q, k, v, None, *past, results=3, q_num_heads=2, kv_num_heads=2)
+    expected = run_reference("Attention", q, k, v, None, *past, results=3, q_num_heads=2, kv_num_heads=2)
     operands = (q, k, v, None, None, None, *past)
-    same(computed("MultiHeadAttention", *operands, results=3, domain=MICROSOFT, num_heads=2), expected)
+    assert_close(run_operator("MultiHeadAttention", *operands, results=3, domain=MICROSOFT, num_heads=2), expected)
 
 
 def test_attention_with_packed_projection_matches_standard() -> None:
     x, weights, bias = f32(2, 5, 8), f32(8, 24) / 3, f32(24)
     parts = np.split(x @ weights + bias, 3, -1)
     for causal in (0, 1):
-        expected = standard("Attention", *parts, q_num_heads=2, kv_num_heads=2, is_causal=causal)
-        same(computed("Attention", x, weights, bias, domain=MICROSOFT, num_heads=2, unidirectional=causal), expected)
+        expected = run_reference("Attention", *parts, q_num_heads=2, kv_num_heads=2, is_causal=causal)
+        assert_close(
+            run_operator("Attention", x, weights, bias, domain=MICROSOFT, num_heads=2, unidirectional=causal), expected
+        )
     with pytest.raises(MeshgenError, match="a mask"):
-        computed("Attention", x, weights, bias, np.ones(2, np.int32), domain=MICROSOFT, num_heads=2)
+        run_operator("Attention", x, weights, bias, np.ones(2, np.int32), domain=MICROSOFT, num_heads=2)
 
 
 def test_runtime_rotary_embedding_matches_standard() -> None:
     x, cos, sin = f32(2, 3, 5, 8), f32(16, 4), f32(16, 4)
     positions = np.arange(2, 7)[None].repeat(2, 0)
-    expected = standard("RotaryEmbedding", x, cos, sin, positions)
+    expected = run_reference("RotaryEmbedding", x, cos, sin, positions)
     for runtime_positions in (positions, np.array([2])):
-        same(computed("RotaryEmbedding", x, runtime_positions, cos, sin, domain=MICROSOFT), expected)
+        assert_close(run_operator("RotaryEmbedding", x, runtime_positions, cos, sin, domain=MICROSOFT), expected)
 
 
 # Recurrent operators: directions and lengths, which the package's reference lacks
@@ -161,10 +169,10 @@ def test_bidirectional_rnn_equals_two_unidirectional(op: str) -> None:
     lengths = np.array([5, 2, 4], np.int32)
     first = f32(2, 3, 6)
     count = 1 + states(op)
-    both = computed(op, x, w, r, b, lengths, first, results=count, hidden_size=6, direction="bidirectional")
+    both = run_operator(op, x, w, r, b, lengths, first, results=count, hidden_size=6, direction="bidirectional")
     for d, name in enumerate(("forward", "reverse")):
-        one_direction = computed(op, x, w[d : d + 1], r[d : d + 1], b[d : d + 1], lengths, first[d : d + 1], results=count, hidden_size=6, direction=name)  # fmt: skip
-        same(
+        one_direction = run_operator(op, x, w[d : d + 1], r[d : d + 1], b[d : d + 1], lengths, first[d : d + 1], results=count, hidden_size=6, direction=name)  # fmt: skip
+        assert_close(
             [both[0][:, d], *(state[d] for state in both[1:])],
             [one_direction[0][:, 0], *(state[0] for state in one_direction[1:])],
         )
@@ -176,18 +184,21 @@ def test_rnn_sequence_lengths_apply_per_batch_row(op: str) -> None:
     w, r, b = f32(1, wide, 4), f32(1, wide, 6), f32(1, 2 * wide)
     count = 1 + states(op)
     for name in ("forward", "reverse"):
-        outputs = computed(op, x, w, r, b, np.array(lengths, np.int32), results=count, hidden_size=6, direction=name)
+        outputs = run_operator(
+            op, x, w, r, b, np.array(lengths, np.int32), results=count, hidden_size=6, direction=name
+        )
         for n, length in enumerate(lengths):
             rows = x[:length, n : n + 1]
             rows = rows if name == "forward" else rows[::-1].copy()
-            expected_rows, *expected_states = standard(op, rows, w, r, b, results=count, hidden_size=6)
+            expected_rows, *expected_states = run_reference(op, rows, w, r, b, results=count, hidden_size=6)
             expected_rows = expected_rows if name == "forward" else expected_rows[::-1]
-            same([outputs[0][:length, :, n : n + 1]], [expected_rows])
+            assert_close([outputs[0][:length, :, n : n + 1]], [expected_rows])
             assert not outputs[0][length:, :, n].any()
-            same([state[:, n : n + 1] for state in outputs[1:]], expected_states)
+            assert_close([state[:, n : n + 1] for state in outputs[1:]], expected_states)
 
 
-# Other variants ------------------------------------------------------------------------------------------------------
+# Loops, gathers, ranges, cached attention and packed weights
+# -----------------------------------------------------------
 
 
 def test_loop_with_runtime_condition_carries_values() -> None:
@@ -208,7 +219,7 @@ def test_loop_with_runtime_condition_carries_values() -> None:
     )
     x = np.array([1, 2, 3, 4], np.float32)
     for trip_count, limit, factor in ((3, 1e9, 8), (9, 30, 8), (0, 30, 1), (9, 0, 2)):
-        same(run(model, np.int64(trip_count), x, np.float32(limit)), [x * factor])
+        assert_close(run(model, np.int64(trip_count), x, np.float32(limit)), [x * factor])
 
 
 def test_scan_output_of_empty_loop_has_declared_type() -> None:
@@ -229,12 +240,12 @@ def test_scan_output_of_empty_loop_has_declared_type() -> None:
 
 def test_gather_of_regular_rows_becomes_slice() -> None:
     table, rows = f32(9, 4), np.array([1, 3, 5])
-    model, inputs = one("Gather", table, rows, known=(1,))
+    model, inputs = single_operator_model("Gather", table, rows, known=(1,))
     module, _ = read(model, {"d": 2})
     assert "gather" not in {node.op for node in module.graph.nodes}
-    same(run(model, *inputs), [table[rows]])
+    assert_close(run(model, *inputs), [table[rows]])
     for irregular_rows in (np.array([5, 1, 1]), np.array([[0, 1]]), np.array(-2), np.array([-1])):
-        same(computed("Gather", table, irregular_rows, known=(1,)), [table[irregular_rows]])
+        assert_close(run_operator("Gather", table, irregular_rows, known=(1,)), [table[irregular_rows]])
 
 
 def test_long_range_becomes_iota() -> None:
@@ -253,32 +264,34 @@ def test_group_query_attention_updates_cache_per_sequence() -> None:
     lengths, total = np.array([6, 3], np.int32), np.array(7, np.int32)
     operands = (q, k, v, past_k, past_v, lengths, total)
     options = {"results": 3, "domain": MICROSOFT, "known": (6,), "num_heads": 4, "kv_num_heads": 2}
-    outputs = computed("GroupQueryAttention", *operands, **options)
-    packed = computed("GroupQueryAttention", np.concatenate([q, k, v], -1), None, None, *operands[3:], **options)
-    same(packed, outputs)
+    outputs = run_operator("GroupQueryAttention", *operands, **options)
+    packed = run_operator("GroupQueryAttention", np.concatenate([q, k, v], -1), None, None, *operands[3:], **options)
+    assert_close(packed, outputs)
     for n, end in enumerate(lengths):
         keys, values = past_k[n : n + 1].copy(), past_v[n : n + 1].copy()
         keys[0, :, end], values[0, :, end] = k[n].reshape(2, 8), v[n].reshape(2, 8)
-        same([outputs[1][n], outputs[2][n]], [keys[0], values[0]])
+        assert_close([outputs[1][n], outputs[2][n]], [keys[0], values[0]])
         rows = (q[n : n + 1].reshape(1, 4, 1, 8), keys[:, :, : end + 1], values[:, :, : end + 1])
-        same([outputs[0][n].reshape(4, 8)], [standard("Attention", *rows)[0][0, :, 0]])
+        assert_close([outputs[0][n].reshape(4, 8)], [run_reference("Attention", *rows)[0][0, :, 0]])
     with pytest.raises(MeshgenError, match="'operand 7' decides shapes, but is data"):
-        computed("GroupQueryAttention", *operands, **options | {"known": ()})
+        run_operator("GroupQueryAttention", *operands, **options | {"known": ()})
 
 
 def test_group_query_attention_applies_rotary_and_local_window() -> None:
     q, k, v, cos, sin = f32(2, 5, 32), f32(2, 5, 16), f32(2, 5, 16), f32(9, 4), f32(9, 4)
     lengths, total = np.array([4, 4], np.int32), np.array(5, np.int32)
     options = {"results": 3, "domain": MICROSOFT, "known": (6,), "num_heads": 4, "kv_num_heads": 2}
-    outputs = computed("GroupQueryAttention", q, k, v, None, None, lengths, total, cos, sin, do_rotary=1, local_window_size=2, softcap=3.0, **options)  # fmt: skip
+    outputs = run_operator("GroupQueryAttention", q, k, v, None, None, lengths, total, cos, sin, do_rotary=1, local_window_size=2, softcap=3.0, **options)  # fmt: skip
     positions = np.tile(np.arange(5), (2, 1))
-    rotated = [standard("RotaryEmbedding", x, cos, sin, positions, num_heads=heads)[0] for x, heads in ((q, 4), (k, 2))]
+    rotated = [
+        run_reference("RotaryEmbedding", x, cos, sin, positions, num_heads=heads)[0] for x, heads in ((q, 4), (k, 2))
+    ]
     distance = np.subtract.outer(np.arange(5), np.arange(5))
-    expected = standard(
+    expected = run_reference(
         "Attention", *rotated, v, (distance >= 0) & (distance < 2), softcap=3.0, q_num_heads=4, kv_num_heads=2
     )
-    same([outputs[0]], expected)
-    same(outputs[1:], [x.reshape(2, 5, 2, 8).transpose(0, 2, 1, 3) for x in (rotated[1], v)])
+    assert_close([outputs[0]], expected)
+    assert_close(outputs[1:], [x.reshape(2, 5, 2, 8).transpose(0, 2, 1, 3) for x in (rotated[1], v)])
 
 
 @pytest.mark.parametrize("bits, zeros", [(2, None), (4, None), (4, "packed"), (4, "floats"), (8, "packed")])
@@ -292,16 +305,16 @@ def test_matmul_with_packed_weights_matches_dequantized_gemm(bits: int, zeros: s
     packed_zero_points = {None: None, "floats": zero_points}.get(
         zeros, packed_bits(zero_points.astype(np.uint8), bits).reshape(-1)
     )
-    outputs = computed("MatMulNBits", x, packed_bits(numbers, bits), scales.reshape(-1), packed_zero_points, None, bias, domain=MICROSOFT, N=n, K=k, bits=bits, block_size=block)  # fmt: skip
+    outputs = run_operator("MatMulNBits", x, packed_bits(numbers, bits), scales.reshape(-1), packed_zero_points, None, bias, domain=MICROSOFT, N=n, K=k, bits=bits, block_size=block)  # fmt: skip
     weights = ((numbers - zero_points[..., None]) * scales[..., None]).reshape(n, -1)[:, :k]
-    same(outputs, [x @ weights.T + bias], 2e-4)
+    assert_close(outputs, [x @ weights.T + bias], 2e-4)
 
 
 @pytest.mark.parametrize("columns", [29, 64])
 def test_packed_weights_of_wrong_length_are_rejected(columns: int) -> None:
     numbers = packed_bits(np.zeros((6, 2, 16), np.uint8), 4)
     with pytest.raises(MeshgenError, match="columns, but K is 30"):
-        computed("MatMulNBits", f32(2, columns), numbers, f32(12), None, None, None, domain=MICROSOFT, N=6, K=30, bits=4, block_size=16)  # fmt: skip
+        run_operator("MatMulNBits", f32(2, columns), numbers, f32(12), None, None, None, domain=MICROSOFT, N=6, K=30, bits=4, block_size=16)  # fmt: skip
 
 
 def packed_bits(numbers: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
@@ -319,7 +332,7 @@ def test_cross_entropy_matches_standard(reduction: str, ignored: int | None, wei
     more = {} if ignored is None else {"ignore_index": ignored}
     operands = f32(3, 5, 4), labels, *([abs(f32(5))] if weighted else [])
     options = {"reduction": reduction, "results": 2, **more}
-    same(
-        computed("SoftmaxCrossEntropyLoss", *operands, **options),
-        standard("SoftmaxCrossEntropyLoss", *operands, **options),
+    assert_close(
+        run_operator("SoftmaxCrossEntropyLoss", *operands, **options),
+        run_reference("SoftmaxCrossEntropyLoss", *operands, **options),
     )

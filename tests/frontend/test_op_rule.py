@@ -1,6 +1,4 @@
-"""Custom operations: the sharding rule is checked, and a sharding option becomes annotations of its operands and
-result.
-"""
+"""Custom operations: their sharding rules are checked, and a sharding option annotates their operands and results."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from tests.frontend.numpy_expressions import compare
 
 JAX = SimpleNamespace(
     **{
-        name: getattr(place, name)
-        for place in (jax.lax, jax.nn, jnp)
-        for name in dir(place)
+        name: getattr(namespace, name)
+        for namespace in (jax.lax, jax.nn, jnp)
+        for name in dir(namespace)
         if not name.startswith("_")
     }
     | {"logsumexp": jax.nn.logsumexp}

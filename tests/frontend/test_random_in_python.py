@@ -21,7 +21,7 @@ LOGITS = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 # Functions of `random` (meshgen's or JAX's), a key and logits. Their results are bitwise equal.
 EXACT: dict[str, Callable[[Any, Any, Any], Any]] = {
     "key of a seed": lambda r, key, x: r.bits(r.key(12345), (3,)),
-    "split": lambda r, key, x: [r.bits(each, (2,)) for each in r.split(key, 3)],
+    "split": lambda r, key, x: [r.bits(subkey, (2,)) for subkey in r.split(key, 3)],
     "split in a shape": lambda r, key, x: r.bits(r.split(key, (2, 3))[1, 2], ()),
     "fold_in": lambda r, key, x: r.bits(r.fold_in(key, 7), (5,)),
     "bits": lambda r, key, x: r.bits(key, (5, 7)),

@@ -76,7 +76,7 @@ def drawn(seed: int) -> tuple[random.Random, list[Any]]:
     return draw, [arguments[0], np.arange(4, dtype=np.float32), arguments[1]]
 
 
-def agrees(actual: Any, expected: Any) -> None:
+def assert_equal_results(actual: Any, expected: Any) -> None:
     assert list(actual) == list(expected)
     np.testing.assert_array_equal(actual["sum"], expected["sum"])  # integers below 2**24 are exact
     np.testing.assert_array_equal(actual["rest"][1].first, expected["rest"][1].first)
@@ -90,8 +90,8 @@ def test_traced_function_binds_arguments_by_key(seed: int) -> None:
     executable = mg.compile(program, {"x": 2}, args=[shuffled(draw, tree) for tree in types], target="cpu")
     for _ in range(3):
         p, x, q = (shuffled(draw, tree) for tree in args)
-        agrees(executable(p, x, q), expected)
-        agrees(executable(p, q=q, x=x), expected)
+        assert_equal_results(executable(p, x, q), expected)
+        assert_equal_results(executable(p, q=q, x=x), expected)
     recompiled = mg.compile(program, {"x": 2}, args=[shuffled(draw, tree) for tree in types], target="cpu")
     assert [value.name for value in recompiled.fused.graph.inputs] == [
         value.name for value in executable.fused.graph.inputs

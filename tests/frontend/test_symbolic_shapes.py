@@ -127,7 +127,7 @@ def test_symbolic_rows_are_sharded_evenly_or_unevenly(function: Function) -> Non
         assert annotation is not None and annotation.sharding.dims[0] == ("d",)
         source = with_shapes(imported(function), {"arg0": (count, 16)})
         source = replace(source, mesh=make_mesh({"d": parts}), in_annotations=program.in_annotations)
-        result = check(source, pipeline=lambda _, given=program: mg.lower(given, stage="partition"))
+        result = check(source, pipeline=lambda _, lowered=program: mg.lower(lowered, stage="partition"))
         assert result.ok, result.faults
 
 
@@ -142,7 +142,7 @@ def test_shape_assertion_is_checked_at_given_sizes() -> None:
         with_shapes(module, {"arg0": (0, 16)})
 
 
-def test_shape_option_of_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shape_option_fixes_open_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "f.mlir"
     file.write_text(exported(softmax))
     assert main(["check", str(file), "--shape", "arg0=6x16", "--mesh", "d=4", "--spec", "arg0=d,_"]) == 0

@@ -50,9 +50,9 @@ def bus_factor(kind: str, ranks: int) -> float:
 
 
 class Layout(NamedTuple):
-    """The number of ranks, and how many of them each host has.
+    """The number of ranks, and the number of ranks per host.
 
-    Rank r runs on host r // per_host. `per_host` is 0 if the hosts have no equal blocks of consecutive ranks.
+    Rank r runs on host r // per_host. `per_host` is 0 if the hosts do not have equal blocks of consecutive ranks.
     """
 
     ranks: int
@@ -83,14 +83,14 @@ def layout_of(hosts: Sequence[str]) -> Layout:
 
 @dataclass(frozen=True)
 class Case:
-    """A collective that all groups of one name execute at the same time.
+    """One collective, which all groups of a kind execute at the same time.
 
     Attributes:
         kind: the collective, one of `KINDS`.
-        count: number of elements as in nccl-tests: of one rank's shard or of the whole operand, depending on `kind`.
+        count: number of elements as in nccl-tests: of one rank's shard for some kinds, of the whole operand for others.
         dtype: meshgen's name of the element type.
-        reduction: meshgen's name of the reduction; empty if `kind` reduces nothing.
-        group: the name of the groups, a key of `GROUPS`.
+        reduction: meshgen's name of the reduction; empty for kinds without a reduction.
+        group: kind of the groups, a key of `GROUPS`.
         ranks: number of ranks in one group.
         root: index of the root rank in its group.
     """
@@ -121,7 +121,9 @@ class Case:
         return self.kind != "reduce"
 
     def offsets(self, member: int) -> tuple[int, int]:
-        """Return the first elements of operand and result of rank `member` of the group, if both are in one buffer."""
+        """Return the index of the first element of operand and result of rank `member`, for in-place calls in one
+        buffer.
+        """
         start = member * self.count
         return start * (self.kind == "all_gather"), start * (self.kind == "reduce_scatter")
 
@@ -177,17 +179,17 @@ def expected(case: Case, member: int) -> Array | None:
             return total.reshape(case.ranks, -1)[member] if case.kind == "reduce_scatter" else total
 
 
-def wrong(case: Case, got: Array, member: int) -> int:
-    """Return the number of elements of `got` that differ from the expected result.
+def wrong(case: Case, actual: Array, member: int) -> int:
+    """Return the number of elements of `actual` that differ from the expected result.
 
     Reduced floats may differ by one rounding per rank.
     """
-    want = expected(case, member)
-    if want is None:
+    reference = expected(case, member)
+    if reference is None:
         return 0
-    same = got.view(want.dtype) == want
-    if case.reduction and want.dtype.kind not in "iu":
-        allowed = case.ranks * float(ml_dtypes.finfo(want.dtype).eps) * np.abs(want.astype(np.float64))
+    same = actual.view(reference.dtype) == reference
+    if case.reduction and reference.dtype.kind not in "iu":
+        allowed = case.ranks * float(ml_dtypes.finfo(reference.dtype).eps) * np.abs(reference.astype(np.float64))
         with np.errstate(invalid="ignore"):
-            same |= np.abs(got.view(want.dtype).astype(np.float64) - want.astype(np.float64)) <= allowed
+            same |= np.abs(actual.view(reference.dtype).astype(np.float64) - reference.astype(np.float64)) <= allowed
     return int(np.count_nonzero(~same))

@@ -59,33 +59,45 @@ def add_options(group: Options) -> None:
             short, long, metavar="SIZE", type=size_of, default=size_of(default), help=f"{meaning} (default: {default})"
         )
     group.add_argument(
-        "-f", "--stepfactor", metavar="N", type=positive, default=4, help="from size to size (default: 4)"
+        "-f", "--stepfactor", metavar="N", type=positive, default=4, help="factor between sizes (default: 4)"
     )
-    group.add_argument("-i", "--stepbytes", metavar="SIZE", type=size_of, help="instead of -f: added from size to size")
-    group.add_argument("-n", "--iters", metavar="N", type=positive, default=20, help="calls of a sample (default: 20)")
-    group.add_argument("-w", "--warmup", metavar="N", type=natural, default=5, help="calls before them (default: 5)")
+    group.add_argument("-i", "--stepbytes", metavar="SIZE", type=size_of, help="step between sizes, instead of -f")
+    group.add_argument("-n", "--iters", metavar="N", type=positive, default=20, help="calls per sample (default: 20)")
+    group.add_argument(
+        "-w", "--warmup", metavar="N", type=natural, default=5, help="calls before the samples (default: 5)"
+    )
     group.add_argument(
         "-m",
         "--samples",
         metavar="N",
         type=positive,
         default=5,
-        help="samples of each size, whose median counts (default: 5)",
+        help="samples per size; their median is reported (default: 5)",
     )
     group.add_argument(
         "-c", "--check", metavar="N", type=natural, default=1, help="1: count wrong elements (default: 1)"
     )
     group.add_argument(
-        "-d", "--datatype", metavar="TYPES", default="float", help=f"of {', '.join(TYPES)}, or all (default: float)"
+        "-d",
+        "--datatype",
+        metavar="TYPES",
+        default="float",
+        help=f"types: {', '.join(TYPES)} or all (default: float)",
     )
-    group.add_argument("-o", "--op", metavar="OPS", default="sum", help=f"of {', '.join(OPS)}, or all (default: sum)")
     group.add_argument(
-        "-r", "--root", metavar="N", type=natural, default=0, help="of broadcast and reduce (default: 0)"
+        "-o",
+        "--op",
+        metavar="OPS",
+        default="sum",
+        help=f"{', '.join(OPS)} or all (default: sum)",
+    )
+    group.add_argument(
+        "-r", "--root", metavar="N", type=natural, default=0, help="root rank of broadcast and reduce (default: 0)"
     )
     group.add_argument("-g", "--ngpus", metavar="N", type=positive, help="ranks of this process (default: all GPUs; 8 simulated, 4 emulated ones)")  # fmt: skip
     group.add_argument("--groups", metavar="NAMES", help="ranks that communicate: all, host (those of each host), across (one of each host); with --save-profile all that exist (default: all)")  # fmt: skip
-    group.add_argument("--machine", metavar="NAME", help="what the simulated engine predicts for, and where a profile has what was not measured from")  # fmt: skip
-    group.add_argument("--arch", default="sm_90", help="of emulated GPUs (default: %(default)s)")
+    group.add_argument("--machine", metavar="NAME", help="machine of the simulated engine; with --save-profile, the source of parameters that are not measured")  # fmt: skip
+    group.add_argument("--arch", default="sm_90", help="architecture of emulated GPUs (default: %(default)s)")
     group.add_argument(
         "--save-profile", metavar="FILE.json", help="write latency and rate of each class of links, for --machine FILE"
     )
@@ -99,8 +111,8 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any] | None:
         options.names, KINDS, "kind of collective", KINDS[:3] + ("sendrecv",) * bool(options.save_profile)
     )
     types, ops = (
-        _checked_names([] if text == "all" else text.split(","), known, what, tuple(known))
-        for text, known, what in ((options.datatype, TYPES, "type"), (options.op, OPS, "reduction"))
+        _checked_names([] if text == "all" else text.split(","), names, what, tuple(names))
+        for text, names, what in ((options.datatype, TYPES, "type"), (options.op, OPS, "reduction"))
     )
     if options.stepfactor < 2:
         raise UsageError(Diagnostic("MG0001", "-f must be at least 2"))
@@ -158,9 +170,7 @@ def _groups(engine: Engine, text: str | None, are_all: bool) -> Sequence[str]:
         return available if are_all else ["all"]
     names = _checked_names(text.split(","), list(GROUPS), "group", available)
     if missing := [name for name in names if name not in available]:
-        text_ = (
-            f"no ranks form groups '{missing[0]}': the {engine.layout.ranks} ranks are on one host, or one is on each"
-        )
+        text_ = f"no ranks form groups '{missing[0]}': the {engine.layout.ranks} ranks are all on one host, or each on its own"
         raise UsageError(Diagnostic("MG0001", text_))
     return names
 

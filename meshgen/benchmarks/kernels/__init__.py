@@ -1,1 +1,1 @@
-"""`meshgen bench kernels`: programs of a few kernels, how they are compiled, and their times on a GPU."""
+"""`meshgen bench kernels`: compiled kernels of small programs, and their times on a GPU."""

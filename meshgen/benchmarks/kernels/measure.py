@@ -27,7 +27,7 @@ from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_array, random_operands
 
 Array = np.ndarray[Any, Any]
-WARM_UP, SAMPLES = 3, 30
+WARM_UP, SAMPLES = 3, 30  # launches before the samples, and samples (chosen: medians of 30 vary little)
 COPIED = 1 << 30  # bytes of the copy that measures the memory rate; more than any L2 cache
 SEED = 0  # seed of the random operands, the same in every run
 TOLERANCE = 2e-2  # of the largest result (chosen: two bf16 programs that add in different orders agree within it)
@@ -158,8 +158,10 @@ def _samples(gpu: Gpu, timer: Timer, launch: Launch) -> tuple[list[float], list[
 
 
 def _against(gpu: Gpu, module: LoadedModule, name: str, program: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure PyTorch's function (the faster of eager and compiled) and compare the results with it, or with NumPy
-    without PyTorch.
+    """Compare a program with PyTorch: the time of its faster function (eager or compiled), and whether the results
+    agree.
+
+    Without PyTorch, the results are compared with NumPy's.
     """
     if module.mesh.size > 1:
         return {}  # the inputs and results of the module belong to all devices

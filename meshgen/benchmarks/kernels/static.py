@@ -23,8 +23,8 @@ UNITS = ("HGMMA", "QGMMA", "IGMMA", "UTCHMMA", "HMMA", "IMMA", "DMMA")  # SASS i
 COPIES = ("UTMALDG", "LDGSTS")  # SASS instructions that copy asynchronously to shared memory
 
 
-def built(name: str, target: str, place: str) -> list[Record]:
-    """Compile a program for one architecture, save its module at `place`, and return a record for each of its kernels.
+def built(name: str, target: str, module_path: str) -> list[Record]:
+    """Compile a program for one architecture, save its module at `module_path`, and return a record for each of its kernels.
 
     Args:
         name: a key of `PROGRAMS`, compiled for one device, or the path of a `.mlir` file with a mesh of its own.
@@ -38,8 +38,8 @@ def built(name: str, target: str, place: str) -> list[Record]:
         from meshgen.benchmarks.kernels.programs import PROGRAMS  # this import needs JAX
 
         executable = mg.compile(PROGRAMS[name].lowered(), {"d": 1}, target=target)
-    executable.save(place)
-    module = mg.load(place)
+    executable.save(module_path)
+    module = mg.load(module_path)
     if isinstance(module, OpenModule) or len(module.parts) > 1:
         text = f"{name} has open sizes or several meshes; its kernels cannot be measured by themselves"
         raise UsageError(Diagnostic("MG0001", text))
@@ -47,7 +47,7 @@ def built(name: str, target: str, place: str) -> list[Record]:
 
 
 def described(program: str, executable: Executable, module: LoadedModule, target: str) -> list[Record]:
-    """Return a flat record per kernel of a module, with types of JSON only."""
+    """Return one flat record per kernel of a module. All values have JSON types."""
     counts = module.schedule.launch_counts()
     return [
         {

@@ -32,9 +32,9 @@ TITLES = {
 
 
 def add_options(group: Options) -> None:
-    group.add_argument("--target", metavar="cuda:ARCH", help=f"one architecture; kernels are measured where the GPU has it (default: the GPU's, or else {DEFAULT_TARGET})")  # fmt: skip
+    group.add_argument("--target", metavar="cuda:ARCH", help=f"one architecture; kernels are measured if the GPU has it (default: the GPU's, or else {DEFAULT_TARGET})")  # fmt: skip
     group.add_argument(
-        "--jobs", metavar="N", type=positive, default=1, help="programs that are built at a time (default: 1)"
+        "--jobs", metavar="N", type=positive, default=1, help="programs compiled at the same time (default: 1)"
     )
 
 
@@ -118,4 +118,4 @@ def _measured(gpu: Any, ceilings: Any, module_path: Path, records: list[Record])
     return measured(gpu, module, records, ceilings)
 
 
-SUITE = Suite("kernels of every template, against a copy, cuBLAS and PyTorch on a GPU; without one what is built and predicted", TITLES, add_options, run)  # fmt: skip
+SUITE = Suite("kernels of every template, compared with a copy, cuBLAS and PyTorch on a GPU; without a GPU, their code and predicted times", TITLES, add_options, run)  # fmt: skip

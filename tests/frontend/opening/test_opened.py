@@ -1,4 +1,6 @@
-"""A program with open sizes, built from reads at a few sizes, equals the program that is read at any other size."""
+"""A program with open sizes is built from reads at a few sizes. At any other size it must equal the program that is
+read there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sizes at which a program is read: inside their ranges, distinct, and with all remainders."""
+"""The sizes at which a program is read must be distinct, inside their ranges, and cover all remainders."""
 
 from __future__ import annotations
 

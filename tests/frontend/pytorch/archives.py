@@ -175,11 +175,13 @@ def write(name: str, file: str) -> None:
     program, args, model = exported(name)
     save(program, file)
     result = model(*args[:2], shift=args[2]) if name == "counter" else model(*args)
-    arrays = {f"arg{i}": np.asarray(each) for i, each in enumerate(args)}
-    arrays |= {f"result{i}": each.detach().numpy() for i, each in enumerate(torch.utils._pytree.tree_leaves(result))}
+    arrays = {f"arg{i}": np.asarray(tensor) for i, tensor in enumerate(args)}
     arrays |= {
-        f"state.{key}": each.numpy()
-        for key, each in model.state_dict().items()
+        f"result{i}": tensor.detach().numpy() for i, tensor in enumerate(torch.utils._pytree.tree_leaves(result))
+    }
+    arrays |= {
+        f"state.{key}": tensor.numpy()
+        for key, tensor in model.state_dict().items()
         if name == "counter" and "lin" not in key
     }
     if "_new" not in file:
@@ -193,7 +195,7 @@ def write_open(name: str) -> None:
     model, shapes, dims = {"block": block, "conv": conv}[name]()
     args = [torch.randint(0, 32, shape) if name == "block" else torch.randn(shape) for shape in shapes]
     save(torch.export.export(model, (args[0],), dynamic_shapes=(dims,)), f"{name}_open.pt2")
-    results = {f"result{i}_{n}": each.detach().numpy() for i, arg in enumerate(args) for n, each in enumerate(model(arg))}  # fmt: skip
+    results = {f"result{i}_{n}": tensor.detach().numpy() for i, arg in enumerate(args) for n, tensor in enumerate(model(arg))}  # fmt: skip
     np.savez_compressed(
         DATA_FOLDER / f"{name}_open.npz", **{f"arg{i}": arg.numpy() for i, arg in enumerate(args)}, **results
     )

@@ -67,11 +67,11 @@ def write(name: str) -> None:
 
     model, args = {"tied": tied, "gradients": gradients}[name]()
     save(written_out(torch.export.export(model, args)), f"{name}.pt2")
-    inputs, results = (torch.utils._pytree.tree_leaves(each) for each in (args, model(*args)))
-    arrays = {f"arg{i}": each.numpy() for i, each in enumerate(inputs)}
+    inputs, results = (torch.utils._pytree.tree_leaves(tree) for tree in (args, model(*args)))
+    arrays = {f"arg{i}": tensor.numpy() for i, tensor in enumerate(inputs)}
     arrays |= {
-        f"result{i}": each.detach().numpy()
-        for i, each in enumerate(each for each in results if isinstance(each, torch.Tensor))
+        f"result{i}": tensor.detach().numpy()
+        for i, tensor in enumerate(tensor for tensor in results if isinstance(tensor, torch.Tensor))
     }
     np.savez_compressed(DATA_FOLDER / f"{name}.npz", **arrays)
 

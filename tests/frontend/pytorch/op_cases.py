@@ -29,8 +29,8 @@ def gradient(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]
 
 def groups(add: Add) -> None:
     """Add reductions of groups of rows."""
-    add("scatter_reduced", lambda x, i, s: tuple(x.scatter_reduce(1, i, s, kind, include_self=own) for kind in KINDS for own in (True, False)), "f32[6,5]", "i64[6,3]<5", "f32[6,3]")
-    add("index_reduced", lambda x, i, s: tuple(x.index_reduce(0, i, s, kind, include_self=own) for kind in KINDS[1:] for own in (True, False)), "f32[6,5]", "i64[4]<6", "f32[4,5]")
+    add("scatter_reduced", lambda x, i, s: tuple(x.scatter_reduce(1, i, s, kind, include_self=include) for kind in KINDS for include in (True, False)), "f32[6,5]", "i64[6,3]<5", "f32[6,3]")
+    add("index_reduced", lambda x, i, s: tuple(x.index_reduce(0, i, s, kind, include_self=include) for kind in KINDS[1:] for include in (True, False)), "f32[6,5]", "i64[4]<6", "f32[4,5]")
     add("segments", lambda x: tuple(f.segment_reduce(x, kind, lengths=f.tensor([2, 0, 3, 1])) for kind in ("sum", "mean", "max", "min", "prod")), "f32[6,2]")
     add("frequent", lambda x, i: (*f.mode(i, 1), *f.nanmedian(f.where(x > 0, x, f.nan), 1), f.nonzero_static(x > 0, size=9), f.logcumsumexp(x, 0)), "f32[6,5]", "i64[6,5]<3")
     add("binned", lambda x, t, v: (*f.histogram(x.cpu(), 4), f.histc(x, 5), f.searchsorted(t.sort(1)[0], v, side="right"), f.searchsorted(t[0].sort()[0], 0.1), f.repeat_interleave(f.tensor([1, 0, 2]), output_size=3)), "f32[6,5]", "f32[3,4]", "f32[3,2]")
@@ -88,7 +88,7 @@ def views(add: Add) -> None:
 
     add("given_memory", given_memory, "f32[5,5]", "f32[5,5]")
     add("written_views", written, "f32[5,5]", "f32[5,5]")
-    add("conjugates", lambda x, y: tuple(torch.view_as_real(each.resolve_conj()) for z in [torch.complex(x, y)] for each in (z.mH * 1, torch.adjoint(z) * 1, z.mT.conj() * 1, z.mH @ z, torch.vdot(z[0], z[1]), torch.linalg.vecdot(z, z * 1j), z.H)), "f32[3,4]", "f32[3,4]")
+    add("conjugates", lambda x, y: tuple(torch.view_as_real(tensor.resolve_conj()) for z in [torch.complex(x, y)] for tensor in (z.mH * 1, torch.adjoint(z) * 1, z.mT.conj() * 1, z.mH @ z, torch.vdot(z[0], z[1]), torch.linalg.vecdot(z, z * 1j), z.H)), "f32[3,4]", "f32[3,4]")
     add("strided", lambda x: (x.as_strided((3, 2), (2, 3), 1), x.t().as_strided((2, 2), (1, 5)), x.as_strided((2, 4), (1, 0)), x.as_strided_scatter(x[0, :2] * 9, (2,), (7,))), "f32[4,5]")
     add("repeated_sum", lambda x, y: f.tensordot(x, y, dims=([1], [0])), "f32[2,1]", "f32[3,4]")
     add("spaced", lambda x: (f.linspace(x[0], x[1], 5), f.linspace(x[0], 2.0, 4), f.logspace(x[0], x[1], 3)), "f32[2]")
@@ -116,7 +116,7 @@ def gradients(add: Add) -> None:
     add("gradient_embedding_bag_of_equal_rows", gradient(lambda w, i: F.embedding_bag(i, w - w.detach(), mode="max") + 1), "f32[6,4]", "i64[4,3]<6")
     add("gradient_of_complex_factors", gradient(lambda x: torch.view_as_real(torch.complex(x, x + 1) * 0.25j)), "f32[6]")
     add("gradient_shrunk", gradient(lambda x: (F.hardshrink(x, 0.4), F.softshrink(x, 0.3), F.mish(x), F.instance_norm(x[None]) ** 2)), "f32[6,5]")
-    add("gradient_distances", gradient(lambda x, y: tuple(each for p in (1.0, 2.0, 3.0, float("inf")) for each in (f.cdist(x, y, p), F.pdist(x, p))), 2), "f32[6,5]", "f32[4,5]")
+    add("gradient_distances", gradient(lambda x, y: tuple(tensor for p in (1.0, 2.0, 3.0, float("inf")) for tensor in (f.cdist(x, y, p), F.pdist(x, p))), 2), "f32[6,5]", "f32[4,5]")
     add("gradient_margins", gradient(lambda x, t: (F.multi_margin_loss(x, t), F.multi_margin_loss(x, t, p=2, reduction="none"), F.bilinear(x, x, x[:, :, None] * x[:, None]))), "f32[5,5]", "i64[5]<5")
     add("gradient_segments", gradient(lambda x: tuple(f.segment_reduce(x, kind, lengths=f.arange(1, 4)) for kind in ("sum", "mean", "max", "prod"))), "f32[6,2]")
     add("gradient_factors", gradient(lambda x: (f.linalg.qr(x)[1], f.linalg.matrix_exp(x), f.linalg.inv(x + 4 * f.eye(3)), f.linalg.slogdet(x)[1], f.linalg.lu_factor(x)[0])), "f32[3,3]")

@@ -39,11 +39,11 @@ from tests.frontend.pytorch import (
     random_torch_products,
     random_torch_steps,
 )
-from tests.frontend.pytorch.torch_maker import STEPS, Maker
-from tests.frontend.pytorch.torch_ways import WAYS, Entered, results_of
-from tests.frontend.random_models import CannotMake, campaign
+from tests.frontend.pytorch.torch_maker import STEPS, RandomBuilder
+from tests.frontend.pytorch.torch_ways import IMPORT_METHODS, ImportCase, results_of
+from tests.frontend.random_models import CannotBuild, campaign
 
-ENTERED = (
+STEP_MODULES = (
     random_torch_layers,
     random_torch_moves,
     random_torch_places,
@@ -51,57 +51,61 @@ ENTERED = (
     random_torch_steps,
 )  # importing these modules registers their steps
 MESHES = ({"d": 2}, {"d": 2, "e": 2}, {"d": 1, "e": 2}, {"d": 1})
-ROUNDING = 1e-4  # of the largest element, in f32
+ROUNDING = 1e-4  # tolerance, relative to the largest element (chosen: several steps accumulate some roundings of f32)
 
 
-def made(seed: int, steps: int = 6) -> Maker:
+def random_module(seed: int, steps: int = 6) -> RandomBuilder:
     """Return a random module of about `steps` steps. The first entry of `kinds` is the way in which it is imported."""
-    maker = Maker(seed)
-    for rank in (maker.integer(2, 4), maker.integer(1, 4)):
-        maker.input(torch.from_numpy(maker.numbers(*(maker.integer(1, 6) for _ in range(rank)))))
-    STEPS.take(maker, steps)
-    maker.finish()
-    maker.kinds.insert(0, maker.one_of([*WAYS]))
-    return maker
+    builder = RandomBuilder(seed)
+    for rank in (builder.integer(2, 4), builder.integer(1, 4)):
+        builder.input(torch.from_numpy(builder.numbers(*(builder.integer(1, 6) for _ in range(rank)))))
+    STEPS.take(builder, steps)
+    builder.finish()
+    builder.kinds.insert(0, builder.one_of([*IMPORT_METHODS]))
+    return builder
 
 
-def fault_of(maker: Maker) -> str:
-    """Return the mismatch of a module's results on a random mesh or on one device, or an empty text."""
-    mesh = make_mesh(maker.one_of(MESHES))
-    rounding = max(ROUNDING, 8 * max(maker.rounding.values(), default=0.0))
+def fault_of(builder: RandomBuilder) -> str:
+    """Return how a module's results differ from torch's, or an empty text.
+
+    The module runs on a random mesh. After a mismatch it runs on one device too, to tell whether the sharding is the
+    cause.
+    """
+    mesh = make_mesh(builder.one_of(MESHES))
+    rounding = max(ROUNDING, 8 * max(builder.rounding.values(), default=0.0))
     with tempfile.TemporaryDirectory() as folder:
-        entered = WAYS[maker.kinds[0]](maker, Path(folder))
+        import_case = IMPORT_METHODS[builder.kinds[0]](builder, Path(folder))
         try:
-            module, signature = read(entered.program, args=entered.args)
+            module, signature = read(import_case.program, args=import_case.args)
         except UsageError as error:
             if "cannot export" in str(error):
-                raise CannotMake(str(error)) from error
+                raise CannotBuild(str(error)) from error
             raise
-        specs = {value.name: _spec(maker, len(value.type.shape), mesh) for value in module.graph.inputs}
+        specs = {value.name: _spec(builder, len(value.type.shape), mesh) for value in module.graph.inputs}
         split = annotated(replace(module, mesh=mesh), specs, None, signature)
-        if text := _fault_on(split, signature, entered, rounding):
-            alone = _fault_on(module, signature, entered, rounding)
+        if text := _fault_on(split, signature, import_case, rounding):
+            alone = _fault_on(module, signature, import_case, rounding)
             return f"on one device {alone}" if alone else f"on {mesh} with {specs} {text}"
     return ""
 
 
-def _spec(maker: Maker, rank: int, mesh: Mesh) -> mg.P:
+def _spec(builder: RandomBuilder, rank: int, mesh: Mesh) -> mg.P:
     """Shard a random dim over each mesh axis, or none."""
     dims: list[tuple[str, ...]] = [()] * rank
     for axis in mesh.axes:
-        if rank and maker.integer(0, 3):
-            dims[maker.integer(0, rank - 1)] += (axis.name,)
+        if rank and builder.integer(0, 3):
+            dims[builder.integer(0, rank - 1)] += (axis.name,)
     return mg.P(*(axes or None for axes in dims))
 
 
-def _fault_on(module: Module, signature: Signature, entered: Entered, rounding: float) -> str:
+def _fault_on(module: Module, signature: Signature, import_case: ImportCase, rounding: float) -> str:
     executable = plan_module(module, Options("cpu"), Timing(), signature)
-    result, state = results_of(executable(*deepcopy(entered.call)), isinstance(entered.program, TrainingStep))
-    if missing := entered.changed - {*state}:
+    result, state = results_of(executable(*deepcopy(import_case.call)), isinstance(import_case.program, TrainingStep))
+    if missing := import_case.changed - {*state}:
         return f"{sorted(missing)} are not among what changes"
-    known_state = {name: tensor for name, tensor in state.items() if name in entered.state}
+    known_state = {name: tensor for name, tensor in state.items() if name in import_case.state}
     return difference(
-        (result, known_state), (entered.wanted, {name: entered.state[name] for name in known_state}), rounding
+        (result, known_state), (import_case.expected, {name: import_case.state[name] for name in known_state}), rounding
     )
 
 
@@ -127,4 +131,4 @@ def _difference_of_leaf(actual: Any, expected: Any, rounding: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(campaign(__doc__, made, fault_of))
+    sys.exit(campaign(__doc__, random_module, fault_of))

@@ -10,20 +10,20 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.frontend.pytorch.torch_maker import Maker, step
-from tests.frontend.random_models import CannotMake
+from tests.frontend.pytorch.torch_maker import RandomBuilder, step
+from tests.frontend.random_models import CannotBuild
 
 F32 = (torch.float32,)
 
 
-def _heads(m: Maker, x: int) -> int:
+def _heads(m: RandomBuilder, x: int) -> int:
     """Return a value reshaped to heads: [.., heads, length, width]."""
     shape = m.at(x).shape
     return m.add(lambda x: x.reshape(1, shape[0], -1, shape[-1]), x)
 
 
 @step
-def attention(m: Maker) -> None:
+def attention(m: RandomBuilder) -> None:
     q = _heads(m, m.of_rank(3, 4))
     _, heads, length, width = m.at(q).shape
     groups = m.one_of([n for n in range(1, heads + 1) if heads % n == 0])
@@ -46,9 +46,9 @@ def attention(m: Maker) -> None:
 
 
 @step
-def self_attention(m: Maker) -> None:
+def self_attention(m: RandomBuilder) -> None:
     """Append self-attention over heads that are projected from one value."""
-    x = m.pick(lambda each: each.ndim == 3 and each.shape[-1] % 2 == 0 and each.numel() > 0)
+    x = m.pick(lambda tensor: tensor.ndim == 3 and tensor.shape[-1] % 2 == 0 and tensor.numel() > 0)
     is_causal = bool(m.integer(0, 1))
 
     def attended(x: Any, w: Any) -> Any:
@@ -59,8 +59,8 @@ def self_attention(m: Maker) -> None:
 
 
 @step
-def attention_layer(m: Maker) -> None:
-    x = m.pick(lambda each: each.ndim == 3 and each.shape[-1] % 2 == 0 and each.numel() > 0, kinds=F32)
+def attention_layer(m: RandomBuilder) -> None:
+    x = m.pick(lambda tensor: tensor.ndim == 3 and tensor.shape[-1] % 2 == 0 and tensor.numel() > 0, kinds=F32)
     layer = nn.MultiheadAttention(m.at(x).shape[-1], 2, batch_first=bool(m.integer(0, 1))).eval()
     needs = bool(m.integer(0, 1))
     m.layer(_Attended(layer, needs), x)
@@ -77,8 +77,8 @@ class _Attended(nn.Module):
 
 
 @step
-def encoder(m: Maker) -> None:
-    x = m.pick(lambda each: each.ndim == 3 and each.shape[-1] % 2 == 0 and each.numel() > 0, kinds=F32)
+def encoder(m: RandomBuilder) -> None:
+    x = m.pick(lambda tensor: tensor.ndim == 3 and tensor.shape[-1] % 2 == 0 and tensor.numel() > 0, kinds=F32)
     m.layer(
         nn.TransformerEncoderLayer(
             m.at(x).shape[-1], 2, 8, dropout=0.0, batch_first=True, norm_first=bool(m.integer(0, 1))
@@ -88,7 +88,7 @@ def encoder(m: Maker) -> None:
 
 
 @step
-def dense(m: Maker) -> None:
+def dense(m: RandomBuilder) -> None:
     x = m.of_rank(1, kinds=F32)
     m.layer(
         nn.Sequential(
@@ -101,7 +101,7 @@ def dense(m: Maker) -> None:
 
 
 @step
-def tied_head(m: Maker) -> None:
+def tied_head(m: RandomBuilder) -> None:
     """Append an embedding and a head that share one weight under two names."""
     ids = m.rows(5, *m.one_of(((3,), (2, 4))))
     table = m.parameter(torch.from_numpy(m.numbers(5, 4)))
@@ -111,20 +111,20 @@ def tied_head(m: Maker) -> None:
 
 
 @step
-def embedding(m: Maker) -> None:
+def embedding(m: RandomBuilder) -> None:
     ids = m.rows(6, *m.one_of(((), (3,), (2, 3))))
     options = m.one_of(({}, {"padding_idx": 2}, {"scale_grad_by_freq": False}))
     m.layer(nn.Embedding(6, m.integer(1, 4), **options), ids)
 
 
 @step
-def embedding_bag(m: Maker) -> None:
+def embedding_bag(m: RandomBuilder) -> None:
     ids, mode = m.rows(6, 3, 4), m.one_of(("sum", "mean", "max"))
     m.add(lambda ids, w: F.embedding_bag(ids, w, mode=mode), ids, m.weight(6, 3))
 
 
 @step
-def convolution(m: Maker) -> None:
+def convolution(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)
     features, *sizes = m.at(x).shape[1:]
     taps = [min(size, m.integer(1, 3)) for size in sizes]
@@ -141,7 +141,7 @@ def convolution(m: Maker) -> None:
 
 
 @step
-def transposed_convolution(m: Maker) -> None:
+def transposed_convolution(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)
     features, *sizes = m.at(x).shape[1:]
     groups = features if m.integer(0, 2) == 0 else 1
@@ -157,7 +157,7 @@ def transposed_convolution(m: Maker) -> None:
 
 
 @step
-def pool(m: Maker) -> None:
+def pool(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)
     sizes = m.at(x).shape[2:]
     taps = [min(size, m.integer(1, 3)) for size in sizes]
@@ -176,14 +176,14 @@ def pool(m: Maker) -> None:
 
 
 @step
-def places_of_pool(m: Maker) -> None:
+def places_of_pool(m: RandomBuilder) -> None:
     x = m.distinct(m.integer(1, 2), m.integer(1, 3), m.integer(2, 5), m.integer(2, 5))
     stride = m.integer(1, 2)
     m.add(lambda x: F.max_pool2d(x, 2, stride, return_indices=True), x, keeps=True)
 
 
 @step
-def adaptive_pool(m: Maker) -> None:
+def adaptive_pool(m: RandomBuilder) -> None:
     x, size = m.of_rank(3, 4), m.integer(1, 4)
     functions = ((F.adaptive_avg_pool1d, F.adaptive_max_pool1d), (F.adaptive_avg_pool2d, F.adaptive_max_pool2d))
     function = m.one_of(functions[m.at(x).ndim - 3])
@@ -191,7 +191,7 @@ def adaptive_pool(m: Maker) -> None:
 
 
 @step
-def layer_norm(m: Maker) -> None:
+def layer_norm(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     shape = m.at(x).shape[-m.integer(1, min(2, m.at(x).ndim)) :]
     weights = [m.weight(*shape, like=x) for _ in range(m.integer(0, 2))]
@@ -199,7 +199,7 @@ def layer_norm(m: Maker) -> None:
 
 
 @step
-def rms_norm(m: Maker) -> None:
+def rms_norm(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     shape = m.at(x).shape[-1:]
     m.add(
@@ -208,7 +208,7 @@ def rms_norm(m: Maker) -> None:
 
 
 @step
-def group_norm(m: Maker) -> None:
+def group_norm(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     features = m.at(x).shape[1]
     groups = m.one_of([n for n in range(1, features + 1) if features % n == 0])
@@ -220,9 +220,9 @@ def group_norm(m: Maker) -> None:
 
 
 @step
-def batch_norm(m: Maker) -> None:
+def batch_norm(m: RandomBuilder) -> None:
     """Append a batch norm with its own statistics, or with those of the batch, which update its buffers."""
-    x = m.pick(lambda each: 2 <= each.ndim <= 4 and each.numel() > 2 * each.shape[1] > 0, kinds=F32)
+    x = m.pick(lambda tensor: 2 <= tensor.ndim <= 4 and tensor.numel() > 2 * tensor.shape[1] > 0, kinds=F32)
     kind = nn.BatchNorm2d if m.at(x).ndim == 4 else nn.BatchNorm1d
     layer = kind(
         m.at(x).shape[1],
@@ -235,13 +235,13 @@ def batch_norm(m: Maker) -> None:
 
 
 @step
-def instance_norm(m: Maker) -> None:
-    x = m.pick(lambda each: each.ndim in (3, 4) and each[0, 0].numel() > 1 if each.numel() else False)
+def instance_norm(m: RandomBuilder) -> None:
+    x = m.pick(lambda tensor: tensor.ndim in (3, 4) and tensor[0, 0].numel() > 1 if tensor.numel() else False)
     m.add(lambda x: F.instance_norm(x, eps=0.1), x)
 
 
 @step
-def recurrent(m: Maker) -> None:
+def recurrent(m: RandomBuilder) -> None:
     x = m.of_rank(2, 3, kinds=F32)
     kind = m.one_of((nn.LSTM, nn.GRU, nn.RNN))
     layer = kind(
@@ -265,7 +265,7 @@ class _Rows(nn.Module):
 
 
 @step
-def resize(m: Maker) -> None:
+def resize(m: RandomBuilder) -> None:
     x = m.of_rank(4, 4)
     size, mode = (
         (m.integer(1, 5), m.integer(1, 5)),
@@ -276,17 +276,17 @@ def resize(m: Maker) -> None:
 
 
 @step
-def windows(m: Maker) -> None:
-    x = m.pick(lambda each: each.ndim == 4 and min(each.shape) > 0 and min(each.shape[2:]) > 1)
+def windows(m: RandomBuilder) -> None:
+    x = m.pick(lambda tensor: tensor.ndim == 4 and min(tensor.shape) > 0 and min(tensor.shape[2:]) > 1)
     m.add(m.one_of((lambda x: F.unfold(x, 2), lambda x: F.fold(F.unfold(x, 2), x.shape[2:], 2))), x)
 
 
 @step
-def choice(m: Maker) -> None:
+def choice(m: RandomBuilder) -> None:
     """Append a branch on a runtime condition. Both branches capture a value."""
     x = m.of_rank(1, kinds=F32)
     if not m.at(x).is_contiguous():
-        raise CannotMake
+        raise CannotBuild
     flag = m.rows(2)
     function = m.one_of((torch.sin, torch.tanh, torch.cos))
     m.add(lambda flag, x: torch.cond(flag > 0, lambda x: function(x) * 2, lambda x: x - 1, (x,)), flag, x)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from tests.frontend.pytorch.torch_maker import FLOATS, WHOLE, Maker, step
+from tests.frontend.pytorch.torch_maker import FLOATS, INTEGERS, RandomBuilder, step
 
-ANY = (*FLOATS, *WHOLE, torch.bool, torch.complex64)
+ANY = (*FLOATS, *INTEGERS, torch.bool, torch.complex64)
 
 
 @step
-def reshape(m: Maker) -> None:
+def reshape(m: RandomBuilder) -> None:
     x = m.of_rank(0, kinds=ANY)
     size = m.at(x).numel()
     first = m.one_of([d for d in range(1, size + 1) if size % d == 0])
@@ -24,20 +24,20 @@ def reshape(m: Maker) -> None:
 
 
 @step
-def flatten(m: Maker) -> None:
+def flatten(m: RandomBuilder) -> None:
     x = m.of_rank(2, kinds=ANY)
     first = m.integer(0, m.at(x).ndim - 1)
     m.add(m.one_of((lambda x: x.flatten(first), lambda x: x.ravel(), lambda x: x.flatten(0, first))), x, keeps=True)
 
 
 @step
-def unflatten(m: Maker) -> None:
-    x = m.pick(lambda each: each.ndim > 0 and each.shape[-1] % 2 == 0 and each.numel() > 0, kinds=ANY)
+def unflatten(m: RandomBuilder) -> None:
+    x = m.pick(lambda tensor: tensor.ndim > 0 and tensor.shape[-1] % 2 == 0 and tensor.numel() > 0, kinds=ANY)
     m.add(m.one_of((lambda x: x.unflatten(-1, (2, -1)), lambda x: x.view(*x.shape[:-1], -1, 2))), x, keeps=True)
 
 
 @step
-def transpose(m: Maker) -> None:
+def transpose(m: RandomBuilder) -> None:
     x = m.of_rank(2, kinds=ANY)
     order = [int(d) for d in m.rng.permutation(m.at(x).ndim)]
     one, other = m.axis(x), m.axis(x)
@@ -56,7 +56,7 @@ def transpose(m: Maker) -> None:
 
 
 @step
-def squeeze(m: Maker) -> None:
+def squeeze(m: RandomBuilder) -> None:
     x = m.of_rank(0, 4, kinds=ANY)
     dim = m.integer(-1, m.at(x).ndim)
     wide = m.add(m.one_of((lambda x: x.unsqueeze(dim), lambda x: x[None], lambda x: x[..., None])), x, keeps=True)
@@ -72,7 +72,7 @@ def squeeze(m: Maker) -> None:
 
 
 @step
-def expand(m: Maker) -> None:
+def expand(m: RandomBuilder) -> None:
     x = m.of_rank(0, 4, kinds=ANY)
     times, dim = m.integer(2, 3), m.integer(0, max(0, m.at(x).ndim - 1))
     functions = (
@@ -87,7 +87,7 @@ def expand(m: Maker) -> None:
 
 
 @step
-def flip(m: Maker) -> None:
+def flip(m: RandomBuilder) -> None:
     x = m.of_rank(1, kinds=ANY)
     dim, by = m.axis(x), m.integer(-7, 7)
     m.add(
@@ -106,7 +106,7 @@ def flip(m: Maker) -> None:
 
 
 @step
-def pad(m: Maker) -> None:
+def pad(m: RandomBuilder) -> None:
     x = m.of_rank(1, 4)
     mode = m.one_of(("constant", "constant", "reflect", "replicate", "circular"))
     dims = m.integer(1, m.at(x).ndim)
@@ -119,7 +119,7 @@ def pad(m: Maker) -> None:
 
 
 @step
-def cut(m: Maker) -> None:
+def cut(m: RandomBuilder) -> None:
     x = m.of_rank(1, kinds=ANY)
     dim = m.axis(x)
     size = m.at(x).shape[dim]
@@ -137,7 +137,7 @@ def cut(m: Maker) -> None:
 
 
 @step
-def join(m: Maker) -> None:
+def join(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     dim = m.axis(x)
     shape = list(m.at(x).shape)
@@ -160,8 +160,8 @@ def join(m: Maker) -> None:
 
 
 @step
-def split(m: Maker) -> None:
-    x = m.pick(lambda each: each.ndim > 0 and max(each.shape) > 1 and each.numel() > 0, kinds=ANY)
+def split(m: RandomBuilder) -> None:
+    x = m.pick(lambda tensor: tensor.ndim > 0 and max(tensor.shape) > 1 and tensor.numel() > 0, kinds=ANY)
     dim = max(range(m.at(x).ndim), key=lambda d: m.at(x).shape[d])
     size = m.at(x).shape[dim]
     first = m.integer(1, size - 1)

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from tests.frontend.pytorch.torch_maker import FLOATS, WHOLE, Maker, step
-from tests.frontend.random_models import CannotMake
+from tests.frontend.pytorch.torch_maker import FLOATS, INTEGERS, RandomBuilder, step
+from tests.frontend.random_models import CannotBuild
 
-ANY = (*FLOATS, *WHOLE, torch.bool, torch.complex64)
+ANY = (*FLOATS, *INTEGERS, torch.bool, torch.complex64)
 
 
 @step
-def gather(m: Maker) -> None:
+def gather(m: RandomBuilder) -> None:
     x = m.of_rank(1, kinds=ANY)
     dim = m.axis(x)
     rows = m.rows(m.at(x).shape[dim], *m.at(x).shape)
@@ -27,14 +27,14 @@ def gather(m: Maker) -> None:
 
 
 @step
-def index_select(m: Maker) -> None:
+def index_select(m: RandomBuilder) -> None:
     x = m.of_rank(1, kinds=ANY)
     dim = m.axis(x)
     m.add(lambda x, rows: x.index_select(dim, rows), x, m.rows(m.at(x).shape[dim], 3), keeps=True)
 
 
 @step
-def advanced_index(m: Maker) -> None:
+def advanced_index(m: RandomBuilder) -> None:
     x = m.of_rank(1, kinds=ANY)
     size, last = m.at(x).shape[0], m.at(x).shape[-1]
     shape = m.one_of(((3,), (2, 2), ()))
@@ -57,7 +57,7 @@ def advanced_index(m: Maker) -> None:
 
 
 @step
-def scatter(m: Maker) -> None:
+def scatter(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     dim, shape = m.axis(x), m.at(x).shape
     order = m.input(torch.from_numpy(m.rng.random(shape)).argsort(dim))
@@ -72,8 +72,8 @@ def scatter(m: Maker) -> None:
 
 
 @step
-def scatter_repeated(m: Maker) -> None:
-    """Append an update of repeated rows, which accumulates them."""
+def scatter_repeated(m: RandomBuilder) -> None:
+    """Append a scatter with repeated rows."""
     x = m.of_rank(1)
     dim, shape = m.axis(x), list(m.at(x).shape)
     size, shape[dim] = shape[dim], 4
@@ -87,7 +87,7 @@ def scatter_repeated(m: Maker) -> None:
 
 
 @step
-def index_put(m: Maker) -> None:
+def index_put(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     size, *rest = m.at(x).shape
     rows = m.input(torch.from_numpy(m.rng.permutation(size)[: max(1, size // 2)]))
@@ -101,7 +101,7 @@ def index_put(m: Maker) -> None:
 
 
 @step
-def slice_scatter(m: Maker) -> None:
+def slice_scatter(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     size, *rest = m.at(x).shape
     start = m.integer(0, size - 1)
@@ -115,7 +115,7 @@ def slice_scatter(m: Maker) -> None:
 
 
 @step
-def largest(m: Maker) -> None:
+def largest(m: RandomBuilder) -> None:
     """Append a sort or selection of distinct numbers, because the order of equal ones depends on the package."""
     x = m.distinct(*(m.integer(1, 6) for _ in range(m.integer(1, 3))))
     dim, up = m.axis(x), bool(m.integer(0, 1))
@@ -136,8 +136,8 @@ def largest(m: Maker) -> None:
 
 
 @step
-def first_of_equal(m: Maker) -> None:
-    """Append a search for the first of equal numbers, by functions for which torch specifies it."""
+def first_of_equal(m: RandomBuilder) -> None:
+    """Append an argmax, argmin or sort, for which torch specifies the order of equal numbers."""
     x = m.of_rank(1, exact=True)
     dim = m.axis(x)
     m.add(
@@ -156,7 +156,7 @@ def first_of_equal(m: Maker) -> None:
 
 
 @step
-def triangle(m: Maker) -> None:
+def triangle(m: RandomBuilder) -> None:
     x, k = m.of_rank(2, kinds=ANY), m.integer(-2, 2)
     m.add(
         m.one_of((lambda x: x.tril(k), lambda x: x.triu(k), lambda x: x.diagonal(k), lambda x: x.diagonal(0, -1, 0))),
@@ -166,7 +166,7 @@ def triangle(m: Maker) -> None:
 
 
 @step
-def diagonal(m: Maker) -> None:
+def diagonal(m: RandomBuilder) -> None:
     m.add(
         m.one_of(
             (
@@ -182,14 +182,14 @@ def diagonal(m: Maker) -> None:
 
 
 @step
-def meshgrid(m: Maker) -> None:
+def meshgrid(m: RandomBuilder) -> None:
     x = m.of_rank(1, 1)
     indexing = m.one_of(("ij", "xy"))
     m.add(lambda x, y: torch.meshgrid(x, y, indexing=indexing), x, m.weight(3, like=x), keeps=True)
 
 
 @step
-def shuffle(m: Maker) -> None:
+def shuffle(m: RandomBuilder) -> None:
     x = m.of_rank(4, 4)
     _, c, h, w = m.at(x).shape
     if c % 4 == 0:
@@ -201,7 +201,7 @@ def shuffle(m: Maker) -> None:
 
 
 @step
-def search(m: Maker) -> None:
+def search(m: RandomBuilder) -> None:
     x = m.of_rank(1, exact=True, kinds=(torch.float32, torch.float64))
     edges = torch.tensor([-1.25, -0.5, 0.0, 0.75])
     right = bool(m.integer(0, 1))
@@ -218,7 +218,7 @@ def search(m: Maker) -> None:
 
 
 @step
-def written_clone(m: Maker) -> None:
+def written_clone(m: RandomBuilder) -> None:
     """Append a clone that is changed in place, also through its views."""
     x = m.of_rank(1)
     by = m.integer(1, 2)
@@ -256,11 +256,11 @@ def written_clone(m: Maker) -> None:
 
 
 @step
-def written_view(m: Maker) -> None:
+def written_view(m: RandomBuilder) -> None:
     """Change a value in place together with all values that share its memory, including arguments and buffers."""
     x = m.of_rank(1)
     if x in m.start and m.integer(0, 2):
-        raise CannotMake
+        raise CannotBuild
     functions = (
         lambda x: x.add_(0.5),
         lambda x: x[:1].mul_(2),
@@ -274,11 +274,11 @@ def written_view(m: Maker) -> None:
 
 
 @step
-def written_slice(m: Maker) -> None:
+def written_slice(m: RandomBuilder) -> None:
     """Write a value to a slice of another value."""
     x = m.of_rank(1)
     if x in m.start and m.integer(0, 2):
-        raise CannotMake
+        raise CannotBuild
     y = m.weight(*m.at(x).shape[1:], like=x)
 
     def assign(x: Any, y: Any) -> Any:

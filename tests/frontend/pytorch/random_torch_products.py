@@ -5,32 +5,32 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from tests.frontend.pytorch.torch_maker import Maker, step
+from tests.frontend.pytorch.torch_maker import RandomBuilder, step
 
 REDUCTIONS = ("sum", "mean", "amax", "amin", "logsumexp", "std", "var")
 
 
 @step
-def product(m: Maker) -> None:
+def product(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     m.add(torch.matmul, x, m.weight(m.at(x).shape[-1], m.integer(1, 5), like=x))
 
 
 @step
-def product_with_vector(m: Maker) -> None:
+def product_with_vector(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     m.add(m.one_of((torch.matmul, lambda x, y: x @ y + 1)), x, m.weight(m.at(x).shape[-1], like=x))
 
 
 @step
-def linear(m: Maker) -> None:
+def linear(m: RandomBuilder) -> None:
     x, n = m.of_rank(1), m.integer(1, 5)
     w = m.weight(n, m.at(x).shape[-1], like=x)
     m.add(F.linear, x, w, *([m.weight(n, like=x)] if m.integer(0, 1) else []))
 
 
 @step
-def batched_product(m: Maker) -> None:
+def batched_product(m: RandomBuilder) -> None:
     m.add(
         m.one_of((lambda x: x @ x.mT, lambda x: x.mT @ x, lambda x: torch.matmul(x, x.transpose(-1, -2) * 0.5))),
         m.of_rank(2),
@@ -38,7 +38,7 @@ def batched_product(m: Maker) -> None:
 
 
 @step
-def bmm(m: Maker) -> None:
+def bmm(m: RandomBuilder) -> None:
     x = m.of_rank(3, 3)
     b, i, k = m.at(x).shape
     j = m.integer(1, 4)
@@ -50,7 +50,7 @@ def bmm(m: Maker) -> None:
 
 
 @step
-def addmm(m: Maker) -> None:
+def addmm(m: RandomBuilder) -> None:
     x, n = m.of_rank(2, 2), m.integer(1, 4)
     rows, k = m.at(x).shape
     bias = m.weight(*m.one_of(((n,), (rows, n), (rows, 1), ())), like=x)
@@ -58,7 +58,7 @@ def addmm(m: Maker) -> None:
 
 
 @step
-def outer(m: Maker) -> None:
+def outer(m: RandomBuilder) -> None:
     x = m.of_rank(1, 1)
     m.add(
         m.one_of((torch.outer, torch.dot, lambda x, y: torch.linalg.vecdot(x, y))), x, m.weight(*m.at(x).shape, like=x)
@@ -66,7 +66,7 @@ def outer(m: Maker) -> None:
 
 
 @step
-def einsum(m: Maker) -> None:
+def einsum(m: RandomBuilder) -> None:
     x = m.of_rank(3, 3)
     a, _, c = m.at(x).shape
     equation = m.one_of(("abc,acd->abd", "abc,acd->bd", "abc,acd->dab", "abc,aed->bd"))
@@ -74,7 +74,7 @@ def einsum(m: Maker) -> None:
 
 
 @step
-def einsum_of_one(m: Maker) -> None:
+def einsum_of_one(m: RandomBuilder) -> None:
     equation = m.one_of(("...ab->...ba", "...ab->...a", "ab...->b...", "...a,...a->..."))
     m.add(
         (lambda x: torch.einsum(equation, x, x)) if "," in equation else (lambda x: torch.einsum(equation, x).clone()),
@@ -83,7 +83,7 @@ def einsum_of_one(m: Maker) -> None:
 
 
 @step
-def tensordot(m: Maker) -> None:
+def tensordot(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     m.add(
         lambda x, y: torch.tensordot(x, y, dims=([0, -1], [1, 0])),
@@ -93,7 +93,7 @@ def tensordot(m: Maker) -> None:
 
 
 @step
-def reduction(m: Maker) -> None:
+def reduction(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     dims = [int(d) for d in m.rng.permutation(m.at(x).ndim)[: m.integer(1, m.at(x).ndim)]]
     name, keepdim = m.one_of(REDUCTIONS), bool(m.integer(0, 1))
@@ -102,7 +102,7 @@ def reduction(m: Maker) -> None:
 
 
 @step
-def norm_of_rows(m: Maker) -> None:
+def norm_of_rows(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     dim, p = m.axis(x), m.one_of((1, 2, float("inf"), 3))
     m.add(
@@ -118,7 +118,7 @@ def norm_of_rows(m: Maker) -> None:
 
 
 @step
-def reduction_to_number(m: Maker) -> None:
+def reduction_to_number(m: RandomBuilder) -> None:
     functions = (
         torch.sum,
         torch.mean,
@@ -132,7 +132,7 @@ def reduction_to_number(m: Maker) -> None:
 
 
 @step
-def running(m: Maker) -> None:
+def running(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     dim = m.axis(x)
     m.add(
@@ -149,7 +149,7 @@ def running(m: Maker) -> None:
 
 
 @step
-def softmax(m: Maker) -> None:
+def softmax(m: RandomBuilder) -> None:
     x = m.of_rank(1)
     dim = m.axis(x)
     m.add(
@@ -166,14 +166,14 @@ def softmax(m: Maker) -> None:
 
 
 @step
-def masked_softmax(m: Maker) -> None:
+def masked_softmax(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     mask = m.add(lambda x: torch.ones(x.shape[-2:], dtype=torch.bool).tril(), x)
     m.add(lambda x, mask: x.masked_fill(~mask, float("-inf")).softmax(-1), x, mask)
 
 
 @step
-def loss(m: Maker) -> None:
+def loss(m: RandomBuilder) -> None:
     x = m.of_rank(2, 2)
     rows, classes = m.at(x).shape
     if m.integer(0, 1):
@@ -192,19 +192,19 @@ def loss(m: Maker) -> None:
 
 
 @step
-def distance(m: Maker) -> None:
+def distance(m: RandomBuilder) -> None:
     x = m.of_rank(2, 2, kinds=(torch.float32, torch.float64))
     m.add(lambda x, y: torch.cdist(x, y + 0.125), x, m.weight(3, m.at(x).shape[1], like=x))
 
 
 @step
-def vmapped(m: Maker) -> None:
+def vmapped(m: RandomBuilder) -> None:
     x = m.of_rank(2)
     m.add(lambda x: torch.vmap(lambda row: row * row.sum() + row.flip(0))(x), x)
 
 
 @step
-def made_in_place(m: Maker) -> None:
+def made_in_place(m: RandomBuilder) -> None:
     """Append tensors that the module creates."""
     x = m.of_rank(1, exact=True)
     functions = (

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from tests.frontend.pytorch.torch_maker import FLOATS, NARROW, WHOLE, Maker, step
+from tests.frontend.pytorch.torch_maker import FLOATS, INTEGERS, NARROW, RandomBuilder, step
 
 UNARY = (
     "abs",
@@ -32,35 +32,35 @@ ACTIVATIONS = ("leaky_relu", "elu", "softplus", "softsign", "hardsigmoid", "hard
 
 
 @step
-def unary(m: Maker) -> None:
+def unary(m: RandomBuilder) -> None:
     function = getattr(torch, m.one_of(UNARY))
     m.add(function, m.pick(), keeps=function in (torch.abs, torch.neg, torch.relu, torch.positive, torch.clone))
 
 
 @step
-def activation(m: Maker) -> None:
+def activation(m: RandomBuilder) -> None:
     m.add(getattr(F, m.one_of(ACTIVATIONS)), m.pick())
 
 
 @step
-def gelu_by_tanh(m: Maker) -> None:
+def gelu_by_tanh(m: RandomBuilder) -> None:
     m.add(lambda x: F.gelu(x, approximate="tanh"), m.pick())
 
 
 @step
-def gated(m: Maker) -> None:
-    x = m.pick(lambda each: each.ndim > 0 and each.shape[-1] % 2 == 0)
+def gated(m: RandomBuilder) -> None:
+    x = m.pick(lambda tensor: tensor.ndim > 0 and tensor.shape[-1] % 2 == 0)
     m.add(lambda x: F.glu(x, -1), x)
 
 
 @step
-def shifted_root(m: Maker) -> None:
+def shifted_root(m: RandomBuilder) -> None:
     function = getattr(torch, m.one_of(("sqrt", "log", "reciprocal", "rsqrt", "log1p", "log2")))
     m.add(lambda x: function(x.abs() + 0.5), m.pick())
 
 
 @step
-def rounding(m: Maker) -> None:
+def rounding(m: RandomBuilder) -> None:
     functions = (
         torch.floor,
         torch.ceil,
@@ -74,7 +74,7 @@ def rounding(m: Maker) -> None:
 
 
 @step
-def binary(m: Maker) -> None:
+def binary(m: RandomBuilder) -> None:
     x = m.pick()
     shape = [1 if m.integer(0, 3) == 0 else size for size in m.at(x).shape][m.integer(0, 1) :]
     y = m.weight(*shape, like=x) if m.integer(0, 1) else x
@@ -83,16 +83,16 @@ def binary(m: Maker) -> None:
 
 
 @step
-def promoted(m: Maker) -> None:
+def promoted(m: RandomBuilder) -> None:
     """Append an operation on values of any two types, which torch promotes."""
-    x = m.pick(kinds=(*FLOATS, *WHOLE, torch.bool))
+    x = m.pick(kinds=(*FLOATS, *INTEGERS, torch.bool))
     shape = m.at(x).shape
-    y = m.pick(lambda each: each.shape == shape or each.ndim == 0, kinds=(*FLOATS, *WHOLE, torch.bool))
+    y = m.pick(lambda tensor: tensor.shape == shape or tensor.ndim == 0, kinds=(*FLOATS, *INTEGERS, torch.bool))
     m.add(getattr(torch, m.one_of(("add", "mul", "maximum"))), x, y, keeps=True)
 
 
 @step
-def with_number(m: Maker) -> None:
+def with_number(m: RandomBuilder) -> None:
     number: Any = m.one_of((2, -0.5, 3, True, 0.25))
     functions = (
         lambda x: x + number,
@@ -102,16 +102,16 @@ def with_number(m: Maker) -> None:
         lambda x: x / 2,
         lambda x: torch.rsub(x, number),
     )
-    m.add(m.one_of(functions), m.pick(kinds=(*FLOATS, *WHOLE)), keeps=True)
+    m.add(m.one_of(functions), m.pick(kinds=(*FLOATS, *INTEGERS)), keeps=True)
 
 
 @step
-def quotient(m: Maker) -> None:
+def quotient(m: RandomBuilder) -> None:
     m.add(lambda x: x / (x.abs() + 1), m.pick())
 
 
 @step
-def fused_sums(m: Maker) -> None:
+def fused_sums(m: RandomBuilder) -> None:
     x = m.pick()
     y = m.weight(*m.at(x).shape, like=x)
     functions = (
@@ -123,7 +123,7 @@ def fused_sums(m: Maker) -> None:
 
 
 @step
-def comparison(m: Maker) -> None:
+def comparison(m: RandomBuilder) -> None:
     x = m.pick(exact=True)
     y = m.weight(*m.at(x).shape[-1:], like=x)
     if not {x, y} <= m.exact:
@@ -138,7 +138,7 @@ def comparison(m: Maker) -> None:
 
 
 @step
-def clamp(m: Maker) -> None:
+def clamp(m: RandomBuilder) -> None:
     functions = (
         lambda x: x.clamp(-0.75, 1.0),
         lambda x: x.clamp(min=0.25),
@@ -148,19 +148,19 @@ def clamp(m: Maker) -> None:
 
 
 @step
-def power(m: Maker) -> None:
+def power(m: RandomBuilder) -> None:
     exponent = m.one_of((2, 3, 2.0, -1))
     m.add(lambda x: (x.abs() + 0.5) ** exponent if exponent == -1 else x**exponent, m.pick())
 
 
 @step
-def remainder(m: Maker) -> None:
+def remainder(m: RandomBuilder) -> None:
     function, by = m.one_of((torch.fmod, torch.remainder)), m.one_of((0.75, 1.5, -1.25))
     m.add(lambda x: function(x, by), m.pick(exact=True), keeps=True)
 
 
 @step
-def whole_numbers(m: Maker) -> None:
+def whole_numbers(m: RandomBuilder) -> None:
     x = m.add(lambda x: (x * 4).to(torch.int64), m.pick(exact=True))
     by = m.integer(2, 5)
     functions = (
@@ -171,35 +171,35 @@ def whole_numbers(m: Maker) -> None:
 
 
 @step
-def whole_sums(m: Maker) -> None:
-    x = m.of_rank(1, kinds=(*WHOLE, torch.bool))
+def whole_sums(m: RandomBuilder) -> None:
+    x = m.of_rank(1, kinds=(*INTEGERS, torch.bool))
     dim = m.axis(x)
     functions = (lambda x: x.sum(dim), lambda x: x.cumsum(dim), lambda x: x.sum(), lambda x: x.any(dim), lambda x: x.all(dim, keepdim=True), lambda x: x.amax(dim), lambda x: (x != 0).sum(dim, dtype=torch.int32), lambda x: x.float().mean(dim), lambda x: torch.count_nonzero(x, dim))  # fmt: skip
     m.add(m.one_of(functions), x)
 
 
 @step
-def whole_quotient(m: Maker) -> None:
-    m.add(lambda x: x / 4, m.pick(kinds=WHOLE), keeps=True)
+def whole_quotient(m: RandomBuilder) -> None:
+    m.add(lambda x: x / 4, m.pick(kinds=INTEGERS), keeps=True)
 
 
 @step
-def logic(m: Maker) -> None:
+def logic(m: RandomBuilder) -> None:
     x = m.add(lambda x: x > 0, m.pick(exact=True))
     y = m.add(m.one_of((torch.logical_not, lambda x: x ^ x.flip(-1) if x.ndim else ~x)), x)
     m.add(m.one_of((torch.logical_and, torch.logical_or, torch.logical_xor, lambda x, y: x & ~y, torch.eq)), x, y)
 
 
 @step
-def conversion(m: Maker) -> None:
+def conversion(m: RandomBuilder) -> None:
     """Convert to another type. A value of 16 bits is converted back to f32 before roundings accumulate."""
-    x = m.pick(kinds=(*FLOATS, *WHOLE, torch.bool))
+    x = m.pick(kinds=(*FLOATS, *INTEGERS, torch.bool))
     kind = torch.float32 if m.at(x).dtype in NARROW else m.one_of((*FLOATS, torch.bfloat16))
     m.add(m.one_of((lambda x: x.to(kind), lambda x: x.type(kind))), x, keeps=kind not in NARROW)
 
 
 @step
-def complex_numbers(m: Maker) -> None:
+def complex_numbers(m: RandomBuilder) -> None:
     x = m.of_rank(1, kinds=(torch.float32,))
     z = m.add(lambda x: torch.complex(x, x.flip(-1)), x)
     z = m.add(
@@ -231,7 +231,7 @@ def complex_numbers(m: Maker) -> None:
 
 
 @step
-def fourier(m: Maker) -> None:
+def fourier(m: RandomBuilder) -> None:
     x = m.of_rank(1, kinds=(torch.float32,))
     m.add(
         m.one_of(

@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.frontend.pytorch.random_torch import difference, fault_of, made  # noqa: E402
+from tests.frontend.pytorch.random_torch import difference, fault_of, random_module  # noqa: E402
 from tests.frontend.pytorch.torch_maker import STEPS  # noqa: E402
-from tests.frontend.pytorch.torch_ways import WAYS  # noqa: E402
+from tests.frontend.pytorch.torch_ways import IMPORT_METHODS  # noqa: E402
 from tests.frontend.random_models import outcome  # noqa: E402
 from tests.trials import trials  # noqa: E402
 
@@ -17,14 +17,14 @@ SEEDS = trials(5)
 
 
 def test_random_modules_match_torch() -> None:
-    outcomes = {seed: outcome(made(seed), fault_of) for seed in SEEDS}
-    assert not {seed: result for seed, result in outcomes.items() if result[0] not in ("right", "not made")}
+    outcomes = {seed: outcome(random_module(seed), fault_of) for seed in SEEDS}
+    assert not {seed: result for seed, result in outcomes.items() if result[0] not in ("right", "not built")}
     assert sum(verdict == "right" for verdict, _ in outcomes.values()) > len(SEEDS) / 2
 
 
 def test_random_modules_cover_most_steps_and_all_imports() -> None:
-    kinds = {kind for seed in range(60) for kind in made(seed).kinds}
-    assert len(STEPS) >= 85 and {*WAYS} <= kinds and len(kinds & {*STEPS}) >= 0.8 * len(STEPS)
+    kinds = {kind for seed in range(60) for kind in random_module(seed).kinds}
+    assert len(STEPS) >= 85 and {*IMPORT_METHODS} <= kinds and len(kinds & {*STEPS}) >= 0.8 * len(STEPS)
 
 
 def test_difference_reports_wrong_results() -> None:

@@ -41,13 +41,15 @@ ROWS = {
     "mamba": ["ids"],
     "unet": ["x", "time", "prompt"],
 }
-OTHERS = {"resnet": {"pixel_values": P(None, None, "dp")}}
+SPECIAL_SPECS = {"resnet": {"pixel_values": P(None, None, "dp")}}
 
 
 @pytest.mark.parametrize("name", [*SPLIT])
 def test_torch_model_communicates_like_jax_model(name: str) -> None:
     of_jax = api.plan(gzip.decompress((DATA_FOLDER / f"{name}_same.mlir.gz").read_bytes()).decode(), target="cpu")
-    specs = SPLIT[name] | {argument: P("dp") for argument in ROWS.get(name, ["input_ids"])} | OTHERS.get(name, {})
+    specs = (
+        SPLIT[name] | {argument: P("dp") for argument in ROWS.get(name, ["input_ids"])} | SPECIAL_SPECS.get(name, {})
+    )
     of_torch = api.plan(DATA_FOLDER / f"{name}_same.pt2", of_jax.mesh, in_specs=specs, target="cpu")
     assert of_torch.comms.ring_bytes == pytest.approx(of_jax.comms.ring_bytes, rel=0.05) and of_jax.comms.ring_bytes > 0
     assert of_torch.comms.counts == of_jax.comms.counts

@@ -41,8 +41,8 @@ def saved(tied: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pa
     return folder / "with.mgx", folder / "bare.mgx"
 
 
-KNOWN = stored("tied")
-IDS, SCALE, LOGITS = KNOWN["arg0"], KNOWN["arg1"], KNOWN["result0"]
+REFERENCE = stored("tied")
+IDS, SCALE, LOGITS = REFERENCE["arg0"], REFERENCE["arg1"], REFERENCE["result0"]
 
 
 def require_logits(result: Any, logits: Array = LOGITS) -> None:

@@ -21,7 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from tests.frontend.pytorch.torch_cases import cases, flat, module_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-SOME = (
+EXPORTED_OPERATIONS = (
     "promotion",
     "indexed",
     "scatter",
@@ -39,7 +39,7 @@ SOME = (
 )
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", EXPORTED_OPERATIONS)
 def test_exported_operation_matches_torch(name: str) -> None:
     function, kinds = cases()[name]
     tensors = [torch.from_numpy(array) for array in arguments(name, kinds)]
@@ -175,7 +175,7 @@ def test_unknown_operations_are_decomposed_by_torch() -> None:
     np.testing.assert_allclose(result, module(argument).numpy(), rtol=1e-5, atol=1e-6)
 
 
-# Functions of x[3,4] that write to x, to a view of it, or to a copy, depending on the memory layout of x.
+# Functions that write to views or copies of x[3,4]. Which of them torch copies depends on the memory layout of x.
 WRITES = {
     "dense": lambda x: (x.contiguous().add_(1), x.reshape(-1)[1:].mul_(2), x.flatten()[:1].neg_()),
     "turned": lambda x: (x.t().contiguous().add_(1), x.t().reshape(-1).add_(2), x.t().flatten()[2:].add_(3), x.t().ravel().add_(4)),
@@ -284,13 +284,13 @@ class Loss(torch.nn.Module):
         )
         self.bn, self.conv = nn.BatchNorm1d(8), nn.Conv1d(8, 8, 3, padding=1)
 
-    def forward(self, ids: Any, wanted: Any) -> Any:
+    def forward(self, ids: Any, labels: Any) -> Any:
         F = torch.nn.functional
         x = self.norm(self.embed(ids))
         q = F.gelu(self.up(x)).unflatten(-1, (2, 4)).transpose(1, 2)
         x = F.scaled_dot_product_attention(q, q, q, is_causal=True).transpose(1, 2).flatten(-2)
         x = F.relu(self.bn(self.conv(x.transpose(1, 2)))).transpose(1, 2)
-        return F.cross_entropy(self.out(x).flatten(0, 1), wanted.flatten())
+        return F.cross_entropy(self.out(x).flatten(0, 1), labels.flatten())
 
 
 @pytest.mark.parametrize("mesh", [{"dp": 2}, {"dp": 2, "tp": 2}], ids=str)
@@ -299,7 +299,7 @@ def test_exported_gradients_match_torch(mesh: dict[str, int]) -> None:
     torch.manual_seed(0)
     model, args = Loss(), (torch.randint(0, 16, (4, 6)), torch.randint(0, 16, (4, 6)))
     joint = experimental._export_forward_backward(torch.export.export(model, args))
-    specs = {"ids": mg.P("dp"), "wanted": mg.P("dp")} | ({"out.weight": mg.P("tp")} if "tp" in mesh else {})
+    specs = {"ids": mg.P("dp"), "labels": mg.P("dp")} | ({"out.weight": mg.P("tp")} if "tp" in mesh else {})
     results = mg.compile(joint, mesh, in_specs=specs, target="cpu")(*args)
     loss = model(*args)
     loss.backward()

@@ -16,7 +16,7 @@ from meshgen.frontend.torch.ops import find_op
 special: Any = pytest.importorskip("scipy.special")
 
 POINTS = np.array([0, 1e-4, 0.01, 0.3, 0.5, 0.7, 1, 1.9, 2, 2.1, 5, 7.9, 8, 8.1, 20, 50, *np.linspace(0.05, 30, 80)])
-BOTH = np.concatenate([-POINTS, POINTS, [np.nan]])
+SIGNED_POINTS = np.concatenate([-POINTS, POINTS, [np.nan]])
 PROBABILITIES = np.array([0, 1e-30, 1e-10, 1e-4, 0.05, 0.074, 0.08, 0.3, 0.5, 0.9, 0.9999, 1, np.nan])
 FUNCTIONS = {
     "i0": "i0", "special_i0e": "i0e", "special_i1": "i1", "special_i1e": "i1e", "special_modified_bessel_i0": "i0", "special_modified_bessel_i1": "i1",
@@ -42,7 +42,7 @@ def _called(name: str, x: np.ndarray[Any, Any], *integers: int) -> np.ndarray[An
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_function_is_accurate_to_its_precision(name: str, dtype: str, tolerance: float) -> None:
     """Near zeros of a function the tolerance is absolute, because arguments up to 50 are themselves rounded to 2^-24."""
-    x = (PROBABILITIES if name == "special_ndtri" else BOTH).astype(dtype)
+    x = (PROBABILITIES if name == "special_ndtri" else SIGNED_POINTS).astype(dtype)
     with np.errstate(all="ignore"):
         expected = getattr(special, FUNCTIONS[name])(x.astype("f8")).astype(dtype)
     actual = _called(f"{name}.default", x)

@@ -240,9 +240,9 @@ def updates(add: Add) -> None:
 def recurrent(add: Add) -> None:
     """Add recurrent layers and their cells."""
     states, gates = ("f32[2,3,4]", "f32[2,3,4]"), lambda n: [f"f32[{n * 4},5]", f"f32[{n * 4},4]", f"f32[{n * 4}]", f"f32[{n * 4}]"]
-    add("lstm", lambda x, h, c, *w: torch.lstm(x, (h, c), [*w, *(each * 0.5 for each in w)], True, 1, 0.0, False, True, False), "f32[6,3,5]", *states, *gates(4))
+    add("lstm", lambda x, h, c, *w: torch.lstm(x, (h, c), [*w, *(tensor * 0.5 for tensor in w)], True, 1, 0.0, False, True, False), "f32[6,3,5]", *states, *gates(4))
     add("lstm_layers", lambda x, h, c, w, u, p: torch.lstm(x, (h, c), [w, u, p, w[:, :4], u, p], False, 2, 0.0, False, False, True), "f32[3,6,5]", "f32[2,3,4]", "f32[2,3,7]", "f32[28,5]", "f32[28,4]", "f32[4,7]")
-    add("gru", lambda x, h, *w: torch.gru(x, h, [*w, *(each * 0.5 for each in w)], True, 1, 0.0, False, True, False), "f32[6,3,5]", "f32[2,3,4]", *gates(3))
+    add("gru", lambda x, h, *w: torch.gru(x, h, [*w, *(tensor * 0.5 for tensor in w)], True, 1, 0.0, False, True, False), "f32[6,3,5]", "f32[2,3,4]", *gates(3))
     add("rnn", lambda x, h, *w: (*torch.rnn_tanh(x, h[:1], w, True, 1, 0.0, False, False, False), *torch.rnn_relu(x[:, 0], h[:1, 0], w[:2], False, 1, 0.0, False, False, False)), "f32[6,3,5]", "f32[2,3,4]", *gates(1))
     add("cells", lambda x, h, c, w, u: (*torch.lstm_cell(x, (h, c), w, u), torch.gru_cell(x, h, w[:12], u[:12]), torch.rnn_tanh_cell(x, h, w[:4], u[:4])), "f32[3,5]", "f32[3,4]", "f32[3,4]", "f32[16,5]", "f32[16,4]")
 
@@ -286,12 +286,12 @@ def written() -> bytes:
     """Return the content of the file."""
     rows: dict[str, Any] = {}
     for name, (function, kinds) in cases().items():
-        args = [torch.from_numpy(each) for each in arguments(name, kinds)]
+        args = [torch.from_numpy(tensor) for tensor in arguments(name, kinds)]
         exported = serialized(torch.export.export(module_of(name, function, args), tuple(args)))
         document = json.loads(json.dumps(exported.document))
         for node in document["graph_module"]["graph"]["nodes"]:
             node["metadata"] = {}
-        results = [{"dtype": str(each.dtype), "shape": list(each.shape), "numbers": [float(f"{v:.8g}") for v in each.ravel().astype(float)]} for each in flat(function(*args))]  # fmt: skip
+        results = [{"dtype": str(tensor.dtype), "shape": list(tensor.shape), "numbers": [float(f"{v:.8g}") for v in tensor.ravel().astype(float)]} for tensor in flat(function(*args))]  # fmt: skip
         constants = {key: {"dtype": str(value.dtype), "shape": list(value.shape), "numbers": value.ravel().tolist()} for key, value in exported.constants.items()}  # fmt: skip
         rows[name] = {"arguments": kinds, "document": document, "constants": constants, "results": results}
     # makes paths relative to the repository

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from tests.frontend.random_models import CannotMake, Draws, Steps
+from tests.frontend.random_models import CannotBuild, Draws, Steps
 
 Tensor = torch.Tensor
-MOST_ELEMENTS = 4096
+MOST_ELEMENTS = 4096  # of a value (chosen: keeps models fast to evaluate)
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-WHOLE = (torch.int64, torch.int32)
+INTEGERS = (torch.int64, torch.int32)
 # types of 16 bits and their relative rounding errors
 NARROW = {torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}  # types of 16 bits, and their roundings
 PACKAGE_ERRORS = (
@@ -29,7 +29,7 @@ PACKAGE_ERRORS = (
 
 
 class Call(NamedTuple):
-    """A call of a function or of a named layer: the values that it reads, and the values that it defines."""
+    """A call of a function, or of a layer by name, with the values that are its operands and results."""
 
     function: Callable[..., Any]
     layer: str
@@ -43,7 +43,7 @@ class Ref(NamedTuple):
     number: int
 
 
-class Maker(Draws):
+class RandomBuilder(Draws):
     """A module under construction, with the tensor that torch has computed for each value. Values are identified by
     index.
 
@@ -106,19 +106,23 @@ class Maker(Draws):
         return number
 
     def pick(
-        self, fits: Callable[[Tensor], bool] = lambda each: True, *, kinds: Any = FLOATS, exact: bool = False
+        self, fits: Callable[[Tensor], bool] = lambda tensor: True, *, kinds: Any = FLOATS, exact: bool = False
     ) -> int:
         """Return a random value of one of the types `kinds` for which `fits` holds, often a recent one."""
-        held = {*self.names.values()}
-        numbers = [n for n, each in enumerate(self.values) if each.dtype in kinds and n not in held and fits(each)]
+        state_indices = {*self.names.values()}
+        numbers = [
+            n
+            for n, tensor in enumerate(self.values)
+            if tensor.dtype in kinds and n not in state_indices and fits(tensor)
+        ]
         numbers = [n for n in numbers if not exact or n in self.exact]
         if not numbers:
-            raise CannotMake
+            raise CannotBuild
         return self.one_of(numbers[-6:] if self.integer(0, 3) else numbers)
 
     def of_rank(self, rank: int, most: int = 6, *, kinds: Any = FLOATS, exact: bool = False) -> int:
         """Return a random value whose rank is between `rank` and `most`."""
-        return self.pick(lambda each: rank <= each.ndim <= most and each.numel() > 0, kinds=kinds, exact=exact)
+        return self.pick(lambda tensor: rank <= tensor.ndim <= most and tensor.numel() > 0, kinds=kinds, exact=exact)
 
     def axis(self, x: int) -> int:
         """Return a random dim of a value, counted from either end."""
@@ -141,7 +145,7 @@ class Maker(Draws):
         memory = self.at(x).untyped_storage()._cdata
         sharing = [n for n, tensor in enumerate(self.values) if tensor.untyped_storage()._cdata == memory]
         if set(sharing) & (self.constants | {n for name, n in self.names.items() if name[0] == "p"}):
-            raise CannotMake
+            raise CannotBuild
         self.add(function, x, *operands, keeps=True)
         if not all(n in self.exact for n in (x, *operands)) or self.at(x).abs().max() >= 64:
             self.exact.difference_update(sharing)
@@ -186,10 +190,10 @@ class Maker(Draws):
             with torch.no_grad():
                 output = function(*(self.values[n] for n in operands))
         except PACKAGE_ERRORS as error:
-            raise CannotMake from error
+            raise CannotBuild from error
         results = [*output] if isinstance(output, tuple | list) else [output]
         if not all(map(_is_usable, results)):
-            raise CannotMake
+            raise CannotBuild
         first = len(self.values)
         numbers = tuple(range(first, first + len(results)))
         widest = max((self.rounding.get(n, 0.0) for n in operands), default=0.0)
@@ -212,12 +216,17 @@ def _is_usable(tensor: Tensor) -> bool:
 
 
 class Program(torch.nn.Module):
-    """The PyTorch module that a `Maker` has built."""
+    """The PyTorch module that a `RandomBuilder` has built."""
 
-    def __init__(self, maker: Maker) -> None:
+    def __init__(self, builder: RandomBuilder) -> None:
         super().__init__()
-        self.calls, self.inputs, self.names, self.results = maker.calls, maker.inputs, maker.names, maker.results
-        tensors, layers = deepcopy((maker.start, maker.layers))
+        self.calls, self.inputs, self.names, self.results = (
+            builder.calls,
+            builder.inputs,
+            builder.names,
+            builder.results,
+        )
+        tensors, layers = deepcopy((builder.start, builder.layers))
         for name, number in self.names.items():
             if isinstance(tensors[number], torch.nn.Parameter):
                 self.register_parameter(name, tensors[number])
@@ -245,5 +254,5 @@ def filled(results: Any, values: dict[int, Any]) -> Any:
     return type(results)(filled(item, values) for item in results) if isinstance(results, tuple | list) else results
 
 
-STEPS = Steps[Maker]()
+STEPS = Steps[RandomBuilder]()
 step = STEPS.step

@@ -12,8 +12,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 import meshgen as mg
-from tests.frontend.pytorch.torch_maker import Maker, Program
-from tests.frontend.random_models import CannotMake
+from tests.frontend.pytorch.torch_maker import Program, RandomBuilder
+from tests.frontend.random_models import CannotBuild
 
 OPTIMIZERS = (
     lambda parameters: torch.optim.SGD(parameters, lr=0.125, momentum=0.5),
@@ -22,7 +22,7 @@ OPTIMIZERS = (
 )
 
 
-class Entered(NamedTuple):
+class ImportCase(NamedTuple):
     """A program, its compile-time arguments, the arguments of a call, and torch's result of that call.
 
     Attributes:
@@ -33,47 +33,47 @@ class Entered(NamedTuple):
     program: Any
     args: Any
     call: tuple[Any, ...]
-    wanted: Any
+    expected: Any
     state: dict[str, Any] = {}
     changed: frozenset[str] = frozenset()
 
 
-def as_module(maker: Maker, folder: Path) -> Entered:
-    return _entered(maker, maker.program(), maker.arguments())
+def as_module(builder: RandomBuilder, folder: Path) -> ImportCase:
+    return _import_case(builder, builder.program(), builder.arguments())
 
 
-def exported(maker: Maker, folder: Path) -> Entered:
-    return _entered(maker, _exported(maker), None)
+def exported(builder: RandomBuilder, folder: Path) -> ImportCase:
+    return _import_case(builder, _exported(builder), None)
 
 
-def decomposed(maker: Maker, folder: Path) -> Entered:
-    return _entered(maker, _by_torch(lambda: _exported(maker).run_decompositions()), None)
+def decomposed(builder: RandomBuilder, folder: Path) -> ImportCase:
+    return _import_case(builder, _by_torch(lambda: _exported(builder).run_decompositions()), None)
 
 
-def archived(maker: Maker, folder: Path) -> Entered:
-    if "vmapped" in maker.kinds:
-        raise CannotMake("the marks of torch.vmap need torch to be written out, as docs/torch.md says")
+def archived(builder: RandomBuilder, folder: Path) -> ImportCase:
+    if "vmapped" in builder.kinds:
+        raise CannotBuild("the marks of torch.vmap need torch to be written out, as docs/torch.md says")
     path = folder / "program.pt2"
-    program = _exported(maker)
+    program = _exported(builder)
     _by_torch(lambda: torch.export.save(program, path))
-    return _entered(maker, path, None)
+    return _import_case(builder, path, None)
 
 
-def recorded(maker: Maker, folder: Path) -> Entered:
+def recorded(builder: RandomBuilder, folder: Path) -> ImportCase:
     """Return the call that `make_fx` records."""
-    program, args = maker.program(), maker.arguments()
+    program, args = builder.program(), builder.arguments()
     traced = _recorded(program, *args)
     with torch.no_grad():  # the call has changed the tensors that the record holds
-        for tensor, start in zip(_tensors(program), _tensors(maker.program()), strict=True):
+        for tensor, start in zip(_tensors(program), _tensors(builder.program()), strict=True):
             tensor.copy_(start)
-    entered = _entered(maker, traced, args)
-    state = {f"arg{n}_1": entered.state[f"args_{n}"] for n in range(len(args))}
-    return entered._replace(state=state, changed=frozenset())
+    import_case = _import_case(builder, traced, args)
+    state = {f"arg{n}_1": import_case.state[f"args_{n}"] for n in range(len(args))}
+    return import_case._replace(state=state, changed=frozenset())
 
 
-def gradients(maker: Maker, folder: Path) -> Entered:
+def gradients(builder: RandomBuilder, folder: Path) -> ImportCase:
     """Return the loss and its gradients with respect to parameters and arguments, recorded by `make_fx`."""
-    program, args = maker.program(), maker.arguments()
+    program, args = builder.program(), builder.arguments()
     tensors = {name: tensor.detach() for name, tensor in program.named_parameters()}
     tensors |= {f"x{n}": tensor for n, tensor in enumerate(args) if tensor.is_floating_point()}
     constants = {f"x{n}": tensor for n, tensor in enumerate(args) if f"x{n}" not in tensors}
@@ -87,50 +87,52 @@ def gradients(maker: Maker, folder: Path) -> Entered:
     function = torch.func.grad_and_value(loss_of)
     expected = _by_torch(lambda: function(tensors, constants))
     _refuse_poles(expected)
-    return Entered(_recorded(function, tensors, constants), (tensors, constants), (tensors, constants), expected)
+    return ImportCase(_recorded(function, tensors, constants), (tensors, constants), (tensors, constants), expected)
 
 
-def trained(maker: Maker, folder: Path) -> Entered:
+def trained(builder: RandomBuilder, folder: Path) -> ImportCase:
     """Return a training step."""
-    program, args, begin = maker.program().train(), maker.arguments(), maker.one_of(OPTIMIZERS)
+    program, args, begin = builder.program().train(), builder.arguments(), builder.one_of(OPTIMIZERS)
     if not [*program.parameters()]:
-        return gradients(maker, folder)
+        return gradients(builder, folder)
     reference = deepcopy(program)
     optimizer = begin(reference.parameters())
-    value = _by_torch(lambda: loss(reference, *maker.arguments()))
+    value = _by_torch(lambda: loss(reference, *builder.arguments()))
     _by_torch(value.backward)
     _refuse_poles([parameter.grad for parameter in reference.parameters()])
     optimizer.step()
     step = mg.training_step(program, loss, begin(program.parameters()))
-    return Entered(step, args, args, value.detach(), reference.state_dict())
+    return ImportCase(step, args, args, value.detach(), reference.state_dict())
 
 
-WAYS: dict[str, Callable[[Maker, Path], Entered]] = {
-    each.__name__: each for each in (as_module, exported, decomposed, archived, recorded, gradients, trained)
+IMPORT_METHODS: dict[str, Callable[[RandomBuilder, Path], ImportCase]] = {
+    method.__name__: method for method in (as_module, exported, decomposed, archived, recorded, gradients, trained)
 }
 
 
 def loss(model: Any, *args: Any) -> Any:
-    """Return the mean square of all real and complex results. Raises CannotMake if there are none."""
+    """Return the mean square of all real and complex results. Raises CannotBuild if there are none."""
     results = [
         result for result in pytree.tree_leaves(model(*args)) if isinstance(result, torch.Tensor) and result.numel()
     ]
     real = [torch.view_as_real(result.resolve_conj()) if result.is_complex() else result for result in results]
     parts = [result.float().square().mean() for result in real if result.is_floating_point()]
     if not parts:
-        raise CannotMake("no result has a gradient")
+        raise CannotBuild("no result has a gradient")
     return torch.stack(parts).sum()
 
 
-def _entered(maker: Maker, program: Any, args: Any) -> Entered:
+def _import_case(builder: RandomBuilder, program: Any, args: Any) -> ImportCase:
     """Return a program with torch's results and the tensors that a call changes."""
-    model, args_of_call = maker.program(), maker.arguments()
+    model, args_of_call = builder.program(), builder.arguments()
     with torch.no_grad():
         result = model(*args_of_call)
     after = dict(model.named_buffers()) | {f"args_{n}": tensor for n, tensor in enumerate(args_of_call)}
-    before = dict(maker.program().named_buffers()) | {f"args_{n}": tensor for n, tensor in enumerate(maker.arguments())}
+    before = dict(builder.program().named_buffers()) | {
+        f"args_{n}": tensor for n, tensor in enumerate(builder.arguments())
+    }
     changed = frozenset(name for name, tensor in after.items() if not torch.equal(tensor, before[name]))
-    return Entered(program, args, maker.arguments(), result, after, changed)
+    return ImportCase(program, args, builder.arguments(), result, after, changed)
 
 
 def results_of(output: Any, is_step: bool) -> tuple[Any, dict[str, Any]]:
@@ -142,8 +144,8 @@ def results_of(output: Any, is_step: bool) -> tuple[Any, dict[str, Any]]:
     return output, {}
 
 
-def _exported(maker: Maker) -> Any:
-    return _by_torch(lambda: torch.export.export(maker.program(), maker.arguments()))
+def _exported(builder: RandomBuilder) -> Any:
+    return _by_torch(lambda: torch.export.export(builder.program(), builder.arguments()))
 
 
 def _recorded(function: Callable[..., Any], *args: Any) -> Any:
@@ -156,14 +158,14 @@ def _tensors(program: Program) -> Sequence[Any]:
 
 
 def _by_torch(function: Callable[[], Any]) -> Any:
-    """Call `function`, which uses only torch. Raises CannotMake if torch fails."""
+    """Call `function`, which uses only torch. Raises CannotBuild if torch fails."""
     try:
         return function()
     except Exception as error:
-        raise CannotMake(f"by torch: {' '.join(str(error).split())[:200]}") from error
+        raise CannotBuild(f"by torch: {' '.join(str(error).split())[:200]}") from error
 
 
 def _refuse_poles(tensors: Any) -> None:
-    """Raise CannotMake if a gradient is infinite or NaN."""
+    """Raise CannotBuild if a gradient is infinite or NaN."""
     if not all(bool(tensor.isfinite().all()) for tensor in pytree.tree_leaves(tensors) if tensor is not None):
-        raise CannotMake("a gradient is not finite")
+        raise CannotBuild("a gradient is not finite")
