@@ -78,19 +78,9 @@ def add_options(group: Options) -> None:
         "-c", "--check", metavar="N", type=natural, default=1, help="1: count wrong elements (default: 1)"
     )
     group.add_argument(
-        "-d",
-        "--datatype",
-        metavar="TYPES",
-        default="float",
-        help=f"types: {', '.join(TYPES)} or all (default: float)",
+        "-d", "--datatype", metavar="TYPES", default="float", help=f"types: {', '.join(TYPES)} or all (default: float)"
     )
-    group.add_argument(
-        "-o",
-        "--op",
-        metavar="OPS",
-        default="sum",
-        help=f"{', '.join(OPS)} or all (default: sum)",
-    )
+    group.add_argument("-o", "--op", metavar="OPS", default="sum", help=f"{', '.join(OPS)} or all (default: sum)")
     group.add_argument(
         "-r", "--root", metavar="N", type=natural, default=0, help="root rank of broadcast and reduce (default: 0)"
     )
