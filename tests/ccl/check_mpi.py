@@ -77,7 +77,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--alone", action="store_true", help="rank 0 waits for a rank that never comes")
+    parser.add_argument("--alone", action="store_true", help="rank 0 waits for a rank that never answers")
     args = parser.parse_args()
     own_world = world(0.3 if args.alone else 60.0)
     assert own_world, "start it with mpiexec"

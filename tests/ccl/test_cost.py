@@ -27,7 +27,7 @@ def f32(*shape: int) -> TensorType:
 
 
 @pytest.mark.parametrize(
-    ("op", "attrs", "source", "result", "wanted"),
+    ("op", "attrs", "source", "result", "expected_bytes"),
     [
         ("all_reduce", {"axes": ("y",), "kind": "sum"}, f32(1024), f32(1024), 6144),
         ("all_reduce", {"axes": ("x", "y"), "kind": "sum"}, f32(), f32(), 7),
@@ -46,9 +46,9 @@ def f32(*shape: int) -> TensorType:
     ],
 )
 def test_ring_bytes_follow_formula(
-    op: str, attrs: dict[str, object], source: TensorType, result: TensorType, wanted: int
+    op: str, attrs: dict[str, object], source: TensorType, result: TensorType, expected_bytes: int
 ) -> None:
-    assert ring_bytes(op, attrs, source, result, XY) == wanted
+    assert ring_bytes(op, attrs, source, result, XY) == expected_bytes
 
 
 def test_halo_exchange_moves_halo_rows() -> None:

@@ -37,11 +37,11 @@ def test_row_fetch_traffic_matches_counting(seed: int) -> None:
     assert most_rows([of]) == (max(received), max(sent))
     assert max(sent) <= of.most_sent()
     assert [row for index in range(of.count) for row in of.placed(index) if row[0] < row[1]] == [
-        (start, stop, place) for index in range(of.count) for start, stop, place in places(of, index)
+        (start, stop, place) for index in range(of.count) for start, stop, place in placed_ranges(of, index)
     ]
 
 
-def places(of: RowFetch, index: int) -> list[tuple[int, int, int]]:
+def placed_ranges(of: RowFetch, index: int) -> list[tuple[int, int, int]]:
     """Return each nonempty range with the result row at which it starts."""
     ranges, result_row = list[tuple[int, int, int]](), 0 if of.wrap else max(0, -of.start(index))
     for start, stop in of.wanted(index):

@@ -28,7 +28,7 @@ def formula(op: str, shape: tuple[int, ...], source: Sharding, target: Sharding,
 
 
 @pytest.mark.parametrize(
-    "found, text",
+    "collective_volume, text",
     [
         (formula("all_reduce", (8, 128), P(None, None, partial="y"), P(None, None), axes=("y",), kind="sum"), "2*(n_y-1)/n_y * 4096"),
         (formula("all_reduce", (8, 128), P("x", None, partial="y"), P("x", None), axes=("y",), kind="sum"), "2*(n_y-1)/n_y * ceil(8/n_x) * 512"),
@@ -40,11 +40,11 @@ def formula(op: str, shape: tuple[int, ...], source: Sharding, target: Sharding,
         (formula("all_slice", (8,), P(None), P("y"), axes=("y",), dim=0), "0"),
     ],
 )  # fmt: skip
-def test_collective_volume_formula_has_expected_text_and_value(found: Formula, text: str) -> None:
-    assert str(found) == text
+def test_collective_volume_formula_has_expected_text_and_value(collective_volume: Formula, text: str) -> None:
+    assert str(collective_volume) == text
     for sizes in ((1, 1), (2, 4), (3, 5), (8, 16), (7, 1)):
         mesh = make_mesh({"x": sizes[0], "y": sizes[1]})
-        assert found.at(mesh) == math.ceil(valued(text, mesh))
+        assert collective_volume.at(mesh) == math.ceil(valued(text, mesh))
 
 
 def test_group_size_formula_text() -> None:

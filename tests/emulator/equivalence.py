@@ -150,32 +150,38 @@ class Watch:
 
         return replace(changed_step, guard=guard)
 
-    def _changed_step(self, own: Step, other: Step | None) -> Step:
-        """Return a step for the changed instruction; `other` is None if it is removed."""
+    def _changed_step(self, original_step: Step, changed_step: Step | None) -> Step:
+        """Return a step for the changed instruction; `changed_step` is None if it is removed."""
 
         def action(wave: Wave, mask: Mask) -> None:
             self._differences.enter(wave)
-            if other is None and only_orders(own.instruction):
+            if changed_step is None and only_orders(original_step.instruction):
                 return
-            was = self._active(wave, own, mask)
-            now = np.zeros(wave.shape, np.bool_) if other is None else self._active(wave, other, mask)
-            if other is not None and self._is_known(own.instruction, other.instruction) and np.array_equal(was, now):
-                self._differences.compute_both(wave, own, other, now)
+            was = self._active(wave, original_step, mask)
+            now = np.zeros(wave.shape, np.bool_) if changed_step is None else self._active(wave, changed_step, mask)
+            if (
+                changed_step is not None
+                and self._is_known(original_step.instruction, changed_step.instruction)
+                and np.array_equal(was, now)
+            ):
+                self._differences.compute_both(wave, original_step, changed_step, now)
             else:
-                self._do_other(wave, own, other, was, now)
+                self._do_other(wave, original_step, changed_step, was, now)
 
-        step = other or own
-        return replace(step, guard=None, action=action, waits="", reads=step.reads if other else frozenset())
+        step = changed_step or original_step
+        return replace(step, guard=None, action=action, waits="", reads=step.reads if changed_step else frozenset())
 
-    def _is_known(self, own: Instruction, other: Instruction) -> bool:
-        return written(own) == written(other) and self._differences.is_known(own, other)
+    def _is_known(self, original: Instruction, changed: Instruction) -> bool:
+        return written(original) == written(changed) and self._differences.is_known(original, changed)
 
-    def _do_other(self, wave: Wave, own: Step, other: Step | None, active_before: Array, active_now: Array) -> None:
+    def _do_other(
+        self, wave: Wave, original_step: Step, changed_step: Step | None, active_before: Array, active_now: Array
+    ) -> None:
         """Mark everything that either instruction writes; if only the guards differ, only in the threads where they
         differ.
         """
-        instruction = own.instruction
-        is_same = other is not None and _without_guard(instruction) == _without_guard(other.instruction)
+        instruction = original_step.instruction
+        is_same = changed_step is not None and _without_guard(instruction) == _without_guard(changed_step.instruction)
         differing = active_before ^ active_now if is_same else active_before | active_now
         if differing.any():
             self._require_followed(instruction)
@@ -183,11 +189,11 @@ class Watch:
             differing = whole_warps(wave, differing)
         results = written(instruction)
         byte_sets = [] if results else [shared_bytes(wave, instruction, differing & active_before)]
-        if other is not None:
-            results = results | written(other.instruction)
-            byte_sets += [] if results else [shared_bytes(wave, other.instruction, differing & active_now)]
+        if changed_step is not None:
+            results = results | written(changed_step.instruction)
+            byte_sets += [] if results else [shared_bytes(wave, changed_step.instruction, differing & active_now)]
             if active_now.any():
-                self._differences.run(wave, other, active_now)
+                self._differences.run(wave, changed_step, active_now)
         for byte_indices in byte_sets:
             self._differences.add_bytes(byte_indices)
         self._differences.add(results, differing)

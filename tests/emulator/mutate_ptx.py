@@ -143,7 +143,7 @@ def main() -> int:
     parser.add_argument("programs", type=Path, nargs="+", help="files, or folders of .shardy.mlir files")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--files", type=int, default=8, help="of each folder, the shortest")
+    parser.add_argument("--files", type=int, default=8, help="number of programs per folder, shortest first")
     parser.add_argument("--archs", default="sm_80,sm_90")
     options = parser.parse_args()
     files = [f for path in options.programs for f in (programs_in(path, options.files) if path.is_dir() else [path])]

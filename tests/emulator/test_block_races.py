@@ -25,7 +25,7 @@ RACES = {
     "written alike at once, then read by the last": "st.global.b32 [%rd50], 7;\nsetp.eq.s32 %p3, %r60, 2;\n@%p3 ld.global.b32 %r1, [%rd50];",
     "a part of a word": "@%p1 st.global.b32 [%rd1], 1;\n@%p2 ld.global.b8 %r1, [%rd1+3];",
     "of a vector": "@%p1 st.global.v2.b32 [%rd50], {%r61, %r61};\n@%p2 ld.global.b32 %r1, [%rd50+4];",
-    "a neighbour's": NEXT + "ld.global.b32 %r2, [%rd4];\nst.global.b32 [%rd3], %r2;",
+    "written by the next block": NEXT + "ld.global.b32 %r2, [%rd4];\nst.global.b32 [%rd3], %r2;",
     "copied from": "@%p1 st.global.b32 [%rd1], 1;\n@%p2 cp.async.ca.shared.global [%r9], [%rd1], 4;\ncp.async.wait_all;",
     "an atomic operation and a read": "@%p1 atom.global.add.u32 %r1, [%rd50], 1;\n@%p2 ld.global.b32 %r2, [%rd50];",
     "a write and an atomic operation": "@%p1 st.global.b32 [%rd50], 5;\n@%p2 red.global.add.u32 [%rd50], 1;",

@@ -47,7 +47,7 @@ NOT_PROVEN = {
     "a value that data choose": ("ld.global.b32 %r4, [%rd1];\nsetp.gt.u32 %p2, %r4, 500;\n" + PART, "+128", "+64"),
     "a copy that is read": (STAGES.format(rest=""), "cp.async.ca.shared.global [%r8], [%rd1], 4;", ""),
     "a copy from elsewhere": (STAGES.format(rest=""), "[%rd1]", "[%rd1+4]"),
-    "a value that a neighbour gets": ("ld.global.b32 %r1, [%rd1];\n@%p1 ld.global.b32 %r1, [%rd1+128];\nshfl.sync.idx.b32 %r2, %r1, 3, 31, -1;\nst.global.b32 [%rd2], %r2;", "+128", "+64"),
+    "a value that a neighbor gets": ("ld.global.b32 %r1, [%rd1];\n@%p1 ld.global.b32 %r1, [%rd1+128];\nshfl.sync.idx.b32 %r2, %r1, 3, 31, -1;\nst.global.b32 [%rd2], %r2;", "+128", "+64"),
     "a store": ("@%p1 st.global.b32 [%rd2], 1;", "@%p1", "@!%p1"),
     "a shared store": ("@%p1 st.shared.b32 [%r8], 1;\nld.shared.b32 %r1, [%r8];\nst.global.b32 [%rd2], %r1;", "@%p1", "@!%p1"),
     "a step of a loop": ("mov.b32 %r4, 0;\nmov.b32 %r5, 0;\nloop: add.s32 %r4, %r4, 1;\nadd.s32 %r5, %r5, 2;\nsetp.lt.u32 %p2, %r4, 3;\n@%p2 bra loop;\n@%p1 st.global.b32 [%rd2], %r5;", "%r5, 2;", "%r5, 3;"),

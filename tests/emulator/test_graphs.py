@@ -96,7 +96,7 @@ ILLEGAL = {
     "allocation": lambda rig, stream: rig.driver.cuMemAlloc(16),
     "free": lambda rig, stream: rig.driver.cuMemFree(rig_room(rig)),
     "copy that waits": lambda rig, stream: rig.driver.cuMemcpyHtoD(rig_room(rig), VALUES.ctypes.data, NBYTES),
-    "synchronisation": lambda rig, stream: rig.driver.cuStreamSynchronize(stream),
+    "synchronization": lambda rig, stream: rig.driver.cuStreamSynchronize(stream),
     "query": lambda rig, stream: rig.driver.cuStreamQuery(stream),
     "context": lambda rig, stream: rig.driver.cuCtxSynchronize(),
     "module": lambda rig, stream: rig.driver.cuModuleLoadData(b""),
@@ -104,12 +104,12 @@ ILLEGAL = {
 }
 
 
-@pytest.mark.parametrize("what", ILLEGAL)
-def test_illegal_call_invalidates_capture(what: str) -> None:
+@pytest.mark.parametrize("call_name", ILLEGAL)
+def test_illegal_call_invalidates_capture(call_name: str) -> None:
     rig = Rig()
     stream, x, y = rig.stream(), rig.array(VALUES), rig.room()
     begin(rig, stream)
-    assert ILLEGAL[what](rig, stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+    assert ILLEGAL[call_name](rig, stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
     assert ok(rig.driver.cuStreamIsCapturing(stream)) == 2
     assert copy(rig, y, x, stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
     assert rig.driver.cuStreamEndCapture(stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED

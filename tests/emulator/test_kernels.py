@@ -89,7 +89,7 @@ def test_mutants_are_detected() -> None:
     "make, arch, needed", [(computed_product, "sm_80", 5), (computed_product, "sm_90", 7), (product, "sm_90", 4)]
 )
 def test_dropped_barrier_is_a_race(make: Callable[[], Graph], arch: str, needed: int) -> None:
-    """Other barriers are proven to order nothing by themselves.
+    """At least `needed` barriers are required. The others are proven to order nothing by themselves.
 
     They precede copies to untouched buffers, or each thread only accesses its own element on both sides.
     """

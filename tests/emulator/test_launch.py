@@ -28,11 +28,11 @@ def test_invalid_grid_or_block_is_rejected(grid: Shape, block: Shape) -> None:
 
 
 def test_thread_count_must_match_kernel_directives() -> None:
-    most = ptx("", 0, 64).replace(".reqntid", ".maxntid")
+    text = ptx("", 0, 64).replace(".reqntid", ".maxntid")
     for threads in (32, 64):
-        start(most, block=(threads, 1, 1))
+        start(text, block=(threads, 1, 1))
     with pytest.raises(DeviceFault, match="96 threads, not at most 64"):
-        start(most, block=(96, 1, 1))
+        start(text, block=(96, 1, 1))
     for threads in (32, 96):
         with pytest.raises(DeviceFault, match=f"{threads} threads, not exactly 64"):
             start(ptx("", 0, 64), block=(threads, 1, 1))

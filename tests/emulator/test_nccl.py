@@ -239,7 +239,9 @@ def test_two_communicators_in_different_order_deadlock(seed: int) -> None:
 
 @pytest.mark.parametrize("is_ordered", [False, True])
 def test_communicators_in_two_streams_require_launch_order(is_ordered: bool) -> None:
-    """All devices issue in the same order, but without launch order each may start with either collective."""
+    """All devices issue in the same order. Without launch order, each device may start with the collective of either
+    stream.
+    """
     faults: list[bool] = []
     for seed in range(12):
         ranks = Ranks(2, seed)

@@ -125,7 +125,7 @@ def test_tf32_truncates_low_mantissa_bits(arch: int) -> None:
 SHAPES = [
     (256, 128, 192),
     (200, 136, 320),
-]  # The second shape is no multiple of the tiles: out-of-bounds elements are read as zero and not written.
+]  # The second shape is not a multiple of the tiles: out-of-bounds elements are read as zero and not written.
 
 
 def boxes(specialized: bool, warps: int = 4) -> Any:

@@ -48,7 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=Path, nargs="+", help="files, or folders of .shardy.mlir files")
     parser.add_argument("--archs", default="sm_80")
-    parser.add_argument("--count", type=int, default=1000, help="programs of each folder at most, the shortest first")
+    parser.add_argument("--count", type=int, default=1000, help="maximum number of programs per folder, shortest first")
     options = parser.parse_args()
     files = [f for path in options.programs for f in (programs_in(path, options.count) if path.is_dir() else [path])]
     with tempfile.TemporaryDirectory() as name:

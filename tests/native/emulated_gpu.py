@@ -26,7 +26,7 @@ from meshgen.runtime.cuda.device import ParameterBlock
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.plan import NETWORK
 
-NOT_READY = 600
+NOT_READY = 600  # CUDA_ERROR_NOT_READY in cuda.h
 HEAD = struct.Struct("<3Q")
 COMMS = {"ncclAllReduce": 5, "ncclAllGather": 4, "ncclReduceScatter": 5, "ncclBroadcast": 5, "ncclReduce": 6, "ncclSend": 4, "ncclRecv": 4,
          # argument index of the communicator

@@ -34,7 +34,7 @@ from tests.native import loader
 from tests.native.programs import PROGRAMS
 
 ALLOWED = (0, 1, 2, 4, 5)  # 2: names or shapes no longer match the given input files
-SECONDS = 60
+SECONDS = 60  # wall time of a loader run; chosen: far more than a run under sanitizers needs
 MANIFEST = ("manifest.json", "manifest.sha256")
 JUNK = [0, 1, 2, 3, 5, 7, 8, 9, 255, 256, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 40, (1 << 53) + 1, 1 << 62,
         (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 64) - 8]  # fmt: skip
@@ -165,7 +165,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="where mutants with faults are kept")
+    parser.add_argument("--keep", type=Path, help="folder for mutants with faults")
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp())
     folder.mkdir(exist_ok=True, parents=True)

@@ -53,7 +53,7 @@ def forged(path: Path, target: Path, change: Callable[[list[int]], None]) -> Non
     container.write(target, with_members(Held(path, members), changed))
 
 
-def places(table: list[int], record: list[int]) -> list[int]:
+def record_indices(table: list[int], record: list[int]) -> list[int]:
     """Return the indices at which `record` occurs in the table."""
     return [n for n in range(len(table)) if table[n : n + len(record)] == record]
 
@@ -138,7 +138,7 @@ def test_forged_operation_is_rejected(name: str, campaign: Campaign, good: Path,
     assert code == 1 and "an operation is malformed or is outside of its memory" in message, message
 
 
-# seconds in the last constant: these checks once took hours, and now take a second
+# MOST_SECONDS: a quadratic check took hours, while the linear check takes a second
 MAGIC, RANKS, MOST_SECONDS = 0x656C62617478676D, 1 << 16, 120
 
 

@@ -96,7 +96,7 @@ def test_kernel_launch_uses_grid_for_device_architecture(
 def test_one_process_per_rank_matches_python_executor(
     name: str, tmp_path: Path, program: Path, libraries: Path
 ) -> None:
-    """Each process writes its own shards; combined they are the results."""
+    """Each process writes its own shards, and the loader helper combines them."""
     path = written_module(name, tmp_path)
     args = arguments(path)
     outcome = loader.run(program, libraries, path, args, arch="sm_80", ranks=range(load(path, runs=False).ranks))

@@ -78,13 +78,13 @@ class Forger:
     # Launches
 
     def change_launch(self, item: dict[str, Any]) -> None:
-        how, attrs = self.rng.random(), attrs_from_json(item["attrs"])
-        if how < 0.6 and attrs:
+        draw, attrs = self.rng.random(), attrs_from_json(item["attrs"])
+        if draw < 0.6 and attrs:
             self.tweak(attrs)
         elif item["op"] in COLLECTIVES:
             item["op"] = self.rng.choice(COLLECTIVES)
             attrs |= self.attributes(item["op"], [TensorType((4, 4), "f32")])
-        if how > 0.9:
+        if draw > 0.9:
             side = item[self.rng.choice(["inputs", "outputs"])]
             side[:] = [self.rng.randrange(len(self.manifest["buffers"])) for _ in side]
         item["attrs"] = attrs_to_json(attrs)
@@ -98,8 +98,8 @@ class Forger:
             before = graph.nodes[: graph.nodes.index(node)]
             self.change_graph(region, [*outer, *graph.inputs, *(v for n in before for v in n.results)])
             return
-        how: Callable[[Graph, list[Value]], None] = self.rng.choice([self.grow, self.grow, self.grow, self.change_attribute, self.change_attribute, self.change_operand, self.change_op, self.change_type, self.change_outputs, self.change_regions])  # fmt: skip
-        how(graph, outer)
+        draw: Callable[[Graph, list[Value]], None] = self.rng.choice([self.grow, self.grow, self.grow, self.change_attribute, self.change_attribute, self.change_operand, self.change_op, self.change_type, self.change_outputs, self.change_regions])  # fmt: skip
+        draw(graph, outer)
 
     def grow(self, graph: Graph, outer: list[Value]) -> None:
         """Insert a new operation, and let its results replace uses of values of the same type."""
@@ -170,12 +170,12 @@ class Forger:
 
     def change_outputs(self, graph: Graph, outer: list[Value]) -> None:
         values = [*outer, *graph.values()]
-        how = self.rng.random()
-        if how < 0.3 and graph.outputs:
+        draw = self.rng.random()
+        if draw < 0.3 and graph.outputs:
             del graph.outputs[self.rng.randrange(len(graph.outputs))]
         elif values:
             graph.outputs = [self.rng.choice(values) if self.rng.random() < 0.5 else v for v in graph.outputs]
-            graph.outputs += [self.rng.choice(values)] if how > 0.8 else []
+            graph.outputs += [self.rng.choice(values)] if draw > 0.8 else []
 
     def change_regions(self, graph: Graph, outer: list[Value]) -> None:
         nodes = [node for node in graph.nodes if node.regions]
@@ -197,7 +197,7 @@ class Forger:
             for value, kind in zip(node.results, types, strict=True):
                 value.type = kind
 
-    # Parts of operations
+    # Attributes, types and regions of operations
 
     def regions(self, op: str, kinds: list[TensorType], graph: Graph) -> tuple[Graph, ...]:
         """Return regions whose signatures fit a new operation `op` on operands of types `kinds`."""
@@ -290,12 +290,12 @@ class Forger:
 
     def type_like(self, kinds: list[TensorType]) -> TensorType:
         kind = self.rng.choice(kinds) if kinds else TensorType((2,), "f32")
-        how = self.rng.random()
-        if how < 0.4:
+        draw = self.rng.random()
+        if draw < 0.4:
             return kind
-        if how < 0.6:
+        if draw < 0.6:
             return TensorType(kind.shape, self.rng.choice(TYPES))
-        if how < 0.62:
+        if draw < 0.62:
             return TensorType((self.rng.choice(HUGE[:3]),), kind.dtype)
         sizes = list(kind.shape)
         self.rng.shuffle(sizes)
@@ -321,12 +321,12 @@ class Forger:
 
     def tweaked(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
         entries, index = list(value), self.rng.randrange(len(value))
-        how = self.rng.random()
-        if how < 0.2:
+        draw = self.rng.random()
+        if draw < 0.2:
             del entries[index]
-        elif how < 0.4:
+        elif draw < 0.4:
             entries.insert(index, entries[index])
-        elif how < 0.5:
+        elif draw < 0.5:
             self.rng.shuffle(entries)
         elif isinstance(entries[index], int):
             entries[index] += self.rng.choice([1, -1, 2, -4, 100, self.rng.choice(HUGE[:4])])

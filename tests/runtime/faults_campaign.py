@@ -42,8 +42,8 @@ func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
   return %7 : tensor<16x16xf32>
 }
 """
-# A rank without further collectives is in `the gathering of results`, or at the end of the program if it has the
-# results.
+# A rank without further collectives is in `the gathering of results`, or, if it has the results, at the end of the
+# program.
 SAID = re.compile(
     r"error MG0609: rank \d+ (?:waits for ranks? [\d, ]+|is) in (the gathering of results|the end of the program|\w+ over [xy, ]+ \(program\.mlir:\d+\))"
 )
@@ -63,8 +63,8 @@ def words_of(module: Path, device: str, time_out: float = TIME_OUT) -> tuple[str
     return ("run", str(module), "--device", device, "--time-out", f"{time_out:g}")
 
 
-def victim_words(what: str, when: int, module: Path, device: str, time_out: float = TIME_OUT) -> tuple[str, ...]:
-    return (sys.executable, "-m", "tests.runtime.victim", what, str(when), *words_of(module, device, time_out))
+def victim_words(fault: str, when: int, module: Path, device: str, time_out: float = TIME_OUT) -> tuple[str, ...]:
+    return (sys.executable, "-m", "tests.runtime.victim", fault, str(when), *words_of(module, device, time_out))
 
 
 def messages(fault: str, module: Path, device: str, time_out: float) -> list[int]:
@@ -146,9 +146,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=50, help="trials of each fault")
     parser.add_argument("--fault", default="kill,stop,link")
-    parser.add_argument("--device", default="reference,emulate", help="in turn")
+    parser.add_argument("--device", default="reference,emulate", help="devices, used alternately")
     parser.add_argument(
-        "--time-out", type=float, default=TIME_OUT, help="seconds; more than what all ranks take to start"
+        "--time-out", type=float, default=TIME_OUT, help="seconds; must exceed the start-up time of all ranks"
     )
     options = parser.parse_args()
     good, total, devices = 0, 0, options.device.split(",")

@@ -54,9 +54,8 @@ class Ended:
     err: str
 
 
-# Ports below the kernel's ephemeral range (/proc/sys/net/ipv4/ip_local_port_range starts at 32768). An outgoing
-# connection could
-# otherwise take a port between its choice and its use.
+# Ports below the kernel's ephemeral range (/proc/sys/net/ipv4/ip_local_port_range starts at 32768). In that range, an
+# outgoing connection could take a port between its choice and its use.
 PORTS = range(20000, 32000)
 
 

@@ -88,8 +88,8 @@ def exchanged(x: mg.Tensor) -> mg.Tensor:
 
 
 def experts(tokens: mg.Tensor, route: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
-    taken = mg.einsum("tec,td->ecd", route, tokens)
-    return mg.einsum("tec,ecd->td", route, mg.maximum(mg.einsum("ecd,edf->ecf", taken, w), 0.0))
+    expert_tokens = mg.einsum("tec,td->ecd", route, tokens)
+    return mg.einsum("tec,ecd->td", route, mg.maximum(mg.einsum("ecd,edf->ecf", expert_tokens, w), 0.0))
 
 
 def stages(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:

@@ -35,7 +35,7 @@ from tests.runtime.mutations import Original, mutant
 # 3: replicas differ, as the mutated module specifies; 5: the module was not compiled for these sizes
 ALLOWED = (0, 1, 3, 4, 5)
 SIZES = ["--mesh", "a=2", "--shape", "x=6x8"]
-SECONDS, MEMORY = 20, 3 << 30
+SECONDS, MEMORY = 20, 3 << 30  # CPU seconds and additional bytes of a command; chosen: more than any valid module needs
 
 
 class TooLongError(BaseException):
@@ -100,9 +100,9 @@ def guarded(faults: list[str]) -> Iterator[None]:
         faults.append("".join(traceback.format_exception(error)[-6:]))
         return 70
 
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resident_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     cli._internal, footprint.free_bytes = append_error, lambda: 1 << 30
-    resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, limits[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (resident_bytes + MEMORY, limits[1]))
     try:
         yield
     finally:
@@ -146,7 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="where mutants with faults are kept")
+    parser.add_argument("--keep", type=Path, help="folder for mutants with faults")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp())

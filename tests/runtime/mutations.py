@@ -63,12 +63,12 @@ def with_bytes(members: dict[str, bytes], rng: random.Random) -> dict[str, bytes
         return members
     name = rng.choice(names)
     content = bytearray(members[name])
-    how = rng.randrange(4)
-    if how == 0 and content:
+    draw = rng.randrange(4)
+    if draw == 0 and content:
         content[rng.randrange(min(len(content), 200))] = rng.randrange(256)
-    elif how == 1:
+    elif draw == 1:
         del content[rng.randrange(len(content) + 1) :]
-    elif how == 2:
+    elif draw == 2:
         content = bytearray(members[rng.choice(names)])
     else:
         header = json.dumps({rng.choice(["0", "1", "w"]): {"dtype": rng.choice(["F32", "BOOL", 5]), "shape": rng.choice(JUNK), "data_offsets": rng.choice([[0, 0], [0, 4], *JUNK])}})  # fmt: skip
@@ -116,24 +116,24 @@ def change(document: Any, rng: random.Random) -> None:
     """Replace one value, mostly with one of the same type, or drop, duplicate or swap an entry."""
     groups = _groups(document)
     parent, key = rng.choice(groups[rng.choice(list(groups))])
-    how = rng.random()
-    if how < 0.3 and isinstance(parent[key], int | str) and not isinstance(parent[key], bool):
+    draw = rng.random()
+    if draw < 0.3 and isinstance(parent[key], int | str) and not isinstance(parent[key], bool):
         _replace_all(document if rng.random() < 0.5 else parent, parent[key], _similar_value(parent[key], rng))
         return
-    how = rng.random()
-    if how < 0.1:
+    draw = rng.random()
+    if draw < 0.1:
         if isinstance(parent, dict):
             parent.pop(key, None)
         else:
             del parent[key]
-    elif how < 0.2 and isinstance(parent, list):
+    elif draw < 0.2 and isinstance(parent, list):
         parent.insert(rng.randrange(len(parent) + 1), copy.deepcopy(parent[key]))
-    elif how < 0.3 and isinstance(parent, list):
+    elif draw < 0.3 and isinstance(parent, list):
         other = rng.randrange(len(parent))
         parent[key], parent[other] = parent[other], parent[key]
-    elif how < 0.55:
+    elif draw < 0.55:
         parent[key] = copy.deepcopy(rng.choice(_replacement_candidates(document, key, parent)))
-    elif how < 0.8 and isinstance(parent[key], int) and not isinstance(parent[key], bool):
+    elif draw < 0.8 and isinstance(parent[key], int) and not isinstance(parent[key], bool):
         parent[key] = rng.choice([parent[key] + 1, parent[key] - 1, 2 * parent[key], -parent[key], parent[key] + (1 << 31), parent[key] << 50])  # fmt: skip
     else:
         parent[key] = copy.deepcopy(rng.choice(JUNK))

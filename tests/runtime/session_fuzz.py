@@ -28,7 +28,7 @@ from meshgen.calls.trees import flatten, unflatten
 from meshgen.errors import UsageError
 from tests.runtime.session_trials import Trial, random_trial
 
-STEPS = 3
+STEPS = 3  # of each session
 
 
 def arrays(rng: np.random.Generator, tree: Any) -> Any:
@@ -100,9 +100,9 @@ def _compare(trial: Trial, session_results: Any, results: Any) -> list[Any]:
         parts = [results[0], *results[1]] if trial.is_nested else list(results)
     new = {role: part for role, part in zip(trial.order, parts, strict=True) if isinstance(role, int)}
     pairs = zip(trial.keys or trial.order, trial.order, parts, strict=True)
-    left = {key: part for key, role, part in pairs if not isinstance(role, int)}
+    remaining = {key: part for key, role, part in pairs if not isinstance(role, int)}
     # JAX sorts the keys of a dict.
-    ordered = [left[key] for key in (sorted(left) if trial.keys else left)]
+    ordered = [remaining[key] for key in (sorted(remaining) if trial.keys else remaining)]
     leaves = [leaf for _, leaf in flatten(session_results)] if session_results is not None else []
     expected_leaves = [leaf for part in ordered for _, leaf in flatten(part)]
     assert len(leaves) == len(expected_leaves), (trial, session_results)

@@ -171,7 +171,7 @@ def _decided_by(trial: Trial, is_named: bool) -> str:
     """
     if is_named:
         return "rules"
-    results = [(each, _result_types(trial, each)) for each in trial.order]
+    results = [(role, _result_types(trial, role)) for role in trial.order]
     decided: set[int] = set()
     found_by = "rules"
     for number in sorted(range(len(trial.trees)), key=lambda n: _size(trial.trees[n]), reverse=True):
@@ -180,20 +180,20 @@ def _decided_by(trial: Trial, is_named: bool) -> str:
         shape = _shape(trial.trees[number])
         rivals = [n for n, tree in enumerate(trial.trees) if _shape(tree) == shape]
         candidates = [
-            (each, path, part)
-            for each, tree in results
-            if each not in decided
+            (role, path, part)
+            for role, tree in results
+            if role not in decided
             for path, part in _subtrees(tree)
             if _shape(part) == shape
         ]
         candidates += [(None, ("all",), whole) for whole in _containers(trial, results) if _shape(whole) == shape]
         if len(candidates) > len(rivals):
-            alike = [each for each in candidates if type(each[2]) is type(trial.trees[number])]
+            alike = [role for role in candidates if type(role[2]) is type(trial.trees[number])]
             candidates = alike if len(alike) == len(rivals) else candidates
         if len(candidates) != len(rivals):
             return "nothing"
-        places = [(each, path) for each, path, _ in candidates]
-        found_by = found_by if places == [(rival, ()) for rival in rivals] else "others"
+        found_paths = [(role, path) for role, path, _ in candidates]
+        found_by = found_by if found_paths == [(rival, ()) for rival in rivals] else "others"
         decided.update(rivals)
     return found_by
 

@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("--ranks", default="2,4,8")
     parser.add_argument("--device", default="reference,emulate")
     parser.add_argument("--by", choices=("mpi", "sockets"), default="mpi")
-    parser.add_argument("--match", default="*.mlir", help="names of programs")
+    parser.add_argument("--match", default="*.mlir", help="glob pattern of program names")
     options = parser.parse_args()
 
     def tell(run_outcome: Outcome) -> None:

@@ -72,7 +72,7 @@ def test_bad_launcher_variable_is_named(variables: dict[str, str], message: str)
         place_of(variables)
 
 
-def meet(places: list[Place], time_out: float = 20.0) -> dict[int, World | MeshgenError]:
+def meet(rank_places: list[Place], time_out: float = 20.0) -> dict[int, World | MeshgenError]:
     """Let each process, here a thread, join the others; return its world or its error by number."""
     outcomes: dict[int, World | MeshgenError] = {}
 
@@ -82,7 +82,7 @@ def meet(places: list[Place], time_out: float = 20.0) -> dict[int, World | Meshg
         except MeshgenError as error:
             outcomes[number] = error
 
-    threads = [threading.Thread(target=join, args=numbered_place) for numbered_place in enumerate(places)]
+    threads = [threading.Thread(target=join, args=numbered_place) for numbered_place in enumerate(rank_places)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -90,7 +90,7 @@ def meet(places: list[Place], time_out: float = 20.0) -> dict[int, World | Meshg
     return outcomes
 
 
-def places(count: int, size: int | None = None) -> list[Place]:
+def rank_places(count: int, size: int | None = None) -> list[Place]:
     address = ("127.0.0.1", free_port())
     return [replace(PLACE, rank=rank, size=size or count, address=address) for rank in range(count)]
 
@@ -104,7 +104,7 @@ def closed(worlds: list[World]) -> None:
 
 
 def test_ranks_connect_and_all_gather() -> None:
-    worlds = [world for _, world in sorted(meet(places(3)).items())]
+    worlds = [world for _, world in sorted(meet(rank_places(3)).items())]
     gathered: dict[int, list[bytes]] = {}
 
     def gather(world: World) -> None:
@@ -120,25 +120,25 @@ def test_ranks_connect_and_all_gather() -> None:
 
 
 def test_missing_rank_is_named_after_timeout() -> None:
-    outcomes = meet(places(2, size=4), time_out=3)
+    outcomes = meet(rank_places(2, size=4), time_out=3)
     assert "MG0609: rank 0 timed out waiting for ranks 2, 3 to start" in str(outcomes[0])
     assert "MG0609: rank 0 refused rank 1: rank 0 timed out waiting for ranks 2, 3 to start" in str(outcomes[1])
 
 
 def test_missing_rank_0_is_named_after_timeout() -> None:
-    (outcome,) = meet(places(2)[1:], time_out=3).values()
+    (outcome,) = meet(rank_places(2)[1:], time_out=3).values()
     assert "MG0609: rank 1 cannot reach rank 0 (MASTER_ADDR=127.0.0.1" in str(outcome)
 
 
 def test_disagreeing_process_counts_are_reported() -> None:
-    first, second = places(2)
+    first, second = rank_places(2)
     outcomes = meet([first, replace(second, size=3)])
     text = "rank 1 was started with 3 processes, but rank 0 with 2"
     assert all(f"MG0609: {start}{text}" in str(outcomes[n]) for n, start in ((0, ""), (1, "rank 0 refused rank 1: ")))
 
 
 def test_duplicate_rank_is_reported() -> None:
-    first, second = places(2, size=3)
+    first, second = rank_places(2, size=3)
     outcomes = meet([first, second, second])
     assert "MG0609: two processes have rank 1" in str(outcomes[0])
 
@@ -148,7 +148,7 @@ def test_duplicate_rank_is_reported() -> None:
 )
 def test_unrelated_client_does_not_disturb_rendezvous(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendezvous, "_KNOCK_SECONDS", 0.2)
-    both = places(2)
+    both = rank_places(2)
     address = both[0].address
     assert address
 
@@ -182,7 +182,7 @@ def test_unusable_master_address_is_rejected() -> None:
 
 
 def test_closed_world_rejects_use() -> None:
-    worlds = [world for _, world in sorted(meet(places(2)).items())]
+    worlds = [world for _, world in sorted(meet(rank_places(2)).items())]
     closed(worlds)
     with pytest.raises(RuntimeFailure, match="MG0609: the ranks have disconnected"):
         worlds[0].listen()

@@ -181,8 +181,8 @@ def test_checker_rejects_temporary_or_unwritten_output():
 
 
 def test_checker_rejects_arena_larger_than_buffers():
-    most = sum(aligned(b.type.nbytes) for b in PLAN.buffers)
-    refused(replace(PLAN, arena_bytes=most + 256), "need only")
+    buffer_bytes = sum(aligned(b.type.nbytes) for b in PLAN.buffers)
+    refused(replace(PLAN, arena_bytes=buffer_bytes + 256), "need only")
 
 
 def test_checker_reports_all_faults_together():

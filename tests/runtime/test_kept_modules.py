@@ -56,10 +56,10 @@ def stateless(path: Path) -> Path:
     return forged(path, lambda manifest: manifest.pop("state"))
 
 
-def test_session_of_format_10_refuses_ambiguous_next_values(tmp_path: Path) -> None:
-    kept = tmp_path / "m.mgx"
-    kept.write_bytes((FOLDER / "10.mgx").read_bytes())
-    module = mg.load(stateless(kept))
+def test_session_of_format_10_rejects_ambiguous_next_values(tmp_path: Path) -> None:
+    copied_module = tmp_path / "m.mgx"
+    copied_module.write_bytes((FOLDER / "10.mgx").read_bytes())
+    module = mg.load(stateless(copied_module))
     with pytest.raises(UsageError, match=r"(?s)MG0112.*format 10 does not say.*'state.m'.*compile the program again"):
         module.session(weights={"state": STATE})
 
@@ -72,7 +72,7 @@ def test_state_of_format_10_is_derived_from_unique_types() -> None:
     assert manifest["format"] == FORMAT and manifest["state"] == {"next_values": {"p": 1}, "undecided": {}}
 
 
-def test_session_of_format_11_without_state_is_refused() -> None:
+def test_session_of_format_11_without_state_is_rejected() -> None:
     manifest = json.loads(bytes(container.Container(FOLDER / "11.mgx")["manifest.json"]))
     manifest.pop("state", None)
     upgraded_manifest = upgraded(manifest)
@@ -81,7 +81,7 @@ def test_session_of_format_11_without_state_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [None, 3, [3], [{"name": 1}], [{}]])
 def test_malformed_manifest_of_previous_format_is_damaged(value: object, tmp_path: Path) -> None:
-    kept = tmp_path / "m.mgx"
-    kept.write_bytes((FOLDER / "10.mgx").read_bytes())
+    copied_module = tmp_path / "m.mgx"
+    copied_module.write_bytes((FOLDER / "10.mgx").read_bytes())
     with pytest.raises(ModuleError, match="MG0502"):
-        mg.load(forged(kept, lambda manifest: manifest.update(inputs=value)))
+        mg.load(forged(copied_module, lambda manifest: manifest.update(inputs=value)))

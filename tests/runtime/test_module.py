@@ -100,11 +100,11 @@ def test_every_legal_issue_order_gives_same_results(tmp_path):
     rng = random.Random(5)
     orders = set()
     for _ in range(10):
-        order, left = [], list(range(len(happens_before_order.done)))
-        while left:
-            ready = [n for n in left if not any(happens_before_order.is_before(m, n) for m in left)]
+        order, remaining = [], list(range(len(happens_before_order.done)))
+        while remaining:
+            ready = [n for n in remaining if not any(happens_before_order.is_before(m, n) for m in remaining)]
             order.append(rng.choice(ready))
-            left.remove(order[-1])
+            remaining.remove(order[-1])
         orders.add(tuple(order))
         outputs = run_plan(loaded.manifest, {}, [x], evaluated(loaded.manifest), order)
         for left_array, right in zip(outputs, expected, strict=True):

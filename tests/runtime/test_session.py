@@ -189,7 +189,7 @@ def test_session_supports_uneven_tiles_and_global_arguments(device: Any, tmp_pat
             assert close(session["s"], 3 * w)
             assert session.copies == (
                 {} if arguments == "local" else {"s": 2}
-            )  # each device has the whole array and its own rows
+            )  # each device has a copy of the whole array, and a separate copy of its own rows
 
 
 def test_host_driven_loop_keeps_session_state(device: Any, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.runtime.launchers import PATIENCE, ROOT
 from tests.runtime.two_hosts import ip, remove_abandoned
 
-MAKER = """
+CREATOR_PROGRAM = """
 import subprocess, sys, time
 from tests.runtime.two_hosts import two_hosts
 with two_hosts() as hosts:
@@ -28,22 +28,24 @@ def names() -> str:
 
 
 @pytest.fixture
-def maker() -> Generator[tuple[subprocess.Popen[str], str]]:
+def creator() -> Generator[tuple[subprocess.Popen[str], str]]:
     """A process that has created namespaces, and the name of one of them, in which another process runs."""
     try:
         ip("netns", "add", f"meshgen-test-{os.getpid()}")
         ip("netns", "del", f"meshgen-test-{os.getpid()}")
     except (subprocess.CalledProcessError, FileNotFoundError):
         pytest.skip("no network namespaces can be made here")
-    with subprocess.Popen([sys.executable, "-c", MAKER], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", CREATOR_PROGRAM], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         yield process, process.stdout.readline().strip()
         process.kill()
     remove_abandoned()
 
 
-def test_terminated_process_removes_its_namespaces(maker: tuple[subprocess.Popen[str], str]) -> None:
-    process, name = maker
+def test_terminated_process_removes_its_namespaces(creator: tuple[subprocess.Popen[str], str]) -> None:
+    process, name = creator
     assert name in names()
     process.terminate()
     assert process.wait(PATIENCE) == 128 + signal.SIGTERM
@@ -51,10 +53,10 @@ def test_terminated_process_removes_its_namespaces(maker: tuple[subprocess.Popen
 
 
 def test_namespaces_of_killed_process_are_removed_later(
-    maker: tuple[subprocess.Popen[str], str],
+    creator: tuple[subprocess.Popen[str], str],
 ) -> None:
     """The processes inside are killed, too; the namespaces of running processes stay."""
-    process, name = maker
+    process, name = creator
     remove_abandoned()
     assert name in names()
     process.kill()

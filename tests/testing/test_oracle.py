@@ -94,7 +94,7 @@ def test_check_rejects_mismatched_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted, found, bound, ok",
+    "expected, actual, bound, ok",
     [
         ([1.0, np.nan], [1.0, np.nan], 0.0, True),
         ([1.0, np.inf], [1.0, np.inf], 0.0, True),
@@ -106,8 +106,8 @@ def test_check_rejects_mismatched_arguments() -> None:
         ([1.0, 2.0], [1.0, 2.5], np.array([0.0, 0.5]), True),
     ],
 )
-def test_compare_applies_bound_elementwise(wanted: list[float], found: list[float], bound: float, ok: bool) -> None:
-    left, right = (np.array(x, np.float32) for x in (wanted, found))
+def test_compare_applies_bound_elementwise(expected: list[float], actual: list[float], bound: float, ok: bool) -> None:
+    left, right = (np.array(x, np.float32) for x in (expected, actual))
     assert compare(tensor("f32[2]"), left, right, bound).ok is ok
 
 

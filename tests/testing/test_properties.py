@@ -219,18 +219,18 @@ def test_propagation_is_independent_of_hash_seed() -> None:
     assert other.stdout.strip() == digest(15)
 
 
-def _keeps(annotation: Annotation, found: Sharding, module: Module, shape: tuple[int, ...]) -> bool:
+def _keeps(annotation: Annotation, actual: Sharding, module: Module, shape: tuple[int, ...]) -> bool:
     """Whether a required annotation was kept, except for axes of size 1 and additional axes on open dims."""
     mesh = module.mesh
     requested = annotation.sharding.without_even_offsets(shape, mesh).canonical(mesh)
-    found = found.canonical(mesh)
-    # sub-axes, major to minor, of which each axis is a product
-    parts = AxisParts.of(mesh, [*requested.used_axes, *found.used_axes])
-    split = [[parts.refine(axes) for axes in sharding.dims] for sharding in (requested, found)]
+    actual = actual.canonical(mesh)
+    # each axis is the product of its sub-axes, major to minor
+    parts = AxisParts.of(mesh, [*requested.used_axes, *actual.used_axes])
+    split = [[parts.refine(axes) for axes in sharding.dims] for sharding in (requested, actual)]
     dims = zip(*split, [*annotation.open_dims, *[False] * requested.rank], strict=False)
     return (
         all(axes == actual_axes if not is_open else actual_axes[: len(axes)] == axes for axes, actual_axes, is_open in dims)
-        and (found.partial, found.halo, found.offsets) == (requested.partial, requested.halo, requested.offsets)
+        and (actual.partial, actual.halo, actual.offsets) == (requested.partial, requested.halo, requested.offsets)
     )  # fmt: skip
 
 

@@ -121,9 +121,9 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument("programs", type=Path, nargs="+", help="files, or folders of .shardy.mlir files")
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--orders", type=int, default=5)
-    parser.add_argument("--count", type=int, default=1000, help="programs of each folder at most, the shortest first")
-    parser.add_argument("--ptx", action="store_true", help="kernels as the PTX that ships")
-    parser.add_argument("--races", action="store_true", help="check accesses that nothing orders, in the first order")
+    parser.add_argument("--count", type=int, default=1000, help="maximum number of programs per folder, shortest first")
+    parser.add_argument("--ptx", action="store_true", help="execute the PTX that ships instead of kernel bodies")
+    parser.add_argument("--races", action="store_true", help="check for unordered accesses in the first order")
     add_time_limit(parser)
     return parser.parse_args()
 

@@ -42,13 +42,13 @@ PROGRAMS = ["a06_mlp_sequence_parallel", "a09_mlp_dp_tp", "b06_k_scatter_cols", 
 OWN = [mlp(y=("x", "y")), *(str(MLIR / f"{name}.mlir") for name in PROGRAMS)]
 
 
-class NotHere(Exception):
+class FaultDoesNotApply(Exception):
     """The fault does not apply to this program."""
 
 
 def one_of(rng: random.Random, choices: Sequence[Any]) -> Any:
     if not choices:
-        raise NotHere
+        raise FaultDoesNotApply
     return rng.choice(choices)
 
 
@@ -83,7 +83,7 @@ def left_out_call(rng: random.Random, executor: Executor) -> None:
 def changed_messages(rng: random.Random, executor: Executor, change: Callable[[Any], list[Any]]) -> None:
     def messages(step: Messages) -> Messages:
         if not step.sends:
-            raise NotHere
+            raise FaultDoesNotApply
         index = rng.randrange(len(step.sends))
         return replace(step, sends=(*step.sends[:index], *change(step.sends[index]), *step.sends[index + 1 :]))
 
@@ -102,7 +102,7 @@ def left_out_message(rng: random.Random, executor: Executor) -> None:
 def short_message(rng: random.Random, executor: Executor) -> None:
     def shortened(message: Any) -> list[Any]:
         if message.box.size < 2:
-            raise NotHere
+            raise FaultDoesNotApply
         return [message._replace(box=message.box.flat(0, message.box.size - 1))]
 
     changed_messages(rng, executor, shortened)
@@ -195,9 +195,9 @@ def require_right(module: LoadedModule) -> None:
 def verdict_anywhere(rng: random.Random, modules: Sequence[LoadedModule], fault: str) -> str:
     """Return the verdict on `fault` in a random program to which it applies."""
     for module in rng.sample(modules, len(modules)):
-        with contextlib.suppress(NotHere):
+        with contextlib.suppress(FaultDoesNotApply):
             return verdict(rng, module, fault)
-    raise NotHere
+    raise FaultDoesNotApply
 
 
 def run(count: int, seed: int, modules: Sequence[LoadedModule]) -> Counter[tuple[str, str]]:
@@ -212,7 +212,7 @@ def run(count: int, seed: int, modules: Sequence[LoadedModule]) -> Counter[tuple
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "programs", type=Path, nargs="*", help="instead of those of the tests: files, or folders of .shardy.mlir files"
+        "programs", type=Path, nargs="*", help="files, or folders of .shardy.mlir files; default: programs of the tests"
     )
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)

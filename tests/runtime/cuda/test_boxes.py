@@ -105,16 +105,16 @@ def test_reduction_kernel_matches_reference_bitwise(kind: str, source: str, targ
     arrays = operands_of(source, 3, 300)
     boxes = tuple(dense(OPERAND._replace(number=n), source, (300,)) for n in range(3))
     step = Reduce(boxes, dense(RESULT, target, (300,)), kind)
-    found = on_device(Lowered((step,), 0), arrays, np.zeros(300, DTYPES[target]))
+    result = on_device(Lowered((step,), 0), arrays, np.zeros(300, DTYPES[target]))
     want = reduce_arrays(arrays, kind, target)
-    assert found.dtype == want.dtype
+    assert result.dtype == want.dtype
     nan = (
         np.isnan(want.astype(np.float64))
         if want.dtype.kind in "fV" or want.dtype == ml_dtypes.bfloat16
         else np.zeros(300, bool)
     )
-    assert found[~nan].tobytes() == want[~nan].tobytes()
-    assert np.isnan(found[nan]).all()
+    assert result[~nan].tobytes() == want[~nan].tobytes()
+    assert np.isnan(result[nan]).all()
 
 
 @pytest.mark.parametrize(

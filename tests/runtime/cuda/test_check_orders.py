@@ -15,8 +15,8 @@ from tests.runtime.cuda.test_execute import MLIR
 SUMMA = MLIR / "b11_summa.mlir"
 
 
-def options(**others: Any) -> Namespace:
-    return Namespace(**{"arch": "sm_90", "orders": 3, "ptx": False, "races": True, "time_limit": None} | others)
+def options(**changes: Any) -> Namespace:
+    return Namespace(**{"arch": "sm_90", "orders": 3, "ptx": False, "races": True, "time_limit": None} | changes)
 
 
 def test_correct_program_gets_verdict_right() -> None:
@@ -25,30 +25,34 @@ def test_correct_program_gets_verdict_right() -> None:
 
 def test_shipped_ptx_gets_verdict_right() -> None:
     pytest.importorskip("triton")
-    kind, said = verdict(SUMMA, options(ptx=True, orders=2))
-    assert kind == "right" and said.startswith("4 ranks, largest error 0") and said.endswith("of the stated bound")
+    kind, description = verdict(SUMMA, options(ptx=True, orders=2))
+    assert (
+        kind == "right"
+        and description.startswith("4 ranks, largest error 0")
+        and description.endswith("of the stated bound")
+    )
 
 
 @pytest.mark.parametrize(
-    "order, said", [(0, "other bits than the simulated ranks"), (2, "order 2 has other bits than order 0")]
+    "order, description", [(0, "other bits than the simulated ranks"), (2, "order 2 has other bits than order 0")]
 )
-def test_different_bits_get_verdict_wrong(order: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Order 0 stands for all orders here."""
+def test_different_bits_get_verdict_wrong(order: int, description: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results of issue order `order` are changed; for 0, those of all orders."""
 
-    def changed(module: Any, given: Any, number: int, options_: Namespace) -> Any:
-        found = results_of(module, given, number, options_)
-        return [array + 1 for array in found] if not order or number == order else found
+    def changed(module: Any, inputs: Any, number: int, options_: Namespace) -> Any:
+        results = results_of(module, inputs, number, options_)
+        return [array + 1 for array in results] if not order or number == order else results
 
     monkeypatch.setattr(check_orders, "results_of", changed)
     kind, reason = verdict(SUMMA, options())
-    assert kind == "wrong" and reason.endswith(said)
+    assert kind == "wrong" and reason.endswith(description)
 
 
 def test_error_beyond_bound_gets_verdict_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     monkeypatch.setattr(check_orders, "results_of", lambda *all: [array + 1 for array in results_of(*all)])
-    kind, said = verdict(SUMMA, options(ptx=True, orders=1))
-    assert kind == "wrong" and "differs by 1" in said
+    kind, description = verdict(SUMMA, options(ptx=True, orders=1))
+    assert kind == "wrong" and "differs by 1" in description
 
 
 def test_verdict_names_rejected_unfinished_and_faulting_programs(monkeypatch: pytest.MonkeyPatch) -> None:

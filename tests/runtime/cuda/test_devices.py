@@ -40,11 +40,11 @@ def test_dropped_session_is_freed_with_its_last_result(gpus: Api, started: Calla
     session["s"] = session.prefill(x)
     result = session.prefill(x)
     shard = result.shards[0]
-    held = allocations(gpus)
+    allocation_count = allocations(gpus)
     del session
-    assert held and allocations(gpus) == held and close(result, WX)
+    assert allocation_count and allocations(gpus) == allocation_count and close(result, WX)
     del result
-    assert allocations(gpus) == held  # the result still uses the memory of one rank
+    assert allocations(gpus) == allocation_count  # the result still uses the memory of one rank
     del shard
     assert not allocations(gpus)
 
