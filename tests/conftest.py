@@ -1,4 +1,4 @@
-"""What all tests share: how JAX compiles what results are compared with, and when Python looks for cycles."""
+"""Settings shared by all tests: how JAX compiles the reference results, and how often Python collects garbage."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from collections.abc import Iterator
 
 import pytest
 
-# Most programs of JAX run once: to optimise them takes longer than to run them.
+# Most JAX programs run once: optimizing them takes longer than running them.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
-# New objects between two collections of the youngest: at Python's own pace, 700, a tenth of the time of all tests goes into collections. Another
-# tenth goes into those of the oldest, which walk through millions of objects of plans that tests share and find next to nothing: one in a
-# quarter of an hour.
+# New objects between two collections of the youngest generation. At Python's default, 700, collections take a tenth of
+# the time of all tests.
+# Collections of the oldest generation take another tenth: they walk through millions of objects of shared plans and
+# free next to nothing.
+# They run about once in a quarter of an hour here.
 gc.set_threshold(10_000, 10, 100)
 
 
 @pytest.fixture
 def few_objects() -> Iterator[None]:
-    """`gc.collect()` looks only at what the test makes: to walk the plans that tests share takes seconds each time."""
+    """Limit `gc.collect()` to objects that the test creates. Walking the shared plans would take seconds each time."""
     gc.freeze()
     yield
     gc.unfreeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """pytest ends with five collections, to see what was not closed: one finds it, and the others have nothing to walk.
+    """Collect garbage once, then freeze all objects: pytest ends with five more collections, which find nothing new.
 
-    What a worker of xdist finds then reaches nobody, so it spends no time on it.
+    A worker of xdist does not collect, because nobody sees its warnings.
     """
     if not hasattr(session.config, "workerinput"):
         gc.collect()

@@ -1,4 +1,4 @@
-"""Tests of decisions under another cost model."""
+"""Replacement of cost model fields, for tests of decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meshgen.cost_model.model import DEFAULT
 
 
 def use(monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], *readers: ModuleType) -> None:
-    """Let modules read other values of these fields (`search.table_cells`)."""
+    """Replace the cost model that `readers` see, with other `values` of fields such as `search.table_cells`."""
     for reader in readers:
         assert hasattr(reader, "DEFAULT"), f"{reader.__name__} does not read the cost model"
         monkeypatch.setattr(reader, "DEFAULT", DEFAULT.with_values(values))

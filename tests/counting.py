@@ -1,4 +1,4 @@
-"""Work counted in function calls: the same on a busy machine and on an idle one, where seconds are not."""
+"""Work counted in function calls or lines, which does not depend on the load of the machine as seconds do."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ T = TypeVar("T")
 
 
 def calls(run: Callable[[], T]) -> tuple[int, T]:
-    """How many functions, of Python and built in, `run` calls; and what it returns."""
+    """Return how many functions, of Python and built in, `run` calls, and the result of `run`."""
     counted = 0
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:
         nonlocal counted
         counted += event in ("call", "c_call")
 
-    before = sys.getprofile()
+    previous_profile = sys.getprofile()
     sys.setprofile(count)
     try:
         result = run()
     finally:
-        sys.setprofile(before)
+        sys.setprofile(previous_profile)
     return counted, result
 
 
 def steps(run: Callable[[], object]) -> int:
-    """Return how many lines of Python `run` executes, each turn of a comprehension as one: it counts loops that call nothing."""
+    """Return how many lines of Python `run` executes, which also counts loops without calls. A comprehension iteration
+    is one line.
+    """
     counted = 0
 
     def count(_frame: FrameType, event: str, _argument: object) -> Any:
@@ -36,10 +38,10 @@ def steps(run: Callable[[], object]) -> int:
         counted += event == "line"
         return count
 
-    before = sys.gettrace()
+    previous_trace = sys.gettrace()
     sys.settrace(count)
     try:
         run()
     finally:
-        sys.settrace(before)
+        sys.settrace(previous_trace)
     return counted

@@ -1,8 +1,9 @@
-"""`python -m tests.kill_compile [--count N] [--seed S]`: kill compiles at random times and see what is left.
+"""`python -m tests.kill_compile [--count N] [--seed S]`: kill compiles at random times and check the files that remain.
 
-After each, the output is absent, complete or what it was before; every entry of the cache is sound; the next compile gives
-the same bytes as one that nobody killed, and leaves nothing beside its output or in the directory for temporary files.
-Half of the compiles begin with an empty cache. Exits 1 with the first fault.
+After each kill, the output is absent, complete or unchanged, and every entry of the cache is valid. The next compile
+writes
+the same bytes as an undisturbed one, and leaves nothing beside its output or in the directory for temporary files.
+Half of the compiles start with an empty cache. Exits with code 1 at the first fault.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ PROGRAM = """func.func @main(%a: tensor<64xf32>) -> tensor<64xf32> {
   return %0 : tensor<64xf32>
 }
 """
-SECONDS = 300.0  # no compile takes nearly so long
+SECONDS = 300.0  # limit, chosen: no compile takes nearly as long
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A directory with a program, a cache, a directory for temporary files, and the bytes of the module."""
+    """A directory with a program, a cache, a directory for temporary files, and the expected bytes of the module."""
 
     place: Path
-    before: bytes = b""  # of another file, which is at the output sometimes
+    before: bytes = b""  # another file, which some trials put at the output path
     good: bytes = b""
 
     @property
@@ -45,19 +46,19 @@ class Bench:
         return self.place / "out" / "p.mgx"
 
     def start(self, program: str) -> subprocess.Popen[bytes]:
-        """A compile in a session of its own."""
-        own = {
+        """Start a compile in its own session."""
+        variables = {
             "MESHGEN_CACHE_DIR": str(self.place / "cache"),
             "TMPDIR": str(self.place / "tmp"),
             "PYTHONPATH": str(ROOT),
         }
         words = [sys.executable, "-m", "meshgen", "compile", program, "--mesh", "a=2", "-o", str(self.output)]
         return subprocess.Popen(
-            words, cwd=self.place, env=os.environ | own, stdout=subprocess.DEVNULL, start_new_session=True
+            words, cwd=self.place, env=os.environ | variables, stdout=subprocess.DEVNULL, start_new_session=True
         )
 
     def compiled(self, program: str) -> tuple[bytes, float]:
-        """The module's bytes, and the seconds that it took."""
+        """Return the module's bytes, and the seconds that compiling took."""
         begin = time.monotonic()
         process = self.start(program)
         assert process.wait(SECONDS) == 0, f"{program} does not compile"
@@ -68,65 +69,66 @@ class Bench:
 
 
 def kill_compiles(count: int, seed: int) -> Counter[str]:
-    """What was at the output after each kill: absent, complete, the one before, or it had ended. Raises AssertionError."""
-    draw, found = random.Random(seed), Counter[str]()
+    """Count the states of the output after each kill: absent, complete or unchanged. Raises AssertionError for a fault."""
+    draw, states = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="kill-compile-") as name:
-        place = Path(name)
+        folder_path = Path(name)
         for folder in ("out", "tmp"):
-            (place / folder).mkdir()
-        (place / "p.mlir").write_text(PROGRAM)
-        good, cold = Bench(place).compiled("p.mlir")
-        _, warm = Bench(place).compiled("p.mlir")
-        bench = Bench(place, b"another file", good)
-        for number in range(count):
-            is_cold = number % 2 == 0
-            found[_kill_one(bench, is_cold, (cold if is_cold else warm) * draw.random() * 1.1, draw)] += 1
-    return found
+            (folder_path / folder).mkdir()
+        (folder_path / "p.mlir").write_text(PROGRAM)
+        good, cold = Bench(folder_path).compiled("p.mlir")
+        _, warm = Bench(folder_path).compiled("p.mlir")
+        bench = Bench(folder_path, b"another file", good)
+        for trial in range(count):
+            is_cold = trial % 2 == 0
+            states[_kill_one(bench, is_cold, (cold if is_cold else warm) * draw.random() * 1.1, draw)] += 1
+    return states
 
 
 def _kill_one(bench: Bench, is_cold: bool, delay: float, draw: random.Random) -> str:
     if is_cold:
-        bench.empty_cache()  # else the last compile has filled it
-    there = draw.random() < 0.5
+        bench.empty_cache()  # otherwise the last compile has filled the cache
+    had_output = draw.random() < 0.5
     bench.output.unlink(missing_ok=True)
-    if there:
+    if had_output:
         bench.output.write_bytes(bench.before)
     process = bench.start("p.mlir")
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(delay)
-    with contextlib.suppress(ProcessLookupError):  # it has ended
-        (os.killpg if draw.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)  # with its compilers, or alone
+    with contextlib.suppress(ProcessLookupError):  # the compile has ended
+        # kill the compile with its compilers, or alone
+        (os.killpg if draw.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)
     process.wait()
-    state = _state(bench, there)
+    state = _state(bench, had_output)
     _check_cache(bench.place / "cache")
-    again, _ = bench.compiled("p.mlir")
-    assert again == bench.good, "the next compile gives other bytes"
+    recompiled, _ = bench.compiled("p.mlir")
+    assert recompiled == bench.good, "the next compile gives other bytes"
     assert os.listdir(bench.output.parent) == ["p.mgx"], os.listdir(bench.output.parent)
     _wait_until_empty(bench.place / "tmp")
     return state
 
 
-def _state(bench: Bench, there: bool) -> str:
+def _state(bench: Bench, had_output: bool) -> str:
     if not bench.output.exists():
-        assert not there, "the module that was there is gone"
+        assert not had_output, "the module that was there is gone"
         return "absent"
     content = bench.output.read_bytes()
-    assert content == bench.good or (there and content == bench.before), "the output is damaged"
+    assert content == bench.good or (had_output and content == bench.before), "the output is damaged"
     return "complete" if content == bench.good else "the one before"
 
 
-def _check_cache(place: Path) -> None:
-    """Every entry is read back as it was stored."""
-    cache = Cache(place)
+def _check_cache(folder: Path) -> None:
+    """Require that every entry of the cache is read as it was stored."""
+    cache = Cache(folder)
     assert cache.warning is None, cache.warning
-    for entry in place.rglob("*.bin"):
+    for entry in folder.rglob("*.bin"):
         assert cache.get(entry.stem), f"{entry} is damaged"
 
 
-def _wait_until_empty(place: Path) -> None:
-    """A compiler whose meshgen was killed alone ends a little later by itself."""
+def _wait_until_empty(folder: Path) -> None:
+    """Wait for temporary files to vanish: a compiler whose meshgen was killed ends a little later by itself."""
     end = time.monotonic() + 30
-    while left := os.listdir(place):
+    while left := os.listdir(folder):
         assert time.monotonic() < end, f"{left} is left in the directory for temporary files"
         time.sleep(0.05)
 
@@ -138,11 +140,11 @@ def main() -> int:
     options = parser.parse_args()
     begin = time.monotonic()
     try:
-        found = kill_compiles(options.count, options.seed)
+        counts = kill_compiles(options.count, options.seed)
     except AssertionError as fault:
         sys.stderr.write(f"{fault}\n")
         return 1
-    states = ", ".join(f"{state} {count}" for state, count in sorted(found.items()))
+    states = ", ".join(f"{state} {count}" for state, count in sorted(counts.items()))
     sys.stdout.write(f"{options.count} compiles killed in {time.monotonic() - begin:.0f} s; output {states}\n")
     return 0
 

@@ -1,12 +1,15 @@
-"""Malformed programs by the thousand: each is refused with a diagnostic or runs; an internal error is a fault of meshgen.
+"""Malformed programs by the thousand: each is refused with a diagnostic or runs; an internal error is a fault of
+meshgen.
 
     python -m tests.mutants [--count 10000] [--seed 0] [--keep DIR] [--jax] [FILE ...]
 
-Programs are those of tests/mlir/every_op.py, of tests/data, and random ones, or the files given; each mutant (mutator.py) goes
-through `meshgen check`. A third of them are operations that are made up (tests/mlir/made_operations.py), as they are or mutated.
-What crashes, or takes too long, is written to DIR; a program that loops for ever on one device is endless, which is no fault.
-With --jax the parser of StableHLO and Shardy that JAX brings judges too: mutants that it refuses and meshgen accepts are
-written as well.
+The programs are FILEs, or those of tests/mlir/every_op.py and tests/data, and random ones. Each mutant (mutator.py)
+goes
+through `meshgen check`. A third of them are made-up operations (tests/mlir/made_operations.py), unchanged or mutated.
+Mutants that crash or take too long are written to DIR. A program that never ends on one device is endless, which is no
+fault.
+With --jax, JAX's parser of StableHLO and Shardy judges too: mutants that JAX refuses and meshgen accepts are written as
+well.
 """
 
 from __future__ import annotations
@@ -49,11 +52,11 @@ _TESTS = (
     "tests.mlir.test_upstream_places",
     "tests.mlir.test_upstream_scalars",
 )
-_RANDOM = 60  # programs of the generator
+_RANDOM = 60  # programs of the random generator
 VERDICTS = {
     0: "accepted",
     1: "refused",
-    2: "refused",  # a text at a stage that no check goes on from
+    2: "refused",  # the text is at a stage that `check` does not continue from
     3: "numbers differ",
     4: "too big",
     INTERNAL_ERROR: "crashed",
@@ -62,35 +65,35 @@ VERDICTS = {
 
 
 def checked(text: str, folder: Path) -> tuple[int, str]:
-    """The exit code of `meshgen check`, and what it says on stderr."""
-    file, said = folder / "mutant.mlir", io.StringIO()
+    """Return the exit code of `meshgen check`, and its stderr."""
+    file, errors = folder / "mutant.mlir", io.StringIO()
     file.write_text(text)
     mesh = [] if re.search(r"mesh|shard\.grid|num_partitions|num_replicas", text) else ["--mesh", "x=2"]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
         code = main(["check", str(file), *mesh, "--memory", "4GB"])
-    return code, said.getvalue()
+    return code, errors.getvalue()
 
 
 def sources_of(files: Sequence[str], use_jax: bool) -> list[str]:
-    """The programs that are mutated; JAX can judge those alone that hold no other dialects."""
+    """Return the programs to mutate. JAX can judge only programs without other dialects."""
     if files:
         return [Path(file).read_text() for file in files]
     written = [path.read_text() for path in sorted(_DATA.rglob("*.mlir"))]
     written += [case.text() for name in _TESTS for case in _cases(import_module(name))]
-    made = [print_text(random_program(seed)) for seed in range(_RANDOM)]
+    generated = [print_text(random_program(seed)) for seed in range(_RANDOM)]
     if use_jax:
         return [program(name) for name in NAMES if name not in SCHED]
-    return [*(program(name) for name in NAMES), *written, *made]
+    return [*(program(name) for name in NAMES), *written, *generated]
 
 
 def _cases(module: ModuleType) -> list[Case]:
-    """The cases in the tables of a test."""
+    """Return the cases in the tables of a test module."""
     tables = [table for table in vars(module).values() if isinstance(table, dict)]
-    return [each for table in tables for each in table.values() if isinstance(each, Case)]
+    return [case for table in tables for case in table.values() if isinstance(case, Case)]
 
 
 def _text(sources: Sequence[str], number: int, options: argparse.Namespace) -> str:
-    """The mutant of this number."""
+    """Return the mutant of this number."""
     if number % 3 or options.files or options.jax:
         return mutant(sources[number % len(sources)], number)
     text = made(MADE[number // 3 % len(MADE)], number)
@@ -98,7 +101,7 @@ def _text(sources: Sequence[str], number: int, options: argparse.Namespace) -> s
 
 
 def _judge(use_jax: bool) -> Any:
-    """What says why JAX refuses a text; empty where it does not, or is not asked."""
+    """Return a function that returns JAX's reason to refuse a text, or "" if JAX accepts it or `use_jax` is false."""
     if not use_jax:
         return lambda _: ""
     from jax._src.interpreters.mlir import make_ir_context
@@ -111,25 +114,25 @@ def _judge(use_jax: bool) -> Any:
             try:
                 ir.Module.parse(text)
             except ir.MLIRError as error:
-                return next((str(each.message) for each in error.error_diagnostics), str(error))
+                return next((str(diagnostic.message) for diagnostic in error.error_diagnostics), str(error))
         return ""
 
     return refusal
 
 
 def _on_alarm(*_: object) -> None:
-    raise KeyboardInterrupt  # what the command line tells apart from faults: its exit code is INTERRUPTED
+    raise KeyboardInterrupt  # the command line distinguishes it from faults: its exit code is INTERRUPTED
 
 
 def _is_endless(text: str) -> bool:
-    """Whether the program itself does not come to its end: on one device, with no check around it."""
+    """Whether the program itself does not end, on one device and without a check around it."""
     try:
         graph = parse_text(text).graph
         signal.alarm(_SECONDS)
         evaluate(graph, [random_array(value.type, [0, number]) for number, value in enumerate(graph.inputs)])
     except KeyboardInterrupt:
         return True
-    except (MeshgenError, ValueError):  # several meshes, sizes that are open: nothing is said of them here
+    except (MeshgenError, ValueError):  # several meshes or open sizes: not decided here
         return False
     finally:
         signal.alarm(0)
@@ -145,7 +148,7 @@ def run(options: argparse.Namespace) -> int:
         for number in range(options.seed, options.seed + options.count):
             text = _text(sources, number, options)
             signal.alarm(_SECONDS)
-            code, said = checked(text, Path(folder))
+            code, errors = checked(text, Path(folder))
             signal.alarm(0)
             verdict = VERDICTS.get(code, str(code))
             verdict = "endless" if verdict == "slow" and _is_endless(text) else verdict
@@ -154,7 +157,7 @@ def run(options: argparse.Namespace) -> int:
             if verdict not in ("accepted", "refused", "too big", "endless") or reason:
                 keep.mkdir(parents=True, exist_ok=True)
                 (keep / f"{number}.mlir").write_text(text)
-                lines = [line for line in said.splitlines() if line.strip()]
+                lines = [line for line in errors.splitlines() if line.strip()]
                 sys.stdout.write(f"{number}: {verdict}: {(reason or (lines[0] if lines else ''))[:300]}\n")
                 sys.stdout.flush()
     sys.stdout.write(f"{options.count} mutants from seed {options.seed} on: {dict(sorted(counts.items()))}\n")

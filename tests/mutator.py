@@ -1,7 +1,9 @@
-"""Slips of the pen in programs: an operand, result, region or argument dropped, doubled or replaced, another type, number,
-attribute or operation, a line doubled or moved.
+"""Small random errors in programs: operands, results, regions, arguments or lines are dropped, duplicated, moved or
+replaced,
+and types, numbers, attributes or operation names are changed.
 
-They are made in what xDSL reads and printed in generic form, which can say what the pretty form cannot.
+The errors are made in xDSL's operations and printed in generic form, which can express more invalid programs than the
+pretty form.
 """
 
 from __future__ import annotations
@@ -39,37 +41,41 @@ _ATTRIBUTES: tuple[Attribute, ...] = (
 
 @functools.lru_cache(1)
 def _parsed(text: str) -> builtin.ModuleOp:
-    """The program that a number of mutants, one after the other, are made of."""
+    """Parse a program. The cache serves consecutive mutants of one program."""
     return TextParser(dialects().context, text, "-").parse_module()
 
 
 def _generic(top: Operation) -> str:
-    found = io.StringIO()
-    Printer(stream=found, print_generic_format=True).print_op(top)
-    return found.getvalue()
+    stream = io.StringIO()
+    Printer(stream=stream, print_generic_format=True).print_op(top)
+    return stream.getvalue()
 
 
 class Mutator:
-    """Slips of the pen, by a seeded generator."""
+    """Applies small random errors, with a seeded generator."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
     def mutate(self, text: str, slips: int) -> str:
-        """A program with so many slips, in generic form; one in a number of the text may come last."""
+        """Return the program in generic form with `slips` errors, or with a single textual error."""
         top = _parsed(text).clone()
         if self.chance(0.4):
             return self.misnumbered(_generic(top)) if self.chance(0.7) else self.retyped(_generic(top))
         if _AXIS.search(text) and self.chance(0.6):
             return self.misnamed(text)
-        found = _generic(top)
+        mutated = _generic(top)
         for _ in range(slips):
-            before, tries = found, 0
-            while found == before and tries < 20:  # not all slips are possible everywhere
-                operations = [each for each in top.walk() if each.parent_op() not in (None, top) or self.chance(0.1)]
+            before, tries = mutated, 0
+            while mutated == before and tries < 20:  # some errors are impossible for some operations
+                operations = [
+                    operation
+                    for operation in top.walk()
+                    if operation.parent_op() not in (None, top) or self.chance(0.1)
+                ]
                 self.pick(_SLIPS)(self, self.pick(operations or list(top.walk())[-1:]))
-                found, tries = _generic(top), tries + 1
-        return found
+                mutated, tries = _generic(top), tries + 1
+        return mutated
 
     def pick(self, choices: Sequence[Any]) -> Any:
         return choices[int(self.rng.integers(len(choices)))]
@@ -78,15 +84,15 @@ class Mutator:
         return bool(self.rng.random() < probability)
 
     def misnumbered(self, text: str) -> str:
-        """The text with another number somewhere."""
-        found = list(_NUMBER.finditer(text))
-        if not found:
+        """Return the text with one number replaced."""
+        matches = list(_NUMBER.finditer(text))
+        if not matches:
             return text
-        match = self.pick(found)
+        match = self.pick(matches)
         return f"{text[: match.start()]}{self.number(int(match[0]))}{text[match.end() :]}"
 
     def retyped(self, text: str) -> str:
-        """The text with another type, size or element type in the place of one, everywhere."""
+        """Return the text with all occurrences of a type replaced by another type, size or element type."""
         types = sorted(set(_TYPE.findall(text)))
         if not types:
             return text
@@ -98,7 +104,7 @@ class Mutator:
         return text.replace(old, self.pick((*types, sized, sized, re.sub(r"\d+(?=x)", "?", old, count=1))))
 
     def misnamed(self, text: str) -> str:
-        """The text with another axis, or a list of axes emptied or filled, somewhere in a sharding."""
+        """Return the text with an axis replaced, or a list of axes emptied or filled, in one sharding."""
         names = [match[1] for match in _AXIS.finditer(text)] + ["zz"]
         match = self.pick(list(_AXES.finditer(text)) + list(_AXIS.finditer(text)))
         if match.re is _AXIS:
@@ -111,32 +117,37 @@ class Mutator:
         return before + self.pick((-1, 1)) if self.chance(0.4) else self.pick(_NUMBERS)
 
     def changed(self, items: Sequence[Any], other: Callable[[Any], Any]) -> list[Any]:
-        """A list with an entry dropped, doubled, exchanged with another or made something else."""
-        found = list(items)
-        if not found:
-            return found
-        at = int(self.rng.integers(len(found)))
-        how = int(self.rng.integers(4))
-        if how == 0:
-            del found[at]
-        elif how == 1:
-            found.insert(at, found[at])
-        elif how == 2:
-            to = int(self.rng.integers(len(found)))
-            found[at], found[to] = found[to], found[at]
+        """Return a copy of the list with an entry dropped, duplicated, swapped with another one or replaced by `other`
+        of it.
+        """
+        entries = list(items)
+        if not entries:
+            return entries
+        index = int(self.rng.integers(len(entries)))
+        change = int(self.rng.integers(4))
+        if change == 0:
+            del entries[index]
+        elif change == 1:
+            entries.insert(index, entries[index])
+        elif change == 2:
+            other_index = int(self.rng.integers(len(entries)))
+            entries[index], entries[other_index] = entries[other_index], entries[index]
         else:
-            found[at] = other(found[at])
-        return found
+            entries[index] = other(entries[index])
+        return entries
 
     def visible(self, operation: Operation) -> list[SSAValue]:
-        """Values of the blocks around an operation, some of which are made after it."""
-        found: list[SSAValue] = []
+        """Return values of the blocks around an operation. Some of them are defined after the operation."""
+        values: list[SSAValue] = []
         block = operation.parent
         while block is not None:
-            found += [*block.args, *(result for each in block.ops for result in each.results)]
+            values += [
+                *block.args,
+                *(result for operation_of_block in block.ops for result in operation_of_block.results),
+            ]
             outer = block.parent_op()
             block = outer.parent if outer is not None else None
-        return found
+        return values
 
     def type(self, kind: Any) -> Any:
         if not isinstance(kind, builtin.TensorType):
@@ -167,11 +178,11 @@ class Mutator:
     def rebuilt(self, operation: Operation, *, operands: Sequence[SSAValue] | None = None, types: Sequence[Attribute] | None = None,
                 properties: dict[str, Attribute] | None = None, regions: Sequence[Region] | None = None,
                 kind: type[Operation] | None = None) -> None:  # fmt: skip
-        """Put a changed copy in the place of an operation; uses of results that it lacks take another value."""
+        """Replace an operation with a changed copy. Uses of results that the copy lacks take another value."""
         block = operation.parent
         if block is None:
             return
-        found = list(operation.regions) if regions is None else list(regions)
+        kept_regions = list(operation.regions) if regions is None else list(regions)
         for region in operation.regions:
             operation.detach_region(region)
         new = (kind or type(operation)).create(
@@ -179,15 +190,15 @@ class Mutator:
             result_types=list(operation.result_types) if types is None else types,
             properties=dict(operation.properties) if properties is None else properties,
             attributes=dict(operation.attributes),
-            regions=found,
+            regions=kept_regions,
         )
         block.insert_op_before(new, operation)
-        others = [*new.results, *(value for value in self.visible(new) if value not in operation.results)]
-        for number, result in enumerate(operation.results):
+        replacements = [*new.results, *(value for value in self.visible(new) if value not in operation.results)]
+        for index, result in enumerate(operation.results):
             if any(True for _ in result.uses):
-                if not others:
+                if not replacements:
                     continue
-                result.replace_all_uses_with(new.results[number] if number < len(new.results) else others[0])
+                result.replace_all_uses_with(new.results[index] if index < len(new.results) else replacements[0])
         operation.detach()
         operation.erase(safe_erase=False)
 
@@ -224,9 +235,9 @@ def _attributes(mutator: Mutator, operation: Operation) -> None:
 def _regions(mutator: Mutator, operation: Operation) -> None:
     if not operation.regions:
         return
-    at = int(mutator.rng.integers(len(operation.regions)))
-    copy = operation.regions[at].clone()
-    regions = [region for number, region in enumerate(operation.regions) if number != at]
+    index = int(mutator.rng.integers(len(operation.regions)))
+    copy = operation.regions[index].clone()
+    regions = [region for position, region in enumerate(operation.regions) if position != index]
     mutator.rebuilt(operation, regions=regions if mutator.chance(0.5) else [*regions, copy, copy.clone()])
 
 
@@ -252,11 +263,13 @@ def _order(mutator: Mutator, operation: Operation) -> None:
 
 
 def _exchange(mutator: Mutator, operation: Operation) -> None:
-    """The name of another operation of the dialect."""
+    """Replace the operation's name with that of another operation of its dialect."""
     dialect = operation.name.partition(".")[0]
     mutator.rebuilt(
         operation,
-        kind=mutator.pick([each for each in dialects().context.loaded_ops if each.name.startswith(f"{dialect}.")]),
+        kind=mutator.pick(
+            [op_type for op_type in dialects().context.loaded_ops if op_type.name.startswith(f"{dialect}.")]
+        ),
     )
 
 
@@ -266,13 +279,15 @@ def _double(mutator: Mutator, operation: Operation) -> None:
 
 
 def _move(mutator: Mutator, operation: Operation) -> None:
-    """To the start of another block, around it or beside."""
+    """Move the operation to the start of another block, around or beside its own."""
     top = operation
     while (outer := top.parent_op()) is not None:
         top = outer
-    own = [block for each in operation.walk() for region in each.regions for block in region.blocks]
+    inner_blocks = [block for each in operation.walk() for region in each.regions for block in region.blocks]
     blocks = [block for each in top.walk() for region in each.regions for block in region.blocks]
-    others = [block for block in blocks if block is not operation.parent and not any(block is each for each in own)]
+    others = [
+        block for block in blocks if block is not operation.parent and not any(block is each for each in inner_blocks)
+    ]
     if operation.parent is not None and others:
         target = mutator.pick(others)
         operation.detach()
@@ -298,7 +313,7 @@ _SLIPS: tuple[Callable[[Mutator, Operation], None], ...] = (
 
 
 def mutant(text: str, seed: int) -> str:
-    """The seed's mutant of a program, in one of five of a number in the text as it is written."""
+    """Return the seed's mutant of a program. One in five only changes a number in the text as written."""
     mutator = Mutator(np.random.default_rng(seed))
     if mutator.chance(0.2):
         return mutator.misnumbered(text)

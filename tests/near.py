@@ -2,11 +2,11 @@
 
     python -m tests.near [--most 12] FILE ...        prints test files, nearest first
 
-Tests named after the module come first, then in turn one from which the fewest imports lead to the module, and one that shares the
-most words with it, rare words and those of the name counting more. A folder in common, or at the start of the name, counts as one
-import less, and whole-pipeline tests come last among equals. Both are needed: helpers that only one stage imports are tested by
-whole programs that are far away by imports, but name what the helper is about; and of a module that nearly everything imports, all
-tests are equally near. The module of a pass also has tests/passes/<name>.mlir.
+Tests named after the module come first. Then two rankings alternate: by the fewest imports from the test to the module, and by the
+number of shared words, where rare words and words of the name count more. A folder in common, also at the start of the test's name,
+counts as one import less, and whole-pipeline tests come last among equals. Both rankings are needed. Helpers that only one stage
+imports are tested by whole programs, which are far away by imports but share words. All tests are equally near by imports to a
+module that nearly everything imports. The module of a pass also has tests/passes/<name>.mlir.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from tests.sources import PACKAGE, ROOT, TESTS
 
 MOST = 12  # test files for one module (chosen: about a minute of CPU time)
 _PASS_FILES = ROOT / "tests" / "passes"
-_LEAST_LETTERS = 4  # of a word that is a name or a part of a message
-_UNCONNECTED = 1 << 30  # distance of a test that reaches the module over no import
+_LEAST_LETTERS = 4  # of a word that may be a name or a part of a message
+_UNCONNECTED = 1 << 30  # distance of a test from which no imports lead to the module
 
 
 def nearest_tests(path: Path, most: int = MOST) -> list[Path]:
-    """Return up to `most` test files for a source file of the package, nearest first; a test file is its own nearest test.
+    """Return up to `most` test files for a source file of the package, nearest first. A test file is its own nearest
+    test.
 
     Raises ValueError for a path that is no Python file of the project.
     """
@@ -49,9 +50,9 @@ def nearest_tests(path: Path, most: int = MOST) -> list[Path]:
         shared = sum(_rarity(word) for word in words & _words(test)) / math.sqrt(len(_words(test)) + 1)
         return shared * (1 + len(_name_words(path) & _name_words(test)))
 
-    found = sorted(test for test in TESTS if test.name.startswith("test_"))
-    named = sorted((test for test in found if _is_named_after(test, path)), key=nearness)
-    rankings = sorted(found, key=nearness), sorted(found, key=likeness, reverse=True)
+    test_files = sorted(test for test in TESTS if test.name.startswith("test_"))
+    named = sorted((test for test in test_files if _is_named_after(test, path)), key=nearness)
+    rankings = sorted(test_files, key=nearness), sorted(test_files, key=likeness, reverse=True)
     tests = dict.fromkeys([*named, *itertools.chain.from_iterable(zip(*rankings, strict=True))])
     pass_tests = (
         [_PASS_FILES / "test_pass_files.py"] if any(_PASS_FILES.glob(f"{path.stem.replace('_', '-')}.*mlir")) else []
@@ -60,7 +61,7 @@ def nearest_tests(path: Path, most: int = MOST) -> list[Path]:
 
 
 def _is_named_after(test: Path, path: Path) -> bool:
-    """Whether the name of the test starts with that of the module: `test_memory_limits.py` tests `memory.py`."""
+    """Whether the name of the test starts with the name of the module: `test_memory_limits.py` tests `memory.py`."""
     stem = path.parent.name if path.stem == "__init__" else path.stem
     return test.stem == f"test_{stem}" or test.stem.startswith(f"test_{stem}_")
 
@@ -77,18 +78,20 @@ def _name_words(path: Path) -> set[str]:
 
 @cache
 def _rarity(word: str) -> float:
-    """Return how much a word says about what a test is for: 0 where every test has it."""
+    """Return the weight of a word: the rarer in tests, the higher, and 0 if every test has it."""
     return math.log(len(TESTS) / max(1, _uses()[word]))
 
 
 @cache
 def _uses() -> Counter[str]:
-    """Return how many test files have each word."""
+    """Return the number of test files that have each word."""
     return Counter(word for test in TESTS for word in _words(test))
 
 
 def _shared_folders(test: Path, path: Path) -> int:
-    """Return how many leading folders tests/... and meshgen/... have in common; `test_onnx_models.py` is as good as in `onnx`."""
+    """Return how many leading folders tests/... and meshgen/... share; `test_onnx_models.py` counts as if it were in
+    `onnx`.
+    """
     root = PACKAGE if path.is_relative_to(PACKAGE) else ROOT / "tests"
     folders = (*test.relative_to(ROOT / "tests").parts[:-1], *test.stem.removeprefix("test_").split("_"))
     pairs = zip(folders, path.relative_to(root).parts[:-1], strict=False)
@@ -101,7 +104,7 @@ def _shared_folders(test: Path, path: Path) -> int:
 
 
 def _distances_to(module: str) -> dict[str, int]:
-    """Return for each module that reaches `module` over imports the number of imports on the shortest way."""
+    """Return, for each module from which imports lead to `module`, the number of imports on the shortest path."""
     importers = _importers()
     distances, queue = {module: 0}, deque([module])
     while queue:

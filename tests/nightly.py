@@ -1,9 +1,13 @@
-"""Run all random campaigns with a new seed: random programs, mutated texts, modules, PTX and sources, and fuzzed interfaces.
+"""Run all random campaigns with a new seed: random programs, mutated texts, modules, PTX and sources, and fuzzed
+interfaces.
 
-    python -m tests.nightly [--count 1000] [--seed YYYYMMDD] [--seconds 1800] [NAME ...]        or: make nightly COUNT=... SEED=...
+    python -m tests.nightly [--count 1000] [--seed YYYYMMDD] [--seconds 1800] [NAME ...]        or: make nightly
+    COUNT=... SEED=...
 
-Each campaign is a command that a person can run alone; the summary prints it with its seed. What survives a mutant is a missing test
-and is listed; a campaign that finds a fault of meshgen fails. A campaign that takes longer than --seconds is stopped, which is no failure.
+Each campaign is a command that runs alone; the summary prints it with its seed. A mutant that survives is a missing
+test and
+is listed. A campaign that finds a fault of meshgen fails. A campaign that takes longer than --seconds is stopped, and
+does not fail.
 Inputs that show a fault are kept in build/nightly.
 """
 
@@ -46,7 +50,7 @@ class Campaign(NamedTuple):
         return ["-m", *shlex.split(self.command), self.count_option, str(trials), "--seed", str(seed), *keep]
 
 
-# Trials: chosen so that the mutants of sources, of which each runs test files, take half of 25 CPU minutes at --count 1000.
+# Trials are chosen so that mutants of sources, which each run test files, take half of 25 CPU minutes at --count 1000.
 CAMPAIGNS = {
     "programs": Campaign("meshgen check", 1000, keeps=True, count_option="--random"),
     "texts": Campaign("tests.mutants", 3000, keeps=True),
@@ -68,7 +72,7 @@ class Outcome:
     """How a campaign ended.
 
     Attributes:
-        code: exit code; None for a campaign that was stopped.
+        code: exit code, or None for a stopped campaign.
         findings: lines of its output that name a survivor or a fault.
     """
 
@@ -82,7 +86,7 @@ class Outcome:
 
 
 def run(words: Sequence[str], limit_seconds: float, echo: Callable[[str], object] = sys.stdout.write) -> Outcome:
-    """Run a campaign with this Python in a process group of its own, which is killed at the limit."""
+    """Run a campaign with this Python in its own process group. The group is killed at the limit."""
     begin, findings = time.monotonic(), list[str]()
     settings = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Small models, made as exporters write them, that several tests share."""
+"""Small models in the style of ONNX exporters, shared by several tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {
 
 
 class Builder:
-    """A graph under construction: `b("MatMul", x, w)` appends a node and gives the name of its result."""
+    """A graph under construction: `b("MatMul", x, w)` appends a node and returns the name of its result."""
 
     def __init__(self, scope: str = "") -> None:
         self.nodes: list[Any] = []
@@ -29,8 +29,8 @@ class Builder:
         self.scope = scope
 
     def __call__(self, op: str, *operands: str, results: int = 1, domain: str = "", **attributes: Any) -> Any:
-        number = len(self.nodes)
-        outs = [f"{op.lower()}_{number}" + (f".{n}" if n else "") for n in range(results)]
+        index = len(self.nodes)
+        outs = [f"{op.lower()}_{index}" + (f".{n}" if n else "") for n in range(results)]
         name = f"{self.scope}/{op}"
         count = sum(node.name.split("_")[0] == name for node in self.nodes)
         name += f"_{count}" if count else ""
@@ -38,24 +38,24 @@ class Builder:
         return outs[0] if results == 1 else outs
 
     def weight(self, name: str, *shape: int, around: float = 0.0) -> str:
-        """A named weight, small enough that activations stay near 1."""
+        """Add a named weight, small enough to keep activations near 1."""
         scale = 1 / np.sqrt(shape[0]) if len(shape) > 1 else 0.1
         return self.array(name, (around + RANDOM.standard_normal(shape) * scale).astype(np.float32))
 
-    def array(self, name: str, given: Any) -> str:
-        self.weights.append(numpy_helper.from_array(np.asarray(given), name))
+    def array(self, name: str, value: Any) -> str:
+        self.weights.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def ints(self, *numbers: int) -> str:
         return self.array(f"ints_{len(self.weights)}", np.asarray(numbers, np.int64))
 
-    def number(self, given: float) -> str:
-        return self.array(f"number_{len(self.weights)}", np.float32(given))
+    def number(self, value: float) -> str:
+        return self.array(f"number_{len(self.weights)}", np.float32(value))
 
     def model(self, inputs: Sequence[tuple[str, str, Sequence[Any]]], outputs: Sequence[tuple[str, str]], name: str = "model", opset: int = 18) -> Any:  # fmt: skip
-        """The model: inputs by name, type and shape, outputs by name and type."""
-        ins = [helper.make_tensor_value_info(each, KINDS[kind], shape) for each, kind, shape in inputs]
-        outs = [helper.make_tensor_value_info(each, KINDS[kind], None) for each, kind in outputs]
+        """Return the model with inputs by name, type and shape, and outputs by name and type."""
+        ins = [helper.make_tensor_value_info(each, KINDS[dtype], shape) for each, dtype, shape in inputs]
+        outs = [helper.make_tensor_value_info(each, KINDS[dtype], None) for each, dtype in outputs]
         graph = helper.make_graph(self.nodes, name, ins, outs, self.weights)
         domains = {node.domain for node in self.nodes} - {""}
         opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(each, 1) for each in sorted(domains))]
@@ -63,7 +63,7 @@ class Builder:
 
 
 def mlp(batch: Any = "batch", hidden: int = 64) -> Any:
-    """Two layers, with names as the exporter of PyTorch gives them."""
+    """Return a model of two layers, with names as in PyTorch's exporter."""
     b = Builder("/layers.0/up")
     h = b("Gemm", "x", b.weight("layers.0.up.weight", hidden, 32), b.weight("layers.0.up.bias", hidden), transB=1)
     b.scope = "/layers.0/act"
@@ -82,18 +82,18 @@ def _linear(b: Builder, x: str, name: str, ins: int, outs: int) -> str:
 
 
 def _heads(b: Builder, x: str, like: str, count: int, order: Sequence[int]) -> str:
-    """[b, s, h * d] as [b, h, s, d], with the shape computed from the operand's, as exporters do."""
+    """Reshape [b, s, h * d] to [b, h, s, d], with the shape computed from the operand's, as exporters do."""
     shape = b("Shape", like)
     sizes = [b("Gather", shape, b.array(f"at_{len(b.weights)}", np.int64(n)), axis=0) for n in (0, 1)]
-    wanted = b("Concat", *(b("Unsqueeze", each, b.ints(0)) for each in sizes), b.ints(count), b.ints(-1), axis=0)
-    return b("Transpose", b("Reshape", x, wanted), perm=list(order))
+    target_shape = b("Concat", *(b("Unsqueeze", size, b.ints(0)) for size in sizes), b.ints(count), b.ints(-1), axis=0)
+    return b("Transpose", b("Reshape", x, target_shape), perm=list(order))
 
 
 def _attention(b: Builder, x: str, name: str, width: int, heads: int, mask: Any) -> str:
-    """As exporters spell it out; `mask` makes the masked scores."""
+    """Append attention in the primitive ops of exporters. `mask` appends the masking of the scores."""
     joint = _linear(b, x, f"{name}.qkv", width, 3 * width)
-    parts = b("Split", joint, b.ints(width, width, width), results=3, axis=2)
-    q, k, v = (_heads(b, part, x, heads, (0, 2, 1, 3)) for part in parts)
+    projections = b("Split", joint, b.ints(width, width, width), results=3, axis=2)
+    q, k, v = (_heads(b, projection, x, heads, (0, 2, 1, 3)) for projection in projections)
     scores = b("Div", b("MatMul", q, b("Transpose", k, perm=[0, 1, 3, 2])), b.number((width // heads) ** 0.5))
     weights = b("Softmax", mask(scores), axis=-1)
     mixed = b("Transpose", b("MatMul", weights, v), perm=[0, 2, 1, 3])
@@ -101,10 +101,10 @@ def _attention(b: Builder, x: str, name: str, width: int, heads: int, mask: Any)
 
 
 def gpt2(layers: int = 2, width: int = 32, heads: int = 4, rows: int = 8, vocabulary: int = 64) -> Any:
-    """A decoder: a causal mask cut out of a buffer, gelu with tanh."""
+    """Return a decoder with a causal mask sliced from a buffer, and GELU with tanh."""
     b = Builder()
-    places = b("Range", b.array("first", np.int64(0)), b("Gather", b("Shape", "ids"), b.array("second", np.int64(1)), axis=0), b.array("step", np.int64(1)))  # fmt: skip
-    x = b("Add", b("Gather", b.weight("wte.weight", vocabulary, width), "ids"), b("Gather", b.weight("wpe.weight", 2 * rows, width), places))  # fmt: skip
+    positions = b("Range", b.array("first", np.int64(0)), b("Gather", b("Shape", "ids"), b.array("second", np.int64(1)), axis=0), b.array("step", np.int64(1)))  # fmt: skip
+    x = b("Add", b("Gather", b.weight("wte.weight", vocabulary, width), "ids"), b("Gather", b.weight("wpe.weight", 2 * rows, width), positions))  # fmt: skip
     buffer = b.array("causal", np.tril(np.ones((1, 1, 2 * rows, 2 * rows), np.bool_)))
 
     def mask(scores: str) -> str:
@@ -126,7 +126,7 @@ def gpt2(layers: int = 2, width: int = 32, heads: int = 4, rows: int = 8, vocabu
 
 
 def bert(layers: int = 2, width: int = 32, heads: int = 4, rows: int = 8, vocabulary: int = 64) -> Any:
-    """An encoder: an additive mask of the tokens that are there, gelu with erf."""
+    """Return an encoder with an additive mask of the present tokens, and GELU with erf."""
     b = Builder()
     x = b("Gather", b.weight("embeddings.word.weight", vocabulary, width), "ids")
     x = _norm(b, b("Add", x, b.weight("embeddings.place.weight", rows, width)), "embeddings.norm", width)
@@ -145,7 +145,7 @@ def bert(layers: int = 2, width: int = 32, heads: int = 4, rows: int = 8, vocabu
 
 
 def resnet(blocks: int = 2, width: int = 8, size: int = 16) -> Any:
-    """Convolutions with batch norms, shortcuts, pools and a classifier."""
+    """Return convolutions with batch norms, shortcuts, pools and a classifier."""
     b = Builder()
 
     def conv(x: str, name: str, ins: int, outs: int, taps: int, stride: int = 1) -> str:
@@ -169,7 +169,7 @@ def resnet(blocks: int = 2, width: int = 8, size: int = 16) -> Any:
 
 
 def lstm(rows: int = 6, width: int = 16) -> Any:
-    """An LSTM over embedded tokens, and a classifier of its last state."""
+    """Return an LSTM over embedded tokens, with a classifier of its last state."""
     b = Builder()
     x = b("Transpose", b("Gather", b.weight("embed.weight", 32, width), "ids"), perm=[1, 0, 2])
     weights = [b.array(f"lstm.{each}", (RANDOM.standard_normal((1, 4 * width, width)) / width**0.5).astype(np.float32)) for each in "wr"]  # fmt: skip
@@ -180,10 +180,10 @@ def lstm(rows: int = 6, width: int = 16) -> Any:
 
 
 def reference(model: Any, *arrays: Array) -> list[Array]:
-    """What the `onnx` package computes."""
+    """Return the results of the `onnx` package."""
     from onnx.reference import ReferenceEvaluator
 
-    names = [each.name for each in model.graph.input]
+    names = [value.name for value in model.graph.input]
     return list(ReferenceEvaluator(model).run(None, dict(zip(names, arrays, strict=True))))
 
 
@@ -193,13 +193,13 @@ def save(model: Any, path: Any, **options: Any) -> str:
 
 
 def mlp_of(path: str) -> Any:
-    """The model of a file."""
+    """Return the model of a file."""
     return onnx.load(path)
 
 
 def without_input(model: Any) -> Any:
-    """The model whose last input is only an initializer."""
-    other = onnx.ModelProto()
-    other.CopyFrom(model)
-    del other.graph.input[-1]
-    return other
+    """Return the model with its last input as an initializer only."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    del changed.graph.input[-1]
+    return changed

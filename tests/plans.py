@@ -1,4 +1,4 @@
-"""Programs in files as they are compiled for simulated ranks; tests share them, and change nothing of them."""
+"""Plans of program files for simulated ranks. Tests share them and must not change them."""
 
 from __future__ import annotations
 

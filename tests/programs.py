@@ -16,7 +16,7 @@ MLP = """module @mlp {
   }
 }
 """
-# Two required shardings of one value.
+# Contradictory required shardings of a value.
 CONFLICT = """shard.grid @mesh(shape = 2x2)
 func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %s = shard.sharding @mesh split_axes = [[0]] : !shard.sharding
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   return %c : tensor<8x8xf32>
 }
 """
-# On hosts with a network between them, sums inside of hosts and across them, which do not need each other.
+# Two independent all_reduces: one within hosts, one across hosts over a network.
 HOSTS = Mesh((Axis("host", 2, bandwidth=10e9), Axis("gpu", 2)))
 SPLIT = "{sdy.sharding = #sdy.sharding<@mesh, [%s]>}"
 NETWORKED = f"""sdy.mesh @mesh = <["host"=2, "gpu"=2]>
@@ -48,7 +48,7 @@ def mlp(
     w2: Sequence[str] = ("y", ""),
     y: Sequence[str] = ("x", ""),
 ) -> str:
-    """A two-layer MLP whose arguments and result are split as given: an axis per dim, or nothing."""
+    """Return a two-layer MLP. Each argument is the split of a tensor: a mesh axis per dim, or "" for an unsplit dim."""
     text = MLP
     for name, axes in (("{X}", x), ("{W1}", w1), ("{W2}", w2), ("{Y}", y)):
         dims = ", ".join(f'{{"{axis}"}}' if axis else "{}" for axis in axes)

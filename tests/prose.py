@@ -2,8 +2,9 @@
 
     python -m tests.prose FOLDER [--cut N] [--list]
 
-A text is scored by its first sentence. Each rule below that matches adds its points; a text of `HARD` points or more is hard
-to read. Of 200 texts that a person classified, seven of ten with three points had to be read twice.
+The score of a text depends on its first sentence. Each matching rule below adds its points, and a text of `HARD` points
+or
+more is hard to read. Of 200 texts that a person classified, seven of ten with three points had to be read twice.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from tests.sources import lines_of, nodes_of, tree_of
 
 HARD = 3  # points, chosen: at two points half of all texts are reported, most of them wrongly
-LONGEST_SENTENCE = 25  # words, the limit of the style guide
+LONGEST_SENTENCE = 25  # words, limit of the style guide
 SHORTEST_COMMENT = 12  # characters, chosen: shorter comments label a value and have no sentence
 TOOLS = ("# fmt", "# type:", "# noqa", "# pyright", "# ruff", "# ---", "#!")
 
@@ -62,8 +63,8 @@ class Rule:
     """A construction that makes a sentence hard to read.
 
     Attributes:
-        points: how much of the difficulty is ascribed to the construction.
-        pattern: what matches it.
+        points: the weight of the construction.
+        pattern: a regular expression that matches the construction.
     """
 
     name: str

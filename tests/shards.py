@@ -2,8 +2,9 @@
 
     python -m tests.shards 1/4        prints test files
 
-The split depends on the names and sizes of the files only: the largest files first, each to the shard with the fewest bytes. The shards
-together are the suite.
+The split depends only on the names and sizes of the files: the largest files come first, and each goes to the shard
+with the
+fewest bytes. All shards together are the suite.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from tests.sources import ROOT, TESTS
 def shards(count: int) -> list[list[Path]]:
     """Split all test files into `count` lists of about equal size in bytes, each sorted by path."""
     files = sorted((path for path in TESTS if path.name.startswith("test_")), key=lambda p: (-p.stat().st_size, p))
-    parts: list[list[Path]] = [[] for _ in range(count)]
+    shard_files: list[list[Path]] = [[] for _ in range(count)]
     sizes = [0] * count
     for path in files:
         smallest = sizes.index(min(sizes))
-        parts[smallest].append(path)
+        shard_files[smallest].append(path)
         sizes[smallest] += path.stat().st_size
-    return [sorted(part) for part in parts]
+    return [sorted(files_of_shard) for files_of_shard in shard_files]
 
 
 def main(text: str) -> None:
     match = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", text)
     if not match or int(match[1]) > int(match[2]):
         sys.exit(f"SHARD must be NUMBER/COUNT such as 1/4, got '{text}'")
-    number, count = int(match[1]), int(match[2])
-    print(*(path.relative_to(ROOT) for path in shards(count)[number - 1]), sep="\n")  # noqa: T201
+    shard, count = int(match[1]), int(match[2])
+    print(*(path.relative_to(ROOT) for path in shards(count)[shard - 1]), sep="\n")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -1,14 +1,20 @@
-"""Mutation testing: small random changes of the source, each run against the tests nearest to it.
+"""Mutation testing: small random changes of the source, each run against the nearest tests.
 
     python -m tests.source_mutants [--count 200] [--seed 0] [--time-out 300] [--most 12] [--whole] [PATH ...]
 
-A mutant swaps a comparison, `and` and `or`, `+` and `-`, `min` and `max`, drops a guard (an `if` whose body only leaves), negates a
-condition, or changes a whole number: a small one (an index, a rank, a count) by one, a large one (a limit, a size of a table, a
-cost) to twice as much, because hardly any program lies between a limit and one more. Decorators, which set the sizes of caches, and
-assertions, which hold for all programs, are left alone. Each mutant is made in a copy of the tree, and `tests.near` names the tests
-that must see it. It is printed as file:line with the change and the test that fails, one that passes without the mutant;
-the share that survives goes to the last line. --whole runs survivors again
-against all tests of their folder. PATH restricts mutants to files or folders of the package.
+A mutant swaps a comparison, `and` and `or`, `+` and `-`, `min` and `max`, drops a guard (an `if` whose body only
+leaves), negates a
+condition, or changes an integer. A small integer (an index, a rank, a count) changes by one. A large one (a limit, a
+table size, a
+cost) is doubled, because hardly any program lies between a limit and one more. Decorators, which set cache sizes, and
+assertions,
+which hold for all programs, are not changed. Each mutant is made in a copy of the tree, and `tests.near` selects the
+tests that must
+detect it. The output is file:line with the change and the failing test, which passes without the mutant. The last line
+has the
+fraction of survivors. --whole runs survivors again against all tests of their folder. PATH restricts mutants to files
+or folders
+of the package.
 """
 
 from __future__ import annotations
@@ -41,14 +47,14 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_SMALL = 16  # the largest whole number that is changed by one
-_FIRST = 2  # test files that run before the others are collected: they kill most mutants
+_SMALL = 16  # chosen: the largest integer that is changed by one
+_FIRST = 2  # chosen: test files that run before the others are collected, because they kill most mutants
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one expression or statement: the text of its lines before and after."""
+    """A change of one expression or statement: its text before and after, and the changed source."""
 
     path: Path
     line: int
@@ -72,12 +78,14 @@ def mutants(path: Path) -> Iterator[Mutant]:
 
 
 def _head(text: str) -> str:
-    """The first line of a statement, all of an expression."""
+    """Return the first line of a statement, or an entire one-line expression."""
     return text.splitlines()[0][:160]
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and what is below it, without assertions, decorators, annotations and blocks that only a type checker reads."""
+    """Yield a node and its descendants, without assertions, decorators, annotations and blocks that only a type checker
+    reads.
+    """
     if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
         return
     yield node
@@ -89,12 +97,12 @@ def _executed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what a node becomes in each of its mutants."""
+    """Yield the replacements of a node, one per mutant."""
     if isinstance(node, ast.Compare):
-        for place, operator in enumerate(node.ops):
+        for index, operator in enumerate(node.ops):
             if type(operator) in _COMPARISONS:
                 changed = copy.deepcopy(node)
-                changed.ops[place] = _COMPARISONS[type(operator)]()
+                changed.ops[index] = _COMPARISONS[type(operator)]()
                 yield changed
     elif isinstance(node, ast.BoolOp):
         changed = copy.deepcopy(node)
@@ -117,7 +125,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_text(node: ast.BinOp) -> bool:
-    """Whether an operand is a string or a type: `-` of these is no mutant that a test must see."""
+    """Whether an operand of `-` or `+` is a string or None, so that the swap would only break types."""
     sides = (node.left, node.right)
     return any(
         isinstance(side, ast.JoinedStr) or (isinstance(side, ast.Constant) and side.value is None) for side in sides
@@ -125,23 +133,23 @@ def _is_text(node: ast.BinOp) -> bool:
 
 
 def _replaced(source: str, node: ast.expr | ast.stmt, text: str) -> str:
-    """Return the source with other text in the place of a node; offsets in a syntax tree count UTF-8 bytes."""
+    """Return the source with the node's text replaced. Offsets in a syntax tree count UTF-8 bytes."""
     lines = source.encode().splitlines(keepends=True)
     start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
     assert node.end_lineno is not None and node.end_col_offset is not None
     end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
-    whole = source.encode()
-    return (whole[:start] + text.encode() + whole[end:]).decode()
+    encoded = source.encode()
+    return (encoded[:start] + text.encode() + encoded[end:]).decode()
 
 
 def drawn(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
-    """Draw mutants: first a package, then a file of it, then a change, so that small packages are tested as well."""
+    """Draw mutants: first a package, then a file of it, then a change, so that small packages are tested too."""
     generator = random.Random(seed)
     packages: dict[tuple[str, ...], list[Path]] = {}
     for path in paths:
         packages.setdefault(path.relative_to(PACKAGE).parent.parts[:1], []).append(
             path
-        )  # the root package is one of them
+        )  # the root package is one of the keys
     chosen: dict[tuple[Path, int, str], Mutant] = {}
     for _ in range(20 * count):
         if len(chosen) == count:
@@ -154,9 +162,9 @@ def drawn(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
 
 
 def killer(mutant: Mutant, copy_of_tree: Path, tests: Sequence[Path], time_out: float) -> str:
-    """The first test that fails with the mutant in the copy, but not without it; empty if none does.
+    """Return the first test that fails with the mutant in the copy but passes without it, or "" if there is none.
 
-    Tests that take longer than the time-out hang, and count as failed.
+    A test that takes longer than the time-out counts as failed.
     """
     changed = copy_of_tree / mutant.path.relative_to(ROOT)
     before, names = changed.read_text(), [str(test.relative_to(ROOT)) for test in tests]
@@ -175,7 +183,7 @@ def killer(mutant: Mutant, copy_of_tree: Path, tests: Sequence[Path], time_out: 
 
 
 def first_failure(tree: Path, tests: Sequence[str], without: Sequence[str], time_out: float) -> str:
-    """The first of the tests that fails, as pytest names it, or how the run ends otherwise; empty if all pass."""
+    """Return pytest's name of the first failing test, or how the run ended otherwise, or "" if all tests pass."""
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-n", "0", "-p", "no:cacheprovider"]
     words += [f"--deselect={test}" for test in without]
     settings = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(tree)}

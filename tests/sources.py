@@ -1,4 +1,4 @@
-"""The source files that rules of the house are about: their text and syntax trees, read once."""
+"""The source files that the house rules check: their text and syntax trees, read once."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ def lines_of(path: Path) -> tuple[str, ...]:
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    """Read without looking for cycles: trees have none, and all of them stay, so that would take twice as long as the rest."""
+    """Return the syntax tree of a file. The collector pauses: trees have no cycles and all are kept, so collecting
+    would triple the time.
+    """
     with rarely_collecting():
         return ast.parse(path.read_text())
 
 
 @cache
 def nodes_by_kind(path: Path) -> dict[type[ast.AST], list[ast.AST]]:
-    """The nodes of a file's tree, each kind of them in the order of `ast.walk`."""
-    found: dict[type[ast.AST], list[ast.AST]] = {}
+    """Return the nodes of a file's tree by type, each list in the order of `ast.walk`."""
+    nodes: dict[type[ast.AST], list[ast.AST]] = {}
     with rarely_collecting():
         for node in ast.walk(tree_of(path)):
-            found.setdefault(type(node), []).append(node)
-    return found
+            nodes.setdefault(type(node), []).append(node)
+    return nodes
 
 
 def nodes_of(path: Path, *kinds: type[N]) -> Iterator[N]:
-    """Those of some kinds, one kind after the other."""
+    """Yield the nodes of the types `kinds`, one type after the other."""
     for kind in kinds:
         yield from nodes_by_kind(path).get(kind, [])  # type: ignore[misc]
 
@@ -50,5 +52,5 @@ def place(path: Path, line: int) -> str:
 
 
 def refuse(offenders: list[str]) -> None:
-    """Fail with all of them, one a line; pytest would cut a list short."""
+    """Fail with all `offenders`, one a line. pytest would truncate a list."""
     assert not offenders, "\n".join(["", *offenders])

@@ -1,4 +1,4 @@
-"""The Python interface: every kind of program, specs by name and number, what an executable tells and does."""
+"""The Python interface: every kind of program, specs by name and position, and the methods of an executable."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def executable() -> mg.Executable:
 
 def test_calling_simulates_all_ranks_in_the_traced_structure(executable: mg.Executable) -> None:
     x, params = arrays()
-    got = executable(x, params)
+    results = executable(x, params)
     h = np.tanh(x.astype(np.float64) @ params["w1"])
     bound = 64 * EPS * (np.abs(h) @ np.abs(params["w2"]) + np.abs(x).sum(1, keepdims=True) * 16)
-    assert list(got) == ["y", "h"]
-    assert np.all(np.abs(got["y"] - h @ params["w2"]) <= bound)
-    assert np.all(np.abs(got["h"] - h) <= 64 * EPS * np.abs(x) @ np.abs(params["w1"]) + EPS)
+    assert list(results) == ["y", "h"]
+    assert np.all(np.abs(results["y"] - h @ params["w2"]) <= bound)
+    assert np.all(np.abs(results["h"] - h) <= 64 * EPS * np.abs(x) @ np.abs(params["w1"]) + EPS)
     by_name = executable(x, params=params)
-    np.testing.assert_array_equal(by_name["y"], got["y"])
+    np.testing.assert_array_equal(by_name["y"], results["y"])
 
 
-def test_the_records_tell_what_runs(executable: mg.Executable) -> None:
+def test_executable_records_describe_the_plan(executable: mg.Executable) -> None:
     (row,) = executable.comms
     assert (row.kind, row.axes, row.group_size, row.reduction) == ("all_reduce", ("tp",), 4, "sum")
     assert "params.w2" in row.why
@@ -69,7 +69,7 @@ def test_the_records_tell_what_runs(executable: mg.Executable) -> None:
     assert "2 kernels, 1 collectives" in repr(executable)
 
 
-def test_every_stage_is_text_that_reads_back(executable: mg.Executable) -> None:
+def test_text_of_every_stage_round_trips(executable: mg.Executable) -> None:
     from meshgen.mlir.text import parse_text, print_text
 
     assert list(executable.stages) == ["import", "propagate", "materialize", "optimize", "partition", "fuse"]
@@ -80,7 +80,7 @@ def test_every_stage_is_text_that_reads_back(executable: mg.Executable) -> None:
         executable.as_text("nope")
 
 
-def test_explain_names_who_decided(executable: mg.Executable) -> None:
+def test_explain_names_the_deciding_annotation(executable: mg.Executable) -> None:
     assert "annotated as [{}, {tp}] (required)" in executable.explain("params.w1")
     line = model.__code__.co_firstlineno + 1
     assert "dot_general" in executable.explain(line) and "tanh" in executable.explain(line)
@@ -99,7 +99,7 @@ def test_saved_modules_run_and_are_reproducible(executable: mg.Executable, tmp_p
     np.testing.assert_allclose(got["h"], want["h"], rtol=0, atol=0)
 
 
-def test_weights_are_stored(executable: mg.Executable, tmp_path: Path) -> None:
+def test_saved_module_stores_weights(executable: mg.Executable, tmp_path: Path) -> None:
     x, params = arrays()
     executable.save(tmp_path / "w.mgx", weights={f"params.{name}": array for name, array in params.items()})
     module = mg.load(tmp_path / "w.mgx")
@@ -114,28 +114,28 @@ def test_global_arguments_are_sliced_by_every_rank() -> None:
     np.testing.assert_array_equal(sliced(x, params)["y"], compiled()(x, params)["y"])
 
 
-def test_programs_are_text_paths_modules_and_xdsl(tmp_path: Path) -> None:
+def test_program_may_be_text_path_or_module(tmp_path: Path) -> None:
     text = mlp()
     path = tmp_path / "mlp.mlir"
     path.write_text(text)
     module = mg.lower(text, stage="import")
-    shapes = {mg.compile(source, target="cpu").comms.counts["all_reduce"] for source in (text, path, str(path), module)}
-    assert shapes == {1}
+    counts = {mg.compile(source, target="cpu").comms.counts["all_reduce"] for source in (text, path, str(path), module)}
+    assert counts == {1}
     assert mg.lower(path, stage="partition").stage == "partition"
 
 
-def test_a_sequence_of_integers_is_a_spec() -> None:
+def test_sequence_of_axis_numbers_is_accepted_as_spec() -> None:
     module = mg.lower(model, MESH, args=ARGS, in_specs=[[[0], []], None, [["tp"]]], stage="import")
-    wishes = [wish.sharding.dims if wish else None for wish in module.in_annotations]
-    assert wishes == [(("dp",), ()), None, (("tp",), ())]
+    dims = [annotation.sharding.dims if annotation else None for annotation in module.in_annotations]
+    assert dims == [(("dp",), ()), None, (("tp",), ())]
 
 
-def test_progress_is_told() -> None:
-    told: list[str] = []
-    compiled(progress=lambda what, done, total: told.append(what))
+def test_progress_callback_receives_stages_and_passes() -> None:
+    reported: list[str] = []
+    compiled(progress=lambda step, done, total: reported.append(step))
     stages = ["import", "propagate", "materialize", "optimize", "partition", "fuse", "schedule"]
-    assert [what for what in told if ":" not in what] == stages
-    assert told.index("partition") < told.index("partition: collective-combine") < told.index("fuse")
+    assert [step for step in reported if ":" not in step] == stages
+    assert reported.index("partition") < reported.index("partition: collective-combine") < reported.index("fuse")
 
 
 @pytest.mark.parametrize(
@@ -158,19 +158,19 @@ def test_bad_options_are_refused(options: dict[str, Any], kind: type[MeshgenErro
         mg.compile(model, MESH, **{"args": ARGS, "target": "cpu"} | options)
 
 
-def test_faults_of_all_annotations_come_at_once() -> None:
+def test_faults_of_all_annotations_are_reported_at_once() -> None:
     with pytest.raises(ShardingError) as caught:
         mg.compile(model, MESH, args=ARGS, in_specs={"x": mg.P("q"), "params.w1": mg.P("r")}, target="cpu")
     assert re.findall(r"'([qr])' is not in", str(caught.value)) == ["q", "r"]
 
 
 @pytest.mark.parametrize("thing", [3, None, object()])
-def test_other_objects_are_no_programs(thing: Any) -> None:
+def test_other_object_is_refused_as_program(thing: Any) -> None:
     with pytest.raises(UsageError, match="expected a program"):
         mg.compile(thing, MESH)
 
 
-def test_arguments_that_do_not_fit_are_all_named(executable: mg.Executable) -> None:
+def test_all_mismatched_arguments_are_named(executable: mg.Executable) -> None:
     x, params = arrays()
     with pytest.raises(ArgumentError, match=r"'params' is missing(?s:.)*the arguments are \(x, params: \{w1, w2\}\)"):
         executable(x)
@@ -178,7 +178,7 @@ def test_arguments_that_do_not_fit_are_all_named(executable: mg.Executable) -> N
         executable(x.astype(np.float64), params | {"w1": params["w1"][:, :3]})
 
 
-def test_public_names_are_found_and_listed() -> None:
+def test_public_names_are_importable_and_listed() -> None:
     assert {"compile", "matmul", "softmax", "P"} <= set(dir(mg))
     assert callable(mg.spec) and callable(mg.sum)
     with pytest.raises(AttributeError, match="nope"):
@@ -187,7 +187,7 @@ def test_public_names_are_found_and_listed() -> None:
 
 def test_every_public_name_has_a_type() -> None:
     stub = ast.parse((Path(mg.__file__).parent / "__init__.pyi").read_text())
-    typed = {each.name for node in stub.body if isinstance(node, ast.ImportFrom) for each in node.names if each.asname}
+    typed = {name.name for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names if name.asname}
     typed |= {node.name for node in stub.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     typed |= {
         node.target.id for node in stub.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
@@ -195,14 +195,14 @@ def test_every_public_name_has_a_type() -> None:
     assert typed - {"__version__", "IMPORTED_AT"} == set(dir(mg))
 
 
-def test_more_args_than_a_program_takes_are_refused() -> None:
+def test_surplus_args_are_refused() -> None:
     text = "func.func @main(%a: tensor<?x4xf32>) -> tensor<?x4xf32> {\n  return %a : tensor<?x4xf32>\n}"
     assert mg.lower(text, {"x": 2}, stage="import", args=["f32[8,4]"]).graph.inputs[0].type.sizes == (8, 4)
     with pytest.raises(UsageError, match="2 args were given, but the program takes 1"):
         mg.lower(text, {"x": 2}, stage="import", args=["f32[8,4]", "f32[8,4]"])
 
 
-def test_a_mesh_of_another_name_is_not_the_program_s() -> None:
+def test_mesh_with_unknown_name_is_refused() -> None:
     text = 'sdy.mesh @own = <["x"=2]>\nfunc.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}'
     assert mg.lower(text, mg.make_mesh({"x": 2}, "own"), stage="import").mesh.name == "own"
     with pytest.raises(UsageError, match="unknown mesh '@other'"):
@@ -226,7 +226,7 @@ REST: dict[str, Any] = {"args": ["f32[4]"], "target": "cpu"}
 
 
 @pytest.mark.parametrize("given", WRONG_KINDS, ids=lambda given: type(given).__name__)
-def test_wrong_kinds_of_values_are_refused_with_the_line_of_the_call(given: Any, tmp_path: Path) -> None:
+def test_argument_of_wrong_type_is_refused_at_the_calling_line(given: Any, tmp_path: Path) -> None:
     program = mg.compile(lambda v: v * 2, {"x": 2}, **REST)
     text = "func.func @main(%v: tensor<?x4xf32>) -> tensor<?x4xf32> {\n  return %v : tensor<?x4xf32>\n}"
     opened = mg.compile(text, {"x": 2}, target="cpu")
@@ -251,10 +251,10 @@ def test_wrong_kinds_of_values_are_refused_with_the_line_of_the_call(given: Any,
             lambda: opened.report(given),
             lambda: mg.load(given),
         ]
-    for number, call in enumerate(calls):
+    for index, call in enumerate(calls):
         with pytest.raises(MeshgenError) as caught:
-            assert call() is None, number
-        assert all(each.loc and each.loc.file == __file__ for each in caught.value.diagnostics), number
+            assert call() is None, index
+        assert all(diagnostic.loc and diagnostic.loc.file == __file__ for diagnostic in caught.value.diagnostics), index
 
 
 BAD_CALLS: list[tuple[dict[str, Any], str]] = [
@@ -277,7 +277,7 @@ BAD_CALLS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("given", "message"), BAD_CALLS, ids=[str(given) for given, _ in BAD_CALLS])
-def test_what_a_call_gives_is_checked_before_it_is_used(given: dict[str, Any], message: str) -> None:
+def test_invalid_compile_argument_is_refused(given: dict[str, Any], message: str) -> None:
     def function(v: mg.Tensor) -> mg.Tensor:
         return mg.tanh(v)
 
@@ -286,18 +286,18 @@ def test_what_a_call_gives_is_checked_before_it_is_used(given: dict[str, Any], m
         mg.compile(function, **call)
 
 
-def test_shardings_are_written_in_any_of_their_forms() -> None:
+def test_all_forms_of_a_sharding_are_equivalent() -> None:
     forms: list[Any] = [mg.P("x"), "x", "x,_", ("x", None), [["x"], []], [[0], []]]
-    lies = {
+    annotations = {
         str(mg.lower(lambda v: v * 2, {"x": 2}, stage="import", args=["f32[4,6]"], in_specs=[form]).in_annotations)
         for form in forms
     }
-    assert len(lies) == 1
+    assert len(annotations) == 1
     with pytest.raises(mg.MeshgenError, match="MG0204"):
         mg.P(3)  # pyright: ignore[reportArgumentType]
 
 
-def test_an_output_is_also_called_by_the_name_of_its_value() -> None:
+def test_output_spec_accepts_the_name_of_the_value() -> None:
     text = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   %b = stablehlo.tanh %a : tensor<8xf32>
@@ -308,12 +308,12 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
 
 
 @pytest.mark.parametrize("name", ["_private", "__wrapped__", "cli", "codegen"])
-def test_private_names_and_modules_are_no_operations(name: str) -> None:
+def test_private_names_and_modules_are_not_attributes(name: str) -> None:
     with pytest.raises(AttributeError, match=f"^module 'meshgen' has no attribute '{name}'$"):
         mg.__getattr__(name)
 
 
-def test_arguments_of_a_call_are_given_once_and_by_names_that_there_are() -> None:
+def test_repeated_or_unknown_argument_of_call_is_refused() -> None:
     executable = mg.compile(lambda v, w: v + w, {"x": 2}, args=["f32[4]", "f32[4]"], target="cpu")
     v = np.ones(4, np.float32)
     with pytest.raises(mg.MeshgenError, match="'w' is given twice"):
@@ -322,8 +322,8 @@ def test_arguments_of_a_call_are_given_once_and_by_names_that_there_are() -> Non
         executable(v, q=v)
 
 
-def test_results_are_said_in_a_line(tmp_path: Path) -> None:
-    """Programs, searches, simulations and sessions, as a prompt of Python shows them."""
+def test_repr_of_results_is_one_line(tmp_path: Path) -> None:
+    """Covers programs, searches, simulations and sessions in a Python prompt."""
 
     def double(x: mg.Tensor) -> mg.Tensor:
         return x + x
@@ -331,10 +331,10 @@ def test_results_are_said_in_a_line(tmp_path: Path) -> None:
     executable = mg.compile(double, {"a": 4}, args=["f32[64]"], target="cpu")
     executable.save(tmp_path / "m.mgx")
     assert repr(executable.stages["import"]) == "Module('double', Mesh(a=4), stage 'import', 1 operations)"
-    found = mg.search(double, {"a": 4}, args=["f32[4096,4096]"], target="cpu")
-    assert repr(found).startswith("Found('double', Mesh(a=4), step ") and "specs={'x': 'a,_'}" in repr(found)
-    assert str(found).startswith("x, f32[4096,4096]: by rows over a\n\nA step takes ")
-    given, searched = (replace(found, is_given=is_given, gap=0.05 * is_given).verdict for is_given in (True, False))
+    result = mg.search(double, {"a": 4}, args=["f32[4096,4096]"], target="cpu")
+    assert repr(result).startswith("Found('double', Mesh(a=4), step ") and "specs={'x': 'a,_'}" in repr(result)
+    assert str(result).startswith("x, f32[4096,4096]: by rows over a\n\nA step takes ")
+    given, searched = (replace(result, is_given=is_given, gap=0.05 * is_given).verdict for is_given in (True, False))
     assert "per device, of the program as given." in given and "at most 5.0% above the best" in given
     assert "as given" not in searched and "proven the best" in searched
     assert repr(mg.simulate(executable)).startswith("Simulation('one-host (H200)', 4 ranks, step ")
@@ -344,7 +344,7 @@ def test_results_are_said_in_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "message"), [("model.py", "a Python file(?s:.)*pass the function"), ("model.mgx", "a compiled module(?s:.)*meshgen.load")])  # fmt: skip
-def test_files_that_are_no_programs_are_refused_with_what_to_pass(file: str, message: str, tmp_path: Path) -> None:
+def test_other_file_is_refused_as_program_with_advice(file: str, message: str, tmp_path: Path) -> None:
     (tmp_path / file).touch()
     with pytest.raises(UsageError, match=message):
         mg.compile(tmp_path / file, {"d": 2}, target="cpu")

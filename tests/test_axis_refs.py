@@ -1,4 +1,4 @@
-"""References to parts of axes: which are parts of one division of an axis, which depend on each other, checked by coordinates."""
+"""References to sub-axes: overlap, containment and nesting, checked against device coordinates."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from meshgen.mesh import make_mesh
 
 
 def parts_of(size: int) -> list[str]:
-    """All parts of an axis `x`, of more than one device."""
+    """Return all sub-axes of an axis `x` that have more than one device."""
     ends = [n for n in range(1, size + 1) if size % n == 0]
     return [f"x:({a}){b // a}" for a, b in itertools.combinations(ends, 2) if b % a == 0]
 
 
 @pytest.mark.parametrize("size", (6, 8, 12))
-def test_parts_that_do_not_overlap_are_independent(size: int) -> None:
+def test_sub_axes_without_overlap_are_independent(size: int) -> None:
     mesh = make_mesh({"x": size})
     for left, right in itertools.product(parts_of(size), repeat=2):
-        places = {(mesh.coordinate(rank, left), mesh.coordinate(rank, right)) for rank in range(size)}
-        independent = len(places) == mesh.axis_size(left) * mesh.axis_size(right)
+        coordinate_pairs = {(mesh.coordinate(rank, left), mesh.coordinate(rank, right)) for rank in range(size)}
+        independent = len(coordinate_pairs) == mesh.axis_size(left) * mesh.axis_size(right)
         assert overlaps(left, right) is overlaps(right, left)
         assert overlaps(left, right) or independent, (left, right)
 
 
 @pytest.mark.parametrize("size", (6, 8, 12))
-def test_groups_of_a_part_that_is_contained_lie_in_groups_of_the_whole(size: int) -> None:
+def test_groups_of_contained_sub_axis_lie_in_outer_groups(size: int) -> None:
     mesh = make_mesh({"x": size})
     for left, right in itertools.product(parts_of(size), repeat=2):
         groups = [set(group) for group in mesh.groups((left,))]
@@ -50,12 +50,12 @@ def test_groups_of_a_part_that_is_contained_lie_in_groups_of_the_whole(size: int
         ("x", "x:(1)3", True),
     ],
 )
-def test_parts_nest_in_one_division(left: str, right: str, together: bool) -> None:
+def test_nested_sub_axes_belong_to_one_factorization(left: str, right: str, together: bool) -> None:
     assert nests(left, right) is nests(right, left) is together
 
 
 @pytest.mark.parametrize("size", (6, 8, 12))
-def test_parts_that_are_used_and_those_that_are_left_divide_the_axis(size: int) -> None:
+def test_used_and_unused_sub_axes_factor_the_axis(size: int) -> None:
     mesh = make_mesh({"x": size, "y": 4})
     for first, second in itertools.product(parts_of(size), repeat=2):
         used = [first] if overlaps(first, second) else [first, second]
@@ -66,13 +66,13 @@ def test_parts_that_are_used_and_those_that_are_left_divide_the_axis(size: int) 
         assert not any(overlaps(a, b) for a, b in itertools.combinations((*left, *used), 2)), (used, left)
 
 
-def test_of_an_axis_that_is_not_used_all_is_left_and_nothing_of_a_whole_one() -> None:
+def test_unused_axis_is_left_entirely_and_used_axis_not_at_all() -> None:
     assert parts_left("x", 8, ["y"]) == ("x",)
     assert parts_left("x", 8, ["x"]) == parts_left("x:(1)4", 4, ["x"]) == ()
     assert parts_left("x:(1)4", 4, ["x:(2)4"]) == ("x:(1)2",)
 
 
-def test_the_fault_says_which_sizes_do_not_divide() -> None:
+def test_overlap_fault_names_sizes_that_do_not_divide() -> None:
     fault = overlap_fault("y:(1)2", "y:(3)2")
     assert (
         fault.code == "MG0203"

@@ -1,4 +1,4 @@
-"""Counting what a module of Inductor launches, and the table; the programs themselves need a build of PyTorch."""
+"""Counting the launches of an Inductor module, and the table. Running the programs needs a build of PyTorch."""
 
 from __future__ import annotations
 
@@ -46,28 +46,28 @@ ADD = """module @m {
 """
 
 
-def test_kernels_library_calls_and_copies_of_the_call_are_counted() -> None:
-    found = launches_of(MODULE)
-    assert found == Launches(2, Counter({"mm": 1, "_flash": 1, "copy_": 1}))
-    assert (found + found).total == 10
+def test_inductor_kernels_library_calls_and_copies_are_counted() -> None:
+    launches = launches_of(MODULE)
+    assert launches == Launches(2, Counter({"mm": 1, "_flash": 1, "copy_": 1}))
+    assert (launches + launches).total == 10
 
 
-def test_a_call_that_is_not_known_is_refused() -> None:
+def test_unknown_call_in_inductor_module_is_refused() -> None:
     with pytest.raises(ValueError, match="calls 'fallback'"):
         launches_of("def call(args):\n    fallback(args)\n")
 
 
-def test_the_run_of_what_is_not_a_kernel_is_refused() -> None:
+def test_run_of_other_object_than_kernel_is_refused() -> None:
     with pytest.raises(ValueError, match=r"calls 'loop\.run'"):
         launches_of("def call(args):\n    loop.run(args)\n")
 
 
-def test_a_module_without_a_call_is_refused() -> None:
+def test_inductor_module_without_call_is_refused() -> None:
     with pytest.raises(ValueError, match="has 0"):
         launches_of("def run(args): ...\n")
 
 
-def test_the_case_is_planned_on_one_device_and_on_its_mesh(tmp_path: Path) -> None:
+def test_case_is_planned_on_one_device_and_on_its_mesh(tmp_path: Path) -> None:
     (tmp_path / "add.shardy.mlir").write_text(ADD)
     (tmp_path / "peers.json").write_text(json.dumps({"add": {"xla_gpu": {"kernels": 5}}}))
     row = Row("add, one module", Launches(), Launches())
@@ -76,14 +76,14 @@ def test_the_case_is_planned_on_one_device_and_on_its_mesh(tmp_path: Path) -> No
     assert with_case(row, [tmp_path]).xla is None
 
 
-def test_a_program_without_a_mesh_or_a_case_has_fewer_figures(tmp_path: Path) -> None:
+def test_program_without_mesh_or_case_has_fewer_figures(tmp_path: Path) -> None:
     (tmp_path / "add.mlir").write_text("\n".join(line for line in ADD.splitlines() if "sdy.mesh" not in line)
                                        .replace(' {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}', ""))  # fmt: skip
     assert with_case(Row("add", Launches(), Launches()), [tmp_path])[3:] == (1, None, None)
     assert with_case(Row("other", Launches(), Launches()), [tmp_path])[3:] == (None, None, None)
 
 
-def test_the_table_names_the_calls_and_marks_what_is_missing() -> None:
+def test_inductor_table_names_calls_and_marks_missing_figures() -> None:
     library = Counter({"mm": 2, "_flash": 1})
     lines = table([Row("a", Launches(4, library), Launches(5), 3), Row("b", Launches(1), Launches(1), 1, 2, 9)])
     assert lines.splitlines()[2:] == [
@@ -92,7 +92,7 @@ def test_the_table_names_the_calls_and_marks_what_is_missing() -> None:
     ]
 
 
-def test_without_torch_the_command_says_what_to_install(
+def test_inductor_command_without_torch_names_missing_packages(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(no_device, "find_spec", lambda _: None)

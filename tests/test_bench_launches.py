@@ -1,4 +1,4 @@
-"""The table of launches beside XLA's."""
+"""The table that compares launches with XLA's."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ ADD = """module @m {
 """
 
 
-def test_programs_that_xla_was_measured_for_are_planned(tmp_path: Path) -> None:
+def test_programs_with_xla_figures_are_planned(tmp_path: Path) -> None:
     peers = {"add": {"xla_gpu": {"kernels": 2, "device_bytes": 512}}, "loop": {"xla_gpu": {"counts": {}}}, "none": {}}
     (tmp_path / "peers.json").write_text(json.dumps(peers))
     (tmp_path / "add.shardy.mlir").write_text(ADD)
     assert rows_of(tmp_path) == [Row("add", 1, 2, 256, 512)]
 
 
-def test_figures_above_those_of_xla_are_marked() -> None:
+def test_figures_above_xla_are_marked() -> None:
     lines = table([Row("one", 4, 2, 10**6, 4 * 10**6), Row("two", 1, 8, 2 * 10**6, 2 * 10**6)]).splitlines()
     assert lines[2] == "| one | **4** | 2 | 1.0 | 4.0 |"
     assert lines[3] == "| two | 1 | 8 | 2.0 | 2.0 |"
     assert lines[-1].startswith("Geometric means of the ratios: launches 0.50, bytes 0.50")
 
 
-def test_a_program_without_a_figure_is_left_out(tmp_path: Path) -> None:
+def test_program_without_xla_figures_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "peers.json").write_text(json.dumps({"one": {"xla_gpu": None}}))
     assert rows_of(tmp_path) == []

@@ -1,4 +1,6 @@
-"""`python -m bench.machines` compares the plan for a machine with the plan for one host, and says what each class of links carries."""
+"""`python -m bench.machines` compares plans for a machine with plans for one host, and lists the collectives per class
+of links.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from meshgen.machine.profiles import MACHINES
 from tests.programs import mlp
 
 
-def test_programs_are_on_two_and_on_sixteen_hosts() -> None:
-    found = [(program.name, program.mesh.by_name) for program in chosen()]
-    assert ("train_dp_tp_4096_16", {"dp": 2, "tp": 8}) in found and (
+def test_chosen_programs_use_two_and_sixteen_hosts() -> None:
+    meshes = [(program.name, program.mesh.by_name) for program in chosen()]
+    assert ("train_dp_tp_4096_16", {"dp": 2, "tp": 8}) in meshes and (
         "train_dp_tp_4096_128",
         {"dp": 16, "tp": 8},
-    ) in found
-    assert ("train_zero3_4096_16", {"dp": 16, "tp": 1}) in found
+    ) in meshes
+    assert ("train_zero3_4096_16", {"dp": 16, "tp": 1}) in meshes
 
 
-def test_a_row_has_the_links_that_the_plan_uses() -> None:
+def test_measured_row_lists_the_links_of_the_plan() -> None:
     text = mlp(y=("", "")).replace('"x"=2', '"x"=8')
     row = measured(chosen()[0], text, "dgx-h100")
     assert [(link["name"], link["axes"]) for link in row.links] == [("nvlink", ["y"]), ("infiniband", ["x"])]
@@ -25,6 +27,6 @@ def test_a_row_has_the_links_that_the_plan_uses() -> None:
     assert "infiniband (x): 1, " in table([row])
 
 
-def test_one_host_holds_all_devices() -> None:
+def test_one_host_machine_holds_all_devices() -> None:
     (link,) = one_host(MACHINES["dgx-a100"]).links
     assert link.devices is None and link.bytes_per_second == MACHINES["dgx-a100"].links[0].bytes_per_second

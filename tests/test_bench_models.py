@@ -1,4 +1,4 @@
-"""`python -m bench models`: what is measured where packages are missing, and the table of the figures."""
+"""`python -m bench models`: measurements, families with missing packages, and the table of figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     monkeypatch.setattr(catalog, "find_spec", lambda name: None if name in packages else object())
 
 
-def test_a_program_is_planned_and_its_figures_are_written(
+def test_model_is_planned_and_its_figures_are_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("jax")
@@ -33,16 +33,16 @@ def test_a_program_is_planned_and_its_figures_are_written(
         *head["versions"]
     }
     assert row["program"] == "heat" and "xla" not in row
-    found = row["meshgen"]
-    assert found["collectives"]["fetch_rows"] > 0 and found["moved_bytes"] > 0
-    assert found["cpu_seconds"] > 0 and found["peak_bytes"] >= found["bytes_before"] > 0
+    figures_of_row = row["meshgen"]
+    assert figures_of_row["collectives"]["fetch_rows"] > 0 and figures_of_row["moved_bytes"] > 0
+    assert figures_of_row["cpu_seconds"] > 0 and figures_of_row["peak_bytes"] >= figures_of_row["bytes_before"] > 0
     shown = capsys.readouterr().out
     assert "| heat | 1 AR " in shown
     assert run(monkeypatch, "--table", str(tmp_path / "figures.jsonl")) == 0
     assert capsys.readouterr().out == shown
 
 
-def test_families_without_their_packages_are_listed(
+def test_families_with_missing_packages_are_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without(monkeypatch, "jraph", "jax_cfd")
@@ -60,7 +60,7 @@ def test_families_without_their_packages_are_listed(
 
 
 @pytest.mark.parametrize(("word", "code"), [("no-such-model", "MG0001"), ("graphs", "MG0602")])
-def test_what_cannot_be_measured_is_refused(
+def test_unknown_model_or_missing_package_is_refused(
     word: str, code: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without(monkeypatch, "jraph")
@@ -73,7 +73,7 @@ def figures(seconds: float, **more: Any) -> dict[str, Any]:
             "redundant_flops": 25.0, "step_seconds": 1e-3, "launches": 7, "kernels": 2, "device_bytes": 9_000_000, **more}  # fmt: skip
 
 
-def test_the_mean_is_that_of_training_steps_that_both_tools_take() -> None:
+def test_table_mean_covers_training_steps_of_both_tools() -> None:
     rows = [
         {"program": "a-train", "meshgen": figures(4.0), "xla": figures(1.0)},
         {"program": "b-train", "meshgen": figures(1.0), "xla": figures(1.0)},
@@ -89,7 +89,7 @@ def test_the_mean_is_that_of_training_steps_that_both_tools_take() -> None:
     assert lines[-1].startswith("2 training steps:") and "2.00; largest 4.00 (a-train)" in lines[-1]
 
 
-def test_a_step_annotated_by_hand_is_a_column() -> None:
+def test_table_has_a_column_for_hand_annotated_steps() -> None:
     rows = [
         {"program": "a", "meshgen": figures(4.0), "by-hand": figures(1.0, step_seconds=2e-3)},
         {"program": "b", "meshgen": figures(1.0), "by-hand": {"refused": "ValueError: no flax module"}},
@@ -100,8 +100,8 @@ def test_a_step_annotated_by_hand_is_a_column() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_by_hand_every_output_of_a_module_is_constrained() -> None:
-    """Rows as the batch's, columns as the matrix's."""
+def test_by_hand_constrains_every_module_output() -> None:
+    """Rows are split like the batch, columns like the weight matrix."""
     for package in ("jax", *catalog.FAMILIES["decoders"].needs):
         pytest.importorskip(package)
     from bench.models.by_hand import by_hand
@@ -113,7 +113,7 @@ def test_by_hand_every_output_of_a_module_is_constrained() -> None:
     assert all('[{"dp"}' in line for line in constraints) and len(constraints) > 20
 
 
-def test_by_hand_takes_flax_modules_only() -> None:
+def test_by_hand_refuses_programs_without_flax_module() -> None:
     for package in ("jax", "flax"):
         pytest.importorskip(package)
     from bench.models.by_hand import by_hand

@@ -1,4 +1,4 @@
-"""Models of PyTorch, small: each is planned for a GPU, and checked on two meshes against the program on one device."""
+"""Small PyTorch models: planned for a GPU, and checked on two meshes against a single device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pipeline(module: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", catalog.FAMILIES["torch_models"].programs)
-def test_a_model_is_planned_and_checked_on_two_meshes(name: str) -> None:
+def test_torch_model_is_planned_and_checked_on_two_meshes(name: str) -> None:
     program = catalog.program(name, True)
     exported = program.lowered()
     planned = api.plan(exported, program.mesh, in_specs=program.in_specs, target="cuda:sm_90")

@@ -1,4 +1,4 @@
-"""Some operators of PyTorch's OpInfo database, forward and with gradients, and what the bench says of refusals."""
+"""Some operators of PyTorch's OpInfo database, forward and with gradients, and the summary of refusals."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ NAMES = ("nn.functional.avg_pool2d", "scatter_reduce.amax", "linalg.lu_solve", "
 
 
 @pytest.mark.parametrize("gradients", [False, True])
-def test_samples_of_operators_are_right(gradients: bool) -> None:
-    found = [each for op in operators(NAMES) for each in outcomes(op, "float32", 2, gradients)]
-    assert {each.op for each in found} == set(NAMES)
-    assert {(each.verdict, each.split) for each in found} <= {("same", "same"), ("same", "not run")}, found
+def test_operator_samples_match_torch(gradients: bool) -> None:
+    outcomes_of_samples = [outcome for op in operators(NAMES) for outcome in outcomes(op, "float32", 2, gradients)]
+    assert {outcome.op for outcome in outcomes_of_samples} == set(NAMES)
+    assert {(outcome.verdict, outcome.split) for outcome in outcomes_of_samples} <= {
+        ("same", "same"),
+        ("same", "not run"),
+    }, outcomes_of_samples
 
 
-def test_summary_lists_refusals_by_reason_and_what_is_wrong() -> None:
-    found = [
+def test_summary_lists_refusals_by_reason_and_wrong_results() -> None:
+    outcomes_of_samples = [
         Outcome("nonzero", 0, "refused", "the size of nonzero's result is data"),
         Outcome("add", 0, "same", split="same"),
         Outcome("add", 1, "differs", "differs by 2"),
         Outcome("jit", 0, "not run"),
     ]
-    text = summary(found, "forward")
+    text = summary(outcomes_of_samples, "forward")
     assert "| samples | 1 | 1 | 0 | 1 | 3 |" in text
     assert "Of 2 operators 0 (0.0 %) are right in all samples, 1 in some; of 1 samples there is no program" in text
     assert "| 1 | the size of the result is data | `nonzero` |" in text

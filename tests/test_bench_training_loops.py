@@ -1,4 +1,6 @@
-"""Sessions of training loops in plain JAX (`bench/training_loops`): equal to the loop of JAX, with one layout of the state."""
+"""Sessions of training loops in plain JAX (`bench/training_loops`): results equal JAX's, and the state keeps one
+layout.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from bench.training_loops.run import TOLERANCE, annotations, differences
 STEPS = 5
 
 
-@pytest.mark.parametrize("kind", ["none", "all"])
+@pytest.mark.parametrize("annotation_kind", ["none", "all"])
 @pytest.mark.parametrize("name", LOOPS)
-def test_session_of_a_loop_is_equal_to_jax(name: str, kind: str, tmp_path: Path) -> None:
+def test_session_of_training_loop_matches_jax(name: str, annotation_kind: str, tmp_path: Path) -> None:
     loop = LOOPS[name](8)
-    error, faults = differences(loop, 8, annotations(loop)[kind], tmp_path / "m.mgx", STEPS)
+    error, faults = differences(loop, 8, annotations(loop)[annotation_kind], tmp_path / "m.mgx", STEPS)
     assert error <= TOLERANCE and not faults

@@ -1,4 +1,4 @@
-"""Performance over time: what a line has, how cachegrind's files are read, and what the chart draws."""
+"""Performance over time: the fields of a record, reading of cachegrind's files, and the chart."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def line(commit: str, date: str, value: int) -> dict[str, Any]:
     return {"commit": commit, "date": date, "python": "3.11.7", "programs": programs}
 
 
-def test_kept_lines_have_the_figures_of_every_program() -> None:
+def test_recorded_trend_has_figures_of_every_program() -> None:
     lines = [json.loads(text) for text in trend.RESULTS.read_text().splitlines()]
-    assert lines and [each["date"] for each in lines] == sorted(each["date"] for each in lines)
-    assert len({each["commit"] for each in lines}) == len(lines)
-    assert all({*each["programs"]} == {*trend.PROGRAMS} for each in lines)
-    rows = [row for each in lines for row in each["programs"].values()]
+    assert lines and [record["date"] for record in lines] == sorted(record["date"] for record in lines)
+    assert len({record["commit"] for record in lines}) == len(lines)
+    assert all({*record["programs"]} == {*trend.PROGRAMS} for record in lines)
+    rows = [row for record in lines for row in record["programs"].values()]
     assert all(tuple(row) == FIGURES and row["instructions"] > 0 for row in rows)
 
 
@@ -35,28 +35,28 @@ def test_programs_of_the_trend_exist() -> None:
     assert [path.name for path in (trend.WARM_UP, *trend.PROGRAMS.values()) if not path.exists()] == []
 
 
-def test_plan_has_launches_bytes_and_step() -> None:
+def test_trend_plan_has_launches_bytes_and_step_time() -> None:
     figures = trend.plan(trend.PROGRAMS["conv_halo"])
     assert tuple(figures) == FIGURES[1:] and all(value > 0 for value in figures.values())
 
 
-def test_instructions_are_read_from_the_file_of_cachegrind() -> None:
+def test_instruction_total_is_read_from_cachegrind_file() -> None:
     assert trend.total_of("desc: x\nevents: Ir I1mr\nfl=a\n1 2 3\nsummary: 120 3\n") == 120
     with pytest.raises(ValueError, match="no events"):
         trend.total_of("fl=a\n")
 
 
-def test_line_of_a_measured_commit_is_replaced() -> None:
+def test_trend_record_of_measured_commit_is_replaced() -> None:
     first, second = json.dumps(line("a", "2026-01-02", 1)), json.dumps(line("b", "2026-01-03", 1))
     lines = trend.added([first, second], line("a", "2026-01-02", 5))
-    assert [json.loads(each)["commit"] for each in lines] == ["a", "b"]
+    assert [json.loads(text)["commit"] for text in lines] == ["a", "b"]
     assert json.loads(lines[0])["programs"]["a"]["launches"] == 5
     assert json.loads(trend.added([second], line("c", "2026-01-01", 1))[0])["commit"] == "c"
 
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
-def test_work_of_a_forked_process_is_counted_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """Count a script that forks three processes: one does nothing, and one does ten times the work of another."""
+def test_instructions_are_counted_per_forked_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Count a script that forks three processes: an idle one, one with work, and one with ten times that work."""
     script = tmp_path / "work.py"
     script.write_text(
         "import json, os, sys\npids = {}\n"
@@ -70,7 +70,7 @@ def test_work_of_a_forked_process_is_counted_alone(monkeypatch: pytest.MonkeyPat
     assert counts["a"] > 10_000 and 8 * counts["a"] < counts["b"] < 12 * counts["a"]
 
 
-def test_chart_draws_each_commit_at_the_height_of_its_sum() -> None:
+def test_trend_chart_draws_each_commit_at_its_total() -> None:
     page = beside_pages("trend_page")
     chart = page.trend_chart([line("a", "2026-01-01", 4), line("b", "2026-01-02", 2)])
     ElementTree.fromstring(chart)
@@ -81,7 +81,7 @@ def test_chart_draws_each_commit_at_the_height_of_its_sum() -> None:
     assert "NaN" not in page.trend_chart([line("a", "2026-01-01", 0)])
 
 
-def test_measuring_needs_a_program_that_plans(
+def test_trend_measurement_fails_if_planning_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(trend, "__file__", "-c")

@@ -1,4 +1,6 @@
-"""The cost model: each field says its unit and source and is read, what is measured of it is current, and it decides."""
+"""The cost model: each field has a unit, a meaning, a source and a reader, recorded sensitivities are current, and
+fields decide.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,13 @@ ENTRIES = list(entries(DEFAULT))
 RESULTS = ROOT / "bench" / "results" / "sensitivity.jsonl"
 
 
-def test_every_field_has_a_unit_a_meaning_and_a_source() -> None:
-    refuse([each.name for each in ENTRIES if not (each.unit and each.meaning and each.source)])
-    assert len({each.name for each in ENTRIES}) == len(ENTRIES) > 80
+def test_every_cost_model_field_has_unit_meaning_and_source() -> None:
+    refuse([entry.name for entry in ENTRIES if not (entry.unit and entry.meaning and entry.source)])
+    assert len({entry.name for entry in ENTRIES}) == len(ENTRIES) > 80
 
 
-def test_sources_name_commands_that_exist() -> None:
-    commands = {found for each in ENTRIES for found in re.findall(r"python -m bench(?:\.(\w+))?", each.source)}
+def test_cost_model_sources_name_existing_commands() -> None:
+    commands = {command for entry in ENTRIES for command in re.findall(r"python -m bench(?:\.(\w+))?", entry.source)}
     refuse(
         [
             f"bench/{name}.py is not there"
@@ -45,12 +47,12 @@ def test_sources_name_commands_that_exist() -> None:
             if not (ROOT / "bench" / f"{name or '__main__'}.py").exists()
         ]
     )
-    suites = {found for each in ENTRIES for found in re.findall(r"meshgen bench (\w+)", each.source)}
+    suites = {command for entry in ENTRIES for command in re.findall(r"meshgen bench (\w+)", entry.source)}
     assert suites and suites <= set(SUITES)
 
 
 def fields_read(path: Path) -> Iterator[str]:
-    """The fields that a file reads, of `DEFAULT` or of a group of it that it gives a name."""
+    """Yield the fields of `DEFAULT` that a file reads, directly or through a named group."""
     groups: dict[str, str] = {}
     for node in nodes_of(path, ast.Assign):
         pairs = zip(*(_items(side) for side in (node.targets[0], node.value)), strict=False)
@@ -72,59 +74,62 @@ def _group(value: ast.expr, groups: dict[str, str]) -> str:
 
 
 def _dotted(value: ast.expr) -> str:
-    """`a.b` for attributes of a name; empty for other expressions."""
+    """Return `a.b` for attributes of a name, or "" for other expressions."""
     if isinstance(value, ast.Attribute):
         inner = _dotted(value.value)
         return f"{inner}.{value.attr}" if inner else ""
     return value.id if isinstance(value, ast.Name) else ""
 
 
-def test_every_field_is_read() -> None:
+def test_every_cost_model_field_is_read() -> None:
     readers = [path for path in FILES if not path.is_relative_to(PACKAGE / "cost_model")]
     read = {name for path in readers for name in fields_read(path)}
-    names = [".".join(each.name.split(".")[:2]) for each in ENTRIES]
+    names = [".".join(entry.name.split(".")[:2]) for entry in ENTRIES]
     refuse([f"{name} is read nowhere" for name in names if name not in read])
     refuse([f"{name} is no field" for name in sorted(read - {*names})])
 
 
-def test_devices_say_what_kernels_take_on_them() -> None:
+def test_every_device_field_is_read_by_kernel_code() -> None:
     readers = [
         path
         for path in FILES
         if any(path.is_relative_to(PACKAGE / part) for part in ("codegen", "kernels", "sharding"))
     ]
     named = {node.attr for path in readers for node in nodes_of(path, ast.Attribute)}
-    fields = {each.name.split(".")[3] for each in ENTRIES if each.name.startswith("kernels.devices.")}
+    fields = {entry.name.split(".")[3] for entry in ENTRIES if entry.name.startswith("kernels.devices.")}
     assert fields and fields <= named
 
 
 def measured() -> dict[str, list[list[str]]]:
-    """For each field, the programs whose plans other values change, by value."""
-    found: dict[str, list[list[str]]] = {}
+    """Return, per field, the programs whose plans change with each other value."""
+    changed_plans: dict[str, list[list[str]]] = {}
     for record in map(json.loads, RESULTS.read_text().splitlines()):
-        found.setdefault(record["field"], []).append(record["changed"])
-    return found
+        changed_plans.setdefault(record["field"], []).append(record["changed"])
+    return changed_plans
 
 
-def test_what_is_said_of_chosen_values_was_measured() -> None:
-    """`python -m bench.sensitivity` has been run with every field that has a number."""
-    found = measured()
-    chosen = [each for each in ENTRIES if each.source in (STEADY, MATTERS)]
-    refuse([f"{each.name} is not measured" for each in chosen if each.name not in found])
-    wrong = [each for each in chosen if (each.source == MATTERS) != any(found[each.name])]
+def test_sensitivity_of_chosen_values_matches_measurement() -> None:
+    """Run `python -m bench.sensitivity` for each numeric field."""
+    changed_plans = measured()
+    chosen = [entry for entry in ENTRIES if entry.source in (STEADY, MATTERS)]
+    refuse([f"{entry.name} is not measured" for entry in chosen if entry.name not in changed_plans])
+    wrong = [entry for entry in chosen if (entry.source == MATTERS) != any(changed_plans[entry.name])]
     refuse(
-        [f"{each.name}: {sum(map(len, found[each.name]))} plans change, but it says '{each.source}'" for each in wrong]
+        [
+            f"{entry.name}: {sum(map(len, changed_plans[entry.name]))} plans change, but it says '{entry.source}'"
+            for entry in wrong
+        ]
     )
 
 
-def test_measurements_are_of_the_values_that_are() -> None:
-    values = {each.name: each.value for each in ENTRIES}
+def test_sensitivity_records_have_current_values() -> None:
+    values = {entry.name: entry.value for entry in ENTRIES}
     for record in map(json.loads, RESULTS.read_text().splitlines()):
         value = values[record["field"]]
         assert record["value"] == (list(value) if isinstance(value, tuple) else value), record["field"]
 
 
-def test_chunks_must_save_what_steps_differ_by() -> None:
+def test_chunk_gain_equals_step_time_tolerance() -> None:
     assert 1 + DEFAULT.chunks.gain == pytest.approx(DEFAULT.scheduling.same_step)
 
 
@@ -140,58 +145,62 @@ def test_chunks_must_save_what_steps_differ_by() -> None:
         (1, "1"),
     ],
 )
-def test_values_are_printed_in_full(value: object, text: str) -> None:
+def test_cost_model_values_are_printed_in_full(value: object, text: str) -> None:
     assert value_text(value) == text
 
 
-def test_the_report_has_the_cost_model_folded(tmp_path: Path) -> None:
+def test_report_has_a_collapsed_cost_model_table(tmp_path: Path) -> None:
     api.plan(mlp(), target="cpu").report(tmp_path / "mlp.html")
     folded = (tmp_path / "mlp.html").read_text().partition("<details><summary>Cost model</summary>")[2]
     cells = [html.unescape(cell) for cell in re.findall(r"<td>([^<]*)</td>", folded)]
     assert cells == [cell for row in cost_model_rows() for cell in row] and len(cells) == 5 * len(ENTRIES)
 
 
-def test_a_group_of_fields_is_replaced_by_name() -> None:
+def test_cost_model_fields_are_replaced_by_name() -> None:
     changed = DEFAULT.with_values({"links.peer_seconds": 1.0, "search.chain": 3})
     assert (changed.links.peer_seconds, changed.search.chain) == (1.0, 3)
-    others = [(e, f) for e, f in zip(ENTRIES, entries(changed), strict=True) if e != f]
-    assert [before.name for before, _ in others] == ["links.peer_seconds", "search.chain"]
+    differing = [(e, f) for e, f in zip(ENTRIES, entries(changed), strict=True) if e != f]
+    assert [before.name for before, _ in differing] == ["links.peer_seconds", "search.chain"]
 
 
-# ---- fields decide
+# ---- decisions of fields
 
 
 def hinted() -> Module:
-    """tanh(x) of rows that lie split and are wanted so; a hint says columns in between."""
-    kind = TensorType((64, 64), "f32")
-    graph = Graph("main", [Value(kind, "x")])
+    """Return a program of tanh whose rows are split at both ends. A hint in between prefers split columns."""
+    tensor_type = TensorType((64, 64), "f32")
+    graph = Graph("main", [Value(tensor_type, "x")])
     hint = {"sharding": P(None, "x"), "required": False}
-    said = graph.add("annotate", [graph.add("tanh", [graph.inputs[0]], [kind]).result], [kind], hint).result
-    graph.outputs = [graph.add("negate", [said], [kind]).result]
+    annotated = graph.add(
+        "annotate", [graph.add("tanh", [graph.inputs[0]], [tensor_type]).result], [tensor_type], hint
+    ).result
+    graph.outputs = [graph.add("negate", [annotated], [tensor_type]).result]
     rows = Annotation(P("x", None))
     return Module(make_mesh({"x": 4}), graph, in_annotations=[rows], out_annotations=[rows])
 
 
-@pytest.mark.parametrize("seconds, lies", [(DEFAULT.propagation.hint_seconds, "[{}, {x}]"), (1e-9, "[{x}, {}]")])
-def test_a_hint_is_kept_for_what_it_is_worth(seconds: float, lies: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two exchanges of 3 KB take 17 ns."""
+@pytest.mark.parametrize("seconds, expected", [(DEFAULT.propagation.hint_seconds, "[{}, {x}]"), (1e-9, "[{x}, {}]")])
+def test_hint_is_kept_if_it_costs_less_than_hint_seconds(
+    seconds: float, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Following the hint costs two all_to_alls of 3 KB: 17 ns."""
     use(monkeypatch, {"propagation.hint_seconds": seconds}, choices)
-    assert str(propagate(hinted()).graph.nodes[1].sharding.results[0]) == lies  # pyright: ignore[reportOptionalMemberAccess]
+    assert str(propagate(hinted()).graph.nodes[1].sharding.results[0]) == expected  # pyright: ignore[reportOptionalMemberAccess]
 
 
 @pytest.mark.parametrize("share, messages", [(DEFAULT.messages.share, 1), (1e-6, 2)])
-def test_small_collectives_are_joined_where_copies_take_less_than_a_share_of_the_latency(
+def test_small_collectives_are_combined_if_copies_are_cheap(
     share: float, messages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, {"messages.share": share}, collective_combine)
     program = Program(x=4)
-    parts = [program.input("f32[8]", P(partial={"x": "sum"})) for _ in range(2)]
-    sums = [program.add("all_reduce", [part], "f32[8]", axes=("x",), kind="sum") for part in parts]
+    partials = [program.input("f32[8]", P(partial={"x": "sum"})) for _ in range(2)]
+    sums = [program.add("all_reduce", [partial], "f32[8]", axes=("x",), kind="sum") for partial in partials]
     after = collective_combine.collective_combine(program.local(*sums))
     assert [node.op for node in after.graph.nodes].count("all_reduce") == messages
 
 
-def test_relayout_of_a_placed_argument_costs_as_much_as_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relayout_of_argument_costs_its_cost_model_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     link = states.Link.of(make_mesh({"x": 4}), "x")
     usual, plain = (link.seconds(0, 1, 1e6, is_argument=placed) for placed in (True, False))
     use(monkeypatch, {"propagation.relayout_argument": 1.0}, states)

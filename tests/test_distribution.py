@@ -1,4 +1,6 @@
-"""The source distribution has the whole repository, so that its tests and Makefile work in it; `.ci/distribution.py` builds and installs it."""
+"""The source distribution has the entire repository, so that tests and Makefile work in it. `.ci/distribution.py`
+builds and installs it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from setuptools.command.egg_info import FileList
 
 from tests.sources import ROOT
 
-ALWAYS = {"pyproject.toml", "LICENSE", "README.md", "MANIFEST.in"}  # what setuptools adds
+ALWAYS = {"pyproject.toml", "LICENSE", "README.md", "MANIFEST.in"}  # files that setuptools always adds
 
 
 def test_source_distribution_has_every_file_of_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Generated pages are current, and the documents name what exists."""
+"""Generated pages are current, and documents name only existing files, functions and commands."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_generated_pages_are_current() -> None:
 
 
 def missing_files(document: Path) -> Iterator[str]:
-    """Links and names of files in a document that are nowhere, as document:line."""
-    for number, line in enumerate(lines_of(document), start=1):
+    """Yield the links and file names in a document that lead nowhere, as document:line."""
+    for line_number, line in enumerate(lines_of(document), start=1):
         links = [target for target in re.findall(r"\]\(([^)#:]+)\)", line) if not target.startswith("http")]
         named = re.findall(r"`((?:meshgen|tests|docs|examples|bench)/[\w/.]+?)/?`", line)
         missing = [name for name in links if not (document.parent / name).exists()]
         missing += [name for name in named if not (ROOT / name).exists()]
-        yield from (f"{place(document, number)}: {name}" for name in missing)
+        yield from (f"{place(document, line_number)}: {name}" for name in missing)
 
 
 def test_documents_name_files_that_exist() -> None:
@@ -45,20 +45,22 @@ def test_documents_name_files_that_exist() -> None:
 
 
 _NAMED = re.compile(r"`((?:[\w.]+/)*\w+\.py)`")
-OF_OTHERS = {"jax/_src/cudnn/fused_attention_stablehlo.py", "kernels/NAME.py", "test_memory_limits.py"}
-"""Python files that docs name and that are not in the project: JAX's, a member of modules, and an example of a name."""
+NOT_IN_PROJECT = {"jax/_src/cudnn/fused_attention_stablehlo.py", "kernels/NAME.py", "test_memory_limits.py"}
+"""Python files that docs name and the project lacks: a file of JAX, a member of modules, and an example of a name."""
 
 
 def test_docs_and_docstrings_name_sources_that_exist() -> None:
     folders = [ROOT / name for name in (".ci", "meshgen", "tests", "bench", "docs", "examples")]
     sources = [path.relative_to(ROOT).parts for folder in folders for path in folder.rglob("*.py")]
-    known = OF_OTHERS | {"/".join(parts[start:]) for parts in sources for start in range(len(parts))}
+    existing = NOT_IN_PROJECT | {
+        "/".join(path_parts[start:]) for path_parts in sources for start in range(len(path_parts))
+    }
     named = ((path, name) for path in (*DOCUMENTS, *FILES, *TESTS) for name in _NAMED.findall(path.read_text()))
-    refuse([f"{path.relative_to(ROOT)}: {name}" for path, name in named if name not in known])
+    refuse([f"{path.relative_to(ROOT)}: {name}" for path, name in named if name not in existing])
 
 
 def missing_definitions(document: Path) -> Iterator[str]:
-    """Names `file::name` in a document that the file does not define at top level, and commands of modules and tests that are missing."""
+    """Yield missing definitions `file::name`, and commands with missing modules or tests, of a document."""
     text = document.read_text()
     for path, name in re.findall(r"`([\w/.]+\.py)::(\w+)`", text):
         if name not in definitions(ROOT / path):
@@ -72,7 +74,7 @@ def missing_definitions(document: Path) -> Iterator[str]:
 
 
 def definitions(path: Path) -> set[str]:
-    """The functions, classes and values at the top level of a file; none of a file that is missing."""
+    """Return the functions, classes and values at the top level of a file. Empty if the file is missing."""
     defined: set[str] = set()
     for statement in tree_of(path).body if path.exists() else ():
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
@@ -82,14 +84,18 @@ def definitions(path: Path) -> set[str]:
     return defined
 
 
-def test_documents_have_no_marks_of_a_merge() -> None:
+def test_documents_have_no_merge_conflict_markers() -> None:
     marks = ("<<<<<<< ", ">>>>>>> ")
-    lines = [(document, number, line) for document in DOCUMENTS for number, line in enumerate(lines_of(document), 1)]
-    refuse([place(document, number) for document, number, line in lines if line.startswith(marks)])
+    lines = [
+        (document, line_number, line)
+        for document in DOCUMENTS
+        for line_number, line in enumerate(lines_of(document), 1)
+    ]
+    refuse([place(document, line_number) for document, line_number, line in lines if line.startswith(marks)])
 
 
 def test_documents_name_functions_and_commands_that_exist() -> None:
-    refuse([f"{document.name}: {each}" for document in DOCUMENTS for each in missing_definitions(document)])
+    refuse([f"{document.name}: {name}" for document in DOCUMENTS for name in missing_definitions(document)])
 
 
 def test_call_tree_of_the_architecture_names_files_and_functions() -> None:
@@ -105,7 +111,7 @@ def test_call_tree_of_the_architecture_names_files_and_functions() -> None:
     refuse([name for name in names if not re.search(rf"^ *(?:def {name}\(|{name}\b.* = )", text, re.MULTILINE)])
 
 
-def test_missing_functions_and_commands_are_found(tmp_path: Path) -> None:
+def test_missing_definitions_and_commands_are_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "`tests/sources.py::refuse`, `tests/sources.py::no`, `python -m tests.near`, `python -m tests.no`, `pytest -k a tests/no.py`"
@@ -114,7 +120,7 @@ def test_missing_functions_and_commands_are_found(tmp_path: Path) -> None:
 
 
 def test_decision_records_have_four_parts_on_half_a_page() -> None:
-    generator()  # makes the files beside it importable
+    generator()  # makes the files of docs/ importable
     page = importlib.import_module("decisions_page")
     for record in page.decisions():
         text = record.path.read_text()
@@ -122,25 +128,25 @@ def test_decision_records_have_four_parts_on_half_a_page() -> None:
         assert len(text.split()) <= 260, record.path.name
 
 
-def unknown_numbers(path: Path) -> Iterator[str]:
-    for number, line in enumerate(lines_of(path), start=1):
+def unknown_codes(path: Path) -> Iterator[str]:
+    for line_number, line in enumerate(lines_of(path), start=1):
         unknown = set(re.findall(r"MG\d{4}", line)) - set(CODES)
-        yield from (f"{place(path, number)}: {code}" for code in sorted(unknown))
+        yield from (f"{place(path, line_number)}: {code}" for code in sorted(unknown))
 
 
-def test_every_number_in_the_code_is_a_known_fault() -> None:
-    refuse([offender for path in FILES for offender in unknown_numbers(path)])
+def test_every_diagnostic_code_in_the_source_is_registered() -> None:
+    refuse([offender for path in FILES for offender in unknown_codes(path)])
 
 
-def test_kernels_are_claimed_for_what_is_generated() -> None:
-    """The table's last column comes from trying; an operation that nobody tries would be left out of it."""
+def test_ops_page_claims_kernels_for_generated_ops() -> None:
+    """The last column of the table comes from trying each op, so every generated op needs an example."""
     from meshgen.ops.classes import GENERATED, NESTS
 
-    generator()  # makes the files beside it importable
+    generator()  # makes the files of docs/ importable
     examples = importlib.import_module("kernel_examples")
     assert examples.names() >= GENERATED | NESTS
-    said = {name: examples.kernels_of(name) for name in ("and", "constant", "gather", "popcnt", "rng_bit_generator")}
-    assert said == {"and": "yes", "constant": "yes", "gather": "yes", "popcnt": "yes",
+    claimed = {name: examples.kernels_of(name) for name in ("and", "constant", "gather", "popcnt", "rng_bit_generator")}
+    assert claimed == {"and": "yes", "constant": "yes", "gather": "yes", "popcnt": "yes",
                     "rng_bit_generator": "yes"}  # fmt: skip
     assert [examples.kernels_of(name) for name in ("if", "case", "while", "sort", "fft", "lapack")] == [
         *["yes"] * 5,
@@ -148,10 +154,10 @@ def test_kernels_are_claimed_for_what_is_generated() -> None:
     ]
 
 
-def test_every_fault_is_explained() -> None:
+def test_every_diagnostic_code_is_explained() -> None:
     assert list(generator().FAULTS) == list(CODES)
 
 
-def test_every_fault_is_provoked_by_a_test() -> None:
+def test_every_diagnostic_code_is_named_by_a_test() -> None:
     texts = ["\n".join(lines_of(path)) for path in TESTS if path.name.startswith("test_")]
     refuse([code for code in CODES if not any(code in text for text in texts)])

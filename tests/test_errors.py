@@ -1,4 +1,4 @@
-"""Diagnostics: what is said once, and where."""
+"""Diagnostics: grouping, locations and texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.errors import Diagnostic, Location, UsageError, grouped
 from meshgen.printable import bytes_apart
 
 
-def test_equal_messages_are_one_with_the_other_places_as_notes() -> None:
+def test_equal_messages_are_grouped_with_other_locations_as_notes() -> None:
     def fault(message: str, line: int) -> Diagnostic:
         return Diagnostic("MG0301", message, Location("a.mlir", line))
 
@@ -20,25 +20,25 @@ def test_equal_messages_are_one_with_the_other_places_as_notes() -> None:
         [fault("no sort", 3), fault("no fft", 4), *(fault("no sort", line) for line in range(5, 12))]
     )
     assert (str(first.loc), str(other.loc), other.notes) == ("a.mlir:3", "a.mlir:4", ())
-    assert [str(place or "") for _, place in first.notes] == ["a.mlir:5", "a.mlir:6", "a.mlir:7", "a.mlir:8", ""]
+    assert [str(location or "") for _, location in first.notes] == ["a.mlir:5", "a.mlir:6", "a.mlir:7", "a.mlir:8", ""]
     assert first.notes[-1][0] == "and at 3 more places"
 
 
-def test_a_place_is_told_once() -> None:
-    """Kernels of one line, such as those of a loop that is written out, are one place."""
-    place = Location("a.mlir", 3)
-    (only,) = grouped([Diagnostic("MG0301", "no sort", place)] * 3 + [Diagnostic("MG0301", "no sort")])
+def test_grouped_diagnostic_names_each_location_once() -> None:
+    """Several kernels of one line, such as those of an unrolled loop, share a location."""
+    location = Location("a.mlir", 3)
+    (only,) = grouped([Diagnostic("MG0301", "no sort", location)] * 3 + [Diagnostic("MG0301", "no sort")])
     assert [note for _, note in only.notes] == []
 
 
-def test_text_of_warning_says_warning() -> None:
+def test_text_of_warning_starts_with_warning() -> None:
     warning = Diagnostic("MG0404", "work is repeated")
     assert str(warning) == "warning MG0404: work is repeated"
     assert str(Diagnostic("MG0001", "no")) == "error MG0001: no"
     assert str(UsageError(warning)) == "error MG0404: work is repeated"
 
 
-def test_compared_sizes_are_rounded_where_they_differ() -> None:
+def test_compared_sizes_are_rounded_only_if_they_still_differ() -> None:
     assert bytes_apart(622592, 232448) == ("623 kB", "232 kB")
     assert bytes_apart(622592, 622591) == ("622,592 B", "622,591 B")
 
@@ -52,10 +52,10 @@ def test_unknown_keyword_of_public_function_is_refused_with_suggestion() -> None
         mg.load("nowhere.mgx", meshes={"a": 2})  # type: ignore[call-arg]
 
 
-def test_lines_of_large_files_are_not_read_for_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "large.mlir"
-    place.write_text("the line\n")
-    fault = Diagnostic("MG0101", "malformed", Location(str(place), 1))
+def test_lines_of_large_files_are_not_quoted_in_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "large.mlir"
+    path.write_text("the line\n")
+    fault = Diagnostic("MG0101", "malformed", Location(str(path), 1))
     assert "the line" in str(UsageError(fault))
     monkeypatch.setattr(errors, "MOST_EXCERPTED", 8)
     assert "the line" not in str(UsageError(fault))

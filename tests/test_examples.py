@@ -1,4 +1,4 @@
-"""Every example runs, in an empty folder, and says what it is about; each is short enough to be read in a minute."""
+"""Every example runs in an empty folder, prints the expected output, and is short enough to read in a minute."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.sources import ROOT, lines_of, place, refuse
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MOST_LINES = 60
-TOOL = "lower_transformer_block"  # prints the `.mlir` files beside it
-SAYS = {
+TOOL = "lower_transformer_block"  # prints the `.mlir` files beside itself
+EXPECTED_OUTPUT = {
     "attention": r"whole: {'all_reduce': 1}, 786432 bytes\nresult split: {'reduce_scatter': 1}, 393216 bytes",
     "custom_op": r"^{}; largest difference from f32: 0\.[01]",
     TOOL: r"module @jit_block[^$]*sdy\.mesh @mesh",
@@ -31,22 +31,22 @@ SAYS = {
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_it_runs(
+def test_example_prints_expected_output(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if "import jax" in path.read_text():
         pytest.importorskip("jax")
     monkeypatch.chdir(tmp_path)
-    if path.stem == TOOL:  # JAX has as many devices as its process first asked for
-        said = subprocess.run([sys.executable, path, "float32"], capture_output=True, text=True, check=True).stdout
+    if path.stem == TOOL:  # JAX keeps the number of devices that its process first requested
+        output = subprocess.run([sys.executable, path, "float32"], capture_output=True, text=True, check=True).stdout
     else:
         monkeypatch.setattr(sys, "argv", [str(path), "cpu"])
         monkeypatch.setattr(sys, "stdin", io.StringIO("1 2\n3 4\n"))
         runpy.run_path(str(path), run_name="__main__")
-        said = capsys.readouterr().out
-    assert re.search(SAYS[path.stem], said), said
+        output = capsys.readouterr().out
+    assert re.search(EXPECTED_OUTPUT[path.stem], output), output
     if path.stem == "train_jax":
-        losses = [float(each) for each in re.findall(r"\d\.\d+", said.partition("losses")[2])]
+        losses = [float(number) for number in re.findall(r"\d\.\d+", output.partition("losses")[2])]
         assert losses == sorted(losses, reverse=True) and len(set(losses)) == 5
 
 

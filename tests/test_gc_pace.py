@@ -1,4 +1,4 @@
-"""The pace of Python's collector while meshgen works."""
+"""The thresholds of Python's garbage collector while meshgen works."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 
 from meshgen.gc_pace import NEW_OBJECTS, rarely_collecting
 
-DUE = 2 * gc.get_threshold()[0]  # objects, more than there are between two collections of the youngest
+DUE = 2 * gc.get_threshold()[0]  # objects; more than between two collections of the youngest generation
 
 
-def test_the_caller_s_pace_comes_back() -> None:
+def test_rarely_collecting_restores_the_callers_thresholds() -> None:
     before = gc.get_threshold()
     with pytest.raises(ValueError, match="stop"), rarely_collecting():
         assert gc.get_threshold()[0] == NEW_OBJECTS
         with rarely_collecting():
             assert gc.get_threshold()[0] == NEW_OBJECTS
-        assert gc.get_threshold()[0] == NEW_OBJECTS  # still within
+        assert gc.get_threshold()[0] == NEW_OBJECTS  # still in the outer context
         raise ValueError("stop")
     assert gc.get_threshold() == before
 
 
 @pytest.mark.parametrize("pace", [0, 2 * NEW_OBJECTS])
-def test_a_slower_pace_stays(pace: int) -> None:
-    """0 is a collector that is off."""
+def test_rarely_collecting_keeps_slower_thresholds(pace: int) -> None:
+    """A threshold of 0 disables the collector."""
     before = gc.get_threshold()
     gc.set_threshold(pace, 5, 5)
     try:
@@ -37,10 +37,10 @@ def test_a_slower_pace_stays(pace: int) -> None:
         gc.set_threshold(*before)
 
 
-def test_what_was_made_within_counts_as_old() -> None:
+def test_objects_created_while_rarely_collecting_are_old() -> None:
     with rarely_collecting():
-        made = [[] for _ in range(DUE)]
-    assert not {id(each) for each in gc.get_objects(generation=0)} & set(map(id, made))
+        created = [[] for _ in range(DUE)]
+    assert not {id(survivor) for survivor in gc.get_objects(generation=0)} & set(map(id, created))
 
 
 FROZEN = """
@@ -59,6 +59,6 @@ assert counts and count() >= before - 100, "what nobody holds any more is gone, 
 """
 
 
-def test_what_the_caller_has_frozen_stays_frozen_and_is_seldom_counted() -> None:
-    """In a process of its own: to freeze and count all that other tests have left takes seconds."""
+def test_frozen_objects_of_the_caller_stay_frozen() -> None:
+    """Runs in a subprocess, because freezing and counting the objects of other tests takes seconds."""
     subprocess.run([sys.executable, "-c", FROZEN], check=True)

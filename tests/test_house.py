@@ -1,4 +1,6 @@
-"""The shape of the source: short files, short functions, no leftovers. A test per rule, which lists all offenders as file:line."""
+"""Rules about the shape of the source: short files, short functions, no leftovers. Each test lists all offenders as
+file:line.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +15,27 @@ from tests.sources import FILES, ROOT, TESTS, lines_of, nodes_of, place, refuse,
 
 LEFTOVER = re.compile(r"\bTODO\b|\bFIXME\b|NotImplementedError|/home/|type: ignore(?!\[)")
 MOST_LINES = 350
-MOST_LINES_OF_A_FUNCTION = 50
-MOST_FILES_OF_A_NAME = 5
+MAX_FUNCTION_LINES = 50
+MAX_FILES_PER_NAME = 5
 
 
 def long_functions(path: Path) -> Iterator[str]:
     for node in nodes_of(path, ast.FunctionDef, ast.AsyncFunctionDef):
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
-        if lines > MOST_LINES_OF_A_FUNCTION:
+        if lines > MAX_FUNCTION_LINES:
             yield f"{place(path, node.lineno)}: {node.name} has {lines} lines"
 
 
 def leftovers(path: Path) -> Iterator[str]:
-    for number, line in enumerate(lines_of(path), start=1):
-        yield from (f"{place(path, number)}: {found}" for found in LEFTOVER.findall(line))
+    for line_number, line in enumerate(lines_of(path), start=1):
+        yield from (f"{place(path, line_number)}: {leftover}" for leftover in LEFTOVER.findall(line))
 
 
 def test_no_file_is_long() -> None:
     refuse([place(path, len(lines_of(path))) for path in [*FILES, *TESTS] if len(lines_of(path)) > MOST_LINES])
 
 
-def test_the_median_file_is_short() -> None:
+def test_median_file_is_short() -> None:
     assert statistics.median(len(lines_of(path)) for path in FILES) <= 130
 
 
@@ -47,17 +49,17 @@ def test_functions_are_short() -> None:
     assert statistics.quantiles([n for path in FILES for n in lengths_of_functions(path)], n=10)[-1] <= 20
 
 
-TEMPLATES = {"_match", "_emit"}  # what each kernel template has
+TEMPLATES = {"_match", "_emit"}  # functions that every kernel template has
 
 
-def test_private_names_can_be_searched_for() -> None:
-    """A helper of a file is named for what it does there, so that a search does not find a dozen others."""
-    found: dict[str, list[str]] = {}
+def test_private_names_are_specific() -> None:
+    """A private helper has a specific name, so that a search does not return a dozen other helpers."""
+    places_by_name: dict[str, list[str]] = {}
     for path in FILES:
         for node in tree_of(path).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.startswith("_"):
-                found.setdefault(node.name, []).append(place(path, node.lineno))
-    common = {name: places for name, places in found.items() if len(places) > MOST_FILES_OF_A_NAME}
+                places_by_name.setdefault(node.name, []).append(place(path, node.lineno))
+    common = {name: places for name, places in places_by_name.items() if len(places) > MAX_FILES_PER_NAME}
     refuse([f"{name}: {', '.join(places)}" for name, places in common.items() if name not in TEMPLATES])
 
 
@@ -72,7 +74,7 @@ def test_names_of_test_files_are_unique() -> None:
 
 
 def quick_tests() -> list[Path]:
-    """The files of `make quick`."""
+    """Return the test files of `make quick`."""
     lists = re.findall(r"addprefix (tests/[^,]*),([^)]+)\)", (ROOT / "Makefile").read_text())
     return [ROOT / f"{folder}{name}" for folder, names in lists for name in names.replace("\\", "").split()]
 

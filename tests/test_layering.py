@@ -1,4 +1,4 @@
-"""Imports point down, and what a deployment machine runs needs neither xDSL nor Triton nor JAX."""
+"""Layers of imports: imports point down, and deployment code needs neither xDSL nor Triton nor JAX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import meshgen as mg
 from tests.imports import imports, name_of
 from tests.sources import FILES, PACKAGE, ROOT, place, refuse
 
-# Layers from top to bottom; a part may import its own layer and those below. `docs/architecture.md` explains it.
+# Layers from top to bottom. A part may import its own layer and layers below; see `docs/architecture.md`.
 LAYERS = (
     ("cli", "__main__", "commands"),
     ("benchmarks",),
@@ -81,24 +81,24 @@ NAMES = {name_of(path) for path in FILES}
 
 
 def part_of(module: str) -> str:
-    pieces = module.split(".")
-    return pieces[1] if len(pieces) > 1 else "__init__"
+    names = module.split(".")
+    return names[1] if len(names) > 1 else "__init__"
 
 
-# Modules that name each other: state and what acts on it by a table. The second names the first only in types, so importing has an order.
+# Pairs of modules that name each other, as state and a dispatch table. The second module names the first only in types.
 TYPED_BACK = {
     ("meshgen.mlir.conversion", "meshgen.mlir.dialect"),  # records have importers and writers, which conversion calls
     ("meshgen.mlir.printer", "meshgen.mlir.dialect"),
     ("meshgen.mlir.reading", "meshgen.mlir.dialect"),
-    ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.lookup"),  # makers of values ask the evaluator for other values
+    ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.lookup"),  # value emitters ask the evaluator for other values
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.index_maps"),
 }
 
 
 def upward_imports(path: Path) -> Iterator[str]:
-    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    own_part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     for line, module in imports(path):
-        if own != "__init__" and LEVEL.get(part_of(module), LEVEL["__init__"]) < LEVEL[own]:
+        if own_part != "__init__" and LEVEL.get(part_of(module), LEVEL["__init__"]) < LEVEL[own_part]:
             yield f"{place(path, line)}: imports {module}"
 
 
@@ -122,8 +122,8 @@ def test_imports_within_a_package_point_down(package: str) -> None:
     refuse(offenders)
 
 
-def test_no_imports_go_in_a_circle() -> None:
-    """Neither imports inside functions nor those for the type checker, except where `TYPED_BACK` says why."""
+def test_imports_have_no_cycles() -> None:
+    """Imports inside functions and imports for the type checker count too, except the pairs in `TYPED_BACK`."""
     graph = {
         name: {module for _, module in imports(path, typed=True)} & NAMES - {name}
         for path, name in zip(FILES, map(name_of, FILES), strict=True)
@@ -131,33 +131,34 @@ def test_no_imports_go_in_a_circle() -> None:
     for state, table in TYPED_BACK:
         assert state in graph[table] and table in graph[state], "an exception that is not needed"
         graph[table].discard(state)
-    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError with the circle
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError with the cycle
 
 
-# Folders of one package that import each other: upstream's dialects of tensors, loops and numbers read each other's bodies.
+# Folders of one package that may import each other: upstream's dialects of tensors, loops and numbers read each other's
+# bodies.
 TOGETHER = {"linalg": "mlir", "scf": "mlir", "tensor": "mlir", "tosa": "mlir"}
 
 
 def folder_of(module: str) -> str:
-    """The folder inside a package that a module is in; empty for one that is directly in its package."""
+    """Return the folder of a module inside its package, or "" for a module directly in its package."""
     package, *inner = module.split(".")[1:] or [""]
     if not inner or not (PACKAGE / package / inner[0]).is_dir():
         return ""
     return f"{package}.{'upstream' if TOGETHER.get(inner[0]) == package else inner[0]}"
 
 
-def test_no_folders_of_a_package_import_each_other() -> None:
-    """Folders have an order, too; modules directly in a package may be below or above them."""
+def test_folders_of_a_package_have_no_import_cycles() -> None:
+    """Folders have an order too. Modules directly in a package may be below or above them."""
     graph: dict[str, set[str]] = {}
     for path, name in zip(FILES, map(name_of, FILES), strict=True):
-        if own := folder_of(name):
-            named = {folder_of(module) for _, module in imports(path)}
-            graph.setdefault(own, set()).update(named - {own, ""})
+        if own_folder := folder_of(name):
+            imported_folders = {folder_of(module) for _, module in imports(path)}
+            graph.setdefault(own_folder, set()).update(imported_folders - {own_folder, ""})
     assert len(graph) > 30
-    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError with the circle
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError with the cycle
 
 
-# Imports each module as if it were the first, with what it needs of meshgen, where no compiler is installed; prints what fails.
+# Import each module as if it were the first, without compilers, and print those that fail.
 IMPORT_ALONE = """
 import importlib, sys
 sys.modules.update(dict.fromkeys(('xdsl', 'triton', 'jax', 'torch')))
@@ -172,7 +173,7 @@ for name in sys.argv[1:]:
 
 
 def test_deployment_needs_no_compiler() -> None:
-    """Each module imports by itself where importing xdsl, triton or jax fails."""
+    """Each module imports by itself while imports of xdsl, triton and jax fail."""
     command = [sys.executable, "-c", IMPORT_ALONE, *LIGHT]
     outcome = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (outcome.returncode, outcome.stdout) == (0, ""), outcome.stderr
@@ -185,8 +186,10 @@ def test_deployment_needs_no_compiler() -> None:
         ("meshgen.commands.run", ["meshgen.api", "meshgen.pipeline", "meshgen.sharding"]),
     ],
 )
-def test_importing_is_quick(module: str, unneeded: list[str]) -> None:
-    """The package: no compiler and no arrays, only what the public names need when they are used. `meshgen run`: no compiler."""
+def test_import_does_not_load_unneeded_packages(module: str, unneeded: list[str]) -> None:
+    """The package imports neither compilers nor arrays, and public names import their modules on use. `meshgen run`
+    imports no compiler.
+    """
     program = f"import sys, {module}; print([n for n in {unneeded} if n in sys.modules])"
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert outcome.stdout.strip() == "[]", outcome.stderr
@@ -203,13 +206,13 @@ sys.stderr.write(str([name for name in sys.argv[2:] if name in sys.modules] or c
 
 
 def test_compiling_text_imports_only_what_it_uses(tmp_path: Path) -> None:
-    """Imports are most of the time in which a small program is compiled."""
+    """Imports take most of the time of compiling a small program."""
     command = [sys.executable, "-c", COMPILE, str(tmp_path / "block.mgx"), *UNUSED_FOR_CPU]
     assert subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stderr == "0"
 
 
 def test_no_module_hides_a_function_of_the_package() -> None:
-    """Importing `meshgen.name` binds the name in the package; `__init__` keeps the names of `__all__` only."""
+    """Importing `meshgen.name` binds the name in the package. `__init__` preserves only the names of `__all__`."""
     package = Path(mg.__file__).parent
     modules = {path.stem for path in package.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert modules & {*dir(mg)} <= {*mg.__all__}

@@ -1,4 +1,4 @@
-"""The mesh: coordinates, groups and their order, parts of axes, faults."""
+"""The mesh: coordinates, groups and their order, sub-axes, and faults."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def test_devices_are_numbered_row_major() -> None:
     assert all(mesh.rank(mesh.coordinates(r)) == r for r in range(24))
 
 
-def test_a_mesh_has_a_limited_number_of_devices() -> None:
+def test_mesh_with_too_many_devices_is_refused() -> None:
     assert make_mesh({"x": MOST_DEVICES // 4, "y": 4}).size == MOST_DEVICES
     with pytest.raises(ShardingError, match=rf"{MOST_DEVICES + 1:,} devices; the limit is {MOST_DEVICES:,}"):
         make_mesh({"x": MOST_DEVICES + 1})
 
 
-def test_groups_differ_only_along_the_axes() -> None:
+def test_devices_of_a_group_differ_only_along_its_axes() -> None:
     mesh = make_mesh((2, 3, 4, 5))
     groups = mesh.groups(("0", "1"))
     assert len(groups) == 20
@@ -31,17 +31,17 @@ def test_groups_differ_only_along_the_axes() -> None:
     assert sorted(r for group in groups for r in group) == list(range(120))
 
 
-def test_order_in_a_group_is_that_of_the_listed_axes() -> None:
+def test_order_in_a_group_follows_the_listed_axes() -> None:
     mesh = make_mesh((2, 3, 4, 5))
     group = [mesh.coordinates(r) for r in mesh.groups(("3", "1"))[0]]
     assert group.index((0, 1, 0, 0)) < group.index((0, 0, 0, 1)) < group.index((0, 2, 0, 1))
 
 
-def test_no_axis_is_a_group_per_device() -> None:
+def test_groups_over_no_axes_are_single_devices() -> None:
     assert make_mesh({"x": 3}).groups(()) == ((0,), (1,), (2,))
 
 
-def test_parts_of_an_axis() -> None:
+def test_sub_axes_have_coordinates_and_groups() -> None:
     mesh = make_mesh({"x": 8, "y": 2})
     outer, inner = mesh.split_axis("x", 2, 4)
     assert (outer, inner) == ("x:(1)2", "x:(2)4")
@@ -61,7 +61,7 @@ def test_parts_of_an_axis() -> None:
         ("x:(1)4", "x:(2)2", True),
     ],
 )
-def test_overlap(left: str, right: str, shared: bool) -> None:
+def test_overlap_of_axis_references_is_symmetric(left: str, right: str, shared: bool) -> None:
     assert overlaps(left, right) is overlaps(right, left) is shared
 
 
@@ -77,11 +77,11 @@ def test_overlap(left: str, right: str, shared: bool) -> None:
         ("x:(2)4", "x:(1)4", False),
     ],
 )
-def test_contains(whole: str, part: str, inside: bool) -> None:
+def test_containment_of_axis_references(whole: str, part: str, inside: bool) -> None:
     assert contains(whole, part) is inside
 
 
-def test_axes_are_ordered_as_in_the_mesh_and_parts_major_to_minor() -> None:
+def test_axes_have_mesh_order_and_sub_axes_major_to_minor_order() -> None:
     mesh = make_mesh({"x": 8, "y": 2})
     assert sorted(("y", "x:(4)2", "x:(1)4"), key=mesh.order) == ["x:(1)4", "x:(4)2", "y"]
 
@@ -91,7 +91,7 @@ def test_sub_mesh_drops_fixed_axes() -> None:
     assert (mesh.names, mesh.size) == (("y",), 4)
 
 
-def test_unknown_sizes_wait_for_load() -> None:
+def test_unknown_axis_size_is_refused_before_load() -> None:
     mesh = make_mesh({"dp": None, "tp": 2})
     assert not mesh.is_static
     assert mesh.axis_size("tp") == 2
@@ -99,7 +99,7 @@ def test_unknown_sizes_wait_for_load() -> None:
         mesh.axis_size("dp")
 
 
-def test_faults_of_references() -> None:
+def test_invalid_axis_reference_is_refused() -> None:
     mesh = make_mesh({"x": 8})
     with pytest.raises(ShardingError, match="'q' is not in"):
         mesh.axis("q")
@@ -115,13 +115,13 @@ UNWRITABLE = ["é", 'a"b', "a\\", "a\nb", "a\tb", "\ud800", "\x1b[2J", "x\u2028y
 
 
 @pytest.mark.parametrize("name", UNWRITABLE, ids=ascii)
-def test_an_axis_name_that_no_text_can_hold_is_refused(name: str) -> None:
+def test_unprintable_axis_name_is_refused(name: str) -> None:
     with pytest.raises(ShardingError, match=r"MG0201: mesh axis .* printable ASCII characters"):
         make_mesh({name: 2})
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\", "a\nb", "\ud800", "\x1b[2J"], ids=ascii)
-def test_a_mesh_name_that_no_text_can_hold_is_refused(name: str) -> None:
+def test_unprintable_mesh_name_is_refused(name: str) -> None:
     with pytest.raises(ShardingError, match=r"MG0201: mesh name .* has quotes"):
         make_mesh({"x": 2}, name)
 
@@ -129,7 +129,7 @@ def test_a_mesh_name_that_no_text_can_hold_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "axis", ["a", "a.b", "a-b", "a$b", "a b", "0", "0a", "a'b", "a,b", "[a]", "{", "?", "@a", "%a", "true"]
 )
-def test_every_stage_of_a_program_with_odd_names_reads_back(axis: str) -> None:
+def test_stages_of_program_with_unusual_names_round_trip(axis: str) -> None:
     def program(ü):
         return mg.sum(mg.tanh(ü))
 

@@ -1,4 +1,4 @@
-"""`make near` runs what a change of a module breaks first."""
+"""`make near` selects the tests that a change of a module breaks first."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.sources import ROOT
             "tests/passes/test_pass_files.py",
         ),  # by the text file of the pass
         ("meshgen/ccl/lower_groups.py", "tests/codegen/passes/test_all_reduce_promote.py"),  # by import
-        ("meshgen/names.py", "tests/test_spec.py"),  # by words, where nearly all tests are as near over imports
-        ("meshgen/ir/inline.py", "tests/acceptance/test_long_programs.py"),  # by words, though far away over imports
+        ("meshgen/names.py", "tests/test_spec.py"),  # by words: nearly all tests have the same import distance
+        ("meshgen/ir/inline.py", "tests/acceptance/test_long_programs.py"),  # by words, despite a large import distance
         ("meshgen/compiled/on_meshes.py", "tests/sharding/multi_mesh/test_meshes_modules.py"),  # by a word of the name
         ("meshgen/frontend/onnx/ops/layout.py", "tests/frontend/test_onnx_operators.py"),  # by a folder as a word
         ("tests/test_near.py", "tests/test_near.py"),
     ],
 )
-def test_nearest_tests_are_found_by_name_and_import(module: str, test: str) -> None:
+def test_nearest_tests_are_selected_by_name_import_and_words(module: str, test: str) -> None:
     assert ROOT / test in nearest_tests(ROOT / module)
 
 

@@ -1,4 +1,6 @@
-"""Campaigns of the night: their commands exist, faults and survivors are listed, and they end in time. Shards of the suite are disjoint."""
+"""Nightly campaigns: commands exist, faults and survivors are listed, and time limits hold. Shards of the suite are
+disjoint.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +61,12 @@ def test_nightly_fails_with_a_failed_campaign(
 
 
 @pytest.mark.parametrize("count", [1, 4, 7])
-def test_shards_are_the_suite(count: int) -> None:
-    parts = shards(count)
-    assert Counter(path for part in parts for path in part) == Counter(p for p in TESTS if p.name.startswith("test_"))
-    sizes = [sum(path.stat().st_size for path in part) for part in parts]
+def test_shards_cover_the_suite_evenly(count: int) -> None:
+    shard_files = shards(count)
+    assert Counter(path for files in shard_files for path in files) == Counter(
+        p for p in TESTS if p.name.startswith("test_")
+    )
+    sizes = [sum(path.stat().st_size for path in files) for files in shard_files]
     assert max(sizes) - min(sizes) <= max(path.stat().st_size for path in TESTS)
 
 

@@ -1,4 +1,4 @@
-"""Meshes and shardings as the command line writes them."""
+"""Meshes and shardings in the notation of the command line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from meshgen.notation import format_sharding, parse_mesh, parse_mesh_choices, pa
 from meshgen.spec import P, Sharding
 
 
-def test_sizes_to_choose_from_leave_an_axis_open() -> None:
+def test_choices_of_sizes_leave_an_axis_open() -> None:
     mesh, choices = parse_mesh_choices("dp=2|4|?|2,tp=2,pp=?")
     assert mesh == make_mesh({"dp": None, "tp": 2, "pp": None}) and choices == {"dp": (2, 4)}
     assert parse_mesh_choices("dp=1|8")[1] == {"dp": (1, 8)}
 
 
-def test_meshes_by_name() -> None:
+def test_mesh_is_parsed_with_a_name() -> None:
     assert (
         parse_mesh("stage.0:dp=2,tp=?")
         == parse_mesh("@stage.0: dp=2, tp=?")
@@ -39,7 +39,7 @@ def test_meshes_by_name() -> None:
         ("a b:dp=2", "'a b' is not a valid name"),
     ],
 )
-def test_bad_meshes_are_refused(text: str, message: str) -> None:
+def test_malformed_mesh_is_refused(text: str, message: str) -> None:
     with pytest.raises(ShardingError, match=message):
         parse_mesh(text)
 
@@ -58,12 +58,12 @@ def test_bad_meshes_are_refused(text: str, message: str) -> None:
     ],
     ids=str,
 )
-def test_the_command_lines_form_is_read_back(sharding: Sharding) -> None:
+def test_formatted_sharding_round_trips(sharding: Sharding) -> None:
     assert parse_sharding(format_sharding(sharding)) == sharding
 
 
 @pytest.mark.parametrize("text", ["x y!", "x/avg:y", "x/halo:1:2", "x/halo:7:1:1", "x/sum"])
-def test_what_is_no_sharding_is_refused(text: str) -> None:
+def test_malformed_sharding_is_refused(text: str) -> None:
     with pytest.raises(ShardingError, match="MG0204"):
         parse_sharding(text)
 

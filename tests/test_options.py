@@ -1,4 +1,4 @@
-"""The options of `compile`: declared once for Python, the command line and pyproject.toml."""
+"""The options of `compile`, declared once for Python, the command line and pyproject.toml."""
 
 from __future__ import annotations
 
@@ -17,29 +17,34 @@ from meshgen.options import FLAGS, CompileOptions
 NAMES = [each.name for each in fields(CompileOptions)]
 
 
-def test_keywords_of_compile_are_the_fields_with_their_meaning() -> None:
+def test_keywords_of_compile_are_documented_option_fields() -> None:
     parameters = inspect.signature(mg.compile).parameters
     assert [*parameters] == ["graph", "mesh", *NAMES]
-    defaults = {each.name: each.default for each in fields(CompileOptions)}
+    defaults = {option.name: option.default for option in fields(CompileOptions)}
     assert {name: parameters[name].default for name in NAMES} == defaults
     assert all(f"\n    {name}: " in (mg.compile.__doc__ or "") for name in NAMES)
 
 
-def test_command_line_without_flags_means_the_defaults() -> None:
+def test_command_line_without_flags_selects_the_defaults() -> None:
     parser = ArgumentParser()
     compile_command.add_arguments(parser)
     options = parser.parse_args(["p.mlir", "-o", "p.mgx"])
     names = (*OF_PROGRAM, *OF_TARGET, "tuning")
     assert set(names) == {name for name, flags in FLAGS.items() if flags}
-    given = CompileOptions(**chosen_options(options, names))
-    assert given.for_stages() == CompileOptions().for_stages()
-    assert all(getattr(given, name) in (getattr(CompileOptions(), name), {}) for name in names)
+    parsed = CompileOptions(**chosen_options(options, names))
+    assert parsed.for_stages() == CompileOptions().for_stages()
+    assert all(getattr(parsed, name) in (getattr(CompileOptions(), name), {}) for name in names)
 
 
-def test_options_by_entry_function_apply_to_that_one() -> None:
+def test_options_by_entry_function_apply_to_that_function() -> None:
     options = CompileOptions(args={"f": ["f32[8]"], "g": ["f32[4]"]}, in_specs={"x": mg.P("d")}, donate={"f": "x"})
-    own = options.of_entry("g", "main", ("f", "g"))
-    assert (own.args, own.in_specs, own.donate, own.entry) == (["f32[4]"], {"x": mg.P("d")}, None, "main")
+    entry_options = options.of_entry("g", "main", ("f", "g"))
+    assert (entry_options.args, entry_options.in_specs, entry_options.donate, entry_options.entry) == (
+        ["f32[4]"],
+        {"x": mg.P("d")},
+        None,
+        "main",
+    )
 
 
 def test_unknown_keywords_are_refused_with_similar_ones() -> None:

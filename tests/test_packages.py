@@ -1,4 +1,4 @@
-"""Installation: what meshgen says about packages is what `pyproject.toml` declares, and no text installs anything else."""
+"""Installation: the package tables of meshgen match `pyproject.toml`, and no text installs an undeclared package."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VALUED = {"-r", "-c", "--requirement", "--constraint", "--python", "--target", "
 
 
 def texts() -> Iterator[tuple[str, int, str]]:
-    """File, line number and line of every text that is part of the repository; tests say what they like."""
+    """Yield file, line number and line of every text of the repository except tests."""
     shown = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     names = shown.stdout.splitlines() or [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()]
     for name in names:
@@ -41,21 +41,21 @@ def texts() -> Iterator[tuple[str, int, str]]:
 
 
 def installed(text: str) -> list[str]:
-    """The requirements that the words after `pip install` ask for; paths with extras as `.[...]`."""
-    found: list[str] = []
+    """Return the requirements after `pip install`. Paths with extras have the form `.[...]`."""
+    requirements: list[str] = []
     is_value = False
     while word := WORD.match(text):
         text, plain = text[word.end() :], word[1].strip("'").rstrip(",")
         if not (is_value or plain.startswith("-") or "{" in plain or "$" in plain):
-            found.append(plain)
+            requirements.append(plain)
         is_value = plain in VALUED
-        if word[1].endswith(","):  # prose goes on
+        if word[1].endswith(","):  # the sentence continues in prose
             break
-    return found
+    return requirements
 
 
 def is_declared(word: str) -> bool:
-    """Whether a word is a package that the project declares, or this checkout with extras that it declares."""
+    """Whether a word is a package that the project declares, or this checkout with declared extras."""
     path, extras = re.fullmatch(r"(\.|[\w.-]*)(?:\[([\w,-]+)\])?.*", word).groups()  # type: ignore[union-attr]
     is_own = path in (".", PROJECT["name"])
     if any(extra not in PROJECT["optional-dependencies"] for extra in (extras or "").split(",") if extra):
@@ -68,8 +68,8 @@ def test_every_text_installs_declared_packages_only() -> None:
         [
             f"{name}:{number}: {word}"
             for name, number, line in texts()
-            for found in INSTALL.finditer(line)
-            for word in installed(found["words"])
+            for match in INSTALL.finditer(line)
+            for word in installed(match["words"])
             if not is_declared(word)
         ]
         + [f"{name}:{number}: {line.strip()}" for name, number, line in texts() if re.search(r"\bmeshgen\[", line)]
@@ -91,13 +91,13 @@ def test_every_text_installs_declared_packages_only() -> None:
         (" -e '.[onnx]'`); running", [".[onnx]"], True),
     ],
 )
-def test_install_words_are_understood(words: str, asked: list[str], is_fine: bool) -> None:
+def test_requirements_are_read_from_pip_install_words(words: str, asked: list[str], is_fine: bool) -> None:
     assert installed(words) == asked
     assert all(map(is_declared, asked)) == is_fine
 
 
-def test_packages_are_those_of_pyproject() -> None:
-    plain = [each.partition(";")[0].strip() for each in PROJECT["dependencies"]]
+def test_package_tables_match_pyproject() -> None:
+    plain = [requirement.partition(";")[0].strip() for requirement in PROJECT["dependencies"]]
     assert [*CORE] == plain
     assert {extra: [*packages] for extra, packages in EXTRAS.items()} == {
         extra: PROJECT["optional-dependencies"][extra] for extra in EXTRAS
@@ -106,8 +106,8 @@ def test_packages_are_those_of_pyproject() -> None:
     assert set(PROJECT["optional-dependencies"]) - set(EXTRAS) == {"models", "docs", "dev", "release"}
 
 
-def test_runtime_pins_are_those_of_the_compiler() -> None:
-    assert {*RUNTIME} <= {name_of(each) for each in CORE}
+def test_runtime_pins_match_the_pins_of_the_compiler() -> None:
+    assert {*RUNTIME} <= {name_of(requirement) for requirement in CORE}
     runtime, core = pins("requirements-runtime.txt"), pins("requirements.txt")
     assert set(runtime) == {canonicalize_name(name) for name in RUNTIME} and runtime.items() < core.items()
     assert f"RUNTIME = {RUNTIME!r}".replace("'", '"') in (ROOT / ".ci" / "pins.py").read_text()

@@ -1,11 +1,14 @@
 """Every block of every page runs: README.md and docs/*.md, each in an empty folder, its blocks in order.
 
-- A block whose first line is a comment with a file's name (`# model.py`, `// block.mlir`) is that file.
+- A block whose first line is a comment with a file name (`# model.py`, `// block.mlir`) is written to that file.
 - `python` runs, in one namespace per page; `>>>` is not used.
-- `console` has commands after `$ `, which bash runs with the installed `meshgen` (this process where bash has nothing to do), and what they print:
-  shown lines must occur in it in this order, and `...` stands for any number of lines. Output that differs from run to run, such as measured seconds, is not shown there.
-- `sh` has commands only, one a line; what they install is there already.
-- Other languages are for people: output, and what needs hardware or programs that tests do not have.
+- `console` has commands after `$ `, which bash runs with the installed `meshgen` (or this process, if no shell is
+  needed), and their
+  output. The shown lines must occur in the output in this order, and `...` stands for any number of lines. Output that
+  differs from
+  run to run, such as measured seconds, is not shown.
+- `sh` has commands only, one a line. Packages that they install must be present already.
+- Other languages are for people: output, and code that needs hardware or programs that tests lack.
 """
 
 from __future__ import annotations
@@ -40,14 +43,14 @@ OPTIONAL = {Requirement(each).name.replace("-", "_") for extra in EXTRAS.values(
 
 
 def blocks(page: Path) -> Iterator[tuple[int, str, str]]:
-    """First line, language and text of each."""
+    """Yield the first line, language and text of each block."""
     text = page.read_text()
-    for found in BLOCK.finditer(text):
-        yield text.count("\n", 0, found.start(2)), found[1], found[2]
+    for match in BLOCK.finditer(text):
+        yield text.count("\n", 0, match.start(2)), match[1], match[2]
 
 
 def save_file(arrays: dict[str, np.ndarray], path: str) -> None:
-    """That of `safetensors`, which need not be installed."""
+    """Stand in for `safetensors.numpy.save_file`, because that package is optional."""
     Path(path).write_bytes(tensors.encode(arrays))
 
 
@@ -55,10 +58,10 @@ def has_programs(page: Path) -> bool:
     return any(language in ("python", "console", "sh") for _, language, _ in blocks(page))
 
 
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch copies its own
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch copies its own class
 @pytest.mark.filterwarnings("ignore:::torch")
 @pytest.mark.parametrize("page", [page for page in PAGES if has_programs(page)], ids=lambda page: page.stem)
-def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_of_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
@@ -77,13 +80,13 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def forget(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page imports its own file of this name, and leaves none to other tests."""
+    """Remove a module, so that the page imports its own file of this name and other tests do not see it."""
     monkeypatch.setitem(sys.modules, module, ModuleType(module))
     del sys.modules[module]
 
 
 def run_python(page: Path, line: int, text: str, space: ModuleType) -> None:
-    """Faults name the line of the page."""
+    """Run a block so that faults name the line of the page."""
     try:
         exec(compile("\n" * line + text, str(page), "exec"), space.__dict__)
     except ModuleNotFoundError as missing:
@@ -93,22 +96,22 @@ def run_python(page: Path, line: int, text: str, space: ModuleType) -> None:
 
 
 def commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Commands, and the lines that are shown below each."""
+    """Yield each command and the lines shown below it."""
     assert text.startswith("$ "), text
-    for each in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        joined = each.replace("\\\n", "")
+    for entry in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        joined = entry.replace("\\\n", "")
         command, *shown = joined.splitlines()
         yield command, shown
 
 
 def lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Commands without output."""
+    """Yield each command without output."""
     joined = text.replace("\\\n", "").splitlines()
     yield from ((line, []) for line in joined if line and not line.startswith(("#", "pip install ")))
 
 
 def words_of(command: str) -> list[str] | None:
-    """The words of a command that is `meshgen` and nothing for a shell to do; None for any other."""
+    """Return the words of a `meshgen` command that needs no shell, or None for other commands."""
     split = shlex.shlex(command, posix=True, punctuation_chars=True)
     split.whitespace_split = True
     words = list(split)
@@ -116,46 +119,48 @@ def words_of(command: str) -> list[str] | None:
     return words[1:] if is_plain else None
 
 
-def done_here(words: list[str]) -> subprocess.CompletedProcess[str]:
-    """What a command does, without a process of its own, which would import everything again."""
+def run_in_process(words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process, because a new process would import everything again."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = main(words)
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
-def done_by_shell(command: str) -> subprocess.CompletedProcess[str]:
+def run_in_shell(command: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
     return subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=300)
 
 
-def run_command(command: str, shown: list[str], place: str) -> None:
+def run_command(command: str, shown: list[str], location: str) -> None:
     words = words_of(command)
-    done = done_by_shell(command) if words is None else done_here(words)
-    if done.returncode == MissingError.exit_code:
-        pytest.skip(f"{place}: {done.stderr}")
-    is_refused = any(line.startswith("error") for line in shown)  # as the page says
-    assert (done.returncode != 0) == is_refused, f"{place}: {command}\n{done.stderr}"
-    missing = not_printed(shown, (done.stdout + done.stderr).splitlines())
-    assert missing is None, f"{place}: {command} does not print\n{missing}\nbut\n{done.stdout}{done.stderr}"
+    completed = run_in_shell(command) if words is None else run_in_process(words)
+    if completed.returncode == MissingError.exit_code:
+        pytest.skip(f"{location}: {completed.stderr}")
+    is_refused = any(line.startswith("error") for line in shown)  # the page shows an error
+    assert (completed.returncode != 0) == is_refused, f"{location}: {command}\n{completed.stderr}"
+    missing = not_printed(shown, (completed.stdout + completed.stderr).splitlines())
+    assert missing is None, (
+        f"{location}: {command} does not print\n{missing}\nbut\n{completed.stdout}{completed.stderr}"
+    )
 
 
 def not_printed(shown: list[str], printed: list[str]) -> str | None:
-    """The first shown line that is not where it should be."""
-    places, skipping = [line.rstrip() for line in printed], True
+    """Return the first shown line that is missing at its position, or None if all are present."""
+    remaining, skipping = [line.rstrip() for line in printed], True
     for line in map(str.rstrip, shown):
         if line == "...":
             skipping = True
             continue
-        found = line in places if skipping else places[:1] == [line]
-        if not found:
+        is_printed = line in remaining if skipping else remaining[:1] == [line]
+        if not is_printed:
             return line
-        places, skipping = places[places.index(line) + 1 :], False
+        remaining, skipping = remaining[remaining.index(line) + 1 :], False
     return None
 
 
-def test_shown_lines_are_compared() -> None:
+def test_shown_lines_must_occur_in_order() -> None:
     printed = ["a", "b ", "c", "d"]
     assert not_printed(["b", "c"], printed) is None
     assert not_printed(["a", "...", "d"], printed) is None
@@ -164,12 +169,12 @@ def test_shown_lines_are_compared() -> None:
     assert not_printed(["c", "...", "a"], printed) == "a"
 
 
-def test_commands_are_found() -> None:
+def test_commands_are_split_from_shown_output() -> None:
     assert list(commands("$ a \\\n  -b\nsaid\n$ c\n")) == [("a   -b", ["said"]), ("c", [])]
     assert list(lines("pip install x\na \\\n  -b\n# c\n\nd\n")) == [("a   -b", []), ("d", [])]
 
 
-def test_words_of_commands_without_a_shell() -> None:
+def test_words_are_returned_only_for_commands_without_shell() -> None:
     assert words_of("meshgen run m.mgx --mesh 'dp=2|4'   --arg f32[8] # why") == [
         "run",
         "m.mgx",
@@ -178,12 +183,12 @@ def test_words_of_commands_without_a_shell() -> None:
         "--arg",
         "f32[8]",
     ]
-    assert [words_of(each) for each in ("meshgen run m.mgx | tail", "meshgen doctor > f", "python -c 'x'")] == [
+    assert [words_of(command) for command in ("meshgen run m.mgx | tail", "meshgen doctor > f", "python -c 'x'")] == [
         None
     ] * 3
 
 
-def test_blocks_have_languages_that_are_known() -> None:
+def test_blocks_have_known_languages() -> None:
     unknown = [
         f"{page.name}:{line}: {name}" for page in PAGES for line, name, _ in blocks(page) if name not in LANGUAGES
     ]

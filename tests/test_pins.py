@@ -1,4 +1,4 @@
-"""What `make setup` installs: exact versions with hashes of all that pyproject.toml asks for."""
+"""Packages that `make setup` installs: exact versions with hashes, for all requirements of pyproject.toml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CORE = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"]]
-ASKED = {
+REQUIRED = {
     "requirements.txt": CORE,
     "requirements-release.txt": PROJECT["project"]["optional-dependencies"]["release"],
     "requirements-dev.txt": [*CORE, *PROJECT["project"]["optional-dependencies"]["dev"]],
@@ -21,27 +21,27 @@ ASKED = {
 
 
 def pins(name: str) -> dict[str, str]:
-    """Versions by package. Every line but comments is a pin or a hash of it."""
+    """Return versions by package. Every line but comments is a pin or a hash of one."""
     lines = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines):
+    versions: dict[str, str] = {}
+    for index, line in enumerate(lines):
         if pin := re.fullmatch(r"([\w.-]+)==([\w.]+) \\", line):
-            found[canonicalize_name(pin[1])] = pin[2]
-            assert lines[number + 1].startswith("    --hash="), f"{pin[1]} has no hash"
+            versions[canonicalize_name(pin[1])] = pin[2]
+            assert lines[index + 1].startswith("    --hash="), f"{pin[1]} has no hash"
         else:
             assert re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line), line
-    return found
+    return versions
 
 
-@pytest.mark.parametrize("name", ASKED)
-def test_what_is_asked_for_is_pinned(name: str) -> None:
+@pytest.mark.parametrize("name", REQUIRED)
+def test_every_requirement_is_pinned(name: str) -> None:
     pinned = pins(name)
-    for each in map(Requirement, ASKED[name]):
-        version = pinned[canonicalize_name(each.name)]
-        assert each.specifier.contains(version), f"{each} is pinned to {version}"
+    for requirement in map(Requirement, REQUIRED[name]):
+        version = pinned[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version), f"{requirement} is pinned to {version}"
 
 
-def test_both_files_agree() -> None:
+def test_pins_of_core_and_dev_agree() -> None:
     core, dev = pins("requirements.txt"), pins("requirements-dev.txt")
     assert core.items() < dev.items()
 

@@ -1,4 +1,4 @@
-"""The verifier between stages: a pass that breaks a graph is named, with the value."""
+"""The verifier between stages: its message names the pass that breaks a graph, and the value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Break = Callable[[Graph], Graph]
 
 
 def _without_first(graph: Graph) -> Graph:
-    """What the first node made is read, or an output."""
+    """Return the graph without its first node, whose result is still used."""
     return Graph(graph.name, graph.inputs, graph.nodes[1:], graph.outputs)
 
 
@@ -51,29 +51,31 @@ BREAKS: dict[str, tuple[Break, str]] = {
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("how", BREAKS)
-def test_the_stage_that_breaks_a_graph_is_named(stage: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    damage, words = BREAKS[how]
-    right = STAGES[stage]
+@pytest.mark.parametrize("damage_name", BREAKS)
+def test_verifier_names_the_stage_that_breaks_a_graph(
+    stage: str, damage_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage, words = BREAKS[damage_name]
+    original = STAGES[stage]
 
-    def wrong(module: Module, context: Compilation) -> Module:
-        made = right(module, context)
-        return replace(made, graph=damage(made.graph))
+    def broken(module: Module, context: Compilation) -> Module:
+        result = original(module, context)
+        return replace(result, graph=damage(result.graph))
 
-    monkeypatch.setattr(pipeline, "STAGES", {**STAGES, stage: wrong})
+    monkeypatch.setattr(pipeline, "STAGES", {**STAGES, stage: broken})
     with pytest.raises(AssertionError, match=rf"^{stage} made a malformed program: .*{words}"):
         run_stages(parse_text(TEXT), Options("cpu"), Timing(), "schedule")
 
 
-@pytest.mark.parametrize("how", BREAKS)
-def test_a_broken_program_does_not_get_in(how: str) -> None:
+@pytest.mark.parametrize("damage_name", BREAKS)
+def test_verifier_refuses_a_malformed_input_program(damage_name: str) -> None:
     module = parse_text(TEXT)
-    damage, words = BREAKS[how]
+    damage, words = BREAKS[damage_name]
     with pytest.raises(AssertionError, match=rf"^import made a malformed program: .*{words}"):
         run_stages(replace(module, graph=damage(module.graph)), Options("cpu"), Timing(), "propagate")
 
 
-def test_the_optimisation_that_breaks_a_graph_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verifier_names_the_optimization_that_breaks_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(module: Module, context: Compilation) -> Module:
         return replace(module, graph=_without_first(module.graph))
 
@@ -82,33 +84,33 @@ def test_the_optimisation_that_breaks_a_graph_is_named(monkeypatch: pytest.Monke
         run_stages(parse_text(TEXT), Options("cpu"), Timing(), "optimize")
 
 
-def test_a_fault_of_fuse_is_seen_where_schedules_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`partition` fuses to see which messages are better: what is wrong then is a fault of fuse."""
+def test_verifier_names_fuse_if_it_runs_inside_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`partition` also fuses, to compare messages. A malformed program is then a fault of fuse."""
     from meshgen.codegen import planner
 
-    right = planner.fuse
+    original = planner.fuse
 
-    def wrong(module: Module, context: Compilation) -> Module:
-        made = right(module, context)
-        return replace(made, graph=_without_first(made.graph))
+    def broken(module: Module, context: Compilation) -> Module:
+        result = original(module, context)
+        return replace(result, graph=_without_first(result.graph))
 
-    monkeypatch.setattr(planner, "fuse", wrong)
+    monkeypatch.setattr(planner, "fuse", broken)
     with pytest.raises(AssertionError, match=r"^fuse made a malformed program"):
         run_stages(parse_text(TEXT), Options("cpu"), Timing(), "fuse")
 
 
-def test_a_pass_runs_by_itself_on_programs_of_its_stages() -> None:
+def test_single_pass_runs_only_at_its_stages() -> None:
     module = run_stages(parse_text(TEXT), Options("cpu"), Timing(), "partition")["partition"]
     assert run_pass("collective-cse", module, Compilation()).graph.outputs
     with pytest.raises(UsageError, match="'collective-cse' takes a program at stage"):
         run_pass("collective-cse", replace(module, stage="fuse"), Compilation())
 
 
-def test_seconds_of_a_pass_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seconds_of_repeated_pass_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 102.0, 110.0, 111.0])
     monkeypatch.setattr(compilation.time, "perf_counter", lambda: next(clock))
-    context, each = Compilation(), next(iter(PASSES.values()))
+    context, timed_pass = Compilation(), next(iter(PASSES.values()))
     for _ in range(2):
-        with context.timed(each):
+        with context.timed(timed_pass):
             pass
-    assert context.record(each.name).seconds == 3.0
+    assert context.record(timed_pass.name).seconds == 3.0

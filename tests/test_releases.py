@@ -15,11 +15,11 @@ KINDS = [
     kind["directory"] for kind in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
 ]
 NAME = re.compile(rf"(\d+|\+[a-z0-9][a-z0-9-]*)\.({'|'.join(KINDS)})\.md")
-LONGEST = 500  # characters of a fragment: one or two sentences
+LONGEST = 500  # chosen: characters of a fragment, for one or two sentences
 
 
 def fragment_fault(name: str, text: str) -> str:
-    """Return what is wrong with a changelog fragment; empty if nothing is. `changelog.d/README.md` has the form."""
+    """Return the fault of a changelog fragment, or "" for a valid one. `changelog.d/README.md` describes the form."""
     if not NAME.fullmatch(name):
         return f"{name}: expected NUMBER.KIND.md or +WORDS.KIND.md with a KIND of {', '.join(KINDS)}"
     if not text.strip().endswith(".") or (not text[:1].isupper() and text[:1] != "`"):
@@ -78,7 +78,7 @@ def test_release_notes_are_the_section_of_the_version(tmp_path: Path) -> None:
     assert release.notes((root / "CHANGELOG.md").read_text(), "0.2.0") == "### Fixed\n\n- One.\n"
 
 
-def test_release_refuses_what_is_not_ready(tmp_path: Path) -> None:
+def test_release_without_date_or_with_fragments_is_refused(tmp_path: Path) -> None:
     release = beside_pages("release", ".ci")
     root = repository(tmp_path, "0.2.0 (unreleased)")
     (root / "changelog.d" / "1.fixed.md").write_text("One.\n")
@@ -87,6 +87,6 @@ def test_release_refuses_what_is_not_ready(tmp_path: Path) -> None:
     assert [text in fault for text, fault in zip(expected, faults, strict=True)] == [True] * 4
 
 
-def test_changelog_has_the_place_for_new_sections() -> None:
+def test_changelog_has_the_marker_for_new_sections() -> None:
     title, _, rest = (ROOT / "CHANGELOG.md").read_text().partition("<!-- towncrier release notes start -->\n")
     assert title.strip() == "# Changelog" and rest.lstrip().startswith("## ")

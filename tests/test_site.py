@@ -1,4 +1,6 @@
-"""The pages as a site: it builds without a warning, fetches nothing, and its pictures are what Chromium shows today."""
+"""The pages as a site: it builds without a warning and fetches nothing, and its pictures match today's rendering in
+Chromium.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from tests.sources import ROOT
 
 
 def beside_pages(name: str, folder: str = "docs") -> ModuleType:
-    """Import a file of docs/ or .ci/, which are no packages."""
+    """Import a file of docs/ or .ci/, which are not packages."""
     spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -24,25 +26,25 @@ def beside_pages(name: str, folder: str = "docs") -> ModuleType:
     return module
 
 
-def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
+def test_site_builds_without_warning_and_fetches_nothing(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert completed.returncode == 0, completed.stderr
     pages = sorted(tmp_path.glob("*.html"))
     assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= {page.stem for page in pages}
     fetched = [
-        each
+        tag
         for page in pages
-        for each in re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*", page.read_text())
+        for tag in re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*", page.read_text())
     ]
     assert fetched == []
-    for page in pages:  # the elements that the theme's script looks up on each page
+    for page in pages:  # elements that the theme's script looks up on each page
         text = page.read_text()
         assert "darkmode.js" not in text or ('id="hljs-light"' in text and 'id="hljs-dark"' in text), page.name
 
 
-def test_pages_without_a_place_come_last(tmp_path: Path) -> None:
+def test_pages_missing_in_navigation_come_last(tmp_path: Path) -> None:
     for name in ("index", "named", "new"):
         (tmp_path / f"{name}.md").touch()
     config: Any = SimpleNamespace(
@@ -51,12 +53,12 @@ def test_pages_without_a_place_come_last(tmp_path: Path) -> None:
     assert beside_pages("site_hooks").on_config(config).nav[-1] == {"More": ["new.md"]}
 
 
-def test_links_out_of_the_folder_become_names() -> None:
+def test_links_out_of_the_docs_folder_become_names() -> None:
     text = "[a.md](a.md), [raw](../bench/results/raw.jsonl)"
     assert beside_pages("site_hooks").on_page_markdown(text) == "[a.md](a.md), `bench/results/raw.jsonl`"
 
 
-def test_pictures_are_of_both_schemes_and_small(tmp_path: Path) -> None:
+def test_pictures_have_light_and_dark_versions_and_are_small(tmp_path: Path) -> None:
     pictures = beside_pages("pictures")
     if not pictures.CHROMIUM:
         pytest.skip("needs Chromium")

@@ -1,4 +1,4 @@
-"""Mutants of the source are one change each, and only where a test could see it."""
+"""Mutants of the source: each is a single change, and a test can detect it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shorter(x, most=8):
 '''
 
 
-def test_each_change_is_made_once(tmp_path: Path) -> None:
+def test_each_kind_of_mutant_is_yielded_once(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(SOURCE)
     assert {(mutant.line, mutant.before, mutant.after) for mutant in mutants(path)} == {
@@ -38,7 +38,7 @@ def test_each_change_is_made_once(tmp_path: Path) -> None:
         assert '"ü"' in mutant.source or mutant.after == "pass"
 
 
-def test_what_only_a_type_checker_reads_has_no_mutants(tmp_path: Path) -> None:
+def test_type_annotations_have_no_mutants(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(
         "if TYPE_CHECKING:\n    A = 2 + 3\ndef f(x: 4 | 5 = 1) -> 6 | 7:\n    y: 8 | 9 = x + 1\n    z: 8 | 9\n"
@@ -46,20 +46,20 @@ def test_what_only_a_type_checker_reads_has_no_mutants(tmp_path: Path) -> None:
     assert [mutant.before for mutant in mutants(path)] == ["x + 1"]
 
 
-def test_large_numbers_are_doubled_and_what_runs_for_no_program_is_left_alone(tmp_path: Path) -> None:
+def test_large_numbers_are_doubled_and_assertions_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("@cache(maxsize=256)\ndef f(x: int) -> int:\n    assert x < 9\n    return 16 if x else 4096\n")
     assert [(mutant.before, mutant.after) for mutant in mutants(path)][1:] == [("16", "17"), ("4096", "8192")]
 
 
-def test_a_test_that_fails_without_the_mutant_kills_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_test_that_fails_without_the_mutant_does_not_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed, test = tmp_path / "module.py", "tests/test_module.py"
     changed.write_text("1")
 
     def first_failure(tree: Path, tests: Sequence[str], without: Sequence[str], time_out: float) -> str:
         failing = [f"{test}::broken"] + [f"{test}::limit"] * (changed.read_text() == "2")
-        found = [each for each in failing if tests[0] in (test, each) and each not in without]
-        return found[0] if found else ""
+        failures = [name for name in failing if tests[0] in (test, name) and name not in without]
+        return failures[0] if failures else ""
 
     monkeypatch.setattr(source_mutants, "first_failure", first_failure)
     for limit, failed in (("2", f"{test}::limit"), ("0", "")):
@@ -68,7 +68,7 @@ def test_a_test_that_fails_without_the_mutant_kills_none(tmp_path: Path, monkeyp
         assert changed.read_text() == "1"
 
 
-def test_the_first_failure_is_named(tmp_path: Path) -> None:
+def test_first_failure_returns_the_failing_test(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     path = tmp_path / "tests" / "test_module.py"
     path.write_text("def test_a(): pass\ndef test_b(): assert 1 == 2\n")
@@ -77,5 +77,5 @@ def test_the_first_failure_is_named(tmp_path: Path) -> None:
 
 def test_mutants_are_drawn_from_the_seed() -> None:
     paths = [PACKAGE / "notation.py", PACKAGE / "spec.py"]
-    first, again, other = (drawn(paths, 5, seed) for seed in (1, 1, 2))
-    assert first == again and first != other and len(first) == 5
+    first, repeated, other = (drawn(paths, 5, seed) for seed in (1, 1, 2))
+    assert first == repeated and first != other and len(first) == 5

@@ -1,4 +1,4 @@
-"""Shardings as values: ranges, local shapes, validation, the ways to write them."""
+"""Shardings as values: ranges, local shapes, validation, and their notations."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def test_uneven_tiles_are_short_or_empty_at_the_end() -> None:
     assert P("x").local_shape((10,), make_mesh({"x": 4})) == (3,)
 
 
-def test_order_of_axes_is_major_to_minor_and_part_of_equality() -> None:
+def test_order_of_axes_is_major_to_minor_and_affects_equality() -> None:
     assert P(("x", "y")) != P(("y", "x"))
     ranges = [P(("y", "x")).ranges((8,), MESH, r)[0] for r in range(8)]
     assert ranges[MESH.rank((3, 0))] == (3, 4) and ranges[MESH.rank((0, 1))] == (4, 5)
 
 
-def test_ranges_cover_the_tensor_once_per_replica() -> None:
+def test_shard_ranges_cover_the_tensor_once_per_replica() -> None:
     for spec in (P("x", "y"), P(("y", "x")), P(None, ("x", "y")), P()):
         spec, shape = fit(spec, 2), (7, 9)
         cells = [r for rank in range(8) for r in [spec.ranges(shape, MESH, rank)]]
@@ -40,7 +40,7 @@ def test_ranges_cover_the_tensor_once_per_replica() -> None:
         assert count == 63 * 8 // MESH.group_size(spec.used_axes)
 
 
-def test_halo_is_clipped_at_the_ends() -> None:
+def test_halo_is_clipped_at_the_ends_of_the_dim() -> None:
     sharding = Sharding((("x",),), halo=((1, 2),))
     assert owned(sharding, 16) == [(0, 6), (3, 10), (7, 14), (11, 16)]
     assert sharding.local_shape((16,), make_mesh({"x": 4})) == (7,)
@@ -71,7 +71,7 @@ def test_offsets_give_unequal_shards() -> None:
         (Sharding((("x",),), offsets=((0, 1, 2, 3, 5),)), (4,), "MG0204", "end at 5, but the dim has size 4"),
     ],
 )
-def test_faults(sharding: Sharding, shape: tuple[int, ...], code: str, message: str) -> None:
+def test_invalid_sharding_has_one_fault(sharding: Sharding, shape: tuple[int, ...], code: str, message: str) -> None:
     faults = sharding.faults(shape, MESH)
     assert [f.code for f in faults] == [code]
     assert message in faults[0].message
@@ -84,7 +84,7 @@ def test_offsets_need_the_size_of_the_axis() -> None:
     assert sharding.faults((None, 4), make_mesh({"x": None, "y": 2})) == []
 
 
-def test_offsets_where_equal_tiles_begin_say_nothing() -> None:
+def test_even_offsets_are_dropped() -> None:
     even, uneven = (0, 3, 6, 9, 10), (0, 2, 5, 9, 10)
     both = Sharding((("x",), ("y",)), offsets=(even, (0, 1, 4)))
     assert both.without_even_offsets((10, 4), MESH).offsets == ((), (0, 1, 4))
@@ -93,23 +93,23 @@ def test_offsets_where_equal_tiles_begin_say_nothing() -> None:
     assert Sharding((("x",),), offsets=(uneven,)).without_even_offsets((10,), MESH).offsets == (uneven,)
 
 
-def test_devices_have_padding_where_tiles_are_not_equal() -> None:
+def test_sharding_is_even_only_for_equal_tiles() -> None:
     assert P("x").is_even((8,), MESH) and not P("x").is_even((10,), MESH)
     assert P("x", None).is_even((8, 10), MESH) and not P("x", None).is_even((10, 8), MESH)
     assert not Sharding((("x",),), offsets=((0, 1, 2, 3, 8),)).is_even((8,), MESH)
 
 
-def test_all_faults_are_found_at_once() -> None:
+def test_all_faults_of_a_sharding_are_reported() -> None:
     assert [f.code for f in P("q", "x", "x").faults((4,), MESH)] == ["MG0204", "MG0202", "MG0203"]
 
 
-def test_canonical_drops_axes_of_size_one() -> None:
+def test_canonical_sharding_drops_axes_of_size_one() -> None:
     mesh = make_mesh({"a": 1, "b": 2, "c": 3})
     sharding = Sharding((("a", "b"), ()), (("c", "sum"), ("a", "max")), halo=((0, 0), (0, 0)))
     assert sharding.canonical(mesh) == P("b", None, partial="c")
 
 
-def test_integers_of_the_seeds() -> None:
+def test_sharding_is_read_from_axis_numbers() -> None:
     assert from_indices([[0], [], [1]], MESH, 3) == P("x", None, "y")
     assert from_indices([[0], [], [1]], MESH, 2) == P("x", None, partial="y")
     assert from_indices([], MESH, 2) == P(None, None)
@@ -119,8 +119,8 @@ def test_integers_of_the_seeds() -> None:
 
 
 @pytest.mark.parametrize("thing", [P("x", None), make_mesh({"x": 2}), TensorType((2,), "f32")])
-def test_a_hash_is_not_pickled(thing: object) -> None:
+def test_cached_hash_is_not_pickled(thing: object) -> None:
     """Strings hash differently in another process."""
     hash(thing)
-    found = pickle.loads(pickle.dumps(thing))
-    assert "_hash" not in found.__dict__ and (found, hash(found)) == (thing, hash(thing))
+    unpickled = pickle.loads(pickle.dumps(thing))
+    assert "_hash" not in unpickled.__dict__ and (unpickled, hash(unpickled)) == (thing, hash(thing))

@@ -1,6 +1,6 @@
-"""State of the process: containers of modules that functions change, and caches without a bound. Each is listed with the reason for it.
+"""Process state: module-level containers that functions change, and unbounded caches. Each is listed with its reason.
 
-What a compilation computes belongs to its context or to the graph or module that it describes (`meshgen/compilation.py`).
+Results of a compilation belong to its context, or to the graph or module that they describe (`meshgen/compilation.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STATE = {
     "meshgen/runtime/dlpack.py _EXPORTED": "memory that other libraries hold",
     "meshgen/runtime/measured.py _SPANS": "the step that is measured, per thread",
     "meshgen/runtime/processes/bootstrap.py _worlds": "the connections of this process to other ranks",
-    # Results for names of few kinds: element types, architectures, ops, tools.
+    # Results keyed by a small set: element types, architectures, ops, tools.
     "meshgen/benchmarks/stack.py _lowered": "by number of layers",
     "meshgen/codegen/building/build.py _versions": "by tool of the toolchain",
     "meshgen/codegen/building/build.py assembled_architectures": "by path of the assembler",
@@ -53,7 +53,7 @@ STATE = {
     "meshgen/testing/generators/elementwise.py smooth": "by op",
     "meshgen/testing/generators/elementwise.py takes": "by op and element type",
 }
-# Files that call `id`, with the number of calls, and what keeps the objects alive.
+# Files that call `id`, with the number of calls and the holder that keeps the objects alive.
 IDENTITIES = {
     "meshgen/frontend/torch/live.py": (2, "tensors, which the module holds during a call"),
     "meshgen/identity_dict.py": (4, "the keys of an `IdentityDict`, which it holds"),
@@ -70,35 +70,35 @@ Name = tuple[Path, str]
 
 
 def home(module: str) -> Path:
-    """The file of a module."""
+    """Return the file of a module."""
     path = ROOT / module.replace(".", "/")
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def names_in(path: Path) -> dict[str, Name]:
-    """The names that functions of a file see at its top level: where each is assigned."""
+    """Return the file and name of each assignment that functions of a file see at top level."""
     seen = {name: (path, name) for name in assigned(path)}
     for node in nodes_of(path, ast.ImportFrom):
         if (module := node.module or "").startswith("meshgen"):
-            there = home(module)
-            seen |= {n.asname or n.name: (there, n.name) for n in node.names if n.name in assigned(there)}
+            source = home(module)
+            seen |= {n.asname or n.name: (source, n.name) for n in node.names if n.name in assigned(source)}
     return seen
 
 
 @cache
 def assigned(path: Path) -> dict[str, ast.expr]:
-    """The values that a file assigns at its top level, by name."""
+    """Return the values that a file assigns at its top level, by name."""
     values: dict[str, ast.expr] = {}
     for statement in tree_of(path).body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
             values[statement.target.id] = statement.value
         elif isinstance(statement, ast.Assign):
-            values |= {each.id: statement.value for each in statement.targets if isinstance(each, ast.Name)}
+            values |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
     return values
 
 
 def changed_in(path: Path) -> Iterator[Name]:
-    """Containers at the top level of modules that a function of this file changes."""
+    """Yield the module-level containers that a function of this file changes."""
     names = names_in(path)
     functions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     at_import = [s for s in tree_of(path).body if not isinstance(s, functions)]
@@ -111,7 +111,7 @@ def changed_in(path: Path) -> Iterator[Name]:
 
 
 def changed_by(node: ast.AST) -> ast.expr | None:
-    """The container that an expression or statement changes."""
+    """Return the container that an expression or statement changes."""
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
         return node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
@@ -120,7 +120,7 @@ def changed_by(node: ast.AST) -> ast.expr | None:
 
 
 def called(value: ast.expr) -> str:
-    """The last name of what an expression calls."""
+    """Return the last name of the function that an expression calls, or ""."""
     if not isinstance(value, ast.Call):
         return ""
     function = value.func.value if isinstance(value.func, ast.Subscript) else value.func
@@ -128,41 +128,43 @@ def called(value: ast.expr) -> str:
 
 
 def unbounded_caches(path: Path) -> Iterator[Name]:
-    """Functions with parameters whose results are all kept for good."""
+    """Yield functions with parameters and an unbounded cache of results."""
     for function in nodes_of(path, ast.FunctionDef):
-        decorators = {ast.unparse(each).removeprefix("functools.") for each in function.decorator_list}
+        decorators = {ast.unparse(decorator).removeprefix("functools.") for decorator in function.decorator_list}
         if decorators & UNBOUNDED and (function.args.args or function.args.kwonlyargs or function.args.vararg):
             yield path, function.name
 
 
 def states() -> set[str]:
-    kept = {(path, name) for path in FILES for name, value in assigned(path).items() if called(value) in ALWAYS_STATE}
+    names = {(path, name) for path in FILES for name, value in assigned(path).items() if called(value) in ALWAYS_STATE}
     for path in FILES:
-        kept.update(changed_in(path))
-        kept.update(unbounded_caches(path))
-    return {f"{path.relative_to(ROOT)} {name}" for path, name in kept}
+        names.update(changed_in(path))
+        names.update(unbounded_caches(path))
+    return {f"{path.relative_to(ROOT)} {name}" for path, name in names}
 
 
-def test_modules_keep_no_state_but_what_is_listed() -> None:
-    found = states()
+def test_module_state_is_listed() -> None:
+    present = states()
     refuse(
         [
             f"{name}: keep it in the context of the compilation, or list it with a reason"
-            for name in found - STATE.keys()
+            for name in present - STATE.keys()
         ]
     )
-    gone = {name for name in STATE.keys() - found if (ROOT / name.partition(" ")[0]).exists()}
+    gone = {name for name in STATE.keys() - present if (ROOT / name.partition(" ")[0]).exists()}
     refuse([f"{name}: it is gone from the source" for name in gone])
 
 
-def test_weak_maps_are_created_nowhere() -> None:
+def test_no_weak_maps_are_created() -> None:
     maps = [f"{path.relative_to(ROOT)}: {called(node)}" for path in FILES for node in nodes_of(path, ast.Call)
             if called(node) in ("WeakKeyDictionary", "WeakValueDictionary")]  # fmt: skip
     assert not maps
 
 
-def test_identities_are_keys_only_where_they_are_listed() -> None:
-    """A key `id(...)` needs its object kept alive: nodes, values and graphs are keys themselves, others are keys of an `IdentityDict`."""
+def test_calls_of_id_are_listed() -> None:
+    """A key `id(...)` needs its object kept alive. Nodes, values and graphs are keys themselves; other objects use an
+    `IdentityDict`.
+    """
     uses = Counter(
         path.relative_to(ROOT).as_posix() for path in FILES for node in nodes_of(path, ast.Call) if called(node) == "id"
     )

@@ -1,4 +1,6 @@
-"""Plain words: docstrings, comments, messages and names use the field's terms. A test per rule, which lists all offenders as file:line."""
+"""Plain words: docstrings, comments, messages and names use the field's terms. Each test lists all offenders as
+file:line.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,14 @@ from pathlib import Path
 
 from tests.sources import FILES, lines_of, place, refuse
 
-# Private English for "has sharding", "annotation", "is not a", "rejected alternative". `#shard.wish` and the JSON key "rivals" are formats.
+# Private English for "has sharding", "annotation", "is not a", "rejected alternative". `#shard.wish` and the JSON key
+# "rivals" are formats.
 DENIED = re.compile(r"\b(?:lies|is no|are no)\b|(?<!\")\brivals\b|(?<!shard\.)\bwish(?:es)?\b")
 
 
 def denied_words(path: Path) -> Iterator[str]:
-    for number, line in enumerate(lines_of(path), start=1):
-        yield from (f"{place(path, number)}: {found}" for found in DENIED.findall(line))
+    for line_number, line in enumerate(lines_of(path), start=1):
+        yield from (f"{place(path, line_number)}: {word}" for word in DENIED.findall(line))
 
 
 def test_no_file_has_denied_words() -> None:

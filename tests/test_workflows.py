@@ -1,4 +1,4 @@
-"""The workflows of the forge: each step is a target of the Makefile, actions are pinned, and jobs have the least permissions."""
+"""CI workflows: each step is a target of the Makefile, actions are pinned, and jobs have the least permissions."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def jobs() -> Iterator[tuple[Path, str, dict[str, Any]]]:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Yield where each command of a workflow is, and its words."""
-    for path, name, job in jobs():
+    """Yield the location of each command of a workflow, and its words."""
+    for path, job_name, job in jobs():
         for step in job["steps"]:
             for line in step.get("run", "").splitlines():
-                yield f"{path.name}: {name}", shlex.split(line)
+                yield f"{path.name}: {job_name}", shlex.split(line)
 
 
 def test_workflows_are_ci_nightly_and_release() -> None:
@@ -48,11 +48,11 @@ def test_workflows_are_ci_nightly_and_release() -> None:
     assert document(WORKFLOWS[2])["on"] == {"push": {"tags": ["v*"]}}
 
 
-def test_every_step_is_a_make_target() -> None:
-    for where, words in commands():
-        if words[:3] != ["gh", "release", "create"]:  # what only the forge can do
-            assert words[0] == "make" and words[1] in TARGETS, f"{where}: {words}"
-            assert all("=" in word for word in words[2:]), f"{where}: {words}"
+def test_every_workflow_step_is_a_make_target() -> None:
+    for location, words in commands():
+        if words[:3] != ["gh", "release", "create"]:  # only the forge can create a release
+            assert words[0] == "make" and words[1] in TARGETS, f"{location}: {words}"
+            assert all("=" in word for word in words[2:]), f"{location}: {words}"
 
 
 def test_workflows_and_ci_run_make_the_same_targets() -> None:
@@ -83,7 +83,7 @@ def test_quick_runs_on_every_supported_python() -> None:
     assert matrix["python"] == supported
 
 
-def test_shards_of_the_workflow_are_the_whole_suite() -> None:
+def test_workflow_runs_all_shards_of_the_suite() -> None:
     shards = document(FOLDER / "workflows" / "ci.yml")["jobs"]["test"]["strategy"]["matrix"]["shard"]
     assert shards == [f"{number}/{len(shards)}" for number in range(1, len(shards) + 1)]
 
@@ -111,8 +111,8 @@ def test_hooks_run_programs_of_the_environment() -> None:
             assert hook["language"] == "system" and hook["entry"].startswith(".venv/bin/")
 
 
-def test_make_prints_the_commands_of_every_target_that_workflows_use() -> None:
-    """A target whose recipe has a syntax error, or that needs a missing file, fails here."""
+def test_make_dry_run_succeeds_for_workflow_targets() -> None:
+    """A target whose recipe has a syntax error or needs a missing file fails here."""
     targets = sorted({words[1] for _, words in commands() if words[0] == "make"})
     shown = subprocess.run(
         ["make", "-n", "-o", ".venv/dev.stamp", "-o", ".venv/release.stamp", *targets],

@@ -1,4 +1,4 @@
-"""How often random tests draw: `MESHGEN_TRIALS=20 make test` draws twenty times as often as `make test`."""
+"""Number of random trials: `MESHGEN_TRIALS=20 make test` runs twenty times as many as `make test`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ TIMES = int(os.environ.get("MESHGEN_TRIALS", "1"))
 
 
 def trials(count: int) -> range:
-    """Numbers of draws, or seeds: the first `count`, or as many more as are asked for."""
+    """Return the indices or seeds of the trials: `count` times `MESHGEN_TRIALS`."""
     return range(count * TIMES)

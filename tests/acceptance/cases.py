@@ -1,4 +1,4 @@
-"""The programs that JAX lowered, as they lie beside the repository: `../shared/cases/jax`. Absent in a bare clone."""
+"""Programs lowered by JAX, from `../shared/cases/jax` beside the repository. A bare clone does not have them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRAMS = [*MLPS, *BLOCKS, *ROWS, *MOVES]  # gpt_stack_8l_2x4 is only compiled
 
 
 def small(name: str, form: str = "shardy") -> Path:
-    """The program at small sizes: `shardy` is pretty, `generic` is MLIR's generic form."""
+    """Return the path of the program at small sizes, in Shardy's pretty form (`shardy`) or MLIR's `generic` form."""
     return CASES / "small" / f"{name}.{form}.mlir"
 
 
@@ -40,25 +40,25 @@ def realistic(name: str) -> Path:
 
 
 def realistic_names() -> list[str]:
-    """Every program that there is at realistic size; none where the programs are absent."""
+    """Return the names of all programs at realistic size. Empty if the folder is missing."""
     return sorted(path.name.removesuffix(".shardy.mlir") for path in CASES.glob("*.shardy.mlir"))
 
 
 def recipe(name: str) -> dict[str, Any]:
-    """How the case's arguments are made, and its tolerance."""
+    """Return how the arguments of the case are generated, and its tolerance."""
     return json.loads((CASES / f"{name}.json").read_text())
 
 
 def peers() -> dict[str, dict[str, Any]]:
-    """Per program, what XLA makes of it and what the cheapest schedule moves."""
+    """Return, per program, XLA's figures and the bytes of the cheapest known schedule."""
     return json.loads((CASES / "peers.json").read_text())
 
 
 def arguments(name: str) -> Iterator[Array]:
-    """The arguments at small size that the expected results were computed with."""
+    """Yield the arguments at small size with which JAX computed the expected results."""
     case = recipe(name)
-    for number, spec in enumerate(case["small"]["args"]):
-        random, shape = np.random.default_rng([case["seed"], number]), tuple(spec["shape"])
+    for index, spec in enumerate(case["small"]["args"]):
+        random, shape = np.random.default_rng([case["seed"], index]), tuple(spec["shape"])
         if spec["init"] == "normal":
             array = random.standard_normal(shape, dtype=np.float32) * np.float32(spec["scale"])
         elif spec["init"] == "ones":
@@ -67,5 +67,5 @@ def arguments(name: str) -> Iterator[Array]:
             array = random.permutation(spec["hi"]).reshape(shape)
         else:
             array = random.integers(spec["lo"], spec["hi"], shape)
-        kind = ml_dtypes.bfloat16 if spec["dtype"] == "bfloat16" else np.dtype(spec["dtype"])
-        yield np.asarray(array).astype(kind)
+        dtype = ml_dtypes.bfloat16 if spec["dtype"] == "bfloat16" else np.dtype(spec["dtype"])
+        yield np.asarray(array).astype(dtype)

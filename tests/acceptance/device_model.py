@@ -1,6 +1,6 @@
-"""Collectives by their text alone, in NumPy: dictionaries from a device's coordinates to its tensor.
+"""Reference collectives in NumPy, written from the dialect documents alone.
 
-Nothing here uses meshgen: groups are made of coordinates as the documents describe them.
+A distributed tensor is a dictionary from device coordinates to local arrays. Nothing here uses meshgen.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ UNDEFINED = None
 
 
 def devices(shape: Sequence[int]) -> list[Device]:
-    """All devices of a grid, the last coordinate fastest."""
+    """Return all devices of a grid, the last coordinate fastest."""
     return list(itertools.product(*map(range, shape)))
 
 
 def groups(shape: Sequence[int], axes: Sequence[int]) -> Iterator[list[Device]]:
-    """Devices with equal coordinates outside the axes, in the order that the axes induce, outer to inner."""
+    """Yield the device groups along `axes`: devices with equal other coordinates, ordered by `axes` from outer to
+    inner.
+    """
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     for fixed in itertools.product(*(range(shape[axis]) for axis in rest)):
         group: list[Device] = []
         for moving in itertools.product(*(range(shape[axis]) for axis in axes)):
-            place = dict(zip([*rest, *axes], [*fixed, *moving], strict=True))
-            group.append(tuple(place[axis] for axis in range(len(shape))))
+            coordinates = dict(zip([*rest, *axes], [*fixed, *moving], strict=True))
+            group.append(tuple(coordinates[axis] for axis in range(len(shape))))
         yield group
 
 
-def member(group: Sequence[Device], axes: Sequence[int], place: Sequence[int]) -> Device:
-    """The in-group device whose coordinates along the axes are `place`."""
-    return next(device for device in group if [device[axis] for axis in axes] == list(place))
+def member(group: Sequence[Device], axes: Sequence[int], coordinates: Sequence[int]) -> Device:
+    """Return the device of the group whose coordinates along `axes` are `coordinates`."""
+    return next(device for device in group if [device[axis] for axis in axes] == list(coordinates))
 
 
 def per_group(x: Tensors, shape: Sequence[int], axes: Sequence[int],
               run: Callable[[list[Device]], list[Array | None]]) -> dict[Device, Array | None]:  # fmt: skip
-    found: dict[Device, Array | None] = {}
+    results: dict[Device, Array | None] = {}
     for group in groups(shape, axes):
-        found.update(zip(group, run(group), strict=True))
-    return {device: found[device] for device in x}
+        results.update(zip(group, run(group), strict=True))
+    return {device: results[device] for device in x}
 
 
 def parts(x: Array, count: int, dim: int) -> list[Array]:
@@ -74,8 +76,8 @@ def all_to_all(
     x: Tensors, shape: Sequence[int], axes: Sequence[int], split: int, concat: int
 ) -> dict[Device, Array | None]:
     def run(group: list[Device]) -> list[Array | None]:
-        pieces = [parts(x[d], len(group), split) for d in group]
-        return [np.concatenate([piece[i] for piece in pieces], concat) for i in range(len(group))]
+        split_operands = [parts(x[d], len(group), split) for d in group]
+        return [np.concatenate([slices[i] for slices in split_operands], concat) for i in range(len(group))]
 
     return per_group(x, shape, axes, run)
 
@@ -91,9 +93,9 @@ def scatter(
 
 
 def at_root(x: Tensors, shape: Sequence[int], axes: Sequence[int], root: Sequence[int],
-            whole: dict[Device, Array | None]) -> dict[Device, Array | None]:  # fmt: skip
-    """What `whole` says on the roots, nothing elsewhere: gather and reduce."""
-    return {d: whole[d] if [d[axis] for axis in axes] == list(root) else UNDEFINED for d in x}
+            results: dict[Device, Array | None]) -> dict[Device, Array | None]:  # fmt: skip
+    """Return `results` on the root devices and None elsewhere (for gather and reduce)."""
+    return {d: results[d] if [d[axis] for axis in axes] == list(root) else UNDEFINED for d in x}
 
 
 def send_recv(x: Tensors, shape: Sequence[int], axes: Sequence[int], source: Sequence[int], destination: Sequence[int]
@@ -107,38 +109,40 @@ def send_recv(x: Tensors, shape: Sequence[int], axes: Sequence[int], source: Seq
 
 
 def shift(x: Tensors, shape: Sequence[int], axis: int, offset: int, rotate: bool) -> dict[Device, Array | None]:
-    """The device at coordinate c + offset gets what the one at c has: meshgen's reading of the documents."""
-    found: dict[Device, Array | None] = {}
+    """Move the tensor at coordinate c to the device at c + offset, as meshgen reads the documents."""
+    results: dict[Device, Array | None] = {}
     for device in x:
-        place = device[axis] - offset
-        source = place % shape[axis] if rotate else place
-        there = (*device[:axis], source, *device[axis + 1 :])
-        found[device] = x[there] if 0 <= source < shape[axis] else UNDEFINED
-    return found
+        unwrapped_source = device[axis] - offset
+        source = unwrapped_source % shape[axis] if rotate else unwrapped_source
+        source_device = (*device[:axis], source, *device[axis + 1 :])
+        results[device] = x[source_device] if 0 <= source < shape[axis] else UNDEFINED
+    return results
 
 
 def update_halo(
     x: Tensors, shape: Sequence[int], split: Sequence[Sequence[int]], halo: Sequence[tuple[int, int]]
 ) -> Tensors:
-    """Cores side by side are the whole tensor, of which every device takes its box; what lies outside stays as it was."""
-    count = [int(np.prod([shape[axis] for axis in axes], dtype=int)) for axes in split]
-    core = [rows - sum(pair) for rows, pair in zip(next(iter(x.values())).shape, halo, strict=True)]
-    whole = np.zeros([n * rows for n, rows in zip(count, core, strict=True)], np.float32)
-    found = {device: array.copy() for device, array in x.items()}
+    """Refresh all halos from the global tensor that the cores form. Halo elements outside of it keep their values."""
+    shard_counts = [int(np.prod([shape[axis] for axis in axes], dtype=int)) for axes in split]
+    core_shape = [rows - sum(pair) for rows, pair in zip(next(iter(x.values())).shape, halo, strict=True)]
+    global_tensor = np.zeros([n * rows for n, rows in zip(shard_counts, core_shape, strict=True)], np.float32)
+    updated = {device: array.copy() for device, array in x.items()}
 
     def origin(device: Device, dim: int) -> int:
-        place = 0
+        index = 0
         for axis in split[dim]:
-            place = place * shape[axis] + device[axis]
-        return place * core[dim]
+            index = index * shape[axis] + device[axis]
+        return index * core_shape[dim]
 
     for device, array in x.items():
-        here = tuple(slice(before, before + rows) for (before, _), rows in zip(halo, core, strict=True))
-        there = tuple(slice(origin(device, dim), origin(device, dim) + rows) for dim, rows in enumerate(core))
-        whole[there] = array[here]
-    for device, array in found.items():
-        for place in np.ndindex(array.shape):
-            at = tuple(origin(device, dim) + i - halo[dim][0] for dim, i in enumerate(place))
-            if all(0 <= i < size for i, size in zip(at, whole.shape, strict=True)):
-                array[place] = whole[at]
-    return found
+        core_slices = tuple(slice(before, before + rows) for (before, _), rows in zip(halo, core_shape, strict=True))
+        global_slices = tuple(
+            slice(origin(device, dim), origin(device, dim) + rows) for dim, rows in enumerate(core_shape)
+        )
+        global_tensor[global_slices] = array[core_slices]
+    for device, array in updated.items():
+        for index in np.ndindex(array.shape):
+            global_index = tuple(origin(device, dim) + i - halo[dim][0] for dim, i in enumerate(index))
+            if all(0 <= i < size for i, size in zip(global_index, global_tensor.shape, strict=True)):
+                array[index] = global_tensor[global_index]
+    return updated

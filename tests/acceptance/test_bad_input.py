@@ -1,7 +1,7 @@
-"""Bad input of every kind that users meet: its own number and place, the exit code of the manual, nothing half-written.
+"""Invalid input of every kind: its own diagnostic code and location, the documented exit code, and no partial output.
 
-Commands run in the folder of their files. One of each kind runs in a process of its own, as a user runs it; that a process ends as
-`main` returns is all that the others could add to that.
+Most commands run in this process. One of each kind runs in a subprocess, which adds only that the process exits with
+the code that `main` returns.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ UNUSED_OUTPUT = b"what was here before"
 
 @dataclass(frozen=True)
 class Fault:
-    """A bad program: its number, the lines that are told, and words of the message."""
+    """An invalid program: its diagnostic code, the reported lines, and words of the message."""
 
     text: str
     number: str
@@ -71,7 +71,7 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Done:
-    """A command that has ended: its exit code and what it printed."""
+    """Result of a command: exit code, stdout and stderr."""
 
     code: int
     out: str
@@ -83,7 +83,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def meshgen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in the test's folder."""
+    """Return a function that runs the command in the test's folder."""
 
     def run(*words: object) -> Done:
         monkeypatch.chdir(tmp_path)
@@ -95,62 +95,62 @@ def meshgen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def process(*words: object, cwd: Path, text: str = "") -> Done:
-    """The command in a process of its own, with a text on its standard input."""
-    done = subprocess.run(
+    """Run the command in a subprocess, with `text` on its standard input."""
+    completed = subprocess.run(
         [sys.executable, "-m", "meshgen", *map(str, words)],
         input=text, capture_output=True, text=True, cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=300,
     )  # fmt: skip
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Done(completed.returncode, completed.stdout, completed.stderr)
 
 
-def is_refused(done: Done, fault: Fault, place: Path) -> None:
+def assert_refused(done: Done, fault: Fault, folder: Path) -> None:
     assert done.code == 1 and done.out == ""
     assert "Traceback" not in done.err and "internal error" not in done.err
     assert set(re.findall(r"error (MG\d{4}):", done.err)) == {fault.number}, done.err
-    found = {int(line) for line in re.findall(r"program\.mlir:(\d+): error", done.err)}
-    assert found == set(fault.lines), done.err
+    reported_lines = {int(line) for line in re.findall(r"program\.mlir:(\d+): error", done.err)}
+    assert reported_lines == set(fault.lines), done.err
     assert all(word in done.err for word in fault.words), done.err
-    # What was there stays, and nothing lies beside it.
-    assert (place / "out.mgx").read_bytes() == UNUSED_OUTPUT
-    assert sorted(p.name for p in place.iterdir()) == ["out.mgx", "program.mlir"]
+    # The old output is unchanged, and no other file appears beside it.
+    assert (folder / "out.mgx").read_bytes() == UNUSED_OUTPUT
+    assert sorted(p.name for p in folder.iterdir()) == ["out.mgx", "program.mlir"]
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_program_is_refused_with_its_place(name: str, tmp_path: Path, meshgen: Run) -> None:
+def test_invalid_program_is_refused_with_its_location(name: str, tmp_path: Path, meshgen: Run) -> None:
     fault = FAULTS[name]
     (tmp_path / "program.mlir").write_text(fault.text)
     (tmp_path / "out.mgx").write_bytes(UNUSED_OUTPUT)
-    is_refused(meshgen("compile", "program.mlir", "--target", "cpu", "-o", "out.mgx"), fault, tmp_path)
+    assert_refused(meshgen("compile", "program.mlir", "--target", "cpu", "-o", "out.mgx"), fault, tmp_path)
 
 
-def test_a_process_refuses_a_program_too(tmp_path: Path) -> None:
+def test_subprocess_refuses_invalid_program(tmp_path: Path) -> None:
     fault = FAULTS["unknown operations"]
     (tmp_path / "program.mlir").write_text(fault.text)
     (tmp_path / "out.mgx").write_bytes(UNUSED_OUTPUT)
     done = process("compile", "program.mlir", "--target", "cpu", "-o", "out.mgx", cwd=tmp_path)
-    is_refused(done, fault, tmp_path)
+    assert_refused(done, fault, tmp_path)
 
 
-def test_each_kind_has_a_number_of_its_own() -> None:
-    """Offsets and a wrong rank are both shardings that do not fit their tensor."""
+def test_each_kind_of_fault_has_its_own_code() -> None:
+    """Invalid offsets and a wrong rank share a code: both are shardings that do not fit their tensor."""
     numbers = [fault.number for name, fault in FAULTS.items() if name != "offsets past the end"]
     assert len(set(numbers)) == len(numbers)
     assert set(numbers) <= set(CODES)
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_document_says_the_same(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_diagnostics_match_text_diagnostics(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fault = FAULTS[name]
     path = tmp_path / "program.mlir"
     path.write_text(fault.text)
     assert main(["check", str(path), "--json"]) == 1
-    got = json.loads(capsys.readouterr().out)
-    assert (got["ok"], got["exit_code"]) == (False, 1)
-    assert {d["code"] for d in got["diagnostics"]} == {fault.number}
-    assert {d["location"]["line"] for d in got["diagnostics"] if d["location"]} - {0} == set(fault.lines)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["ok"], report["exit_code"]) == (False, 1)
+    assert {d["code"] for d in report["diagnostics"]} == {fault.number}
+    assert {d["location"]["line"] for d in report["diagnostics"] if d["location"]} - {0} == set(fault.lines)
 
 
-def test_a_program_on_stdin_is_refused_too(tmp_path: Path) -> None:
+def test_invalid_program_on_stdin_is_refused(tmp_path: Path) -> None:
     done = process("check", "-", cwd=tmp_path, text=UNKNOWN_OPS)
     assert done.code == 1 and done.out == "" and "Traceback" not in done.err
     assert re.findall(r"^-:(\d+): error MG0103", done.err, re.MULTILINE) == ["2", "4", "5"]
@@ -160,7 +160,7 @@ MISSING = (["check", "nowhere.mlir"], ["run", "nowhere.mgx"], ["inspect", "nowhe
 
 
 @pytest.mark.parametrize("words", MISSING, ids=lambda words: words[0])
-def test_a_missing_file_is_usage(words: list[str], tmp_path: Path, meshgen: Run) -> None:
+def test_missing_file_is_usage_error(words: list[str], tmp_path: Path, meshgen: Run) -> None:
     done = meshgen(*words)
     assert done.code == 2 and done.out == ""
     assert "error MG0002:" in done.err and "Traceback" not in done.err
@@ -169,51 +169,53 @@ def test_a_missing_file_is_usage(words: list[str], tmp_path: Path, meshgen: Run)
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("module")
-    (place / "good.mlir").write_text(mlp())
-    assert main(["compile", str(place / "good.mlir"), "--target", "cpu", "-o", str(place / "good.mgx"), "--json"]) == 0
-    return place / "good.mgx"
+    folder = tmp_path_factory.mktemp("module")
+    (folder / "good.mlir").write_text(mlp())
+    assert (
+        main(["compile", str(folder / "good.mlir"), "--target", "cpu", "-o", str(folder / "good.mgx"), "--json"]) == 0
+    )
+    return folder / "good.mgx"
 
 
-def refused(path: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run and inspect a module that must be refused as damaged; nothing is written. Returns what was told."""
-    for words in (["run", str(path), "--output", str(place / "result.npz")], ["inspect", str(path)]):
+def refused(path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run and inspect a damaged module, which must be refused without output. Return the message of `inspect`."""
+    for words in (["run", str(path), "--output", str(folder / "result.npz")], ["inspect", str(path)]):
         capsys.readouterr()
         assert main(words) == 1
         out, err = capsys.readouterr()
         assert out == "" and re.search(r"error MG050[123]: ", err) and "Traceback" not in err
-        assert not (place / "result.npz").exists()
+        assert not (folder / "result.npz").exists()
     return err
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_module_is_refused(
-    kept: float, module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("fraction", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
+def test_truncated_module_is_refused(
+    fraction: float, module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content, bad = module.read_bytes(), tmp_path / "bad.mgx"
-    bad.write_bytes(content[: int(len(content) * kept)])
+    bad.write_bytes(content[: int(len(content) * fraction)])
     assert "bad.mgx" in refused(bad, tmp_path, capsys)
 
 
-def test_any_modified_byte_is_noticed(module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every 97th byte and its lowest bit: members, their headers, alignment and the directory at the end."""
+def test_flipped_bit_in_module_is_detected(module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Flip the lowest bit of every 97th byte: members, headers, alignment padding and the directory at the end."""
     from meshgen.errors import ModuleError
     from meshgen.runtime.loading import load
 
     content, bad = module.read_bytes(), tmp_path / "bad.mgx"
-    unnoticed: list[int] = []
-    for place in range(0, len(content), 97):
-        bad.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    undetected: list[int] = []
+    for offset in range(0, len(content), 97):
+        bad.write_bytes(content[:offset] + bytes([content[offset] ^ 1]) + content[offset + 1 :])
         try:
             load(bad)
-            unnoticed.append(place)
+            undetected.append(offset)
         except ModuleError:
             continue
-    assert unnoticed == []
+    assert undetected == []
     refused(bad, tmp_path, capsys)
 
 
-def test_a_module_with_something_behind_it_is_refused(
+def test_module_with_trailing_bytes_is_refused(
     module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = tmp_path / "bad.mgx"
@@ -221,14 +223,14 @@ def test_a_module_with_something_behind_it_is_refused(
     refused(bad, tmp_path, capsys)
 
 
-def test_more_devices_than_the_module_has(module: Path, tmp_path: Path) -> None:
+def test_run_on_more_devices_than_module_has_is_refused(module: Path, tmp_path: Path) -> None:
     done = process("run", module, "--devices", 64, "--output", "result.npz", cwd=tmp_path)
     assert done.code == 5 and done.out == ""
     assert "error MG0603:" in done.err and "4 devices" in done.err and "64" in done.err
     assert "Traceback" not in done.err and list(tmp_path.iterdir()) == []
 
 
-def test_output_that_cannot_be_written_leaves_nothing(module: Path, tmp_path: Path, meshgen: Run) -> None:
+def test_unwritable_output_leaves_no_files(module: Path, tmp_path: Path, meshgen: Run) -> None:
     (tmp_path / "program.mlir").write_text(mlp())
     (tmp_path / "taken").mkdir()
     for words in (

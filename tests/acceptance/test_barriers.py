@@ -1,4 +1,6 @@
-"""Optimization barriers the whole way: numbers of random programs, and the memory and work of what `jax.checkpoint` computes again."""
+"""Optimization barriers end to end: results of random programs, and memory and FLOPs of recomputation by
+`jax.checkpoint`.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ Layer = Callable[[Any, Any], Any]
 
 
 @pytest.mark.parametrize("seed", trials(60))
-def test_random_programs_with_barriers_have_the_right_numbers(seed: int) -> None:
+def test_random_programs_with_barriers_match_reference(seed: int) -> None:
     module = program_with_barriers(seed)
     assert find_fault(module, options_of(seed), seed) is None
-    text = print_text(parse_text(print_text(module)))  # with what loops take from outside as operands of theirs
+    text = print_text(parse_text(print_text(module)))  # values captured by loops become operands
     assert print_text(parse_text(text)) == text
     assert text.count("optimization_barrier") == print_text(module).count("optimization_barrier")
 
@@ -74,61 +76,63 @@ def planned(layer: Layer) -> Executable:
 
 
 def flops_of_dots(layer: Layer) -> int:
-    """Operations of the products in the text that JAX gives."""
+    """Return the FLOPs of all GEMMs in the StableHLO text that JAX emits."""
     text = jax.jit(gradient_of(layer)).lower(weights_of(), X).as_text()
-    form = r"dot_general [^\n]*contracting_dims = \[(\d)\][^\n]*: \(tensor<(\d+)x(\d+)xf32>, [^\n]* -> tensor<(\d+)x(\d+)xf32>"
-    return sum(2 * int(m[4]) * int(m[5]) * int(m[2 + int(m[1])]) for m in re.finditer(form, text))
+    pattern = r"dot_general [^\n]*contracting_dims = \[(\d)\][^\n]*: \(tensor<(\d+)x(\d+)xf32>, [^\n]* -> tensor<(\d+)x(\d+)xf32>"
+    return sum(2 * int(m[4]) * int(m[5]) * int(m[2 + int(m[1])]) for m in re.finditer(pattern, text))
 
 
 @pytest.mark.parametrize(
-    ("name", "again"),
+    ("name", "recomputed_layers"),
     [("checkpoint", LAYERS), ("dots are saved", 0), ("everything is saved", 0)],
 )
-def test_layers_are_computed_again_as_the_program_says(name: str, again: int) -> None:
+def test_checkpoint_policy_decides_which_matmuls_are_recomputed(name: str, recomputed_layers: int) -> None:
     policy = {
         "dots are saved": POLICIES.dots_with_no_batch_dims_saveable,
         "everything is saved": POLICIES.everything_saveable,
     }
     layer = jax.checkpoint(mlp, policy=policy.get(name))
-    found, product = planned(layer), 2 * ROWS * NARROW * WIDE
-    assert flops_of_dots(layer) == flops_of_dots(mlp) + again * product
-    assert math.isclose(found.cost.flops, flops_of_dots(layer), rel_tol=0.02)  # the rest is arithmetic of elements
+    executable, matmul_flops = planned(layer), 2 * ROWS * NARROW * WIDE
+    assert flops_of_dots(layer) == flops_of_dots(mlp) + recomputed_layers * matmul_flops
+    assert math.isclose(
+        executable.cost.flops, flops_of_dots(layer), rel_tol=0.02
+    )  # the rest is element-wise arithmetic
 
 
-def test_memory_is_that_of_one_layer_and_of_what_is_saved() -> None:
-    plain, again = planned(mlp), planned(jax.checkpoint(mlp))
+def test_checkpoint_memory_is_one_layer_plus_saved_values() -> None:
+    plain, checkpointed = planned(mlp), planned(jax.checkpoint(mlp))
     dots = planned(jax.checkpoint(mlp, policy=POLICIES.dots_with_no_batch_dims_saveable))
     weights, hidden, narrow = 2 * WIDE * NARROW * 4, ROWS * WIDE * 4, ROWS * NARROW * 4
-    fixed = 2 * LAYERS * weights + (LAYERS + 1) * narrow  # weights, their gradients, inputs of layers
-    assert again.memory.peak_bytes + (LAYERS - 1) * hidden < plain.memory.peak_bytes
-    # Of one layer: the product, its sine, the gradient, what is multiplied with it, and both of the narrow gradients.
-    assert again.memory.peak_bytes <= 1.05 * (fixed + 4 * hidden + 2 * narrow)
+    fixed = 2 * LAYERS * weights + (LAYERS + 1) * narrow  # weights, their gradients, and layer inputs
+    assert checkpointed.memory.peak_bytes + (LAYERS - 1) * hidden < plain.memory.peak_bytes
+    # Live in one layer: the matmul result, its sine, the gradient, its factor, and both gradients of narrow size.
+    assert checkpointed.memory.peak_bytes <= 1.05 * (fixed + 4 * hidden + 2 * narrow)
     assert dots.memory.peak_bytes <= 1.05 * (fixed + (LAYERS + 3) * hidden + 2 * narrow)
 
 
 @pytest.mark.parametrize("policy", [None, POLICIES.dots_with_no_batch_dims_saveable])
-def test_unrolled_layers_take_no_more_memory_than_a_loop(policy: Any) -> None:
+def test_unrolled_layers_need_no_more_memory_than_loop(policy: Any) -> None:
     layer = jax.checkpoint(mlp, policy=policy)
     loop = jax.jit(gradient_of(layer, in_loop=True))
     looped = plan(loop, {"dp": 1}, args=(weights_of(LAYERS), X), target="cuda:sm_90")
     assert planned(layer).memory.peak_bytes <= 1.05 * looped.memory.peak_bytes
 
 
-def test_a_checkpointed_function_of_elements_is_an_epilogue_all_the_same() -> None:
-    """The barrier is between a product and the gradient of what follows it: reading through it, one kernel has both."""
+def test_checkpointed_elementwise_function_is_fused_as_epilogue() -> None:
+    """The barrier stands between a GEMM and the gradient of its epilogue. Fusion must look through it."""
     plain = planned(lambda x, w: jax.nn.gelu(x @ w["a"]) @ w["b"])
-    again = planned(gelu)
-    assert len(again.plan.items) <= len(plain.plan.items)
-    assert again.cost.step_seconds <= 1.02 * plain.cost.step_seconds
+    checkpointed = planned(gelu)
+    assert len(checkpointed.plan.items) <= len(plain.plan.items)
+    assert checkpointed.cost.step_seconds <= 1.02 * plain.cost.step_seconds
 
 
 def test_sharded_weights_are_gathered_on_both_sides_of_a_barrier() -> None:
-    """A gathered copy that the recomputed layer shared with the first one would be kept for the whole step."""
+    """Sharing one gathered copy between a layer and its recomputation would keep the copy alive for the whole step."""
     specs = ([dict.fromkeys("ab", mg.P("dp")) for _ in range(LAYERS)], mg.P("dp"))
     x = jax.ShapeDtypeStruct((16 * ROWS, NARROW), "float32")
-    plain, again = (
+    plain, checkpointed = (
         plan(jax.jit(gradient_of(layer)), {"dp": 8}, args=(weights_of(), x), in_specs=specs, target="cuda:sm_90")
         for layer in (mlp, jax.checkpoint(mlp))
     )
-    gathers = [sum(item.op == "all_gather" for item in each.plan.items) for each in (plain, again)]
+    gathers = [sum(item.op == "all_gather" for item in executable.plan.items) for executable in (plain, checkpointed)]
     assert gathers == [2 * LAYERS, 4 * LAYERS]

@@ -1,4 +1,4 @@
-"""Every collective of the plans of programs that JAX lowered does, in lowered steps, what it means."""
+"""Lowered steps of every collective in the plans of JAX programs compute the result of the collective."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ pytestmark = needs_cases
 
 
 @pytest.mark.parametrize("name", [*PROGRAMS, "heat_roll", "conv_halo", "maxpool_halo", "uneven_slice", "moe_ep_nohint"])
-def test_collectives_of_plans(name: str) -> None:
+def test_planned_collectives_are_lowered_correctly(name: str) -> None:
     executable, rng = api.plan(small(name)), np.random.default_rng(1)
-    done: set[str] = set()
+    checked: set[str] = set()
     for launched in executable.plan.launches():
         item, buffers = launched.item, launched.plan.buffers
         if item.is_collective:
             inputs, outputs = ([Value(buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
             case = Case(Node(item.op, inputs, outputs, dict(item.attrs)), executable.mesh)
-            if str(case) not in done:
-                done.add(str(case))
+            if str(case) not in checked:
+                checked.add(str(case))
                 assert faults(case, rng) == [], str(case)

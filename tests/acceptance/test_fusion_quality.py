@@ -1,4 +1,4 @@
-"""Kernels of a transformer block as a person would write them: few, each row read once, everything cheap in the dots."""
+"""Kernels of a transformer block are as good as hand-written ones: few, one read per row, cheap ops in dot epilogues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ PROGRAMS = [
 
 @dataclass(frozen=True)
 class Kernel:
-    """A generated kernel: its source, the ops of its body, its segments, and its loads and stores of whole rows (`row * N + col`)."""
+    """A generated kernel: its source, the ops of its body, its segments, and its loads and stores of entire rows (`row
+    * N + col`).
+    """
 
     text: str
     ops: tuple[str, ...]
@@ -35,8 +37,8 @@ class Kernel:
 
 
 def kernels(executable: Executable) -> list[Kernel]:
-    """The kernel of every launch, in order."""
-    found: list[Kernel] = []
+    """Return the kernel of every launch, in order."""
+    launched: list[Kernel] = []
     for item in executable.plan.items:
         if not item.is_collective:
             text = executable.sources[item.kernel].text
@@ -44,8 +46,8 @@ def kernels(executable: Executable) -> list[Kernel]:
             ops = tuple(node.op for node in body.nodes)
             loads = tuple(re.findall(r"tl\.load\((\w+) \+ row\b", text))
             stores = tuple(re.findall(r"tl\.store\((\w+) \+ row\b", text))
-            found.append(Kernel(text, ops, len(segments(body)), loads, stores))
-    return found
+            launched.append(Kernel(text, ops, len(segments(body)), loads, stores))
+    return launched
 
 
 @pytest.fixture(params=PROGRAMS, scope="module")
@@ -53,18 +55,18 @@ def executable(request: pytest.FixtureRequest) -> Executable:
     return api.plan(request.param, target="cuda:sm_90,sm_80")
 
 
-def test_a_block_is_few_kernels(executable: Executable) -> None:
+def test_transformer_block_needs_few_launches(executable: Executable) -> None:
     assert 0 < executable.cost.kernels <= MAX_LAUNCHES
     assert executable.comms.counts == {"all_reduce": 2}
 
 
-def test_no_op_is_outside_of_a_kernel_or_a_collective(executable: Executable) -> None:
+def test_every_op_is_in_a_kernel_or_collective(executable: Executable) -> None:
     ops = {node.op for node in executable.fused.graph.nodes}
     assert ops <= {"kernel", "view", "all_reduce"}
 
 
-def test_a_normalization_is_one_kernel_that_reads_its_row_once(executable: Executable) -> None:
-    """Two layer norms: each its mean, its variance and what follows in one kernel."""
+def test_layer_norm_is_one_kernel_that_reads_each_row_once(executable: Executable) -> None:
+    """Two layer norms: mean, variance and normalization of each are one kernel."""
     norms = [k for k in kernels(executable) if "rsqrt" in k.ops]
     assert len(norms) == 2
     for norm in norms:
@@ -72,12 +74,12 @@ def test_a_normalization_is_one_kernel_that_reads_its_row_once(executable: Execu
         assert len(norm.row_loads) == len(set(norm.row_loads)) and len(norm.row_stores) == len(set(norm.row_stores))
     first, second = norms
     assert (len(first.row_loads), len(first.row_stores)) == (1, 1)
-    # The second normalizes a sum: it reads what is added, and writes the sum for the next residual.
+    # The second norm includes the residual add: it loads the addend and stores the sum for the next residual.
     assert (len(second.row_loads), len(second.row_stores)) == (2, 2)
 
 
-def test_attention_is_one_kernel_that_writes_its_result_only(executable: Executable) -> None:
-    """Both products and the softmax between them: nothing of the size of the scores is read or written."""
+def test_attention_kernel_stores_only_its_result(executable: Executable) -> None:
+    """Both GEMMs and the softmax are one kernel: no kernel loads or stores a tensor of the size of the scores."""
     (attention,) = (k for k in kernels(executable) if "attention" in k.ops)
     assert attention.text.count("tl.store(") == 1
     bodies = executable.plan.kernels.values()
@@ -88,45 +90,46 @@ def test_attention_is_one_kernel_that_writes_its_result_only(executable: Executa
 
 
 def test_reductions_keep_their_row_in_registers(executable: Executable) -> None:
-    """No loop over a row, so that what was loaded once is there for all passes over it."""
+    """A kernel without a loop over the row keeps the loaded row in registers for all passes over it."""
     for kernel in kernels(executable):
         if "reduce" in kernel.ops and "dot_general" not in kernel.ops:
             assert "for " not in re.sub(r'"""(.|\n)*?"""', "", kernel.text)
 
 
-def test_cheap_ops_are_in_the_epilogues_of_dots(executable: Executable) -> None:
-    """Beside dots and reductions there is one kernel: the residual sum after the last all_reduce."""
-    found = kernels(executable)
-    plain = [k for k in found if not {"dot_general", "reduce", "attention"} & {*k.ops}]
+def test_cheap_ops_are_fused_into_dot_epilogues(executable: Executable) -> None:
+    """The only kernel besides dots and reductions is the residual add after the last all_reduce."""
+    launched = kernels(executable)
+    plain = [k for k in launched if not {"dot_general", "reduce", "attention"} & {*k.ops}]
     assert len(plain) == 1
     assert set(plain[0].ops) <= {"add", "convert", "broadcast_in_dim", "reshape"}
-    gelu = [k for k in found if "tanh" in k.ops]
+    gelu = [k for k in launched if "tanh" in k.ops]
     assert len(gelu) == 1 and "dot_general" in gelu[0].ops
-    assert gelu[0].ops.count("add") >= 2  # the bias, and the sum within GELU
+    assert gelu[0].ops.count("add") >= 2  # the bias add and the add within GELU
 
 
-def test_dots_write_their_product_once(executable: Executable) -> None:
-    """In the type of the next reader: no kernel between them casts."""
+def test_dot_stores_its_result_once(executable: Executable) -> None:
+    """Each dot stores its result in the dtype of the next user: no kernel between them casts."""
     for kernel in kernels(executable):
         if "dot_general" in kernel.ops:
             assert kernel.text.count("tl.dot(") >= 1
-            assert 1 <= kernel.text.count("tl.store(") <= kernel.segments  # those of equal types have one
+            # segments with equal result types share a store
+            assert 1 <= kernel.text.count("tl.store(") <= kernel.segments
             assert ".to(tl.bfloat16))" in kernel.text
 
 
-def test_kernels_use_the_memory_sectors_that_they_move(executable: Executable) -> None:
-    """Weighted by bytes: rows of tiles are whole sectors, whatever is transposed on the way."""
+def test_kernels_use_most_of_each_memory_sector(executable: Executable) -> None:
+    """Efficiency is weighted by bytes. Tile rows fill entire sectors, even for transposed operands."""
     bodies, counts = executable.plan.kernels, executable.plan.launch_counts()
-    moved = [
-        replace(each, wanted=each.wanted * counts[name], moved=each.moved * counts[name])
+    weighted = [
+        replace(traffic, wanted=traffic.wanted * counts[name], moved=traffic.moved * counts[name])
         for name, source in executable.sources.items()
-        for each in kernel_traffic(source, bodies[name])
+        for traffic in kernel_traffic(source, bodies[name])
     ]
-    assert all(each.moved > 0 for each in moved) and efficiency(moved) > 0.9
+    assert all(traffic.moved > 0 for traffic in weighted) and efficiency(weighted) > 0.9
 
 
 def build(executable: Executable) -> None:
-    """Build all kernels for both architectures, and require that no register spills."""
+    """Build all kernels for both architectures and require that no register spills."""
     requests = [request_of(name, s, executable.plan.kernels[name]) for name, s in executable.sources.items()]
     built = build_kernels(requests, ["sm_80", "sm_90"])
     assert set(built) == {(name, arch) for name in executable.sources for arch in ("sm_80", "sm_90")}
@@ -135,6 +138,6 @@ def build(executable: Executable) -> None:
     assert all(kernel.cubin.startswith(b"\x7fELF") for kernel in built.values())
 
 
-def test_binaries_do_not_spill() -> None:
+def test_built_kernels_do_not_spill_registers() -> None:
     pytest.importorskip("triton")
     build(api.plan(EXAMPLE, target="cuda:sm_90,sm_80"))

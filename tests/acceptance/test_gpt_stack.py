@@ -1,4 +1,6 @@
-"""A stack of GPT layers: repeated layers share kernels, and the work per operation does not grow with the number of layers."""
+"""A stack of GPT layers: repeated layers share kernels, and the compile work per op does not grow with the number of
+layers.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ def planned(layers: int, sizes: tuple[int, int] = (2, 4)) -> Executable:
 
 @pytest.fixture(scope="module")
 def of_few() -> tuple[int, Executable]:
-    """The calls that planning the layers takes, and the plan."""
-    planned(FEW)  # fills what is remembered of shapes and shardings
+    """Return the number of calls that planning `FEW` layers makes, and the plan."""
+    planned(FEW)  # fill the caches of shapes and shardings
     return calls(lambda: planned(FEW))
 
 
 def unnumbered_sources(executable: Executable) -> list[str]:
-    """The kernels' sources; the last arguments and values have other numbers where there are more layers."""
+    """Return the kernel sources without the numbers of arguments and values, which depend on the number of layers."""
     return sorted(re.sub(r"\b(arg|v)\d+", r"\1", source.text) for source in executable.sources.values())
 
 
@@ -46,19 +48,19 @@ def test_repeated_layers_share_kernels(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"{len(kernels)} distinct" in capsys.readouterr().out
 
 
-def test_work_per_op_and_kernels_do_not_grow_with_layers(of_few: tuple[int, Executable]) -> None:
+def test_compile_work_per_op_and_kernels_do_not_grow_with_layers(of_few: tuple[int, Executable]) -> None:
     few, small = of_few
     many, big = calls(lambda: planned(MANY))
     nodes = [len(e.stages["import"].graph.nodes) for e in (small, big)]
-    assert nodes[1] > 2.5 * nodes[0]  # all but the embedding and the head is three times as much
+    assert nodes[1] > 2.5 * nodes[0]  # everything but the embedding and the head triples
     assert 0 < len(big.fused.kernels) == len(small.fused.kernels) <= MAX_KERNELS
     assert unnumbered_sources(big) == unnumbered_sources(small)
     assert big.comms.counts["all_reduce"] - small.comms.counts["all_reduce"] == 2 * (MANY - FEW)
     assert many / nodes[1] <= MAX_GROWTH * few / nodes[0]
 
 
-def test_work_and_size_do_not_grow_with_devices(of_few: tuple[int, Executable]) -> None:
-    """Eight devices and 16,384: every stage up to the schedule, and the schedule's text."""
+def test_compile_work_and_schedule_do_not_grow_with_devices(of_few: tuple[int, Executable]) -> None:
+    """Compare 8 devices with 16,384: the work of all stages up to the schedule, and the length of the schedule's text."""
     few, small = of_few
     many, big = calls(lambda: planned(FEW, (128, 128)))
     assert many <= 1.2 * few

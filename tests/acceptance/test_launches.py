@@ -1,4 +1,4 @@
-"""Transformer blocks and optimizer steps take few launches, and move little more than their kernels must."""
+"""Transformer blocks and optimizer steps need few launches, and load and store little more than their kernels must."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.acceptance.cases import CASES, ROOT, needs_cases, realistic
 
 REPROS = CASES.parent / "repros" / "programs"
 OWN = ROOT / "tests" / "data" / "bf16"
-MOST = {
+MAX_LAUNCHES_OF_MODELS = {
     OWN / "block_dp_tp.mlir": 8,
     OWN / "block_train_dp_tp.mlir": 28,
     OWN / "gpt2_forward.mlir": 8,
@@ -21,7 +21,7 @@ MOST = {
     OWN / "llama_forward.mlir": 8,
     OWN / "llama_train.mlir": 30,
 }
-MOST_OF_CASES = {
+MAX_LAUNCHES_OF_CASES = {
     realistic("block_dp_tp_bf16"): 8,
     realistic("block_train_dp_tp"): 28,
     REPROS / "llama_fwd_bf16.mlir": 8,
@@ -36,15 +36,15 @@ def planned(path: Path) -> Executable:
     return api.plan(str(path), target="cuda:sm_90")
 
 
-@pytest.mark.parametrize("path", MOST, ids=lambda path: path.stem)
-def test_launches(path: Path) -> None:
-    assert 0 < planned(path).cost.kernels <= MOST[path]
+@pytest.mark.parametrize("path", MAX_LAUNCHES_OF_MODELS, ids=lambda path: path.stem)
+def test_model_needs_few_launches(path: Path) -> None:
+    assert 0 < planned(path).cost.kernels <= MAX_LAUNCHES_OF_MODELS[path]
 
 
 @needs_cases
-@pytest.mark.parametrize("path", MOST_OF_CASES, ids=lambda path: path.stem)
-def test_launches_at_realistic_sizes(path: Path) -> None:
-    assert 0 < planned(path).cost.kernels <= MOST_OF_CASES[path]
+@pytest.mark.parametrize("path", MAX_LAUNCHES_OF_CASES, ids=lambda path: path.stem)
+def test_realistic_model_needs_few_launches(path: Path) -> None:
+    assert 0 < planned(path).cost.kernels <= MAX_LAUNCHES_OF_CASES[path]
 
 
 def tensors(*elements: int) -> int:
@@ -52,8 +52,10 @@ def tensors(*elements: int) -> int:
 
 
 @needs_cases
-def test_a_block_moves_little_more_than_its_kernels_must() -> None:
-    """Per device: 4 x 256 rows of 1,024 elements, 4 of 16 heads, 1,024 of 4,096 hidden columns. Residuals follow the all_reduces."""
+def test_block_traffic_is_near_the_minimum_of_its_kernels() -> None:
+    """Per device: 4 x 256 rows of 1,024 elements, 4 of 16 heads, 1,024 of 4,096 hidden columns. All_reduces precede the
+    residual adds.
+    """
     rows, heads, weight = 1024 * 1024, 1024 * 256, 1024 * 256
     square = 1024 * 1024
     least = tensors(
@@ -70,8 +72,8 @@ def test_a_block_moves_little_more_than_its_kernels_must() -> None:
 
 
 @needs_cases
-def test_a_llama_block_moves_little_more_than_its_kernels_must() -> None:
-    """4,096 tokens of 4,096 elements, 32 heads of 128 and 8 of keys and values, 14,336 hidden columns."""
+def test_llama_block_traffic_is_near_the_minimum_of_its_kernels() -> None:
+    """4,096 tokens of 4,096 elements, 32 query heads of 128, 8 heads of keys and values, 14,336 hidden columns."""
     rows, keys, hidden = 4096 * 4096, 4096 * 1024, 4096 * 14336
     least = tensors(
         rows, rows,  # norm

@@ -1,4 +1,4 @@
-"""Layouts that users ask for with few annotations, against what an expert moves by hand: sequence parallelism, ZeRO-3."""
+"""Common layouts (sequence parallelism, ZeRO-3) from few annotations send no more than an expert's schedule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Params = list[dict[str, Any]]
 
 
 class Sizes(NamedTuple):
-    """A stack of transformer blocks without learnt scales, in f32."""
+    """Sizes of a stack of transformer blocks in f32, with norms that have no learned scale."""
 
     batch: int
     rows: int
@@ -75,7 +75,7 @@ def planned(function: Any, args: Any, specs: Any, out: Any, **axes: int) -> Exec
 
     def named(tree: Any) -> Any:
         return jax.tree.map(
-            lambda spec: jax.sharding.NamedSharding(mesh, spec), tree, is_leaf=lambda each: isinstance(each, P)
+            lambda spec: jax.sharding.NamedSharding(mesh, spec), tree, is_leaf=lambda leaf: isinstance(leaf, P)
         )
 
     traced = jax.jit(function, in_shardings=named(specs), out_shardings=named(out)).trace(*args)
@@ -83,12 +83,12 @@ def planned(function: Any, args: Any, specs: Any, out: Any, **axes: int) -> Exec
 
 
 def is_right(executable: Executable) -> bool:
-    """Whether all ranks together give what one device gives."""
+    """Whether all ranks together compute the same result as one device."""
     return check(executable.stages["import"], pipeline=lambda _: executable.stages["partition"]).ok
 
 
 def moved(executable: Executable) -> set[tuple[str, tuple[int | None, ...]]]:
-    """Collectives, each with the whole shape of what it moves."""
+    """Return the kinds of collectives, each with the global shape of its operand."""
     nodes = executable.stages["optimize"].graph.nodes
     return {
         (n.op, n.operands[0].type.shape) for n in nodes if n.op in with_trait(Trait.COLLECTIVE) and n.op not in LOCAL
@@ -97,7 +97,7 @@ def moved(executable: Executable) -> set[tuple[str, tuple[int | None, ...]]]:
 
 @cache
 def sequence_parallel(sizes: Sizes, *, trained: bool) -> Executable:
-    """Only what goes from block to block is annotated with its rows split, beside Megatron's weights."""
+    """Plan with row splits on the residual stream between blocks and Megatron's weight splits as the only annotations."""
     x, weights = P("dp", "tp"), [MEGATRON] * sizes.layers
     function, out = (sizes.gradients, weights) if trained else (sizes.forward, x)
     return planned(function, sizes.arguments, (x, weights), out, dp=2, tp=4)
@@ -105,24 +105,26 @@ def sequence_parallel(sizes: Sizes, *, trained: bool) -> Executable:
 
 @cache
 def zero3(sizes: Sizes, weight: Any, *, trained: bool) -> Executable:
-    """Every weight is split over all devices, as the batch is; nothing else is annotated."""
+    """Plan with every weight and the batch split over all devices as the only annotations."""
     x, weights = P("dp"), [dict.fromkeys(sizes.weights, weight)] * sizes.layers
     function, out = (sizes.gradients, weights) if trained else (sizes.forward, x)
     return planned(function, sizes.arguments, (x, weights), out, dp=8)
 
 
 @pytest.mark.parametrize("trained", [False, True])
-def test_sequence_parallelism_on_the_residual_alone_moves_no_more_than_megatrons(trained: bool) -> None:
-    """Per layer and direction rows are gathered twice and scattered twice; weights of two dp groups are reduced."""
+def test_sequence_parallel_residual_sends_no_more_than_megatron(trained: bool) -> None:
+    """Per layer and direction, rows are gathered twice and reduce-scattered twice. Weight gradients are all-reduced
+    over dp.
+    """
     executable = sequence_parallel(LARGE, trained=trained)
     rows = LARGE.layers * 4 * (LARGE.activation_bytes // 2) * 3 // 4
     assert executable.cost.ring_bytes <= (2 * rows + LARGE.weight_bytes // 4 if trained else rows)
     assert is_right(sequence_parallel(SMALL, trained=trained))
 
 
-def test_sequence_parallelism_does_not_gather_the_weights_of_the_mlp() -> None:
-    found = moved(sequence_parallel(LARGE, trained=True))
-    assert not found & {("all_gather", LARGE.weights[name]) for name in ("up", "down")}
+def test_sequence_parallelism_does_not_gather_mlp_weights() -> None:
+    collectives = moved(sequence_parallel(LARGE, trained=True))
+    assert not collectives & {("all_gather", LARGE.weights[name]) for name in ("up", "down")}
 
 
 @pytest.mark.parametrize("weight", [P("dp"), P(None, "dp")], ids=["rows", "columns"])
@@ -134,20 +136,20 @@ def test_zero3_inference_gathers_each_weight_and_nothing_else(weight: Any) -> No
 
 
 @pytest.mark.parametrize("weight", [P("dp"), P(None, "dp")], ids=["rows", "columns"])
-def test_zero3_training_moves_no_more_than_each_weight_and_its_gradient_once(weight: Any) -> None:
+def test_zero3_training_sends_each_weight_and_gradient_once(weight: Any) -> None:
     executable = zero3(LARGE, weight, trained=True)
     assert executable.cost.ring_bytes <= 2 * LARGE.weight_bytes * 7 // 8
     assert is_right(zero3(SMALL, weight, trained=True))
 
 
-def test_zero3_training_leaves_activations_where_they_are() -> None:
+def test_zero3_training_does_not_move_activations() -> None:
     shapes = set(LARGE.weights.values())
-    ways = ("all_gather", "reduce_scatter")
-    assert moved(zero3(LARGE, P("dp"), trained=True)) == {(way, shape) for way in ways for shape in shapes}
+    kinds = ("all_gather", "reduce_scatter")
+    assert moved(zero3(LARGE, P("dp"), trained=True)) == {(kind, shape) for kind in kinds for shape in shapes}
 
 
-def test_zero3_inference_over_scanned_layers_gathers_weights_as_without_a_loop() -> None:
-    """Activations that are moved in every trip count in every trip, also on the way through a sharding that others share."""
+def test_zero3_inference_over_scanned_layers_gathers_only_weights() -> None:
+    """Moving activations costs in every iteration, even if the move goes through a sharding that other values share."""
     stacked = {name: jax.ShapeDtypeStruct((LARGE.layers, *shape), "float32") for name, shape in LARGE.weights.items()}
 
     def scanned(x: Any, params: Mapping[str, Any]) -> Any:
@@ -158,20 +160,22 @@ def test_zero3_inference_over_scanned_layers_gathers_weights_as_without_a_loop()
     assert executable.cost.ring_bytes == LARGE.weight_bytes * 7 // 8
 
 
-def batch_normalised(x: Any) -> Any:
+def batch_normalized(x: Any) -> Any:
     mean = x.mean((0, 1, 2))
     return jax.nn.relu((x - mean) * jax.lax.rsqrt(((x - mean) ** 2).mean((0, 1, 2)) + 1e-5))
 
 
 @pytest.mark.parametrize("pinned", [False, True], ids=["propagated", "annotated"])
-def test_data_parallel_training_of_convolutions_splits_their_work(pinned: bool) -> None:
-    """A convolution costs its arithmetic: repeating it on every device is not cheaper than summing its gradient."""
+def test_data_parallel_convolution_training_splits_the_work(pinned: bool) -> None:
+    """A convolution is costed by its arithmetic: repeating it on every device is not cheaper than all-reducing its
+    gradient.
+    """
     mesh = jax.sharding.AbstractMesh((8,), ("dp",), axis_types=(jax.sharding.AxisType.Auto,))
 
     def loss(weights: Sequence[Any], x: Any) -> Any:
         for w in weights:
             layout = ("NHWC", "HWIO", "NHWC")
-            x = batch_normalised(jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layout))
+            x = batch_normalized(jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layout))
             if pinned:
                 x = jax.lax.with_sharding_constraint(x, jax.sharding.NamedSharding(mesh, P("dp")))
         return (x**2).mean()

@@ -1,4 +1,4 @@
-"""Programs of any length go through every stage; what is nested too deeply is refused where it stands."""
+"""Programs of any length pass every stage. Programs that are nested too deeply are refused with a location."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.ir.limits import MAX_NESTING
 from meshgen.ir.regions import nodes_with_depth
 from meshgen.mlir.text import parse_text
 
-FRAMES = 500  # of Python's stack in tests of rows: half of what it has
+FRAMES = 500  # Python stack frames in tests of long chains: half of the default limit
 LENGTH = 550
 T, INDEX = "tensor<8x4xf32>", "tensor<i32>"
 LINES = {
@@ -47,8 +47,8 @@ LINES = {
 
 
 def chain(line: str, before: str, length: int) -> str:
-    rows = [line.replace("%P", f"%v{n}").replace("%N", f"%v{n + 1}").replace("I ", f"{n} ").replace("I,", f"{n},") for n in range(length)]  # fmt: skip
-    body = "\n".join([before, *rows])
+    lines = [line.replace("%P", f"%v{n}").replace("%N", f"%v{n + 1}").replace("I ", f"{n} ").replace("I,", f"{n},") for n in range(length)]  # fmt: skip
+    body = "\n".join([before, *lines])
     mesh = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n'
     return f"{mesh}func.func @main(%v0: {T}) -> {T} {{\n{body}\nreturn %v{length} : {T}\n}}\n"
 
@@ -63,8 +63,8 @@ def small_stack() -> Iterator[None]:
 
 @pytest.mark.usefixtures("small_stack")
 @pytest.mark.parametrize("kind", LINES)
-def test_a_row_longer_than_the_stack_is_compiled_and_loads(kind: str, tmp_path: Path) -> None:
-    length = LENGTH // {"annotations": 3, "conditions": 2}.get(kind, 1)  # with the operations beside
+def test_chain_longer_than_the_stack_compiles_and_loads(kind: str, tmp_path: Path) -> None:
+    length = LENGTH // {"annotations": 3, "conditions": 2}.get(kind, 1)  # counts all ops of a link of the chain
     (tmp_path / "m.mlir").write_text(chain(*LINES[kind], length))
     module = str(tmp_path / "m.mgx")
     words = ["--target", "cpu", *(["--mesh", "x=4"] if kind == "collectives" else [])]
@@ -76,30 +76,30 @@ def test_a_row_longer_than_the_stack_is_compiled_and_loads(kind: str, tmp_path: 
 
 
 @pytest.mark.usefixtures("small_stack")
-def test_numbers_made_from_nothing_in_a_row_are_written_on_the_way(tmp_path: Path) -> None:
-    """Each kernel that reads one computes all of them again, up to a length."""
-    rows = [f"%i{n + 1} = stablehlo.add %i{n}, %w : tensor<8xi32>" for n in range(LENGTH)]
+def test_long_chain_of_generated_values_is_stored_midway(tmp_path: Path) -> None:
+    """Each kernel that reads a generated value recomputes its chain, up to a limited length."""
+    lines = [f"%i{n + 1} = stablehlo.add %i{n}, %w : tensor<8xi32>" for n in range(LENGTH)]
     start = "%i0 = stablehlo.iota dim = 0 : tensor<8xi32>\n%w = stablehlo.iota dim = 0 : tensor<8xi32>\n"
     end = f"%r = stablehlo.add %x, %i{LENGTH} : tensor<8xi32>\nreturn %r : tensor<8xi32>\n"
-    text = f"func.func @main(%x: tensor<8xi32>) -> tensor<8xi32> {{\n{start}" + "\n".join(rows) + f"\n{end}}}\n"
+    text = f"func.func @main(%x: tensor<8xi32>) -> tensor<8xi32> {{\n{start}" + "\n".join(lines) + f"\n{end}}}\n"
     executable = mg.compile(text, {"x": 1}, target="cpu")
     executable.save(tmp_path / "m.mgx")
     x = np.arange(8, dtype=np.int32)
-    (found,) = mg.load(tmp_path / "m.mgx").run([x])
-    assert np.array_equal(found, x * (LENGTH + 2))
+    (result,) = mg.load(tmp_path / "m.mgx").run([x])
+    assert np.array_equal(result, x * (LENGTH + 2))
 
 
 @pytest.mark.usefixtures("small_stack")
 @pytest.mark.parametrize(
     "command", [["check"], ["opt", "--passes", "propagate,materialize,optimize,partition,fuse,schedule"], ["explain"]]
 )
-def test_every_command_takes_a_long_row(command: Sequence[str], tmp_path: Path) -> None:
+def test_every_command_handles_a_long_chain(command: Sequence[str], tmp_path: Path) -> None:
     (tmp_path / "m.mlir").write_text(chain(*LINES["element-wise"], LENGTH))
     assert main([command[0], str(tmp_path / "m.mlir"), *command[1:]]) == 0
 
 
 @pytest.mark.usefixtures("small_stack")
-def test_a_long_traced_program_is_compiled() -> None:
+def test_long_traced_program_compiles() -> None:
     def model(x: Any) -> Any:
         for _ in range(LENGTH):
             x = mg.tanh(x)
@@ -110,19 +110,19 @@ def test_a_long_traced_program_is_compiled() -> None:
 
 
 def nested(depth: int) -> str:
-    """Branches in each other."""
+    """Return a program with `depth` nested branches."""
     head = '%r{} = "stablehlo.if"(%p) ({{\n'
-    rows = [head.format(n) for n in range(depth)]
-    rows.append(f"%t = stablehlo.tanh %x : {T}\nstablehlo.return %t : {T}\n")
+    lines = [head.format(n) for n in range(depth)]
+    lines.append(f"%t = stablehlo.tanh %x : {T}\nstablehlo.return %t : {T}\n")
     for n in reversed(range(depth)):
         end = "return" if n == 0 else "stablehlo.return"
-        rows.append(f"}}, {{\nstablehlo.return %x : {T}\n}}) : (tensor<i1>) -> {T}\n{end} %r{n} : {T}\n")
-    return f"func.func @main(%p: tensor<i1>, %x: {T}) -> {T} {{\n{''.join(rows)}}}\n"
+        lines.append(f"}}, {{\nstablehlo.return %x : {T}\n}}) : (tensor<i1>) -> {T}\n{end} %r{n} : {T}\n")
+    return f"func.func @main(%p: tensor<i1>, %x: {T}) -> {T} {{\n{''.join(lines)}}}\n"
 
 
 def called(depth: int) -> str:
-    """The same, a function per level."""
-    rows = [
+    """Return the same program as `nested`, with a function for each level."""
+    functions = [
         f'func.func private @f{n}(%p: tensor<i1>, %x: {T}) -> {T} {{\n%r = "stablehlo.if"(%p) ({{\n'
         f"%c = func.call @f{n + 1}(%p, %x) : (tensor<i1>, {T}) -> {T}\nstablehlo.return %c : {T}\n}}, {{\n"
         f"stablehlo.return %x : {T}\n}}) : (tensor<i1>) -> {T}\nreturn %r : {T}\n}}\n"
@@ -130,10 +130,10 @@ def called(depth: int) -> str:
     ]
     main_ = f"func.func @main(%p: tensor<i1>, %x: {T}) -> {T} {{\n%r = func.call @f0(%p, %x) : (tensor<i1>, {T}) -> {T}\nreturn %r : {T}\n}}\n"
     last = f"func.func private @f{depth}(%p: tensor<i1>, %x: {T}) -> {T} {{\n%r = stablehlo.tanh %x : {T}\nreturn %r : {T}\n}}\n"
-    return "".join(["module {\n", main_, *rows, last, "}\n"])
+    return "".join(["module {\n", main_, *functions, last, "}\n"])
 
 
-def test_what_is_nested_as_deeply_as_can_be_compiles_and_loads(tmp_path: Path) -> None:
+def test_program_at_nesting_limit_compiles_and_loads(tmp_path: Path) -> None:
     (tmp_path / "m.mlir").write_text(nested(MAX_NESTING))
     module = str(tmp_path / "m.mgx")
     assert main(["compile", str(tmp_path / "m.mlir"), "-o", module, "--mesh", "x=2", "--target", "cpu"]) == 0
@@ -142,22 +142,22 @@ def test_what_is_nested_as_deeply_as_can_be_compiles_and_loads(tmp_path: Path) -
     assert main(["check", str(tmp_path / "m.mlir"), "--mesh", "x=2"]) == 0
 
 
-def test_functions_that_call_each_other_as_deeply_are_the_same_program() -> None:
+def test_nested_calls_import_like_nested_branches() -> None:
     programs = [parse_text(write(MAX_NESTING)).graph for write in (nested, called)]
-    same, other = ([(depth, node.op) for node, depth in nodes_with_depth(graph)] for graph in programs)
-    assert same == other and max(same) == (MAX_NESTING, "tanh")
+    nested_ops, called_ops = ([(depth, node.op) for node, depth in nodes_with_depth(graph)] for graph in programs)
+    assert nested_ops == called_ops and max(nested_ops) == (MAX_NESTING, "tanh")
 
 
 @pytest.mark.usefixtures("small_stack")
 @pytest.mark.parametrize("depth", [MAX_NESTING + 1, LENGTH])
 @pytest.mark.parametrize("write", [nested, called])
-def test_what_is_nested_more_deeply_is_refused_where_it_stands(write: Callable[[int], str], depth: int) -> None:
+def test_program_beyond_nesting_limit_is_refused_with_location(write: Callable[[int], str], depth: int) -> None:
     with pytest.raises(ProgramError, match=r"MG0006|nested too deeply") as caught:
         parse_text(write(depth), "m.mlir")
     (fault, *_) = caught.value.diagnostics
     assert fault.loc is not None and fault.loc.line > 0
 
 
-def test_an_order_of_nested_regions_takes_a_step_per_node() -> None:
+def test_canonical_order_handles_deeply_nested_regions() -> None:
     graph = parse_text(nested(60)).graph
     assert canonical_order(graph) == graph.nodes

@@ -1,6 +1,8 @@
-"""Small programs of the `shard` dialect: each is right on all ranks and communicates no more than its header says, or is refused.
+"""Small programs of the `shard` dialect: each is correct and communicates no more than its header allows, or is
+refused.
 
-A header is `// RUN: meshgen check %s --json [options]` and `// REQUIRED:` with the kinds and numbers of collectives of an
+A header is `// RUN: meshgen check %s --json [options]` and `// REQUIRED:` with the kinds and counts of collectives of
+an
 optimal solution (`all_gather 1, all_reduce 2`, or `none`), or `reject CODE "words of the message"`.
 """
 
@@ -32,26 +34,26 @@ def counts_of(required: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
-def test_program_is_as_its_header_requires(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_meets_its_header(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tool, *call = shlex.split(header(path, "RUN").replace("%s", str(path)))
     required = header(path, "REQUIRED")
     assert tool == "meshgen"
     exit_code = main(call)
-    found = capsys.readouterr()
+    captured = capsys.readouterr()
     if required.startswith("reject"):
         match = re.fullmatch(r'reject (MG\d+) "(.*)"', required)
         assert match and exit_code == 1
         code, words = match.groups()
-        fault = next((line for line in found.err.splitlines() if code in line and words in line), None)
-        assert fault is not None, found.err
+        fault = next((line for line in captured.err.splitlines() if code in line and words in line), None)
+        assert fault is not None, captured.err
         assert re.match(rf"{re.escape(str(path))}:\d+: error {code}: ", fault)
-        assert "^" in found.err.partition(fault)[2]  # the line stands below, with a caret
+        assert "^" in captured.err.partition(fault)[2]  # the source line follows, with a caret
         return
-    assert exit_code == 0, found.err
-    document = json.loads(found.out)
+    assert exit_code == 0, captured.err
+    document = json.loads(captured.out)
     assert document["check"]["ok"]
     assert document["counts"] == counts_of(required)
 
 
-def test_there_are_programs() -> None:
+def test_programs_of_every_group_exist() -> None:
     assert {path.name[0] for path in PROGRAMS} >= set("abchij")

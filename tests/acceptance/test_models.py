@@ -1,4 +1,4 @@
-"""Real models at small size, called with the pytrees that JAX takes: JAX's structures and JAX's numbers."""
+"""Real models at small size, called with JAX's pytrees: result structures and values match JAX's."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from meshgen.compiled.executable import Executable
 from meshgen.mesh import Axis, Mesh
 
 jax = pytest.importorskip("jax")
-# Packages warn of their own age when they are imported and traced.
+# Some packages warn about their own age when they are imported or traced.
 pytestmark = pytest.mark.filterwarnings("ignore")
-# Sums in f32 over up to a thousand elements, in another order; intermediate values in bf16 are rounded to 2^-9 each.
+# Sums in f32 of up to a thousand elements, in another order. Intermediate values in bf16 are rounded to 2^-9 each.
 ALLOWED = {"f32": 1e-5, "bf16": 2e-2}
 
 
 def skip_without(family: str) -> None:
-    if lacking := FAMILIES[family].missing:
-        pytest.skip(f"not installed: {', '.join(lacking)}")
+    if missing_packages := FAMILIES[family].missing:
+        pytest.skip(f"not installed: {', '.join(missing_packages)}")
 
 
 @cache
 def small(name: str) -> tuple[Any, Executable]:
-    """A program and its plan for links without latency: else everything this small is best done on each device."""
+    """Return a program and its plan for links without latency. With latency, programs this small are best replicated."""
     skip_without(FAMILY_OF[name])
     from bench.models.catalog import program
 
-    made = program(name, True)
-    mesh = Mesh(tuple(Axis(axis, size, latency=1e-12) for axis, size in made.mesh.items()))
-    return made, mg.compile(made.lowered(), mesh, target="cpu")
+    model = program(name, True)
+    mesh = Mesh(tuple(Axis(axis, size, latency=1e-12) for axis, size in model.mesh.items()))
+    return model, mg.compile(model.lowered(), mesh, target="cpu")
 
 
 def error(got: Any, want: Any) -> float:
-    """The largest, relative to the largest value."""
+    """Return the largest error, relative to the largest expected value."""
     wide = np.complex128 if np.iscomplexobj(want) else np.float64
     got, want = np.asarray(got).astype(wide), np.asarray(want).astype(wide)
     return float(np.abs(got - want).max(initial=0) / max(np.abs(want).max(initial=0), 1e-30))
@@ -47,27 +47,27 @@ def error(got: Any, want: Any) -> float:
 
 def require_alike(got: Any, want: Any, allowed: float) -> None:
     assert jax.tree.structure(got) == jax.tree.structure(want)
-    assert [np.shape(each) for each in jax.tree.leaves(got)] == [each.shape for each in jax.tree.leaves(want)]
-    assert max(error(*each) for each in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True)) <= allowed
+    assert [np.shape(leaf) for leaf in jax.tree.leaves(got)] == [leaf.shape for leaf in jax.tree.leaves(want)]
+    assert max(error(*leaf) for leaf in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True)) <= allowed
 
 
 @pytest.mark.parametrize("name", FAMILY_OF)
-def test_numbers_and_structures_are_those_of_jax(name: str) -> None:
-    made, executable = small(name)
-    args = made.values()
+def test_model_matches_jax_in_values_and_structure(name: str) -> None:
+    model, executable = small(name)
+    args = model.values()
     allowed = ALLOWED["bf16" if "bf16" in executable.as_text("import") else "f32"]
-    require_alike(executable(*args), jax.jit(made.function)(*args), allowed)
+    require_alike(executable(*args), jax.jit(model.function)(*args), allowed)
 
 
 @pytest.mark.parametrize("name", ["dlrm-train", "gpt2-decode", "graph-network-train", "equinox-train"])
-def test_a_saved_module_is_called_as_its_program(name: str, tmp_path: Path) -> None:
-    made, executable = small(name)
+def test_saved_model_is_called_like_its_program(name: str, tmp_path: Path) -> None:
+    model, executable = small(name)
     executable.save(tmp_path / "m.mgx")
-    args = made.values()
+    args = model.values()
     require_alike(mg.load(tmp_path / "m.mgx")(*args), executable(*args), ALLOWED["f32"])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_catalog_names_the_programs_of_each_family(family: str) -> None:
+def test_catalog_lists_the_programs_of_each_family(family: str) -> None:
     skip_without(family)
     assert tuple(import_module(f"bench.models.{family}").PROGRAMS) == FAMILIES[family].programs

@@ -1,4 +1,4 @@
-"""Expert parallelism: fewer experts than devices by parts of an axis, in both spellings, and more experts than devices."""
+"""Expert parallelism with fewer experts than devices (sub-axes, in Python and in Shardy), and with more."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ def planned(count: int, tokens: int = 48, width: int = 8, hidden: int = 16, slot
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8, 16, 24])
-def test_numbers(count: int) -> None:
+def test_expert_parallel_plan_is_correct(count: int) -> None:
     executable = planned(count)
     result = check(executable.stages["import"], pipeline=lambda _: executable.fused)
     assert result.ok and not result.outputs[0].unbounded, result.faults
 
 
-def test_fewer_experts_than_devices_communicate_as_by_hand() -> None:
-    """Large enough that bytes count: what goes to the experts is summed and split over their part of the axis and summed
-    over the devices of each, what comes back is summed over these and gathered.
+def test_fewer_experts_than_devices_match_hand_schedule() -> None:
+    """Sizes are large enough for bytes to dominate. Expert inputs are reduce-scattered over the sub-axis of the experts
+    and
+    all-reduced over the devices of each expert. Expert outputs are all-reduced over these devices and gathered.
     """
     executable = planned(2, tokens=8192, width=1024, hidden=4096, slots=4096)
-    nbytes = 2 * 4096 * 1024 * 4  # of the slots of both experts
+    nbytes = 2 * 4096 * 1024 * 4  # all slots of both experts
     rows = [(c.kind, c.axes, c.ring_bytes) for c in executable.comms]
-    there = [("reduce_scatter", ("x:(1)2",), nbytes // 2), ("all_reduce", ("x:(2)4",), nbytes // 2 * 3 // 2)]
-    back = [("all_reduce", ("x:(2)4",), nbytes // 2 * 3 // 2), ("all_gather", ("x:(1)2",), nbytes // 2)]
-    assert sorted(rows) == sorted([*there, *back])
+    to_experts = [("reduce_scatter", ("x:(1)2",), nbytes // 2), ("all_reduce", ("x:(2)4",), nbytes // 2 * 3 // 2)]
+    from_experts = [("all_reduce", ("x:(2)4",), nbytes // 2 * 3 // 2), ("all_gather", ("x:(1)2",), nbytes // 2)]
+    assert sorted(rows) == sorted([*to_experts, *from_experts])
     w1 = executable.fused.graph.inputs[2].type
     assert w1.shape == (1, 1024, 1024)  # one expert, a quarter of its hidden layer
 
 
-def test_more_experts_than_devices_communicate_as_by_hand() -> None:
+def test_more_experts_than_devices_match_hand_schedule() -> None:
     executable = planned(16)
     nbytes = 16 * 5 * 8 * 4
     assert [(c.kind, c.axes, c.ring_bytes) for c in executable.comms] == [
@@ -59,8 +60,8 @@ func.func @main(%x: tensor<2x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
 """
 
 
-def test_parts_of_an_axis_as_shardy_writes_them() -> None:
-    """The hidden layer of each expert is summed over the devices that share it; experts do not wait for each other."""
+def test_shardy_sub_axes_all_reduce_within_each_expert() -> None:
+    """The hidden layer of each expert is summed over the devices that share it. Different experts do not communicate."""
     executable = api.plan(SDY, target="cpu")
     (row,) = executable.comms
     assert (row.kind, row.axes, row.group_size, row.ring_bytes) == ("all_reduce", ("x:(2)4",), 4, 6 * 8 * 4 * 3 // 2)
@@ -68,5 +69,5 @@ def test_parts_of_an_axis_as_shardy_writes_them() -> None:
     x, w1, w2 = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 6, 8), (2, 8, 16), (2, 16, 8)))
     expected = np.tanh(x @ w1) @ w2
     np.testing.assert_allclose(np.asarray(executable(x, w1, w2)), expected, rtol=1e-5, atol=1e-5)
-    again = api.plan(print_text(executable.stages["import"]), target="cpu")
-    assert [c.axes for c in again.comms] == [("x:(2)4",)]
+    reparsed = api.plan(print_text(executable.stages["import"]), target="cpu")
+    assert [c.axes for c in reparsed.comms] == [("x:(2)4",)]

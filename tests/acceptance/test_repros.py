@@ -1,4 +1,4 @@
-"""Small programs that were handled wrongly once: what `meshgen check` makes of each of them."""
+"""Small programs that meshgen once handled wrongly: `meshgen check` accepts each, or refuses it with the listed code."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ REFUSED = {
     "householder_noise": "MG0104", "manual_axis_twice": "MG0203", "map_arity": "MG0104", "map_no_scalar": "MG0104",
     "reduce_window_no_operands": "MG0104", "replicated_and_split": "MG0203", "replicated_unknown_axis": "MG0202",
 }  # fmt: skip
-TOO_LARGE_TO_RUN = ("fuse_undefined",)  # its kernels are generated instead
+TOO_LARGE_TO_RUN = ("fuse_undefined",)  # only its kernels are generated
 PROGRAMS = [path for path in sorted(PLACE.glob("*.mlir")) if path.stem not in TOO_LARGE_TO_RUN]
 
 
 def options(path: Path) -> list[str]:
-    """A mesh for programs that declare none."""
+    """Return a mesh option for programs that declare no mesh."""
     has_mesh = re.search(r"mesh|shard\.grid|num_partitions", path.read_text())
     return [] if has_mesh else ["--mesh", "x=2"]
 
 
 @pytest.mark.skipif(not PROGRAMS, reason="the programs are not in the repository")
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
-def test_programs_are_right_or_refused(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_repro_is_correct_or_refused(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = main(["check", str(path), *options(path)])
     out, err = capfd.readouterr()
     if path.stem in REFUSED:
         assert code == 1 and f"error {REFUSED[path.stem]}" in err
-        assert "On entry to" not in out + err  # LAPACK's own complaints
+        assert "On entry to" not in out + err  # LAPACK's own error message
     else:
         assert code == 0 and "ok: largest error" in out
 
 
 @pytest.mark.skipif(not PROGRAMS, reason="the programs are not in the repository")
 @pytest.mark.parametrize("name", ["fuse_undefined", "flip_after_transpose", "kernel_named_and"])
-def test_their_kernels_are_generated(name: str) -> None:
+def test_kernels_of_repro_are_generated(name: str) -> None:
     from meshgen import api
 
     text = (PLACE / f"{name}.mlir").read_text()

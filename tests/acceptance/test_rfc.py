@@ -1,6 +1,6 @@
-"""The RFC's walk-through: weight-stationary MLPs, from their annotations to a schedule, with the text of every stage.
+"""The RFC's weight-stationary MLPs: the communication of each variant, and golden text of every stage.
 
-The golden texts are rewritten with `MESHGEN_REWRITE_GOLDEN=1 pytest tests/acceptance/test_rfc.py`; read the diff.
+Rewrite the golden texts with `MESHGEN_REWRITE_GOLDEN=1 pytest tests/acceptance/test_rfc.py`, and read the diff.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ COMMUNICATION = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "pe
 
 
 def hand_bytes() -> int:
-    """Figure 2b by hand for x[2,4,8], h[2,4,32] in f32 on x=y=z=2: AG_yz(x) + RS_x(h) + AG_x(h) + RS_yz(out)."""
-    x_per_x = 2 * 4 * (8 // 2) * 4  # also the output's: the same shape
+    """Return the bytes of figure 2b by hand, for x[2,4,8], h[2,4,32] in f32 on x=y=z=2: AG_yz(x) + RS_x(h) + AG_x(h) +
+    RS_yz(out).
+    """
+    x_per_x = 2 * 4 * (8 // 2) * 4  # the output has the same shape
     h_per_yz = 2 * 4 * (32 // 4) * 4
     return 2 * (x_per_x * 3 // 4) + 2 * (h_per_yz // 2)
 
@@ -37,20 +39,20 @@ def planned(name: str) -> Executable:
 
 
 def communicated_weights(executable: Executable) -> list[str]:
-    """Collectives whose operand is a weight (an input but the first), or what was only moved of one."""
+    """List the collectives whose operand is a weight (any input but the first) or a moved copy of one."""
     graph = executable.stages["partition"].graph
     weights: set[Value] = set(graph.inputs[1:])
-    found: list[str] = []
+    collectives: list[str] = []
     for node in graph.nodes:
         if any(value in weights for value in node.operands):
             if node.op in COMMUNICATION:
-                found.append(node.op)
+                collectives.append(node.op)
             if node.op in (*COMMUNICATION, "all_slice", "slice", "reshape", "transpose"):
                 weights.update(node.results)
-    return found
+    return collectives
 
 
-def test_figure_2a_gathers_its_input_and_scatters_its_sum() -> None:
+def test_figure_2a_gathers_input_and_reduce_scatters_result() -> None:
     executable = planned("rfc_fig2a")
     assert executable.comms.counts == {"all_gather": 1, "reduce_scatter": 1}
     x = 2 * 4 * 8 * 4  # bytes of x, and of the output
@@ -58,21 +60,21 @@ def test_figure_2a_gathers_its_input_and_scatters_its_sum() -> None:
     assert communicated_weights(executable) == []
 
 
-def test_figure_2a_as_an_option_of_the_product_is_the_same() -> None:
+def test_figure_2a_as_matmul_option_communicates_alike() -> None:
     executable = planned("rfc_fig2a_option")
     assert executable.comms.counts == {"all_gather": 1, "reduce_scatter": 1}
     assert communicated_weights(executable) == []
 
 
 @pytest.mark.parametrize("name", FIGURE_2B)
-def test_figure_2b_leaves_the_weights_where_they_are(name: str) -> None:
+def test_figure_2b_does_not_move_weights(name: str) -> None:
     executable = planned(name)
     assert communicated_weights(executable) == []
     assert executable.cost.ring_bytes <= hand_bytes()
 
 
 @pytest.mark.parametrize("name", ["rfc_fig2a", "rfc_fig2a_option", *FIGURE_2B, "rfc_fig2b_materialized"])
-def test_numbers_are_those_of_the_whole_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sharded_program_matches_unsharded_results(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = DATA / f"{name}.mlir"
     code = main(["check", str(path), "--target", "cpu"])
     assert code == 0, capsys.readouterr().err
@@ -80,19 +82,19 @@ def test_numbers_are_those_of_the_whole_program(name: str, capsys: pytest.Captur
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Text of figure 2a at every stage, as the command line prints it."""
-    place, found = tmp_path_factory.mktemp("stages"), {}
+    """Return the text of figure 2a at every stage, as the command line prints it."""
+    folder, stage_texts = tmp_path_factory.mktemp("stages"), {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(DATA)  # reasons name the file as it was given
-        for number, stage in enumerate(STAGES):
-            path = place / f"{stage}.mlir"
-            assert main(["opt", "rfc_fig2a.mlir", "--passes", ",".join(PASSES[:number]), "-o", str(path)]) == 0
-            found[stage] = path.read_text()
-    return found
+        patch.chdir(DATA)  # reasons name the file as the command line does
+        for index, stage in enumerate(STAGES):
+            path = folder / f"{stage}.mlir"
+            assert main(["opt", "rfc_fig2a.mlir", "--passes", ",".join(PASSES[:index]), "-o", str(path)]) == 0
+            stage_texts[stage] = path.read_text()
+    return stage_texts
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_text_is_golden(stage: str, texts: dict[str, str]) -> None:
+def test_stage_text_matches_golden_file(stage: str, texts: dict[str, str]) -> None:
     path = GOLDEN / f"rfc_fig2a_{STAGES.index(stage):02}_{stage}.mlir"
     if os.environ.get("MESHGEN_REWRITE_GOLDEN"):
         path.write_text(texts[stage])
@@ -100,28 +102,30 @@ def test_text_is_golden(stage: str, texts: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_text_reads_and_prints_back(stage: str, texts: dict[str, str]) -> None:
+def test_stage_text_round_trips(stage: str, texts: dict[str, str]) -> None:
     module = parse_text(texts[stage])
     assert module.stage == stage
     assert print_text(module) == texts[stage]
 
 
-def without_places(text: str) -> str:
-    """Without the file and line that a reason names: at each stage another file was read."""
+def without_locations(text: str) -> str:
+    """Mask the file and line that a reason names, because each stage reads another file."""
     return re.sub(r"\S*\.mlir:\d+", "PLACE", text)
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_text_can_be_entered(stage: str, texts: dict[str, str], tmp_path: Path) -> None:
+def test_pipeline_resumes_from_the_text_of_each_stage(stage: str, texts: dict[str, str], tmp_path: Path) -> None:
     start, end = tmp_path / "start.mlir", tmp_path / "end.mlir"
     start.write_text(texts[stage])
     rest = PASSES[STAGES.index(stage) :]
     assert main(["opt", str(start), "--passes", ",".join(rest), "-o", str(end)]) == 0
-    assert without_places(end.read_text()) == without_places(texts["schedule"])
+    assert without_locations(end.read_text()) == without_locations(texts["schedule"])
 
 
-def test_stages_are_as_the_design_says(texts: dict[str, str]) -> None:
-    """Global types with shardings after materialize, local ones after partition, one call per kernel after fuse."""
+def test_stage_texts_follow_the_design(texts: dict[str, str]) -> None:
+    """Expect global types with shardings after materialize, local types after partition, and one call per kernel after
+    fuse.
+    """
     assert "shard.shard %" in texts["propagate"] and "shard.all_gather" not in texts["propagate"]
     for stage in ("materialize", "optimize"):
         assert "shard.shard %" not in texts[stage]

@@ -1,7 +1,7 @@
-"""The programs and operations that the documents show, in their own spelling, run to their end and compared.
+"""Programs and operations in the spelling of the dialect documents, run and compared.
 
 `tests/data/seeds` holds them: `op_*` from the documents of the `shard` dialect, `rfc_*` and `slides_*` from those of
-the `mesh` dialect. What they leave out is completed, nothing else is changed.
+the `mesh` dialect. Missing parts are completed, nothing else is changed.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ def compiled(name: str, **options: Any) -> Executable:
     return mg.compile(SEEDS / f"{name}.mlir", target="cpu", **options)
 
 
-def loaded(name: str, place: Path, **options: Any) -> Callable[..., Any]:
-    """The program, written as a module and read again."""
-    compiled(name, **options).save(place / "program.mgx")
-    return mg.load(place / "program.mgx")
+def loaded(name: str, folder: Path, **options: Any) -> Callable[..., Any]:
+    """Save the compiled program as a module and load it again."""
+    compiled(name, **options).save(folder / "program.mgx")
+    return mg.load(folder / "program.mgx")
 
 
 def on_devices(run: Callable[..., Any], grid: Sequence[int], *arguments: Tensors) -> Tensors:
-    """Run a program on local tensors: those of all devices are stacked along dim 0."""
+    """Run a program on local tensors, which are stacked along dim 0 in device order."""
     devices = model.devices(grid)
-    whole = run(*(np.concatenate([x[d] for d in devices]) for x in arguments))
-    return dict(zip(devices, np.split(np.asarray(whole), len(devices)), strict=True))
+    stacked = run(*(np.concatenate([x[d] for d in devices]) for x in arguments))
+    return dict(zip(devices, np.split(np.asarray(stacked), len(devices)), strict=True))
 
 
-def assert_on_devices(found: Tensors, expected: Expected) -> None:
+def assert_on_devices(results: Tensors, expected: Expected) -> None:
     for device, array in expected.items():
         if array is not None:
-            assert found[device].dtype == array.dtype, device
-            assert_array_equal(found[device], array, err_msg=str(device))
+            assert results[device].dtype == array.dtype, device
+            assert_array_equal(results[device], array, err_msg=str(device))
 
 
 def rows(*numbers: int, dtype: Any = np.int8) -> Array:
-    """A matrix of two columns."""
+    """Return the numbers as a matrix of two columns."""
     return np.asarray(numbers, dtype).reshape(-1, 2)
 
 
@@ -83,7 +83,7 @@ def as_type(x: Tensors, dtype: Any) -> Tensors:
     return {device: array.astype(dtype) for device, array in x.items()}
 
 
-# Operands and results as the documents draw them; those that they leave undefined are None.
+# Operands and results as drawn in the documents. Undefined results are None.
 DRAWN: dict[str, tuple[Sequence[int], Tensors, Expected]] = {
     "op_all_gather": ((2, 2), QUARTERS, HALVES),
     "op_all_slice": ((2, 2), HALVES, QUARTERS),
@@ -113,7 +113,7 @@ DRAWN: dict[str, tuple[Sequence[int], Tensors, Expected]] = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_operation_does_what_its_document_draws(name: str, tmp_path: Path) -> None:
+def test_op_matches_the_drawing_in_its_document(name: str, tmp_path: Path) -> None:
     grid, operand, result = DRAWN[name]
     assert_on_devices(on_devices(loaded(name, tmp_path), grid, operand), result)
 
@@ -136,45 +136,47 @@ MODELLED: dict[str, tuple[Sequence[int], Sequence[int], Callable[[Tensors], Expe
 
 
 @pytest.mark.parametrize("name", MODELLED)
-def test_operation_does_what_its_document_says(name: str, tmp_path: Path) -> None:
+def test_op_matches_reference_model(name: str, tmp_path: Path) -> None:
     grid, shape, expected = MODELLED[name]
     operand = random_tensors(grid, *shape)
     assert_on_devices(on_devices(loaded(name, tmp_path), grid, operand), expected(operand))
 
 
-def test_neighbours_of_the_example(tmp_path: Path) -> None:
-    (found,) = set(map(tuple, np.asarray(loaded("op_neighbors", tmp_path)()).reshape(-1, 2).tolist()))
-    assert found == (633, 693)
+def test_neighbor_indices_match_document(tmp_path: Path) -> None:
+    (neighbors,) = set(map(tuple, np.asarray(loaded("op_neighbors", tmp_path)()).reshape(-1, 2).tolist()))
+    assert neighbors == (633, 693)
 
 
-def test_a_device_knows_where_it_is(tmp_path: Path) -> None:
-    found = on_devices(loaded("op_process_indices", tmp_path), (2, 3, 2))
-    for number, (device, array) in enumerate(found.items()):
-        assert array.tolist() == [number, *device, device[1], 3, 2, 0]
+def test_process_indices_match_device_coordinates(tmp_path: Path) -> None:
+    results = on_devices(loaded("op_process_indices", tmp_path), (2, 3, 2))
+    for linear_index, (device, array) in enumerate(results.items()):
+        assert array.tolist() == [linear_index, *device, device[1], 3, 2, 0]
 
 
-def test_axis_questions_of_the_rfc(tmp_path: Path) -> None:
-    found = on_devices(loaded("rfc_size", tmp_path), (2, 3))
-    assert {device: array.tolist() for device, array in found.items()} == {d: [d[1], 3] for d in model.devices((2, 3))}
+def test_axis_index_and_size_match_rfc(tmp_path: Path) -> None:
+    results = on_devices(loaded("rfc_size", tmp_path), (2, 3))
+    assert {device: array.tolist() for device, array in results.items()} == {
+        d: [d[1], 3] for d in model.devices((2, 3))
+    }
 
 
-def test_shapes_of_the_shards_of_the_example(tmp_path: Path) -> None:
-    found = loaded("op_shard_shape", tmp_path)(np.zeros((32, 32, 32), np.float32))
-    assert set(map(tuple, np.asarray(found).reshape(-1, 6).tolist())) == {(24, 20, 32, 8, 12, 32)}
+def test_shard_shapes_match_document(tmp_path: Path) -> None:
+    shapes = loaded("op_shard_shape", tmp_path)(np.zeros((32, 32, 32), np.float32))
+    assert set(map(tuple, np.asarray(shapes).reshape(-1, 6).tolist())) == {(24, 20, 32, 8, 12, 32)}
 
 
-def test_slice_of_a_whole_argument_is_cut_on_the_device(tmp_path: Path) -> None:
+def test_replicated_argument_is_sliced_on_the_device(tmp_path: Path) -> None:
     x = np.arange(8, dtype=np.float32)
-    found = on_devices(loaded("rfc_argument_whole", tmp_path), (2,), {(0,): x, (1,): x})
-    assert_array_equal(found[0,], x[:4])
-    assert_array_equal(found[1,], x[4:])
+    results = on_devices(loaded("rfc_argument_whole", tmp_path), (2,), {(0,): x, (1,): x})
+    assert_array_equal(results[0,], x[:4])
+    assert_array_equal(results[1,], x[4:])
 
 
-def test_partitioned_walk_through(tmp_path: Path) -> None:
+def test_partitioned_rfc_program_matches_reference(tmp_path: Path) -> None:
     x, w, v = arrays((2, 4, 8), (8, 32), (32, 8))
     halves = [{(i,): np.split(array, 2, dim)[i] for i in range(2)} for array, dim in ((x, 2), (w, 1), (v, 0))]
-    found = on_devices(loaded("rfc_fig2a_partitioned", tmp_path), (2,), *halves)
-    assert_allclose(np.concatenate([found[0,], found[1,]], 2), mlp(x, w, v), rtol=1e-5, atol=1e-4)
+    results = on_devices(loaded("rfc_fig2a_partitioned", tmp_path), (2,), *halves)
+    assert_allclose(np.concatenate([results[0,], results[1,]], 2), mlp(x, w, v), rtol=1e-5, atol=1e-4)
 
 
 def arrays(*shapes: Sequence[int]) -> list[Array]:
@@ -218,20 +220,20 @@ OPEN: dict[str, dict[str, Any]] = {"rfc_dynamic_cluster": {"args": [(8, 4)], "me
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_program_computes_what_it_says(name: str, tmp_path: Path) -> None:
+def test_documented_program_matches_numpy(name: str, tmp_path: Path) -> None:
     options = OPEN.get(name, {})
     executable = compiled(name, **options)
     executable.save(tmp_path / "program.mgx")
-    inputs = arrays(*(kind.sizes for kind in executable.stages["partition"].in_types))
-    found, expected = mg.load(tmp_path / "program.mgx")(*inputs), WHOLE[name](*inputs)
+    inputs = arrays(*(input_type.sizes for input_type in executable.stages["partition"].in_types))
+    results, expected = mg.load(tmp_path / "program.mgx")(*inputs), WHOLE[name](*inputs)
     if not isinstance(expected, tuple):
-        found, expected = (found,), (expected,)
-    for array, wanted in zip(found, expected, strict=True):
-        assert_allclose(np.asarray(array), wanted, rtol=1e-5, atol=1e-4)
+        results, expected = (results,), (expected,)
+    for array, expected_array in zip(results, expected, strict=True):
+        assert_allclose(np.asarray(array), expected_array, rtol=1e-5, atol=1e-4)
 
 
-def test_every_example_is_run() -> None:
-    here = {
+def test_every_seed_program_is_tested() -> None:
+    individually_tested = {
         "op_neighbors",
         "op_process_indices",
         "op_shard_shape",
@@ -239,7 +241,7 @@ def test_every_example_is_run() -> None:
         "rfc_fig2a_partitioned",
         "rfc_size",
     }
-    assert {path.stem for path in SEEDS.glob("*.mlir")} == {*DRAWN, *MODELLED, *WHOLE, *here}
+    assert {path.stem for path in SEEDS.glob("*.mlir")} == {*DRAWN, *MODELLED, *WHOLE, *individually_tested}
 
 
 UNDEFINED = {
@@ -250,7 +252,7 @@ UNDEFINED = {
 
 
 @pytest.mark.parametrize("name", UNDEFINED)
-def test_usages_that_the_documents_leave_undefined_are_refused(name: str) -> None:
+def test_undefined_annotations_are_refused_with_location(name: str) -> None:
     first, second = UNDEFINED[name]
     text = f"""shard.grid @grid0(shape = 2)
 func.func @{name}(%arg0 : tensor<4x8xf32>) -> tensor<4x8xf32> {{

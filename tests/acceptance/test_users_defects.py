@@ -1,4 +1,4 @@
-"""What went wrong for people who tried meshgen for the first time: each program as they wrote it, and what they must get."""
+"""Defects that first-time users ran into: each program as they wrote it, with the required result."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.sources import PACKAGE, ROOT
 X = np.arange(4, dtype=np.float32)
 
 
-def test_a_scalar_of_numpy_takes_the_type_of_the_tensor() -> None:
+def test_numpy_scalar_takes_tensor_dtype() -> None:
     exe = mg.compile(lambda x: x / np.sqrt(8), {"dp": 2}, args=["bf16[4]"], target="cpu")
     assert exe(np.ones(4, "float32").astype("bfloat16")).dtype == "bfloat16"
 
 
-def test_specs_by_number_mean_the_callers_arguments() -> None:
+def test_numbered_specs_refer_to_the_callers_arguments() -> None:
     jax = pytest.importorskip("jax")
     exe = mg.compile(
         jax.jit(lambda a, b, c: b * 2 + c).lower(X, X, X), {"d": 2}, in_specs={"arg1": mg.P("d")}, target="cpu"
@@ -36,13 +36,13 @@ def test_donated_memory_is_reused() -> None:
         return jax.lax.dynamic_update_slice(cache, token, (3, 0))
 
     plain, donated = (
-        mg.compile(jax.jit(decode, donate_argnums=each), {"d": 2}, args=(cache, token), target="cpu")
-        for each in ((), 0)
+        mg.compile(jax.jit(decode, donate_argnums=donated_arguments), {"d": 2}, args=(cache, token), target="cpu")
+        for donated_arguments in ((), 0)
     )
     assert donated.memory.peak_bytes < plain.memory.peak_bytes * 0.6
 
 
-def test_integers_and_truth_as_in_numpy() -> None:
+def test_integer_sum_and_logical_and_match_numpy() -> None:
     def both(a, b):
         return mg.logical_and(a, b), mg.sum(a)
 
@@ -52,29 +52,29 @@ def test_integers_and_truth_as_in_numpy() -> None:
     assert total == 400
 
 
-def test_a_loaded_module_is_called_as_the_program(tmp_path: Path) -> None:
+def test_loaded_module_is_called_like_its_program(tmp_path: Path) -> None:
     exe = mg.compile(lambda x, w: {"b": x @ w, "a": (x, w)}, {"d": 2}, args=["f32[2,4]", "f32[4,4]"], target="cpu")
     exe.save(tmp_path / "m.mgx")
     x, w = np.ones((2, 4), np.float32), np.eye(4, dtype=np.float32)
     module = mg.load(tmp_path / "m.mgx")
-    found = module(w=w, x=x)
-    assert list(found) == ["b", "a"] and isinstance(found["a"], tuple)
-    np.testing.assert_array_equal(found["b"], x)
+    results = module(w=w, x=x)
+    assert list(results) == ["b", "a"] and isinstance(results["a"], tuple)
+    np.testing.assert_array_equal(results["b"], x)
     assert re.fullmatch(r"LoadedModule\('\w+', Mesh\(d=2\), 2 inputs\)", repr(module))
 
 
-def test_a_dtype_in_a_traced_function_is_numpys() -> None:
+def test_traced_dtype_equals_numpy_dtype() -> None:
     seen: list[bool] = []
     mg.trace(lambda x: (seen.append(x.dtype == np.float32), x)[1], ["f32[4]"])
     assert seen == [True]
 
 
-def test_an_unknown_kind_of_partial_lists_the_kinds() -> None:
+def test_unknown_partial_kind_lists_the_valid_kinds() -> None:
     with pytest.raises(mg.MeshgenError, match=r"unknown partial kind 'prod'(?s:.)*product"):
         mg.compile(lambda x: x * 2, {"tp": 2}, args=["f32[4]"], in_specs=[mg.P(partial={"tp": "prod"})], target="cpu")
 
 
-def test_a_callback_is_one_fault() -> None:
+def test_callback_is_reported_once() -> None:
     jax = pytest.importorskip("jax")
 
     def f(x):
@@ -82,10 +82,10 @@ def test_a_callback_is_one_fault() -> None:
 
     with pytest.raises(mg.MeshgenError) as refused:
         mg.compile(jax.jit(f).lower(X), {"d": 2}, in_specs=[mg.P("d")], target="cpu")
-    assert [each.code for each in refused.value.diagnostics] == ["MG0103"]
+    assert [diagnostic.code for diagnostic in refused.value.diagnostics] == ["MG0103"]
 
 
-def test_strict_refuses_a_gather_along_a_part_of_an_axis() -> None:
+def test_strict_mode_refuses_gather_over_a_sub_axis() -> None:
     def f(x):
         return mg.reshape(x, (30, 8))
 
@@ -95,32 +95,32 @@ def test_strict_refuses_a_gather_along_a_part_of_an_axis() -> None:
         )
 
 
-def test_lists_stay_lists() -> None:
+def test_list_result_is_returned_as_list() -> None:
     jax = pytest.importorskip("jax")
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
-    found = mg.compile(jax.jit(lambda x: jax.lax.top_k(x, 2)), {"d": 2}, args=(x,), target="cpu")(x)
-    assert type(found) is type(jax.lax.top_k(x, 2))
+    result = mg.compile(jax.jit(lambda x: jax.lax.top_k(x, 2)), {"d": 2}, args=(x,), target="cpu")(x)
+    assert type(result) is type(jax.lax.top_k(x, 2))
 
 
 @pytest.mark.parametrize("name", ["lgamma", "digamma"])
-def test_poles_are_silent(name: str) -> None:
+def test_poles_raise_no_warning(name: str) -> None:
     exe = mg.compile(getattr(mg, name), {"d": 2}, args=["f32[4]"], target="cpu")
-    found = exe(np.array([0, -1, -2, 0.5], np.float32))  # warnings are errors here
-    assert not np.isfinite(found[:3]).any() and np.isfinite(found[3])
+    result = exe(np.array([0, -1, -2, 0.5], np.float32))  # pytest turns warnings into errors
+    assert not np.isfinite(result[:3]).any() and np.isfinite(result[3])
 
 
-def test_the_report_has_no_style_that_nothing_has() -> None:
-    place = PACKAGE / "reports" / "page"
-    style = re.sub(r"\{[^}]*\}", "", (place / "page.css").read_text())
-    others = "\n".join(
+def test_report_css_has_no_unused_class() -> None:
+    folder = PACKAGE / "reports" / "page"
+    style = re.sub(r"\{[^}]*\}", "", (folder / "page.css").read_text())
+    users = "\n".join(
         path.read_text()
         for path in (PACKAGE / "reports").rglob("*")
         if path.suffix in (".py", ".js", ".html") or ".html" in path.name
     )
-    unused = [name for name in set(re.findall(r"\.([a-z][\w-]*)", style)) if not re.search(rf"\b{name}\b", others)]
+    unused = [name for name in set(re.findall(r"\.([a-z][\w-]*)", style)) if not re.search(rf"\b{name}\b", users)]
     assert unused == []
 
 
-def test_nothing_outside_of_the_repository_is_read_by_the_benchmarks() -> None:
+def test_benchmarks_read_only_repository_files() -> None:
     readers = [path for path in (ROOT / "bench").rglob("*.py") if re.search(r"""["'/]shared["'/]""", path.read_text())]
     assert readers == []

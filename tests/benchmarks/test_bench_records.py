@@ -1,4 +1,4 @@
-"""The records of a run: one writer of JSON, CSV and Markdown, and the reader of the first."""
+"""Records of a benchmark run: written as JSON, CSV or Markdown, and read from JSON."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RUN = Run({"command": "meshgen bench launch", "processor": "one"}, ROWS)
 TITLES = {"what": "what", "us": "time (us)", "wrong": "#wrong", "units": "units", "correct": "correct"}
 
 
-def test_a_run_is_what_its_file_says(tmp_path: Path) -> None:
+def test_run_round_trips_through_json(tmp_path: Path) -> None:
     write(RUN, tmp_path / "run.json", "", TITLES)
     assert read(tmp_path / "run.json") == RUN
     assert json.loads((tmp_path / "run.json").read_text())["environment"]["processor"] == "one"
 
 
-def test_a_table_has_what_was_measured() -> None:
+def test_table_has_only_measured_columns() -> None:
     table = tables(ROWS, TITLES)
     assert list(table.columns) == ["what", "time (us)", "units", "correct"]
     assert table.rows == [["step", "1.5", "8 HGMMA", "yes"], ["launch", "12346", "", ""]]
@@ -58,33 +58,33 @@ HEAD = '"format": "meshgen-bench/1"'
         f'{{{HEAD}, "records": [{{"suite": ["x"]}}]}}', f'{{{HEAD}, "records": [{{"us": 1.0, "spread": "x"}}]}}',
     ],
 )  # fmt: skip
-def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
+def test_malformed_or_missing_run_file_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(UsageError, match="MG0001"):
         read(tmp_path / "run.json")
     with pytest.raises(UsageError, match="MG0002"):
         read(tmp_path / "none.json")
-    for place in (tmp_path / "none" / "run.json", Path("a\0b.json")):
+    for path in (tmp_path / "none" / "run.json", Path("a\0b.json")):
         with pytest.raises(UsageError, match="MG0003"):
-            write(RUN, place, "", TITLES)
+            write(RUN, path, "", TITLES)
 
 
-def test_records_are_named_by_what_they_measure() -> None:
+def test_record_identity_excludes_measurements() -> None:
     assert identity(ROWS[0]) == (("suite", "launch"), ("what", "step"))
 
 
-def test_samples_have_a_median_and_a_spread_that_outliers_do_not_move() -> None:
-    found = summary([1e-6, 2e-6, 3e-6, 4e-6, 1.0])
-    assert found == {"us": 3.0, "least_us": 1.0, "spread": pytest.approx(2 / 3, abs=1e-4), "samples": 5}
+def test_sample_median_and_spread_ignore_outliers() -> None:
+    figures = summary([1e-6, 2e-6, 3e-6, 4e-6, 1.0])
+    assert figures == {"us": 3.0, "least_us": 1.0, "spread": pytest.approx(2 / 3, abs=1e-4), "samples": 5}
     low, high = median_interval(100.0, 0.2, 25)
     assert (low, high) == (pytest.approx(93.72), pytest.approx(106.28))
     assert summary([2e-6], "in_") == {"in_us": 2.0, "in_least_us": 2.0, "in_spread": 0.0, "samples": 1}
 
 
-def test_the_environment_says_where_a_run_was_made() -> None:
-    found = environment(["launch", "--runs", "3"])
-    assert found["command"] == "meshgen bench launch --runs 3"
+def test_environment_records_command_machine_and_versions() -> None:
+    recorded = environment(["launch", "--runs", "3"])
+    assert recorded["command"] == "meshgen bench launch --runs 3"
     assert all(
-        found[key] for key in ("system", "processor", "cores", "memory_bytes", "gpus", "meshgen", "python", "numpy")
+        recorded[key] for key in ("system", "processor", "cores", "memory_bytes", "gpus", "meshgen", "python", "numpy")
     )
-    assert json.loads(json.dumps(found)) == found
+    assert json.loads(json.dumps(recorded)) == recorded

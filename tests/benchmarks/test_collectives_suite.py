@@ -1,4 +1,4 @@
-"""Collectives in nccl-tests' terms, on the engines that need no GPU: the cost model, and NCCL's calls on emulated GPUs."""
+"""The collectives suite, in the terms of nccl-tests, on engines without a GPU: the cost model and emulated NCCL."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ran(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]
 
 
 @pytest.mark.parametrize("engine", ["simulated", "emulated"])
-def test_every_kind_has_no_wrong_element(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_collectives_have_no_wrong_elements(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = ran(capsys, *KINDS, "--engine", engine, "-g", "3", "-d", "float,int8,bfloat16", "-o", "sum,prod", *QUICK)
     assert {row["what"] for row in rows} == set(KINDS) and len(rows) > 60
     for row in rows:
@@ -47,7 +47,7 @@ def test_every_kind_has_no_wrong_element(engine: str, capsys: pytest.CaptureFixt
         assert ("us" in row) == (engine == "simulated"), "an emulated GPU has no times"
 
 
-def test_a_row_has_the_columns_of_nccl_tests(capsys: pytest.CaptureFixture[str]) -> None:
+def test_record_has_the_columns_of_nccl_tests(capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = ran(capsys, "all_reduce", "--engine", "simulated", "-b", "1M", "-e", "1M", "-g", "8")
     assert (row["size"], row["count"], row["type"], row["redop"], row["root"]) == (1 << 20, 1 << 18, "float", "sum", -1)
     assert row["algbw"] == pytest.approx(row["size"] / row["us"] / 1e3, rel=1e-3)
@@ -59,7 +59,7 @@ def test_a_row_has_the_columns_of_nccl_tests(capsys: pytest.CaptureFixture[str])
 
 
 def test_wrong_elements_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a transport that forgets the last rank, in sums; and of single elements."""
+    """A transport that does nothing makes all elements of a sum wrong. One changed element counts as one."""
     monkeypatch.setattr(simulated, "run_lowered", lambda *_: None)
     (row,) = ran(capsys, "all_reduce", "--engine", "simulated", "-g", "4", "-b", "1K", "-e", "1K")
     assert row["wrong"] == 4 * 256
@@ -74,24 +74,24 @@ def test_wrong_elements_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_sizes_are_those_of_nccl_tests(kind: str) -> None:
+def test_sizes_match_nccl_tests(kind: str) -> None:
     case = case_of(kind, 1000, "f32", "sum", "all", 4, 0)
-    of_parts = kind in ("all_gather", "reduce_scatter", "all_to_all")
-    assert case.size <= 1000 and case.count == (62 if of_parts else 250)
+    is_sharded = kind in ("all_gather", "reduce_scatter", "all_to_all")
+    assert case.size <= 1000 and case.count == (62 if is_sharded else 250)
     assert max(case.operand_count, case.result_count) * 4 == case.size
-    assert bus_factor(kind, 4) == (1.5 if kind == "all_reduce" else 0.75 if of_parts else 1.0)
+    assert bus_factor(kind, 4) == (1.5 if kind == "all_reduce" else 0.75 if is_sharded else 1.0)
     assert case_of(kind, 1, "f64", "sum", "all", 4, 0).count == 1
 
 
-def test_sweeps() -> None:
+def test_size_sweep_has_bounds_and_steps() -> None:
     assert [size_of(text) for text in ("8", "1K", "2m", "3G", "16B")] == [8, 1 << 10, 2 << 20, 3 << 30, 16]
     assert sizes_of(8, 100, 2, None) == [8, 16, 32, 64] and sizes_of(8, 24, 2, 8) == [8, 16, 24]
-    for bad in ((8, 4, 2, None), (1, 10_000, 2, 1)):
+    for invalid in ((8, 4, 2, None), (1, 10_000, 2, 1)):
         with pytest.raises(UsageError, match="MG0001"):
-            sizes_of(*bad)
+            sizes_of(*invalid)
 
 
-def test_ranks_are_laid_out_by_their_hosts() -> None:
+def test_layout_of_ranks_follows_their_hosts() -> None:
     assert layout_of(["a", "a", "b", "b"]) == Layout(4, 2) and layout_of(["a"] * 3) == Layout(3, 3)
     assert layout_of(["a", "b", "a", "b"]) == Layout(4, 0) and layout_of(["a", "a", "b"]) == Layout(3, 0)
     assert Layout(4, 2).groups == ["all", "host", "across"]
@@ -103,37 +103,42 @@ OWN = Machine("own", (Link("inside", 4, 200e9, 7e-6), Link("between", None, 20e9
 
 @pytest.fixture
 def profile(tmp_path: Path) -> str:
-    place = tmp_path / "own.json"
-    place.write_text(json.dumps(machine_record(OWN)))
-    return str(place)
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(machine_record(OWN)))
+    return str(path)
 
 
-def test_links_of_both_levels_are_recovered(profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = str(tmp_path / "found.json")
-    ran(capsys, "--engine", "simulated", "--machine", profile, "-g", "8", "-c", "0", "-e", "64M", "--save-profile", found)  # fmt: skip
-    machine = machine_of(found)
-    assert machine.name == "found" and [link.devices for link in machine.links] == [4, None]
-    for link, own in zip(machine.links, OWN.links, strict=True):
-        assert link.bytes_per_second == pytest.approx(own.bytes_per_second, rel=0.02)
-        assert link.latency_seconds == pytest.approx(own.latency_seconds, rel=0.02)
-
-
-def test_a_profile_is_a_machine_to_compile_for(
+def test_profile_recovers_links_of_both_levels(
     profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was measured on one host takes the rest from a machine that is named."""
-    found, module = str(tmp_path / "found.json"), str(tmp_path / "m.mgx")
-    ran(capsys, "--engine", "simulated", "--machine", profile, "-g", "4", "-c", "0", "--save-profile", found)
-    assert machine_of(found).links[1] == OWN.links[1]
+    profile_path = str(tmp_path / "found.json")
+    ran(capsys, "--engine", "simulated", "--machine", profile, "-g", "8", "-c", "0", "-e", "64M", "--save-profile", profile_path)  # fmt: skip
+    machine = machine_of(profile_path)
+    assert machine.name == "found" and [link.devices for link in machine.links] == [4, None]
+    for link, expected_link in zip(machine.links, OWN.links, strict=True):
+        assert link.bytes_per_second == pytest.approx(expected_link.bytes_per_second, rel=0.02)
+        assert link.latency_seconds == pytest.approx(expected_link.latency_seconds, rel=0.02)
+
+
+def test_compile_accepts_measured_profile_as_machine(
+    profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A profile measured on one host takes the link between hosts from the machine in `--machine`."""
+    profile_path, module = str(tmp_path / "found.json"), str(tmp_path / "m.mgx")
+    ran(capsys, "--engine", "simulated", "--machine", profile, "-g", "4", "-c", "0", "--save-profile", profile_path)
+    assert machine_of(profile_path).links[1] == OWN.links[1]
     program = tmp_path / "p.mlir"
     program.write_text(
         "shard.grid @m(shape = 8)\nfunc.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n"
         "  %y = stablehlo.tanh %x : tensor<8x8xf32>\n  return %y : tensor<8x8xf32>\n}\n"
     )
-    assert main(["compile", str(program), "--machine", found, "--mesh", "dp=8", "--target", "cpu", "-o", module]) == 0
+    assert (
+        main(["compile", str(program), "--machine", profile_path, "--mesh", "dp=8", "--target", "cpu", "-o", module])
+        == 0
+    )
 
 
-def test_times_with_noise_give_links_within_it() -> None:
+def test_link_fit_tolerates_noise() -> None:
     rng = np.random.default_rng(0)
     sizes = [1 << n for n in range(10, 28)]
     times = [Measured(n, (12e-6 + n / 300e9) * (1 + 0.05 * rng.standard_normal())) for n in sizes * 5]
@@ -144,7 +149,7 @@ def test_times_with_noise_give_links_within_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["gather_all"], "unknown kind of collective 'gather_all'"),
         (["-d", "complex"], "unknown type 'complex'"),
@@ -160,6 +165,6 @@ def test_times_with_noise_give_links_within_it() -> None:
         (["all_reduce", "-b", "1M", "-e", "1M", "--save-profile", "own.json"], "needs times of two sizes"),
     ],
 )
-def test_bad_sweeps_are_refused(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_sweep_is_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "collectives", "--engine", "simulated", *words]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The kernels suite: what is generated, without a GPU; and all that a GPU does, on an emulated one with times that the test makes up."""
+"""The kernels suite: static records without a GPU, and measurements on an emulated GPU with made-up times."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SMALL = {
 
 
 class Steady:
-    """A timer: 10 us with a warm cache, and 20 with a cold one."""
+    """A timer that reports 10 us with a warm cache and 20 us with a cold cache."""
 
     def seconds(self, launch: Launch) -> Timing:
         assert math.prod(launch.grid)
@@ -45,7 +45,7 @@ class Steady:
 
 
 class Library:
-    """NVML of a GPU that gets too hot."""
+    """Stand-in for the NVML library of a GPU that gets too hot."""
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any) -> int:
@@ -59,7 +59,7 @@ class Library:
 
 
 class Tensor(np.ndarray):
-    """An array that answers to what is asked of PyTorch's."""
+    """An array with the methods of PyTorch tensors that the suite calls."""
 
     def double(self) -> Tensor:
         return self.astype(np.float64)
@@ -74,13 +74,13 @@ class Tensor(np.ndarray):
 
 
 class Event:
-    """Half a millisecond passes between any two."""
+    """Stand-in for a CUDA event: half a millisecond passes between any two events."""
 
     def __init__(self, enable_timing: bool) -> None:
         assert enable_timing
 
     def record(self) -> None:
-        """Nothing runs."""
+        """Do nothing."""
 
     synchronize = record
 
@@ -89,7 +89,7 @@ class Event:
 
 
 def fake_torch(factor: float = 1.0) -> Any:
-    """Of PyTorch what the suite uses; its product is off by the factor."""
+    """Return a stand-in for the parts of PyTorch that the suite uses. Its matmul result is scaled by `factor`."""
     import ml_dtypes
 
     return SimpleNamespace(
@@ -113,14 +113,14 @@ def on_emulated(torch: Torch | None = None, nvml: Nvml | None = None, timer: Any
     return Gpu(emulated(1, "sm_90"), timer or (lambda *_: Steady()), torch, nvml, samples=3, copied=1 << 12)
 
 
-def measured(gpu: Gpu, name: str, place: Path) -> list[dict[str, Any]]:
-    records = built(name, "cuda:sm_90", str(place / "m.mgx"))
+def measured(gpu: Gpu, name: str, folder: Path) -> list[dict[str, Any]]:
+    records = built(name, "cuda:sm_90", str(folder / "m.mgx"))
     return [
-        dict(row) for row in measure.measured(gpu, mg.load(place / "m.mgx"), records, Ceilings(1e12, 1e14, "given"))
+        dict(row) for row in measure.measured(gpu, mg.load(folder / "m.mgx"), records, Ceilings(1e12, 1e14, "given"))
     ]
 
 
-def test_a_record_says_what_was_built(tmp_path: Path) -> None:
+def test_static_record_describes_the_built_kernel(tmp_path: Path) -> None:
     (kernel,) = built("product-1024x1024x1024", "cuda:sm_90", str(tmp_path / "m.mgx"))
     assert kernel["template"] == "dot" and kernel["spill_bytes"] == 0 and kernel["launches"] == 1
     assert kernel["units"].get("HGMMA", 0) > 0 and kernel["copies"]
@@ -129,14 +129,14 @@ def test_a_record_says_what_was_built(tmp_path: Path) -> None:
     assert json.loads(json.dumps(kernel)) == kernel
 
 
-def test_without_a_gpu_the_table_is_static(small: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kernels_command_without_gpu_reports_static_records(small: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "kernels", "product-small", "--target", "cuda:sm_80", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["target"] for row in found["records"]] == ["cuda:sm_80"] and "us" not in found["records"][0]
+    document = json.loads(capsys.readouterr().out)
+    assert [row["target"] for row in document["records"]] == ["cuda:sm_80"] and "us" not in document["records"][0]
 
 
-def test_programs_are_built_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
-    """In processes of their own: of programs that all of them know."""
+def test_programs_are_built_in_parallel_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Worker processes look programs up by name, so the test uses programs that the suite defines."""
     assert (
         main(["bench", "kernels", "cast", "transpose", "--jobs", "2", "--target", "cuda:sm_80", "--format", "csv"]) == 0
     )
@@ -145,7 +145,7 @@ def test_programs_are_built_side_by_side(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[0].startswith("# command: meshgen bench kernels") and len(rows) == 2
 
 
-def test_every_program_lowers_and_there_are_twenty_shapes() -> None:
+def test_suite_has_twenty_shapes_and_its_programs_lower() -> None:
     assert len(set(SHAPES)) == 20
     for name in ("gated", "attention-gradient", "adamw", "look-up-gradient", "pooling", "top-k"):
         assert "func.func" in PROGRAMS[name].lowered().as_text()
@@ -159,53 +159,57 @@ def test_unknown_programs_and_open_sizes_are_refused(tmp_path: Path) -> None:
         built(str(tmp_path / "open.mlir"), "cuda:sm_90", str(tmp_path / "m.mgx"))
 
 
-def test_programs_have_baselines() -> None:
+def test_most_programs_have_pytorch_baselines() -> None:
     torch = SimpleNamespace(matmul=lambda x, w: x @ w, nn=SimpleNamespace(functional=SimpleNamespace()))
-    lacking = {name for name in PROGRAMS if baseline(torch, name) is None}
-    assert lacking == {
+    without_baseline = {name for name in PROGRAMS if baseline(torch, name) is None}
+    assert without_baseline == {
         "product-f8", "product-i8", "attention-gradient", "layer-norm-gradient", "adamw", "look-up-gradient", "convolution", "pooling", "top-k",
     }  # fmt: skip
 
 
-def test_a_program_is_measured_on_a_gpu_beside_pytorch(small: None, tmp_path: Path) -> None:
-    whole, kernel = measured(on_emulated(Torch(fake_torch()), Nvml(Library())), "product-small", tmp_path)
+def test_program_is_measured_on_gpu_beside_pytorch(small: None, tmp_path: Path) -> None:
+    total, kernel = measured(on_emulated(Torch(fake_torch()), Nvml(Library())), "product-small", tmp_path)
     assert (kernel["us"], kernel["cold_us"], kernel["spread"], kernel["samples"]) == (10, 20, 0, 3)
     assert kernel["of_ceiling"] == pytest.approx(kernel["bytes"] / 1e12 / 10e-6, abs=1e-4)
-    assert whole["kernel"] == "(all)" and (whole["us"], whole["cold_us"], whole["flops"]) == (10, 20, kernel["flops"])
-    assert (whole["against_us"], whole["correct"]) == (500, True) and whole["against"] in ("torch", "torch.compile")
-    assert (whole["sm_mhz"], whole["memory_mhz"]) == (1980, 2619)
-    assert whole["throttled"] == "power cap, temperature (software)"
+    assert total["kernel"] == "(all)" and (total["us"], total["cold_us"], total["flops"]) == (10, 20, kernel["flops"])
+    assert (total["against_us"], total["correct"]) == (500, True) and total["against"] in ("torch", "torch.compile")
+    assert (total["sm_mhz"], total["memory_mhz"]) == (1980, 2619)
+    assert total["throttled"] == "power cap, temperature (software)"
 
 
-def test_a_wrong_result_is_seen(small: None, tmp_path: Path) -> None:
-    whole, *_ = measured(on_emulated(Torch(fake_torch(1.1))), "product-small", tmp_path)
-    assert whole["correct"] is False
+def test_wrong_kernel_result_is_reported(small: None, tmp_path: Path) -> None:
+    total, *_ = measured(on_emulated(Torch(fake_torch(1.1))), "product-small", tmp_path)
+    assert total["correct"] is False
 
 
-def test_without_pytorch_numpy_says_what_is_right(small: None, tmp_path: Path) -> None:
-    whole, *kernels = measured(on_emulated(), "softmax-small", tmp_path)
-    assert whole["correct"] is True and "against" not in whole and "throttled" not in whole
-    assert whole["launches"] == sum(row["launches"] for row in kernels)
+def test_numpy_checks_results_without_pytorch(small: None, tmp_path: Path) -> None:
+    total, *kernels = measured(on_emulated(), "softmax-small", tmp_path)
+    assert total["correct"] is True and "against" not in total and "throttled" not in total
+    assert total["launches"] == sum(row["launches"] for row in kernels)
 
 
-def test_ceilings_are_measured_or_those_of_the_data_sheet() -> None:
+def test_ceilings_are_measured_or_from_the_data_sheet() -> None:
     sheet = device_of("sm_90")
-    found = on_emulated().ceilings()
-    assert (found.bytes_per_second, found.flops_per_second) == (sheet.bandwidth, sheet.peaks["bf16"])
-    assert "data sheet" in found.source
+    ceilings = on_emulated().ceilings()
+    assert (ceilings.bytes_per_second, ceilings.flops_per_second) == (sheet.bandwidth, sheet.peaks["bf16"])
+    assert "data sheet" in ceilings.source
     torch = on_emulated(Torch(fake_torch())).ceilings()
     assert torch.flops_per_second == pytest.approx(2 * 8192**3 / 0.5e-3) and "cuBLAS" in torch.source
 
 
-def test_the_command_runs_to_its_end_on_a_gpu(
+def test_kernels_command_measures_on_gpu(
     small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the driver's own events, which take no time on an emulated GPU; of another architecture than the GPU's nothing is measured."""
+    """The driver's own events take no time on an emulated GPU. Kernels for another architecture than the GPU's are not
+    measured.
+    """
     monkeypatch.setattr(suite, "_gpu", lambda: on_emulated(timer=measure.event_timer))
     assert main(["bench", "kernels", "product-small", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    first = found["records"][0]
+    document = json.loads(capsys.readouterr().out)
+    first = document["records"][0]
     assert first["kernel"] == "(all)" and first["correct"] is True
-    assert found["environment"]["clocks"] == "not known without NVML" and "GB/s" in found["environment"]["ceilings"]
+    assert (
+        document["environment"]["clocks"] == "not known without NVML" and "GB/s" in document["environment"]["ceilings"]
+    )
     assert main(["bench", "kernels", "product-small", "--target", "cuda:sm_80", "--json"]) == 0
     assert "(all)" not in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What a step costs the host, on a driver that does nothing: `meshgen bench launch`."""
+"""Host time per step on a driver that does nothing: `meshgen bench launch`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from meshgen.benchmarks.launch import KERNELS
 from meshgen.cli import main
 from tests.emulator.test_cuda_bindings import has_bindings
 
-BUDGET_US = {"step": 5, "launch": 4}  # of a core to itself; tests share theirs
+BUDGET_US = {"step": 5, "launch": 4}  # on an idle core; the test allows twice as much, because tests share cores
 
 
 @pytest.mark.skipif(
     not has_bindings() or not shutil.which("gcc") or importlib.util.find_spec("triton") is None,
     reason="needs cuda-bindings, gcc and Triton",
 )
-def test_the_host_is_done_in_microseconds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_host_time_per_step_is_within_budget(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "launch", "--json"]) == 0
     rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["records"]}
     assert rows.keys() == BUDGET_US.keys()

@@ -1,4 +1,4 @@
-"""The suites of modules and of compiling: their records, on small programs."""
+"""Records of the module and compile suites, for small programs."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def test_planning_saving_and_loading_are_measured(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("few_objects")
-def test_every_stage_has_its_cpu_time() -> None:
+def test_compile_suite_times_every_stage() -> None:
     rows = {row["what"]: row for row in stages("tanh", PROGRAM, 2)}
     assert set(rows) >= {"import", "propagate", "partition", "fuse", "all stages"} and rows.keys() - {"all stages"} <= {
         "import",
         *STAGES,
     }
-    parts = sum(row["least_us"] for what, row in rows.items() if what != "all stages")
-    assert 0 < parts <= rows["all stages"]["least_us"] * 1.01 and rows["all stages"]["schedule_bytes"] > 0
+    stage_sum_us = sum(row["least_us"] for what, row in rows.items() if what != "all stages")
+    assert 0 < stage_sum_us <= rows["all stages"]["least_us"] * 1.01 and rows["all stages"]["schedule_bytes"] > 0
 
 
-def test_the_command_is_measured_cold_and_warm() -> None:
+def test_compile_command_is_timed_with_cold_and_warm_cache() -> None:
     rows = {row["cache"]: row for row in commands("tanh", PROGRAM, 1)}
     assert list(rows) == ["cold", "warm"] and all(row["us"] > 0 for row in rows.values())
 

@@ -1,4 +1,4 @@
-"""The floor under all orders of a step, which tables of the benchmark hold steps against."""
+"""The lower bound on the step time over all orders, with which the overlap suite compares steps."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from meshgen.codegen.scheduling.timeline import Task, start_times
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE
 
 
-def _shortest(tasks: list[Task]) -> float:
-    """By trial of all orders."""
-    found: list[float] = []
+def _shortest_step_seconds(tasks: list[Task]) -> float:
+    """Return the shortest step time, by trying all orders."""
+    step_seconds: list[float] = []
     for order in itertools.permutations(range(len(tasks))):
-        place = {number: p for p, number in enumerate(order)}
-        if all(place[need] < place[n] for n, task in enumerate(tasks) for need in task.needs):
-            found.append(start_times(tasks, order)[1])
-    return min(found)
+        positions = {number: p for p, number in enumerate(order)}
+        if all(positions[need] < positions[n] for n, task in enumerate(tasks) for need in task.needs):
+            step_seconds.append(start_times(tasks, order)[1])
+    return min(step_seconds)
 
 
-def test_no_order_is_below_the_floor() -> None:
+def test_no_order_is_faster_than_the_floor() -> None:
     rng, reached = random.Random(0), 0
     for _ in range(60):
         tasks = [
             Task(rng.choice([COMPUTE, COMMUNICATION]), rng.choice([1, 2, 3, 5]), tuple(sorted(rng.sample(range(n), rng.randint(0, min(n, 2))))))
             for n in range(6)
         ]  # fmt: skip
-        least = _shortest(tasks)
+        least = _shortest_step_seconds(tasks)
         assert floor(tasks) <= least
         reached += floor(tasks) == least
     assert reached >= 50
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_what_needs_all_that_was_gathered_comes_behind_it(layers: int) -> None:
-    """Weights of each layer are gathered (5 s each) and used (1 s); then come gradients, of 5 s beside a path of 2 s for each layer."""
+def test_floor_places_gradients_after_the_last_gather(layers: int) -> None:
+    """Layers gather weights for 5 s and compute for 1 s. Then each layer has 5 s of gradients beside a path of 2
+    s.
+    """
     tasks: list[Task] = []
     last: tuple[int, ...] = ()
     for _ in range(layers):
@@ -60,8 +62,8 @@ func.func @main(%x: tensor<512x1024xbf16>, %w: tensor<1024x1024xbf16>) -> tensor
 """
 
 
-def test_a_record_holds_the_step_against_its_bounds() -> None:
-    found = measured("one sum", PROGRAM)
-    assert found["ranks"] == 4 and 0 <= found["hidden"] <= 1
-    assert found["floor_seconds"] <= found["step_seconds"] <= found["serial_seconds"]
-    assert found["over_floor"] >= 1 and found["step_seconds"] <= found["whole_seconds"]
+def test_overlap_record_compares_the_step_with_its_bounds() -> None:
+    overlap = measured("one sum", PROGRAM)
+    assert overlap["ranks"] == 4 and 0 <= overlap["hidden"] <= 1
+    assert overlap["floor_seconds"] <= overlap["step_seconds"] <= overlap["serial_seconds"]
+    assert overlap["over_floor"] >= 1 and overlap["step_seconds"] <= overlap["whole_seconds"]

@@ -1,4 +1,4 @@
-"""Plans beside those of other partitioners, where these are installed."""
+"""Plans compared with those of other partitioners, if these are installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from meshgen.benchmarks import quality
 from meshgen.cli import main
 
-# a row-parallel product, whose sum both partitioners need
+# A row-parallel GEMM whose result both partitioners must all-reduce.
 PROGRAM = """module {
   sdy.mesh @mesh = <["x"=4]>
   func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
@@ -35,19 +35,19 @@ def rows(program: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str
     return {row["by"]: row for row in json.loads(capsys.readouterr().out)["records"]}
 
 
-def test_a_plan_is_counted_beside_xlas(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_is_compared_with_xla(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("jaxlib")
-    found = rows(program, capsys)
+    records = rows(program, capsys)
     for by in ("meshgen", "XLA"):
-        assert {key: found[by][key] for key in SUM} == SUM, by
-        assert found[by]["communication_seconds"] == pytest.approx(found["meshgen"]["communication_seconds"])
-    assert found["meshgen"]["launches"] == 1 and found["meshgen"]["step_seconds"]
+        assert {key: records[by][key] for key in SUM} == SUM, by
+        assert records[by]["communication_seconds"] == pytest.approx(records["meshgen"]["communication_seconds"])
+    assert records["meshgen"]["launches"] == 1 and records["meshgen"]["step_seconds"]
 
 
-def test_the_partition_of_mlir_opt_is_counted_as_ours(
+def test_plan_is_compared_with_mlir_opt(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By a stand-in that prints what upstream's passes would, or a fault where it is told to."""
+    """A stand-in for mlir-opt prints the result of upstream's passes, or an error for a program without dot_general."""
     partitioned = """shard.grid @m(shape = 4)
 func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x32xf32>) -> tensor<8x32xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x32xf32>) -> tensor<8x32xf32>
@@ -62,8 +62,8 @@ func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x32xf32>) -> tensor<8x32xf32> {
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setitem(quality._PEERS, "XLA", lambda: False)
-    found = rows(program, capsys)
-    assert set(found) == {"meshgen", "mlir-opt"} and {key: found["mlir-opt"][key] for key in SUM} == SUM
+    records = rows(program, capsys)
+    assert set(records) == {"meshgen", "mlir-opt"} and {key: records["mlir-opt"][key] for key in SUM} == SUM
     Path(program).write_text(
         "shard.grid @m(shape = 4)\nfunc.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n  return %x : tensor<8xf32>\n}\n"
     )

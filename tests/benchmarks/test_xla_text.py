@@ -1,4 +1,4 @@
-"""The collectives in XLA's text: kinds, bytes, groups in all spellings, trips of loops."""
+"""Collectives parsed from XLA's text: kinds, bytes, groups in all spellings, and trip counts of loops."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ ENTRY %main (a: f32[4,8]) -> f32[4,8] {
 """
 
 
-def test_collectives_of_a_step() -> None:
-    found = [(each.op, each.result_bytes, each.times, each.ring_bytes(8)) for each in collectives(TEXT)]
-    assert found == [
+def test_collectives_are_parsed_with_bytes_and_trip_counts() -> None:
+    parsed = [
+        (collective.op, collective.result_bytes, collective.times, collective.ring_bytes(8))
+        for collective in collectives(TEXT)
+    ]
+    assert parsed == [
         ("all_gather", 128, 6, 96),
         ("all_reduce", 48, 1, 48),
         ("all_gather", 128, 1, 96),
@@ -37,10 +40,10 @@ def test_collectives_of_a_step() -> None:
     ]
 
 
-def test_figures_of_a_record() -> None:
-    found = figures(TEXT, MESH)
-    assert found["collectives"] == {"all_gather": 7, "all_reduce": 1, "reduce_scatter": 1, "shift": 1}
-    assert found["ring_bytes"] == 7 * 96 + 48 + 56 + 40 and found["communication_seconds"] > 0
+def test_figures_weight_collectives_by_trip_count() -> None:
+    record = figures(TEXT, MESH)
+    assert record["collectives"] == {"all_gather": 7, "all_reduce": 1, "reduce_scatter": 1, "shift": 1}
+    assert record["ring_bytes"] == 7 * 96 + 48 + 56 + 40 and record["communication_seconds"] > 0
 
 
 @pytest.mark.parametrize(
@@ -55,11 +58,11 @@ def test_figures_of_a_record() -> None:
         ("replica_groups={}", ()),
     ],
 )
-def test_groups_in_every_spelling(text: str, groups: tuple[tuple[int, ...], ...]) -> None:
-    (found,) = collectives(f"%r = f32[4]{{0}} all-reduce(%a), {text}, to_apply=%add")
-    assert found.groups == groups
+def test_replica_groups_are_parsed_in_every_spelling(text: str, groups: tuple[tuple[int, ...], ...]) -> None:
+    (collective,) = collectives(f"%r = f32[4]{{0}} all-reduce(%a), {text}, to_apply=%add")
+    assert collective.groups == groups
 
 
-def test_unknown_groups_are_refused() -> None:
+def test_unknown_replica_groups_are_refused() -> None:
     with pytest.raises(OSError, match="unknown groups"):
         collectives("%r = f32[4]{0} all-reduce(%a), replica_groups=new, to_apply=%add")

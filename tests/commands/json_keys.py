@@ -1,8 +1,8 @@
-"""The keys of each command's `--json` document, as `json_keys.txt` keeps them.
+"""Keys of each command's `--json` document, which `json_keys.txt` records.
 
-    python -m tests.commands.json_keys        writes the file, after a key was added
+    python -m tests.commands.json_keys        rewrites the file, after a key was added
 
-Keys are paths: `a.b` is in an object, `a[].b` in the objects of a list, and `a.*` stands for names of the program.
+Keys are paths: `a.b` is in an object, `a[].b` in the objects of a list. `a.*` stands for names from the program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
   return %1 : tensor<8x4xf32>
 }
 """
-# Objects whose keys are names of the program, of its target or of the machine that the command runs on.
+# Objects whose keys are names from the program, its target or the machine.
 TABLES = {"mesh", "counts", "constants", "specs", "by_kind", "sizes", "multiplied_as", "toolchain", "settings", "members",
           "formula.devices", "instructions", "metadata", "binaries", "before", "after", "compared", "environment"}  # fmt: skip
 PRIVATE = {"planned"}  # objects that only meshgen reads

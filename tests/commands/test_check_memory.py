@@ -1,4 +1,4 @@
-"""What cannot fit into memory is refused before it is computed."""
+"""Programs and modules that cannot fit into memory are refused before they run."""
 
 from __future__ import annotations
 
@@ -55,29 +55,31 @@ def graph_of(text: str) -> Graph:
 
 
 @pytest.mark.parametrize("text", [program(512), LOOP], ids=["straight", "loop"])
-def test_the_estimate_is_a_lower_bound_near_what_is_taken(text: str) -> None:
+def test_memory_estimate_is_a_lower_bound_near_the_peak(text: str) -> None:
     module, _ = read(text)
     args = random_arguments(module, 0)
     tracemalloc.start()
     meaning(module.graph, args, module.mesh)
-    taken = tracemalloc.get_traced_memory()[1]
+    peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert 0.4 * taken < most_bytes(module.graph).bytes <= taken
+    assert 0.4 * peak_bytes < most_bytes(module.graph).bytes <= peak_bytes
 
 
-def test_what_is_used_up_and_what_a_loop_carries_unchanged_is_counted_once() -> None:
+def test_memory_estimate_counts_dead_and_loop_invariant_values_once() -> None:
     def chain(length: int) -> Graph:
         lines = [f"  %v{n + 1} = stablehlo.tanh %v{n} : tensor<64x64xf32>" for n in range(length)]
         head = "func.func @main(%v0: tensor<64x64xf32>) -> tensor<64x64xf32> {"
         return graph_of("\n".join([head, *lines, f"  return %v{length} : tensor<64x64xf32>", "}"]))
 
     assert most_bytes(chain(3)).bytes == most_bytes(chain(30)).bytes
-    more = LOOP.replace("%r:3", "%r:4").replace("%u = %a)", "%u = %a, %w = %a)").replace("%s, %u :", "%s, %u, %w :")
-    more = more.replace("tensor<256x64xf32>, tensor<256x64xf32>\n", "tensor<256x64xf32>, tensor<256x64xf32>, tensor<256x64xf32>\n")  # fmt: skip
-    assert most_bytes(graph_of(more)).bytes == most_bytes(graph_of(LOOP)).bytes
+    longer_loop = (
+        LOOP.replace("%r:3", "%r:4").replace("%u = %a)", "%u = %a, %w = %a)").replace("%s, %u :", "%s, %u, %w :")
+    )
+    longer_loop = longer_loop.replace("tensor<256x64xf32>, tensor<256x64xf32>\n", "tensor<256x64xf32>, tensor<256x64xf32>, tensor<256x64xf32>\n")  # fmt: skip
+    assert most_bytes(graph_of(longer_loop)).bytes == most_bytes(graph_of(LOOP)).bytes
 
 
-def test_a_program_with_collectives_is_what_all_devices_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_of_local_program_is_counted_for_all_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "local.mlir"
     path.write_text("""shard.grid @g(shape = 4)
 func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
@@ -89,13 +91,13 @@ func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
     assert "MG0606: 4 simulated devices need at least" in capsys.readouterr().err
 
 
-def test_the_estimate_grows_with_the_program_and_names_the_op() -> None:
+def test_memory_estimate_grows_with_sizes_and_names_the_op() -> None:
     small, large = (most_bytes(graph_of(program(rows))) for rows in (1000, 100_000))
     assert 50 * small.bytes < large.bytes < 100 * small.bytes
     assert small.at and small.at.op == "dot_general"
 
 
-def test_what_cannot_fit_is_refused_where_it_is_before_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_program_beyond_memory_is_refused_with_location(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     path = tmp_path / "huge.mlir"
     path.write_text(program(10**12))
     assert main(["check", str(path)]) == RuntimeFailure.exit_code
@@ -106,7 +108,7 @@ def test_what_cannot_fit_is_refused_where_it_is_before_it_runs(tmp_path: Path, c
 
 
 @pytest.mark.parametrize(("size", "code"), [("1MB", 4), ("0.001GB", 4), ("1000000", 4), ("1GB", 0), ("2 TB", 0)])
-def test_an_option_says_how_much_may_be_taken(size: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_memory_option_limits_the_estimate(size: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     path = tmp_path / "p.mlir"
     path.write_text(program(512))
     assert main(["check", str(path), "--memory", size, "--json"]) == code
@@ -114,21 +116,21 @@ def test_an_option_says_how_much_may_be_taken(size: str, code: int, tmp_path: Pa
     assert document["check"]["ok"] if not code else document["diagnostics"][0]["code"] == "MG0606"
 
 
-def test_simulated_devices_are_counted_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_estimate_sums_over_simulated_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "p.mlir"
     path.write_text(program(512).replace('["x"=2, "y"=2]', '["x"=2, "y"=512]'))
     assert main(["check", str(path), "--memory", "100MB"]) == RuntimeFailure.exit_code
     assert "MG0606: 1024 simulated devices need at least" in capsys.readouterr().err
 
 
-def test_a_size_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_malformed_memory_size_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "p.mlir"
     path.write_text(program(8))
     assert main(["check", str(path), "--memory", "much"]) == 2
     assert "MG0001: --memory: 'much' is not a size" in capsys.readouterr().err
 
 
-def test_arenas_that_cannot_fit_are_refused_before_they_are_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_arenas_beyond_free_memory_are_refused_before_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     path = tmp_path / "p.mlir"
     path.write_text(program(512))
     assert main(["compile", str(path), "--target", "cpu", "-o", str(tmp_path / "p.mgx")]) == 0
@@ -139,7 +141,7 @@ def test_arenas_that_cannot_fit_are_refused_before_they_are_filled(tmp_path: Pat
         module.run(args)
 
 
-def test_free_memory_is_the_least_that_machine_and_container_leave(tmp_path: Path) -> None:
+def test_free_memory_is_the_minimum_of_machine_and_container(tmp_path: Path) -> None:
     assert free_bytes(tmp_path) is None
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:  2000 kB\nSwapFree: 1000 kB\n")
@@ -152,6 +154,6 @@ def test_free_memory_is_the_least_that_machine_and_container_leave(tmp_path: Pat
     (group / "memory.max").write_text("1000\n")
     assert free_bytes(tmp_path) == 400
     (group / "memory.stat").write_text("anon 100\ninactive_file 150\n")
-    assert free_bytes(tmp_path) == 550  # copies of files give way
+    assert free_bytes(tmp_path) == 550  # the kernel can drop cached file pages
     (group / "memory.current").write_text("1600\n")
     assert free_bytes(tmp_path) == 0

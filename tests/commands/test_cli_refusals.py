@@ -1,4 +1,4 @@
-"""Bad input: each kind with its own message and exit code, all faults at once, never a traceback."""
+"""Invalid input: each kind has its own message and exit code, all faults are reported at once, and none is a traceback."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PROGRAMS: list[tuple[str, str, int, str, str]] = [
     ("text", "code", "number", "message"), [row[1:] for row in PROGRAMS], ids=[row[0] for row in PROGRAMS]
 )
 @pytest.mark.parametrize("command", ["check", "explain", "opt"])
-def test_a_bad_program_is_refused(
+def test_invalid_program_is_refused_by_each_command(
     command: str, text: str, code: int, number: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "program.mlir"
@@ -51,11 +51,11 @@ def test_a_bad_program_is_refused(
     out, err = capsys.readouterr()
     assert re.search(f"error {number}: ", err) and re.search(message, err), err
     assert "Traceback" not in err
-    found = json.loads(out)
-    assert found["exit_code"] == code and any(re.fullmatch(number, d["code"]) for d in found["diagnostics"])
+    report = json.loads(out)
+    assert report["exit_code"] == code and any(re.fullmatch(number, d["code"]) for d in report["diagnostics"])
 
 
-def test_a_refusal_points_at_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusal_quotes_the_source_line_with_caret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "program.mlir"
     path.write_text(UNKNOWN)
     assert cli.main(["check", str(path)]) == 1
@@ -157,7 +157,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("words", "code", "number", "message"), [row[1:] for row in USAGE], ids=[row[0] for row in USAGE]
 )
-def test_bad_usage_is_told(
+def test_usage_error_has_its_message_and_exit_code(
     words: list[str],
     code: int,
     number: str,
@@ -190,7 +190,7 @@ def emptied(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("damage", [truncated, modified, emptied])
 @pytest.mark.parametrize("command", ["run", "inspect"])
-def test_a_damaged_module_is_refused(
+def test_damaged_module_is_refused(
     command: str,
     damage: Callable[[bytes], bytes],
     files: dict[str, str],
@@ -203,7 +203,7 @@ def test_a_damaged_module_is_refused(
     assert re.search("error MG050[12]: ", capsys.readouterr().err)
 
 
-def test_an_internal_error_leaves_a_reproducer(
+def test_internal_error_leaves_a_reproducer(
     files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object) -> None:
@@ -213,10 +213,10 @@ def test_an_internal_error_leaves_a_reproducer(
     assert cli.main(["check", files["GOOD"], "--json"]) == 70
     out, err = capsys.readouterr()
     assert "Traceback" not in err and "our own fault" in err
-    place = Path(json.loads(out)["reproducer"])
-    assert "ZeroDivisionError" in (place / "traceback.txt").read_text()
-    assert (place / "command.txt").read_text() == f"meshgen check {files['GOOD']} --json\n"
-    assert (place / "input1.mlir").read_text() == mlp()
+    folder = Path(json.loads(out)["reproducer"])
+    assert "ZeroDivisionError" in (folder / "traceback.txt").read_text()
+    assert (folder / "command.txt").read_text() == f"meshgen check {files['GOOD']} --json\n"
+    assert (folder / "input1.mlir").read_text() == mlp()
 
 
 MISTAKES: dict[str, tuple[list[str], str]] = {
@@ -228,19 +228,19 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_what_newcomers_mistake_has_a_way_out(
+def test_beginners_mistake_has_a_help_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("p.mlir").write_text(mlp())
-    Path("mistaken.py").write_text("def f(x):\n    return x\n")  # a name that no other test imports
+    Path("mistaken.py").write_text("def f(x):\n    return x\n")  # a module name that no other test imports
     words, message = MISTAKES[name]
     assert cli.main(words) in (1, 2)
-    said = capsys.readouterr().err
-    assert re.search(message, said) and "help: " in said, said
+    errors = capsys.readouterr().err
+    assert re.search(message, errors) and "help: " in errors, errors
 
 
-LONG = "9" * 5000  # more digits than Python takes as a number
+LONG = "9" * 5000  # more digits than Python converts to an int
 ODD: list[list[str]] = [
     ["explain", "GOOD", "²"], ["explain", "GOOD", LONG], ["explain", "GOOD", "--strict-at", "²"], ["explain", "GOOD", "--strict-at", LONG],
     ["explain", "GOOD", "--what-if", f"{LONG}=x"], ["explain", "GOOD", "--collective", LONG], ["check", "GOOD", "--mesh", f"x={LONG}"],
@@ -255,7 +255,7 @@ ODD: list[list[str]] = [
 
 
 @pytest.mark.parametrize("words", ODD, ids=lambda words: ascii(" ".join(words))[:40])
-def test_odd_arguments_are_no_internal_error(
+def test_odd_argument_is_refused_without_internal_error(
     words: list[str], files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(files["DIRECTORY"])
@@ -270,7 +270,7 @@ def test_odd_arguments_are_no_internal_error(
     "variable", ["WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "COLUMNS"]
 )
 @pytest.mark.parametrize("value", ["", "abc", "²", "-1", LONG, "1e3"])
-def test_what_a_launcher_says_badly_is_ignored(
+def test_malformed_launcher_variable_is_ignored(
     variable: str,
     value: str,
     files: dict[str, str],
@@ -282,12 +282,12 @@ def test_what_a_launcher_says_badly_is_ignored(
     assert capsys.readouterr().err == ""
 
 
-def test_a_device_takes_any_output(files: dict[str, str]) -> None:
+def test_output_to_dev_null_succeeds(files: dict[str, str]) -> None:
     assert cli.main(["run", files["MODULE"], "--output", "/dev/null"]) == 0
     assert cli.main(["compile", files["GOOD"], "--target", "cpu", "-o", "/dev/null"]) == 0
 
 
-def test_a_command_that_is_misspelt_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelled_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["complie", "x"]) == 2
     assert "did you mean 'compile'?" in capsys.readouterr().err
 
@@ -305,7 +305,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_what_the_machine_refuses_is_no_fault_of_meshgen(
+def test_failure_of_the_machine_is_not_an_internal_error(
     name: str, files: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error, code, message = FAILURES[name]
@@ -323,15 +323,15 @@ def test_only_the_newest_reproducers_are_kept(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "meshgen-reproducer-link").symlink_to(tmp_path)
     monkeypatch.setattr("meshgen.reproducers.MOST_BYTES", 10)
-    places = [keep_reproducer({"input": b"x" * 20, "n": str(n).encode()}) for n in range(KEPT + 3)]
-    assert all(places)
-    kept = [place for place in places if place and place.exists()]
-    assert len(kept) == KEPT and places[-1] in kept
-    assert {stat.S_IMODE(place.stat().st_mode) for place in kept} == {0o700}
-    assert (kept[-1] / "input").read_bytes() == b"x" * 10
+    folders = [keep_reproducer({"input": b"x" * 20, "n": str(n).encode()}) for n in range(KEPT + 3)]
+    assert all(folders)
+    existing = [folder for folder in folders if folder and folder.exists()]
+    assert len(existing) == KEPT and folders[-1] in existing
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in existing} == {0o700}
+    assert (existing[-1] / "input").read_bytes() == b"x" * 10
 
 
-def test_without_a_place_for_it_there_is_no_reproducer(
+def test_internal_error_without_temporary_folder_has_no_reproducer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Scripts for shells name every command and option, and bash completes with them."""
+"""Shell completion scripts name every command and option, and bash completes with them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_it_names_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_script_names_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = script(shell, capsys)
     assert all(name in text for name in COMMANDS)
     assert "memory-limit" in text and "emulate" in text
 
 
-def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completes_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not shutil.which("bash"):
         pytest.skip("needs bash")
     file = tmp_path / "completion.bash"
     file.write_text(script("bash", capsys))
-    ask = f"source {file}; COMP_WORDS=(meshgen run --dev); COMP_CWORD=2; COMP_LINE='meshgen run --dev'; _shtab_meshgen; echo ${{COMPREPLY[@]}}"
-    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=300)
-    assert "--device" in done.stdout, done.stderr
+    commands = f"source {file}; COMP_WORDS=(meshgen run --dev); COMP_CWORD=2; COMP_LINE='meshgen run --dev'; _shtab_meshgen; echo ${{COMPREPLY[@]}}"
+    completed = subprocess.run(["bash", "-c", commands], capture_output=True, text=True, timeout=300)
+    assert "--device" in completed.stdout, completed.stderr

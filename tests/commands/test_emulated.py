@@ -1,4 +1,4 @@
-"""`meshgen run --device emulate`: the code that ships, without a GPU."""
+"""`meshgen run --device emulate`: the shipped PTX, without a GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ func.func public @main(%a: tensor<6x64xf32> {sdy.sharding = #sdy.sharding<@mesh,
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("emulated")
     (folder / "mlp.mlir").write_text(MLP)
     assert (
@@ -44,55 +44,57 @@ def document(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, d
     return code, json.loads(out or "{}"), err
 
 
-def test_each_kernel_is_checked_for_each_architecture(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, got, _ = document(capsys, "run", place / "mlp.mgx", "--kernels", "--device", "emulate", "--races")
-    rows = got["kernel_checks"]
-    assert code == 0 and got["device"] == "emulate" and all(row["ok"] for row in rows)
+def test_kernels_are_checked_for_each_architecture(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, report, _ = document(capsys, "run", folder / "mlp.mgx", "--kernels", "--device", "emulate", "--races")
+    rows = report["kernel_checks"]
+    assert code == 0 and report["device"] == "emulate" and all(row["ok"] for row in rows)
     assert {row["arch"] for row in rows} == {"sm_80", "sm_90"} and len(rows) == 2 * len({row["name"] for row in rows})
-    code, got, _ = document(capsys, "run", place / "mlp.mgx", "--kernels", "--device", "emulate", "--arch", "sm_80")
-    assert code == 0 and {row["arch"] for row in got["kernel_checks"]} == {"sm_80"}
+    code, report, _ = document(capsys, "run", folder / "mlp.mgx", "--kernels", "--device", "emulate", "--arch", "sm_80")
+    assert code == 0 and {row["arch"] for row in report["kernel_checks"]} == {"sm_80"}
 
 
-def test_the_table_shows_error_architecture_and_seconds(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(place / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 0
+def test_kernel_check_table_shows_architecture_and_seconds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(folder / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 0
     out = capsys.readouterr().out
     assert "PTX on the emulated GPU against NumPy" in out and all(word in out for word in ("arch", "seconds", "sm_90"))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_a_module_runs_as_ptx(place: Path, arch: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--device", "emulate", "--arch", arch, "--races", "--expect", place / "mlp.mlir")
-    code, got, _ = document(capsys, "run", place / "mlp.mgx", *words)
-    assert code == 0 and got["device"] == "emulate" and all(row["ok"] for row in got["compared"])
+def test_module_runs_as_emulated_ptx(folder: Path, arch: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--device", "emulate", "--arch", arch, "--races", "--expect", folder / "mlp.mlir")
+    code, report, _ = document(capsys, "run", folder / "mlp.mgx", *words)
+    assert code == 0 and report["device"] == "emulate" and all(row["ok"] for row in report["compared"])
 
 
 @pytest.mark.parametrize("precision", ["default", "high", "highest"])
-def test_the_tolerance_follows_the_precision(precision: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the module, whatever the program says; as on the CPU where that multiplies f32 too, but for another place with the largest error."""
-    module, allowed = place / f"{precision}.mgx", dict[str, float]()
+def test_tolerance_follows_the_modules_precision(
+    precision: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tolerance depends on the module's precision. With full f32 it is close to the CPU's."""
+    module, allowed = folder / f"{precision}.mgx", dict[str, float]()
     multiplied = {"default": "tf32", "high": "tf32x3", "highest": "f32"}[precision]
     words = ("--precision", precision, "--target", "cuda:sm_90", "-o", module)
-    code, got, _ = document(capsys, "compile", place / "mlp.mlir", *words)
-    assert code == 0 and list(got["multiplied_as"]) == [multiplied]
-    for device, own in {"emulate": ("--device", "emulate"), "reference": ()}.items():
-        code, got, _ = document(capsys, "run", module, "--device", device, "--expect", place / "mlp.mlir")
-        assert code == 0 and all(row["ok"] for row in got["compared"])
-        allowed[device] = max(row["tolerance"] for row in got["compared"])
-        code, got, _ = document(capsys, "run", module, "--kernels", *own)
-        assert code == 0 and all(row["ok"] for row in got["kernel_checks"])
+    code, report, _ = document(capsys, "compile", folder / "mlp.mlir", *words)
+    assert code == 0 and list(report["multiplied_as"]) == [multiplied]
+    for device, device_words in {"emulate": ("--device", "emulate"), "reference": ()}.items():
+        code, report, _ = document(capsys, "run", module, "--device", device, "--expect", folder / "mlp.mlir")
+        assert code == 0 and all(row["ok"] for row in report["compared"])
+        allowed[device] = max(row["tolerance"] for row in report["compared"])
+        code, report, _ = document(capsys, "run", module, "--kernels", *device_words)
+        assert code == 0 and all(row["ok"] for row in report["kernel_checks"])
     assert (allowed["emulate"] > 20 * allowed["reference"]) == (precision == "default")
-    # Each is the tolerance of the element with the largest error, which need not be the same one.
+    # Each tolerance belongs to the element with the largest error, which can differ between devices.
     assert (allowed["emulate"] < 1.5 * allowed["reference"]) == (precision == "highest")
 
 
-def test_options_of_the_emulated_gpu_are_for_it_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_emulation_options_are_refused_for_other_devices(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--arch", "sm_80"], ["--races"]):
-        assert main(["run", str(place / "mlp.mgx"), *words]) == 2
+        assert main(["run", str(folder / "mlp.mgx"), *words]) == 2
         assert "MG0001" in capsys.readouterr().err
 
 
-def test_what_was_not_compiled_is_missing(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(place / "mlp.mgx"), "--device", "emulate", "--kernels", "--arch", "sm_100"]) == 5
+def test_uncompiled_architecture_is_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(folder / "mlp.mgx"), "--device", "emulate", "--kernels", "--arch", "sm_100"]) == 5
     assert "MG0602" in capsys.readouterr().err
     exe = api.compile(MLP, target="cpu")
     exe.save(tmp_path / "cpu.mgx")
@@ -100,9 +102,9 @@ def test_what_was_not_compiled_is_missing(place: Path, tmp_path: Path, capsys: p
         load(tmp_path / "cpu.mgx").emulated_kernels()
 
 
-def forged(place: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> Any:
-    """The module with other PTX, as a compiler that is wrong would write it."""
-    module = load(place / "mlp.mgx")
+def forged(folder: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> Any:
+    """Return the module with `before` replaced by `after` in its PTX, as if the compiler had miscompiled it."""
+    module = load(folder / "mlp.mgx")
     original = type(module).ptx
 
     def ptx(self: Any, kernel: str, arch: str) -> str:
@@ -114,8 +116,8 @@ def forged(place: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str
     return module
 
 
-def test_a_fault_names_the_kernel_its_line_and_the_instruction(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = forged(place, monkeypatch, "bar.sync", "// bar.sync")
+def test_race_is_reported_with_kernel_line_and_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = forged(folder, monkeypatch, "bar.sync", "// bar.sync")
     faults = [row["fault"] for row in check_kernels(module, 0, Emulation("sm_90", races=True)) if row["fault"]]
     fault = faults[0]
     assert fault.code == "MG0608" and "race" in fault.message and "sm_90" in fault.message
@@ -124,19 +126,19 @@ def test_a_fault_names_the_kernel_its_line_and_the_instruction(place: Path, monk
     assert fault.notes[0][0] == module.source(name).splitlines()[fault.loc.line - 1].strip()
 
 
-def test_a_kernel_that_is_at_fault_ends_the_check(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    forged(place, monkeypatch, "fma.rn.f32", "frobnicate.f32")
-    assert main(["run", str(place / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 4
+def test_invalid_ptx_ends_the_kernel_check(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    forged(folder, monkeypatch, "fma.rn.f32", "frobnicate.f32")
+    assert main(["run", str(folder / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 4
     err = capsys.readouterr().err
     assert "MG0608" in err and "frobnicate" in err
 
 
-def test_a_wrong_kernel_differs(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_miscompiled_kernel_is_reported_as_different(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forged(place, monkeypatch, "fma.rn.f32", "fma.rz.f32")
-    assert main(["run", str(place / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 0, "within the bound"
-    forged(place, monkeypatch, "fma.rz.f32", "sub.f32 %r1, %r1, %r1; //")
+    forged(folder, monkeypatch, "fma.rn.f32", "fma.rz.f32")
+    assert main(["run", str(folder / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 0, "within the bound"
+    forged(folder, monkeypatch, "fma.rz.f32", "sub.f32 %r1, %r1, %r1; //")
     capsys.readouterr()
-    assert main(["run", str(place / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 3
+    assert main(["run", str(folder / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 3
     assert "DIFFERS" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`run --device emulate`: whole modules on emulated GPUs from the command line."""
+"""`run --device emulate`: modules on emulated GPUs, from the command line."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "options", [[], ["--races"], ["--order", "7", "--races", "--arch", "sm_80"], ["--arch", "sm_90"]]
 )
-def test_results_are_those_of_the_program(options: list[str], module: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`sm_90` has no cubin here: its driver compiles the PTX for sm_80."""
+def test_emulated_module_matches_its_program(
+    options: list[str], module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The module has no sm_90 cubin: the emulated driver compiles the PTX for sm_80."""
     program = str(module.with_suffix(".mlir"))
     code = main(["run", str(module), "--device", "emulate", *options, "--expect", program, "--json"])
     record = json.loads(capsys.readouterr().out)
@@ -31,21 +33,21 @@ def test_results_are_those_of_the_program(options: list[str], module: Path, caps
     assert all(row["ok"] for row in record["compared"])
 
 
-def test_orders_give_the_same_file(module: Path, tmp_path: Path) -> None:
+def test_emulated_results_do_not_depend_on_order(module: Path, tmp_path: Path) -> None:
     for order in ("0", "1"):
         output = str(tmp_path / f"{order}.npz")
         assert main(["run", str(module), "--device", "emulate", "--order", order, "--output", output]) == 0
     assert (tmp_path / "0.npz").read_bytes() == (tmp_path / "1.npz").read_bytes()
 
 
-@pytest.mark.parametrize("options, code, number, said", [
+@pytest.mark.parametrize("options, code, number, reason", [
     (["--order", "3"], 2, "MG0001", "--order applies to the emulated GPU only"),
     (["--races"], 2, "MG0001", "--races applies to the emulated GPU only"),
     (["--device", "emulate", "--arch", "sm_75"], 5, "MG0602", "unknown architecture 'sm_75' of an emulated GPU"),
     (["--device", "emulate", "--order", "-1"], 2, "MG0001", "-1"),
 ])  # fmt: skip
-def test_what_is_refused(options: list[str], code: int, number: str, said: str, module: Path,
+def test_invalid_emulation_options_are_refused(options: list[str], code: int, number: str, reason: str, module: Path,
                          capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     assert main(["run", str(module), *options]) == code
     message = capsys.readouterr().err
-    assert number in message and said in message
+    assert number in message and reason in message

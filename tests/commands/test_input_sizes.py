@@ -1,4 +1,4 @@
-"""Inputs without an end, or with sizes that they only claim, are refused before they fill the memory."""
+"""Endless inputs, and inputs that claim excessive sizes, are refused before they fill the memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pipe(tmp_path: Path) -> Path:
 
 
 def feed(pipe: Path, content: bytes, times: int = 1) -> None:
-    """Write to a pipe as long as somebody reads."""
+    """Write `content` to a pipe `times` times, or until the reader closes it."""
 
     def write() -> None:
         try:
@@ -48,12 +48,12 @@ def feed(pipe: Path, content: bytes, times: int = 1) -> None:
     threading.Thread(target=write, daemon=True).start()
 
 
-def test_a_device_without_end_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_endless_device_is_refused_as_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "/dev/zero", "--mesh", "a=2"]) == 2
     assert capsys.readouterr().err.startswith("error MG0002: /dev/zero: a program may have 4,194,304 bytes at most")
 
 
-def test_a_sparse_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_huge_sparse_file_is_refused_as_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sparse.mlir"
     file.touch()
     os.truncate(file, 20 << 30)
@@ -61,12 +61,12 @@ def test_a_sparse_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "MG0002" in capsys.readouterr().err
 
 
-def test_a_directory_is_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_is_refused_as_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path)]) == 2
     assert "MG0002" in capsys.readouterr().err
 
 
-def test_a_pipe_is_read_to_the_limit(pipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_from_pipe_is_read_up_to_the_limit(pipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
     feed(pipe, PROGRAM.encode())
     assert main(["opt", str(pipe)]) == 0
     feed(pipe, bytes(1 << 20), 10)
@@ -74,14 +74,16 @@ def test_a_pipe_is_read_to_the_limit(pipe: Path, capsys: pytest.CaptureFixture[s
     assert "MG0002" in capsys.readouterr().err
 
 
-def test_a_fault_in_a_pipe_is_told_without_reading_it_again(pipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fault_in_piped_program_is_reported_without_rereading(pipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
     feed(pipe, b"\nno program\n")
     assert main(["opt", str(pipe)]) == 1
     assert f"{pipe}:2: error MG0101" in capsys.readouterr().err
     assert "\n" not in str(Diagnostic("MG0104", "x", Location("/dev/zero", 1)))
 
 
-def test_stdin_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_from_stdin_is_read_up_to_the_limit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(PROGRAM))
     assert main(["opt", "-"]) == 0
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"/" * (1 << 23))))
@@ -90,13 +92,13 @@ def test_stdin_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 @pytest.mark.parametrize("ends", ["\r\n", "\r"])
-def test_lines_end_as_they_do_elsewhere(ends: str, tmp_path: Path) -> None:
+def test_program_with_other_line_ends_and_bom_is_read(ends: str, tmp_path: Path) -> None:
     (tmp_path / "m.mlir").write_bytes(b"\xef\xbb\xbf" + PROGRAM.replace("\n", ends).encode())
     assert main(["opt", str(tmp_path / "m.mlir")]) == 0
 
 
 def header(shape: str, descr: str = "<f4") -> bytes:
-    """The start of a `.npy` that claims a shape."""
+    """Return the start of a `.npy` file with the claimed shape."""
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     return b"\x93NUMPY\x01\x00" + (len(text) + 1).to_bytes(2, "little") + text + b"\n"
 
@@ -118,7 +120,7 @@ CLAIMS = {
 
 @pytest.mark.parametrize("claim", CLAIMS)
 @pytest.mark.parametrize("zipped", [False, True])
-def test_arrays_that_a_file_does_not_hold_are_refused(claim: str, zipped: bool, tmp_path: Path) -> None:
+def test_array_header_with_false_claims_is_refused(claim: str, zipped: bool, tmp_path: Path) -> None:
     file = tmp_path / "x.npy"
     file.write_bytes(CLAIMS[claim])
     if zipped:
@@ -129,7 +131,7 @@ def test_arrays_that_a_file_does_not_hold_are_refused(claim: str, zipped: bool, 
         load_arrays(str(file))
 
 
-def test_what_does_not_fit_into_memory_is_refused_before_it_is_unpacked(
+def test_arrays_beyond_free_memory_are_refused_before_unpacking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "p.mlir").write_text(PROGRAM)
@@ -148,7 +150,7 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_unpacked(
     assert {name: array.shape for name, array in load_arrays(str(bomb)).items()} == {"a": (1 << 20,), "b": (1 << 20,)}
 
 
-def test_headers_of_arrays_are_not_unpacked_beyond_their_limit(tmp_path: Path) -> None:
+def test_array_header_is_unpacked_only_up_to_its_limit(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", b"\x93NUMPY\x02\x00" + (1 << 26).to_bytes(4, "little") + b" " * (1 << 26))
     tracemalloc.start()
@@ -159,7 +161,7 @@ def test_headers_of_arrays_are_not_unpacked_beyond_their_limit(tmp_path: Path) -
     assert peak < 1 << 22
 
 
-def test_an_array_file_with_a_name_twice_or_another_compression_is_refused(tmp_path: Path) -> None:
+def test_npz_with_duplicate_name_or_other_compression_is_refused(tmp_path: Path) -> None:
     content = io.BytesIO()
     np.save(content, np.zeros(4, np.float32))
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(tmp_path / "twice.npz", "w") as archive:
@@ -173,19 +175,19 @@ def test_an_array_file_with_a_name_twice_or_another_compression_is_refused(tmp_p
         load_arrays(str(tmp_path / "packed.npz"))
 
 
-def test_a_document_with_a_key_twice_is_refused() -> None:
+def test_json_with_duplicate_key_is_refused() -> None:
     assert read_json(b'{"a": {"b": 1}, "b": [{"a": 2}, {"a": 3}]}') == {"a": {"b": 1}, "b": [{"a": 2}, {"a": 3}]}
     with pytest.raises(ValueError, match="the key 'b' stands twice"):
         read_json(b'{"a": {"b": 1, "c": 2, "b": 1}}')
 
 
-def test_arrays_are_read_from_files_only(pipe: Path) -> None:
-    for place in ("/dev/zero", str(pipe), str(pipe.parent)):
+def test_arrays_are_read_from_regular_files_only(pipe: Path) -> None:
+    for path in ("/dev/zero", str(pipe), str(pipe.parent)):
         with pytest.raises(UsageError, match="MG0002"):
-            load_arrays(place)
+            load_arrays(path)
 
 
-def test_documents_that_would_fill_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_beyond_free_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"[" + b"{}," * 1000 + b"{}]"
     monkeypatch.setattr(budget, "free_bytes", lambda: 25 * len(text) - 1)
     with pytest.raises(ValueError, match="B of memory, but"):

@@ -1,4 +1,4 @@
-"""The keys of `--json` documents stay: programs read them by name."""
+"""Keys of `--json` documents are stable, because programs read them by name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from meshgen.cli import COMMANDS as ALL
 from tests.commands.json_keys import COMMANDS, FILE, HEAD, lines
 
 
-def test_json_keys_are_those_that_are_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deprecate a key before you remove it (docs/compatibility.md); add a new key to the file."""
+def test_json_keys_match_the_promised_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deprecate a key before you remove it (docs/compatibility.md). Add a new key to the file."""
     monkeypatch.chdir(tmp_path)
     promised, present = set(FILE.read_text().removeprefix(HEAD).splitlines()), set(lines())
     assert sorted(promised - present) == [], "keys vanished"

@@ -1,4 +1,4 @@
-"""`run --kernels`: each kernel by itself, on random operands of every type and rank."""
+"""`run --kernels`: every kernel runs alone, on random operands of every dtype and rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DTYPES_OF_KERNELS = tuple(TRITON_TYPES)
 
 
 def scalars_appended() -> str:
-    """`concatenate(x, [s])` for every element type: two operands of a kernel, of which one has no dims."""
+    """Return a program with `concatenate(x, [s])` for every dtype: each kernel has one operand without dims."""
     inputs = ", ".join(f"%x{n}: tensor<5x{d}>, %s{n}: tensor<{d}>" for n, d in enumerate(DTYPES_OF_KERNELS))
     types = [f"tensor<6x{d}>" for d in DTYPES_OF_KERNELS]
     lines = [
@@ -33,7 +33,7 @@ def scalars_appended() -> str:
     )
 
 
-def test_kernels_with_operands_without_dims_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kernel_check_supports_scalar_operands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("triton")
     (tmp_path / "m.mlir").write_text(scalars_appended())
     module = str(tmp_path / "m.mgx")
@@ -61,6 +61,6 @@ def test_kernels_with_operands_without_dims_are_checked(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_random_arrays_without_dims_are_arrays(dtype: str) -> None:
-    found = random_array(TensorType((), dtype), [1, 2])
-    assert isinstance(found, np.ndarray) and found.shape == () and found.dtype == DTYPES[dtype]
+def test_random_scalar_operand_is_an_array(dtype: str) -> None:
+    array = random_array(TensorType((), dtype), [1, 2])
+    assert isinstance(array, np.ndarray) and array.shape == () and array.dtype == DTYPES[dtype]

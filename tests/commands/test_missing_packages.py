@@ -1,4 +1,4 @@
-"""Where packages are missing: commands do without, or say at once which one they need and how to get it."""
+"""Missing packages: commands do without them, or name the missing package and how to install it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MESH = ["--mesh", "a=2", "--target", "cpu"]
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.mlir").write_text(PROGRAM)
     return tmp_path
@@ -30,7 +30,7 @@ def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
 
 
-def test_doctor_runs_without_anything(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_runs_without_any_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("numpy", "ml_dtypes", "xdsl", "triton", "jinja2", "scipy"):
         without(name, monkeypatch)
     monkeypatch.setitem(CORE, "no-such-package", "nothing")
@@ -39,27 +39,27 @@ def test_doctor_runs_without_anything(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert install_command(["no-such-package"]) in out and "missing: no-such-package" in err
 
 
-def test_a_command_says_what_it_needs(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_command_names_the_missing_package_and_install_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without("jinja2", monkeypatch)
     assert main(["report", "p.mlir", *MESH, "-o", "r.html"]) == 5
     err = capsys.readouterr().err
     assert "error MG0602: the Python package 'jinja2' is not installed" in err and install_line("jinja2") in err
-    assert "meshgen doctor" in err and not (place / "r.html").exists()
+    assert "meshgen doctor" in err and not (folder / "r.html").exists()
 
 
-def test_a_compiler_that_is_not_installed_is_missing(place: Path) -> None:
+def test_check_without_xdsl_names_the_install_line(folder: Path) -> None:
     program = "import sys\nsys.modules['xdsl'] = None\nfrom meshgen.cli import main\nsys.exit(main(sys.argv[1:]))"
-    own = os.environ | {"PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program, "check", "p.mlir", *MESH], capture_output=True, text=True, env=own
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
+    completed = subprocess.run(
+        [sys.executable, "-c", program, "check", "p.mlir", *MESH], capture_output=True, text=True, env=environment
     )
-    assert done.returncode == 5 and install_line("xdsl") in done.stderr
+    assert completed.returncode == 5 and install_line("xdsl") in completed.stderr
 
 
-def test_a_package_that_is_broken_is_told_apart(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_broken_package_is_distinguished_from_missing_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: object) -> None:
         raise ImportError("libfoo.so: cannot open shared object file", name="jaxlib.xla")
@@ -87,8 +87,13 @@ def test_doctor_says_whether_modules_can_run_without_compiler(
     assert main(["doctor"]) == 5
     assert "meshgen doctor --run" in capsys.readouterr().err
     assert main(["doctor", "--run", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["devices"] | {"cuda": False} == {"reference": True, "interpret": False, "emulate": True, "cuda": False}
+    report = json.loads(capsys.readouterr().out)
+    assert report["devices"] | {"cuda": False} == {
+        "reference": True,
+        "interpret": False,
+        "emulate": True,
+        "cuda": False,
+    }
     assert main(["doctor", "--run", "interpret"]) == 5
     assert "triton is missing" in capsys.readouterr().err
     versions_of(monkeypatch, numpy="1.26.4", ml_dtypes="0.6.0")

@@ -1,4 +1,4 @@
-"""Commands on modules that others have made: what they print a terminal only shows, and they end."""
+"""Commands on untrusted modules: their output cannot control a terminal, and they terminate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENDLESS = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 """
 
 
-def test_texts_of_a_module_are_shown_and_not_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_of_a_module_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path / "m.mgx", mixed(), **code())
 
     def change(manifest: dict) -> None:
@@ -52,9 +52,7 @@ def test_texts_of_a_module_are_shown_and_not_obeyed(tmp_path: Path, capsys: pyte
         assert "--stage" not in words or shown.out == "// \\x1b]0;owned\\x07 \\u202e\n\ttail é\n"
 
 
-def test_a_kernel_without_the_binary_that_others_have_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspect_lists_kernels_without_binary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path / "m.mgx", mixed(), **code())
 
     def change(manifest: dict) -> None:
@@ -70,7 +68,7 @@ def test_a_kernel_without_the_binary_that_others_have_is_shown(
     assert all(row["name"] in table for row in rows) and len(rows) > 1
 
 
-def test_a_loop_that_never_ends_is_ended_by_the_time_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_limit_ends_an_endless_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "p.mlir").write_text(ENDLESS)
     path = str(tmp_path / "p.mgx")
     assert main(["compile", str(tmp_path / "p.mlir"), "--mesh", "a=2", "--target", "cpu", "-o", path]) == 0
@@ -79,8 +77,8 @@ def test_a_loop_that_never_ends_is_ended_by_the_time_limit(tmp_path: Path, capsy
     assert main(["run", path, "--time-limit", "never"]) == 2
 
 
-def test_a_time_limit_that_was_not_heard_is_told_again() -> None:
-    """Python drops an exception that a signal raises while a weak reference's callback runs."""
+def test_time_limit_raises_again_if_its_exception_is_dropped() -> None:
+    """Python drops an exception that a signal raises during a weak reference's callback, so the limit raises it again."""
     with pytest.raises(RuntimeFailure, match="the step takes more than"), time_limit(0.01):
         with suppress(RuntimeFailure):
             time.sleep(60)
@@ -88,11 +86,9 @@ def test_a_time_limit_that_was_not_heard_is_told_again() -> None:
 
 
 @pytest.mark.parametrize("command", ["inspect", "diff"])
-def test_who_only_looks_may_do_so_from_any_process(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inspect_and_diff_need_no_rank(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(tmp_path / "m.mgx", mixed())
     path = str(tmp_path / "m.mgx")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main([command, path, *([path] if command == "diff" else [])]) == 0
-    assert main(["run", path]) == 2  # MG0611: who runs it must know which rank it is
+    assert main(["run", path]) == 2  # MG0611: a process that runs the module must know its rank

@@ -1,4 +1,4 @@
-"""Files whose names are not UTF-8: every command reads and writes them, and shows the name with escapes."""
+"""File names that are not UTF-8: every command reads and writes such files, and shows the names with escapes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ODD = os.fsdecode(b"odd\xff")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("odd")
-    (place / f"{ODD}.mlir").write_text(PROGRAM)
-    words = ["--target", "cpu", "--report", str(place / f"{ODD}.compiled.html"), "--dump", str(place / f"{ODD}.dump")]
-    assert main(["compile", str(place / f"{ODD}.mlir"), "-o", str(place / f"{ODD}.mgx"), *words]) == 0
-    return place
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("odd")
+    (folder / f"{ODD}.mlir").write_text(PROGRAM)
+    words = ["--target", "cpu", "--report", str(folder / f"{ODD}.compiled.html"), "--dump", str(folder / f"{ODD}.dump")]
+    assert main(["compile", str(folder / f"{ODD}.mlir"), "-o", str(folder / f"{ODD}.mgx"), *words]) == 0
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )  # fmt: skip
 def test_file_name_that_is_not_utf_8_is_read_and_written(
-    command: str, place: Path, capfd: pytest.CaptureFixture[str]
+    command: str, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    out = place / f"{ODD}.out"
+    out = folder / f"{ODD}.out"
     out.unlink(missing_ok=True)
-    names = {"mlir": str(place / f"{ODD}.mlir"), "mgx": str(place / f"{ODD}.mgx"), "out": str(out)}
+    names = {"mlir": str(folder / f"{ODD}.mlir"), "mgx": str(folder / f"{ODD}.mgx"), "out": str(out)}
     assert main([word.format(**names) for word in command.split()]) == 0
     assert out.exists() == ("{out}" in command)
     assert "internal error" not in capfd.readouterr().err
 
 
-def test_fault_in_file_whose_name_is_not_utf_8_is_located(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(place / f"{ODD}.mlir"), "--spec", "a=q"]) == 1
+def test_fault_in_file_whose_name_is_not_utf_8_is_located(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(folder / f"{ODD}.mlir"), "--spec", "a=q"]) == 1
     assert "odd\\udcff.mlir:2: error MG0202" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""Passes on the command line: listed, run alone, left out, shown and accounted for."""
+"""Passes on the command line: listed, run alone, skipped, printed and timed."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def text_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_every_pass_is_listed_with_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_passes_describes_every_pass(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["opt", "--list-passes"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(PASSES)
     assert all(len(line.split()) > 4 for line in lines)
 
 
-def test_a_pass_runs_alone_or_is_left_out_of_its_stage(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pass_runs_alone_or_is_skipped(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     def reductions(*words: str) -> int:
         return text_of(capsys, program, *words).count("shard.all_reduce")
 
@@ -61,7 +61,7 @@ def test_a_pass_runs_alone_or_is_left_out_of_its_stage(program: str, capsys: pyt
     ("optimize", ["optimize"]),
     ("all", ["collective-cse", "optimize"]),
 ])  # fmt: skip
-def test_programs_are_shown_after_what_changed_them(
+def test_print_after_shows_program_after_changing_passes(
     watched: str, shown: list[str], program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["opt", program, "--passes", "optimize", "--print-after", watched]) == 0
@@ -69,21 +69,21 @@ def test_programs_are_shown_after_what_changed_them(
     assert heads == shown
 
 
-@pytest.mark.parametrize("words, said", [
+@pytest.mark.parametrize("words, reason", [
     (["--passes", "colective-cse"], "did you mean 'collective-cse'"),
     (["--skip", "everything"], "meshgen opt --list-passes"),
     (["--print-after", "fused"], "did you mean 'fuse'"),
     (["--passes", "slice-into-dot"], "'slice-into-dot' takes a program at stage import, not at stage 'partition'"),
 ])  # fmt: skip
-def test_what_is_no_pass_or_for_another_stage_is_refused(
-    words: list[str], said: str, program: str, capsys: pytest.CaptureFixture[str]
+def test_unknown_pass_or_pass_of_another_stage_is_refused(
+    words: list[str], reason: str, program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["opt", program, *words]) == 2
     error = capsys.readouterr().err
-    assert "MG0001" in error and said in error
+    assert "MG0001" in error and reason in error
 
 
-def test_a_program_on_several_meshes_is_propagated_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_on_several_meshes_must_be_propagated_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["opt", str(MESHES), "--passes", "cse"]) == 2
     assert "until it is propagated" in capsys.readouterr().err
     before = text_of(capsys, str(MESHES), "--passes", "propagate,materialize")
@@ -91,12 +91,14 @@ def test_a_program_on_several_meshes_is_propagated_first(capsys: pytest.CaptureF
     assert after == before
 
 
-def test_compile_says_what_each_pass_did(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compile_timing_reports_what_each_pass_did(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     command = ["compile", program, "--target", "cpu", "-o", str(tmp_path / "m.mgx")]
     assert main([*command, "--timing"]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("collective-cse"))
     assert row.split()[1:4] == ["1", "1", "0"] and "1.15 kB" in row and "576 B" in row
     assert main([*command, "--json"]) == 0
-    records = {each["name"]: each for each in json.loads(capsys.readouterr().out)["passes"]}
+    records = {record["name"]: record for record in json.loads(capsys.readouterr().out)["passes"]}
     assert records["collective-cse"]["before"] == 2 * records["collective-cse"]["after"] > 0
     assert records["collective-licm"]["fired"] == 0

@@ -1,4 +1,4 @@
-"""Values of options that are given twice, are malformed or lack another option: each with its message."""
+"""Option values that are repeated, malformed or lack another option: each has its message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REFUSALS: list[tuple[str, list[str], int, str, str]] = [
     ("measured weights of no size", ["bench", "module", "--megabytes", "-5"], 2, "MG0001", "--megabytes: expected a p"),
     ("no ranks", ["bench", "collectives", "-g", "0"], 2, "MG0001", "--ngpus: expected a positive"),
     ("no jobs", ["bench", "kernels", "--jobs", "0"], 2, "MG0001", "--jobs: expected a positive"),
-    # Where an output cannot be written is said first, before what takes long: here what lacks a GPU, or the program.
+    # Unwritable outputs are reported first, before slow work. Here a GPU or the program is missing too.
     ("records in no folder", ["bench", "collectives", "--output", "none/b.json"], 2, "MG0003", "none/b.json"),
     ("profile in no folder", ["bench", "collectives", "--save-profile", "none/b.json"], 2, "MG0003", "none/b.json"),
     ("annotations in no folder", ["search", "gone.mlir", "-o", "none/s.mlir"], 2, "MG0003", "none/s.mlir"),
@@ -52,5 +52,5 @@ def test_value_of_option_is_refused(
     Path("option_values_program.py").write_text("def f(x):\n    return x + 1\n")
     names = {"GOOD": "good.mlir", "f:f": "option_values_program:f"}
     assert main([names.get(word, word) for word in words]) == code
-    told = capsys.readouterr().err
-    assert f"error {number}: " in told and re.search(message, told), told
+    errors = capsys.readouterr().err
+    assert f"error {number}: " in errors and re.search(message, errors), errors

@@ -1,4 +1,4 @@
-"""What is wrong with a program that stands in a Python file, or on stdin, is told as a fault of its line, not of meshgen."""
+"""Errors in a Python program or in a program on stdin are reported at their line, not as internal errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FAULTS = {
     "ends:interrupt": (8, "MG0105", "KeyboardInterrupt"),
     "ends:generator": (10, "MG0105", "GeneratorExit"),
     "ends:own": (12, "MG0105", "Own: so"),
-    "ends:odd": (18, "MG0105", "RuntimeError: odd"),  # not while the function runs, but when its result is read
+    "ends:odd": (18, "MG0105", "RuntimeError: odd"),  # raised when the result is read, not while the function runs
     "model:unknown": (3, "MG0105", "NameError: name 'nothing'"),
     "model:library": (5, "MG0105", "JSONDecodeError"),
     "model:endless": (7, "MG0105", "RecursionError"),
@@ -55,7 +55,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("program", FAULTS)
-def test_what_a_program_raises_is_told_with_its_line(
+def test_exception_of_program_is_reported_with_its_line(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in FILES.items():
@@ -69,11 +69,11 @@ def test_what_a_program_raises_is_told_with_its_line(
     assert words in err
 
 
-def test_a_user_who_interrupts_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keyboard_interrupt_exits_with_code_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ends.py").write_text(FILES["ends.py"])
     monkeypatch.delitem(sys.modules, "ends", raising=False)
     monkeypatch.chdir(tmp_path)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT
     try:
         code = cli.main(["check", "ends:pressed", "--mesh", "x=2", "--arg", "f32[4]"])
     finally:
@@ -90,7 +90,7 @@ def f(x):
 """
 
 
-def test_the_body_of_an_operation_ends_no_process(
+def test_system_exit_in_custom_op_is_a_located_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "operation.py").write_text(OP)
@@ -104,13 +104,13 @@ def test_the_body_of_an_operation_ends_no_process(
 
 
 @pytest.mark.parametrize("program", ["..:f", ".model:f", "x" * 300 + ":f", "a\0b:f"])
-def test_names_of_no_module_are_refused(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_module_name_is_refused(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", program]) == 2
     assert "MG0002" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("start, code", [(b"\xef\xbb\xbf", 0), (b"\xff\xfe", 1)], ids=["mark", "not UTF-8"])
-def test_a_mark_of_the_encoding_is_read_over(
+def test_byte_order_mark_is_ignored_and_other_encoding_refused(
     start: bytes, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = start + b"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}\n"

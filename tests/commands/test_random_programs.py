@@ -1,4 +1,4 @@
-"""Law 1 at scale: programs of every op under every kind of sharding, the whole way to a module that is run."""
+"""Random programs of every op with every kind of sharding, end to end: sharding must not change results (law 1)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from meshgen.testing.random_graphs import random_arguments, random_open_program,
 from meshgen.testing.random_programs import check_random, closings, find_fault, is_open, options_of, program_of
 from tests.trials import trials
 
-GROUP = 50  # random programs, so that a failure names a few seeds; `meshgen check --random N` makes any number of them
+GROUP = 50  # random programs per test, so that a failure names few seeds; `meshgen check --random N` generates more
 COVERED = 1000
-MADE_LATER = {  # by passes; or gone before them; Shardy's groups contradict random requirements (test_shardy_propagation.py)
+# created or removed by passes; for Shardy's groups see test_shardy_propagation.py: they contradict random requirements
+NOT_GENERATED = {
     "sharding_group", "propagation_barrier",
-    "axis_size",  # of meshes with open sizes alone, gone with these (test_shard_queries.py)
+    "axis_size",  # only for meshes with open sizes, removed with them (test_shard_queries.py)
     "view", "subview", "join", "kernel", "scan", "recurrence", "mask_padding", "fetch_rows", "permute", "retile", "update_halo", "transfer_send", "transfer_recv",
     "windows", "update_in_place",
     "attention", "attention_gradient_queries", "attention_gradient_keys",
@@ -38,7 +39,7 @@ MADE_LATER = {  # by passes; or gone before them; Shardy's groups contradict ran
 
 
 @pytest.mark.parametrize("group", trials(2))
-def test_random_programs_keep_law_one(group: int, tmp_path: Path) -> None:
+def test_random_programs_match_unsharded_results(group: int, tmp_path: Path) -> None:
     failures = check_random(GROUP, group * GROUP, tmp_path)
     assert not failures, "\n".join(f"{failure}\n{failure.path.read_text()}" for failure in failures)
 
@@ -51,11 +52,11 @@ def _nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _shardings(module: Module) -> list[Sharding]:
-    wishes = [wish.sharding for wish in (*module.in_annotations, *module.out_annotations) if wish]
-    return wishes + [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
+    annotated = [annotation.sharding for annotation in (*module.in_annotations, *module.out_annotations) if annotation]
+    return annotated + [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
 
 
-def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
+def test_random_programs_cover_all_ops_and_shardings() -> None:
     ops, seen = Counter[str](), Counter[str]()
     for seed in range(COVERED):
         module = program_of(seed)
@@ -79,8 +80,8 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
             seen["size 1"] += any(mesh.axis_size(ref) == 1 for ref in refs)
             seen["order of axes"] += any(sorted(axes, key=mesh.order) != list(axes) for axes in sharding.dims)
             seen["several kinds"] += len({kind for _, kind in sharding.partial}) > 1
-    assert sorted({*OPS} - MADE_LATER - {*ops}) == []
-    wanted = [
+    assert sorted({*OPS} - NOT_GENERATED - {*ops}) == []
+    required = [
         *PARTIAL_KINDS,
         "halo",
         "offsets",
@@ -96,48 +97,50 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
         *INTEGERS,
         *("i1", "i16", "ui16", "ui64", "f16", "bf16", "f32", "f64"),
     ]
-    wanted += [f"{count} axes" for count in range(1, 5)]
-    assert {what: seen[what] for what in wanted if seen[what] < 10} == {}
+    required += [f"{count} axes" for count in range(1, 5)]
+    assert {feature: seen[feature] for feature in required if seen[feature] < 10} == {}
 
 
 @pytest.mark.parametrize("group", trials(1))
-def test_open_programs_run_for_all_their_sizes_from_one_module(group: int, tmp_path: Path) -> None:
-    """The first sizes ahead of time, others made at load; the program is the one that its text says."""
-    several = 0
+def test_open_program_runs_for_all_sizes_from_one_module(group: int, tmp_path: Path) -> None:
+    """The first sizes are compiled ahead of time, the others at load. The program is read back from its text."""
+    with_several_sizes = 0
     for seed in range(group * 5, group * 5 + 5):
         program = random_open_program(seed)
         open_module = parse_text(print_text(program.module))
         executable = api.plan(open_module, target="cpu")
         if not isinstance(executable, OpenExecutable):
             continue
-        begin = program.trials[0]
-        shapes = {name: shape for name, shape in begin.shapes.items() if name in executable.program.shapes}
-        made = executable.specialise(begin.axes, shapes)
+        first_trial = program.trials[0]
+        shapes = {name: shape for name, shape in first_trial.shapes.items() if name in executable.program.shapes}
+        specialization = executable.specialise(first_trial.axes, shapes)
         types = [value.type for value in program.closed.graph.outputs]
-        assert [value.type for value in next(iter(made.stages.values())).graph.outputs] == types, f"seed {seed}"
+        assert [value.type for value in next(iter(specialization.stages.values())).graph.outputs] == types, (
+            f"seed {seed}"
+        )
         executable.save(tmp_path / "m.mgx")
         loaded = api.load(tmp_path / "m.mgx")
-        found = closings(seed, Options("cpu"))
-        several += len(found) > 1
-        for module in found:
+        modules = closings(seed, Options("cpu"))
+        with_several_sizes += len(modules) > 1
+        for module in modules:
             args = random_arguments(module)
-            wanted, bounds = meaning(module.graph, args, module.mesh)
+            expected, bounds = meaning(module.graph, args, module.mesh)
             for value, *each in zip(
-                module.graph.outputs, wanted, loaded.on(module.mesh).run(args), bounds, strict=True
+                module.graph.outputs, expected, loaded.on(module.mesh).run(args), bounds, strict=True
             ):
                 assert compare(value.type, *each).ok, f"seed {seed} on {module.mesh}"
-    assert several > 1 or group > 1  # the first two groups have some for certain
+    assert with_several_sizes > 1 or group > 1  # the first two groups are known to contain some
 
 
 @pytest.mark.parametrize("seed", [305806, 314752])
-def test_sizes_that_do_not_hold_are_told_from_those_that_do(seed: int) -> None:
-    """Programs with sizes rounded up, of one row, and with a constant whose shape is computed."""
-    found = closings(seed, options_of(seed))
-    assert 1 <= len(found) <= len(random_open_program(seed).trials)
+def test_closings_exclude_invalid_sizes(seed: int) -> None:
+    """The seeds have sizes that are rounded up, a single row, and a constant with a computed shape."""
+    modules = closings(seed, options_of(seed))
+    assert 1 <= len(modules) <= len(random_open_program(seed).trials)
 
 
 @pytest.mark.parametrize("group", trials(1))
-def test_programs_on_two_meshes_keep_law_one(group: int) -> None:
+def test_random_programs_on_two_meshes_match_unsharded_results(group: int) -> None:
     crossing = 0
     for seed in range(group * 20, group * 20 + 20):
         module = random_program_on_two_meshes(seed)
@@ -147,19 +150,19 @@ def test_programs_on_two_meshes_keep_law_one(group: int) -> None:
 
 
 @pytest.mark.parametrize("group", trials(1))
-def test_the_text_of_programs_on_two_meshes_reads_back(group: int) -> None:
+def test_text_of_programs_on_two_meshes_round_trips(group: int) -> None:
     for seed in range(group * 5, group * 5 + 5):
         module = parse_text(print_text(random_program_on_two_meshes(seed)))
-        for stage, found in run_stages(module, options_of(seed), Timing(), "schedule").items():
-            text = print_text(found)
+        for stage, stage_module in run_stages(module, options_of(seed), Timing(), "schedule").items():
+            text = print_text(stage_module)
             assert print_text(parse_text(text)) == text, f"seed {seed}, {stage}"
 
 
-def test_a_failure_on_two_meshes_is_shrunk_to_text_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not of decompositions, whose operand cannot be cut to an argument: its values are symmetric."""
+def test_failure_on_two_meshes_is_reduced_to_failing_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decompositions are excluded: their operand is symmetric, so it cannot be replaced with a random argument."""
     monkeypatch.setitem(PARTITIONERS, "transfer_recv", _zeros)
     programs = ((seed, program_of(seed)) for seed in range(300))
-    seed = next(s for s, p in programs if p.meshes and not _decomposes(p) and _has_other_numbers(s))
+    seed = next(s for s, p in programs if p.meshes and not _decomposes(p) and _has_wrong_results(s))
     (failure,) = check_random(1, seed, tmp_path)
     small = read_mlir(failure.path)
     assert len(small.meshes) == 2 and len(small.graph.nodes) <= 3
@@ -168,7 +171,7 @@ def test_a_failure_on_two_meshes_is_shrunk_to_text_that_fails(tmp_path: Path, mo
     assert fault and fault.kind == "wrong results"
 
 
-def _has_other_numbers(seed: int) -> bool:
+def _has_wrong_results(seed: int) -> bool:
     fault = find_fault(program_of(seed), options_of(seed), seed)
     return fault is not None and fault.kind == "wrong results"
 
@@ -178,22 +181,20 @@ def _decomposes(program: Module) -> bool:
 
 
 def _zeros(site: Site) -> list[Value]:
-    """transfer_recv that has zeros in place of what arrives."""
-    value, turn = site.clone()
-    return [site.builder.emit("subtract", [value, value], value.type), turn]
+    """Partition transfer_recv wrongly: return zeros instead of the received values."""
+    value, token = site.clone()
+    return [site.builder.emit("subtract", [value, value], value.type), token]
 
 
-def _forget(site: Site) -> list[Value]:
-    """all_reduce that leaves a partial sum."""
+def _keep_partial(site: Site) -> list[Value]:
+    """Partition all_reduce wrongly: leave a partial sum."""
     return site.operands
 
 
-def test_a_failure_is_shrunk_and_written_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_failure_is_reduced_and_written_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                  capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    monkeypatch.setitem(PARTITIONERS, "all_reduce", _forget)
-    seed = next(
-        filter(_has_other_numbers, range(14, 200))
-    )  # those before have replicas that differ, or none of these sums
+    monkeypatch.setitem(PARTITIONERS, "all_reduce", _keep_partial)
+    seed = next(filter(_has_wrong_results, range(14, 200)))  # earlier seeds have differing replicas, or no such sum
     assert main(["check", "--random", "1", "--seed", str(seed), "--keep", str(tmp_path)]) == 3
     shown, path = capsys.readouterr().out, tmp_path / f"random_{seed}.mlir"
     assert f"seed {seed}: wrong results: error MG0605" in shown and str(path) in shown
@@ -206,9 +207,7 @@ def test_a_failure_is_shrunk_and_written_as_text(tmp_path: Path, monkeypatch: py
     assert "NUMBERS DIFFER" in capsys.readouterr().out
 
 
-def test_a_program_that_cannot_be_closed_is_a_failure_and_the_next_ones_are_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_program_that_cannot_be_closed_is_reported_as_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise ValueError("of no size")
 

@@ -1,4 +1,4 @@
-"""`meshgen run --weights` and `session(weights=...)`: parameters come from the files, or all that is missing and left over is listed."""
+"""`meshgen run --weights` and `session(weights=...)` read parameters from files, and list missing and extra tensors."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def structured(params: Any, state: Any, x: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("weights")
-    mg.compile(flat, {"d": 2}, args=[F] * 3, target="cpu").save(place / "flat.mgx")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("weights")
+    mg.compile(flat, {"d": 2}, args=[F] * 3, target="cpu").save(folder / "flat.mgx")
     args = [{"w1": F, "w2": F}, {"m": F}, F]
-    mg.compile(structured, {"d": 2}, args=args, target="cpu").save(place / "tree.mgx")
+    mg.compile(structured, {"d": 2}, args=args, target="cpu").save(folder / "tree.mgx")
     for name, arrays in {
         "both": {"w1": W1, "w2": W2},
         "one": {"w1": W1},
@@ -39,70 +39,68 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "wrong": {"w1": W1, "w22": W2},
         "state": {"m": W2},
     }.items():
-        (place / f"{name}.safetensors").write_bytes(encode(arrays))
-    np.save(place / "x.npy", X)
-    return place
+        (folder / f"{name}.safetensors").write_bytes(encode(arrays))
+    np.save(folder / "x.npy", X)
+    return folder
 
 
-def ran(place: Path, module: str, weights: list[str], *words: str) -> int:
-    files = [word for each in weights for word in ("--weights", str(place / each))]
-    return main(["run", str(place / module), *files, "--output", str(place / "y.npz"), *words])
+def ran(folder: Path, module: str, weights: list[str], *words: str) -> int:
+    files = [word for path in weights for word in ("--weights", str(folder / path))]
+    return main(["run", str(folder / module), *files, "--output", str(folder / "y.npz"), *words])
 
 
-def result(place: Path) -> np.ndarray[Any, Any]:
-    return np.load(place / "y.npz")["result0"]
+def result(folder: Path) -> np.ndarray[Any, Any]:
+    return np.load(folder / "y.npz")["result0"]
 
 
 @pytest.mark.parametrize("module", ["flat.mgx", "tree.mgx"])
 def test_run_lists_missing_parameters_and_extra_tensors(
-    module: str, place: Path, capsys: pytest.CaptureFixture[str]
+    module: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    x = ["--input", f"x=@{place / 'x.npy'}"]
-    assert ran(place, module, ["wrong.safetensors", "state.safetensors"], *x) == 1
+    x = ["--input", f"x=@{folder / 'x.npy'}"]
+    assert ran(folder, module, ["wrong.safetensors", "state.safetensors"], *x) == 1
     missing, _, extra = capsys.readouterr().err.partition("tensors that the program does not take")
     assert "have no value for" in missing and "w2' (f32[4])" in missing and "w1'" not in missing
-    assert f"'{place / 'wrong.safetensors'}'" in missing
+    assert f"'{folder / 'wrong.safetensors'}'" in missing
     assert "'w22'" in extra and "--ignore-extra" in extra
-    assert ran(place, module, ["wrong.safetensors"], *x, "--ignore-extra") == 1
-    assert ran(place, module, ["one.safetensors"], *x) == 1
+    assert ran(folder, module, ["wrong.safetensors"], *x, "--ignore-extra") == 1
+    assert ran(folder, module, ["one.safetensors"], *x) == 1
     assert "w2' (f32[4])" in capsys.readouterr().err
 
 
-def test_run_takes_parameters_from_weights_and_leaves_out_extra_ones(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    x = ["--input", f"x=@{place / 'x.npy'}"]
-    assert ran(place, "flat.mgx", ["both.safetensors"], *x) == 0
-    np.testing.assert_array_equal(result(place), X * W1 + W2)
-    assert ran(place, "flat.mgx", ["extra.safetensors"], *x) == 1
+def test_run_reads_parameters_and_ignores_extra_tensors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = ["--input", f"x=@{folder / 'x.npy'}"]
+    assert ran(folder, "flat.mgx", ["both.safetensors"], *x) == 0
+    np.testing.assert_array_equal(result(folder), X * W1 + W2)
+    assert ran(folder, "flat.mgx", ["extra.safetensors"], *x) == 1
     assert "'w3'" in capsys.readouterr().err
-    assert ran(place, "flat.mgx", ["extra.safetensors"], *x, "--ignore-extra") == 0
-    np.testing.assert_array_equal(result(place), X * W1 + W2)
+    assert ran(folder, "flat.mgx", ["extra.safetensors"], *x, "--ignore-extra") == 0
+    np.testing.assert_array_equal(result(folder), X * W1 + W2)
     assert "random" not in capsys.readouterr().err
-    assert ran(place, "tree.mgx", ["both.safetensors", "state.safetensors"], *x) == 0
-    np.testing.assert_array_equal(result(place), X * W1 + W2 + W2)
+    assert ran(folder, "tree.mgx", ["both.safetensors", "state.safetensors"], *x) == 0
+    np.testing.assert_array_equal(result(folder), X * W1 + W2 + W2)
 
 
-def test_random_inputs_beside_weights_are_told_or_asked_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ran(place, "flat.mgx", ["both.safetensors"]) == 1
-    told = capsys.readouterr().err
-    assert "no value for 'x' (f32[4])" in told and "--input NAME=random" in told
-    assert ran(place, "flat.mgx", ["both.safetensors"], "--input", "x=random") == 0
-    assert ran(place, "tree.mgx", ["both.safetensors"]) == 1
+def test_random_inputs_beside_weights_must_be_requested(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ran(folder, "flat.mgx", ["both.safetensors"]) == 1
+    errors = capsys.readouterr().err
+    assert "no value for 'x' (f32[4])" in errors and "--input NAME=random" in errors
+    assert ran(folder, "flat.mgx", ["both.safetensors"], "--input", "x=random") == 0
+    assert ran(folder, "tree.mgx", ["both.safetensors"]) == 1
     assert "'state.m'" in capsys.readouterr().err
-    assert ran(place, "tree.mgx", ["both.safetensors"], "--input", "state.*=random") == 0
+    assert ran(folder, "tree.mgx", ["both.safetensors"], "--input", "state.*=random") == 0
     assert "note: random numbers for 'state.m', 'x'" in capsys.readouterr().err
-    assert ran(place, "tree.mgx", ["both.safetensors"], "--input", "stat=random") == 2
+    assert ran(folder, "tree.mgx", ["both.safetensors"], "--input", "stat=random") == 2
     assert "stat=random names no input" in capsys.readouterr().err
 
 
-def test_input_given_twice_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    x = ["--input", f"x=@{place / 'x.npy'}"]
-    assert main(["run", str(place / "flat.mgx"), *x, *x]) == 2
+def test_repeated_input_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = ["--input", f"x=@{folder / 'x.npy'}"]
+    assert main(["run", str(folder / "flat.mgx"), *x, *x]) == 2
     assert "--input gives 'x' twice" in capsys.readouterr().err
 
 
-def test_model_needs_its_parameters_and_no_other_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_model_without_weights_requires_only_its_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnx")
     from tests import onnx_models
 
@@ -121,21 +119,21 @@ def test_model_needs_its_parameters_and_no_other_input(tmp_path: Path, capsys: p
         mg.load(tmp_path / "bare.mgx").session(weights=tmp_path / "some.safetensors")
 
 
-def test_session_lists_missing_leaves_and_extra_tensors_of_file(place: Path) -> None:
-    module = mg.load(place / "tree.mgx")
+def test_session_lists_missing_leaves_and_extra_tensors_of_file(folder: Path) -> None:
+    module = mg.load(folder / "tree.mgx")
     with pytest.raises(ArgumentError) as refused:
-        module.session(weights=place / "wrong.safetensors")
+        module.session(weights=folder / "wrong.safetensors")
     missing, extra = refused.value.diagnostics
     assert "wrong.safetensors' has no value for 'params.w2'" in missing.message
     assert "'w22'" in extra.message and "ignore_extra=True" in extra.hint
     with pytest.raises(ArgumentError, match="'w3'"):
-        module.session(weights=place / "extra.safetensors")
-    with module.session(weights=place / "extra.safetensors", ignore_extra=True) as session:
+        module.session(weights=folder / "extra.safetensors")
+    with module.session(weights=folder / "extra.safetensors", ignore_extra=True) as session:
         np.testing.assert_array_equal(np.asarray(session({"m": W1}, X)), X * W1 + W2 + W1)
 
 
-def test_tensors_for_one_input_must_be_equal(place: Path, tmp_path: Path) -> None:
-    module = mg.load(place / "tree.mgx")
+def test_tensors_for_one_input_must_be_equal(folder: Path, tmp_path: Path) -> None:
+    module = mg.load(folder / "tree.mgx")
     arrays = {"params.w1": W1, "params/w1": W1, "w2": W2}
     (tmp_path / "same.safetensors").write_bytes(encode(arrays))
     module.session(weights=tmp_path / "same.safetensors").close()
@@ -146,8 +144,8 @@ def test_tensors_for_one_input_must_be_equal(place: Path, tmp_path: Path) -> Non
 
 @pytest.fixture
 def indexed(tmp_path: Path) -> Path:
-    for number, (name, array) in enumerate({"w1": W1, "w2": W2}.items()):
-        (tmp_path / f"model-{number}.safetensors").write_bytes(encode({name: array}))
+    for index_of_file, (name, array) in enumerate({"w1": W1, "w2": W2}.items()):
+        (tmp_path / f"model-{index_of_file}.safetensors").write_bytes(encode({name: array}))
     (tmp_path / "consolidated.safetensors").write_bytes(encode({"w1": W1, "w2": W2}))
     names = {"w1": "model-0.safetensors", "w2": "model-1.safetensors"}
     index = tmp_path / "model.safetensors.index.json"
@@ -155,12 +153,12 @@ def indexed(tmp_path: Path) -> Path:
     return index
 
 
-def test_index_names_files_of_checkpoint(indexed: Path, place: Path) -> None:
-    x = ["--input", f"x=@{place / 'x.npy'}"]
+def test_index_names_files_of_checkpoint(indexed: Path, folder: Path) -> None:
+    x = ["--input", f"x=@{folder / 'x.npy'}"]
     for weights in (indexed, indexed.parent):
-        assert ran(place, "flat.mgx", [str(weights)], *x) == 0
-        np.testing.assert_array_equal(result(place), X * W1 + W2)
-        with mg.load(place / "flat.mgx").session(weights=weights) as session:
+        assert ran(folder, "flat.mgx", [str(weights)], *x) == 0
+        np.testing.assert_array_equal(result(folder), X * W1 + W2)
+        with mg.load(folder / "flat.mgx").session(weights=weights) as session:
             np.testing.assert_array_equal(np.asarray(session(X)), X * W1 + W2)
 
 
@@ -175,8 +173,8 @@ def test_index_names_files_of_checkpoint(indexed: Path, place: Path) -> None:
         ('{"weight_map": {"w1": "gone.safetensors"}}', "gone.safetensors"),
     ],
 )
-def test_malformed_index_is_refused(indexed: Path, place: Path, text: str, said: str) -> None:
+def test_malformed_index_is_refused(indexed: Path, folder: Path, text: str, said: str) -> None:
     indexed.write_text(text)
     with pytest.raises(UsageError, match="MG0002") as refused:
-        mg.load(place / "flat.mgx").session(weights=indexed)
+        mg.load(folder / "flat.mgx").session(weights=indexed)
     assert said in str(refused.value)

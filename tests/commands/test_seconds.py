@@ -1,4 +1,4 @@
-"""What `compile` says of where time went is all of it: starting, saving and reporting too."""
+"""The stage times that `compile` reports add up to the time of the command, with start, saving and reporting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from meshgen.pipeline import Timing
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "transformer_block.mlir"
-ATTEMPTS = 3  # on a busy machine what is short may take long
+ATTEMPTS = 3  # chosen: on a busy machine a short measurement can be slow
 COMMAND = """
 import json, sys, time
 began = time.perf_counter()
@@ -23,23 +23,23 @@ print(time.perf_counter() - began, file=sys.stderr)
 
 
 def measured(place: Path) -> tuple[dict[str, float], float]:
-    """The seconds of each stage of a command, and those on its own clock."""
+    """Return the seconds of each stage of a command, and the command's total by its own clock."""
     words = [sys.executable, "-c", COMMAND, str(PROGRAM), str(place)]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     return json.loads(ran.stdout)["seconds"], float(ran.stderr.splitlines()[-1])
 
 
-def test_the_stages_account_for_the_whole_command(tmp_path: Path) -> None:
-    """Within 5 % of its own clock."""
-    found = [measured(tmp_path / "m.mgx")]
-    while len(found) < ATTEMPTS and sum(found[-1][0].values()) < 0.95 * found[-1][1]:
-        found.append(measured(tmp_path / "m.mgx"))
-    seconds, clock = found[-1]
+def test_stage_times_add_up_to_the_command_time(tmp_path: Path) -> None:
+    """The sum is within 5 % of the command's own clock."""
+    measurements = [measured(tmp_path / "m.mgx")]
+    while len(measurements) < ATTEMPTS and sum(measurements[-1][0].values()) < 0.95 * measurements[-1][1]:
+        measurements.append(measured(tmp_path / "m.mgx"))
+    seconds, clock = measurements[-1]
     assert sum(seconds.values()) == pytest.approx(clock, rel=0.05)
     assert [*seconds][:2] == ["start", "import"] and {"save", "report"} < {*seconds}
 
 
-def test_what_is_timed_within_a_stage_is_not_counted_twice() -> None:
+def test_nested_stage_time_is_not_counted_twice() -> None:
     now = iter([0.0, 1.0, 4.0, 6.0])
     timing = Timing(clock=lambda: next(now))
     with timing.of("save"), timing.of("source"):

@@ -1,4 +1,4 @@
-"""Options from `[tool.meshgen]`: what applies to which command, what the command line overrides, and what is refused."""
+"""Options from `[tool.meshgen]`: the commands that they apply to, command-line overrides, and refused settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TYPES = ["--arg", "f32[8,16]", "--arg", "f32[16,32]"]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder below the one with the file."""
+    """Return a folder with the settings file. The working directory is a folder below it."""
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "settings_program.py").write_text(PROGRAM)
     (tmp_path / "pyproject.toml").write_text(
@@ -39,30 +39,30 @@ def explained(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_a_program_has_the_options_of_its_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = explained(capsys)
-    assert "Cost per device and step" in said  # --verbose
+def test_settings_apply_to_programs_of_the_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = explained(capsys)
+    assert "Cost per device and step" in output  # --verbose
     assert main(["check", "settings_program:mlp", *TYPES]) == 0
     assert "2 ranks of Mesh(x=2)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["--mesh", "x=4"], ["--mesh=x=4"], ["--mes", "x=4"]])
-def test_the_command_line_wins(project: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+def test_command_line_overrides_settings(project: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert main(["check", "settings_program:mlp", *TYPES, *words]) == 0
     assert "4 ranks of Mesh(x=4)" in capsys.readouterr().out
 
 
-def test_modules_keep_their_own(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_do_not_apply_to_modules(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", "settings_program:mlp", *TYPES, "--mesh", "x=4", "-o", "mlp.mgx"]) == 0
     capsys.readouterr()
     assert main(["explain", "mlp.mgx", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["mesh"] == {"x": 4}
 
 
-def test_doctor_says_where_they_come_from(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_lists_settings_and_their_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor", "--json"])
-    found = json.loads(capsys.readouterr().out)["settings"]
-    assert found == {
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    assert settings == {
         "tool.meshgen.mesh": "x=2",
         "tool.meshgen.target": "cpu",
         "tool.meshgen.spec": ["x=x", "w=_"],
@@ -73,7 +73,7 @@ def test_doctor_says_where_they_come_from(project: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ('[tool.meshgen]\nmseh = "x=2"', "did you mean 'mesh'"),
         ("[tool.meshgen.explian]\ntop = 3", "did you mean 'explain'"),
@@ -86,11 +86,13 @@ def test_doctor_says_where_they_come_from(project: Path, capsys: pytest.CaptureF
         ("[tool.meshgen.explain]\nhelp = true", "'help' is not an option"),
     ],
 )
-def test_what_means_nothing_is_refused(project: Path, capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:
+def test_invalid_settings_are_refused(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
     (project / "pyproject.toml").write_text(text)
     assert main(["explain", "settings_program:mlp", *TYPES]) == 2
-    told = capsys.readouterr().err
-    assert "error MG0001" in told and said in told and "pyproject.toml" in told
+    errors = capsys.readouterr().err
+    assert "error MG0001" in errors and reason in errors and "pyproject.toml" in errors
 
 
 def parser_of(command: str) -> Parser:
@@ -111,7 +113,7 @@ OPTIONS = [
 
 
 def settable(action: argparse.Action) -> Any:
-    """A value of the option other than its default, as a file gives it."""
+    """Return a value of the option, other than its default, in the form that a settings file has."""
     if action.nargs == 0:
         return True
     if action.choices:
@@ -124,7 +126,7 @@ def settable(action: argparse.Action) -> Any:
 
 
 def operands(parser: Parser) -> list[str]:
-    """Words for all that the command must be given, each in the form of a module's path where it can be one."""
+    """Return words for all required arguments of the command, as a module path if the argument may be one."""
     needed = [action for action in parser._actions if action.required or action.dest == "program"]
     program = "p.mlir" if parser.prog == "compile" else "model:mlp"
     words: list[str] = []
@@ -135,10 +137,10 @@ def operands(parser: Parser) -> list[str]:
 
 
 def parsed(command: str, words: list[str], **from_file: Any) -> dict[str, Any]:
-    given = [
+    settings = [
         Setting(option, value, scope, Path("pyproject.toml")) for (scope, option), value in from_file["of"].items()
     ]
-    return vars(parse_configured(command, PARSERS[command], words, given))
+    return vars(parse_configured(command, PARSERS[command], words, settings))
 
 
 @pytest.mark.parametrize(("command", "option", "action"), OPTIONS, ids=[f"{row[0]}-{row[1]}" for row in OPTIONS])
@@ -152,13 +154,13 @@ def test_option_means_the_same_in_file_and_on_line(command: str, option: str, ac
     if option in shared_options() and "program" in on_line:
         assert parsed(command, needed, of={("", option): value}) == on_line
         assert parsed(command, needed, of={("", option): "b", (command, option): value}) == on_line
-        kept = [word if word not in ("p.mlir", "model:mlp") else "own.mgx" for word in needed]
-        assert parsed(command, kept, of={("", option): value})[action.dest] == action.default
+        module_words = [word if word not in ("p.mlir", "model:mlp") else "own.mgx" for word in needed]
+        assert parsed(command, module_words, of={("", option): value})[action.dest] == action.default
 
 
 def test_every_command_that_reads_a_program_has_shared_options() -> None:
     reading = {
-        command for command, parser in PARSERS.items() if any(each.dest == "program" for each in parser._actions)
+        command for command, parser in PARSERS.items() if any(action.dest == "program" for action in parser._actions)
     }
     assert reading == {"compile", "check", "opt", "search", "explain", "report"}
     assert {f"--{name}" for name in shared_options()} <= set(PARSERS["compile"]._option_string_actions)
@@ -192,5 +194,5 @@ def test_shared_option_from_file_compiles_the_same_module(project: Path, capsys:
 def test_bad_value_in_file_is_located(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "pyproject.toml").write_text("[tool.meshgen.explain]\ntop = -1\n")
     assert main(["explain", "settings_program:mlp", *TYPES]) == 2
-    told = capsys.readouterr().err
-    assert "--top" in told and "pyproject.toml" in told
+    errors = capsys.readouterr().err
+    assert "--top" in errors and "pyproject.toml" in errors

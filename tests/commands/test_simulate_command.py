@@ -1,4 +1,4 @@
-"""`meshgen simulate`: tables, the JSON document, and the trace that Perfetto shows."""
+"""`meshgen simulate`: its tables, its JSON document, and its trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.simulator.test_simulation import LOOP
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> str:
-    place = tmp_path_factory.mktemp("module")
-    (place / "mlp.mlir").write_text(mlp())
-    assert main(["compile", str(place / "mlp.mlir"), "--target", "cpu", "-o", str(place / "mlp.mgx")]) == 0
-    return str(place / "mlp.mgx")
+    folder = tmp_path_factory.mktemp("module")
+    (folder / "mlp.mlir").write_text(mlp())
+    assert main(["compile", str(folder / "mlp.mlir"), "--target", "cpu", "-o", str(folder / "mlp.mgx")]) == 0
+    return str(folder / "mlp.mgx")
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
@@ -28,14 +28,14 @@ def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_tables_say_which_rank_is_last(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate_tables_name_the_slowest_rank(module: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", module, "--slow-device", "2=10"]) == 0
     shown = capsys.readouterr().out
     assert "mlp: 4 ranks of Mesh(x=2, y=2) on one-host (H200)" in shown
     assert "all_reduce over y" in shown and "rank 2" in shown
 
 
-def test_the_document_holds_machine_ranks_and_collectives(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate_json_has_machine_ranks_and_collectives(module: str, capsys: pytest.CaptureFixture[str]) -> None:
     ideal, slow = (
         document(capsys, module),
         document(capsys, module, "--slow-device", "2=10", "--rank", "0", "--rank", "3"),
@@ -52,7 +52,7 @@ def test_the_document_holds_machine_ranks_and_collectives(module: str, capsys: p
 
 
 @pytest.mark.parametrize("text", [mlp(), LOOP], ids=["mlp", "loop"])
-def test_the_trace_has_a_track_per_stream(text: str, tmp_path: Path) -> None:
+def test_simulate_trace_has_a_track_per_stream(text: str, tmp_path: Path) -> None:
     (tmp_path / "p.mlir").write_text(text)
     assert main(["compile", str(tmp_path / "p.mlir"), "--target", "cpu", "-o", str(tmp_path / "p.mgx")]) == 0
     words = ["simulate", str(tmp_path / "p.mgx"), "--trace", str(tmp_path / "t.json"), "--rank", "0", "--rank", "1"]
@@ -73,7 +73,7 @@ def test_the_trace_has_a_track_per_stream(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["--machine", "cray"], "unknown machine 'cray'"),
         (["--slow-device", "9=2"], "unknown rank 9"),
@@ -85,6 +85,8 @@ def test_the_trace_has_a_track_per_stream(text: str, tmp_path: Path) -> None:
         (["--rank", "4"], "the ranks are 0 to 3"),
     ],
 )
-def test_bad_options_are_refused(module: str, words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_options_are_refused(
+    module: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["simulate", module, *words]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Devices and pipes in place of files: reading one may never end, so each reader of files refuses them. /dev/null ends at once."""
+"""Devices and pipes instead of files: every reader refuses them, because reading may never end. /dev/null ends at once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("special")
-    (place / "p.mlir").write_text(PROGRAM)
-    assert main(["compile", str(place / "p.mlir"), "-o", str(place / "p.mgx"), "--target", "cpu"]) == 0
-    return place
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("special")
+    (folder / "p.mlir").write_text(PROGRAM)
+    assert main(["compile", str(folder / "p.mlir"), "-o", str(folder / "p.mgx"), "--target", "cpu"]) == 0
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -32,21 +32,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "run p.mgx --weights d.pt2", "run d.mgx", "run p.mgx --verify-key d.pem", "compile p.mlir -o o.mgx --tuning d.json",
     ],
 )  # fmt: skip
-def test_device_is_not_read_as_a_file(
-    command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_device_is_refused_by_each_reader_of_files(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(folder)
     for word in {word for word in command.split() if word.startswith("d.")}:
         if not Path(word).is_symlink():
             Path(word).symlink_to("/dev/null")
     assert main(command.split()) == 2
-    told = capsys.readouterr().err
-    assert "MG0002" in told and "not a regular file" in told
+    errors = capsys.readouterr().err
+    assert "MG0002" in errors and "not a regular file" in errors
 
 
 def test_empty_path_is_not_the_working_directory(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(folder)
     assert main(["run", "p.mgx", "--weights", ""]) == 2
     assert "MG0001: expected a path" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Standard streams as callers leave them: closed, full, or with a reader that has enough. No traceback, no exit code 70."""
+"""Standard streams that are closed, full, or whose reader has left. No traceback, no exit code 70."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FULL = Path("/dev/full")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("streams")
     (directory / "p.mlir").write_text(PROGRAM)
     (directory / "says.py").write_text("def f(x):\n    print('x')\n    return x\n")
@@ -34,8 +34,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def stdout_as(kind: str) -> Generator[None]:
-    """In this process: stdout on a full device, closed before Python started, or with a reader that has left."""
-    kept = sys.stdout
+    """Replace stdout in this process with a full device, a closed stream, or a pipe whose reader has left."""
+    original = sys.stdout
     if kind == "left":
         read, write = os.pipe()
         os.close(read)
@@ -46,22 +46,25 @@ def stdout_as(kind: str) -> Generator[None]:
         yield
     finally:
         sys.stdout.close()
-        sys.stdout = kept
+        sys.stdout = original
 
 
-def shell(place: Path, line: str) -> subprocess.CompletedProcess[str]:
-    """What a shell makes of a line in which `meshgen` stands for the command."""
-    own = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path), "MESHGEN": f"{sys.executable} -m meshgen"}
+def shell(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell line in which `meshgen` stands for the command."""
+    variables = {
+        "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
+        "MESHGEN": f"{sys.executable} -m meshgen",
+    }
     line = line.replace("meshgen", "$MESHGEN")
-    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=place, env=os.environ | own)
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=folder, env=os.environ | variables)
 
 
 @pytest.mark.parametrize("stream", [f"> {FULL}", ">&-", ">&- <&-"])
-def test_a_result_that_cannot_be_told_is_a_failure_of_one_line(stream: str, place: Path) -> None:
-    done = shell(place, f"meshgen --version {stream}")
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("error MG0003: standard output cannot be written: ")
-    assert done.stderr.count("\n") == 1
+def test_unwritable_stdout_fails_with_a_one_line_error(stream: str, folder: Path) -> None:
+    completed = shell(folder, f"meshgen --version {stream}")
+    assert completed.returncode == 2, completed.stderr
+    assert completed.stderr.startswith("error MG0003: standard output cannot be written: ")
+    assert completed.stderr.count("\n") == 1
 
 
 WORDS = ["check", "explain", "opt", "opt --json", "doctor", "doctor --json", "--help", "opt --help"]
@@ -69,10 +72,10 @@ WORDS = ["check", "explain", "opt", "opt --json", "doctor", "doctor --json", "--
 
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("kind", ["full", "closed"])
-def test_every_command_fails_alike(
-    kind: str, words: str, place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_every_command_reports_unwritable_stdout_alike(
+    kind: str, words: str, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(folder)
     program = [] if "help" in words or "doctor" in words else ["p.mlir", "--mesh", "a=2"]
     with stdout_as(kind):
         assert main([*words.split(), *program]) == 2
@@ -81,17 +84,15 @@ def test_every_command_fails_alike(
 
 
 @pytest.mark.parametrize("kind", ["full", "closed"])
-def test_a_result_that_goes_to_a_file_needs_no_stdout(kind: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place)
+def test_output_to_file_needs_no_stdout(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
     with stdout_as(kind):
         assert main(["opt", "p.mlir", "--mesh", "a=2", "-o", "out.mlir"]) == 0
-    assert "tanh" in (place / "out.mlir").read_text()
+    assert "tanh" in (folder / "out.mlir").read_text()
 
 
 @pytest.mark.parametrize("kind", ["full", "closed"])
-def test_a_refusal_that_cannot_be_told_in_json_is_still_that_refusal(
-    kind: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_usage_error_is_kept_if_its_json_cannot_be_written(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     with stdout_as(kind):
         assert main(["check", "--frobnicate", "--json"]) == 2
     err = capfd.readouterr().err
@@ -99,12 +100,12 @@ def test_a_refusal_that_cannot_be_told_in_json_is_still_that_refusal(
 
 
 @pytest.mark.parametrize("stream", ["2>&-", f"2> {FULL}", "<&- >&- 2>&-"])
-def test_without_stderr_the_exit_code_is_the_same(stream: str, place: Path) -> None:
-    done = shell(place, f"meshgen frobnicate {stream}")
-    assert (done.returncode, done.stderr) == (2, "")
+def test_exit_code_does_not_depend_on_stderr(stream: str, folder: Path) -> None:
+    completed = shell(folder, f"meshgen frobnicate {stream}")
+    assert (completed.returncode, completed.stderr) == (2, "")
 
 
-def test_stdin_that_is_closed_cannot_be_read(
+def test_closed_stdin_is_refused_as_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
@@ -112,10 +113,10 @@ def test_stdin_that_is_closed_cannot_be_read(
     assert "error MG0002: -: " in capsys.readouterr().err
 
 
-def test_a_reader_that_leaves_changes_no_exit_code(
-    place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_exit_code_is_kept_if_the_reader_of_stdout_leaves(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(folder)
     for spec, code in (("a=_", 0), ("a=zz", 1)):
         with stdout_as("left"):
             assert main(["opt", "p.mlir", "--mesh", "a=2", "--spec", spec, "--passes", "propagate", "--json"]) == code
@@ -123,18 +124,20 @@ def test_a_reader_that_leaves_changes_no_exit_code(
 
 
 @pytest.mark.parametrize("program", ["says:f", "closes:f"])
-def test_what_a_program_prints_or_closes_is_told(
-    program: str, place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_program_that_prints_to_full_stdout_or_closes_it_is_reported(
+    program: str, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(folder)
     with stdout_as("full"):
         assert main(["opt", program, "--arg", "f32[4]", "--mesh", "a=2", "-o", "out.mlir"]) == 2
     assert "error MG0003: standard output" in capfd.readouterr().err
 
 
-def test_what_an_encoding_lacks_is_escaped(place: Path) -> None:
-    done = shell(place, "PYTHONIOENCODING=ascii:strict meshgen report p.mlir --mesh a=2 --target cpu -o 'é\udcff.html'")
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "\\xe9\\udcff.html\n")
+def test_unencodable_output_is_escaped(folder: Path) -> None:
+    completed = shell(
+        folder, "PYTHONIOENCODING=ascii:strict meshgen report p.mlir --mesh a=2 --target cpu -o 'é\udcff.html'"
+    )
+    assert (completed.returncode, completed.stderr, completed.stdout) == (0, "", "\\xe9\\udcff.html\n")
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,35 +152,37 @@ SAID = ("at import", "print", "descriptor", "child", "around")
 
 
 @pytest.mark.parametrize("words", ["check", "compile -o m.mgx --target cpu", "check --mesh a=3,a=3"])
-def test_a_document_stands_alone_whatever_the_program_prints(words: str, place: Path) -> None:
-    (place / "noisy.py").write_text(NOISY)
+def test_json_document_is_separate_from_program_output(words: str, folder: Path) -> None:
+    (folder / "noisy.py").write_text(NOISY)
     line = f"meshgen {words} noisy:f --arg 'f32[4]' --json" + ("" if "a=3" in words else " --mesh a=2")
-    done = shell(place, line)
-    assert done.returncode == (2 if "a=3" in words else 0), done.stderr
-    assert isinstance(json.loads(done.stdout), dict)
-    assert "a=3" in words or all(text in done.stderr for text in SAID)
+    completed = shell(folder, line)
+    assert completed.returncode == (2 if "a=3" in words else 0), completed.stderr
+    assert isinstance(json.loads(completed.stdout), dict)
+    assert "a=3" in words or all(text in completed.stderr for text in SAID)
 
 
-def test_without_a_document_what_the_program_prints_is_in_the_output(place: Path) -> None:
-    (place / "noisy.py").write_text(NOISY)
-    plain = shell(place, "meshgen check noisy:f --arg 'f32[4]' --mesh a=2")
+def test_program_output_is_on_stdout_without_json(folder: Path) -> None:
+    (folder / "noisy.py").write_text(NOISY)
+    plain = shell(folder, "meshgen check noisy:f --arg 'f32[4]' --mesh a=2")
     assert all(text in plain.stdout for text in SAID)
 
 
-def test_a_program_prints_to_stderr_in_this_process_too(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_program_output_is_on_stderr_beside_json_in_process(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(folder)
     assert main(["check", "says:f", "--arg", "f32[4]", "--mesh", "a=2", "--json"]) == 0
     out, err = capsys.readouterr()
     assert isinstance(json.loads(out), dict) and err.count("x\n") == 1
 
 
-def test_a_document_that_a_program_closed_stdout_for_is_written(place: Path) -> None:
-    done = shell(place, "meshgen check closes:f --arg 'f32[4]' --mesh a=2 --json")
-    assert done.returncode == 0 and isinstance(json.loads(done.stdout), dict)
+def test_json_document_is_written_if_program_closes_stdout(folder: Path) -> None:
+    completed = shell(folder, "meshgen check closes:f --arg 'f32[4]' --mesh a=2 --json")
+    assert completed.returncode == 0 and isinstance(json.loads(completed.stdout), dict)
 
 
-def test_a_table_for_a_stdout_that_the_program_closed_is_a_failure_of_one_line(place: Path) -> None:
-    done = shell(place, "meshgen check closes:f --arg 'f32[4]' --mesh a=2")
-    assert done.returncode == 2 and done.stderr.startswith("error MG0003: standard output cannot be written: ")
+def test_table_fails_with_one_line_error_if_program_closes_stdout(folder: Path) -> None:
+    completed = shell(folder, "meshgen check closes:f --arg 'f32[4]' --mesh a=2")
+    assert completed.returncode == 2 and completed.stderr.startswith(
+        "error MG0003: standard output cannot be written: "
+    )

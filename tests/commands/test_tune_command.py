@@ -1,4 +1,4 @@
-"""`meshgen tune`: what it prints, writes and refuses."""
+"""`meshgen tune`: printed output, written files and refused options."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def module(tmp_path: Path) -> Path:
 
 
 def on_bench(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An emulated GPU with given times stands for the first GPU."""
+    """Replace the first GPU with an emulated one that has predefined times."""
     monkeypatch.setattr(tune, "on_gpu", lambda seconds, candidates: bench(seconds=seconds, candidates=candidates)[0])
 
 
-def test_a_module_is_tuned_and_the_table_is_read_by_compile(
+def test_tune_replaces_kernels_and_compile_reads_its_table(
     module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     on_bench(monkeypatch)
@@ -48,11 +48,11 @@ def test_a_module_is_tuned_and_the_table_is_read_by_compile(
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["replaced"] == 2 and module.read_bytes() == content
-    assert [(each["kernel"], each["verdict"]) for each in document["kernels"]] == [
+    assert [(record["kernel"], record["verdict"]) for record in document["kernels"]] == [
         ("dot_tanh", "replaced"),
         ("dot", "replaced"),
     ]
-    assert all(each["after"] < each["before"] for each in document["kernels"])
+    assert all(record["after"] < record["before"] for record in document["kernels"])
     assert main(words) == 0
     shown = capsys.readouterr().out
     assert "2 of 2 kernels replaced" in shown and "dot_tanh" in shown
@@ -71,20 +71,20 @@ def test_a_module_is_tuned_and_the_table_is_read_by_compile(
     assert "Emulated H100" in capsys.readouterr().out
     assert main(["inspect", str(tmp_path / "c.mgx"), "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["kernel_list"]
-    assert [each["measured"] for each in listed] == ["Emulated H100"] * 2
+    assert [record["measured"] for record in listed] == ["Emulated H100"] * 2
     assert main(["run", str(tmp_path / "n.mgx"), "--device", "emulate", "--expect", str(tmp_path / "p.mlir")]) == 0
 
 
-def test_on_an_emulated_gpu_candidates_are_only_checked(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tune_only_checks_candidates_on_emulated_gpu(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = module.read_bytes()
     assert main(["tune", str(module), "--device", "emulate", "--candidates", "2", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["output"] is None and document["replaced"] == 0
-    assert [(each["compared"], each["disagree"]) for each in document["kernels"]] == [(1, 0)] * 2
+    assert [(record["compared"], record["disagree"]) for record in document["kernels"]] == [(1, 0)] * 2
     assert module.read_bytes() == content
 
 
-def test_a_candidate_that_disagrees_is_told(
+def test_tune_reports_a_candidate_with_wrong_results(
     module: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def wrong(*args: Any) -> list[KernelSource]:
@@ -96,13 +96,13 @@ def test_a_candidate_that_disagrees_is_told(
     assert "warning MG0612: kernel 'dot_tanh' with tile {'m'" in capsys.readouterr().err
 
 
-def test_tables_are_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = [tmp_path / name for name in ("a.json", "b.json", "out.json")]
-    TuningTable([ROW, replace(ROW, kernel="k")]).write(places[0])
-    TuningTable([ROW, replace(ROW, kernel="l")]).write(places[1])
-    assert main(["tune", "--merge", str(places[0]), str(places[1]), "--table", str(places[2])]) == 0
-    assert capsys.readouterr().out == f"{places[2]}: 3 rows\n"
-    assert len(read_table(places[2]).rows) == 3
+def test_tuning_tables_are_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / name for name in ("a.json", "b.json", "out.json")]
+    TuningTable([ROW, replace(ROW, kernel="k")]).write(paths[0])
+    TuningTable([ROW, replace(ROW, kernel="l")]).write(paths[1])
+    assert main(["tune", "--merge", str(paths[0]), str(paths[1]), "--table", str(paths[2])]) == 0
+    assert capsys.readouterr().out == f"{paths[2]}: 3 rows\n"
+    assert len(read_table(paths[2]).rows) == 3
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_bad_options_are_refused(words: list[str], code: int, text: str, module:
     assert text in capsys.readouterr().err
 
 
-def test_a_program_on_the_host_has_nothing_to_tune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_module_for_cpu_has_no_kernel_to_tune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compiled(tmp_path / "m.mgx", target="cpu")
     assert main(["tune", str(tmp_path / "m.mgx"), "--device", "emulate"]) == 5
     assert "MG0602: no kernel of the module is compiled for sm_90" in capsys.readouterr().err
