@@ -141,7 +141,7 @@ def spelled_of(value: SSAValue) -> Spelled | None:
         text = _text_of_result(value, owner)
     try:
         return read_spelled(text) if text else None
-    except ValueError:  # reported where the sharding is written
+    except ValueError:  # An invalid sharding is reported where it is written.
         return None
 
 
@@ -275,7 +275,7 @@ def _unreduced_fault(lists: Sequence[Axes], after: Sharding) -> str:
 
 
 def _left_fault(before: Sharding, lists: Sequence[Axes], after: Sharding, mesh: Mesh) -> str:
-    """Return the error message unless the result is unreduced along the listed axes and those of the operand only."""
+    """Check that the result is unreduced along exactly the listed axes and the operand's. Returns the error message."""
     listed = (axis for axes in lists for axis in axes)
     actual, expected = (
         _merged_axis_parts(sorted(axes, key=lambda axis: split_ref(axis)[:2]), mesh)
@@ -288,7 +288,7 @@ def _left_fault(before: Sharding, lists: Sequence[Axes], after: Sharding, mesh: 
 
 
 def _appended_axes(op: str, text: str, lists: Sequence[Axes], rank: int) -> tuple[list[Axes], list[Axes]]:
-    """Return the axes per dim to append to the result's dims and to the operand's dims, so that both become equal."""
+    """Return the axes per dim to append to the result's dims and to the operand's dims, which makes both equal."""
     no_axes: list[Axes] = [()] * rank
     if op in ("all_gather", "sharded_to_unreduced"):
         return list(lists), no_axes

@@ -201,7 +201,7 @@ def _stated_shardings(
 
 
 def _shardings(rewriting: _Rewriting, values: list[tuple[Operation, SSAValue]]) -> ShardingPerValueAttr:
-    """Return the sharding of each global value, given with the conversion that reads or defines it."""
+    """Return the shardings of global values. Each value is paired with the conversion that reads or defines it."""
     reading, mesh, texts = rewriting.reading, rewriting.reading.module.mesh, list[str]()
     for conversion, value in values:
         text, kind = string_of(rewriting.attribute(value)), reading.type(value.type, value)

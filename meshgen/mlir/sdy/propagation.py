@@ -112,7 +112,8 @@ def _types_fit(
     """Whether `values` have the types of the arguments or results `targets`. Reports a fault if not."""
     types, target_types = [str(value.type) for value in values], [str(importer.type(target)) for target in targets]
     if types != target_types:
-        message = f"sdy.named_computation: its {role}s have types ({', '.join(types)}), but those of the body ({', '.join(target_types)})"
+        outer, inner = (types, target_types) if role == "argument" else (target_types, types)
+        message = f"sdy.named_computation: its {role}s have types ({', '.join(outer)}), but those of the body ({', '.join(inner)})"
         importer.fault("MG0104", message, operation)
     return types == target_types
 

@@ -21,7 +21,7 @@ from meshgen.mlir.sdy.spelling import Spelled, read_spelled
 from meshgen.mlir.shard.annotations import annotate_result, annotation_attrs
 from meshgen.spec import Sharding
 
-_RESULTS = "sdy.sharding"  # attribute of an operation: the shardings of its results
+_RESULTS = "sdy.sharding"  # attribute with the shardings of an operation's results
 
 
 def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
@@ -67,7 +67,7 @@ def _check_spelled(mesh: Mesh, spelled: Spelled) -> None:
             raise ShardingError(Diagnostic("MG0201", message, hint="write the entire axis, or leave it out"))
     if spelled.replicated and not Sharding(dims, partial).faults((None,) * len(dims), mesh):
         faults = Sharding((*dims, spelled.replicated), partial).faults((None,) * (len(dims) + 1), mesh)
-        if faults:  # replicated axes must not overlap the others, just as the axes of another dim
+        if faults:  # Replicated axes must not overlap axes that are in use, as if they split another dim.
             raise ShardingError(*(replace(fault, message=f"replicated={{...}}: {fault.message}") for fault in faults))
 
 

@@ -98,7 +98,7 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
         faults = wide_halo_faults(sharding, kind.shape, mesh)
     reading.refuse(faults, op)
     if not reading.faults:
-        # offsets of evenly split dims, which the text has beside those of uneven ones
+        # The text has offsets for all split dims if one dim is uneven. Drop those of the even dims.
         sharding = sharding.without_even_offsets(kind.shape, mesh)
     as_result = as_result and not _only_adds_halo(importer, source, sharding)
     attrs = {"sharding": sharding, "required": required, "as_result": as_result, "open_dims": open_dims}
@@ -139,10 +139,11 @@ def _only_adds_halo(importer: Importer, source: SSAValue, sharding: Sharding) ->
 
 
 def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Node) -> None:
-    """Report contradicting annotations for the producer of a value, and one for the producer after one for users.
+    """Report annotations of a value that contradict each other.
 
-    Upstream leaves these cases undefined. An annotation for users after another one for users reshards, as in
-    upstream's partitioning. Printed programs may chain annotations; each one reshards.
+    A value may have one annotation for its producer, and none after an annotation for users. Upstream leaves other
+    cases undefined. An annotation for users after another one for users reshards, as in upstream's partitioning.
+    Printed programs may chain annotations; each one reshards.
     """
     if not (node.attrs.as_result and _is_firm(node)):
         return
@@ -173,7 +174,7 @@ def _is_firm(node: Node) -> bool:
 
 
 def _contradicts(other: Node, node: Node) -> bool:
-    """Whether two annotations require different shardings on the same mesh. Between meshes the value is transferred."""
+    """Whether two annotations require different shardings on one mesh. A value may be transferred to another mesh."""
     sharding: Sharding = other.attrs.sharding
     return _is_firm(other) and sharding != node.attrs.sharding and sharding.mesh == node.attrs.sharding.mesh
 
@@ -207,7 +208,7 @@ def is_declared(op: Operation) -> bool:
 def write_annotate(printer: TextPrinter, node: Node) -> str:
     """Return the text of a `shard.shard`, after a line with the definition of its `shard.sharding`."""
     sharding = node.attrs.sharding
-    handle = f"%{printer.new_name('sharding')}"  # numbers stay free for values whose name is a number
+    handle = f"%{printer.new_name('sharding')}"  # A named handle leaves the names %0, %1, ... to values.
     definition = definition_text(sharding, node.result.type.shape, printer.mesh_of(sharding))
     attributes: dict[str, str] = {} if node.attrs.required else {"required": "false"}
     if dims := node.attrs.open_dims:
@@ -223,7 +224,7 @@ def read_option(importer: Importer, node: Node, attribute: Attribute) -> None:
         return
     mesh, loops = importer.reading.module.mesh, lists_of(attribute)
     if len(importer.reading.distinct) > 1 and importer.reading.module.stage == "import":
-        node.option = loops  # placement on a mesh decides later which mesh the axes belong to
+        node.option = loops  # The mesh of these axes is known only when the op is placed on one.
         return
     node.option = named(Sharding(loops), mesh).dims
     faults = Sharding(node.option).faults([None] * len(loops), mesh)
@@ -283,7 +284,7 @@ def write_node(printer: TextPrinter, node: Node) -> Mapping[str, str]:
     """Return the attributes with the user's option and with the plan of propagation."""
     attributes: dict[str, str] = {}
     if node.option is not None:
-        # with several meshes the option does not say which one its axes belong to
+        # With several meshes the axes are printed by name, since the option does not name a mesh.
         names = () if printer.module.meshes else printer.mesh.names
         attributes["sharding"] = listed(listed(_option_axis(axis, names) for axis in axes) for axes in node.option)
     if (plan := node.sharding) is not None:

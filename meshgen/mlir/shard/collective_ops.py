@@ -93,7 +93,7 @@ class OnGroup(TextOperation):
     @classmethod
     def read(cls, parser: TextParser) -> Self:
         properties: dict[str, Attribute] = {}
-        if (collective := parser.parse_optional_str_literal()) is not None:  # only `grouped` has it
+        if (collective := parser.parse_optional_str_literal()) is not None:  # only `grouped` names a collective
             properties["collective"] = StringAttr(collective)
         operands = parser.parse_values() if parser.at_value() else []
         parser.parse_keyword("on")
@@ -246,7 +246,7 @@ def _on_group(
 
 
 COLLECTIVES: tuple[type[OnGroup], ...] = (
-    # memrefs are accepted here so that the importer can name them in its error
+    # memrefs are accepted here so that the importer can report them
     *_on_group("all_reduce", _KIND, signature="1 -> 1"),
     *_on_group("to_partial", _KIND, dialect="meshgen"),
     *_on_group("all_gather", _dim("gather_axis", "dim")),

@@ -30,7 +30,7 @@ MOVES = ("permute", "retile", "update_halo", *BETWEEN_MESHES)
 def complete(module: Module, is_global: bool = False) -> Module:
     """Complete a module that was read. Infer the stage of a program that does not declare it.
 
-    With `is_global` the program is on global tensors, provided that its collectives are all in groups of one device.
+    With `is_global` the program is on global tensors, even with collectives if their groups have one device each.
 
     Raises:
         ProgramError: the program has both annotations and explicit collectives.

@@ -95,7 +95,10 @@ def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
 
 
 def mesh_of(importer: Importer, op: Operation) -> Mesh:
-    """Return the mesh that an operation names. Reports a fault and returns the current mesh if they differ."""
+    """Return the mesh that an operation names.
+
+    Reports a fault and returns the current mesh if the operation names another one.
+    """
     grid = op.properties["grid"]
     assert isinstance(grid, SymbolRefAttr)
     symbol, here = grid.string_value(), importer.reading.module.mesh

@@ -126,7 +126,7 @@ def _import_element(importer: Importer, operation: Operation) -> None:
     elif elements:
         raise Refused("MG0104", f"element {index} is out of range for a tuple of {len(elements)}")
     else:
-        importer.value(operand)  # any other tuple is reported where it is defined
+        importer.value(operand)  # Any other tuple is reported where it is defined.
         if importer.reading.is_readable(operand.type):
             raise Refused("MG0104", f"{operand.type} is not a tuple")
         importer.bind(result, Value(importer.type(result)))

@@ -50,8 +50,7 @@ _OPERATIONS = (
         GATHER_NUMBERS, flag("indices_are_sorted", "indices_are_sorted"),
     )),
     # Operands after the tensors and initial values: window sizes, strides, dilations of the operand, dilations of the
-    # window, padding.
-    # JAX writes a custom call, and the function that it names is the region here.
+    # window, padding. JAX writes a custom call instead, and the region is the function that the call names.
     *define(GenericOperation, "stablehlo", {"7+2n -> 1+n {2+2n -> 1+n}": "dynamic_reduce_window"}),
     # The padding of the convolution is its last operand.
     *define(GenericOperation, "stablehlo", {"3 -> 1": "dynamic_conv"}, FIELDS=(

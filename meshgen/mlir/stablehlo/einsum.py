@@ -43,7 +43,7 @@ def _index_select(b: Builder, x: Value, index: Value) -> Value:
     if not 0 <= batch <= dim < x.type.rank or batch > index.type.rank:
         raise Refused("MG0104", f"dim {dim} and {batch} batch dims of {x.type} and {index.type}")
     offset_dims = [d for d in range(x.type.rank) if d != dim and d >= batch]
-    index_dims = index.type.rank - batch  # number of result dims from the index, which replace `dim`
+    index_dims = index.type.rank - batch  # number of result dims that come from `index` and replace `dim`
     numbering = {
         "offset_dims": tuple(d if d < dim else d - 1 + index_dims for d in offset_dims),
         "collapsed_slice_dims": (dim,),

@@ -91,7 +91,7 @@ def _import_done(importer: Importer, operation: Operation) -> None:
     if ends is not None and [end.type for end in ends.operands] == [result.type for result in operation.results]:
         importer.bind_results(operation, importer.values(ends.operands))
         return
-    importer.value(future)  # any other value is reported where it is defined
+    importer.value(future)  # Any other value is reported where it is defined.
     if is_started or importer.reading.is_readable(future.type):
         raise Refused("MG0104", "has no matching stablehlo.async_start")
     importer.bind_unknown(operation)

@@ -16,7 +16,7 @@ from meshgen.ops.types.site import shapes_agree
 
 
 def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
-    """Import the composite `chlo.ragged_dot` by its name and attributes. Returns whether the operation is one.
+    """Import the composite `chlo.ragged_dot` by its name and attributes. Returns False for any other composite.
 
     The decomposition that JAX writes for GPUs is not used: it multiplies all rows once per group.
     """

@@ -102,7 +102,7 @@ def _of_parts(operands: Texts, results: Texts) -> Texts:
 FUNCTION = TypesForm(_all_one)  # `: (tensor<4xf32>) -> tensor<8xf32>`, but a single type is accepted
 ONE = TypesForm(_all_one, _one)  # `: tensor<4xf32>` if all types are equal
 ARROW = TypesForm(_all_one, has_arrow=True)  # `: tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
-SAME = TypesForm(lambda types, _: (types, types), _same)  # each operand has the type of its result
+SAME = TypesForm(lambda types, _: (types, types), _same)  # each operand has the type of the result at its position
 OPERANDS = TypesForm(lambda types, _: (types, ()))  # no results
 PARTS = TypesForm(lambda types, count: ([part_type(types[0])] * count, types[:1]), _of_parts)
 TUPLE = TypesForm(_tuple_elements)  # `: tuple<tensor<4xf32>, tensor<i32>>`

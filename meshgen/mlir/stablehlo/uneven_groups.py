@@ -38,9 +38,8 @@ class UnevenGroups:
         row_groups = [group for group in self.groups if len(group) > 1]
         shape = value.type.sizes
         rows = value.type.with_shape((len(row_groups), *shape))
-        single_devices = {
-            group[0]: len(row_groups) for group in self.groups if len(group) == 1
-        }  # an index beyond the last row
+        # A device that is alone has no row: its index is past the last row.
+        single_devices = {group[0]: len(row_groups) for group in self.groups if len(group) == 1}
         own_row = self._per_device_number(
             builder, {device: row for row, group in enumerate(row_groups) for device in group} | single_devices
         )

@@ -114,7 +114,7 @@ def call_fault(target: str) -> tuple[str, str] | None:
     return f"unknown custom_call target '@{target}'", _HINTS.get(target, hint).format(target)
 
 
-_CALLBACK = re.compile(r"python\w*_callback")  # JAX has one per platform
+_CALLBACK = re.compile(r"python\w*_callback")  # JAX has one callback target per platform
 _CALLBACK_HINT = (
     "leave out jax.debug.print, jax.debug.callback, pure_callback and io_callback, and checks of values at run time: "
     "for error_if of equinox, set EQX_ON_ERROR=nan before it is imported"
