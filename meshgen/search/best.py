@@ -35,16 +35,16 @@ from meshgen.spec import Sharding
 
 Plan = Callable[[Module, Options, Timing], Compiled]
 SECONDS = 10.0  # Default time limit of a search, in seconds (chosen: interactive use).
-# Relative difference of plan and estimate from which communication is reweighted by the ratio (chosen: above the usual
-# error).
+# Communication is reweighted by the ratio of plan to estimate if they differ by more than this fraction (chosen: above
+# the usual error).
 FAR = 0.1
-# Number of the largest arguments for which another sharding than the first solution's is tried (chosen: bounds the
-# plans).
+# Number of arguments, largest first, for which a sharding other than the first solution's is tried (chosen: bounds the
+# number of plans).
 MUTATIONS = 4
-# Maximal number of solutions under a memory cap; each plan lowers the next cap by its excess (chosen: bounds the
-# plans).
+# Maximal number of solutions under a memory cap. Each plan lowers the next cap by its excess (chosen: bounds the number
+# of plans).
 ROUNDS = 4
-# Fraction of an estimate by which a plan usually differs from it (chosen: effects outside of the cost model).
+# Fraction by which a planned step usually differs from its estimate (chosen: effects outside of the cost model).
 LEAST_DOUBT = 0.03
 
 
@@ -84,7 +84,7 @@ def _refuse(module: Module, options: Options) -> None:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A planned program, and the solution that it comes from with its annotations.
+    """A planned program, with the solution that its annotations come from.
 
     `solution` is None for the original program.
     """
@@ -159,8 +159,9 @@ class _Search:
     def _near(self, problem: Problem, first: _Candidate, cap: float | None) -> Iterator[_Candidate]:
         """Yield the first solution with only its arguments annotated, and likewise solutions of changed problems.
 
-        Estimates are trusted as far as the first estimate agrees with its plan, but never below `LEAST_DOUBT`: a
-        solution whose estimate exceeds the first by more than that is not planned.
+        A solution is planned only if its estimate is near the first estimate: within the difference between the first
+        estimate
+        and its plan, and at least within the fraction `LEAST_DOUBT`.
         """
         yield from self._with_arguments_only(first)
         if first.solution is None:
@@ -182,7 +183,7 @@ class _Search:
     def _with_arguments_only(self, candidate: _Candidate) -> list[_Candidate]:
         """Plan a candidate with only its arguments annotated.
 
-        Returns an empty list if that is not new, cannot be planned, or no time is left.
+        Returns an empty list if these annotations were planned before, cannot be planned, or no time is left.
         """
         is_new = self._left() > 0 and self._is_new(candidate.arguments, {})
         planned = self._plan_module(self._annotated(candidate.arguments, {})) if is_new else None
@@ -194,11 +195,11 @@ class _Search:
         return annotated_values(_annotated(self.module, arguments), annotated_products)
 
     def _changes(self, problem: Problem, first: Solution, plan_ratio: float) -> Iterator[list[Table]]:
-        """Yield tables that change the problem.
+        """Yield tables to add to the problem, each of which leads to other solutions.
 
         They exchange two axes, scale the cost of communication by `plan_ratio` (plan to estimate), or forbid an
-        argument's present sharding. Arguments are grouped by the axes that split them, and the largest of each group
-        goes first.
+        argument's
+        present sharding. Arguments are grouped by the axes that split them, and the largest of each group goes first.
         """
         for pair in itertools.combinations(problem.axes, 2):
             if exchanged := problem.exchanged(first.labels, pair):
@@ -232,7 +233,7 @@ class _Search:
         return None
 
     def _is_new(self, arguments: Sequence[Sharding], products: Mapping[int, Sharding]) -> bool:
-        """Whether these shardings are new. Also records them as seen."""
+        """Whether no solution with these shardings was seen before. Records the shardings as seen."""
         shardings = [*arguments], dict(products)
         is_new = shardings not in self._seen
         self._seen.extend([shardings] * is_new)

@@ -19,13 +19,14 @@ from meshgen.ir.graph import Value
 from meshgen.sharding.propagation.joints import Edge
 from meshgen.sharding.propagation.sites import Site
 
-# Ops around a site that distinguish it from others (chosen: with more, layers near both ends of a program would
-# differ).
+# Distance in ops up to which the surroundings of two sites must be alike for one cluster (chosen: with more, layers
+# near
+# both ends of a program would differ).
 ROUNDS = 4
 
 
 def clusters_of(sites: Sequence[Site], joints: Sequence[Edge], rounds: int = ROUNDS) -> list[int]:
-    """Return the cluster of each site, numbered from 0 in the order of first sites."""
+    """Return the cluster of each site. Clusters are numbered from 0 in the order of their first sites."""
     producers = {value: producer for value, producer, _ in joints}
     users: dict[Value, list[tuple[int, int]]] = {value: uses for value, _, uses in joints}
     colors = _numbered([_site_kind(site) for site in sites])
@@ -55,9 +56,10 @@ def _neighborhood(
     producers: Mapping[Value, tuple[int, int]],
     users: Mapping[Value, list[tuple[int, int]]],
 ) -> Hashable:
-    """Return the colors of a site, of its operands' producers and of its results' users.
+    """Return a key of the colors around a site: its own, and those of the producers of its operands and users of its
+    results.
 
-    The number of users does not matter.
+    The number of users of a result does not matter.
     """
     ends = (producers.get(value) for value in site.node.operands)  # None for splats, which have no producer
     producer_colors = tuple(end and (colors[end[0]], end[1]) for end in ends)

@@ -15,7 +15,7 @@ from meshgen.spec import Sharding
 
 @dataclass(frozen=True)
 class Found:
-    """The best program of a search: annotated as its plan was, with the sharding of every argument in it.
+    """The best program of a search, with the annotations that it was planned with and the sharding of every argument.
 
     Args:
         shardings: by argument, in the order of the program.

@@ -87,7 +87,7 @@ class Problem:
         return list(zip(self.axes, ends, strict=True))
 
     def priced(self, seconds: float) -> list[Table]:
-        """Return tables in which every byte of memory costs `seconds`."""
+        """Return tables that add a cost of `seconds` per byte of memory."""
         return [Table((cluster,), bytes_ * seconds) for cluster, bytes_ in self.memory.items()]
 
     def reweighted(self, times: float) -> list[Table]:
@@ -153,7 +153,7 @@ def _memory(
 ) -> dict[int, Array]:
     """Return the bytes per device of inputs and outputs, by strategy.
 
-    The next value of a donated input has no site of its own, so it is not counted.
+    An output that is the next value of a donated input has no site of its own, so it is not counted.
     """
     bytes_by_cluster: dict[int, Array] = {}
     for site, cluster in zip(sites, clusters, strict=True):
@@ -229,7 +229,10 @@ class _Tables:
 def reshard_seconds(
     links: Sequence[Link], nbytes: float, produced: Sequence[Placing], read: Sequence[Placing]
 ) -> Array:
-    """Return the seconds from each placing in `produced` to each in `read`, axis by axis in the better order."""
+    """Return a matrix of the seconds to reshard from each placing in `produced` to each placing in `read`.
+
+    The value is resharded axis by axis, in the better order of the axes.
+    """
     orders = {tuple(range(len(links))), tuple(reversed(range(len(links))))}
     results = [(order, _in_order(links, nbytes, produced, read, order)) for order in sorted(orders)]
     return np.minimum.reduce([seconds for _, seconds in results])
@@ -238,9 +241,9 @@ def reshard_seconds(
 def _in_order(
     links: Sequence[Link], nbytes: float, produced: Sequence[Placing], read: Sequence[Placing], order: Sequence[int]
 ) -> Array:
-    """Return the seconds to reshard axis by axis in this order.
+    """Return a matrix of the seconds to reshard axis by axis in the given order.
 
-    Axes that are done split the value as it is read, the remaining axes as it is produced.
+    While an axis is resharded, earlier axes split the value as in `read`, and later axes as in `produced`.
     """
     total = np.zeros((len(produced), len(read)))
     for position, axis in enumerate(order):
@@ -261,7 +264,7 @@ def _split(placings: Sequence[Placing], links: Sequence[Link], axes: Sequence[in
 
 
 def _prices(link: Link, produced: Sequence[State], read: Sequence[State]) -> tuple[Array, Array]:
-    """Return the seconds per byte and the fixed seconds between states along one axis."""
+    """Return matrices of the seconds per byte and of the fixed seconds to reshard between states along one axis."""
     sources, targets = list(dict.fromkeys(produced)), list(dict.fromkeys(read))
     fixed = np.array([[link.seconds(s, t, 0.0) for t in targets] for s in sources])
     rate = np.array([[link.seconds(s, t, 1.0) for t in targets] for s in sources]) - fixed

@@ -35,7 +35,8 @@ PRICE_COUNT, PRICE_RATIO = 12, 1.1
 # Fraction of the remaining time for an integer program whose relaxation is not integral (chosen: planning needs the
 # rest).
 INTEGER_SHARE = 0.25
-# Time limit in seconds of a linear program whose solution is needed (chosen: without it, only elimination is left).
+# Time limit in seconds of a linear program that must be solved (chosen: after a timeout, elimination is the only
+# alternative).
 RELAXED_SECONDS = 60.0
 LEAST_SECONDS = 1.0  # Minimal time limit in seconds of an integer program (chosen: a last attempt at the deadline).
 SCALE = 1e6  # Seconds to microseconds, the magnitude that the solver's absolute tolerances of 1e-7 suit.
@@ -51,7 +52,9 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """Return the fraction of the cost by which it may exceed the optimum, or 0 if it is proven optimal."""
+        """Return the fraction of the solution's cost by which this cost may exceed the optimum, or 0 if it is proven
+        optimal.
+        """
         gap = 1 - self.least_seconds / self.seconds if self.seconds > 0 else 0.0
         return gap if gap > 1e-6 else 0.0
 
@@ -157,7 +160,7 @@ class _Program:
 
     @property
     def least_bytes(self) -> float:
-        """Return the bytes of the variables that have only one label left."""
+        """Return the total bytes of the variables whose labels are fixed: each has only one label left."""
         return sum(float(self.memory[v][self.network.labels[v][0]]) for v in self.memory if v not in self.columns)
 
     def solution(self, labels: Mapping[int, int], lower_bound: float) -> Solution:
@@ -202,7 +205,7 @@ class _Program:
         return None if result.x is None else self._labels(result.x), lower_bound
 
     def _integral_labels(self, values: Array) -> dict[int, int]:
-        """Return the variables whose label is integral, with that label."""
+        """Return the label of each variable for which the linear program's solution `values` is integral."""
         labels = self._labels(values)
         return {v: label for v, label in labels.items() if np.max(values[self.columns[v]]) > 1 - 1e-6}
 

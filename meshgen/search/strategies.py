@@ -33,7 +33,7 @@ from meshgen.sharding.propagation.states import Link
 
 @dataclass(frozen=True)
 class Strategies:
-    """The strategies of a site: for each one a label per axis, and the seconds that it takes by itself."""
+    """The strategies of a site: each has a label per axis, and the seconds that the site takes without reshards."""
 
     labels: list[tuple[Label, ...]]
     seconds: Array
@@ -90,9 +90,9 @@ class StrategyLists:
         return Strategies(strategies, seconds)
 
     def _allowed(self, site: Site, link: Link, problem: AxisProblem) -> list[Label]:
-        """Return the labels along an axis that are not forbidden, or all if all are forbidden.
+        """Return the labels along an axis that are not forbidden.
 
-        Planning then refuses the program.
+        If all labels are forbidden, returns all of them, and planning refuses the program.
         """
         labels = list(dict.fromkeys(labels_of(site, link, dict(self.origins), _never, _one)))
         costs = {label: problem.alone(site, label) for label in labels}

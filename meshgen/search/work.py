@@ -26,7 +26,7 @@ from meshgen.ops.precision import multiplied_as
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State
 
-Placing = tuple[State, ...]  # the state of a value along each axis
+Placing = tuple[State, ...]  # The state of a value along each axis.
 
 
 @dataclass(frozen=True)

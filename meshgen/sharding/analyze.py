@@ -28,9 +28,8 @@ from meshgen.sharding.unknown import nominal_mesh
 
 
 class CollectiveRecord(NamedTuple):
-    """A collective of the program. Bytes and seconds are per device and per execution.
-
-    The collective is executed `times` times in a step.
+    """The cost of one collective: bytes and seconds per device and per execution. A step executes the collective
+    `times` times.
     """
 
     kind: str
@@ -44,7 +43,7 @@ class CollectiveRecord(NamedTuple):
     why: str
     line: int | None
     seconds: float
-    formula: Formula  # bytes as a formula in the mesh axis sizes
+    formula: Formula  # `ring_bytes` as a formula in the mesh axis sizes
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Volume:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how often each kind of collective runs in a step."""
+        """Return, for each kind of collective, the number of executions per step."""
         table: Counter[str] = Counter()
         for record in self.collectives:
             table[record.kind] += record.times
@@ -65,12 +64,12 @@ class Volume:
 
     @property
     def ring_bytes(self) -> int:
-        """Return the bytes that a device moves in a step; a collective in a loop counts once per iteration."""
+        """Return the bytes that a device moves per step. A collective in a loop counts once per iteration."""
         return sum(record.ring_bytes * record.times for record in self.collectives)
 
     @property
     def communication_seconds(self) -> float:
-        """Return the time of all collectives if they run one after the other on idle links."""
+        """Return the seconds per step that all collectives take if they run one after the other on idle links."""
         return sum(record.seconds * record.times for record in self.collectives)
 
     @property
@@ -104,24 +103,24 @@ class Volume:
 
 @dataclass(frozen=True)
 class Analysis(Volume):
-    """Traffic, memory and arithmetic of a device in a step."""
+    """Communication, peak memory and arithmetic of a device per step."""
 
     peak: Peak
     work: tuple[Work, ...]
 
     @property
     def peak_memory_bytes(self) -> int:
-        """Return the largest number of bytes that are live at once, in program order."""
+        """Return the largest number of bytes that are live at the same time, if ops run in program order."""
         return self.peak.bytes
 
     @property
     def flops_per_device(self) -> float:
-        """Return the number of arithmetic operations of a device."""
+        """Return the number of arithmetic operations of a device per step."""
         return sum(work.flops for work in self.work)
 
     @property
     def redundant_flops_per_device(self) -> float:
-        """Return the number of a device's operations that repeat another device's work or that process padding."""
+        """Return how many arithmetic operations per step repeat another device's work or process padding."""
         return sum(work.redundant for work in self.work)
 
 
@@ -143,13 +142,15 @@ def analyze(module: Module) -> Analysis:
 
 
 def work_in(stages: Mapping[str, Module]) -> tuple[Work, ...] | None:
-    """Return only `Analysis.work`, or None if the program has no stage before `partition`."""
+    """Return the arithmetic of a device for each op (`Analysis.work`), or None if `stages` has no stage before
+    `partition`.
+    """
     module = stages.get("optimize") or stages.get("materialize")
     return tuple(work_of(module.graph, nominal_mesh(module), module.kernels)) if module else None
 
 
 def volume_of(module: Module) -> Volume:
-    """Return the bytes that a device moves for `module`, which has shardings or local types.
+    """Return the communication volume per device of `module`, whose values have shardings or local types.
 
     Mesh axes of unknown size get their nominal size.
     """
@@ -173,9 +174,10 @@ class _CollectiveReader:
         self._mesh, self._sizes = mesh, sizes
 
     def collectives(self, graph: Graph, times: int) -> Iterator[CollectiveRecord]:
-        """Yield records in program order; collectives in regions come where their op is.
+        """Yield a record per collective in program order. Collectives in the regions of an op come at the position of
+        the op.
 
-        Of several branches, only the one with the longest communication time is counted.
+        Of the branches of an op, only the one with the longest communication time is counted.
         """
         for node in graph.nodes:
             if node.op in COMMUNICATING:

@@ -18,11 +18,11 @@ from meshgen.sharding.live import local_type
 
 @dataclass(frozen=True)
 class Work:
-    """Operations of a device for one op in a step, and the number of redundant ones among them.
+    """Arithmetic operations (FLOPs) of a device for one op in a step, and the redundant part of them.
 
-    All devices together do `flops * devices` operations. The operations beyond those that a single device would need
-    for the op are redundant: work on replicated values and on padding. Devices along the mesh axes `repeats` do the
-    same work.
+    All devices together do `flops * devices` operations. Operations beyond those that a single device would need for
+    the
+    op are redundant: work on replicated values and on padding. Devices along the mesh axes `repeats` do the same work.
     """
 
     node: Node
@@ -51,7 +51,7 @@ class Work:
 
 
 def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work]:
-    """Return the work of each op that computes, in program order.
+    """Return the arithmetic of each op that computes, in program order.
 
     Ops in loops count once per iteration. Of several branches, only the one with most operations is counted.
     """
@@ -59,10 +59,10 @@ def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work
 
 
 class _Count(NamedTuple):
-    """Operations of a device in one run of an op.
+    """Arithmetic operations (FLOPs) of a device in one execution of an op.
 
     Attributes:
-        whole: operations of the op on a single device, or None if its values have no shardings.
+        whole: operations if a single device executed the op on the global values, or None if these have no shardings.
         repeats: the mesh axes along which all devices do the same work.
     """
 

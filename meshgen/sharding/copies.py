@@ -27,11 +27,12 @@ _SUFFIXES = {"all_gather": "gathered", "all_reduce": "reduced", "reduce_scatter"
 CostOf = Callable[[Sharding, Sharding], Cost]
 
 
-_LONG_SUFFIX = 60  # chosen: a name with more suffix characters than this starts again from its original base
+# Characters (chosen). A name with longer suffixes starts again from the original base.
+_LONG_SUFFIX = 60
 
 
 class Names:
-    """Fresh names for values, and numbers for edges."""
+    """Generates unused names for values, and numbers for the edges from a value to its reshards."""
 
     def __init__(self, taken: Sequence[str]) -> None:
         self._counts = dict.fromkeys(taken, 0)
@@ -62,8 +63,9 @@ class Names:
 class _Link:
     """Step `number` of `plan`, on the path from a value to one of its copies.
 
-    Step `number` starts from the copy of `origin`, or from the value itself if `origin` is None. All steps of the plan
-    have the same edge number `edge`.
+    `origin` is the link whose copy this step starts from, or None if the step starts from the value itself. All steps
+    of
+    the plan have the same edge number `edge`.
     """
 
     origin: _Link | None
@@ -85,7 +87,7 @@ class Copies:
     first use needs it.
 
     Attributes:
-        value: the value as its producer gives it, with its sharding in `value.sharding`.
+        value: the value as its producer computes it. `value.sharding` is the sharding that the producer gives it.
         producer: the producer, as text for reasons.
         nodes: the nodes of the value's graph so far, in program order. Copies are appended here, so a copy that
             a loop body needs is made once, before the loop.
@@ -101,7 +103,9 @@ class Copies:
     links: list[_Link] | None = None
 
     def get(self, target: Sharding, user: Party) -> Value:
-        """Return the copy with sharding `target`. Appends the steps that make it if they are not written yet."""
+        """Return the copy with sharding `target`. Appends the reshards that compute the copy if they are not written
+        yet.
+        """
         if self._is_same(target, _sharding_of(self.value)):
             return self.value
         if self.links is None:
@@ -127,7 +131,8 @@ class Copies:
             *((link.step.sharding, link) for link in self.links),
         ]
         plans = [(plan_reshard(self.value.type, start, target, self.mesh), link) for start, link in starts]
-        plan, origin = min(plans, key=lambda pair: pair[0].cost)  # the first of several plans with equal cost
+        # min() returns the first of several plans with equal cost
+        plan, origin = min(plans, key=lambda pair: pair[0].cost)
         edge = next(self.names.edges)
         for index in range(len(plan.steps)):
             origin = _Link(origin, plan, index, edge)
@@ -136,7 +141,7 @@ class Copies:
         return origin
 
     def _order(self) -> list[Sharding]:
-        """Return the needed shardings in the order in which to make the copies: each after its cheapest source."""
+        """Return the needed shardings in the order in which to compute their copies: each after its cheapest source."""
         produced = _sharding_of(self.value)
         targets: list[Sharding] = []
         for target in self.use_shardings:
@@ -152,7 +157,7 @@ class Copies:
         return order
 
     def _written(self, link: _Link, user: Party) -> Value:
-        """Return the copy that a step makes. Writes the step, and the steps before it, unless they are written
+        """Return the copy that the step `link` computes. Writes the step and the steps before it, unless they exist
         already.
         """
         new = [link]
@@ -178,9 +183,10 @@ def _sharding_of(value: Value) -> Sharding:
 
 
 def make_order(produced: Sharding, targets: list[Sharding], cost: CostOf) -> dict[Sharding, Sharding]:
-    """Return for each target the sharding to make it from, such that the sum of the costs is minimal.
+    """Return, for each sharding in `targets`, the sharding to reshard from: `produced`, or another target.
 
-    The search is greedy if there are more than `DEFAULT.search.all_orders_of_copies` targets.
+    The sum of the costs is minimal, except that the search is greedy if there are more than
+    `DEFAULT.search.all_orders_of_copies` targets.
     """
     if len(targets) > DEFAULT.search.all_orders_of_copies:
         return _cheapest_next(produced, targets, cost)

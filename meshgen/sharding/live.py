@@ -16,7 +16,7 @@ from meshgen.ir.regions import program_regions, used_by
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import MADE, REGROUPING, UNLAUNCHED
 
-_UNCOPIED = REGROUPING | UNLAUNCHED  # their results share the operand's storage
+_UNCOPIED = REGROUPING | UNLAUNCHED  # Ops whose results share the storage of an operand.
 
 
 class Live(NamedTuple):
@@ -33,8 +33,8 @@ class Live(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """The largest number of bytes that are live at once, the values that are live then (largest first), and the op at
-    the peak.
+    """The memory peak of a device: the live bytes, the live values (largest first), and the op at which the peak
+    occurs.
     """
 
     bytes: int
@@ -94,9 +94,9 @@ class _PeakReader:
         return self._inner[node]
 
     def _moments(self, graph: Graph) -> Iterator[tuple[Node, Mapping[Value, int]]]:
-        """Yield each node with the bytes of all values that are live while it runs.
+        """Yield each node with the bytes of each value that is live while the node runs.
 
-        The mapping is one dict, which changes from node to node.
+        All nodes come with the same dict, which is updated between them.
         """
         storage = {value: value for value in graph.inputs}
         last = _last_uses(graph, storage)
@@ -120,8 +120,9 @@ class _PeakReader:
 
 
 def _last_uses(graph: Graph, storage: dict[Value, Value]) -> dict[int, list[Value]]:
-    """Return for each node, by index, the buffers that it is the last to use; fill `storage` with the buffer of each
-    value.
+    """Return, for the index of each node, the buffers that no later node uses.
+
+    Fills `storage` with the value whose buffer each value shares.
     """
     last: dict[Value, int] = {}
     for number, node in enumerate(graph.nodes):

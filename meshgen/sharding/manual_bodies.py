@@ -24,7 +24,7 @@ from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.spec import Sharding
 
-# name of a collective that the user wrote in a body; its axes do not appear in the shardings around it
+# Op name that marks a collective which the user wrote in a manual body. Shardings in the body do not have its axes.
 ON_TILES = "on_tiles"
 
 
@@ -73,7 +73,7 @@ def _unwrapped(graph: Graph) -> Graph:
 
 
 def _kept_apart(graph: Graph, manual: Sequence[str], mesh: Mesh) -> Graph:
-    """Return the graph with reshards that move no data between devices of different manual coordinates."""
+    """Return the body with reshards that move no data between devices whose coordinates on the `manual` axes differ."""
 
     def apart(value: object, dtype: str) -> object:
         return _partial_along(value, manual, dtype, mesh) if isinstance(value, Sharding) else value

@@ -1,4 +1,4 @@
-"""Materialize shardings: give every value a sharding, and insert a collective where a use needs another one.
+"""Materialize shardings: give every value a sharding, and insert a collective where a use needs a different one.
 
 Before:  %h = dot_general %x, %w {[{x}, {}], [{}, {}] -> [{x}, {}]}   %y = tanh %h {[{}, {}] -> [{}, {}]}
 After:   %h = dot_general %x, %w : f32[8,4]{x}    %g = all_gather %h on x   %y = tanh %g : f32[8,4]
@@ -66,7 +66,10 @@ def _check(module: Module) -> None:
 
 
 def _all_nodes(graph: Graph) -> Iterator[Node]:
-    """Yield nodes in canonical order; the nodes of loops and branches come before their op."""
+    """Yield all nodes in canonical order.
+
+    The nodes in the regions of a loop or branch come before the loop or branch.
+    """
     for node in canonical_order(graph):
         for region in node.regions if is_control(node) or is_open(node) else ():
             yield from _all_nodes(region)
@@ -85,7 +88,9 @@ def annotations_of(graph: Graph) -> Iterator[Node]:
 
 
 def is_for_users(node: Node) -> bool:
-    """Whether an annotation is required and constrains the users of its result, not the result itself."""
+    """Whether an annotation is required (not a hint) and constrains the users of its result instead of the result
+    itself.
+    """
     return node.attrs.required and not node.attrs.as_result
 
 
@@ -104,11 +109,11 @@ class _ReshardWriter:
         self.annotations: Mapping[Value, int] = {}
 
     def define(self, old: Value, new: Value, producer: Party, nodes: list[Node]) -> None:
-        """Record that `new`, a value of the graph with these `nodes`, replaces `old`."""
+        """Record that `new` replaces the value `old`. Reshards of `new` are appended to `nodes`."""
         self._copies[old] = Copies(new, producer, nodes, self._use_shardings.get(old, []), self._mesh, self._names)
 
     def write(self, old: Graph, new: Graph, results: Sequence[Sharding], ends: Sequence[Party]) -> None:
-        """Fill the graph `new` with the nodes of `old`. The outputs get the shardings `results`."""
+        """Append the nodes of `old` to `new`. The outputs of `new` get the shardings `results`."""
         for node in old.nodes:
             self._write_node(node, new.nodes)
         new.outputs = [
@@ -169,10 +174,11 @@ class _ReshardWriter:
             self._copies[result].value.stands_for(shardings)
 
     def _region(self, node: Node, number: int) -> Graph:
-        """Return the new form of a region.
+        """Return region `number` of `node` with materialized shardings.
 
-        A region of control flow gets the shardings of the op's own values. Bodies of other ops work on scalars, which
-        are never sharded.
+        In control flow, the inputs and outputs of the region get the shardings of the op's own operands and results.
+        Bodies
+        of other ops work on scalars, which are never sharded.
         """
         old = node.regions[number]
         if not is_control(node):
@@ -215,9 +221,9 @@ def _shardings_of(node: Node) -> NodeSharding:
 def _use_shardings(
     graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]
 ) -> dict[Value, list[Sharding]]:
-    """Return the shardings in which the uses need each value, in canonical order.
+    """Return, for each value, the shardings in which its uses need it, in canonical order.
 
-    The uses of an annotation that changes nothing count as uses of its operand.
+    If an annotation does not change the sharding of its operand, uses of its result count as uses of the operand.
     """
     needed: dict[Value, list[Sharding]] = {}
     aliases: dict[Value, Value] = {}

@@ -45,7 +45,7 @@ def propagate(module: Module, context: Compilation | None = None) -> Module:
 
 @dataclass(frozen=True)
 class Propagation:
-    """The input of propagation, and its decisions."""
+    """The module that propagation started from, and the decisions of propagation."""
 
     entered: Module
     solved: Solved

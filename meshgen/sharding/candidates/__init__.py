@@ -1,1 +1,1 @@
-"""Candidates of propagation, which are equivalent programs or other solutions, and the search that compares them."""
+"""Candidates for propagation (equivalent programs, or other shardings of one program), and the choice among them."""

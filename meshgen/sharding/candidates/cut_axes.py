@@ -1,4 +1,4 @@
-"""Candidates that solve the same program over more sub-axes."""
+"""Candidates whose shardings are decided over parts of mesh axes (sub-axes)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meshgen.sharding.propagation.solve import Solved, solve_as_written
 
 
 def cut_axes(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program solved with mesh axes cut where a reshape splits or merges dims."""
+    """Yield the program with shardings over sub-axes: an axis is cut in two where a reshape splits or merges dims."""
     del search
     origins = {axis: decision.origins for axis, decision in solved.decisions.items()}
     cuts = axis_cuts(solved.sites, origins, solved.module.mesh)

@@ -14,7 +14,7 @@ from meshgen.sharding.rewrites.expand_attention import expand_attention, with_sp
 
 
 def expanded(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program with every attention op expanded whose keys annotations may split."""
+    """Yield the program with every attention op expanded whose key dim annotations may split."""
     if not search.context.runs(expand_attention):
         return
     with search.context.timed(expand_attention):

@@ -12,7 +12,7 @@ from meshgen.sharding.propagation.solve import Solved
 
 
 def fewer_collectives(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program solved with the full latency of collectives."""
+    """Yield the program with each axis decided again, with collectives costed at their full latency."""
     del search
     if not solved.axes.waits(solved.decisions):
         return
@@ -23,7 +23,9 @@ def fewer_collectives(search: Search, solved: Solved) -> Iterator[Candidate]:
 
 
 def choose_shorter(search: Search, solved: Solved, candidates: Iterable[Candidate]) -> Solved:
-    """Return a candidate whose step, latencies included, is clearly shorter, or the program itself if there is none."""
+    """Return the first candidate whose step, latencies included, is clearly shorter than that of `solved`, or else
+    `solved`.
+    """
     shorter = (
         candidate.solved
         for candidate in candidates

@@ -11,9 +11,10 @@ from meshgen.sharding.rewrites.slice_to_halo import in_frames, slice_to_halo
 
 
 def framed(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program with slices in the frame of the full dim, where annotations may split that dim.
+    """Yield the program in which slices of dims that annotations may split keep the row numbering of the full dim (its
+    frame).
 
-    Annotations may reach values in it that they did not reach before, so the search runs this generator again.
+    Annotations may reach more values in the new program, so the search runs this generator again on it.
     """
     if not search.context.runs(slice_to_halo):
         return

@@ -1,4 +1,7 @@
-"""Candidates that solve the same program from other starts, if the estimate is clearly less and traffic is not more."""
+"""Candidates with shardings of the same program decided from other starting configurations (`Start`).
+
+A candidate must have a clearly smaller estimate and no more traffic.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from meshgen.sharding.propagation.solve import Solved
 
 
 def other_starts(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the solutions from other starts that promise a shorter step without more traffic."""
+    """Yield the solutions from other starting configurations that promise a shorter step without more traffic."""
     starts = solved.axes.starts(solved.start, solved.decisions)
     solutions = solved_from(solved, (Solved(solved.axes, start, solved.axes.decide(start)) for start in starts))
     limit = DEFAULT.rewriting.worth * search.estimate(solved)

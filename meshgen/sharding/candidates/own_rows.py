@@ -17,7 +17,10 @@ from meshgen.sharding.propagation.solve import Solved
 
 
 def own_rows(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program solved as if ragged matmuls were sharded by groups, if it has two of them in sequence."""
+    """Yield the program with shardings decided as if all ragged matmuls were sharded by groups.
+
+    Yields nothing unless one ragged matmul uses the rows of another.
+    """
     del search
     if any(end.is_own for joint in solved.axes.whole.joints for end in joint.ends):
         start = solved.start._replace(keeps_rows=True)

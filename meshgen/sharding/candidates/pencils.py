@@ -15,7 +15,9 @@ NAME = "pencils"
 
 
 def pencils(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the best program with FFTs in pencils. The search applies all earlier generators to it first."""
+    """Yield the program with each multi-dim FFT split into FFTs along one dim, after all earlier generators have
+    improved it.
+    """
     if not search.context.runs(fft_to_pencils) or not any(_long_transforms(solved)):
         return
     with search.context.timed(fft_to_pencils):
@@ -25,9 +27,9 @@ def pencils(search: Search, solved: Solved) -> Iterator[Candidate]:
 
 
 def choose_pencils(search: Search, solved: Solved, candidates: Iterable[Candidate]) -> Solved:
-    """Return the candidate if its predicted step is clearly shorter, or else `solved`.
+    """Return the candidate if its predicted step is clearly shorter than that of `solved`, or else `solved`.
 
-    Launches and latencies decide as much as bytes do, so both programs are planned to the end.
+    Launches and latencies decide as much as bytes do, so both programs are planned up to their schedule.
     """
     for candidate in candidates:
         with search.context.timed(fft_to_pencils) as record:
@@ -42,7 +44,9 @@ def choose_pencils(search: Search, solved: Solved, candidates: Iterable[Candidat
 
 
 def _long_transforms(solved: Solved) -> Iterator[Site]:
-    """Yield the FFTs that all devices of an axis repeat and that take longer than the exchanges of a split FFT."""
+    """Yield the FFTs that all devices of an axis repeat, and that take longer than the exchanges of an FFT split over
+    the axis.
+    """
     if not any(site.node.op == "fft" for site in solved.sites):
         return
     for indices in solved.axes.repeated(solved.decisions).values():

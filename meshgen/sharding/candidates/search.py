@@ -16,9 +16,9 @@ from meshgen.sharding.rewrites.compare import Seconds, planned_seconds
 
 @dataclass(frozen=True)
 class Candidate:
-    """A solved program, and the passes that rewrote it.
+    """A program with its decided shardings, and the passes that rewrote the program.
 
-    `passes` is empty if only the solution differs.
+    `passes` is empty if only the shardings differ from those of the user's program.
     """
 
     solved: Solved
@@ -27,11 +27,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Generator:
-    """A way to improve a solved program.
+    """A generator of candidates that may improve a solved program, and the rule that chooses among them.
 
     Attributes:
         name: lets `Search.best` stop before this generator.
-        candidates: returns candidates for a program; their annotations may be violated (`Solved.faults`).
+        candidates: returns candidates for a program. A candidate may violate required annotations (`Solved.faults`).
         choose: returns the best candidate if it is clearly better than the program, else the program itself.
         rounds: maximal number of runs; each further run starts from the generator's previous choice.
     """
@@ -44,7 +44,7 @@ class Generator:
 
 @dataclass(eq=False)
 class Search:
-    """Tries generators of candidates in order.
+    """Improves a solved program by the generators of candidates, in their order.
 
     Attributes:
         context: runs the passes that rewrite and plan candidates.
@@ -73,25 +73,25 @@ class Search:
         return solved
 
     def written(self, solved: Solved) -> Module:
-        """Return the program with its decisions, cached as long as the search lives."""
+        """Return the module with the decided shardings written into it, cached as long as the search lives."""
         if solved not in self._written:
             self._written[solved] = annotated(solved)
         return self._written[solved]
 
     def seconds(self, solved: Solved) -> Seconds:
-        """Return the cost of the program planned up to partitioning."""
+        """Return the predicted cost of the program, after planning it up to stage `partition`."""
         if solved not in self._costs:
             self._costs[solved] = planned_seconds(solved, self.written(solved), self.context.trial())
         return self._costs[solved]
 
     def estimate(self, solved: Solved) -> float:
-        """Return the estimated seconds of traffic and work, without planning the program."""
+        """Return the estimated seconds of traffic and work per device, without planning the program."""
         return sum(self._parts(solved))
 
     def cheapest(self, first: Solved, candidates: Iterable[Candidate]) -> Solved:
         """Return the cheapest candidate that keeps the required annotations, if it is clearly cheaper than `first`.
 
-        Notes for each pass the cost of its candidate.
+        Otherwise returns `first`. Records the cost of each rewrite's candidate with the pass.
         """
         tried = list(candidates)
         # Candidates with faults violate a required annotation: they have no plan, and so no cost.
@@ -124,9 +124,11 @@ class Search:
         return min(cheaper, key=self.seconds, default=first)
 
     def _may_be_cheaper(self, other: Solved, first: Solved) -> bool:
-        """Whether a rewritten program may be clearly cheaper; if not, it is not planned.
+        """Whether `other`, a rewrite of `first`, may be clearly cheaper than `first`. If not, the search does not plan
+        it.
 
-        True if the estimate of its step or of its traffic is below that of `first`. Estimates miss some savings of
+        True if the estimated time of its step or of its traffic is below that of `first`. Estimates miss some savings
+        of
         partitioning. These savings are at most the cost of the operations that the rewrite replaced.
         """
         other_costs, first_costs = self._parts(other), self._parts(first)
@@ -140,14 +142,16 @@ class Search:
         return traffic + work > least_gain * sum(first_costs) or traffic > least_gain * first_costs[0]
 
     def _parts(self, solved: Solved) -> tuple[float, float]:
-        """Return the estimated seconds of traffic and of work."""
+        """Return the estimated seconds of traffic and of work per device, as two numbers."""
         if solved not in self._estimates:
             self._estimates[solved] = solved.axes.estimate(solved.decisions)
         return self._estimates[solved]
 
 
 def solved_from(solved: Solved, others: Iterable[Solved]) -> Sequence[Solved]:
-    """Return the solutions that differ from `solved` and from each other, and keep the required annotations."""
+    """Return the solutions in `others` that differ from `solved` and from each other, and keep the required
+    annotations.
+    """
     distinct = [solved]
     for other in others:
         is_new = all(other.labels != previous.labels or other.orders != previous.orders for previous in distinct)
@@ -157,5 +161,5 @@ def solved_from(solved: Solved, others: Iterable[Solved]) -> Sequence[Solved]:
 
 
 def _form(node: Node) -> object:
-    """Return a key that is equal for nodes that compute the same results from the same values."""
+    """Return a key that is equal for nodes with the same op, operands, results and attributes."""
     return node.op, tuple(node.operands), tuple(node.results), id(node.attrs)

@@ -10,9 +10,10 @@ from meshgen.sharding.propagation.solve import Solved
 
 
 def shared_work(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program with repeated work split, if its estimate is clearly less.
+    """Yield solutions that split work which all devices of an axis would repeat, if their estimate is clearly less.
 
-    The solution with pinned arguments comes first, then the solution without pins.
+    The solution in which annotated arguments keep their shardings (`Start.pins`) comes first, then the one without
+    pins.
     """
     repeated = solved.axes.repeated(solved.decisions)
     if not repeated:
@@ -30,7 +31,9 @@ def shared_work(search: Search, solved: Solved) -> Iterator[Candidate]:
 
 
 def choose_shared(search: Search, solved: Solved, candidates: Iterable[Candidate]) -> Solved:
-    """Return the first candidate, or the second if its plan is clearly cheaper still."""
+    """Return the first candidate, or the second if its plan is clearly cheaper still, or `solved` if there are no
+    candidates.
+    """
     if not (options := list(candidates)):
         return solved
     first = options[0].solved

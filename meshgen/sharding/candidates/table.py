@@ -13,7 +13,8 @@ from meshgen.sharding.candidates.rewritten import rewritten
 from meshgen.sharding.candidates.search import Generator, Search
 from meshgen.sharding.candidates.shared_work import choose_shared, shared_work
 
-# Maximal rounds of the frame generator (chosen: values that become reachable only in frames need a second round).
+# Maximal number of runs of the generator of frames (chosen: values that become reachable only in frames need a second
+# run).
 _FRAMES = 2
 
 GENERATORS = (

@@ -20,12 +20,12 @@ from meshgen.ops.registry import Rules, with_trait
 from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
-CHUNKED = with_trait(Trait.IN_BODIES) & COMMUNICATING  # collectives that can run on a subset of the rows of a dim
-_WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # attributes that name a dim of which the collective needs all rows
+CHUNKED = with_trait(Trait.IN_BODIES) & COMMUNICATING  # Collectives that can run on a subset of the rows of a dim.
+_WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # Attributes that name a dim of which the collective needs all rows.
 
 
 class Seed(NamedTuple):
-    """A collective, and the dim of its result that is split into chunks."""
+    """A collective from which a chain grows, and the dim of its result that is split into chunks."""
 
     node: Node
     dim: int
@@ -33,9 +33,9 @@ class Seed(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """The nodes that run in `count` chunks, with the loop of each that is split.
+    """Nodes that run in `count` chunks. `loops` maps each node to its loop that is split.
 
-    `parts` are groups of nodes that do not depend on each other.
+    `parts` are groups of nodes that do not depend on nodes of other groups.
     """
 
     count: int
@@ -44,12 +44,14 @@ class Chain:
 
     @property
     def key(self) -> Hashable:
-        """Return a key for equal chains, which may grow from different collectives."""
+        """Return a key that is equal for chains with the same nodes, dims and count, from whichever collectives they
+        grew.
+        """
         return self.count, self.cut
 
     @cached_property
     def cut(self) -> Hashable:
-        """Return the nodes and their chunked dims, whatever the number of chunks."""
+        """Return the nodes with their chunked dims, independent of the number of chunks."""
         return frozenset((node, loop.result) for node, loop in self.loops.items())
 
     def dim(self, node: Node) -> int:
@@ -58,7 +60,9 @@ class Chain:
 
 
 class Flow:
-    """A graph in which chains grow: producers and users of values, and the loops that can be split into chunks."""
+    """Index of a graph in which chains grow: producers and users of values, and the loops that can be split into
+    chunks.
+    """
 
     def __init__(self, graph: Graph, among: Set[Node]) -> None:
         """Index the graph. Only the nodes in `among` may be part of a chain."""
@@ -68,16 +72,18 @@ class Flow:
             tuple[int, int, int, int | None], Loop | None
         ] = {}  # shared by nodes of equal form, such as those of identical layers
         self._numbers: dict[Form, int] = {}
-        self._forms: dict[Node, int | None] = {}  # the id of each node's form
+        self._forms: dict[Node, int | None] = {}  # node -> id of its form
         self._rules = Rules()
         self._chains: dict[tuple[tuple[Seed, ...], int, bool], Chain] = {}
         self._near: dict[tuple[Node, int, int], list[tuple[Node, Loop]]] = {}
 
     def grow(self, seeds: Sequence[Seed], count: int, *, through_dots: bool) -> Chain:
-        """Return the chain of some collectives in `count` chunks. The chain is empty if none of them can be split.
+        """Return the chain that grows from `seeds`, in `count` chunks. The chain is empty if none of the seeds can be
+        split.
 
         Args:
-            through_dots: continue past dots and other collectives; else the chain ends at dots.
+            through_dots: continue past dots and other collectives. If False, the chain ends at dots and before
+            collectives.
         """
         key = tuple(seeds), count, through_dots
         if key not in self._chains:
@@ -102,12 +108,16 @@ class Flow:
         return Chain(count, loops, [part for part in parts if part])
 
     def cut(self, seeds: Sequence[Seed], count: int) -> dict[Node, Loop]:
-        """Return the loops of the seeds that can be split into `count` chunks. Every chain of the seeds has these."""
+        """Return the loop of each seed that can be split into `count` chunks. Every chain that grows from `seeds` has
+        these loops.
+        """
         loops = {seed.node: self.loop(seed.node, seed.dim, count) for seed in seeds}
         return {node: loop for node, loop in loops.items() if loop is not None}
 
     def _neighbors(self, node: Node, loop: Loop, count: int) -> list[tuple[Node, Loop]]:
-        """Return the producers and users that can run on the same chunks of rows, with their loops over these rows."""
+        """Return the producers and users of `node` that can run on the same chunks of rows, each with its loop over
+        these rows.
+        """
         key = node, loop.result, count  # `loop.result` identifies the loop, since each dim of the result has one.
         if (neighbors := self._near.get(key)) is None:
             neighbors = self._near[key] = [
@@ -124,10 +134,11 @@ class Flow:
             yield user, self.loop(user, loop.result, count, operand)
 
     def loop(self, node: Node, dim: int, count: int, operand: int | None = None) -> Loop | None:
-        """Return a node's loop along a dim of its result or operand, or None if the loop cannot be split into chunks.
+        """Return the loop of `node` along `dim`, or None if the node cannot run in `count` chunks of this loop.
 
-        `dim` is a dim of operand `operand`, or of the result if `operand` is None. Chunks of constants and iotas are
-        free slices.
+        `dim` is a dim of operand number `operand`, or of the result if `operand` is None. Constants and iotas never run
+        in
+        chunks, because slicing them is free.
         """
         key = node, dim, count, operand
         if key not in self._loops:

@@ -1,4 +1,7 @@
-"""Run chains of operations around exposed collectives in 2, 4 or 8 chunks, to overlap communication and computation."""
+"""Run chains of operations around exposed collectives in 2, 4 or 8 chunks, to overlap communication and computation.
+
+A collective is exposed if it runs while no kernel does.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,14 @@ def chunks(module: Module, context: Compilation) -> Module:
 def in_chunks(module: Module, planner: Planner) -> Found:
     """Return the program in chunks, and the decision for each exposed collective.
 
-    Chains run through attention in its expanded form, because each operation of the decomposition has a loop along each
+    Attention takes part in chains in its expanded form, because each operation of the decomposition has a loop along
+    each
     of its dims. A later pass fuses unchunked attention again before kernels are generated.
 
     Raises:
         CodegenError: the program cannot be scheduled.
     """
-    if module.chunks:  # The program was written in chunks.
+    if module.chunks:  # the input program runs in chunks already
         return Found(module, module.chunks)
     result = search(planner.flat(module), planner, lambda flat: on_graphs(flat, _expanded))
     if result.module.chunks:

@@ -33,11 +33,11 @@ class Estimates:
         return sum(min(sum(exposed), work) for exposed, work in map(self._exposed_and_work, chain.parts))
 
     def messages_longer(self, cut: Mapping[Node, Loop], count: int) -> float:
-        """Return the extra seconds that collectives take when they run in chunks."""
+        """Return the extra seconds that the collectives in `cut` take in `count` chunks instead of one message."""
         return sum(self._chunk_overhead(node, loop, count) for node, loop in cut.items())
 
     def gain(self, chain: Chain) -> float:
-        """Return the estimated seconds that the chain saves.
+        """Return the estimated seconds by which chunks of the chain shorten the step.
 
         These are the hidden seconds minus the seconds that launches, small dots, small messages and copies add.
         """
@@ -50,9 +50,10 @@ class Estimates:
         return (self._hidden(stretches(self._graph, chain), chain.count) if hidden > added else hidden) - added
 
     def _hidden(self, parts: Iterable[Sequence[Node]], count: int) -> float:
-        """Return the seconds that chunks can hide at best.
+        """Return the seconds of communication that chunks can hide at best.
 
-        Each part can hide all its exposed seconds except one chunk's, and no more than its dots take.
+        In each part all exposed seconds can be hidden except those of one chunk, and at most as many as the part's dots
+        take.
         """
         part_seconds = map(self._exposed_and_work, parts)
         return sum(min(sum(exposed) - max(exposed, default=0.0) / count, work) for exposed, work in part_seconds)
@@ -69,9 +70,9 @@ class Estimates:
         return self._work[key]
 
     def _chunk_overhead(self, node: Node, loop: Loop, count: int) -> float:
-        """Return the extra seconds of all chunks of a dot or a collective over the unsplit op.
+        """Return the seconds that all chunks of a dot or a collective together take in excess of the unsplit op.
 
-        Small dots utilize a device less well, and each message has its latency.
+        Small dots utilize a device less well, and each message has its own latency.
         """
         key = (form_of(node) or node, loop, count)
         if key not in self._longer:
@@ -81,7 +82,8 @@ class Estimates:
         return self._longer[key]
 
     def _copied_bytes(self, chain: Chain) -> int:
-        """Return the bytes read and written to concatenate chunks for users that need the complete value.
+        """Return the bytes per device that are read and written to concatenate chunks for users that need the complete
+        value.
 
         Element-wise users read the chunks directly, and chunks of the outermost dim are written in place.
         """
@@ -101,14 +103,16 @@ class Estimates:
 
 
 def stretches(graph: Graph, chain: Chain) -> list[list[Node]]:
-    """Return the parts of a chain, cut where all rows are needed.
+    """Return the parts of a chain, split further at barriers, which are ops that need all rows at once.
 
-    That is where an op outside of the chain reads all rows and computes a value that the chain reads.
+    A barrier is outside of the chain. It reads all rows of a result of the chain, and a later node of the chain depends
+    on
+    the barrier.
     """
     part_of = {node: index for index, part in enumerate(chain.parts) for node in part}
     nodes_by_stretch: dict[tuple[int, int], list[Node]] = {}
     chain_results = {node.result for node in chain.loops}
-    barriers_before: dict[Value, int] = {}  # value -> number of ops before it that need all rows
+    barriers_before: dict[Value, int] = {}  # value -> number of barriers that it depends on
     for node in graph.nodes:
         barrier_counts = [barriers_before[value] for value in node.operands if value in barriers_before]
         if node in part_of:

@@ -15,7 +15,9 @@ from meshgen.sharding.chunks.chain import CHUNKED
 
 
 class CollectiveKey(NamedTuple):
-    """Key of collectives that share one decision: everything except the location in the program."""
+    """Key of collectives that share one decision: equal op, attributes, operand and axes, wherever they are in the
+    program.
+    """
 
     op: str
     attrs: str
@@ -27,7 +29,10 @@ class CollectiveKey(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """Key that identifies a collective both in the program and in its schedule, whose values differ."""
+    """Key that identifies a collective by its source location, both in the program and in its schedule.
+
+    The schedule has copies of the program's values, so values cannot be compared.
+    """
 
     collective_key: CollectiveKey
     source: str
@@ -37,7 +42,9 @@ def exposed(module: Module, plan: Schedule) -> dict[CollectiveKey, dict[Node, fl
     """Return the exposed collectives outside of regions, by key, each with the seconds during which no kernel runs.
 
     Args:
-        plan: a schedule of the fused module. Collectives that differ only in identity share their exposed seconds.
+        plan: a schedule of the fused module. Collectives with the same key and source location get equal shares of
+        their
+            exposed seconds.
     """
     seconds: dict[_Key, float] = {}
     for exposure in plan.exposures:

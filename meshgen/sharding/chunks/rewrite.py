@@ -33,7 +33,7 @@ class _Rewriter:
         self._out = Graph(graph.name, list(graph.inputs))
         self._builder = Builder(self._out)
         self._chunks: dict[tuple[Value, int | None], list[Value]] = {}  # (value, chunked dim) -> chunks
-        self._unjoined: dict[Value, int] = {}  # values in chunks that are not concatenated yet -> chunked dim
+        self._unjoined: dict[Value, int] = {}  # values whose chunks are not concatenated yet -> chunked dim
 
     def run(self) -> Graph:
         for node in self._graph.nodes:
@@ -66,7 +66,9 @@ class _Rewriter:
         self._unjoined[node.result] = loop.result
 
     def _operand_chunks(self, value: Value, dim: int | None) -> Sequence[Value]:
-        """Return the operand of each chunk: the value's rows along `dim`, or the complete value."""
+        """Return the operand for each chunk: rows of `value` along `dim`, or the complete value if the chunks do not
+        split it.
+        """
         if (value, dim) in self._chunks:
             return self._chunks[value, dim]
         self._join(value)

@@ -41,14 +41,16 @@ _PAYS = f"chunks are used if it is at least {DEFAULT.chunks.gain:.0%} shorter"
 
 
 class Found(NamedTuple):
-    """The program, in chunks where that is profitable, and the decisions."""
+    """The program, in chunks where that is profitable, and the decision for each collective."""
 
     module: Module
     decisions: tuple[ChunkDecision, ...]
 
 
 class _Proposal(NamedTuple):
-    """A candidate: equal collectives, the chain that they would be in, and the estimated step."""
+    """A candidate: collectives that share one decision, the chain that they would run in, and the estimated step in
+    seconds.
+    """
 
     collectives: CollectiveKey
     dim: int
@@ -68,13 +70,17 @@ class _State(NamedTuple):
 
 
 def search(module: Module, planner: Planner, opened: Callable[[Module], Module]) -> Found:
-    """Return the module with chains in chunks if that shortens the step by `chunks.gain`, or else the module itself.
+    """Return the module with chains in chunks if that shortens the step by the fraction `chunks.gain` of the cost
+    model.
+
+    Returns the module itself otherwise.
 
     Args:
         module: at stage partition, without control flow that communicates.
         planner: supplies the memory limit of the step; the default is the memory of the module in its original order.
-        opened: expands opaque ops into loops. Chains are found in the expanded module, and compared with the original
-        plan.
+        opened: expands opaque ops into loops. Chains are found in the expanded module, and compared with the plan of
+        the
+            module as it is.
     """
     if not any(node.op in CHUNKED for node in module.graph.nodes):
         return Found(module, ())  # Nothing to decide; scheduling here would take most of the compile time so far.
@@ -98,7 +104,7 @@ class _Search:
         self._among = set(module.graph.nodes)
         self._too_big: list[Chain] = []
         self._notes: dict[CollectiveKey, str] = {}
-        # per chunked dims that lengthened the step: seconds above the estimate
+        # `Chain.cut` of chains that lengthened the step -> seconds by which the scheduled step exceeded its estimate
         self._longer: dict[Hashable, float] = {}
 
     @cached_property
@@ -143,14 +149,14 @@ class _Search:
     def _bound(self) -> float:
         """Return the largest fraction of the step that chunks could save.
 
-        The launches of the busier stream still take their time.
+        The step remains at least as long as the launches of its busiest stream.
         """
         plan = self._base.plan
         busiest = max(sum(item.seconds for item in plan.items if item.stream == stream) for stream in range(STREAMS))
         return min(plan.exposed_seconds, plan.step_seconds - busiest) / plan.step_seconds if plan.step_seconds else 0.0
 
     def _round(self, state: _State) -> _State | None:
-        """Return the best program with one more candidate, or None if no candidate clearly shortens the step."""
+        """Return the best program after one more candidate, or None if no candidate clearly shortens the step."""
         best = state
         for candidate in self._promising(state):
             if candidate.seconds > best.plan.step_seconds * DEFAULT.scheduling.same_step:
@@ -159,8 +165,9 @@ class _Search:
             if candidate.seconds + self._longer.get(candidate.chain.cut, 0.0) > target_seconds and not _may_hide_more(
                 candidate, best
             ):
-                # Another chunk count of this chain missed its estimate. Skip this count if an equal miss makes it too
-                # slow.
+                # The chain was scheduled with another chunk count and exceeded its estimate. Skip this chunk count if
+                # the same excess
+                # makes it too slow.
                 continue
             scheduled = self._schedule(state, candidate, target_seconds)
             if scheduled and scheduled.plan.step_seconds < target_seconds:
@@ -186,7 +193,7 @@ class _Search:
                 )
 
     def _proposals(self, state: _State) -> Iterator[_Proposal]:
-        """Yield the candidates whose estimated step is shorter."""
+        """Yield the candidates whose estimated step is shorter than that of `state`."""
         step, flow = state.plan.step_seconds, Flow(state.module.graph, self._among)
         exposed_nodes = exposed(state.module, state.plan)
         exposed_seconds = {
@@ -230,7 +237,10 @@ class _Search:
 
 
 def _may_hide_more(candidate: _Proposal, best: _State) -> bool:
-    """Whether more chunks of the last chain would clearly shorten the step if they hid half of the exposed time."""
+    """Whether `candidate`, with more chunks of the chain applied last, would clearly shorten the step.
+
+    Assumes that more chunks hide half of the exposed time.
+    """
     is_last = bool(best.proposals) and candidate.chain.cut == best.proposals[-1].chain.cut
     return is_last and best.plan.exposed_seconds / 2 >= _FURTHER_GAIN * best.plan.step_seconds
 
@@ -243,11 +253,13 @@ def _change(seconds: float, state: _State, longer: str = "", shorter: str = "") 
 def _proposals_along(
     collectives: CollectiveKey, seeds: Sequence[Seed], step: float, limit: float, flow: Flow, estimates: Estimates
 ) -> Iterator[_Proposal]:
-    """Yield the candidates that split collectives along one dim and whose estimated step is clearly shorter.
+    """Yield the candidates that split `collectives` along one dim, and whose estimated step is clearly shorter than
+    `step`.
 
     Args:
-        limit: the fraction of the step that the fewest chunks could hide. Multiples of the fewest chunks hide no more,
-            since whatever can be split into more chunks can be split into fewer.
+        limit: upper bound on the fraction of the step that the smallest number of chunks hides. Multiples of that
+        number
+            hide no more, since whatever can be split into more chunks can be split into fewer.
     """
     fewest, least_gain = DEFAULT.chunks.counts[0], _FURTHER_GAIN * step
     for count in DEFAULT.chunks.counts:
@@ -261,13 +273,15 @@ def _proposals_along(
 
 
 def _share(left: Chain, right: Chain) -> float:
-    """Return the fraction of the nodes of two chains that both contain, split along the same dims."""
+    """Return the fraction of nodes that two chains have in common, split along the same dims."""
     common = left.loops.items() & right.loops.items()
     return len(common) / len(left.loops.keys() | right.loops.keys())
 
 
 def _text(chain: Chain, nodes: Iterable[Node], gain: float, is_profitable: bool) -> str:
-    """Describe the decision for collectives in a chain that made the step shorter."""
+    """Describe the decision for the collectives `nodes` of `chain`, which would make the step shorter by the fraction
+    `gain`.
+    """
     dims = sorted({chain.loops[node].result for node in nodes if node in chain.loops})
     chunking = f"{chain.count} chunks along dim {', '.join(map(str, dims))}"
     if is_profitable:

@@ -18,14 +18,14 @@ from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 
-Key = tuple[str, int]  # the op of a transfer, and the channel
+Key = tuple[str, int]  # op of a transfer, and its channel
 
 
 class ReasonsAcross(Reasons):
-    """The chains of one part (the program of one mesh).
+    """Finds the reasons of shardings in the program of one mesh (a part), as chains that continue in other parts.
 
     Attributes:
-        parts: the chains of all parts, by mesh name. May be filled later.
+        parts: the reasons of every part, by mesh name. The caller may complete this mapping after construction.
     """
 
     def __init__(self, solved: Solved, parts: Mapping[str, ReasonsAcross]) -> None:

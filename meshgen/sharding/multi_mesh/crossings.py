@@ -151,7 +151,9 @@ class Crossing(NamedTuple):
         return (self.sender, self.sent), (self.receiver, self.got)
 
     def ways(self) -> Iterator[Way]:
-        """Yield candidates: first the shardings that the parts decided, then these with further splits."""
+        """Yield the candidates for the transfer: first between the shardings that the parts decided, then with further
+        splits.
+        """
         sources = [_transferred_sharding(self.sent), *_split_further(self.made.without_partial(), self.sender)]
         targets = [self.wanted, *_split_further(self.wanted, self.receiver)]
         yield from itertools.starmap(self._way, itertools.product(dict.fromkeys(sources), dict.fromkeys(targets)))

@@ -17,7 +17,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.parts import mesh_of_option
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import RETILING  # ops to another mesh, in programs written with their collectives
+from meshgen.ops.classes import RETILING  # transfers to another mesh, in programs that contain collectives already
 from meshgen.spec import Sharding
 
 
@@ -72,8 +72,9 @@ class _Placer:
         return next(iter(named), "")
 
     def _destinations(self) -> dict[Value, str]:
-        """Return the mesh that each value leads to: the mesh of the nearest annotation downstream, the first one in
-        program order.
+        """Return, for each value, the mesh that the nearest annotation downstream names.
+
+        If several are equally near, the first one in program order counts.
         """
         destinations: dict[Value, str] = {}
         for value, annotation in zip(
@@ -122,7 +123,7 @@ class _Placer:
         return best, f"{crossing(best)} bytes cross, {alternatives}"
 
     def backward(self) -> None:
-        """Assign values that depend on no assigned value: to the mesh of their first user."""
+        """Assign the values that depend on no assigned value to the mesh of their first user."""
         for node in reversed(self.graph.nodes):
             if node not in self.places.nodes and not all(value in self.places.free for value in node.results):
                 self._assign(node, self._first_user_mesh(node.results), "it is first used there")
@@ -183,8 +184,9 @@ def _nbytes(value: Value) -> int:
 
 
 def _named(node: Node, meshes: Sequence[Mesh]) -> Iterator[tuple[str, Location | None]]:
-    """Yield the meshes of a node's shardings, and the only mesh that has all axes of its option; includes the node's
-    regions.
+    """Yield the mesh of each sharding in `node` and its regions, with the location.
+
+    A sharding option that names axes of a single mesh yields that mesh as well.
     """
     yield from ((value.sharding.mesh, node.loc) for value in node.results if value.sharding)
     for entry in node.attrs.given.values() if node.op not in RETILING else ():

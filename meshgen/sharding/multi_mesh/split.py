@@ -103,7 +103,7 @@ def _sizes_hint(mesh: Mesh) -> str:
 
 
 class _Part:
-    """The program of one mesh while it is written."""
+    """The program of one mesh (a part) while it is being written."""
 
     def __init__(self, whole: Module, mesh: Mesh) -> None:
         self.whole, self.mesh = whole, mesh
@@ -145,7 +145,7 @@ class _Part:
 
 
 def _lists(values: Sequence[Value]) -> list[Sharding]:
-    """Return the shardings of the values, or an empty list if the values have none."""
+    """Return the shardings of the values, or an empty list if the values have no shardings."""
     return [value.sharding for value in values if value.sharding]
 
 

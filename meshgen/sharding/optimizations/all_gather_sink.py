@@ -70,7 +70,11 @@ def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> Loop | None:
-    """Return the op's loop along the gathered rows, or None if the op cannot compute tiles of them."""
+    """Return the loop of `node` along the rows that `move` gathers, or None if `node` cannot compute tiles of these
+    rows.
+
+    `move` is the all_gather that produces operand `number`.
+    """
     dim, axes = move.attrs.dim, tuple(move.attrs.axes)
     if node.op not in REDUCED_ALIKE:
         return loop_of(node, dim, count, operand=number)
@@ -79,9 +83,9 @@ def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> 
 
 
 def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, Node], walk: Walk) -> list[Value] | None:
-    """Return the operands whose gathers sink, or None if another operand differs between devices.
+    """Return the operands of `node` whose gathers sink below it, or None if another operand may differ between devices.
 
-    A repeated operand sinks only if the loop runs along its gathered rows at all of its positions.
+    An operand that occurs several times sinks only if the loop runs along its gathered rows at all of its positions.
     """
     axes = tuple(move.attrs.axes)
     matching: list[Value] = []
@@ -147,10 +151,11 @@ def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _reshards_locally(value: Value, move: Node, start: Value, walk: Walk) -> bool:
-    """Whether an operand that is not gathered can be cut into the tiles before the gather without communication.
+    """Whether `value`, an operand without a gather, can be cut without communication into tiles like those of `start`.
 
-    A scalar must be the same on all devices that exchange data: each device applies its own scalar to rows that others
-    receive.
+    `start` is the value before the gather `move`. A scalar must be the same on all devices that exchange data, since
+    each
+    device applies its own scalar to rows that others receive.
     """
     if value.type.rank == 0:
         return value.sharding is not None or walk.is_uniform(value, link_axes(move.op, move.attrs, walk.mesh))
@@ -174,7 +179,7 @@ def _emit_sunk(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> S
     like = Value(node.result.type.with_shape(start.type.shape), node.result.name, None, node.result.loc)
     partial = (
         node.result.sharding.canonical(walk.mesh).partial if node.result.sharding else ()
-    )  # only over axes of more than one device
+    )  # canonical() drops axes of size 1
     sharding = start.sharding and replace(start.sharding, partial=partial)
     computed = walk.emit(node.op, operands, node.attrs, like, sharding, loc=node.loc, notes=node.notes)
     notes = merged_notes(moves, f"moved below {node.op}")

@@ -28,10 +28,12 @@ _IDEMPOTENT = ("max", "min", "and", "or")
 
 @module_pass("all-reduce-fold", "materialize", "optimize", "partition", applies="unless more expensive")
 def all_reduce_fold(module: Module, context: Compilation) -> Module:
-    """Return the module with folded reductions.
+    """Return the module with pairs of collectives folded into one collective, if at least one of each pair is a
+    reduction.
 
-    The inner collective must have no other use. In a local program, a reduction of a value that is provably equal on
-    all devices becomes the value itself, or a multiple of it.
+    The first collective must have no other use. In a local program, a reduction of a value that is provably equal on
+    all
+    devices becomes the value itself, or a multiple of it.
     """
     return walk(module, context, _fold, of=_FOLDS.keys())
 
@@ -47,7 +49,9 @@ def _fold(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _of_equal_values(node: Node, walk: Walk) -> Sequence[Value] | None:
-    """Replace a reduction of a value that is equal on all devices of a group; it moves nothing."""
+    """Replace a reduction of a value that is equal on all devices of a group by a multiple of the value, without
+    communication.
+    """
     value, kind, axes = node.operands[0], node.attrs.kind, tuple(node.attrs.axes)
     if value.sharding is not None or not walk.is_uniform(value, axes):
         return None
@@ -75,7 +79,10 @@ def _reduce_twice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None
 
 
 def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    """Reduce-scatter over the sliced axes. In local programs, all_reduce the tiles over the remaining axes."""
+    """Replace an all_reduce and a slice by a reduce_scatter over the sliced axes.
+
+    In local programs, an all_reduce of the tiles over the remaining axes follows.
+    """
     sliced = tuple(node.attrs.axes)
     rest = tuple(axis for axis in inner.attrs.axes if axis not in sliced)
     is_contained = len(rest) + len(sliced) == len(inner.attrs.axes)

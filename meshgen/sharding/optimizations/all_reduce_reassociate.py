@@ -46,7 +46,10 @@ def all_reduce_reassociate(module: Module, context: Compilation) -> Module:
 
 
 class _Term(NamedTuple):
-    """A reduction, and the ops on the path from it to an operand, each with the index of its operand on the path."""
+    """A reduction, and the ops on the path from the reduction to an operand of the combining op.
+
+    Each op comes with the index of its operand on the path.
+    """
 
     reduction: Node
     path: tuple[tuple[Node, int], ...] = ()
@@ -101,8 +104,8 @@ def _can_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
 
 
 def _reduction_key(reduction: Node, walk: Walk) -> dict[str, Any]:
-    """Return what must be equal for two reductions to be joined. The order of the group does not matter for an
-    all_reduce.
+    """Return a key that is equal for reductions that can be joined. For an all_reduce, the order of the group does not
+    matter.
     """
     attrs = reduction.attrs
     ordered = tuple(sorted(attrs.axes, key=walk.mesh.order)) if reduction.op == "all_reduce" else attrs.axes
@@ -114,7 +117,10 @@ def _is_uniform_predicate(predicate: Value, reduction: Node, walk: Walk) -> bool
 
 
 def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
-    """Return the reduction that an operand comes from, or None if a value on the path has another use."""
+    """Return the reduction that `value` is computed from, with the path to `value`.
+
+    Returns None if there is no reduction, or if a value on the path has another use.
+    """
     path: list[tuple[Node, int]] = []
     users = user.operands.count(value)
     for _ in range(DEFAULT.search.chain):
@@ -134,9 +140,10 @@ def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
 
 
 def _path_operand(node: Node, walk: Walk) -> int | None:
-    """Return the index of the only operand with the size and dtype of the result, or None if there is not exactly one.
+    """Return the index of the only operand of `node` with the size and dtype of the result, or None if there is not
+    exactly one.
 
-    If both operands of a multiplication qualify, the factor is skipped.
+    If both operands of a multiplication qualify, the scale factor is skipped.
     """
     if len(node.results) != 1 or node.regions or is_bound(node) or node.result.sharding is not None:
         return None
@@ -147,7 +154,7 @@ def _path_operand(node: Node, walk: Walk) -> int | None:
 
 
 def _is_factor(value: Value, walk: Walk) -> bool:
-    """Whether a value is the factor of a multiplication rather than the scaled value."""
+    """Whether an operand of a multiplication is the scale factor: an input, a constant or a broadcast value."""
     producer = walk.producers.get(value)
     return producer is None or producer.op in ("constant", "broadcast_in_dim")
 

@@ -16,7 +16,7 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value, is_float
 from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, walk
 
-_Sum = tuple[Value, tuple[str, ...]]  # the summed value, and the axes in mesh order
+_Sum = tuple[Value, tuple[str, ...]]  # The value that is summed over devices, and the axes in mesh order.
 
 
 @module_pass("all-reduce-untie", "partition", applies="unless more expensive")
@@ -44,8 +44,9 @@ def _ordered_axes(node: Node, walk: Walk) -> tuple[str, ...]:
 
 
 def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Value] | None:
-    """Return the reduction of the remaining term, combined with the computed sum, or None if no term has a computed
-    sum.
+    """Return the all_reduce of the other term, combined with the sum that is already computed.
+
+    Returns None if no term of the operand has a computed sum.
     """
     sum_node = walk.producers.get(node.operands[0])
     if sum_node is None or sum_node.op not in ("add", "subtract") or not is_float(node.result.type.dtype):
@@ -66,10 +67,9 @@ def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Valu
 
 
 def _computed_factors(term: Value, axes: tuple[str, ...], walk: Walk, sums: Mapping[_Sum, Value]) -> list[Value] | None:
-    """Return both factors of the sum of `term`: the sum of its partial factor, and its other factor, which is itself a
-    sum.
+    """Return the two factors of the sum of `term` over devices, or None if `term` is not a partial value times a sum.
 
-    Returns None if `term` is not such a multiplication.
+    The factors are the computed sum of the partial value, and the sum that the partial value is multiplied by.
     """
     product = walk.producers.get(term)
     if product is None or product.op != "multiply" or not walk.single(term):

@@ -23,7 +23,7 @@ _INVERTIBLE = {"all_slice", "all_gather", "all_to_all"}
 
 @module_pass("cancel-inverse-collectives", "materialize", "optimize", "partition", applies="unless more expensive")
 def cancel_inverse_collectives(module: Module, context: Compilation) -> Module:
-    """Return the module without pairs of collectives that cancel."""
+    """Return the module without pairs of collectives that cancel each other."""
     return walk(module, context, _cancel, of=_INVERTIBLE)
 
 

@@ -50,8 +50,9 @@ def _along_dim(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _nests(node: Node, inner: Node, walk: Walk) -> bool:
-    """Whether the finer tiles fill the coarser tiles exactly. Otherwise the padding of a short last tile would end up
-    between rows.
+    """Whether each coarser tile consists of complete finer tiles.
+
+    Otherwise the padding of a short last tile would end up between rows.
     """
     finer, collective = (inner.operands[0], inner) if node.op == "all_gather" else (node.result, node)
     dim, count = node.attrs.dim, walk.mesh.group_size(tuple(collective.attrs.axes))
@@ -68,7 +69,7 @@ def _shifted(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _exchanged(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    """Replace a gather and a slice by a permutation of tiles.
+    """Replace a gather, and a slice over the same axes in another order, by a permutation of tiles.
 
     Tile i of the gathered tensor belongs to device i of the gather's group. Device j in the order of the slice's group
     takes tile j.

@@ -33,7 +33,7 @@ from meshgen.sharding.optimizations.rewrite import price_of, with_graph
 # chosen: a collective of at most 1/256 of a full message always fits
 _TINY_PART = 256
 
-# chosen: bytes of a value that may wait for a message
+# chosen: largest size in bytes of a value that may be computed later, after a message
 _HELD_BYTES = 1 << 20
 
 # chosen: a full message takes 4 latencies, so one more latency is at most a quarter of its time
@@ -42,7 +42,7 @@ _FULL_LATENCIES = 4
 # Memory bandwidth of the device that copies, in bytes per second: 90 % of 3.35 TB/s, data sheet of NVIDIA H100 SXM.
 _COPY_BYTES_PER_SECOND = 3e12
 
-# A member's bytes cross memory four times: they are read and written before the message, and again after it.
+# Bytes of a member cross memory four times: packing reads and writes them, and so does unpacking the message.
 _COPIES = 4
 
 # Ops that can be deferred until after the message if they are small; all other ops keep their position.
@@ -69,7 +69,7 @@ class _Bucket:
     """Collectives that become one message, in program order."""
 
     due: int
-    moved: int = 0  # moved bytes
+    moved: int = 0  # bytes that each device moves for `members`
     members: list[Node] = field(default_factory=list[Node])
 
     def takes(self, position: int, moved: int, limit: float) -> bool:
@@ -108,9 +108,9 @@ def _buckets(graph: Graph, mesh: Mesh, copied: float) -> list[_Bucket]:
 
 
 def _due(graph: Graph) -> dict[Value, int]:
-    """Return for each value the position at which it must be complete.
+    """Return for each value the position of the first node that needs it and cannot be deferred.
 
-    This is the first node that cannot be deferred and uses the value, directly or through deferred nodes.
+    The node needs the value directly or through deferred nodes.
     """
     due: dict[Value, int] = {}
     for position in range(len(graph.nodes) - 1, -1, -1):
@@ -142,15 +142,15 @@ def _collective_key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
 
 
 def _limit(node: Node, mesh: Mesh) -> float:
-    """Return the number of bytes that a message may move."""
+    """Return the largest number of bytes that each device may move in one message."""
     latency, bandwidth = rate_along(mesh, link_axes(node.op, node.attrs, mesh))
     return _FULL_LATENCIES * latency * bandwidth
 
 
 def _is_combinable(node: Node, mesh: Mesh, copied: float) -> bool:
-    """Whether copying into and out of a message takes at most the fraction `copied` of the saved latency.
+    """Whether copying `node` into and out of a message takes at most the fraction `copied` of the saved latency.
 
-    Kernels do the copying, so dtypes that they do not support are sent alone.
+    Kernels copy the operands, so dtypes that kernels do not support are sent alone.
     """
     if node.result.type.dtype not in TRITON_TYPES or not price_of(node, mesh).ring_bytes:
         return False
@@ -159,7 +159,10 @@ def _is_combinable(node: Node, mesh: Mesh, copied: float) -> bool:
 
 
 def _reordered(nodes: Sequence[Node], groups: list[list[Node]], mesh: Mesh) -> list[Node]:
-    """Return the nodes with each group's message where its last member was, followed by the nodes deferred for it."""
+    """Return the nodes with one message for each group. The message takes the position of the group's last member.
+
+    The nodes that were deferred for the message follow it.
+    """
     group_of = {node: group for group in groups for node in group}
     kept: list[Node] = []
     deferred: list[Node] = []
@@ -182,7 +185,7 @@ def _reordered(nodes: Sequence[Node], groups: list[list[Node]], mesh: Mesh) -> l
 
 
 def _released(deferred: list[Node], kept: list[Node], missing: set[Value]) -> list[Node]:
-    """Append deferred nodes that are ready to `kept`, and return the others."""
+    """Append the deferred nodes whose operands are available to `kept`, and return the other deferred nodes."""
     still_deferred: list[Node] = []
     for node in deferred:
         if missing.isdisjoint(used_by(node)):

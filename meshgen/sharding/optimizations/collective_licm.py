@@ -43,13 +43,14 @@ def collective_licm(module: Module, context: Compilation) -> Module:
 
 
 def _hoist_collectives(loop: Node) -> list[Node]:
-    """Return the loop-invariant collectives of a loop with the producers of their operands, then the loop without
-    them.
+    """Return the loop-invariant collectives of a loop with the producers of their operands, followed by the loop
+    without them.
     """
     body = loop.regions[1]
     outer_values = _invariant_inputs(loop)
     varying = {value for value in body.values() if value not in outer_values}
-    invariant: dict[Value, Node] = {}  # defined in the body with the same value in every iteration
+    # value that is the same in every iteration -> the node of the body that computes it
+    invariant: dict[Value, Node] = {}
     for node in body.nodes:
         if node.op in _PURE and not node.regions and all(v in invariant or v not in varying for v in node.operands):
             invariant |= dict.fromkeys(node.results, node)
@@ -110,7 +111,7 @@ def _leading_to(nodes: Sequence[Node], invariant: Mapping[Value, Node]) -> set[N
 
 
 def _outside(node: Node, outer_values: Mapping[Value, Value]) -> Node:
-    """Return a copy of a node that uses the values before the loop."""
+    """Return a copy of a node of the loop's body that uses the values before the loop."""
     results = [replace(value) for value in node.results]
     notes = (
         merged_notes([node], "the same in every iteration: hoisted out of the loop")

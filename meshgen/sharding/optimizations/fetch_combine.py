@@ -36,7 +36,7 @@ def fetch_combine(module: Module, context: Compilation) -> Module:
 
 @dataclass
 class _Message:
-    """Fetches of one message, in program order."""
+    """Fetches that become one message, in program order."""
 
     place: int  # position of the first fetch
     last: int  # position of the last fetch
@@ -100,8 +100,9 @@ def _fetch_key(node: Node) -> tuple[Any, ...]:
 
 
 def _is_near(node: Node, message: _Message, between: list[Node]) -> bool:
-    """Whether a fetch can join a message: it fetches from the same tensor, or only cheap element-wise ops are in
-    between.
+    """Whether a fetch can join a message.
+
+    It either fetches from the same tensor as a member, or only cheap element-wise ops are between both.
     """
     if any(node_between.operands == node.operands for node_between in message.members):
         return True

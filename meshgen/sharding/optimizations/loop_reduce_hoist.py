@@ -5,7 +5,7 @@
 
 Works on a local program (stage partition). The carried value becomes each device's partial sum, starting from a neutral
 element; its initial value is added after the loop. Sums of floats are added in another order. The partial sum before a
-reduce_scatter is larger than its result, so a reduce_scatter stays in the loop if hoisting it needs much more memory.
+reduce_scatter is larger than the result, so the reduce_scatter stays in the loop if hoisting it needs much more memory.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ def loop_reduce_hoist(module: Module, context: Compilation) -> Module:
 
 
 class _Sum(NamedTuple):
-    """A carried value: its position, the ops that add to it, and the reductions of the added terms, all equal in kind
-    and axes.
+    """A loop-carried sum: its index among the carried values, the ops that add to it, and the reductions of the added
+    terms.
+
+    All reductions have equal kind and axes.
     """
 
     number: int
@@ -102,8 +104,10 @@ def _sums(loop: Node, ops: Sequence[str]) -> list[_Sum]:
 def _carried_sum(
     number: int, body: Graph, uses: Mapping[Value, int], producers: Mapping[Value, Node], ops: Sequence[str]
 ) -> _Sum | None:
-    """Return the additions on the path from the body's output back to the carried input, or None if one of them adds no
-    reduction.
+    """Return the sum in carried value `number`: the additions from the carried input to the body's output, and their
+    terms.
+
+    Returns None if an addition on this path adds no reduction.
     """
     start, value = body.inputs[number], body.outputs[number]
     adds: list[Node] = []
@@ -133,7 +137,8 @@ def _is_hoistable(start: Value, adds: Sequence[Node], reductions: Sequence[Node]
     """Whether all terms are reduced in the same way, matching the additions, and the running sum has no other use."""
     kind = reductions[0].attrs.kind
     is_equal = all(_reduction_key(reduction) == _reduction_key(reductions[0]) for reduction in reductions)
-    is_equal = is_equal and reductions[0].operands[0].type.dtype == start.type.dtype  # the sum is not in a wider type
+    # otherwise the loop accumulates in a wider type than the reduction
+    is_equal = is_equal and reductions[0].operands[0].type.dtype == start.type.dtype
     is_truth = start.type.dtype == "i1" and kind in ("sum", "product")  # adding booleans wraps, so it is not a sum
     return uses[start] == 1 and is_equal and not is_truth and all(COMBINED_KINDS[node.op] == kind for node in adds)
 
@@ -192,7 +197,7 @@ def _replaced(values: Sequence[Value], replacements: Mapping[Value, Value]) -> l
 
 
 def _with(node: Node, replacements: Mapping[Value, Value]) -> Node:
-    """Return the node with replaced operands and results."""
+    """Return the node with replaced operands and results, or the node itself if none of its operands is replaced."""
     if not any(value in replacements for value in node.operands):
         return node
     return replace(node, operands=_replaced(node.operands, replacements), results=_replaced(node.results, replacements))

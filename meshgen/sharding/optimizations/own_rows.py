@@ -37,8 +37,9 @@ class OwnRows:
     products: dict[Rows, Node | None] = field(default_factory=dict["Rows", "Node | None"])
 
     def product_of(self, value: Value, dim: int = ROWS) -> Node | None:
-        """Return the ragged dot of disjoint groups such that rows of `value` (along `dim`) outside of the groups are
-        zero, or None.
+        """Return the ragged dot whose groups contain all nonzero rows of `value` along `dim`, or None if there is none.
+
+        The groups must be disjoint.
         """
         pending = [(value, dim)]
         while pending:
@@ -51,7 +52,7 @@ class OwnRows:
         return self.products[value, dim]
 
     def _product(self, rows: Rows, sums: Sequence[Sequence[Rows]]) -> Node | None:
-        """Return the ragged dot for `rows`, given the results for all its summands in `products`."""
+        """Return `product_of` for `rows`, given the entries of `products` for all summands in `sums`."""
         node = self.producer(rows[0])
         if node is not None and node.op == "ragged_dot":
             return node if rows[1] == ROWS and node.attrs.disjoint and not node.attrs.contracts else None
@@ -72,7 +73,7 @@ class OwnRows:
             if (value, dim) in seen:
                 continue
             seen.add((value, dim))
-            if value in self.kept or value.granted:  # the user sees an annotated value with all rows
+            if value in self.kept or value.granted:  # a user of meshgen sees an annotated value with all rows
                 return False
             for user, number in self.uses(value):
                 if dim == ROWS and _reads_groups(user, number, product.operands[2:]):
@@ -85,7 +86,10 @@ class OwnRows:
 
 
 def _linear_operand_sets(node: Node | None, dim: int) -> list[list[Rows]]:
-    """Return each set of operands in which a result is jointly linear, as values with the dims of their rows."""
+    """Return the sets of operands in which the result of `node` is jointly linear.
+
+    Each operand comes with the dim that corresponds to dim `dim` of the result.
+    """
     if node is None or (loop := loop_of(node, dim, 1)) is None:
         return []
     terms = {index: (node.operands[index], d) for index, d in enumerate(loop.operands) if d is not None}

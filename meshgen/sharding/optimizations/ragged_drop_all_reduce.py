@@ -68,7 +68,10 @@ def _without_reductions(graph: Graph) -> Graph:
 
 
 def _sums_to_change(graph: Graph) -> dict[Node, _Sum]:
-    """Return the sums to change, by the last node of each. Axes over which devices share the rows of a group remain."""
+    """Return the sums over devices to remove or to restrict, keyed by the last node of each sum.
+
+    A sum remains along the axes over which devices share the rows of a group.
+    """
     producers = graph.index.producers
     kept = {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
     rows = OwnRows(producers.get, graph.index.uses.__getitem__, kept)

@@ -35,7 +35,7 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
     saved = _cost(node, walk)
     best: tuple[Cost, ReshardPlan, list[Node]] | None = None
     exclusive = True
-    longest = DEFAULT.search.chain  # keeps the time of the walk linear
+    longest = DEFAULT.search.chain  # limits the length of a chain, so that the walk takes linear time
     while (
         (reshard := walk.producers.get(chain[-1].operands[0])) and reshard.op in SHARDING_OPS and len(chain) < longest
     ):

@@ -34,7 +34,7 @@ class Price(NamedTuple):
 
 
 def is_bound(node: Node) -> bool:
-    """Whether a node uses a value whose sharding is required for its users."""
+    """Whether a node, other than a reshard, uses a value whose annotation requires a sharding of its users."""
     return node.op not in SHARDING_OPS and True in [value.is_bound for value in node.operands]
 
 
@@ -57,7 +57,7 @@ def moved_ends(node: Node) -> list[Value]:
 
 
 def price_of(node: Node, mesh: Mesh) -> Price:
-    """Return the communication price of a node; computation costs nothing here."""
+    """Return the bytes and seconds that each device spends on the communication of a node, without its computation."""
     if node.op not in COMMUNICATING:
         return Price(0, 0.0)
     ends = moved_ends(node)
@@ -65,13 +65,15 @@ def price_of(node: Node, mesh: Mesh) -> Price:
 
 
 def total_bytes(graph: Graph, mesh: Mesh) -> int:
-    """Return the bytes that the collectives of a graph move. A collective in a loop counts once."""
+    """Return the bytes that each device moves for the collectives of a graph. A collective in a loop counts once."""
     inner = sum(total_bytes(region, mesh) for node in graph.nodes for region in node.regions)
     return inner + sum(price_of(node, mesh).ring_bytes for node in graph.nodes if node.op in COMMUNICATING)
 
 
 def merged_notes(nodes: Sequence[Node], note: str) -> Notes:
-    """Return notes for a node that replaces `nodes`: their reasons with `note`, and the edges that they serve."""
+    """Return notes for a node that replaces `nodes`: their reasons, extended by the text `note`, and the edges they
+    serve.
+    """
     edges = tuple(dict.fromkeys(edge for node in nodes for edge in node.notes.edges))
     return Notes(merged_reason(nodes, note), edges)
 
@@ -94,8 +96,9 @@ class Walk:
     ) -> None:
         self.mesh: Mesh = module.mesh
         self._of, self._after = of, after
-        self.producers: dict[Value, Node] = {}  # only of the current graph, since nothing moves into or out of a loop
-        self.constants: dict[Value, Node] = {}  # of all graphs visited so far
+        # producers in the current graph only, since nothing moves into or out of a loop
+        self.producers: dict[Value, Node] = {}
+        self.constants: dict[Value, Node] = {}  # producers of constants in all graphs visited so far
         self._rule = rule
         self._module, self._context = module, context
         self._varying: Varying | None = None
@@ -143,7 +146,7 @@ class Walk:
         self._release(node)
 
     def _matches(self, node: Node) -> bool:
-        """Whether the rule may change a node, judging by the ops that it applies to."""
+        """Whether the rule applies to a node, by the node's op and by the ops that produce its operands."""
         if self._of is not None and node.op not in self._of:
             return False
         if self._after is None:

@@ -40,9 +40,10 @@ def slice_hoist(module: Module, context: Compilation) -> Module:
 
 
 def _graph(graph: Graph, uses: Counter[Value], mesh: Mesh) -> Graph:
-    reversed_nodes: list[Node] = []  # in reverse order
+    reversed_nodes: list[Node] = []  # nodes of the new graph, last node first
     producers = graph.index.producers
-    waiting: dict[Value, Node] = {}  # values whose only use is this slice, and whose op can come after it
+    # value -> its only user, a slice that can be moved before the op that computes the value
+    waiting: dict[Value, Node] = {}
 
     def place(cut: Node) -> None:
         producer = producers.get(cut.operands[0])
@@ -114,7 +115,7 @@ def _is_free(sharding: Sharding, result: Sharding, cut: Node) -> bool:
 
 
 def _swap(node: Node, cut: Node) -> tuple[Node, list[Node]]:
-    """Return the op on tiles, and one slice per distinct operand."""
+    """Return the op on tiles, and one slice per distinct operand, in a program whose values have shardings."""
     slices: dict[Value, Node] = {}
     for value in node.operands:
         if value.type.rank and value not in slices:

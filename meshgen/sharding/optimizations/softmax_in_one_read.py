@@ -125,7 +125,10 @@ def _is_maximum(node: Node, elements: Value, total: Node, reduction: Node, produ
 
 
 def _is_reduction(node: Node, combiner: str, init: float | None, producer: Producer) -> bool:
-    """Whether a node reduces with `combiner` and, unless `init` is None, starts from `init`."""
+    """Whether a node reduces with `combiner`, starting from `init`.
+
+    If `init` is None, any initial value is accepted.
+    """
     if node.op != "reduce" or node.attrs.kind != combiner:
         return False
     start = splat_of(node.operands[1], producer)

@@ -18,12 +18,12 @@ from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.optimizations.rewrite import Walk
 
-# Their attributes do not depend on the split dims, except for a slice.
+# Ops that can run on tiles: their attributes do not depend on the split dims, except those of a slice.
 TILED = (ELEMENTWISE | ARRANGING | LOOPS) - ATTENTIONS
 
 
 class Loop(NamedTuple):
-    """A loop of an op: the dim of each operand that has it (or None), and the dim of the result."""
+    """A loop of an op: the dim of each operand that the loop runs along (or None), and the dim of the result."""
 
     operands: tuple[int | None, ...]
     result: int
@@ -32,10 +32,10 @@ class Loop(NamedTuple):
 def loop_of(
     node: Node, dim: int, count: int, *, operand: int | None = None, find_rule: Callable[[Node], Rule] = rule_of
 ) -> Loop | None:
-    """Return the loop that is the major factor of `dim` of the result (or of operand `operand`), if it splits evenly
-    into `count` tiles.
+    """Return the major loop of `dim`, or None if it does not split evenly into `count` tiles.
 
-    Callers that query many equal nodes can pass a cached `find_rule`.
+    `dim` is a dim of the result, or of operand number `operand`. Callers that query many equal nodes can pass a cached
+    `find_rule`.
     """
     if node.op not in TILED or len(node.results) != 1:
         return None
@@ -70,7 +70,7 @@ def attrs_on_tiles(node: Node, loop: Loop, count: int) -> dict[str, Any]:
 
 
 def linear_operands(node: Node, partial: Sequence[int], kind: str, axes: Sequence[str], walk: Walk) -> bool:
-    """Whether a reduction of the `partial` operands, of this kind over `axes`, can be moved after the op.
+    """Whether a reduction of the operands in `partial`, by `kind` over `axes`, can be moved after the op.
 
     The op must be linear in these operands, and all other operands must be equal on all devices. A further summand (the
     initial value of a reduction, a padding value) must be a neutral element.

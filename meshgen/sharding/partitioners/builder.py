@@ -31,12 +31,12 @@ def neutral_scalar(combiner: str, dtype: str) -> Scalar:
 
 @dataclass
 class LocalBuilder(Builder):
-    """Builder for a local program.
+    """Builder for the program of one device.
 
     Attributes:
-        indices: the process index over each tuple of axes, computed once.
+        indices: tuple of axes -> the device's process index over them.
         sources: global value -> its producer in the sharded program, and the producer's operands on this device.
-        bounds: bounds of row groups, relative to the device's tile, computed once.
+        bounds: bounds of row groups, relative to the device's tile, cached.
         constants: the data of constants.
     """
 
@@ -54,12 +54,13 @@ class LocalBuilder(Builder):
             self.constants[node.result] = node.attrs.value
 
     def communicate(self, op: str, operand: Value, result: TensorType, why: str, /, **attrs: Any) -> Value:
-        """Append a collective with its reason, and return its result."""
+        """Append a collective with its reason `why`, and return its result."""
         return self.append(op, [operand], [result], attrs, notes=Notes(why))[0]
 
     def absent(self, like: TensorType) -> Value:
-        """Return the value that a device adds to a sum for elements of other devices. It does not even change the sign
-        of a zero.
+        """Return the value that a device contributes to a sum for elements that other devices hold.
+
+        For floats it is -0.0, since adding +0.0 would change the sign of -0.0.
         """
         if (kind := picked_kind(like.dtype)) == "sum" and is_inexact(like.dtype):
             return self.splat(-complex(0.0, 0.0) if is_complex(like.dtype) else -0.0, like)

@@ -84,7 +84,7 @@ class _Packs:
         return sum(self._seconds("all_gather", value.type, value.type, axes, dim=2) for value in self.values)
 
     def share_seconds(self, axes: tuple[str, ...], share: int, results: int) -> float:
-        """Return the time to exchange the candidates of `share` rows, and to gather `results` results per row of each
+        """Return the seconds to exchange the candidates of `share` rows, and then to gather `results` per row and
         operand.
         """
         seconds, devices = 0.0, self.builder.mesh.group_size(axes)
@@ -115,7 +115,7 @@ def _gathered(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ..
 
 
 def _exchanged(builder: LocalBuilder, value: Value, axes: tuple[str, ...], why: str) -> Value:
-    """Return the candidates of all devices for the device's share of the rows."""
+    """Return the candidates of all devices for this device's share of the rows, by an all_to_all."""
     (operands, rows, width), count = value.type.sizes, builder.mesh.group_size(axes)
     # shares are equal, so the number of rows is rounded up
     tensor_type = value.type.with_shape((operands, -(-rows // count), width * count))

@@ -18,10 +18,11 @@ from meshgen.sharding.partitioners.local_moves import cut_locally
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 from meshgen.spec import Sharding
 
-_GATHERS = {"all_gather": "dim", "all_to_all": "concat_dim"}  # the attribute that names the dim that loses the axes
-# the attribute that names the dim that gains the axes
+# op -> the attribute that names the dim from which the op removes axes
+_GATHERS = {"all_gather": "dim", "all_to_all": "concat_dim"}
+# op -> the attribute that names the dim to which the op adds axes
 _SPLITS = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}
-_IN_PLACE = ("all_reduce", "to_partial")  # element-wise, so tiles may have any sizes
+_IN_PLACE = ("all_reduce", "to_partial")  # element-wise collectives, so tiles may have any sizes
 
 
 @partitioner("all_gather", "all_slice", "all_to_all", "all_reduce", "reduce_scatter", "to_partial")
@@ -33,8 +34,9 @@ def collective(site: Site) -> list[Value]:
 
 @partitioner("permute", "retile")
 def move(site: Site) -> list[Value]:
-    """Write a reshard, which carries its shardings; if a device holds all rows already, slice them from its buffer
-    instead.
+    """Write a reshard whose attributes are its source and target sharding.
+
+    If each device already holds all rows of its new tile, the rows are sliced from the buffer instead.
     """
     attrs = site.node.attrs
     source, target = _ends(site, attrs.source, attrs.target)
@@ -53,15 +55,17 @@ def update_halo(site: Site) -> list[Value]:
     target_halo = site.node.attrs.sharding
     start = target_halo if site.sharding(0).canonical(site.mesh).halo else replace(target_halo, halo=())
     source, target = _ends(site, start, target_halo)
-    if source == target:  # the halo rows of the operand may be stale
+    # a halo exchange between equal shardings is kept, because the halo rows of the operand may be stale
+    if source == target:
         return site.clone()
     sliced = cut_locally(site.builder, site.operands[0], source, target, site.node.attrs.shape)
     return [sliced] if sliced else site.clone()
 
 
 def _ends(site: Site, source: Sharding, target: Sharding) -> tuple[Sharding, Sharding]:
-    """Return the shardings that a reshard names, with parts of axes joined. Raises unless they equal the shardings of
-    its values.
+    """Return the two shardings that the attributes of a reshard name, with parts of axes joined.
+
+    Raises ShardingError unless they equal the shardings of the reshard's operand and result.
     """
     ends = site.sharding(0), sharding_of(site.node.result)
     joined, named = ([merged(sharding, site.mesh) for sharding in pair] for pair in (ends, (source, target)))

@@ -112,7 +112,7 @@ class TileWriter(FactorWriter):
         return self.sizes[factor] % self._devices(factor) != 0
 
     def _counts(self, over: Names) -> np.ndarray:
-        """Return the number of elements of the factors `over` that each device of their group has."""
+        """Return the number of elements along the factors `over` on each device of the group that splits them."""
         starts = [np.arange(self._devices(f)) * self._tile(f) for f in over]
         tiles = [np.clip(self.sizes[f] - start, 0, self._tile(f)) for f, start in zip(over, starts, strict=True)]
         return reduce(np.multiply.outer, tiles).ravel()

@@ -23,9 +23,10 @@ from meshgen.sharding.window_fetches import turn
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows of a concatenation from row `begin` on: `fetch.rows` rows of a local value.
+    """Rows of one operand of a concatenation: `fetch.rows` rows of a local value, from row `begin` of the concatenation
+    on.
 
-    The rows start `shift` rows after the first row that the op needs.
+    They come `shift` rows after the first row that the op needs.
     """
 
     begin: int
@@ -35,11 +36,11 @@ class _Part:
 
 
 def fetch_from_operands(site: Site, value: Value, window: Window, plan: RowFetch, why: str) -> Value | None:
-    """Return the rows of `plan` of a concatenated operand, fetched from its parts; rows outside of the operand are
-    undefined.
+    """Return the rows of `plan` of a concatenated operand, fetched from the operands of the concatenation.
 
-    Returns None if the operand is not a concatenation along the window's dim, or if fetching from its own tiles moves
-    no more.
+    Rows outside of the concatenation are undefined. Returns None if `value` is not a concatenation along the window's
+    dim,
+    or if fetching from its own tiles moves no more.
     """
     operand, dim, sources = site.node.operands[window.operand], window.dim, site.builder.sources
     node, local_parts = sources.get(operand, (None, []))
@@ -91,7 +92,7 @@ def _parts(
         fetch = RowFetch(
             plan.count, local.type.sizes[dim], plan.base - begin + offset, plan.step, plan.rows, offset + rows
         )
-        # The other devices need none of its rows: their rows are before the first or after the last.
+        # Only one device needs rows of this operand, so the rows are fetched for that device alone.
         if len(users) == 1:
             ((index, first, stop),) = users
             base = first - begin + offset - index * source_rows
@@ -113,7 +114,7 @@ def _is_cut_along(node: Node, dim: int) -> bool:
 
 
 def _joined_row_numbers(builder: LocalBuilder, axes: tuple[str, ...], plan: RowFetch, value: Value, dim: int) -> Value:
-    """Return the row index in the concatenation for each element."""
+    """Return, for each element of the rows that `plan` fetches, the index of its row in the concatenation."""
     tensor_type = TensorType(tuple(plan.rows if d == dim else size for d, size in enumerate(value.type.sizes)), INDEX)
     row = builder.emit("iota", [], tensor_type, dim=dim)
     scalar = TensorType((), INDEX)

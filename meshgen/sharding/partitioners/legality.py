@@ -72,8 +72,9 @@ def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
 
 
 def _irregular_fault(node: Node, rule: Rule, operands: Sequence[Sharding], results: Sequence[Sharding]) -> str | None:
-    """Return a fault of halos and offsets, or None. They are allowed only on element-wise ops with equal shardings on
-    all operands.
+    """Return a fault in the halos or offsets of a node's shardings, or None if they are legal.
+
+    Halos and offsets are allowed only on element-wise ops with equal shardings on all operands.
     """
     identity = tuple((d,) for d in range(results[0].rank))
     ends = [*zip(rule.operands, operands, strict=True), *zip(rule.results, results, strict=True)]
@@ -194,7 +195,9 @@ class _Check:
             yield from self._partial_faults(axis, owners.get(axis))
 
     def _is_picked(self, number: int, layout: _Layout) -> bool:
-        """Whether a result is partial because rows of a window stay on the devices that have them."""
+        """Whether `layout` is that of a result which is partial because each row of a window stays on the device that
+        has it.
+        """
         if layout.factors[number] or number not in (pick.window.factor for pick in self.rule.picks):
             return False
         axes = next(x.factors[number] for x in self.layouts if number in x.factors)
@@ -205,14 +208,18 @@ class _Check:
     def _partial_kind(self, number: int) -> str | None:
         """Return the kind of the partial result if factor `number` is split, or None if the result is complete.
 
-        A reduced factor has the kind of its reduction. A windowed factor has a kind if its rows stay where they are.
+        A reduced factor has the kind of its reduction. A windowed factor has a kind if its rows are not fetched, so
+        that each
+        device contributes the rows that it has.
         """
         loop = self.rule.factors[number]
         kinds = {pick.window.factor: pick.kind for pick in self.rule.picks}
         return loop.reduction if loop.kind == "reduce" else kinds.get(number)
 
     def _partial_faults(self, axis: str, owner: int | None) -> Iterator[str]:
-        """Yield faults of an axis over which a value is partial: a reduction or linear operands must cause it."""
+        """Yield faults in the partial values over `axis`: only a split reduction or a linear op may make the result
+        partial.
+        """
         operand_kinds = {i: x.partial[axis] for i, x in enumerate(self.layouts[: self.count]) if axis in x.partial}
         result_kinds = [x.partial.get(axis) for x in self.layouts[self.count :]]
         if owner is not None:

@@ -62,14 +62,17 @@ def cut(builder: LocalBuilder, value: Value, sharding: Sharding, shape: Sequence
                 value = builder.emit("all_slice", [value], value.type.with_shape(sizes), axes=axes, dim=dim)
     for kind, run in itertools.groupby(
         canonical.partial, lambda pair: pair[1]
-    ):  # Kinds do not commute, so the outer kinds come first.
+    ):  # Kinds do not commute, so axes of different kinds need separate ops, the outer kinds first.
         axes = tuple(axis for axis, _ in run)
         value = builder.emit("to_partial", [value], value.type, axes=axes, kind=kind)
     return value
 
 
 def _starts(source: Split, target: Split, mesh: Mesh) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return axes, and for each device index over them the first row of the device's `target` range in its buffer."""
+    """Return axes, and a table of the row in each device's buffer at which the device's `target` range starts.
+
+    The table is indexed by the device's process index over these axes.
+    """
     parts = AxisParts.of(mesh, [*source.axes, *target.axes])
     axes = parts.cover((*source.axes, *target.axes))
     grid = grid_of(mesh, axes)

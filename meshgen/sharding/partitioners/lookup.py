@@ -15,8 +15,9 @@ _INDEX_MAX = 2**31 - 1  # the largest position, since positions are i32
 
 @partitioner("gather")
 def gather(site: Site) -> list[Value]:
-    """Write a gather: every device looks up the indices inside its tile, and leaves zeros for the others (a partial
-    sum).
+    """Write a gather: every device looks up the indices inside its tile.
+
+    The rows of other indices are zeros, so that the result is a partial sum.
     """
     attrs, operand = site.node.attrs, site.operands[0]
     sizes = site.node.operands[0].type.sizes
@@ -99,7 +100,7 @@ def _joined_indices(site: Site, parts: list[Value]) -> Value:
 
 
 def _mask_lookups(site: Site, rows: Value, is_here: list[Value]) -> Value:
-    """Return the rows that were found in the device's tile, and zeros for all other lookups."""
+    """Return the rows that each lookup found in the device's tile, and zeros for lookups outside of the tile."""
     builder, dim = site.builder, site.node.attrs.index_vector_dim
     mask = is_here[0]
     for other in is_here[1:]:

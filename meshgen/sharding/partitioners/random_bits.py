@@ -62,7 +62,9 @@ class Word:
         return Word(self.builder, self.builder.spread(self.value, shape))
 
     def chosen(self, options: Sequence[Word]) -> Word:
-        """Select an option for each element, with the element as the index. The number of options is a power of two."""
+        """Return, for each element, the option whose index is the element's value. The number of options is a power of
+        two.
+        """
         if len(options) == 1:
             return options[0]
         half = len(options) // 2
@@ -73,8 +75,9 @@ class Word:
 
 @partitioner("rng_bit_generator")
 def rng_bit_generator(site: Site) -> list[Value]:
-    """Write a generator that draws the bits that a single device would draw, whatever the mesh. The new state is equal
-    on all devices.
+    """Write a generator of random bits that are the same as on a single device, whatever the mesh.
+
+    The new state is equal on all devices.
     """
     builder, (state,) = site.builder, site.operands
     words = [Word(builder, _element(builder, state, position)) for position in range(state.type.sizes[0])]
@@ -111,7 +114,8 @@ def _threefry(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
 def _philox(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
     """Return the new state and the bits. A counter gives four 32-bit numbers, or two 64-bit numbers."""
     bits_type = site.node.results[1].type
-    numbers_per_counter = PHILOX_WORDS // (2 if bits_type.numpy_dtype.itemsize == 8 else 1)  # numbers per counter
+    # a wide number takes two words of a counter
+    numbers_per_counter = PHILOX_WORDS // (2 if bits_type.numpy_dtype.itemsize == 8 else 1)
     local = site.local_types()[1].shape
     zero = Word(site.builder, site.builder.splat(0, TensorType(local, "ui64")))
     flat = _row_major_position(_positions(site), bits_type.sizes, zero)
@@ -127,7 +131,7 @@ def _philox(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
 
 
 def _positions(site: Site) -> list[Word]:
-    """Return, for each dim of the bits, the global position of each number of the tile."""
+    """Return, for each dim of the bits, the global position of each element of the device's tile along the dim."""
     builder, local = site.builder, site.local_types()[1]
     positions: list[Word] = []
     for dim, axes in enumerate(sharding_of(site.node.results[1]).canonical(site.mesh).dims):

@@ -41,7 +41,7 @@ class Site:
         return [local_type(result, self.mesh) for result in self.node.results]
 
     def clone(self, operands: list[Value] | None = None, **attrs: Any) -> list[Value]:
-        """Append the same op on local operands, with some attributes changed, and return its results."""
+        """Append the node's op on local `operands`, with the attributes `attrs` changed, and return its results."""
         node, operands = self.node, self.operands if operands is None else operands
         return self.builder.append(
             node.op, operands, self.local_types(), {**node.attrs, **attrs}, node.regions, node.notes
@@ -61,8 +61,9 @@ PARTITIONERS: dict[str, Partitioner] = {}
 
 
 def partitioner(*ops: str) -> Callable[[Partitioner], Partitioner]:
-    """Register a function as the partitioner of these ops. It writes the local form of a node and returns the
-    results.
+    """Register the decorated function as the partitioner of `ops`.
+
+    A partitioner writes the local form of a node and returns the local results.
     """
 
     def register(function: Partitioner) -> Partitioner:

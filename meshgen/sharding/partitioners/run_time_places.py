@@ -14,7 +14,7 @@ from meshgen.sharding.partitioners.builder import IDEMPOTENT, INDEX
 from meshgen.sharding.partitioners.lookup import clamped
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
-_NOWHERE = -(2**30)  # an index outside of every operand, so its update is dropped
+_NOWHERE = -(2**30)  # an index that is out of bounds in every operand, so that the update is dropped
 
 
 def _split_dims(site: Site, window: tuple[int, ...]) -> list[int]:
@@ -24,7 +24,10 @@ def _split_dims(site: Site, window: tuple[int, ...]) -> list[int]:
 
 
 def _clamped_start(site: Site, dim: int, first: int, taken: int) -> Value:
-    """Return the clamped global start of a window along `dim`, from operand `first + dim`."""
+    """Return the global start of a window of `taken` rows along `dim`, clamped to the operand.
+
+    The unclamped start is operand `first + dim`.
+    """
     return clamped(site, site.operands[first + dim], site.node.operands[0].type.sizes[dim] - taken)
 
 
@@ -167,7 +170,9 @@ def scatter(site: Site) -> list[Value]:
 
 
 def window_sizes(node: Node) -> dict[int, int]:
-    """Return the rows that an update covers in each dim of the operand that is neither inserted nor a batch dim."""
+    """Return, for each dim of the operand that is neither inserted nor a batch dim, the rows that an update of a
+    scatter covers.
+    """
     attrs, update = node.attrs, node.operands[len(node.operands) // 2 + 1].type
     dropped = {*attrs.inserted_window_dims, *attrs.input_batching_dims}
     kept = [d for d in range(node.operands[0].type.rank) if d not in dropped]

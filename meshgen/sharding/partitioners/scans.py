@@ -19,9 +19,10 @@ from meshgen.sharding.partitioners.registry import Site, local_type, partitioner
 
 
 def scan(site: Site, dim: int) -> list[Value]:
-    """Write a cumulative op along a split dim: scan the tile, gather the totals of all tiles, and combine the totals
-    before it.
+    """Write a cumulative op along a split dim.
 
+    Each device scans its tile, gathers the totals of all tiles, and combines the totals of preceding tiles into its
+    rows.
     Tile and totals start from the neutral element. The initial value itself is combined in at the end.
     """
     builder, attrs = site.builder, site.node.attrs
@@ -51,7 +52,7 @@ def scan(site: Site, dim: int) -> list[Value]:
 
 
 def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
-    """Whether the initial value is the neutral constant, possibly broadcast to a 0-d value."""
+    """Whether the initial value is the constant `fill`, possibly broadcast to a 0-d value."""
     if site.builder.is_known(init, fill):
         return True
     value = site.node.operands[1]
@@ -61,8 +62,10 @@ def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
 
 
 def _repeated_init(site: Site, dim: int, tile: int, is_forward: bool) -> Value:
-    """Return the initial value combined as often as each row of the tile needs it: once, and once more for every row of
-    padding.
+    """Return, for each row of the tile, the initial value combined with itself as often as the op applies it to the
+    row.
+
+    A windowed reduction applies it once, and once more for every row of padding in the row's window.
     """
     builder, init, size = site.builder, site.operands[1], site.node.operands[0].type.sizes[dim]
     tensor_type = init.type.with_shape((size,))

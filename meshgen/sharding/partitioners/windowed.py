@@ -182,8 +182,9 @@ def fetch(
 
 
 def _first_row(site: Site, axes: tuple[str, ...], plan: RowFetch) -> Value:
-    """Return `plan.start` of this device. Dividends are made positive first, since integer division truncates towards
-    zero.
+    """Return the first row that this device fetches (`plan.start`).
+
+    Integer division truncates towards zero, so the dividend is first made positive.
     """
     builder, scalar, divisor = site.builder, TensorType((), INDEX), plan.divisor
     if plan.step % divisor == 0:
@@ -202,9 +203,9 @@ def _affine(site: Site, axes: tuple[str, ...], step: int, base: int) -> Value:
 
 
 def _dilated(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value) -> Value:
-    """Return the window positions of the tile: the fetched rows with `fill` between them.
+    """Return the window positions of the tile: the fetched rows, with `fill` at the positions between rows.
 
-    The offset of the first row may differ between devices.
+    Devices may begin at different offsets between two rows.
     """
     builder, dim, plan = site.builder, window.dim, _plan(site, window, axes)
     dilation, sizes = window.dilation, value.type.sizes

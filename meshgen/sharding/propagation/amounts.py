@@ -31,7 +31,7 @@ class UnsplitProgram:
     sites: Sequence[Site]
     edges: list[Edge]
     value_indices: dict[Value, int]
-    operands: list[tuple[int, ...]]  # per site, the value indices of its operands
+    operands: list[tuple[int, ...]]  # operands of each site, as value indices
     results: list[tuple[int, ...]]
     nbytes: list[float]
     work: list[float]
@@ -66,7 +66,9 @@ class UnsplitProgram:
 
     @cached_property
     def placed(self) -> set[Value]:
-        """Return the annotated inputs of the program, and the results of `annotate` ops on them."""
+        """Return the inputs with required annotations, and the results of `annotate` ops with required annotations on
+        them.
+        """
         pinned_values: set[Value] = set()
         for site in self.sites:
             is_argument = is_input(site.node) or (is_annotation(site.node) and site.node.operands[0] in pinned_values)
@@ -76,15 +78,16 @@ class UnsplitProgram:
 
 
 class View(NamedTuple):
-    """Per-device sizes before this axis is decided: bytes, work and loop parts that the other axes leave.
+    """Per-device sizes along the axis to decide: bytes, work and loop parts, given how the other axes shard the
+    program.
 
     Values and sites are identified by their index in `whole`.
     """
 
     whole: UnsplitProgram
-    local: list[float]  # bytes of each value at its producer
-    used: list[list[float]]  # bytes of each site's operands at the use
-    seconds: list[float]  # seconds of work of each site
+    local: list[float]  # bytes per device of each value at its producer
+    used: list[list[float]]  # bytes per device of each site's operands at the use
+    seconds: list[float]  # seconds of work per device of each site
     split: Mapping[tuple[int, int], int]  # (site, factor) -> number of parts, for the factors that other axes shard
     moved: frozenset[tuple[int, int]]  # (site, operand) pairs that other axes reshard
     # (site, operand) -> number of devices of other axes that reduce the operand there
@@ -92,15 +95,17 @@ class View(NamedTuple):
     moving: frozenset[int]  # indices of the edges with a resharded operand
 
     def nbytes(self, value: Value) -> float:
-        """Return the bytes of a value at its producer."""
+        """Return the bytes per device of a value at its producer, as the other axes split the value."""
         return self.local[self.whole.value_indices[value]]
 
     def used_bytes(self, use: tuple[int, int]) -> float:
-        """Return the bytes of an operand at its use. `use` is a (site, operand) pair."""
+        """Return the bytes per device of an operand at its use, as the other axes split it. `use` is a (site, operand)
+        pair.
+        """
         return self.used[use[0]][use[1]]
 
     def work(self, site: Site) -> float:
-        """Return the seconds of work of a site."""
+        """Return the seconds of work of a site per device, as the other axes split it."""
         return self.seconds[self.whole.site_indices[site]]
 
     def parts(self, site: Site, factor: int) -> int:
@@ -109,7 +114,7 @@ class View(NamedTuple):
 
 
 def view_of(whole: UnsplitProgram, labels: Mapping[str, Sequence[Label]], mesh: Mesh) -> View:
-    """Return the per-device sizes and resharded edges that the decisions along other axes leave.
+    """Return the per-device sizes and the resharded edges that result from the decisions along other axes.
 
     `labels` has the labels of all sites along each of these axes.
     """
@@ -139,7 +144,7 @@ def view_of(whole: UnsplitProgram, labels: Mapping[str, Sequence[Label]], mesh: 
 
 
 def parts_of(labels: Mapping[str, Sequence[Label]], mesh: Mesh) -> dict[tuple[int, int], int]:
-    """Return the number of parts of each loop that the axes split, keyed by (site, factor).
+    """Return the number of parts into which the axes split each loop, keyed by (site, factor).
 
     Loops that no axis splits are absent.
     """

@@ -33,7 +33,9 @@ from meshgen.spec import Sharding
 
 
 def annotated(solved: Solved) -> Module:
-    """Return a copy of the module with the decisions on its nodes. Values are shared with the solved module."""
+    """Return a copy of the module with the decided shardings on its nodes. The copy has the same values as the solved
+    module.
+    """
     module, sites, decisions, parts = solved.module, solved.sites, solved.decisions, solved.axes.parts
     site_labels = {site: {axis: d.solution.labels[i] for axis, d in decisions.items()} for i, site in enumerate(sites)}
     node_shardings: dict[Node, NodeSharding] = {}
@@ -138,7 +140,9 @@ def _with_shardings(
 
 
 def _manual_operand_shardings(node: Node, value_shardings: dict[Value, Sharding]) -> tuple[Sharding, ...]:
-    """Return the operand shardings of a manual computation: declared axes, plus free axes that its body uses."""
+    """Return the operand shardings of a manual computation: the declared axes, followed by free axes that its body
+    uses.
+    """
     if not is_open(node):
         return node.attrs.in_shardings
     return tuple(

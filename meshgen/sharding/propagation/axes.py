@@ -33,7 +33,7 @@ from meshgen.sharding.propagation.states import Link
 
 
 class Decision(NamedTuple):
-    """The decision along one axis, and the annotation that each state comes from."""
+    """The decision along one axis, and for each state of a value the annotation that led to it (`origins`)."""
 
     solution: AxisSolution
     origins: dict[Value, Origins]
@@ -67,26 +67,26 @@ _Split = dict[str, tuple[Label, ...]]
 
 @dataclass(frozen=True)
 class Axes:
-    """The sites of a program and the axes, or parts of axes, that may split them; decisions are cached.
+    """The sites of a program, the axes or sub-axes that may split them, and a cache of decisions.
 
-    `offers` lists per axis the indices of sites whose loops the axis may split although no annotation reaches them.
+    `offers` maps an axis to indices of sites whose loops the axis may split although no annotation reaches them.
     """
 
     module: Module
     sites: list[Site]
     parts: AxisParts
-    whole: UnsplitProgram  # sizes before any axis splits anything
+    whole: UnsplitProgram  # sizes if no axis splits anything
     is_cut: bool
     offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     _history: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
     _caches: dict[Link, ProblemCaches] = field(default_factory=dict[Link, ProblemCaches])
-    # the latest labels along each axis, as a first guess
+    # the latest labels along each axis, used as the first guess of the solver
     _latest: dict[str, tuple[Label, ...]] = field(default_factory=dict[str, tuple[Label, ...]])
     _reached: dict[object, Reached] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
-        """Return the axes, or parts of axes, in the order of the mesh."""
+        """Return the axes and sub-axes, in the order of the mesh."""
         return self.parts.all()
 
     @property
@@ -111,7 +111,7 @@ class Axes:
         return self._reached[(offers, key) if offers else key]
 
     def starts(self, start: Start, decisions: dict[str, Decision]) -> Iterator[Start]:
-        """Return the other starts that may lead to other decisions.
+        """Return the other starting configurations that may lead to other decisions.
 
         There are none if no axis depends on the others and no argument could move.
         """
@@ -140,9 +140,10 @@ class Axes:
         )
 
     def repeated(self, decisions: dict[str, Decision]) -> dict[str, tuple[int, ...]]:
-        """Return per axis the sites whose expensive work all its devices repeat, most work first.
+        """Return, for each axis, the indices of sites whose expensive work all devices of the axis repeat, most work
+        first.
 
-        Axes that split nothing are left out.
+        Axes without such sites are absent.
         """
         repeated_sites: dict[str, tuple[int, ...]] = {}
         for axis, decision in decisions.items():
@@ -242,7 +243,7 @@ class Axes:
         return {other: decisions[other] for other in self.names if other in decisions and other != axis}
 
     def _covered(self, decisions: dict[str, Decision]) -> dict[str, Decision]:
-        """Replicate each site whose split needs a major factor that no other axis splits, and return the decisions."""
+        """Return the decisions after replicating each site whose split needs a major factor that no other axis splits."""
         labels = without_uncovered(self.sites, labels_of_axes(decisions), self.module.mesh)
         return {a: d._replace(solution=d.solution._replace(labels=labels[a])) for a, d in decisions.items()}
 
@@ -287,7 +288,10 @@ class Axes:
         return unpinned._replace(problem=pinned) if next(edge_seconds) == next(edge_seconds) else None
 
     def _with_split(self, axis: str, split: _Split) -> Decision | None:
-        """Return a decision from another start with the same split by the other axes, and so with the same labels."""
+        """Return a decision from another start under the same labels of the other axes, or None if there is none.
+
+        Both decisions choose among the same labels.
+        """
         of_axis = (decisions for (other, _), decisions in self._history.items() if other == axis)
         return next(
             (decision for history in of_axis for earlier_split, decision in history if earlier_split == split), None
@@ -332,11 +336,14 @@ def _decide(axes: Axes, link: Link, other_decisions: dict[str, Decision], guess:
 
 
 def _decide_with_labels(axes: Axes, link: Link, earlier: Decision, guess: Sequence[Label]) -> Decision:
-    """Decide along another link, with the labels of an earlier decision."""
+    """Decide the axis of `link` again, choosing among the labels of an earlier decision.
+
+    The costs are those of `link`.
+    """
     problem = _problem(axes, link, earlier)
     return Decision(problem.solve(guess), earlier.origins, problem, earlier.steps)
 
 
 def _problem(axes: Axes, link: Link, earlier: Decision) -> AxisProblem:
-    """Build the problem along another link, with the labels of an earlier decision."""
+    """Return the labelling problem with the costs of `link`, and with the labels of an earlier decision."""
     return AxisProblem(axes.sites, link, earlier.problem.labels, earlier.problem.view, axes.caches(link))

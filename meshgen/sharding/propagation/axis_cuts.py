@@ -43,7 +43,7 @@ def axis_cuts(sites: Iterable[Site], origins: Mapping[str, Mapping[Value, Origin
 
 
 def _reached(site: Site, table: Mapping[Value, Origins]) -> list[tuple[int, ...]]:
-    """Return the factors of each dim of a reshape in which annotations reach a factor, on either side."""
+    """Return the factors of each dim, on either side of a reshape, that has a factor which annotations reach."""
     ends = [(site.node.operands[0], site.rule.operands[0]), (site.node.results[0], site.rule.results[0])]
     reached_factors = {
         factor

@@ -35,7 +35,7 @@ SHOWN_TIES = 6  # Ties per chain in texts, chosen to fit on a screen; a longer c
 
 @dataclass(frozen=True)
 class Tie:
-    """One step of a chain: the rule of `op` ties the previous value to `value`, which has `state`."""
+    """One step of a chain: the sharding rule of `op` gives `value` the state `state`, and determines the state of the previous value."""
 
     value: str
     state: str
@@ -51,7 +51,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Chain:
-    """The ties through which an annotation reaches a value along one axis, nearest first."""
+    """The reason for a value's state along one axis: the ties from the value back to an annotation, nearest first."""
 
     axis: str
     state: str
@@ -70,7 +70,7 @@ class Chain:
 
 
 class Reasons:
-    """The chains of a solved program."""
+    """Explains the shardings of a solved program by chains."""
 
     def __init__(self, solved: Solved) -> None:
         self._solved = solved
@@ -108,7 +108,7 @@ class Reasons:
         return {a: d.solution.labels[index].results[result] for a, d in self._solved.decisions.items()}
 
     def whole(self, value: Value) -> dict[str, str]:
-        """Explain, for each axis along which the value is replicated, why it is replicated."""
+        """Return, for each axis along which the value is replicated, why it is replicated."""
         states = self.states(value)
         return {axis: self._whole(axis, value) for axis, state in states.items() if state is None}
 
@@ -120,7 +120,8 @@ class Reasons:
             return Chain(axis, chosen_text, tuple(self._tie(face, site) for face, site in followed[0]), followed[1])
         ties: list[Tie] = []
         site = self._solved.sites[index]
-        # The value's loop was reached through another value of the op,
+        # No annotation reaches this state of the value. Start from a state of another value of the op that annotations
+        # reach:
         if state not in decision.origins.get(value, {}):
             values = dict.fromkeys([*site.node.operands, *site.node.results])
             # or it replaces a loop that was reached.
@@ -135,7 +136,9 @@ class Reasons:
         return Chain(axis, chosen_text, tuple(ties), decision.origins[value][state])
 
     def _tie(self, face: Face, site: Site, axis: str = "") -> Tie:
-        """Return one step of a chain. With an `axis`, the text also names the chosen state if it differs."""
+        """Return the step of a chain at `site`. With an `axis`, the text also names the chosen state if it differs from
+        the step's.
+        """
         value, state = face
         rule = "" if site.node.op in TIES else site.rule.notation()
         text = state_text(state)
@@ -234,7 +237,10 @@ def _predecessors(sites: Sequence[Site], decision: Decision, axis: str) -> dict[
 def _followed(
     face: Face, predecessors: dict[Face, tuple[Face, Site] | str]
 ) -> tuple[list[tuple[Face, Site]], str] | None:
-    """Return the ties from a value's state to its annotation, or None if the chosen states lead to no annotation."""
+    """Return the ties from a value's state to an annotation, and the annotation as text.
+
+    Returns None if the chosen states lead to no annotation.
+    """
     ties: list[tuple[Face, Site]] = []
     while face in predecessors:
         predecessor = predecessors[face]

@@ -50,7 +50,7 @@ class ProblemCaches:
 
     labels: dict[object, list[Label]] = field(default_factory=dict)
     costs: dict[Any, np.ndarray] = field(default_factory=dict)  # cost of each label, per site structure
-    # seconds between all states of an edge, shared by edges of equal cost
+    # seconds to reshard between any two states of an edge, shared by edges of equal cost
     prices: dict[Any, dict[tuple[State, State], float]] = field(default_factory=dict)
     edges: dict[Any, EdgeTables] = field(default_factory=dict)  # tables of an edge, per combination of label lists
 
@@ -58,9 +58,10 @@ class ProblemCaches:
 class AxisProblem:
     """The labelling problem of one axis.
 
-    Its variables are the sites with several labels and the shared copies. Its tables cost work, annotations and edges.
-    Sites of equal structure share one list in `labels`. The keys of `caches` contain the identities of these lists, so
-    `caches` keeps the lists alive.
+    Its variables are the sites with several labels, and the shared copies of values. Its tables hold the costs of work,
+    annotations and edges. Sites of equal structure share one list in `labels`. The keys of `caches` contain the
+    identities
+    of these lists, so `caches` keeps the lists alive.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class AxisProblem:
         cost += self._fetching(site, label) + self._masking(site, label)
         if site.option is not None:
             option_factor = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
-            # Partial operands split no loop.
+            # A linear op on partial operands splits no loop.
             return cost if option_factor == label.factor else cost + weights.forbidden_seconds
         if site.is_manual(self.link.axis):
             return cost
@@ -178,12 +179,14 @@ class AxisProblem:
         )
 
     def _masking(self, site: Site, label: Label) -> float:
-        """Return the seconds for masking splats that are read as partial sums: all devices but one need zeros."""
+        """Return the seconds for masking splats that `label` uses as partial sums: all devices but one need zeros."""
         count = sum(isinstance(label.operands[operand], str) for operand in site.splats)
         return count * site.times * DEFAULT.propagation.slice_seconds
 
     def fetched(self, site: Site, label: Label) -> list[float]:
-        """Return the bytes of each message inside the op: halos of windows, top-k candidates, or carries of scans."""
+        """Return the bytes of each message inside the op, per device: halos of windows, top-k candidates, or carries of
+        scans.
+        """
         if label.factor is None or label.is_pick(site):
             return []
         factor, message_bytes = label.factor, list[float]()
@@ -207,9 +210,9 @@ class AxisProblem:
         return message_bytes
 
     def _edge_of(self, index: int, joint: Joint, ids: Sequence[int]) -> EdgeTables:
-        """Return the tables of an edge, cached.
+        """Return the cost tables of an edge, cached.
 
-        Each use reads the value as produced, resharded for that use alone, or from a copy shared with other uses.
+        Each use reads the value as produced, or a reshard of it for that use alone, or a copy shared with other uses.
         """
         view, used = self.view, self.view.used
         state = (
@@ -231,17 +234,21 @@ class AxisProblem:
         return edge_tables(joint.scope, produced_states, used_states, prices, weights, barriers)
 
     def _use_penalties(self, joint: Joint, use: tuple[int, int]) -> np.ndarray:
-        """Return a penalty for each label of a user that reads the value against the annotation on the value's uses."""
+        """Return the penalty for each label of a user: positive if the label violates the annotation on the value's
+        uses.
+        """
         producer, penalty = self.sites[joint.maker[0]], DEFAULT.propagation.use_seconds
         states = [label.operands[use[1]] for label in self.labels[use[0]]]
         return np.array([0.0 if is_as_asked(producer, state, self.link.axis) else penalty for state in states])
 
     def _weight(self, use: tuple[int, int], end: End) -> float:
-        """Return the weight of a use: a reshard costs less where another axis reshards the same edge."""
+        """Return the factor on the reshard costs of a use. It is lower if another axis reshards the value for the same
+        use.
+        """
         return end.weight * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
     def _prices(self, use: tuple[int, int], end: End, states: tuple[State, ...]) -> dict[tuple[State, State], float]:
-        """Return the seconds of a reshard between any two states that occur at the ends of the edge.
+        """Return the seconds to reshard a use from any of `states` to any other.
 
         Bytes are counted after other axes gather and slice on the edge, so the cost is what this axis adds.
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of

@@ -34,7 +34,10 @@ class Flat(NamedTuple):
 
 
 def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Flat]:
-    """Return all nodes in canonical order; the nodes of a region precede the sites that tie the results of its op."""
+    """Return all nodes in canonical order, with control flow replaced by the nodes of its regions.
+
+    The nodes of a region precede the sites that tie the results of the op.
+    """
     flat_nodes: list[Flat] = []
     producers = graph.index.producers
     for node in canonical_order(graph):
@@ -83,9 +86,10 @@ def _branches(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
 
 
 def _manual(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
-    """Return the operand and result sites of a manual computation, and between them its body if free axes may split it.
+    """Return the sites of a manual computation: its operands, then its body if free axes may split it, then its
+    results.
 
-    If they may not, its operands become outputs of the program, and its results become inputs.
+    Without the body, the operands count as outputs of the program, and the results as inputs.
     """
     axes, body = (*manual, *node.attrs.axes), node.regions[0]
     inputs, outputs = ([[v] if is_open(node) else [] for v in side] for side in (body.inputs, body.outputs))
@@ -99,7 +103,7 @@ def _manual(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
 
 
 def _end_attributes(node: Node, side: str) -> list[dict[str, Any]]:
-    """Return the annotation of each operand or result, and the part of it over the manual axes."""
+    """Return the attributes of the site of each operand or result: its annotation, and the annotation's manual part."""
     return [
         {"sharding": joined(s, f), "open_dims": open_dims, "manual": s} for s, f, open_dims in node.attrs.ends(side)
     ]

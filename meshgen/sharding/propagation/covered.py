@@ -21,7 +21,7 @@ Labels = Mapping[str, Sequence[Label]]  # per axis, one label per site
 def splits(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> Splits:
     """Return the number of parts into which the axes split each factor of each site.
 
-    0 means that no further axis may split the factor.
+    The number 0 marks a factor that no further axis may split.
     """
     parts: Splits = {}
     for axis, axis_labels in labels.items():
@@ -34,12 +34,12 @@ def splits(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> Splits:
 
 
 def covers(split: Splits) -> Covered:
-    """Return a predicate: whether the axes split a factor completely."""
+    """Return a predicate on (site, factor) that is true if `split` divides the factor into single elements."""
     return lambda site, factor: split.get(site, {}).get(factor, 1) == site.rule.factors[factor].size
 
 
 def without_uncovered(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> dict[str, tuple[Label, ...]]:
-    """Replicate each site whose split needs a major factor that no other axis splits, and return all labels."""
+    """Return all labels, with each site replicated whose split needs a major factor that no other axis splits."""
     updated = {axis: list(axis_labels) for axis, axis_labels in labels.items()}
     joined_sites = [index for index, site in enumerate(sites) if _is_joined(site)]
     is_changed = bool(joined_sites)
@@ -58,9 +58,9 @@ def without_uncovered(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> dict
 
 
 def _is_joined(site: Site) -> bool:
-    """Whether a dim consists of several factors, and no sharding option of the user applies.
+    """Whether a site has a dim of several factors, and no sharding option of the user.
 
-    Options are not changed here; a later check refuses illegal ones.
+    Sites with options are not changed here; a later check refuses illegal options.
     """
     return site.option is None and site.is_joined
 

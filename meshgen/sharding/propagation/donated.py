@@ -29,15 +29,16 @@ def tied_outputs(module: Module) -> dict[int, int]:
 
 
 def untied_outputs(module: Module) -> list[int]:
-    """Return the indices of the outputs that have a site of their own."""
+    """Return the indices of the outputs that are not tied to a donated input, so that each has a site of its own."""
     tied = {*tied_outputs(module).values()}
     return [index for index in range(len(module.graph.outputs)) if index not in tied]
 
 
 def joint_annotations(module: Module, tied: Mapping[int, int]) -> list[Annotation | None]:
-    """Return the annotations of the inputs.
+    """Return the annotations of the inputs, including those that tied inputs take over.
 
-    A tied input takes the annotation of its output if only the output has one, or if only the output's is required.
+    A tied input takes the annotation of its output if only the output has one, or if only the output's annotation is
+    required.
     """
     annotations = list(module.in_annotations)
     for index, output in tied.items():

@@ -26,14 +26,17 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.sharding.propagation.network import Array
 from meshgen.sharding.propagation.states import State
 
-Prices = Mapping[tuple[State, State], float]  # seconds from one state to another
+Prices = Mapping[tuple[State, State], float]  # (source state, target state) -> seconds to reshard
 _Placed = tuple[tuple[int, ...], Array]
 
 
 class EdgeTables(NamedTuple):
-    """The tables of an edge, each over positions in the scope: producer, uses, and a shared copy with `copies` states.
+    """The cost tables of one edge. Each is over positions in the edge's scope: the producer, the uses, and a shared
+    copy.
 
-    Positions are in rising order of sites and exclude sites with one label. `seconds` is the constant part of the cost.
+    The copy is a variable with `copies` states. Positions are in rising order of sites and exclude sites with one
+    label.
+    `seconds` is the constant part of the cost.
     """
 
     copies: int
@@ -41,7 +44,9 @@ class EdgeTables(NamedTuple):
     seconds: float
 
     def at(self, labels: Sequence[int]) -> float:
-        """Return the seconds of the edge for label indices of the producer and the uses, with the best copy."""
+        """Return the seconds of the edge, given the label index of the producer and of each use, with the best shared
+        copy.
+        """
         seconds: Any = self.seconds
         for positions, costs in self.tables:
             seconds = (
@@ -67,7 +72,7 @@ def edge_tables(
     """
     if all(
         state == producer_states[0] for side in (producer_states, *use_states) for state in side
-    ):  # No choice of labels reshards anything.
+    ):  # All states are equal, so nothing is ever resharded.
         return EdgeTables(0, [], 0.0)
     direct = [
         np.array([[price[m, w] * weight for w in states] for m in producer_states])
@@ -84,11 +89,13 @@ def edge_tables(
 
 
 class _Shared(NamedTuple):
-    """Copies that may be profitable: seconds to make each copy, and seconds for each of the `users` to read it."""
+    """Shared copies that may be profitable: the seconds to make each copy, and the seconds for each of `users` to read
+    it.
+    """
 
     users: tuple[int, ...]
-    price: Array  # (labels of the producer, copies)
-    read: list[Array]  # (labels of the producer, copies, labels of a user)
+    price: Array  # array over (labels of the producer, copies)
+    read: list[Array]  # arrays over (labels of the producer, copies, labels of a user)
 
     @staticmethod
     def of(
@@ -120,7 +127,8 @@ class _Shared(NamedTuple):
     def tables(self, direct: Sequence[Array]) -> tuple[int, list[_Placed]]:
         """Return the number of states of the copy variable, or 0 if it needs none, and the tables of the users."""
         options = self.price.shape[1] + 1
-        price = np.concatenate([np.zeros((len(self.price), 1)), self.price], axis=1)  # option 0: no copy
+        # option 0 means that there is no copy
+        price = np.concatenate([np.zeros((len(self.price), 1)), self.price], axis=1)
         user_tables: list[_Placed] = []
         for user, read in zip(self.users, self.read, strict=True):
             costs = np.minimum(direct[user][..., None], read.transpose(0, 2, 1))
@@ -156,9 +164,9 @@ def _shared_states(producer_states: Sequence[State], use_states: Sequence[Sequen
 def _in_order_of_sites(
     scope: Sequence[int], sizes: Sequence[int], copies: int, tables: Sequence[_Placed]
 ) -> EdgeTables:
-    """Return the tables with positions in rising order of sites.
+    """Return the tables of an edge with the positions of each table in rising order of sites.
 
-    A table that contains the same site twice is reduced to the diagonal of these positions.
+    If two positions of a table are the same site, only the diagonal of the table over them is kept.
     """
     sites = [*scope, max(scope) + 1]
     ordered_tables: list[_Placed] = []

@@ -56,7 +56,7 @@ def least_cost(sizes: list[int], tables: list[Table]) -> float:
 
 
 class _CoreLabelling(NamedTuple):
-    """A labelling of the core, and the variables that were fixed for it."""
+    """A labelling of the core, with its cost and the variables that were fixed to find it."""
 
     labels: tuple[int, ...]
     cost: float
@@ -64,7 +64,9 @@ class _CoreLabelling(NamedTuple):
 
 
 class _Core:
-    """The variables of a network that lossless steps leave; solved several times with different variables fixed."""
+    """The core of a network: the variables that lossless steps leave. It is solved several times with other variables
+    fixed.
+    """
 
     def __init__(self, network: Network) -> None:
         self.network, self.steps = network, network.steps
@@ -89,9 +91,11 @@ class _Core:
         return self.network.completed(core_labelling.labels)
 
     def _attempt(self, initial_labels: Sequence[int] = ()) -> _CoreLabelling:
-        """Solve the core by fixing variables until it is narrow enough, those fixed least often first.
+        """Solve the core by fixing variables until lossless steps solve the rest, variables with many neighbors first.
 
-        A fixed variable takes its label in `initial_labels`, or its cheapest label.
+        Variables that earlier attempts fixed come later. A fixed variable takes its label in `initial_labels`, or its
+        cheapest
+        label.
         """
         network, fixed = self.network.copy(), list[int]()
         while left := network.left:

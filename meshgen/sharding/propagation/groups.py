@@ -119,7 +119,9 @@ def annotation_of_group(
 
 
 def _agrees(annotation: Annotation, best: Annotation, parts: AxisParts) -> bool:
-    """Whether the dims of both annotations are equal, or open dims of `annotation` are a prefix of those of `best`."""
+    """Whether each dim has the same axes in both annotations, or is open in `annotation` with a prefix of the axes in
+    `best`.
+    """
     open_dims = [*annotation.open_dims, *[False] * (annotation.sharding.rank - len(annotation.open_dims))]
     sides = ([_splitting_parts(axes, parts) for axes in side.sharding.dims] for side in (annotation, best))
     dims = zip(*sides, open_dims, strict=True)
@@ -136,7 +138,7 @@ def _splitting_parts(refs: Sequence[str], parts: AxisParts) -> list[str]:
 
 
 def of_members(node: Node, sharding: NodeSharding) -> dict[Node, NodeSharding]:
-    """Return the sharding of a group for the node of each member."""
+    """Return the sharding of each member's node, given the sharding of the group."""
     return {
         member: replace(sharding, operands=(operand,), results=(result,))
         for member, operand, result in zip(node.attrs.members, sharding.operands, sharding.results, strict=True)

@@ -23,7 +23,7 @@ Edge = tuple[Value, tuple[int, int], list[tuple[int, int]]]
 
 
 class End(NamedTuple):
-    """The decision-independent properties of one use of a value.
+    """Properties of one use of a value that do not depend on the decisions of propagation.
 
     Attributes:
         operand: index of the operand.
@@ -54,7 +54,7 @@ class Joint(NamedTuple):
     kind: int
     ends: tuple[End, ...]
     has_argument: bool
-    asking: tuple[tuple[int, int], ...]  # the uses that the producer's annotation on its uses applies to
+    asking: tuple[tuple[int, int], ...]  # the uses to which the producer's annotation on the uses of its result applies
 
 
 def edges_of(sites: Sequence[Site]) -> list[Edge]:
@@ -93,7 +93,9 @@ def joints_of(sites: Sequence[Site], edges: Sequence[Edge], placed: AbstractSet[
 
 
 def _pattern(scope: Sequence[int]) -> tuple[int, ...]:
-    """Return the rank of each site within the scope; tables of equal patterns are transposed alike."""
+    """Return the rank of each site among the sites of the scope. Tables of edges with equal patterns are transposed
+    alike.
+    """
     rank = {site: index for index, site in enumerate(sorted(set(scope)))}
     return tuple([rank[site] for site in scope])
 
@@ -110,15 +112,18 @@ def _own_values(sites: Sequence[Site], edges: Sequence[Edge]) -> AbstractSet[Val
 
 
 def _joint_end(producer: Site, user: Site, operand: int, *, is_placed: bool, is_own: bool) -> End:
-    """Describe one use. A value that a loop changes is resharded in every iteration, others once before it."""
+    """Describe one use.
+
+    A value that a loop changes is resharded in every iteration, other values once before the loop.
+    """
     weight = user.times / producer.times if is_changed_carry(producer.node) else 1.0
     weight *= DEFAULT.propagation.behind if is_annotation(user.node) and user.node.attrs.as_result else 1.0
-    # Among equal plans, prefer to reshard behind the barrier.
+    # Among plans of equal cost, prefer to reshard after an optimization barrier.
     weight *= DEFAULT.propagation.behind if is_barrier_value(user.node) else 1.0
     is_argument, is_barrier = is_placed and _keeps_sharding(user, operand), is_barrier_value(user.node)
     return End(operand, producer.times, weight, is_argument, is_barrier, is_own)
 
 
 def _keeps_sharding(site: Site, operand: int) -> bool:
-    """Whether an operand can keep its sharding: its windows must not need halos in every step."""
+    """Whether an operand can keep its sharding without a halo exchange in every step, because it has no windows."""
     return not any(window.operand == operand and window.width > 1 for window in site.rule.windows)

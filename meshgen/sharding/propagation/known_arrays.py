@@ -45,19 +45,22 @@ class KnownArrays:
         return self.sums[key]
 
     def dearer(self, array: Array, axis: int) -> Array:
-        """Return a matrix m[i, j]: the least amount by which label i of `axis` costs more than label j.
+        """Return a matrix m of cost differences: label i of `axis` costs at least m[i, j] more than label j.
 
-        The minimum is over the labels of all other axes.
+        m[i, j] is the minimum of the difference over the labels of all other axes.
         """
         key = id(array), axis
         if key not in self.apart:
             label_costs = array.swapaxes(0, axis).reshape(array.shape[axis], -1)
-            # NaN means that both labels are forbidden; either of them will do.
+            # A difference of two infinities is NaN: both labels are forbidden there, so the entry does not matter.
             self.apart[key] = np.fmin.reduce(label_costs[:, None] - label_costs, axis=2, initial=np.inf)
         return self.apart[key]
 
     def part(self, array: Array, axis: int, places: Scope) -> Array:
-        """Return the array restricted to some positions along `axis`. With one position, the axis is removed."""
+        """Return the array restricted to the positions `places` along `axis`.
+
+        With one position, the axis is removed.
+        """
         key = id(array), axis, places
         if key not in self.parts:
             selected = np.take(array, places[0] if len(places) == 1 else places, axis)

@@ -29,7 +29,7 @@ from meshgen.sharding.propagation.states import Link, State, state_of
 
 @dataclass(frozen=True)
 class Label:
-    """The states of a site's operands and results along one axis.
+    """A choice for a site along one axis: the states of its operands and results.
 
     `factor` is the loop that the axis splits. `way` names the operands whose partial values a linear op passes on. Both
     are None if all values are replicated.
@@ -51,7 +51,9 @@ class Label:
         return tuple([index for index, state in enumerate(self.results) if isinstance(state, int)])
 
     def is_pick(self, site: Site) -> bool:
-        """Whether the op leaves the rows that it selects as a partial result instead of fetching them."""
+        """Whether each device contributes the rows of a window that it has, as a partial result, instead of fetching
+        the others.
+        """
         is_window = self.factor is not None and site.rule.factors[self.factor].kind == "window"
         return is_window and isinstance(self.results[0], str)
 
@@ -94,7 +96,7 @@ def labels_of(
         and site.annotation.required
         and not _has(site, labels, annotated_state)
     ):
-        # The dim has a single row, so there is nothing to split.
+        # The annotated dim has a single row, so no label splits the dim. Add a label, because the annotation requires the split.
         factor = (rule.results or rule.operands)[0][annotated_state][0]
         operands, results = rule.places(factor)
         labels.append(Label(factor, None, tuple(operands), tuple(results)))
@@ -129,12 +131,14 @@ def _manual_label(site: Site, axis: str) -> Label:
 
 
 def asked_face(site: Site, label: Label) -> State:
-    """Return the state that `label` gives the site's annotated value."""
+    """Return the state that `label` gives to the value that the site's annotation describes."""
     return label.operands[0] if site.asks_operand else label.results[0]
 
 
 def is_as_asked(site: Site, state: State, axis: str) -> bool:
-    """Whether a state along an axis follows a site's annotation, or the annotation leaves it open."""
+    """Whether the value of a site's annotation may have `state` along `axis`: it is the annotated state, or an open
+    dim.
+    """
     assert site.annotation is not None, "it asks"
     annotated_state, open_dims = state_of(site.annotation.sharding, axis), site.annotation.open_dims
     return state == annotated_state or (
@@ -160,10 +164,11 @@ def asks_use(producer: Site, user: Site) -> bool:
 def _picked(
     site: Site, link: Link, origins: dict[Value, Origins], parts_elsewhere: Callable[[Site, int], int]
 ) -> list[Label]:
-    """Return labels of windows that select few rows of a split dim: each device gives its rows, and the result is
-    partial.
+    """Return labels for windows that select few rows of a split dim, without fetching rows.
 
-    No other axis may split the dim, and no option may require another axis for it.
+    Each device contributes the rows that it has, and the result is partial. No other axis may split the dim, and no
+    option
+    may require another axis for it.
     """
     return [
         Label(pick.window.factor, None, (state,), (pick.kind,))
@@ -218,7 +223,7 @@ def _has(site: Site, labels: list[Label], state: State) -> bool:
 def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
     operands, results = site.rule.places(factor)
     pairs = [*zip(site.node.operands, operands, strict=True), *zip(site.node.results, results, strict=True)]
-    # An operand's states may not pass a propagation barrier; the states of its result take that into account.
+    # States do not propagate from the operand of a propagation barrier, but the states of its result account for that.
     if is_propagation_barrier(site.node):
         pairs = pairs[1:]
     return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)

@@ -29,19 +29,19 @@ from meshgen.sharding.propagation.known_arrays import KnownArrays, Scope
 
 
 class Table(NamedTuple):
-    """Costs over the labels of `variables`, one array axis each, in rising order of variable."""
+    """The costs over the labels of `variables`. The array has one axis per variable, in rising order of variables."""
 
     variables: Scope
     costs: Array
 
 
 class _Step(NamedTuple):
-    """The elimination of a variable: its best label for each combination of its neighbors' labels."""
+    """The elimination of a variable: the best label for each combination of labels of the variable's neighbors."""
 
     variable: int
     labels: Scope
     others: Scope
-    known: tuple[Scope, ...]  # the labels that each neighbor had at that time
+    known: tuple[Scope, ...]  # the labels that each neighbor had when the variable was eliminated
     best: Any
 
     def label(self, labels: Sequence[int]) -> int:
@@ -53,23 +53,25 @@ class _Step(NamedTuple):
 
 
 class Network:
-    """Variables with labels, and at most one table over each set of variables.
+    """Variables with labels, and at most one cost table over each set of variables.
 
-    `labels[v]` lists the labels left for variable v, by original index. `constant` is the part of the cost that is
-    decided.
+    `labels[v]` lists the labels that variable v may still take, by original index. `constant` is the cost that no
+    longer
+    depends on any label.
     """
 
     def __init__(self, sizes: Sequence[int], tables: Iterable[Table]) -> None:
         self.labels: list[Scope] = [tuple(range(size)) for size in sizes]
         self.constant = 0.0
-        self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # per variable, its tables by scope
+        # tables of each variable, keyed by the variables of the table
+        self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]
         self._steps: list[_Step] = []
         self._memo = KnownArrays()
         self._near: list[set[int]] = [set() for _ in sizes]  # neighbors: variables that share a table with this one
         self._sizes, self._widths = list(sizes), list(sizes)
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
-        self._changed = set(self._left)  # variables whose labels are to be compared again
-        # `_new`: variables that changed since the last reduction, which was to `_reduced` cells
+        self._changed = set(self._left)  # variables whose labels must be compared again
+        # `_new`: variables that changed since the last call of `reduce`, which had the limit of `_reduced` cells.
         self._new, self._reduced = set(self._left), 0
         # (id, shape) of a source array -> the array, which keeps its id valid, and its reshaped copy
         squeezed: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}
@@ -128,8 +130,10 @@ class Network:
         """Eliminate variables and drop dominated labels, as long as either is possible.
 
         A variable is eliminated, narrow ones first, only if its joined table has at most `cells` cells. Once no
-        variable is narrow enough, the labels of all changed variables are compared, each variable once. Variables in
-        `kept` stay as they are: their labels differ in more than cost.
+        variable is
+        narrow enough, the labels of all changed variables are compared, each variable once. Variables in `kept` keep
+        all their
+        labels, because these differ in more than cost.
         """
         narrow, wide = list[tuple[int, int]](), set[int]()
         left, widths = self._left, self._widths
@@ -162,7 +166,9 @@ class Network:
         self._new |= self._keep(variable, (label,))
 
     def least(self, variable: int) -> Array:
-        """Return a lower bound on the cost of each label: the sum of the minima of the variable's tables."""
+        """Return a lower bound on the cost of each label: the sum of the minima of the tables of `variable` at the
+        label.
+        """
         bound = np.zeros(len(self.labels[variable]))
         for scope, costs in self._tables[variable].items():
             bound = bound + costs.min(axis=tuple(i for i, v in enumerate(scope) if v != variable))
@@ -174,7 +180,7 @@ class Network:
         return len(self._steps)
 
     def chosen(self, begin: int = 0) -> tuple[int, ...]:
-        """Return a label of every variable, once none is left.
+        """Return the best label of every variable, once all variables are eliminated or have one label.
 
         The labelling is the cheapest one, except for variables that the steps before `begin` eliminated.
         """
@@ -184,16 +190,18 @@ class Network:
         return tuple(labelling)
 
     def completed(self, labels: Sequence[int]) -> tuple[int, ...]:
-        """Return `labels` with the best labels filled in for the eliminated variables."""
+        """Return `labels`, with the labels of eliminated variables replaced by the best ones given the other labels."""
         labelling = list(labels)
         for step in reversed(self._steps):
             labelling[step.variable] = step.label(labelling)
         return tuple(labelling)
 
     def relax(self, variable: int, cells: int) -> None:
-        """Eliminate a variable by mini-buckets, so that the remaining minimum is a lower bound.
+        """Eliminate a variable by mini-buckets, which makes the remaining minimum a lower bound.
 
-        Each group of its tables, of at most `cells` cells, may choose another label of the variable.
+        The tables of the variable are partitioned into groups that join to at most `cells` cells. Each group may choose
+        another
+        label of the variable.
         """
         groups: list[dict[Scope, Array]] = []
         for scope, costs in sorted(self._tables[variable].items(), key=lambda table: (-len(table[0]), table[0])):

@@ -18,10 +18,11 @@ Orders = dict[Site, dict[int, tuple[str, ...]]]
 
 
 def axis_orders(sites: list[Site], chosen: dict[Site, dict[str, Label]], axes: list[str]) -> Orders:
-    """Return per site and factor the axes that split it, major to minor.
+    """Return, for each site and factor, the axes that split the factor, major to minor.
 
-    Annotations fix the order at their values. From there it spreads breadth-first to factors with the
-    same axes on the same dim, from larger annotated values first, so that few values change order.
+    Annotations fix the order at their values. From there the order spreads breadth-first to factors with the same axes
+    on
+    the same dim, from larger annotated values first, so that few values change order.
     """
     splitting_axes: Orders = {}
     for site in sites:
@@ -52,7 +53,10 @@ def axis_orders(sites: list[Site], chosen: dict[Site, dict[str, Label]], axes: l
 
 
 def _fixed(sites: list[Site], splitting_axes: Orders) -> list[tuple[Site, int, tuple[str, ...]]]:
-    """Return the axis orders that annotations and options fix, largest values first, with unnamed axes at the end."""
+    """Return the axis orders that annotations and options fix, those of the largest values first.
+
+    Axes that an annotation does not name come last in its order.
+    """
     fixed_orders: list[tuple[int, int, Site, int, tuple[str, ...]]] = []
     for index, site in enumerate(sites):
         axes_by_factor = dict(enumerate(site.option or ()))
@@ -71,7 +75,7 @@ def _fixed(sites: list[Site], splitting_axes: Orders) -> list[tuple[Site, int, t
 
 
 def _users(sites: list[Site]) -> dict[Value, list[tuple[Site, tuple[int, int]]]]:
-    """Return the sites that produce or read each value, with (dim, factor) of each of its factors."""
+    """Return the sites that produce or read each value, each with the (dim, factor) pairs of the value."""
     table: dict[Value, list[tuple[Site, tuple[int, int]]]] = {}
     for site in sites:
         for factor in range(len(site.rule.factors)):

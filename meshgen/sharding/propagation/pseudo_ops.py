@@ -26,7 +26,7 @@ TIES = {
     "input": "being an input",
     "output": "being an output",
 }
-"""Names of the tying sites, for texts that users read."""
+"""Descriptions of the pseudo-ops that tie values, for texts that users read."""
 
 
 def is_input(node: Node) -> bool:

@@ -28,14 +28,16 @@ from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import State, state_of
 
 Origins = dict[State, str]
-Steps = dict[tuple[Value, State], tuple[Value, State, Site]]  # state -> the previous state, and the site that ties both
+# (value, state) -> the previous value and its state, and the site that ties both
+Steps = dict[tuple[Value, State], tuple[Value, State, Site]]
 _SUBJECTS = {
     "input": "input",
     "output": "output",
     "manual_operand": "the manual computation's operand",
     "manual_result": "the manual computation's result",
 }
-Covered = Callable[[Site, int], bool]  # whether other axes already split a factor completely
+# predicate on (site, factor): whether other axes already split the factor completely
+Covered = Callable[[Site, int], bool]
 
 
 def usable_factor(rule: Rule, dims: tuple[tuple[int, ...], ...], dim: int, site: Site, covered: Covered) -> int | None:
@@ -58,7 +60,9 @@ def fits(rule: Rule, factor: int, size: int) -> bool:
 
 
 def reach(sites: Sequence[Site], axis: str, size: int, covered: Covered) -> Reached:
-    """Return the states of values that annotations reach along the axis, each with the annotation it comes from."""
+    """Return the states of values that annotations reach along `axis`, each state with the annotation that it comes
+    from.
+    """
     reached = Reached(sites, axis, size, covered)
     reached.seed()
     reached.spread()
@@ -66,11 +70,11 @@ def reach(sites: Sequence[Site], axis: str, size: int, covered: Covered) -> Reac
 
 
 class Reached:
-    """States that spread from value to value over the ties of sites, breadth-first.
+    """The states of values that annotations reach along one axis, computed breadth-first over the ties of sites.
 
     Attributes:
-        table: the states of each value, each with the annotation it comes from.
-        steps: the tie through which each state was first reached; annotated states have none.
+        table: the states of each value, each state with the annotation that it comes from.
+        steps: the tie through which each state was first reached. States of annotated values have no step.
     """
 
     def __init__(self, sites: Sequence[Site], axis: str, size: int, covered: Covered) -> None:
@@ -129,7 +133,10 @@ class Reached:
                     self._add(other, tied_state, table[value][state])
 
     def offer(self, offers: Sequence[int]) -> None:
-        """Seed the loops of offered sites that nothing has reached, and propagate after each site."""
+        """Add the states that result if the axis splits a loop of an offered site, and propagate them, site after site.
+
+        A site is skipped if one of its states was reached before.
+        """
         annotated = {value: frozenset(states) for value, states in self.table.items()}
         for site in map(self._sites.__getitem__, offers):
             splits = [
@@ -157,7 +164,7 @@ def _offered(site: Site, size: int) -> list[tuple[Value, State]]:
 def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
     """Return the states along an axis that a site's annotation or option requests, each with the annotation as text."""
     seeded: list[tuple[Value, State, str]] = []
-    # The member of the group already seeds its annotation.
+    # The site of the annotated member adds the state already.
     if site.annotation and not is_sharding_group(site.node):
         state = state_of(site.annotation.sharding, axis)
         strength = "required" if site.annotation.required else "hint"
@@ -184,7 +191,7 @@ def crossing_text(site: Site) -> str:
 
 
 def _sources(value: Value, state: State, producers: dict[Value, Site], size: int) -> list[tuple[Value, State]]:
-    """Return the operand states that can produce a partial value: reductions of its kind that the axis splits.
+    """Return the operand states from which ops can produce a partial value: those of reductions of the same kind.
 
     The search goes back through ops that are linear in the partial value.
     """
@@ -228,7 +235,7 @@ class _Ties:
         self._known: dict[object, list[tuple[int, State]]] = {}
 
     def of(self, site: Site, value: Value, state: State) -> list[tuple[Value, State]]:
-        """Return the states of the site's other values that follow from the state of `value`."""
+        """Return the states of the site's other values that follow from `state` of `value`, cached by site structure."""
         values = site.values
         split = [self.covered(site, f) for f in range(len(site.rule.factors))] if site.is_joined else ()
         key = site.like, values.index(value), state, *split
@@ -282,7 +289,9 @@ def _is_merged(site: Site, value: Value, state: State, size: int, covered: Cover
 
 
 def picks_of(site: Site, operand: int, dim: int, size: int) -> list[Pick]:
-    """Return the windows on a split dim that select so few rows that summing partial results moves no more data."""
+    """Return the windows along a split dim that select so few rows that a partial result moves no more data than a
+    fetch.
+    """
     loops = site.rule.factors
     return [
         pick

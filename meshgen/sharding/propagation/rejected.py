@@ -41,7 +41,9 @@ class Rejected:
 
 @dataclass(frozen=True)
 class LostHint:
-    """A hint that was overridden along an axis: the state it requests, the chosen state, and the reason."""
+    """A hint that propagation overrode along an axis: the state that the hint requests, the chosen state, and the
+    reason.
+    """
 
     value: str
     axis: str

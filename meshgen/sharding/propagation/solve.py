@@ -39,10 +39,10 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A program, or an equivalent rewrite of it, and the decision along each sub-axis."""
+    """A program (as written or rewritten), and the decision along each axis or sub-axis."""
 
     axes: Axes
-    start: Start  # the start that led to the decisions
+    start: Start  # the starting configuration that led to the decisions
     decisions: dict[str, Decision]
 
     @property
@@ -92,7 +92,7 @@ def solve_as_written(module: Module, cuts: Sequence[str] = ()) -> Solved:
         cuts: additional sub-axes over which the program is solved.
     """
     solved = _solve(module, cuts)
-    # Uneven tiles of sub-axes do not nest, so retry without cutting sub-axes that options name for annotations.
+    # Tiles of sub-axes do not nest if they are uneven. So retry without the sub-axes that only annotations name.
     if not cuts and solved.faults:
         return _solve(module, (), only_options=True)
     return solved

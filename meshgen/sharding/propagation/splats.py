@@ -81,7 +81,7 @@ def _nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _read_as(node: Node, rule: Rule, reads: Sequence[Sharding], mesh: Mesh) -> NodeSharding:
-    """Return the shardings of a splat node: as all its uses read the result, or else replicated.
+    """Return the shardings of a node that computes a splat: the result as all its uses read it, or else replicated.
 
     Axes of one device are left out.
     """

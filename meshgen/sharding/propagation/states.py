@@ -70,7 +70,7 @@ class Link(NamedTuple):
         # Among equal plans, prefer to leave arguments in place.
         argument_weight = weights.behind if is_argument else 1.0
         is_pinned = is_argument and self.pins
-        # reduce_scatter, or all_reduce (with a mask if the target is partial of another kind)
+        # A reduce_scatter or an all_reduce. If the target is partial of another kind, a mask follows.
         if isinstance(source, str):
             moved_bytes = nbytes * share * (1 if isinstance(target, int) else 2)
         elif isinstance(target, int):  # all_to_all

@@ -33,7 +33,7 @@ def free_part(sharding: Sharding, manual: Sequence[str]) -> Sharding:
 
 
 def joined(manual: Sharding, free: Sharding) -> Sharding:
-    """Return the sharding over manual axes, with the free axes minor to them."""
+    """Return the sharding over the axes of `manual` and `free`, with the free axes minor to the manual ones."""
     dims = tuple((*outer, *inner) for outer, inner in zip(manual.dims, free.dims, strict=True))
     return Sharding(dims, (*manual.partial, *free.partial))
 
