@@ -160,8 +160,7 @@ class _Search:
         """Yield the first solution with only its arguments annotated, and likewise solutions of changed problems.
 
         A solution is planned only if its estimate is near the first estimate: within the difference between the first
-        estimate
-        and its plan, and at least within the fraction `LEAST_DOUBT`.
+        estimate and its plan, and at least within the fraction `LEAST_DOUBT`.
         """
         yield from self._with_arguments_only(first)
         if first.solution is None:
@@ -198,8 +197,8 @@ class _Search:
         """Yield tables to add to the problem, each of which leads to other solutions.
 
         They exchange two axes, scale the cost of communication by `plan_ratio` (plan to estimate), or forbid an
-        argument's
-        present sharding. Arguments are grouped by the axes that split them, and the largest of each group goes first.
+        argument's present sharding. Arguments are grouped by the axes that split them, and the largest of each group
+        goes first.
         """
         for pair in itertools.combinations(problem.axes, 2):
             if exchanged := problem.exchanged(first.labels, pair):

@@ -20,8 +20,7 @@ from meshgen.sharding.propagation.joints import Edge
 from meshgen.sharding.propagation.sites import Site
 
 # Distance in ops up to which the surroundings of two sites must be alike for one cluster (chosen: with more, layers
-# near
-# both ends of a program would differ).
+# near both ends of a program would differ).
 ROUNDS = 4
 
 

@@ -21,8 +21,8 @@ class Work:
     """Arithmetic operations (FLOPs) of a device for one op in a step, and the redundant part of them.
 
     All devices together do `flops * devices` operations. Operations beyond those that a single device would need for
-    the
-    op are redundant: work on replicated values and on padding. Devices along the mesh axes `repeats` do the same work.
+    the op are redundant: work on replicated values and on padding. Devices along the mesh axes `repeats` do the same
+    work.
     """
 
     node: Node

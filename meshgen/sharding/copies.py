@@ -64,8 +64,7 @@ class _Link:
     """Step `number` of `plan`, on the path from a value to one of its copies.
 
     `origin` is the link whose copy this step starts from, or None if the step starts from the value itself. All steps
-    of
-    the plan have the same edge number `edge`.
+    of the plan have the same edge number `edge`.
     """
 
     origin: _Link | None
@@ -89,8 +88,8 @@ class Copies:
     Attributes:
         value: the value as its producer computes it. `value.sharding` is the sharding that the producer gives it.
         producer: the producer, as text for reasons.
-        nodes: the nodes of the value's graph so far, in program order. Copies are appended here, so a copy that
-            a loop body needs is made once, before the loop.
+        nodes: the nodes of the value's graph so far, in program order. Copies are appended here, so a copy that a loop
+            body needs is made once, before the loop.
         use_shardings: the shardings that the uses need, in canonical order of the uses.
     """
 

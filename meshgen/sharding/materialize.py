@@ -177,8 +177,7 @@ class _ReshardWriter:
         """Return region `number` of `node` with materialized shardings.
 
         In control flow, the inputs and outputs of the region get the shardings of the op's own operands and results.
-        Bodies
-        of other ops work on scalars, which are never sharded.
+        Bodies of other ops work on scalars, which are never sharded.
         """
         old = node.regions[number]
         if not is_control(node):

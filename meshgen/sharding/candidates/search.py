@@ -128,8 +128,7 @@ class Search:
         it.
 
         True if the estimated time of its step or of its traffic is below that of `first`. Estimates miss some savings
-        of
-        partitioning. These savings are at most the cost of the operations that the rewrite replaced.
+        of partitioning. These savings are at most the cost of the operations that the rewrite replaced.
         """
         other_costs, first_costs = self._parts(other), self._parts(first)
         pairs = (sum(other_costs), sum(first_costs)), (other_costs[0], first_costs[0])

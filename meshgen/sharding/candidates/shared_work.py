@@ -31,9 +31,7 @@ def shared_work(search: Search, solved: Solved) -> Iterator[Candidate]:
 
 
 def choose_shared(search: Search, solved: Solved, candidates: Iterable[Candidate]) -> Solved:
-    """Return the first candidate, or the second if its plan is clearly cheaper still, or `solved` if there are no
-    candidates.
-    """
+    """Return the first candidate, or the second if its plan is clearly cheaper still, or else `solved`."""
     if not (options := list(candidates)):
         return solved
     first = options[0].solved

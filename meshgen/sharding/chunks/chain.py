@@ -83,7 +83,7 @@ class Flow:
 
         Args:
             through_dots: continue past dots and other collectives. If False, the chain ends at dots and before
-            collectives.
+                collectives.
         """
         key = tuple(seeds), count, through_dots
         if key not in self._chains:
@@ -137,8 +137,7 @@ class Flow:
         """Return the loop of `node` along `dim`, or None if the node cannot run in `count` chunks of this loop.
 
         `dim` is a dim of operand number `operand`, or of the result if `operand` is None. Constants and iotas never run
-        in
-        chunks, because slicing them is free.
+        in chunks, because slicing them is free.
         """
         key = node, dim, count, operand
         if key not in self._loops:

@@ -29,8 +29,7 @@ def in_chunks(module: Module, planner: Planner) -> Found:
     """Return the program in chunks, and the decision for each exposed collective.
 
     Attention takes part in chains in its expanded form, because each operation of the decomposition has a loop along
-    each
-    of its dims. A later pass fuses unchunked attention again before kernels are generated.
+    each of its dims. A later pass fuses unchunked attention again before kernels are generated.
 
     Raises:
         CodegenError: the program cannot be scheduled.

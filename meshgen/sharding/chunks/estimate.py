@@ -106,8 +106,7 @@ def stretches(graph: Graph, chain: Chain) -> list[list[Node]]:
     """Return the parts of a chain, split further at barriers, which are ops that need all rows at once.
 
     A barrier is outside of the chain. It reads all rows of a result of the chain, and a later node of the chain depends
-    on
-    the barrier.
+    on the barrier.
     """
     part_of = {node: index for index, part in enumerate(chain.parts) for node in part}
     nodes_by_stretch: dict[tuple[int, int], list[Node]] = {}

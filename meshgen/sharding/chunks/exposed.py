@@ -43,8 +43,7 @@ def exposed(module: Module, plan: Schedule) -> dict[CollectiveKey, dict[Node, fl
 
     Args:
         plan: a schedule of the fused module. Collectives with the same key and source location get equal shares of
-        their
-            exposed seconds.
+            their exposed seconds.
     """
     seconds: dict[_Key, float] = {}
     for exposure in plan.exposures:

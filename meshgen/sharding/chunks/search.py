@@ -79,8 +79,7 @@ def search(module: Module, planner: Planner, opened: Callable[[Module], Module])
         module: at stage partition, without control flow that communicates.
         planner: supplies the memory limit of the step; the default is the memory of the module in its original order.
         opened: expands opaque ops into loops. Chains are found in the expanded module, and compared with the plan of
-        the
-            module as it is.
+            the module as it is.
     """
     if not any(node.op in CHUNKED for node in module.graph.nodes):
         return Found(module, ())  # Nothing to decide; scheduling here would take most of the compile time so far.
@@ -166,8 +165,7 @@ class _Search:
                 candidate, best
             ):
                 # The chain was scheduled with another chunk count and exceeded its estimate. Skip this chunk count if
-                # the same excess
-                # makes it too slow.
+                # the same excess makes it too slow.
                 continue
             scheduled = self._schedule(state, candidate, target_seconds)
             if scheduled and scheduled.plan.step_seconds < target_seconds:
@@ -258,8 +256,7 @@ def _proposals_along(
 
     Args:
         limit: upper bound on the fraction of the step that the smallest number of chunks hides. Multiples of that
-        number
-            hide no more, since whatever can be split into more chunks can be split into fewer.
+            number hide no more, since whatever can be split into more chunks can be split into fewer.
     """
     fewest, least_gain = DEFAULT.chunks.counts[0], _FURTHER_GAIN * step
     for count in DEFAULT.chunks.counts:

@@ -154,8 +154,7 @@ def _reshards_locally(value: Value, move: Node, start: Value, walk: Walk) -> boo
     """Whether `value`, an operand without a gather, can be cut without communication into tiles like those of `start`.
 
     `start` is the value before the gather `move`. A scalar must be the same on all devices that exchange data, since
-    each
-    device applies its own scalar to rows that others receive.
+    each device applies its own scalar to rows that others receive.
     """
     if value.type.rank == 0:
         return value.sharding is not None or walk.is_uniform(value, link_axes(move.op, move.attrs, walk.mesh))

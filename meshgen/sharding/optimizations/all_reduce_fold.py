@@ -32,8 +32,7 @@ def all_reduce_fold(module: Module, context: Compilation) -> Module:
     reduction.
 
     The first collective must have no other use. In a local program, a reduction of a value that is provably equal on
-    all
-    devices becomes the value itself, or a multiple of it.
+    all devices becomes the value itself, or a multiple of it.
     """
     return walk(module, context, _fold, of=_FOLDS.keys())
 

@@ -119,7 +119,7 @@ def _is_uniform_predicate(predicate: Value, reduction: Node, walk: Walk) -> bool
 def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
     """Return the reduction that `value` is computed from, with the path to `value`.
 
-    Returns None if there is no reduction, or if a value on the path has another use.
+    Returns None if no reduction is found, or if a value on the path has another use.
     """
     path: list[tuple[Node, int]] = []
     users = user.operands.count(value)

@@ -39,8 +39,7 @@ def fetch_from_operands(site: Site, value: Value, window: Window, plan: RowFetch
     """Return the rows of `plan` of a concatenated operand, fetched from the operands of the concatenation.
 
     Rows outside of the concatenation are undefined. Returns None if `value` is not a concatenation along the window's
-    dim,
-    or if fetching from its own tiles moves no more.
+    dim, or if fetching from its own tiles moves no more.
     """
     operand, dim, sources = site.node.operands[window.operand], window.dim, site.builder.sources
     node, local_parts = sources.get(operand, (None, []))

@@ -209,8 +209,7 @@ class _Check:
         """Return the kind of the partial result if factor `number` is split, or None if the result is complete.
 
         A reduced factor has the kind of its reduction. A windowed factor has a kind if its rows are not fetched, so
-        that each
-        device contributes the rows that it has.
+        that each device contributes the rows that it has.
         """
         loop = self.rule.factors[number]
         kinds = {pick.window.factor: pick.kind for pick in self.rule.picks}

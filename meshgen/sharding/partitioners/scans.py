@@ -22,8 +22,7 @@ def scan(site: Site, dim: int) -> list[Value]:
     """Write a cumulative op along a split dim.
 
     Each device scans its tile, gathers the totals of all tiles, and combines the totals of preceding tiles into its
-    rows.
-    Tile and totals start from the neutral element. The initial value itself is combined in at the end.
+    rows. Tile and totals start from the neutral element. The initial value itself is combined in at the end.
     """
     builder, attrs = site.builder, site.node.attrs
     combiner = fold_kind(site.node.regions[0])

@@ -243,7 +243,7 @@ class Axes:
         return {other: decisions[other] for other in self.names if other in decisions and other != axis}
 
     def _covered(self, decisions: dict[str, Decision]) -> dict[str, Decision]:
-        """Return the decisions after replicating each site whose split needs a major factor that no other axis splits."""
+        """Return the decisions, after replicating sites whose split needs a major factor that no other axis splits."""
         labels = without_uncovered(self.sites, labels_of_axes(decisions), self.module.mesh)
         return {a: d._replace(solution=d.solution._replace(labels=labels[a])) for a, d in decisions.items()}
 

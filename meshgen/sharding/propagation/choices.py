@@ -60,8 +60,7 @@ class AxisProblem:
 
     Its variables are the sites with several labels, and the shared copies of values. Its tables hold the costs of work,
     annotations and edges. Sites of equal structure share one list in `labels`. The keys of `caches` contain the
-    identities
-    of these lists, so `caches` keeps the lists alive.
+    identities of these lists, so `caches` keeps the lists alive.
     """
 
     def __init__(

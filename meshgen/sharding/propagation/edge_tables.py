@@ -35,8 +35,7 @@ class EdgeTables(NamedTuple):
     copy.
 
     The copy is a variable with `copies` states. Positions are in rising order of sites and exclude sites with one
-    label.
-    `seconds` is the constant part of the cost.
+    label. `seconds` is the constant part of the cost.
     """
 
     copies: int
@@ -127,7 +126,7 @@ class _Shared(NamedTuple):
     def tables(self, direct: Sequence[Array]) -> tuple[int, list[_Placed]]:
         """Return the number of states of the copy variable, or 0 if it needs none, and the tables of the users."""
         options = self.price.shape[1] + 1
-        # option 0 means that there is no copy
+        # option 0 stands for not making a copy
         price = np.concatenate([np.zeros((len(self.price), 1)), self.price], axis=1)
         user_tables: list[_Placed] = []
         for user, read in zip(self.users, self.read, strict=True):

@@ -94,8 +94,7 @@ class _Core:
         """Solve the core by fixing variables until lossless steps solve the rest, variables with many neighbors first.
 
         Variables that earlier attempts fixed come later. A fixed variable takes its label in `initial_labels`, or its
-        cheapest
-        label.
+        cheapest label.
         """
         network, fixed = self.network.copy(), list[int]()
         while left := network.left:

@@ -96,7 +96,8 @@ def labels_of(
         and site.annotation.required
         and not _has(site, labels, annotated_state)
     ):
-        # The annotated dim has a single row, so no label splits the dim. Add a label, because the annotation requires the split.
+        # The annotated dim has a single row, so no label splits the dim. Add a label, because the annotation requires
+        # the split.
         factor = (rule.results or rule.operands)[0][annotated_state][0]
         operands, results = rule.places(factor)
         labels.append(Label(factor, None, tuple(operands), tuple(results)))
@@ -167,8 +168,7 @@ def _picked(
     """Return labels for windows that select few rows of a split dim, without fetching rows.
 
     Each device contributes the rows that it has, and the result is partial. No other axis may split the dim, and no
-    option
-    may require another axis for it.
+    option may require another axis for it.
     """
     return [
         Label(pick.window.factor, None, (state,), (pick.kind,))

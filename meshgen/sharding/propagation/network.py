@@ -56,14 +56,13 @@ class Network:
     """Variables with labels, and at most one cost table over each set of variables.
 
     `labels[v]` lists the labels that variable v may still take, by original index. `constant` is the cost that no
-    longer
-    depends on any label.
+    longer depends on any label.
     """
 
     def __init__(self, sizes: Sequence[int], tables: Iterable[Table]) -> None:
         self.labels: list[Scope] = [tuple(range(size)) for size in sizes]
         self.constant = 0.0
-        # tables of each variable, keyed by the variables of the table
+        # per variable: scope -> table
         self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]
         self._steps: list[_Step] = []
         self._memo = KnownArrays()
@@ -130,10 +129,8 @@ class Network:
         """Eliminate variables and drop dominated labels, as long as either is possible.
 
         A variable is eliminated, narrow ones first, only if its joined table has at most `cells` cells. Once no
-        variable is
-        narrow enough, the labels of all changed variables are compared, each variable once. Variables in `kept` keep
-        all their
-        labels, because these differ in more than cost.
+        variable is narrow enough, the labels of all changed variables are compared, each variable once. Variables in
+        `kept` keep all their labels, because these differ in more than cost.
         """
         narrow, wide = list[tuple[int, int]](), set[int]()
         left, widths = self._left, self._widths
@@ -166,9 +163,7 @@ class Network:
         self._new |= self._keep(variable, (label,))
 
     def least(self, variable: int) -> Array:
-        """Return a lower bound on the cost of each label: the sum of the minima of the tables of `variable` at the
-        label.
-        """
+        """Return a lower bound on the cost of each label: the sum of the minima of the tables of `variable`."""
         bound = np.zeros(len(self.labels[variable]))
         for scope, costs in self._tables[variable].items():
             bound = bound + costs.min(axis=tuple(i for i, v in enumerate(scope) if v != variable))
@@ -200,8 +195,7 @@ class Network:
         """Eliminate a variable by mini-buckets, which makes the remaining minimum a lower bound.
 
         The tables of the variable are partitioned into groups that join to at most `cells` cells. Each group may choose
-        another
-        label of the variable.
+        another label of the variable.
         """
         groups: list[dict[Scope, Array]] = []
         for scope, costs in sorted(self._tables[variable].items(), key=lambda table: (-len(table[0]), table[0])):

@@ -21,8 +21,7 @@ def axis_orders(sites: list[Site], chosen: dict[Site, dict[str, Label]], axes: l
     """Return, for each site and factor, the axes that split the factor, major to minor.
 
     Annotations fix the order at their values. From there the order spreads breadth-first to factors with the same axes
-    on
-    the same dim, from larger annotated values first, so that few values change order.
+    on the same dim, from larger annotated values first, so that few values change order.
     """
     splitting_axes: Orders = {}
     for site in sites:

@@ -235,7 +235,7 @@ class _Ties:
         self._known: dict[object, list[tuple[int, State]]] = {}
 
     def of(self, site: Site, value: Value, state: State) -> list[tuple[Value, State]]:
-        """Return the states of the site's other values that follow from `state` of `value`, cached by site structure."""
+        """Return the states of the site's other values that follow from the state of `value`, cached."""
         values = site.values
         split = [self.covered(site, f) for f in range(len(site.rule.factors))] if site.is_joined else ()
         key = site.like, values.index(value), state, *split

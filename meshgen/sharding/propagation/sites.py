@@ -53,9 +53,7 @@ class Site:
         misfits: sub-axes of the user's annotation that do not nest in those of the solution (6 as 2 x 3 and as 3 x 2).
             `annotation` leaves them out. If the annotation is required, the value is resharded to it and back.
         splats: indices of the operands that are one number everywhere (`splats.py`).
-        like: a number that is equal for sites with the same rule and types. Such sites share everything that depends
-        only
-            on the rule and on states.
+        like: a number, equal for sites that differ only in their values, and so have the same labels and costs.
     """
 
     node: Node
@@ -81,10 +79,7 @@ class Site:
         return any(len(part) > 1 for dims in (*self.rule.operands, *self.rule.results) for part in dims)
 
     def left(self, factor: int, share: float) -> float:
-        """Return the fraction of the site's work on a device that has the fraction `share` of a loop.
-
-        The ranking of a scatter's indices is not divided among devices.
-        """
+        """Return the fraction of work left to a device with `share` of a loop. A scatter's ranking is not divided."""
         ranking, operand = self._ranking, ranked_operand(self.node)
         is_ranked = ranking and operand is not None and self.rule.places(factor)[0][operand] is None
         return ranking + (1 - ranking) * share if is_ranked else share
@@ -197,8 +192,7 @@ class Kinds:
         self.count = itertools.count()
 
     def of(self, node: Node, *, is_plain: bool) -> tuple[Rule, int]:
-        """Return the rule of a node, and the number of its structure (`Site.like`), which is unique if the site is not
-        plain.
+        """Return the rule of a node and the number `like` of its site. The number is unique if the site is not plain.
 
         A plain site has no annotation, no option and no manual axes.
         """
@@ -221,10 +215,7 @@ class Kinds:
 
 
 def _rule_in_graph(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
-    """Return the rule of a node, without windows whose rows another node fetches.
-
-    `joined` are the values that are concatenated with others.
-    """
+    """Return the rule of a node, without windows whose rows another node fetches. `joined` are concatenated values."""
     node_rule = _rule(node)
     if node_rule.picks and node.result in joined:  # Rotated or shifted rows are fetched once.
         node_rule = replace(node_rule, picks=())
@@ -236,9 +227,7 @@ def _rule_in_graph(node: Node, joined: AbstractSet[Value], makers: Mapping[Value
 def _annotations_by_value(
     nodes: Sequence[Flat], annotations: Mapping[Node, Annotation | None]
 ) -> dict[Value, list[Annotation]]:
-    """Return the annotations of each value: of inputs, of results of `annotate` ops, and of operands that they
-    describe.
-    """
+    """Return the annotations of inputs, of results of `annotate` ops, and of the operands that these describe."""
     value_annotations: dict[Value, list[Annotation]] = {}
     for node, *_ in nodes:
         annotation = annotations.get(node) if is_input(node) else None
