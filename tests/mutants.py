@@ -37,7 +37,7 @@ from meshgen.runtime.random_arrays import random_array
 from meshgen.testing.random_graphs import random_program
 from tests.mlir.every_op import NAMES, SCHED, program
 from tests.mlir.made_operations import NAMES as MADE
-from tests.mlir.made_operations import made
+from tests.mlir.made_operations import random_program as random_op_program
 from tests.mlir.payload import Case
 from tests.mutator import mutant
 
@@ -96,7 +96,7 @@ def _text(sources: Sequence[str], number: int, options: argparse.Namespace) -> s
     """Return the mutant of this number."""
     if number % 3 or options.files or options.jax:
         return mutant(sources[number % len(sources)], number)
-    text = made(MADE[number // 3 % len(MADE)], number)
+    text = random_op_program(MADE[number // 3 % len(MADE)], number)
     return text if number % 2 else mutant(text, number)
 
 

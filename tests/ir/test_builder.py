@@ -1,4 +1,4 @@
-"""What the builder appends is what the ops mean: each helper's type is the inferred one, and its values are NumPy's."""
+"""Tests of the graph builder: each helper infers its result type, and its values match NumPy."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ CASES: dict[str, tuple[Callable[[Builder, Value], Value], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_helpers(case: str) -> None:
+def test_builder_helper_infers_type_and_matches_numpy(case: str) -> None:
     build, expected = CASES[case]
     x, loc = Value(TensorType((2, 3), "i32")), Location("program.mlir", 3)
     builder = Builder(Graph("main", [x]), loc)
     builder.graph.outputs = [build(builder, x)]
     assert not verify_graph(builder.graph)
     assert all(node.loc == loc for node in builder.graph.nodes)
-    (found,) = evaluate(builder.graph, [X])
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
+    (result,) = evaluate(builder.graph, [X])
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
 
 
-def test_a_type_that_a_value_has_already_adds_no_node() -> None:
+def test_conversion_to_same_type_adds_no_node() -> None:
     x = Value(TensorType((2, 3), "i32"))
     builder = Builder(Graph("main", [x]))
     assert builder.convert(x, "i32") is builder.bits(x, "i32") is x
     assert not builder.graph.nodes
 
 
-def test_the_last_node_makes_a_value_that_exists() -> None:
+def test_make_lets_last_node_define_existing_value() -> None:
     x, result = Value(TensorType((2, 3), "i32")), Value(TensorType((3, 2), "i32"))
     builder = Builder(Graph("main", [x]))
     builder.reshape(x, (3, 2))

@@ -1,4 +1,4 @@
-"""What nobody uses in a region means nothing: the same reduction is read with and without it."""
+"""Tests of dead ops in reduction regions: the importer recognizes the same reduction with and without them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ DEAD = {
 
 @pytest.mark.parametrize("dead", DEAD.values(), ids=DEAD)
 @pytest.mark.parametrize(("text", "kind"), [(REDUCE, "f16"), (SCATTER, "f32")], ids=["reduce", "reduce_scatter"])
-def test_it_is_read_as_if_it_were_not_there(text: str, kind: str, dead: str) -> None:
+def test_dead_ops_in_reduction_region_do_not_change_import(text: str, kind: str, dead: str) -> None:
     ops = [
-        [(node.op, getattr(node.attrs, "kind", None)) for node in parse_text(text.format(dead=each)).graph.nodes]
-        for each in ("", dead.replace("KIND", kind))
+        [(node.op, getattr(node.attrs, "kind", None)) for node in parse_text(text.format(dead=dead_op)).graph.nodes]
+        for dead_op in ("", dead.replace("KIND", kind))
     ]
     assert ops[0] == ops[1]

@@ -1,4 +1,4 @@
-"""Every value is made once, before it is read, where it is read or around it."""
+"""Tests of the definition check: every value has one definition, which precedes and encloses its uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KIND = TensorType((2,), "f32")
 
 
 def chain() -> Graph:
-    """%x, %a = negate %x, %b = tanh %a, a loop of %b whose body adds %a from around it, and its result %c."""
+    """Return a graph: %x, %a = negate %x, %b = tanh %a, and a loop %c over %b whose body adds the captured %a."""
     graph = Graph("main", [Value(KIND, "x")])
     a = graph.add("negate", graph.inputs, [KIND], name="a", loc=Location("p.mlir", 2)).result
     b = graph.add("tanh", [a], [KIND], name="b", loc=Location("p.mlir", 3)).result
@@ -30,19 +30,18 @@ def messages(graph: Graph) -> list[str]:
     return [fault.message for fault in definition_faults(graph)]
 
 
-def test_a_sound_graph_has_none() -> None:
+def test_sound_graph_has_no_definition_faults() -> None:
     assert messages(chain()) == []
 
 
-def test_a_region_may_stand_twice() -> None:
-    """Bodies that are shared make their values where they stand."""
+def test_region_shared_by_two_nodes_is_accepted() -> None:
     graph = chain()
     twin = graph.add("while", graph.outputs, [KIND])
     twin.regions = graph.nodes[2].regions
     assert messages(graph) == []
 
 
-def test_what_is_read_is_made_before() -> None:
+def test_use_before_definition_is_reported() -> None:
     graph = chain()
     graph.nodes[0], graph.nodes[1] = graph.nodes[1], graph.nodes[0]
     assert messages(graph) == ["'tanh' reads %a : f32[2] (operand 0), which is not defined before it"]
@@ -50,13 +49,13 @@ def test_what_is_read_is_made_before() -> None:
     assert [(f.loc and f.loc.line, "%a" in f.message) for f in definition_faults(graph)] == [(3, True), (5, True)]
 
 
-def test_nothing_outside_reads_what_a_region_makes() -> None:
+def test_use_of_region_value_outside_is_reported() -> None:
     graph = chain()
     graph.add("abs", [graph.nodes[2].regions[1].outputs[0]], [KIND], name="d")
     assert messages(graph) == ["'abs' reads %v : f32[2] (operand 0), which is not defined before it"]
 
 
-def test_nothing_is_made_twice() -> None:
+def test_value_defined_twice_is_reported() -> None:
     graph = chain()
     graph.nodes.insert(2, Node("abs", [graph.inputs[0]], graph.nodes[1].results, {}, Location("p.mlir", 9)))
     (fault,) = definition_faults(graph)
@@ -66,7 +65,7 @@ def test_nothing_is_made_twice() -> None:
     assert messages(again) == ["%x : f32[2], an input of 'body', is defined twice"]
 
 
-def test_outputs_are_made() -> None:
+def test_output_without_definition_is_reported() -> None:
     graph = chain()
     del graph.nodes[2]
     assert messages(graph) == ["output 0 of 'main' is %c : f32[2], which has no definition"]
@@ -75,7 +74,7 @@ def test_outputs_are_made() -> None:
     assert messages(within) == ["output 0 of 'body' is %v : f32[2], which has no definition"]
 
 
-def test_kernels_and_parts_are_looked_at() -> None:
+def test_definitions_in_kernels_and_mesh_parts_are_checked() -> None:
     broken = chain()
     del broken.nodes[0]
     mesh = make_mesh({"x": 2})

@@ -1,4 +1,4 @@
-"""Groups of collectives by axes of a mesh, and collectives with a root."""
+"""Tests of replica groups given as mesh axes, and of collectives with a root."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ADD = """({
       %s = stablehlo.add %p, %q : tensor<f32>
       stablehlo.return %s : tensor<f32>
     })"""
-ROWS = np.random.default_rng(0).integers(-9, 9, (8, 3)).astype(np.float32)  # what each of eight devices has
+ROWS = np.random.default_rng(0).integers(-9, 9, (8, 3)).astype(np.float32)  # operand rows of the eight devices
 
 
 def summed(groups: str, *, head: str = "", op: str = "all_reduce") -> str:
-    """A program of each of eight devices."""
+    """Return a program for eight devices that applies the collective `op` over `groups`."""
     return f"""module attributes {{mhlo.num_partitions = 8 : i32}} {{
   {head}
   func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {{
@@ -50,7 +50,7 @@ TURNED = "mesh = " + IN_PLACE.format(ids=", device_ids = dense<[0, 4, 1, 5, 2, 6
 
 
 @pytest.mark.parametrize(
-    ("groups", "head", "of"),
+    ("groups", "head", "device_groups"),
     [
         (by_axes(PLAIN, X), "", make_mesh({"x": 2, "y": 4}).groups(["x"])),
         (by_axes(PLAIN, Y, X), "", make_mesh({"x": 2, "y": 4}).groups(["x", "y"])),
@@ -63,12 +63,14 @@ TURNED = "mesh = " + IN_PLACE.format(ids=", device_ids = dense<[0, 4, 1, 5, 2, 6
     ],
     ids=["x", "both", "major part", "minor part and x", "device ids", "by name", "by name, device ids", "none"],
 )  # fmt: skip
-def test_groups_along_axes_of_a_mesh(groups: str, head: str, of: tuple[tuple[int, ...], ...]) -> None:
-    order = parse_text(summed(groups, head=head)).mesh  # what a rank is given is by its place
-    places = [0, 4, 1, 5, 2, 6, 3, 7] if head and "device_ids" in head else range(order.size)
-    rows = {device: ROWS[place] for place, device in enumerate(places)}
-    expected = {device: sum(rows[each] for each in group) for group in of for device in group}
-    np.testing.assert_array_equal(reference(summed(groups, head=head)), [expected[device] for device in places])
+def test_mesh_axes_groups_reduce_along_those_axes(
+    groups: str, head: str, device_groups: tuple[tuple[int, ...], ...]
+) -> None:
+    order = parse_text(summed(groups, head=head)).mesh  # Arguments follow the order of devices in the mesh.
+    device_order = [0, 4, 1, 5, 2, 6, 3, 7] if head and "device_ids" in head else range(order.size)
+    rows = {device: ROWS[position] for position, device in enumerate(device_order)}
+    expected = {device: sum(rows[member] for member in group) for group in device_groups for device in group}
+    np.testing.assert_array_equal(reference(summed(groups, head=head)), [expected[device] for device in device_order])
 
 
 @pytest.mark.parametrize(
@@ -80,28 +82,28 @@ def test_groups_along_axes_of_a_mesh(groups: str, head: str, of: tuple[tuple[int
         (by_axes("mesh = " + IN_PLACE.format(ids=", device_ids = dense<0> : tensor<8xi64>"), X), "MG0201", "device_ids"),
     ],
 )  # fmt: skip
-def test_axes_that_the_mesh_has_not_are_refused(groups: str, code: str, message: str) -> None:
+def test_invalid_mesh_axes_in_groups_are_refused(groups: str, code: str, message: str) -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(summed(groups))
     (fault,) = caught.value.diagnostics
     assert fault.code == code and message in fault.message and fault.loc is not None and fault.loc.line == 4
 
 
-def test_a_collective_reduce_leaves_the_result_on_the_first_device_of_each_group() -> None:
+def test_collective_reduce_result_is_on_first_device_of_group() -> None:
     groups = ((5, 1), (0, 2, 3), (4,), (7, 6))
     rows = ", ".join(str([*group, *[-1] * (3 - len(group))]) for group in groups)
-    found = reference(summed(f"dense<[{rows}]> : tensor<4x3xi64>", op="collective_reduce"))
+    result = reference(summed(f"dense<[{rows}]> : tensor<4x3xi64>", op="collective_reduce"))
     expected = np.zeros_like(ROWS)
     for group in groups:
         expected[group[0]] = ROWS[list(group)].sum(0)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
 
 
-def test_a_collective_reduce_along_an_axis() -> None:
-    found = reference(summed(by_axes(PLAIN, Y), op="collective_reduce"))
+def test_collective_reduce_along_mesh_axis() -> None:
+    result = reference(summed(by_axes(PLAIN, Y), op="collective_reduce"))
     expected = np.zeros_like(ROWS)
     expected[[0, 4]] = ROWS.reshape(2, 4, 3).sum(1)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
 
 
 BROADCAST = """module attributes {mhlo.num_partitions = 8 : i32} {
@@ -112,7 +114,7 @@ BROADCAST = """module attributes {mhlo.num_partitions = 8 : i32} {
 }"""
 
 
-def test_several_values_are_broadcast_at_once() -> None:
+def test_collective_broadcast_takes_several_operands() -> None:
     numbers = np.arange(16, dtype=np.int32)
     first, second = mg.compile(BROADCAST.replace("ROOT", ""), target="cpu")(ROWS.reshape(-1), numbers)
     roots = [1] * 4 + [7] * 4
@@ -120,9 +122,9 @@ def test_several_values_are_broadcast_at_once() -> None:
     np.testing.assert_array_equal(second.reshape(8, 2), numbers.reshape(8, 2)[roots])
 
 
-@pytest.mark.parametrize("said", ["has_dynamic_root, ", "has_dynamic_root = true, "])
-def test_a_root_at_run_time_is_refused_by_what_it_is(said: str) -> None:
+@pytest.mark.parametrize("flag", ["has_dynamic_root, ", "has_dynamic_root = true, "])
+def test_dynamic_broadcast_root_is_refused(flag: str) -> None:
     with pytest.raises(ProgramError) as caught:
-        parse_text(BROADCAST.replace("ROOT", said))
+        parse_text(BROADCAST.replace("ROOT", flag))
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0103" and "root that is known only at run time" in fault.message

@@ -1,4 +1,4 @@
-"""Calls are replaced by what they call: how deeply that may nest."""
+"""Tests of inlining: the limit on nested regions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = "tensor<4xf32>"
 
 
 def nested(depth: int, inside: str) -> str:
-    """Statements in branches in each other; their result is %t."""
+    """Wrap the statements `inside`, which define %t, in `depth` nested `if` ops."""
     for _ in range(depth):
         inside = f'%t = "stablehlo.if"(%p) ({{\n{inside}stablehlo.return %t : {T}\n}}, {{\nstablehlo.return %x : {T}\n}}) : (tensor<i1>) -> {T}\n'
     return inside
@@ -24,7 +24,7 @@ def function(name: str, body: str) -> str:
 
 
 @pytest.mark.parametrize("around", [0, 1, 20, MAX_NESTING])
-def test_regions_around_a_call_and_inside_of_it_are_counted_together(around: int) -> None:
+def test_nesting_limit_counts_regions_of_caller_and_callee(around: int) -> None:
     def program(inside: int) -> str:
         call = f"%t = func.call @f(%p, %x) : (tensor<i1>, {T}) -> {T}\n"
         callee = function("private @f", nested(inside, f"%t = stablehlo.tanh %x : {T}\n"))

@@ -1,4 +1,4 @@
-"""What is too large is told before memory or time is spent on it; what is long in a message is cut."""
+"""Tests of size limits: oversized programs are refused before memory or time is spent, and long messages are shortened."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ def tanh(kind: str) -> str:
     ],
     ids=["2^64", "2^54", "rank 33", "rank 100"],
 )
-def test_tensors_beyond_the_limits_are_refused_where_they_stand(kind: str, message: str) -> None:
+def test_oversized_tensor_type_is_refused_at_its_location(kind: str, message: str) -> None:
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(tanh(kind), "m.mlir")
-    assert [(each.code, str(each.loc)) for each in caught.value.diagnostics] == [
+    assert [(fault.code, str(fault.loc)) for fault in caught.value.diagnostics] == [
         ("MG0108", "m.mlir:1"),
         ("MG0108", "m.mlir:2"),
     ]
 
 
-def test_tensors_at_the_limits_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tensors_at_size_limits_are_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parse_text(tanh("tensor<2147483648x1048576xf32>"))
     file = tmp_path / "m.mlir"
     file.write_text(tanh(f"tensor<{'1x' * 31}4xf32>"))
     assert main(["check", str(file), "--mesh", "a=2"]) == 0
 
 
-def test_constants_beyond_the_limits_are_refused() -> None:
+def test_oversized_constant_is_refused() -> None:
     text = "func.func @main() -> tensor<f32> {\n  %0 = stablehlo.constant dense<1.0> : tensor<9223372036854775807x4xf32>\n  %1 = stablehlo.constant dense<1.0> : tensor<f32>\n  return %1 : tensor<f32>\n}\n"
     with pytest.raises(ProgramError, match="bytes and more") as caught:
         parse_text(text, "m.mlir")
     assert str(caught.value.diagnostics[0].loc) == "m.mlir:2"
 
 
-def test_buffers_that_have_no_addresses_are_refused() -> None:
-    lives = [Lifetime(1 << 60, (0, n), (0, n + 1), True) for n in range(9)]
+def test_buffers_beyond_the_address_space_are_refused() -> None:
+    lifetimes = [Lifetime(1 << 60, (0, n), (0, n + 1), True) for n in range(9)]
     with pytest.raises(CodegenError, match=r"MG0303.*more than the address space"):
-        place(lives)
+        place(lifetimes)
 
 
 def calls(levels: int, twice: bool = False) -> str:
-    """Functions that each call the next one, once or twice."""
+    """Return a program whose functions each call the next one, once or twice."""
     text = f"func.func @main(%a: {T}) -> {T} {{\n  %0 = call @f0(%a) : ({T}) -> {T}\n  return %0 : {T}\n}}\n"
     for n in range(levels):
         call = f"call @f{n + 1}"
@@ -71,11 +71,11 @@ def calls(levels: int, twice: bool = False) -> str:
     return f"{text}func.func private @f{levels}(%a: {T}) -> {T} {{\n  %0 = stablehlo.tanh %a : {T}\n  return %0 : {T}\n}}\n"
 
 
-def test_a_long_row_of_calls_is_inlined() -> None:
+def test_long_call_chain_is_inlined() -> None:
     assert [node.op for node in parse_text(calls(1500)).graph.nodes] == ["tanh"]
 
 
-def test_calls_that_double_the_program_are_counted_before_they_are_written_out() -> None:
+def test_exponential_inlining_is_refused_before_expansion() -> None:
     assert len(parse_text(calls(8, twice=True)).graph.nodes) == 256
     with pytest.raises(ProgramError, match=r"operations in each @f0.* has 2\^50 operations") as caught:
         parse_text(calls(50, twice=True), "m.mlir")
@@ -83,13 +83,13 @@ def test_calls_that_double_the_program_are_counted_before_they_are_written_out()
     assert fault.code == "MG0108" and str(fault.loc) == "m.mlir:2" and f"{MAX_OPERATIONS:,}" in fault.hint
 
 
-def test_recursion_is_refused_with_its_chain_also_behind_other_calls() -> None:
+def test_recursion_is_refused_with_its_call_chain() -> None:
     text = calls(3).replace(f"  %0 = stablehlo.tanh %a : {T}", f"  %0 = call @f1(%a) : ({T}) -> {T}")
     with pytest.raises(ProgramError, match="@f1 -> @f2 -> @f3 -> @f1"):
         parse_text(text)
 
 
-def test_long_names_and_texts_are_cut_in_the_middle() -> None:
+def test_long_names_in_messages_are_shortened_in_the_middle() -> None:
     name = "a" * 500_000 + "b" * 500_000
     fault = Diagnostic("MG0104", f"there is no {name} here", None, ((name, None),), f"call it {name}")
     assert len(str(fault)) < 1500
@@ -99,7 +99,7 @@ def test_long_names_and_texts_are_cut_in_the_middle() -> None:
     assert 8000 < len(shortened("word " * 10_000)) < 8100
 
 
-def test_long_lists_are_cut() -> None:
+def test_long_lists_in_messages_are_shortened() -> None:
     assert listed([]) == "none" and listed(["a", "b"]) == "a, b"
     assert listed([f"@f{n}" for n in range(10_000)]).endswith("@f9, and 9,990 more")
     functions = "".join(f"func.func @f{n}() {{ return }}\n" for n in range(400))
@@ -108,19 +108,19 @@ def test_long_lists_are_cut() -> None:
     assert len(str(caught.value)) < 1000
 
 
-def test_constants_of_one_element_are_never_written_out() -> None:
+def test_splat_constants_are_never_materialized() -> None:
     huge = np.broadcast_to(np.float32(1.5), (1 << 20, 1 << 20))
     assert uniform_element(huge) == spread_element(huge) == np.float32(1.5)
     assert stored_bytes(huge) == np.float32(1.5).tobytes()
-    back = array_from_json(array_to_json(huge))
-    assert back.shape == huge.shape and not any(back.strides)
-    minus = uniform_element(np.broadcast_to(np.float32(-0.0), (1 << 20, 1 << 20)))
-    assert minus is not None and np.signbit(minus)  # as exact as any other number
+    decoded = array_from_json(array_to_json(huge))
+    assert decoded.shape == huge.shape and not any(decoded.strides)
+    negative_zero = uniform_element(np.broadcast_to(np.float32(-0.0), (1 << 20, 1 << 20)))
+    assert negative_zero is not None and np.signbit(negative_zero)  # the sign of zero is kept
     assert uniform_element(np.array([0.0, -0.0])) is None and uniform_element(np.array([-0.0, -0.0])) is not None
     assert spread_element(np.zeros((2, 3))) is None and spread_element(np.zeros(())) is None
 
 
-def test_a_splat_of_tebibytes_is_compiled_and_too_big_to_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_terabyte_splat_compiles_but_is_too_large_to_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     kind, file = "tensor<1000000x1000000xf32>", tmp_path / "m.mlir"
     text = f"func.func @main(%x: {T}) -> ({kind}, {T}) {{\n  %0 = stablehlo.constant dense<1.0> : {kind}\n  return %0, %x : {kind}, {T}\n}}\n"
     file.write_text(text)
@@ -130,7 +130,7 @@ def test_a_splat_of_tebibytes_is_compiled_and_too_big_to_check(tmp_path: Path, c
     assert "MG0606" in capsys.readouterr().err
 
 
-def test_simulated_devices_are_counted_before_they_are_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_check_refuses_too_many_simulated_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     file = tmp_path / "m.mlir"
     file.write_text(tanh(T))
     assert main(["check", str(file), "--mesh", "a=1048576", "--memory", "4GB"]) == 4
@@ -138,6 +138,6 @@ def test_simulated_devices_are_counted_before_they_are_made(tmp_path: Path, caps
 
 
 @pytest.mark.parametrize("kind", [f"tensor<{'9' * 400}xf32>", f"tensor<{2**60}x{2**60}xi8>"])
-def test_sizes_of_any_length_are_told(kind: str) -> None:
+def test_oversized_dims_are_refused_with_byte_count(kind: str) -> None:
     with pytest.raises(ProgramError, match=r"MG0108.*bytes and more"):
         parse_text(tanh(kind))

@@ -1,4 +1,4 @@
-"""How often loops run, and what regions use from around them."""
+"""Tests of trip counts and of the values that regions capture."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def number(graph: Graph, value: int) -> Value:
     return graph.add("constant", [], [INT], {"value": np.array(value, np.int32)}).result
 
 
-def trips(start: int, stop: int, step: int, direction: str = "LT", *, grows: int = 0) -> int | None:
-    """Of a loop that carries a counter and its bound, to which `grows` is added in every trip."""
+def known_trip_count(start: int, stop: int, step: int, direction: str = "LT", *, grows: int = 0) -> int | None:
+    """Return the trip count of a loop that carries a counter and its bound; each iteration adds `grows` to the bound."""
     graph = Graph("main")
     condition, body = (Graph(name, [Value(INT), Value(INT)]) for name in ("condition", "body"))
     attrs = {"direction": direction, "compare_type": "SIGNED"}
@@ -36,19 +36,19 @@ def trips(start: int, stop: int, step: int, direction: str = "LT", *, grows: int
         ((0, 5, 1, "GT"), None), ((0, 5, -1), None), ((5, 0, -1), None), ((0, 5, 0), None),
     ],
 )  # fmt: skip
-def test_trips_of_loops_that_count_up(loop: tuple[int, int, int], count: int | None) -> None:
-    assert trips(*loop) == count
+def test_trip_count_of_counting_loop(loop: tuple[int, int, int], count: int | None) -> None:
+    assert known_trip_count(*loop) == count
 
 
-def test_a_loop_whose_bound_changes_has_no_known_trips() -> None:
-    assert trips(0, 5, 1, grows=1) is None
+def test_trip_count_is_unknown_if_bound_changes() -> None:
+    assert known_trip_count(0, 5, 1, grows=1) is None
 
 
-def test_regions_use_what_they_compute_with_and_what_they_hand_on() -> None:
-    used, handed, unused = Value(F32), Value(F32), Value(F32)
-    inner = Graph("inner", [], [], [handed])
+def test_captured_includes_operands_and_forwarded_values() -> None:
+    used, forwarded, unused = Value(F32), Value(F32), Value(F32)
+    inner = Graph("inner", [], [], [forwarded])
     branch = Node("case", [Value(INT)], [Value(F32)], regions=(inner,))
-    way = Graph("way", [], [branch])
-    way.outputs = [way.add("add", [used, branch.result], [F32]).result]
-    node = Node("if", [unused], [Value(F32)], regions=(way, Graph("other", [], [], [handed])))
-    assert captured(node) == [branch.operands[0], handed, used]
+    region = Graph("way", [], [branch])
+    region.outputs = [region.add("add", [used, branch.result], [F32]).result]
+    node = Node("if", [unused], [Value(F32)], regions=(region, Graph("other", [], [], [forwarded])))
+    assert captured(node) == [branch.operands[0], forwarded, used]

@@ -1,4 +1,4 @@
-"""Kinds of partial values and element types: what goes together computes the same, what does not is refused with its place."""
+"""Tests of reduction kinds of partial values: supported dtypes compute correctly, others are refused with a location."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = [("f16", "and"), ("f32", "xor"), ("f8E4M3FN", "or"), ("complex<f32>", 
 
 
 def argument(dtype: str, kind: str) -> str:
-    """An argument that is partial and split unevenly, as one summand is added to it, turned over."""
+    """Return a program that transposes an unevenly sharded partial argument and adds to it."""
     type = f"tensor<5x3x{dtype}>"
     return f"""{GRID}
 func.func @f(%x: {type} {{meshgen.sharding = #meshgen.split<@g, [["y"], []] partial = {kind}["x"]>}}, %y: {type})
@@ -35,7 +35,7 @@ func.func @f(%x: {type} {{meshgen.sharding = #meshgen.split<@g, [["y"], []] part
 
 
 @pytest.mark.parametrize(("dtype", "kind"), ALLOWED)
-def test_partial_values_of_each_type_and_kind(dtype: str, kind: str) -> None:
+def test_partial_value_of_supported_dtype_and_kind_passes_check(dtype: str, kind: str) -> None:
     module = parse_text(argument(dtype, kind))
     fused = run_stages(module, Options("cpu"), Timing(), "fuse")["fuse"]
     assert check(module, pipeline=lambda _: fused).ok
@@ -58,14 +58,14 @@ def encoding(dtype: str, kind: str) -> str:
 
 @pytest.mark.parametrize("written", [argument, operation, encoding])
 @pytest.mark.parametrize(("dtype", "kind"), REFUSED)
-def test_what_no_element_can_be_is_refused(written, dtype: str, kind: str) -> None:
+def test_partial_kind_unsupported_by_dtype_is_refused(written, dtype: str, kind: str) -> None:
     with pytest.raises(ProgramError, match=f"cannot be partial with kind '{kind}'") as caught:
         parse_text(written(dtype, kind))
     assert {fault.code for fault in caught.value.diagnostics} == {"MG0204"}
     assert all(fault.loc and fault.loc.line > 1 for fault in caught.value.diagnostics)
 
 
-def test_annotations_of_python_are_refused_alike() -> None:
+def test_python_annotation_with_unsupported_kind_is_refused() -> None:
     mesh = mg.make_mesh({"x": 2})
     partial = mg.P(None, partial={"x": "or"})
     for function, specs in ((lambda x: x + 1, {"x": partial}), (lambda x: mg.annotate(x + 1, partial), {})):
@@ -73,7 +73,7 @@ def test_annotations_of_python_are_refused_alike() -> None:
             mg.compile(function, mesh, args=[mg.spec("f32[4]")], in_specs=specs, target="cpu")
 
 
-def test_collectives_refuse_them_too() -> None:
+def test_all_reduce_refuses_kind_unsupported_by_dtype() -> None:
     type = "tensor<4xcomplex<f32>>"
     text = f"{GRID}func.func @f(%x: {type}) -> {type} {{\n  %a = shard.all_reduce %x on @g grid_axes = [0] reduction = max : {type} -> {type}\n  return %a : {type}\n}}"
     with pytest.raises(MeshgenError, match="elements of c64 cannot be reduced with kind 'max'"):

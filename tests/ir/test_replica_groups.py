@@ -1,4 +1,4 @@
-"""Devices at a distance from each other as axes of a mesh, or as none."""
+"""Tests of strided devices as mesh axes, and of replica groups of different sizes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WIDE = make_mesh({"x": 2, "y": 6})
         (2, 3, ["y:(1)2"]),
         (1, 5, []),
         (4, 1, None),  # 4 does not divide the 6 devices along y
-        (9, 1, None),  # nor do 6 divide 9
-        (2, 7, None),  # one step along both axes is none along one
-        (2, 12, None),  # beyond the mesh
+        (9, 1, None),  # 9 is no multiple of the 6 devices along y
+        (2, 7, None),  # stride 7 steps along both axes at once
+        (2, 12, None),  # the second device is outside the mesh
     ],
 )
-def test_devices_at_equal_distances_are_axes_or_parts_of_such(count: int, stride: int, axes: list[str] | None) -> None:
+def test_strided_devices_map_to_mesh_axes_or_sub_axes(count: int, stride: int, axes: list[str] | None) -> None:
     assert axes_along(count, stride, WIDE) == axes
 
 
@@ -53,40 +53,40 @@ IDS = ", use_global_device_ids"
 
 @pytest.fixture
 def rows() -> Any:
-    """What each of six devices has."""
+    """Return the operands of the six devices."""
     return np.random.default_rng(0).standard_normal((6, 2, 3)).astype(np.float32)
 
 
 @pytest.mark.parametrize(("op", "kind"), [("add", np.sum), ("minimum", np.min), ("multiply", np.prod)])
-def test_groups_of_different_sizes_reduce_each_by_itself(op: str, kind: Any, rows: Any) -> None:
+def test_uneven_groups_reduce_independently(op: str, kind: Any, rows: Any) -> None:
     region = REGION.format(op=op, result="p")
     region = region.replace("      %q = stablehlo.subtract %b, %a : tensor<f32>\n", "")
     text = UNEVEN.format(op="all_reduce", attrs="", ids=IDS, region=region, result="2x3")
     executable = mg.compile(text, target="cpu")
-    found = executable(rows.reshape(12, 3)).reshape(6, 2, 3)
+    results = executable(rows.reshape(12, 3)).reshape(6, 2, 3)
     for group in GROUPS:
         for device in group:
-            np.testing.assert_allclose(found[device], kind(rows[list(group)], axis=0), rtol=1e-6)
-    np.testing.assert_array_equal(found[4], rows[4])  # alone
+            np.testing.assert_allclose(results[device], kind(rows[list(group)], axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(results[4], rows[4])  # a group of one device
     assert executable.comms.counts == {"all_reduce": 1}
 
 
-def test_groups_of_different_sizes_fold_in_their_order(rows: Any) -> None:
+def test_uneven_groups_fold_in_listed_order(rows: Any) -> None:
     region = REGION.format(op="add", result="q")
     text = UNEVEN.format(op="all_reduce", attrs="", ids=IDS, region=region, result="2x3")
-    found = mg.compile(text, target="cpu")(rows.reshape(12, 3)).reshape(6, 2, 3)
-    np.testing.assert_array_equal(found[1], rows[2] - (rows[1] - rows[5]))
-    np.testing.assert_array_equal(found[0], rows[0] - rows[3])
-    np.testing.assert_array_equal(found[4], rows[4])
+    results = mg.compile(text, target="cpu")(rows.reshape(12, 3)).reshape(6, 2, 3)
+    np.testing.assert_array_equal(results[1], rows[2] - (rows[1] - rows[5]))
+    np.testing.assert_array_equal(results[0], rows[0] - rows[3])
+    np.testing.assert_array_equal(results[4], rows[4])
 
 
-def test_groups_of_different_sizes_broadcast(rows: Any) -> None:
+def test_uneven_groups_broadcast_from_first_device(rows: Any) -> None:
     text = UNEVEN.format(op="collective_broadcast", attrs="", ids="", region="", result="2x3")
-    found = mg.compile(text, target="cpu")(rows.reshape(12, 3)).reshape(6, 2, 3)
-    np.testing.assert_array_equal(found, rows[[3, 5, 5, 3, 4, 5]])
+    results = mg.compile(text, target="cpu")(rows.reshape(12, 3)).reshape(6, 2, 3)
+    np.testing.assert_array_equal(results, rows[[3, 5, 5, 3, 4, 5]])
 
 
-def test_a_result_that_has_its_groups_size_needs_equal_groups() -> None:
+def test_all_gather_over_uneven_groups_is_refused() -> None:
     text = UNEVEN.format(op="all_gather", attrs="all_gather_dim = 0 : i64, ", ids=IDS, region="", result="6x3")
     with pytest.raises(ProgramError) as caught:
         parse_text(text)

@@ -1,4 +1,4 @@
-"""Random StableHLO programs of one device without a mesh, against what their collectives mean, said in NumPy."""
+"""Random StableHLO collectives without a mesh, compared with a NumPy model of the specification."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BODIES: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
 
 
 class Program:
-    """A program under construction: its text, and what the current value is on each device."""
+    """A program under construction: its text, and the current value on each device."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -49,19 +49,21 @@ return %v{len(self.lines)} : {self.kind}
 }}"""
 
     def groups(self, equal: bool) -> tuple[Groups, str]:
-        """Groups of devices, and how the text says them: by number of the device, of the replica, or of both sides' replicas."""
-        numbers = str(self.rng.choice(["devices", "replicas", "both"]))
-        rows = self.rows(self.count if numbers == "devices" else self.replicas, equal)
-        if numbers == "devices":
+        """Return random groups of devices and their text, in one of StableHLO's three modes of numbering group members."""
+        numbering = str(self.rng.choice(["devices", "replicas", "both"]))
+        rows = self.rows(self.count if numbering == "devices" else self.replicas, equal)
+        if numbering == "devices":
             return rows, f"{rows_of(rows)}, {CHANNEL}, use_global_device_ids"
-        if numbers == "replicas":
-            of_each = [[r * self.partitions + p for r in row] for p in range(self.partitions) for row in rows]
-            return of_each, rows_of(rows)
-        both = [[r * self.partitions + p for p in range(self.partitions) for r in row] for row in rows]
-        return both, f"{rows_of(rows)}, {CHANNEL}"
+        if numbering == "replicas":
+            groups_per_partition = [
+                [r * self.partitions + p for r in row] for p in range(self.partitions) for row in rows
+            ]
+            return groups_per_partition, rows_of(rows)
+        joint_groups = [[r * self.partitions + p for p in range(self.partitions) for r in row] for row in rows]
+        return joint_groups, f"{rows_of(rows)}, {CHANNEL}"
 
     def rows(self, count: int, equal: bool) -> Groups:
-        """All of so many in any order, in groups of one size or of any sizes."""
+        """Partition `count` ids, in random order, into groups; the groups have one size if `equal`."""
         order = [int(n) for n in self.rng.permutation(count)]
         if equal:
             size = int(self.rng.choice([n for n in range(1, count + 1) if count % n == 0]))
@@ -80,63 +82,63 @@ return %v{len(self.lines)} : {self.kind}
         (groups, attrs), name = self.groups(equal), str(self.rng.choice(list(BODIES)))
         line, function = BODIES[name]
         region = f"({{\n ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n {line} : tensor<f32>\n stablehlo.return %r : tensor<f32>\n}})"
-        found = list(self.values)
+        results = list(self.values)
         for group in groups:
             folded = self.values[group[0]]
             for device in group[1:]:
                 folded = function(folded, self.values[device])
             for device in group:
-                found[device] = folded
-        self.emit("all_reduce", attrs, found, region)
+                results[device] = folded
+        self.emit("all_reduce", attrs, results, region)
 
     def gather(self) -> None:
         groups, attrs = self.groups(equal=True)
         if self.values[0].size * len(groups[0]) <= 2000:
-            found = list(self.values)
+            results = list(self.values)
             for group in groups:
                 for device in group:
-                    found[device] = np.concatenate([self.values[each] for each in group])
-            self.emit("all_gather", f"all_gather_dim = 0 : i64, {attrs}", found)
+                    results[device] = np.concatenate([self.values[member] for member in group])
+            self.emit("all_gather", f"all_gather_dim = 0 : i64, {attrs}", results)
 
     def scatter(self) -> None:
         groups, attrs = self.groups(equal=True)
         if self.values[0].shape[0] % len(groups[0]) == 0:
-            found = list(self.values)
+            results = list(self.values)
             for group in groups:
-                parts = np.split(np.sum([self.values[each] for each in group], axis=0), len(group))
+                parts = np.split(np.sum([self.values[member] for member in group], axis=0), len(group))
                 for device, part in zip(group, parts, strict=True):
-                    found[device] = part
+                    results[device] = part
             region = "({\n ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n %r = stablehlo.add %a, %b : tensor<f32>\n stablehlo.return %r : tensor<f32>\n})"
-            self.emit("reduce_scatter", f"scatter_dimension = 0 : i64, {attrs}", found, region)
+            self.emit("reduce_scatter", f"scatter_dimension = 0 : i64, {attrs}", results, region)
 
     def send(self) -> None:
-        """Among the partitions of each replica; who is sent nothing has zeros."""
+        """Append a collective_permute among the partitions of each replica; a partition without a source gets zeros."""
         order = [int(n) for n in self.rng.permutation(self.partitions)]
         pairs = [(a, b) for a, b in enumerate(order) if self.rng.random() < 0.7] or [(0, 0)]
-        found = [np.zeros_like(value) for value in self.values]
+        results = [np.zeros_like(value) for value in self.values]
         for replica in range(self.replicas):
             for a, b in pairs:
-                found[replica * self.partitions + b] = self.values[replica * self.partitions + a]
+                results[replica * self.partitions + b] = self.values[replica * self.partitions + a]
         self.emit(
             "collective_permute",
             f"source_target_pairs = dense<{[list(p) for p in pairs]}> : tensor<{len(pairs)}x2xi64>, {CHANNEL}",
-            found,
+            results,
         )
 
     def exchange(self) -> None:
-        """Among the partitions of each replica."""
+        """Append an all_to_all among the partitions of each replica."""
         rows = self.rows(self.partitions, equal=True)
         width = len(rows[0])
         if self.values[0].shape[0] % width == 0:
-            found = list(self.values)
+            results = list(self.values)
             for replica in range(self.replicas):
                 for row in rows:
                     group = [replica * self.partitions + each for each in row]
                     parts = [np.split(self.values[each], width) for each in group]
-                    for place, device in enumerate(group):
-                        found[device] = np.concatenate([part[place] for part in parts], axis=1)
+                    for position, device in enumerate(group):
+                        results[device] = np.concatenate([part[position] for part in parts], axis=1)
             attrs = "split_dimension = 0 : i64, concat_dimension = 1 : i64"
-            self.emit("all_to_all", f"{attrs}, split_count = {width} : i64, {rows_of(rows)}, {CHANNEL}", found)
+            self.emit("all_to_all", f"{attrs}, split_count = {width} : i64, {rows_of(rows)}, {CHANNEL}", results)
 
     def grow(self) -> Program:
         choices = [
@@ -156,17 +158,17 @@ CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
 def rows_of(groups: Groups) -> str:
-    """Replica groups as a matrix; shorter rows are filled up."""
+    """Return the replica groups as a matrix attribute; shorter rows are padded with -1."""
     width = max(map(len, groups))
     rows = [group + [-1] * (width - len(group)) for group in groups]
     return f"replica_groups = dense<{rows}> : tensor<{len(rows)}x{width}xi64>"
 
 
 @pytest.mark.parametrize("group", range(4))
-def test_collectives_of_any_devices_mean_what_the_documents_say(group: int) -> None:
+def test_random_collectives_match_numpy_model(group: int) -> None:
     for seed in range(group * 10, group * 10 + 10):
         program = Program(seed).grow()
         module = parse_text(program.text)
         assert print_text(parse_text(print_text(module))) == print_text(module)
-        found = mg.compile(program.text, target="cpu")(program.start.reshape(-1, program.start.shape[-1]))
-        np.testing.assert_array_equal(found, np.concatenate(program.values), f"seed {seed}\n{program.text}")
+        results = mg.compile(program.text, target="cpu")(program.start.reshape(-1, program.start.shape[-1]))
+        np.testing.assert_array_equal(results, np.concatenate(program.values), f"seed {seed}\n{program.text}")

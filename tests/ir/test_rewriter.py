@@ -1,4 +1,4 @@
-"""Nodes are replaced by others, and what is read elsewhere stays the same value."""
+"""Tests of the rewriter: matched nodes are replaced, and their results keep their identity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F32 = TensorType((4,), "f32")
 
 
 def squares(builder: Builder, node: Node) -> Sequence[Value] | None:
-    """`abs` as the root of a square."""
+    """Rewrite `abs` as the square root of the square."""
     if node.op != "abs":
         return None
     (x,) = node.operands
@@ -37,12 +37,12 @@ def test_results_keep_their_identity_for_users_and_outputs() -> None:
     assert [node.op for node in graph.nodes] == ["abs", "negate"], "the graph before is as it was"
 
 
-def test_a_graph_without_matches_is_returned_itself() -> None:
+def test_graph_without_matches_is_returned_unchanged() -> None:
     graph = program()
     assert rewritten(graph, lambda builder, node: None) is graph
 
 
-def test_results_of_one_node_may_be_made_by_several() -> None:
+def test_one_node_may_be_replaced_by_several() -> None:
     x = Value(F32)
     results = [Value(F32), Value(F32)]
     graph = Graph("f", [x], [Node("top_k", [x], results, {"k": 4})], [results[1], results[0]])
@@ -54,7 +54,7 @@ def test_results_of_one_node_may_be_made_by_several() -> None:
     assert [node.result for node in after.nodes] == results and after.outputs == graph.outputs
 
 
-def test_nodes_have_the_location_of_what_they_replace() -> None:
+def test_replacement_nodes_keep_the_location() -> None:
     graph = program()
     graph.nodes[0].loc = Location("model.mlir", 3)
     assert [node.loc for node in rewritten(graph, squares).nodes] == [graph.nodes[0].loc] * 2 + [None]

@@ -1,4 +1,4 @@
-"""Sizes with expressions: arithmetic keeps both in step."""
+"""Tests of symbolic sizes: arithmetic updates the number and the expression together."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_expressions_have_the_value_of_the_number(name: str) -> None:
+def test_dim_arithmetic_keeps_number_and_expression_equal(name: str) -> None:
     compute, text = CASES[name]
-    found = compute(Dim.named("a", 10), Dim.named("b", 6))
-    assert int(found) == compute(10, 6) and str(Expr.of(found)) == text
+    size = compute(Dim.named("a", 10), Dim.named("b", 6))
+    assert int(size) == compute(10, 6) and str(Expr.of(size)) == text
     for a, b in itertools.product((1, 7, 12), (1, 3, 8)):
-        assert Expr.of(found).at({"a": a, "b": b}) == compute(a, b)
+        assert Expr.of(size).at({"a": a, "b": b}) == compute(a, b)
 
 
-def test_a_size_is_a_number_to_all_else() -> None:
+def test_dim_behaves_like_a_plain_integer() -> None:
     size = Dim.named("a", 10)
     assert (size, 10) == (10, size) and hash(size) == hash(10) and str(size) == "10" and size == copy.deepcopy(size)
     assert str(copy.deepcopy(size).expr) == "a"

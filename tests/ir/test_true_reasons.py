@@ -1,4 +1,4 @@
-"""What cannot be read is refused once, for what it is, where it is defined; what means nothing here is passed on."""
+"""Tests of import errors: an unsupported value is reported once, where it is defined; ops without effect are forwarded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES: dict[str, tuple[str, str, str, str, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_packs_of_values_are_refused_once_for_their_type(name: str) -> None:
+def test_tuple_or_future_is_refused_once_for_its_type(name: str) -> None:
     arguments, body, result, kind, line = CASES[name]
     result = result if ":" in result else f"{result} : tensor<4xf32>"
     text = f"func.func @main(%a: tensor<4xf32>{arguments}) -> {result.partition(': ')[2]} {{\n{body}\n  return {result}\n}}"
@@ -47,7 +47,7 @@ def test_packs_of_values_are_refused_once_for_their_type(name: str) -> None:
         ("%r = stablehlo.tanh %q : tensor<4xf32>\n  %q = stablehlo.tanh %a : tensor<4xf32>", "used before it is defined"),
     ],
 )  # fmt: skip
-def test_what_is_malformed_is_still_said_once(operation: str, message: str) -> None:
+def test_malformed_op_is_reported_once(operation: str, message: str) -> None:
     text = f"func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{\n  {operation}\n  %z = stablehlo.negate %r : tensor<4xf32>\n  return %z : tensor<4xf32>\n}}"
     with pytest.raises(ProgramError) as caught:
         parse_text(text)
@@ -56,7 +56,7 @@ def test_what_is_malformed_is_still_said_once(operation: str, message: str) -> N
 
 
 @pytest.mark.parametrize("target", ["MoveToHost", "MoveToDevice", "LayoutConstraint", "annotate_device_placement"])
-def test_notes_on_memories_and_layouts_are_passed_on(target: str) -> None:
+def test_memory_and_layout_custom_calls_forward_their_operand(target: str) -> None:
     text = f"""func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{
   %0 = stablehlo.custom_call @{target}(%a) {{has_side_effect = true, operand_layouts = [dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]}} : (tensor<4xf32>) -> tensor<4xf32>
   stablehlo.custom_call @InspectSharding(%0) {{has_side_effect = true, backend_config = "x"}} : (tensor<4xf32>) -> ()

@@ -1,4 +1,4 @@
-"""A small valid program for every operation of StableHLO and CHLO that is read, for Shardy's, and for `sched`'s: what mutants are made of."""
+"""A small valid program for each supported op of StableHLO, CHLO, Shardy and `sched`; mutation tests start from them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NORM = "epsilon = 1.0e-3 : f32, feature_index = 1 : i64"
 _WINDOW = "window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>"
 _PAD = "padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>"
 
-# The operation that gives %r, and the type of %r.
+# The line that defines %r, and the type of %r.
 OPS: dict[str, tuple[str, str]] = {
     **_unary("abs negate exponential exponential_minus_one log log_plus_one logistic tanh sqrt rsqrt cbrt sine cosine tan "
              "floor ceil round_nearest_even round_nearest_afz sign", "%x", F),
@@ -161,7 +161,7 @@ OPS: dict[str, tuple[str, str]] = {
                f"}} : ({F}) -> {F}", F),
     "sharded_result": (f'%r = stablehlo.tanh %x {{sdy.sharding = #sdy.sharding_per_value<[<@m, [{{"x"}}, {{}}], replicated={{"y"}}>]>}} : {F}', F),
 }  # fmt: skip
-_MORE = {  # what some take besides
+_MORE = {  # lines that define further operands
     "select_and_scatter": "%u = stablehlo.slice %x [0:4, 0:3] : (tensor<4x6xf32>) -> tensor<4x3xf32>",
     "gather_batch": "%q = stablehlo.constant dense<1> : tensor<4x2x1xi32>",
     "scatter": "%q = stablehlo.slice %x [0:3, 0:6] : (tensor<4x6xf32>) -> tensor<3x6xf32>",
@@ -170,7 +170,7 @@ _MORE = {  # what some take besides
     "rng_bit_generator": "%u = stablehlo.constant dense<7> : tensor<2xui64>",
     "rng": "%q = stablehlo.constant dense<[4, 6]> : tensor<2xi64>",
 }
-# Collectives of what every device runs.
+# Collectives, in programs that each device runs.
 _GROUPS = "replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids"
 _SIDE = _GROUPS.removesuffix(", use_global_device_ids")
 LOCAL: dict[str, tuple[str, str]] = {
@@ -184,7 +184,7 @@ LOCAL: dict[str, tuple[str, str]] = {
     "partition_id": _op("stablehlo.partition_id", "", "", "tensor<ui32>"),
     "replica_id": _op("stablehlo.replica_id", "", "", "tensor<ui32>"),
 }  # fmt: skip
-# meshgen's operations with loops of their own.
+# meshgen's own `sched` ops.
 _SCORE = "^bb0(%e: tensor<f32>, %f: tensor<f32>, %g: tensor<i32>, %h: tensor<i32>)"
 _CHANGED = f"{{\n{_SCORE}:\n  %l = stablehlo.compare GE, %g, %h : (tensor<i32>, tensor<i32>) -> tensor<i1>\n  %m = stablehlo.select %l, %e, %f : tensor<i1>, tensor<f32>\n  stablehlo.return %m : tensor<f32>\n}}"
 _KEPT = f"{{\n{_SCORE}:\n  stablehlo.return %e : tensor<f32>\n}}"
@@ -215,7 +215,7 @@ _MORE |= {
 
 
 def program(name: str) -> str:
-    """The program of an operation, over a mesh of 2 x 2 devices."""
+    """Return the program of the op `name` on a mesh of 2 x 2 devices."""
     line, result = OPS.get(name) or LOCAL.get(name) or SCHED[name]
     head = "mhlo.num_partitions = 4 : i32" if name in LOCAL else ""
     other = '  sdy.mesh @w = <["a"=4, "b"=1]>\n' if "@w" in line else ""

@@ -1,6 +1,6 @@
-"""Operations made up from what is said of them: operands, results, regions and properties of the right number and kind, of any types.
-
-Most mean nothing and are refused; none may be an internal error.
+"""Random operations built from op signatures: the number and kind of operands, results, regions and properties is
+right,
+their types are arbitrary. Most are invalid and must be refused; none may cause an internal error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TYPES = tuple(
     )
 )  # fmt: skip
 _ELEMENTS = TextParser(CONTEXT, "dense<[1, 2]> : tensor<2xi32>", "-").parse_attribute()
-_SAMPLES = [  # of kinds that no sound program here has under some property
+_SAMPLES = [  # attributes of kinds that no property has in the valid programs of the tests
     TextParser(CONTEXT, text, "-").parse_attribute()
     for text in (
         "#chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
@@ -67,34 +67,34 @@ _SEGMENTS = "operandSegmentSizes"
 
 
 def numbers(entries: Sequence[int]) -> Attribute:
-    """`array<i64: ...>`"""
+    """Return the attribute `array<i64: ...>`."""
     return builtin.DenseArrayBase.from_list(builtin.i64, list(entries))
 
 
 def definition(name: str) -> OpDef:
-    """What xDSL knows of an operation: nothing where a signature alone defines it."""
-    found = CLASSES[name]
-    return found.get_irdl_definition() if issubclass(found, IRDLOperation) else OpDef(name)
+    """Return the xDSL definition of an op, or an empty one if only a signature defines the op."""
+    operation_class = CLASSES[name]
+    return operation_class.get_irdl_definition() if issubclass(operation_class, IRDLOperation) else OpDef(name)
 
 
 def signature_of(name: str) -> Signature:
-    """The operation's line; where it has none, its definition leaves nothing open."""
-    if (found := dialects().signature_of(CLASSES[name])) is not None:
-        return found
-    known = definition(name)
-    return Signature.read(f"{len(known.operands)} -> {len(known.results)}")
+    """Return the signature of an op, or one derived from its xDSL definition."""
+    if (signature := dialects().signature_of(CLASSES[name])) is not None:
+        return signature
+    op_definition = definition(name)
+    return Signature.read(f"{len(op_definition.operands)} -> {len(op_definition.results)}")
 
 
 def is_open(name: str) -> bool:
-    """Whether the definition does not say how many operands, results and regions an operation has."""
-    known = definition(name)
-    is_fixed = all(type(each) is OperandDef for _, each in known.operands)
-    is_fixed &= all(type(each) is ResultDef for _, each in known.results)
-    return not is_fixed or bool(known.regions)
+    """Whether the definition leaves the number of operands, results or regions open."""
+    op_definition = definition(name)
+    is_fixed = all(type(group) is OperandDef for _, group in op_definition.operands)
+    is_fixed &= all(type(group) is ResultDef for _, group in op_definition.results)
+    return not is_fixed or bool(op_definition.regions)
 
 
-def is_taken(groups: Groups, number: int, kind: Attribute) -> bool:
-    """Whether an operand or result of this type may have this number, if each group but the last has one."""
+def is_type_allowed(groups: Groups, number: int, kind: Attribute) -> bool:
+    """Whether the operand or result at index `number` may have type `kind`, if each group but the last has one member."""
     if not groups:
         return True
     constraint = groups[min(number, len(groups) - 1)][1].constr
@@ -102,50 +102,50 @@ def is_taken(groups: Groups, number: int, kind: Attribute) -> bool:
 
 
 @functools.cache
-def seen() -> dict[str, list[Attribute]]:
-    """Properties of the operations of sound programs, by name; not of those of whole models, in which there are no others."""
-    found: dict[str, list[Attribute]] = {}
+def sample_properties() -> dict[str, list[Attribute]]:
+    """Return the properties of ops in valid programs, by name. The bf16 models are skipped: they add none."""
+    properties: dict[str, list[Attribute]] = {}
     files = sorted(path for path in _DATA.rglob("*.mlir") if path.parent.name != "bf16")
     for text in (*map(program, PROGRAMS), *(path.read_text() for path in files)):
         for operation in TextParser(CONTEXT, text, "-").parse_module().walk():
             for key, attribute in operation.properties.items():
-                found.setdefault(key, []).append(attribute)
-    return found
+                properties.setdefault(key, []).append(attribute)
+    return properties
 
 
-class Maker:
-    """Makes operations up, by a seeded generator."""
+class RandomOperations:
+    """Builds random operations with a seeded generator."""
 
     def __init__(self, *seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.block = Block(arg_types=TYPES)
         self.function = func.FuncOp("main", (TYPES, ()), Region(self.block))
         self.module = builtin.ModuleOp([self.function])
-        self.first = self.pick([None, *self.block.args])  # what most operands are
+        self.first = self.pick([None, *self.block.args])  # most operands are this value
         self.likeness = self.pick((0.6, 0.8, 1.0))
 
     def pick(self, choices: Sequence[T]) -> T:
         return choices[int(self.rng.integers(len(choices)))]
 
     def values(self, count: int, others: Sequence[SSAValue] = (), groups: Groups = ()) -> list[SSAValue]:
-        """Values, most of them of one type, if the definition takes them."""
-        known = [*self.block.args, *others]
-        first, found = self.first or self.pick(known), list[SSAValue]()
+        """Return `count` random values of types that `groups` allow; most of them are the same value."""
+        candidates = [*self.block.args, *others]
+        first, found = self.first or self.pick(candidates), list[SSAValue]()
         for number in range(count):
-            fitting = [value for value in known if is_taken(groups, number, value.type)] or known
+            fitting = [value for value in candidates if is_type_allowed(groups, number, value.type)] or candidates
             found.append(first if first in fitting and self.rng.random() < self.likeness else self.pick(fitting))
         return found
 
     def types(self, count: int, like: Sequence[SSAValue], groups: Groups = ()) -> list[Attribute]:
-        found: list[Attribute] = []
+        types: list[Attribute] = []
         for number in range(count):
-            fitting = [kind for kind in TYPES if is_taken(groups, number, kind)] or TYPES
+            fitting = [kind for kind in TYPES if is_type_allowed(groups, number, kind)] or TYPES
             near = [value.type for value in like if value.type in fitting]
-            found.append(self.pick(near if near and self.rng.random() < self.likeness else fitting))
-        return found
+            types.append(self.pick(near if near and self.rng.random() < self.likeness else fitting))
+        return types
 
     def count(self, count: Count, letters: Letters) -> int:
-        """So many; letters that stand for no number yet get one."""
+        """Return a random number that `count` allows, after binding its unbound letters to random numbers."""
         for letter, _ in count.factors:
             letters.setdefault(letter, int(self.rng.integers(3)))
         most = count.least + 2 if count.most is None else count.most
@@ -155,7 +155,7 @@ class Maker:
         lists = [each for each in _LISTS if length is None or len(each) == length] or [[0] * (length or 0)]
         entries = [int(n) for n in self.rng.permutation(self.pick(lists))]
         size = 2 if length is None else length
-        made: dict[str, Callable[[], Attribute]] = {
+        constructors: dict[str, Callable[[], Attribute]] = {
             "integer": lambda: builtin.IntegerAttr(int(self.rng.integers(-2, 4)), 64),
             "number": lambda: builtin.FloatAttr(1.5, 32) if self.rng.random() < 0.5 else builtin.IntegerAttr(2, 32),
             "float": lambda: builtin.FloatAttr(1.5, 32),
@@ -174,34 +174,36 @@ class Maker:
             "maps": lambda: builtin.ArrayAttr([builtin.AffineMapAttr(self.map(2)) for _ in range(size)]),
             "any": lambda: self.attribute(self.pick([each for each in KINDS if each != "any"]), None),
         }
-        return made[kind]() if kind in made else builtin.StringAttr(kind)
+        return constructors[kind]() if kind in constructors else builtin.StringAttr(kind)
 
     def map(self, dims: int, least: int = 0) -> AffineMap:
         loops = [AffineExpr.dimension(int(d)) for d in self.rng.permutation(dims)]
         return AffineMap(dims, 0, tuple(loops[: int(self.rng.integers(least, dims + 1))]))
 
     def properties(self, name: str, signature: Signature, letters: Letters) -> dict[str, Attribute]:
-        found: dict[str, Attribute] = {}
+        properties: dict[str, Attribute] = {}
         for each in signature.properties:
             if each.kinds == ("open",) and each.length is not None:
-                sizes, count = integers(found.get(each.name)), self.count(each.length, letters)
-                found[each.name] = numbers([DYNAMIC_INDEX] * count + list(sizes[count:]))
+                sizes, count = integers(properties.get(each.name)), self.count(each.length, letters)
+                properties[each.name] = numbers([DYNAMIC_INDEX] * count + list(sizes[count:]))
             elif not each.is_optional or self.rng.random() < 0.3:
-                found[each.name] = self.property(each, letters)
+                properties[each.name] = self.property(each, letters)
         for key, known in definition(name).properties.items():
             is_listed = any(each.name == key for each in signature.properties)
-            if is_listed or key in found or (isinstance(known, OptPropertyDef) and self.rng.random() < 0.5):
+            if is_listed or key in properties or (isinstance(known, OptPropertyDef) and self.rng.random() < 0.5):
                 continue
-            candidates = [*seen().get(key, ()), *(self.attribute(kind, None) for kind in KINDS)]
+            candidates = [*sample_properties().get(key, ()), *(self.attribute(kind, None) for kind in KINDS)]
             fitting = list(islice(filter(known.constr.verifies, candidates), 4))
             if fitting:
-                found[key] = self.pick(fitting)
-        return found
+                properties[key] = self.pick(fitting)
+        return properties
 
     def property(self, each: Property, letters: Letters) -> Attribute:
         kind = self.pick(each.kinds)
         if "." in kind:
-            return next(found for found in (*seen().get(each.name, ()), *_SAMPLES) if found.name in each.kinds)
+            return next(
+                found for found in (*sample_properties().get(each.name, ()), *_SAMPLES) if found.name in each.kinds
+            )
         return self.attribute(kind, None if each.length is None else self.count(each.length, letters))
 
     def region(self, name: str, number: int, body: Body, letters: Letters) -> Region:
@@ -226,7 +228,7 @@ class Maker:
         return Region(block)
 
     def operation(self, name: str) -> Operation:
-        """An operation of as many of everything as its signature says."""
+        """Return a random operation with as many operands, results, properties and regions as its signature allows."""
         signature, letters = signature_of(name), Letters()
         (results,) = (self.count(count, letters) for count in signature.results.counts)
         segments = [self.count(count, letters) for count in signature.operands.counts]
@@ -255,13 +257,13 @@ class Maker:
         )
 
     def segments(self, name: str, count: int) -> list[int]:
-        """As many operands in each group of the definition as it needs, and the rest in the last one."""
+        """Return the sizes of the operand groups: the minimum of each, and the remaining operands in the last one."""
         sizes = [1 if type(each) is OperandDef else 0 for _, each in definition(name).operands]
         sizes[-1] += count - sum(sizes)
         return sizes
 
     def program(self, operation: Operation) -> str:
-        """The text of a function around an operation; what it gives is returned."""
+        """Return the text of a function that runs `operation` and returns its results."""
         self.block.add_op(operation)
         self.block.add_op(func.ReturnOp(*operation.results))
         self.function.properties["function_type"] = builtin.FunctionType.from_lists(TYPES, list(operation.result_types))
@@ -269,14 +271,14 @@ class Maker:
 
 
 def printed(top: Operation) -> str:
-    """The generic form, which can say what the pretty form cannot, with a mesh for what names one."""
-    found = io.StringIO()
-    Printer(stream=found, print_generic_format=True).print_op(top)
+    """Print the generic form, which can represent invalid operations, with a mesh for properties that name one."""
+    stream = io.StringIO()
+    Printer(stream=stream, print_generic_format=True).print_op(top)
     mesh = '"sdy.mesh"() <{sym_name = "m", mesh = #sdy.mesh<["x"=2, "y"=2]>}> : () -> ()'
-    return found.getvalue().replace("({\n", f"({{\n  {mesh}\n", 1)
+    return stream.getvalue().replace("({\n", f"({{\n  {mesh}\n", 1)
 
 
-def made(name: str, seed: int) -> str:
-    """A program of one operation that is made up."""
-    maker = Maker(seed, zlib.crc32(name.encode()))
-    return maker.program(maker.operation(name))
+def random_program(name: str, seed: int) -> str:
+    """Return a program of one random operation."""
+    generator = RandomOperations(seed, zlib.crc32(name.encode()))
+    return generator.program(generator.operation(name))

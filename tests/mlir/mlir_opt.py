@@ -1,4 +1,4 @@
-"""`mlir-opt` of LLVM 22, where it is installed (Debian: mlir-22-tools)."""
+"""`mlir-opt` of LLVM 22, if it is installed (Debian: mlir-22-tools)."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def _program() -> str | None:
 
 
 def mlir_opt(text: str, *options: str) -> str:
-    """Return what mlir-opt prints of a text that it verifies. Fails with its message, skips where there is none."""
+    """Return the output of mlir-opt for a valid text. Fails with its message; skips the test if mlir-opt is missing."""
     program = _program()
     if program is None:
         pytest.skip(f"mlir-opt of LLVM {VERSION} is not on PATH (Debian: mlir-{VERSION}-tools)")
-    done = subprocess.run([program, *options], input=text, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([program, *options], input=text, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def partitioned(text: str) -> str:
-    """Return the program of a device that upstream's partition makes."""
+    """Return the per-device program that upstream's partition pass generates."""
     return mlir_opt(text, "--pass-pipeline=builtin.module(func.func(shard-partition))")
 
 
 def local_types(text: str) -> list[str]:
-    """Return the types of the arguments of the public function."""
-    found = re.search(r"func\.func public @\w+\((.*?)\) ->", text)
-    assert found
-    return re.findall(r"tensor<[^>]*>", found[1])
+    """Return the argument types of the public function."""
+    signature = re.search(r"func\.func public @\w+\((.*?)\) ->", text)
+    assert signature
+    return re.findall(r"tensor<[^>]*>", signature[1])

@@ -1,4 +1,4 @@
-"""Programs of upstream's payload dialects from one body, and what they compute, with and without shardings."""
+"""Test cases for upstream's payload dialects: one body as a program with and without shardings, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -22,25 +22,24 @@ Array = np.ndarray[Any, Any]
 
 
 def normal(*shape: int, seed: int = 0) -> Array:
-    """Numbers around 0 that f32 holds."""
+    """Return normally distributed f32 numbers."""
     return np.random.default_rng([seed, *shape]).normal(size=shape).astype("f4")
 
 
 def whole(*shape: int, seed: int = 0, dtype: str = "i4", low: int = -9, high: int = 10) -> Array:
-    """Small whole numbers."""
+    """Return small random integers."""
     return np.random.default_rng([seed, *shape]).integers(low, high, shape).astype(dtype)
 
 
 def tensor(array: Array) -> str:
-    """The MLIR type of an array."""
+    """Return the MLIR type of an array."""
     return "tensor<" + "".join(f"{size}x" for size in array.shape) + dtype_name(array.dtype) + ">"
 
 
 @dataclass
 class Case:
-    """A function of `arguments`, by name, whose body ends before the return of `%r` (or of `%r0, %r1, ...`).
-
-    `$f32` and the like in the body stand for nothing; types are written out. `expected` is NumPy's word.
+    """A function of the named `arguments`. Its `body` defines the results `%r` (or `%r0, %r1, ...`).
+    `expected` computes the results with NumPy.
     """
 
     arguments: Mapping[str, Array]
@@ -51,17 +50,17 @@ class Case:
     shapes: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def wanted(self) -> list[Array]:
-        found = self.expected(*self.arguments.values())
-        arrays = [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
+    def expected_arrays(self) -> list[Array]:
+        results = self.expected(*self.arguments.values())
+        arrays = [np.asarray(result) for result in (results if isinstance(results, tuple) else (results,))]
         return [array.astype("f4") if array.dtype == np.float64 else array for array in arrays]
 
     def text(self, grid: str = "", splits: Mapping[str, str] | None = None) -> str:
-        """The program; `splits` has the `split_axes` of arguments, and of results by `r`, `r0`, ..."""
+        """Return the program. `splits` has the `split_axes` of arguments by name, and of results by `r`, `r0`, ..."""
         splits = splits or {}
         types = {name: self.shapes.get(name) or tensor(array) for name, array in self.arguments.items()}
-        outputs = ["r"] if len(self.wanted) == 1 else [f"r{n}" for n in range(len(self.wanted))]
-        types |= {name: tensor(array) for name, array in zip(outputs, self.wanted, strict=True)}
+        outputs = ["r"] if len(self.expected_arrays) == 1 else [f"r{n}" for n in range(len(self.expected_arrays))]
+        types |= {name: tensor(array) for name, array in zip(outputs, self.expected_arrays, strict=True)}
         lines = [self.before, f"shard.grid @g(shape = {grid})"] if grid else [self.before]
         arguments = ", ".join(f"%{name}{'_in' * (name in splits)}: {types[name]}" for name in self.arguments)
         lines.append(f"func.func @main({arguments}) -> ({', '.join(types[name] for name in outputs)}) {{")
@@ -76,20 +75,20 @@ class Case:
         return "\n".join(lines)
 
     def matches(self) -> Module:
-        """Assert that the program computes what NumPy computes; returns it."""
+        """Check that the program computes the same results as NumPy, and return its module."""
         module = parse_text(self.text())
-        found = evaluate(module.graph, list(self.arguments.values()))
-        for one, wanted in zip(found, self.wanted, strict=True):
-            assert one.shape == wanted.shape, (one.shape, wanted.shape)
-            if wanted.dtype.kind == "f":
-                size = np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0)
-                np.testing.assert_allclose(one, wanted, rtol=self.tolerance, atol=self.tolerance * size)
+        results = evaluate(module.graph, list(self.arguments.values()))
+        for result, reference in zip(results, self.expected_arrays, strict=True):
+            assert result.shape == reference.shape, (result.shape, reference.shape)
+            if reference.dtype.kind == "f":
+                size = np.abs(reference[np.isfinite(reference)]).max(initial=1.0)
+                np.testing.assert_allclose(result, reference, rtol=self.tolerance, atol=self.tolerance * size)
             else:
-                np.testing.assert_array_equal(one, wanted)
+                np.testing.assert_array_equal(result, reference)
         return module
 
     def moved(self, grid: str, splits: Mapping[str, str]) -> dict[str, int]:
-        """How often each collective runs on the mesh `grid`, after law 1 was checked."""
+        """Return how often each collective runs on the mesh `grid`, after checking the sharded results."""
         module = parse_text(self.text(grid, splits))
         arguments = list(self.arguments.values())
         assert check(module, pipeline=lowered, args=arguments).ok
@@ -103,8 +102,8 @@ def lowered(module: Module) -> Module:
     return partition(optimize(materialize(propagate(module))))
 
 
-def walked(image: Array, kernel: Array, equation: str, strides: tuple[int, ...], dilations: tuple[int, ...]) -> Array:
-    """`einsum` of the windows of an image with a kernel: spatial letters of the image are those of the kernel."""
+def convolve(image: Array, kernel: Array, equation: str, strides: tuple[int, ...], dilations: tuple[int, ...]) -> Array:
+    """Convolve with `einsum` over the windows of `image`. Image and kernel have the same spatial letters."""
     windows, (left, rest) = windows_of(image, equation, kernel.shape, strides, dilations), equation.split(",")
     right, out = rest.split("->")
     spatial = [x for x in left if x in "dhw"]
@@ -114,7 +113,7 @@ def walked(image: Array, kernel: Array, equation: str, strides: tuple[int, ...],
 
 def windows_of(image: Array, equation: str, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
                ) -> Array:  # fmt: skip
-    """The image with the window's dims behind its own."""
+    """Return a view of `image` with the dims of its windows appended."""
     left, right = equation.split("->")[0].split(",")
     view = image
     for letter, stride, dilation in zip([x for x in left if x in "dhw"], strides, dilations, strict=True):

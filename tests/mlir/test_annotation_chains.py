@@ -1,4 +1,4 @@
-"""Annotations of what is annotated: resharded one after the other, as upstream's partition does, or refused."""
+"""Tests of chains of annotations on one value: resharded in order, as by upstream's partition, or refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ WIDE, WIDER = f"{ROWS} halo_sizes = [1, 2]", f"{ROWS} halo_sizes = [2, 2]"
 
 
 def program(*steps: str, between: str = "") -> str:
-    """Annotations of %v0 one after the other, each `SHARDING` or `SHARDING for users`; `between` stands behind the first."""
+    """Return a program that annotates %v0 with each step in turn, written `SHARDING` or `SHARDING for users`.
+
+    The line `between` follows the first annotation.
+    """
     lines: list[str] = []
     for number, step in enumerate(steps):
         sharding, _, users = step.partition(" for ")
@@ -35,7 +38,10 @@ func.func @f(%v0: tensor<12x6xi64>) -> tensor<12x6xi64> {{
 
 
 def moves(text: str) -> tuple[list[str], dict[str, Module]]:
-    """The collectives of the materialised program, whose stages all read back and whose numbers are right."""
+    """Return the collectives of the materialized program, and all stages. Checks that each stage round-trips through
+    text
+    and that the results are right.
+    """
     module = parse_text(text)
     stages = run_stages(module, Options("cpu"), Timing(), "partition")
     for stage in stages.values():
@@ -57,28 +63,30 @@ def moves(text: str) -> tuple[list[str], dict[str, Module]]:
         ((f"{ROWS} for users", WIDE), ["all_slice", "update_halo"]),
     ],
 )
-def test_chains_reshard(steps: tuple[str, ...], expected: list[str]) -> None:
-    """The argument is made as the first annotation says; where that is for users only, an operation stands before it."""
+def test_annotation_chain_reshards_step_by_step(steps: tuple[str, ...], expected: list[str]) -> None:
+    """If the first annotation is for users only, an op precedes it, since an argument takes its first annotation."""
     if " for " in steps[0]:
         text = program(*steps).replace("%v0 to", "%n to", 1)
-        text = text.replace("  %s0 =", f"  {MADE}\n  %n = stablehlo.negate %m : tensor<12x6xi64>\n  %s0 =", 1)
+        text = text.replace(
+            "  %s0 =", f"  {REPLICATED_COPY}\n  %n = stablehlo.negate %m : tensor<12x6xi64>\n  %s0 =", 1
+        )
     else:
         text = program(*steps)
     assert moves(text)[0] == expected
 
 
-MADE = """%w = shard.sharding @g split_axes = [[]] : !shard.sharding
+REPLICATED_COPY = """%w = shard.sharding @g split_axes = [[]] : !shard.sharding
   %m = shard.shard %v0 to %w : tensor<12x6xi64>"""
 
 
-def test_what_stands_between_reads_the_first() -> None:
+def test_op_between_annotations_reads_the_first() -> None:
     text = program(ROWS, WIDE, between="%n = stablehlo.negate %v1 : tensor<12x6xi64>")
     _, stages = moves(text.replace("return %v2 : tensor<12x6xi64>", "return %n : tensor<12x6xi64>"))
     negate = next(node for node in stages["materialize"].graph.nodes if node.op == "negate")
     assert negate.operands[0].sharding == P("0", None)
 
 
-def test_halo_rows_are_those_of_the_neighbours() -> None:
+def test_halo_annotation_adds_neighbor_rows() -> None:
     _, stages = moves(program(ROWS, WIDE))
     assert stages["partition"].graph.outputs[0].type.shape == (6, 6)
     x = np.arange(72).reshape(12, 6)
@@ -97,7 +105,7 @@ def test_halo_rows_are_those_of_the_neighbours() -> None:
         ),
     ],
 )
-def test_what_the_documents_leave_undefined_is_refused(steps: tuple[str, ...], message: str) -> None:
+def test_contradictory_annotation_chain_is_refused(steps: tuple[str, ...], message: str) -> None:
     with pytest.raises(ProgramError) as error:
         parse_text(program(*steps))
     (fault,) = error.value.diagnostics

@@ -1,4 +1,4 @@
-"""chlo.scan against NumPy, whole and split, and its refusals."""
+"""Tests of chlo.scan against NumPy, replicated and sharded, and of refused scans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C = np.arange(8, dtype=np.float32)
 
 
 def fold(op: str, dim: int, extra: str = "", init: str = "%c", body: str = "%r, %r") -> str:
-    """A cumulative `op` along a dim of f32[6,8] from `%c`."""
+    """Return a program with a cumulative `op` along `dim` of f32[6,8] that starts from `init`."""
     part, mesh = "tensor<8xf32>" if dim == 0 else "tensor<6xf32>", 'sdy.mesh @m = <["x"=2]>'
     return f"""{mesh}
 func.func @main(%a: tensor<6x8xf32> {{sdy.sharding = #sdy.sharding<@m, [{{"x"}}, {{}}]>}}, %c: {part}) -> (tensor<6x8xf32>, {part}) {{
@@ -34,18 +34,18 @@ func.func @main(%a: tensor<6x8xf32> {{sdy.sharding = #sdy.sharding<@m, [{{"x"}},
 
 
 def stepwise(op: Any, a: np.ndarray[Any, Any], start: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    found = []
+    steps = []
     for row in a:
         start = op(row, start)
-        found.append(start)
-    return found
+        steps.append(start)
+    return steps
 
 
 def numbers(text: str, *args: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Results on all ranks, once they were compared with those of one device."""
+    """Return the results on all ranks after comparing them with those of one device."""
 
-    def lowered(given: Module) -> Module:
-        return run_stages(given, Options("cpu"), Timing(), "partition")["partition"]
+    def lowered(module: Module) -> Module:
+        return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
 
     assert (result := check(parse_text(text), pipeline=lowered)).ok, result.faults
     return list(mg.compile(text, target="cpu", arguments="global")(*args))
@@ -54,31 +54,31 @@ def numbers(text: str, *args: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("is_reverse", [False, True], ids=["forward", "reverse"])
 @pytest.mark.parametrize("op", ["add", "maximum", "multiply"])
-def test_cumulative_functions_need_no_loop(op: str, is_reverse: bool, dim: int) -> None:
+def test_cumulative_scan_becomes_reduce_window(op: str, is_reverse: bool, dim: int) -> None:
     text = fold(op, dim, "attributes {is_reverse = true} " if is_reverse else "")
     assert [n.op for n in parse_text(text).graph.nodes if n.op in ("while", "reduce_window")] == ["reduce_window"]
     a, start = np.moveaxis(A, dim, 0), C[: A.shape[1 - dim]]
     steps = stepwise(getattr(np, op), a[::-1] if is_reverse else a, start)
-    whole, last = numbers(text, A, start)
+    scanned, last = numbers(text, A, start)
     expected = np.moveaxis(np.stack(steps[::-1] if is_reverse else steps), 0, dim)
-    np.testing.assert_array_equal(whole, expected)
+    np.testing.assert_array_equal(scanned, expected)
     np.testing.assert_array_equal(last, steps[-1])
 
 
 @pytest.mark.parametrize("start", [0.0, 2.0])
-def test_a_constant_to_start_from_is_added_once(start: float) -> None:
+def test_scan_adds_constant_start_once(start: float) -> None:
     text = fold("add", 0, init="%k").replace("dense<2.0>", f"dense<{start}>")
     assert len([n for n in parse_text(text).graph.nodes if n.op == "add"]) == (start != 0)
     np.testing.assert_array_equal(numbers(text, A, C)[0], start + np.cumsum(A, 0))
 
 
 @pytest.mark.parametrize("is_reverse", [False, True], ids=["forward", "reverse"])
-def test_another_step_is_a_loop(is_reverse: bool) -> None:
+def test_scan_with_other_step_becomes_loop(is_reverse: bool) -> None:
     text = fold("subtract", 0, "attributes {is_reverse} " if is_reverse else "")
     assert [n.op for n in parse_text(text).graph.nodes if n.op in ("while", "reduce_window")] == ["while"]
     steps = stepwise(np.subtract, A[::-1] if is_reverse else A, C)
-    whole, last = numbers(text, A, C)
-    np.testing.assert_array_equal(whole, np.stack(steps[::-1] if is_reverse else steps))
+    scanned, last = numbers(text, A, C)
+    np.testing.assert_array_equal(scanned, np.stack(steps[::-1] if is_reverse else steps))
     np.testing.assert_array_equal(last, steps[-1])
 
 
@@ -97,7 +97,7 @@ GENERIC = MANY.replace("chlo.scan(%a, %b) inits (%c) dimension = 0 {", '"chlo.sc
 
 
 @pytest.mark.parametrize("text", [MANY, GENERIC], ids=["pretty", "generic"])
-def test_inputs_results_and_what_is_carried_may_differ(text: str) -> None:
+def test_scan_inputs_results_and_carries_may_differ_in_type(text: str) -> None:
     a, b = A[:5, :2], np.arange(15, dtype=np.int32).reshape(5, 3)
     w = np.array([3, 4], np.float32)
     scaled, sums, carried = mg.compile(text, {"x": 1}, target="cpu", arguments="global")(a, b, C[:4], w)
@@ -116,7 +116,7 @@ def test_inputs_results_and_what_is_carried_may_differ(text: str) -> None:
         ("%2, %1, %3 : tensor<2xf32>, tensor<i32>, ", "%2, %3 : tensor<2xf32>, ", "region 0 yields 2 values"),
     ],
 )
-def test_a_step_that_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
+def test_scan_with_mismatched_step_is_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(MANY.replace(old, new))
     fault = caught.value.diagnostics[0]

@@ -1,4 +1,4 @@
-"""Clusters, sub-clusters and permutes of the `mesh` dialect: what they may not say, each fault with its place."""
+"""Tests of clusters, sub-clusters and permutes of the `mesh` dialect, and of the location of each fault."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def faults_of(text: str) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize(("declaration", "code", "message"), FAULTS)
-def test_sub_clusters(declaration: str, code: str, message: str) -> None:
+def test_invalid_sub_cluster_is_refused(declaration: str, code: str, message: str) -> None:
     text = f"{CLUSTER}{declaration}\nfunc.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{ return %x : tensor<4xf32> }}"
-    assert any(found == code and message in words and line == 2 for found, words, line in faults_of(text))
+    assert any(fault_code == code and message in words and line == 2 for fault_code, words, line in faults_of(text))
 
 
 @pytest.mark.parametrize(("attributes", "source", "target", "message"), PERMUTES)
-def test_permutes_along_an_axis(attributes: str, source: str, target: str, message: str) -> None:
+def test_invalid_permute_along_axis_is_refused(attributes: str, source: str, target: str, message: str) -> None:
     types = [f"tensor<4xf32, #mesh.shard<@m, {lists}>>" for lists in (source, target)]
     text = f"""{CLUSTER}func.func @f(%x: {types[0]}) -> {types[1]} {{
   %y = mesh.collective_permute %x {{{attributes}}} : {types[0]} -> {types[1]}
@@ -46,7 +46,7 @@ def test_permutes_along_an_axis(attributes: str, source: str, target: str, messa
     assert any(code == "MG0204" and message in words and line == 3 for code, words, line in faults_of(text))
 
 
-def test_a_sub_cluster_is_the_default_of_a_function_and_names_its_axes() -> None:
+def test_sub_cluster_is_the_default_mesh_of_its_function() -> None:
     text = f"""{CLUSTER}mesh.sub_cluster @row(@m, axes = [1], index = [0])
 func.func @f(%x: tensor<6xf32>) -> tensor<6xf32> attributes {{mesh_cluster = @row}} {{
   %y = mesh.annotate %x {{sharding = [[0]]}} : tensor<6xf32> -> tensor<6xf32>
@@ -70,19 +70,19 @@ func.func @f(%x: tensor<6x4xf32>, %w: tensor<4x6xf32>) -> tensor<6x6xf32> {
 }"""
 
 
-def test_sub_clusters_by_index_are_stages_on_their_own_devices() -> None:
+def test_indexed_sub_clusters_become_stages_on_their_devices() -> None:
     module = parse_text(STAGES.replace("INDEX", "1").replace("LAST", "second"))
     assert [(mesh.name, mesh.names, mesh.sizes) for mesh in module.meshes] == [
         ("first", ("1",), (3,)),
         ("second", ("1",), (3,)),
     ]
-    found = assert_right(module)["fuse"]
-    assert [part.mesh.size for part in found.parts] == [3, 3] and "transfer_recv" in ops(found, 1)
+    fused = assert_right(module)["fuse"]
+    assert [part.mesh.size for part in fused.parts] == [3, 3] and "transfer_recv" in ops(fused, 1)
     assert_reads_back(module)
 
 
 @pytest.mark.parametrize("index, last", [("1", "m"), ("0", "second")], ids=["the whole is named", "devices are shared"])
-def test_sub_clusters_that_share_devices_are_done_by_the_whole_cluster(index: str, last: str) -> None:
+def test_overlapping_sub_clusters_run_on_the_whole_cluster(index: str, last: str) -> None:
     module = parse_text(STAGES.replace("INDEX", index).replace("LAST", last))
     assert not module.meshes and module.mesh.name == "m" and module.mesh.sizes == (2, 3)
     assert_right(module)

@@ -1,4 +1,4 @@
-"""StableHLO's constraints, each by a slip in a small valid program: refused with the place of the operation."""
+"""Tests of StableHLO's constraints: a small program with one mistake is refused at the location of the op."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from meshgen.errors import ProgramError
 from meshgen.mlir.text import parse_text
 from tests.mlir.every_op import NAMES, program
 
-# Of a program of every_op.py: what is replaced by what, and what the message says.
+# Name of a program in every_op.py, text replacements, and a regex of the message.
 SLIPS: dict[str, tuple[str, list[tuple[str, str]], str]] = {
     'a region that takes too much': ('reduce_region', [('%f: tensor<f32>):', '%f: tensor<f32>, %o: tensor<f32>):')], 'region 0 has 3 arguments instead of 2'),
     'a region of another type': ('reduce', [('(%e: tensor<f32>, %f: tensor<f32>):\n  %g = stablehlo.add %e, %f : tensor<f32>\n  stablehlo.return %g : tensor<f32>', '(%e: tensor<f64>, %f: tensor<f64>):\n  %g = stablehlo.add %e, %f : tensor<f64>\n  stablehlo.return %g : tensor<f64>')], r'region 0 takes \(f64\[\], f64\[\]\)'),
@@ -92,7 +92,7 @@ SLIPS: dict[str, tuple[str, list[tuple[str, str]], str]] = {
 }  # fmt: skip
 
 
-# Of a program of every_op.py: what may be said besides.
+# Name of a program in every_op.py, and text replacements that keep it valid.
 SOUND: dict[str, tuple[str, list[tuple[str, str]]]] = {
     'sizes of the result': ('dynamic_reshape', [('%r = ', '%q = stablehlo.constant dense<[3, 8]> : tensor<2xi32>\n%r = '), ('(%x, %t)', '(%x, %q)')]),
     'layouts and an alias': ('custom_call', [('"mhlo.erf"', '"mhlo.erf", operand_layouts = [dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<[1, 0]> : tensor<2xindex>], output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]')]),
@@ -103,7 +103,7 @@ SOUND: dict[str, tuple[str, list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_programs_are_valid(name: str) -> None:
+def test_every_op_program_is_valid(name: str) -> None:
     assert parse_text(program(name)).graph.outputs
 
 
@@ -116,12 +116,12 @@ def changed(name: str, changes: list[tuple[str, str]]) -> str:
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_sound_programs_are_read(name: str) -> None:
+def test_valid_variant_is_imported(name: str) -> None:
     assert parse_text(changed(*SOUND[name])).graph.outputs
 
 
 @pytest.mark.parametrize("slip", SLIPS)
-def test_a_slip_is_refused_where_it_stands(slip: str) -> None:
+def test_constraint_violation_is_refused_at_its_location(slip: str) -> None:
     name, changes, message = SLIPS[slip]
     text = changed(name, changes)
     with pytest.raises(ProgramError, match=message) as caught:
@@ -181,7 +181,7 @@ OTHERS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_it_is_refused(name: str) -> None:
+def test_invalid_program_is_refused(name: str) -> None:
     text, message = OTHERS[name]
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(text, "m.mlir")

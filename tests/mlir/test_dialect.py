@@ -1,4 +1,4 @@
-"""Records of dialects: what merging keeps and refuses, and what is imported for which text."""
+"""Tests of dialect records: merging them, and the dialects that are imported for a text."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ def _find(reading: Reading, operation: Operation) -> None: ...
 def _guess(reading: Reading, operation: Operation) -> None: ...
 
 
-def test_tables_of_all_parts_are_in_the_whole_in_their_order() -> None:
-    whole = merged(
+def test_merged_dialect_has_all_tables_in_order() -> None:
+    dialect = merged(
         Dialect(importers={"a.x": _first}, mesh_finders=(_find,)),
         Dialect(importers={"b.x": _second}, mesh_finders=(_guess,)),
     )
-    assert whole.importers == {"a.x": _first, "b.x": _second}
-    assert whole.mesh_finders == (_find, _guess)
+    assert dialect.importers == {"a.x": _first, "b.x": _second}
+    assert dialect.mesh_finders == (_find, _guess)
 
 
-def test_a_name_that_two_parts_define_is_refused() -> None:
+def test_merging_duplicate_importers_is_refused() -> None:
     with pytest.raises(ValueError, match=r"importers: a\.x defined twice"):
         merged(Dialect(importers={"a.x": _first}), Dialect(importers={"a.x": _second}))
 
 
-def test_every_importer_and_verifier_is_of_a_defined_operation() -> None:
-    known, names = dialects(), {operation.name for operation in dialects().context.loaded_ops}
-    assert {*known.importers, *known.verifiers, *known.module_ops, *known.whole_axes} <= names
+def test_every_importer_and_verifier_has_a_defined_operation() -> None:
+    dialect, names = dialects(), {operation.name for operation in dialects().context.loaded_ops}
+    assert {*dialect.importers, *dialect.verifiers, *dialect.module_ops, *dialect.whole_axes} <= names
 
 
-def test_texts_that_name_no_upstream_dialect_need_none() -> None:
+def test_text_without_upstream_dialects_uses_core_dialects() -> None:
     assert dialects("stablehlo.add") is core_dialects()
     assert dialects("sdy.mesh @mesh = <[]>") is core_dialects()
     for text, names in (
@@ -47,17 +47,17 @@ def test_texts_that_name_no_upstream_dialect_need_none() -> None:
         ("mesh.cluster @m", ("mesh.",)),
         ("{mesh_cluster = @m}", ("mesh.",)),
     ):
-        known = dialects(text)
-        found = {each.name for each in known.context.loaded_ops} - {
-            each.name for each in core_dialects().context.loaded_ops
+        dialect = dialects(text)
+        added_names = {operation.name for operation in dialect.context.loaded_ops} - {
+            operation.name for operation in core_dialects().context.loaded_ops
         }
-        assert all(any(name.startswith(each) for name in found) for each in names)
-        assert ("mesh." in names) == any(name.startswith("mesh.") for name in found)
-        assert ("arith." in names) == any(name.startswith("tosa.") for name in found)
+        assert all(any(name.startswith(operation) for name in added_names) for operation in names)
+        assert ("mesh." in names) == any(name.startswith("mesh.") for name in added_names)
+        assert ("arith." in names) == any(name.startswith("tosa.") for name in added_names)
     assert dialects("arith.constant mesh.cluster") is dialects()
 
 
-def test_upstream_is_imported_with_the_first_text_that_names_it() -> None:
+def test_upstream_dialects_are_imported_on_first_use() -> None:
     code = """if True:
         import sys
         from meshgen.mlir.text import parse_text

@@ -1,4 +1,4 @@
-"""`algorithm` of dot_general: the types that operands are rounded to, and the precision."""
+"""Tests of the `algorithm` of dot_general: the dtype that operands are rounded to, and the precision."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ func.func @main(%x: tensor<4x8x{kind}>, %y: tensor<8x4x{kind}>) -> tensor<4x4x{k
         ("bf16", "bf16", 1, ["dot_general", "convert"], "bf16"),
     ],
 )
-def test_algorithms(kind: str, left: str, count: int, ops: list[str], multiplied: str) -> None:
+def test_dot_algorithm_sets_rounding_and_precision(
+    kind: str, left: str, count: int, ops: list[str], multiplied: str
+) -> None:
     graph = parse_text(DOT.format(kind=kind, left=left, count=count)).graph
     assert [node.op for node in graph.nodes] == ops
     (dot,) = (node for node in graph.nodes if node.op == "dot_general")

@@ -1,4 +1,4 @@
-"""Collectives in groups of one device: the identity on global tensors, and a program of each device where nothing else is said."""
+"""Tests of collectives in groups of one device: the identity on global tensors, and per-device programs without a mesh."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NOTHING = f'%1 = "stablehlo.collective_permute"(%0) <{{source_target_pairs = den
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 
-def program(collective: str, *, mesh: str = 'sdy.mesh @mesh = <["x"=1, "y"=2]>', wish: str = "") -> str:
+def program(collective: str, *, mesh: str = 'sdy.mesh @mesh = <["x"=1, "y"=2]>', annotation: str = "") -> str:
     return f"""module attributes {{mhlo.num_partitions = 2 : i32}} {{
   {mesh}
-  func.func public @main(%a: {KIND}{wish}) -> {KIND} {{
+  func.func public @main(%a: {KIND}{annotation}) -> {KIND} {{
     %0 = stablehlo.negate %a : {KIND}
     {collective}
     return %1 : {KIND}
@@ -31,21 +31,29 @@ def program(collective: str, *, mesh: str = 'sdy.mesh @mesh = <["x"=1, "y"=2]>',
 }}"""
 
 
-@pytest.mark.parametrize("wish", ["", ' {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}'], ids=["plain", "split"])
+@pytest.mark.parametrize(
+    "annotation", ["", ' {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}'], ids=["plain", "split"]
+)
 @pytest.mark.parametrize(("collective", "expected"), [(SUM, -X), (PERMUTED, -X), (NOTHING, 0 * X)], ids=["sum", "permute", "nothing"])  # fmt: skip
-def test_on_global_tensors_they_are_the_identity(collective: str, expected: np.ndarray, wish: str) -> None:
-    """What JAX lowers a `psum` or `ppermute` over a manual axis of size 1 to: no manual computation is left around it."""
-    executable = plan(program(collective, wish=wish), target="cpu")
+def test_singleton_collective_on_global_tensor_is_identity(
+    collective: str, expected: np.ndarray, annotation: str
+) -> None:
+    """JAX lowers a `psum` or `ppermute` over a manual axis of size 1 to such a collective, without a manual
+    computation.
+    """
+    executable = plan(program(collective, annotation=annotation), target="cpu")
     np.testing.assert_array_equal(np.asarray(executable(X)), expected)
     assert executable.comms.counts == {}
 
 
-def test_without_a_mesh_they_are_of_a_program_of_each_device() -> None:
+def test_singleton_collective_without_mesh_is_per_device() -> None:
     assert parse_text(program(SUM, mesh="")).stage == "partition"
 
 
-def test_other_groups_in_an_annotated_program_are_refused() -> None:
-    wish = ' {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}'
-    text = program(SUM.replace("dense<[[0], [1]]> : tensor<2x1xi64>", "dense<[[0, 1]]> : tensor<1x2xi64>"), wish=wish)
+def test_larger_groups_in_annotated_program_are_refused() -> None:
+    annotation = ' {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}'
+    text = program(
+        SUM.replace("dense<[[0], [1]]> : tensor<2x1xi64>", "dense<[[0, 1]]> : tensor<1x2xi64>"), annotation=annotation
+    )
     with pytest.raises(ProgramError, match="both annotations and explicit collectives"):
         parse_text(text)

@@ -1,4 +1,4 @@
-"""Parts per device of GSPMD programs, in texts as PyTorch/XLA writes them: forms that are read, and faults with their places."""
+"""Tests of manual sections of GSPMD programs as PyTorch/XLA writes them: supported forms, and faults with locations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.mesh import make_mesh
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.testing.oracle import check
 
-W, T = "tensor<8x4xf32>", "tensor<2x4xf32>"  # a whole value, and the tile of one of four devices
+W, T = "tensor<8x4xf32>", "tensor<2x4xf32>"  # a global tensor, and the tile of one of four devices
 ROWS, COLUMNS = "{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}"
 
 
@@ -46,7 +46,7 @@ def program(*lines: str, result: str = "%r", kind: str = W) -> str:
     ])  # fmt: skip
 
 
-def parts(graph: Graph) -> list[Node]:
+def manual_sections(graph: Graph) -> list[Node]:
     return [node for node in graph.nodes if node.op == "manual"]
 
 
@@ -54,14 +54,14 @@ X, Y = np.random.default_rng(0).standard_normal((2, 8, 4)).astype("f4")
 
 
 def run(text: str) -> Any:
-    """The numbers of all devices, which the oracle confirms."""
+    """Return the results on all devices after checking them with the oracle."""
     executable = plan(text, target="cpu")
     assert check(parse_text(text), pipeline=lambda _: executable.fused, args=[X, Y]).ok
     return executable(X, Y)
 
 
 def summed(array: np.ndarray) -> np.ndarray:
-    """The sum of the tiles of all devices, on each of them."""
+    """Return the sum of all devices' tiles, once for each device."""
     return np.tile(array.reshape(4, 2, 4).sum(0), (4, 1))
 
 
@@ -77,41 +77,41 @@ LINEAR = program(
 )
 
 
-def test_a_text_of_pytorch_xla_becomes_a_manual_computation() -> None:
-    """The sharding of a converted value is that of the argument, or of the call that marks it."""
+def test_pytorch_xla_section_becomes_manual_computation() -> None:
+    """A converted value has the sharding of the argument, or of the `@Sharding` call that marks it."""
     module = parse_text(LINEAR)
-    (node,) = parts(module.graph)
+    (node,) = manual_sections(module.graph)
     assert node.attrs.axes == ("d0",) and [s.dims for s in node.attrs.in_shardings] == [(("d0",), ())] * 2
-    assert [each.op for each in node.regions[0].nodes] == ["multiply", "all_reduce", "add"]
+    assert [inner.op for inner in node.regions[0].nodes] == ["multiply", "all_reduce", "add"]
     assert node.loc is not None and LINEAR.splitlines()[node.loc.line - 1].startswith("%0 =")
     np.testing.assert_allclose(run(LINEAR), np.tanh(summed(X * Y) + X), rtol=1e-5, atol=1e-5)
-    again = parse_text(print_text(module))
-    assert print_text(again) == print_text(module)
+    reparsed = parse_text(print_text(module))
+    assert print_text(reparsed) == print_text(module)
 
 
-def test_axes_of_the_given_mesh_are_manual() -> None:
+def test_manual_section_uses_axes_of_given_mesh() -> None:
     module = parse_text(LINEAR, "-", [make_mesh({"a": 2, "b": 2}, "devices")])
-    (node,) = parts(module.graph)
+    (node,) = manual_sections(module.graph)
     assert node.attrs.axes == ("a", "b") and node.attrs.in_shardings[0].dims == (("a", "b"), ())
     executable = mg.compile(LINEAR, make_mesh({"a": 2, "b": 2}), target="cpu")
     np.testing.assert_allclose(np.asarray(executable(X, Y)), np.tanh(summed(X * Y) + X), rtol=1e-5, atol=1e-5)
 
 
-def test_parts_of_axes_of_the_given_mesh_are_not_manual() -> None:
+def test_manual_sub_axes_of_given_mesh_are_refused() -> None:
     manual = "{devices=[1,1,2,2]<=[4] last_tile_dims={manual, replicated}}"
     rows, half = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "tensor<4x4xf32>"
     text = program(
         marked("%0", "%y", rows), start("%1", "%0", manual, tile=half), marked("%2", "%1", manual, half), end("%r", "%2", rows, half)
     )  # fmt: skip
-    assert parts(parse_text(text).graph)[0].attrs.axes == ("d0",)
+    assert manual_sections(parse_text(text).graph)[0].attrs.axes == ("d0",)
     with pytest.raises(ProgramError, match=r"which are not whole axes of Mesh\(a=4\)") as caught:
         parse_text(text, "-", [make_mesh({"a": 4})])
     first = caught.value.diagnostics[0]
     assert first.code == "MG0204" and first.loc is not None and first.loc.line == 4 and "--mesh" in first.hint
 
 
-def test_a_value_per_device_that_two_parts_use_is_computed_in_both() -> None:
-    """The second part begins with what whole values make of the first one's result."""
+def test_device_value_used_by_two_sections_is_computed_in_both() -> None:
+    """The second section starts from global ops on the result of the first."""
     text = program(
         start("%0", "%x"),
         f"%1 = stablehlo.sine %0 : {T}",
@@ -123,15 +123,15 @@ def test_a_value_per_device_that_two_parts_use_is_computed_in_both() -> None:
         f"%7 = stablehlo.subtract %6, %1 : {T}",
         end("%r", "%7"),
     )
-    found = parts(parse_text(text).graph)
-    assert [[node.op for node in part.regions[0].nodes] for part in found] == [
+    sections = manual_sections(parse_text(text).graph)
+    assert [[node.op for node in section.regions[0].nodes] for section in sections] == [
         ["sine", "all_reduce"],
         ["sine", "subtract"],
     ]
     np.testing.assert_allclose(run(text), summed(np.sin(X)) + Y - np.sin(X), rtol=1e-5, atol=1e-5)
 
 
-def test_ends_that_share_work_are_results_of_one_part() -> None:
+def test_section_ends_that_share_values_are_merged() -> None:
     text = program(
         start("%0", "%x"),
         f"%1 = stablehlo.sine %0 : {T}",
@@ -141,13 +141,13 @@ def test_ends_that_share_work_are_results_of_one_part() -> None:
         end("%5", "%4"),
         f"%r = stablehlo.add %3, %5 : {W}",
     )
-    (part,) = parts(parse_text(text).graph)
-    assert len(part.results) == 2
+    (section,) = manual_sections(parse_text(text).graph)
+    assert len(section.results) == 2
     np.testing.assert_allclose(run(text), np.abs(np.sin(X)) - np.sin(X), rtol=1e-5, atol=1e-5)
 
 
-def test_parts_begin_in_functions_and_regions() -> None:
-    """The number of a device is made in the part; a constant may come from around the loop."""
+def test_manual_section_may_be_inside_a_loop() -> None:
+    """The partition id is computed in the section; a constant may be captured from outside the loop."""
     text = program(
         "%c = stablehlo.constant dense<0> : tensor<i32>",
         "%half = stablehlo.constant dense<0.5> : tensor<2x4xf32>",
@@ -177,7 +177,7 @@ def test_parts_begin_in_functions_and_regions() -> None:
     np.testing.assert_allclose(run(text), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_part_in_another_is_manual_over_the_axes_that_are_left() -> None:
+def test_nested_section_is_manual_over_remaining_axes() -> None:
     outer, both = "{devices=[1,1,2,2]<=[4] last_tile_dims={manual, replicated}}", "{manual}"
     rows, inner = (
         "{devices=[2,1,2]<=[4] last_tile_dim_replicate}",
@@ -197,24 +197,24 @@ def test_a_part_in_another_is_manual_over_the_axes_that_are_left() -> None:
         marked("%9", "%8", outer, half),
         end("%r", "%9", rows, half),
     ).replace(f' {{mhlo.sharding = "{ROWS}"}}', "", 1)
-    (part,) = parts(parse_text(text).graph)
-    assert part.attrs.axes == ("d0",) and "manual" in [node.op for node in part.regions[0].nodes]
+    (section,) = manual_sections(parse_text(text).graph)
+    assert section.attrs.axes == ("d0",) and "manual" in [node.op for node in section.regions[0].nodes]
     pairs = np.sin(Y).reshape(8, 2, 2).sum(1)
     np.testing.assert_allclose(run(text), -np.concatenate([pairs, pairs], 1), rtol=1e-5, atol=1e-5)
 
 
-def test_a_value_per_device_that_nothing_uses_is_left_out() -> None:
+def test_unused_device_value_is_dropped() -> None:
     text = program(start("%0", "%x"), f"%1 = stablehlo.sine %0 : {T}", f"%r = stablehlo.tanh %y : {W}")
     assert [node.op for node in parse_text(text).graph.nodes] == ["tanh"]
 
 
-def test_a_program_whose_arguments_are_manual_is_one_per_device() -> None:
+def test_program_with_manual_arguments_is_per_device() -> None:
     text = program(total("%r", "%y", W)).replace(ROWS, "{manual}", 1)
     module = parse_text(text)
     assert (module.stage, module.arguments, module.mesh.size) == ("partition", "local", 4)
 
 
-def test_without_axes_conversions_change_nothing() -> None:
+def test_conversions_on_one_device_are_dropped() -> None:
     text = program(start("%0", "%x", tile=W), f"%1 = stablehlo.sine %0 : {W}", end("%r", "%1", "{replicated}", W))
     text = text.replace(f' {{mhlo.sharding = "{ROWS}"}}', "", 1).replace("num_partitions = 4", "num_partitions = 1")
     assert [node.op for node in parse_text(text).graph.nodes] == ["sine"]
@@ -246,7 +246,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_conversions_that_do_not_fit_are_refused_where_they_are(case: str) -> None:
+def test_invalid_conversion_is_refused_at_its_location(case: str) -> None:
     lines, kind, code, message, line = REFUSED[case]
     with pytest.raises(ProgramError) as caught:
         parse_text(program(*lines, kind=kind))
@@ -255,7 +255,7 @@ def test_conversions_that_do_not_fit_are_refused_where_they_are(case: str) -> No
     assert first.loc is not None and first.loc.line == 3 + line
 
 
-def test_an_argument_of_the_program_is_not_partly_manual() -> None:
+def test_partly_manual_argument_is_refused() -> None:
     text = LINEAR.replace(
         f"%y: {W}", f'%y: {W} {{mhlo.sharding = "{{devices=[2,1,2]<=[4] last_tile_dims={{manual}}}}"}}'
     )

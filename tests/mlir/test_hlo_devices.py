@@ -1,4 +1,4 @@
-"""StableHLO programs of one device without a mesh: their devices, groups of any devices, and reductions of any kind."""
+"""Tests of per-device StableHLO programs without a mesh: device counts, arbitrary groups, and reduction regions."""
 
 from __future__ import annotations
 
@@ -36,71 +36,73 @@ def reduced(rows: Sequence[Sequence[int]], how: str = GLOBAL, body: str = region
     return f'"stablehlo.all_reduce"(%x) <{{replica_groups = {dense(rows)}, {how}}}> {body}'
 
 
-def ran(text: str, count: int = 4) -> tuple[Array, Array]:
-    """What each device has, and what each gives."""
+def run_devices(text: str, count: int = 4) -> tuple[Array, Array]:
+    """Return the operand and the result of each device."""
     x = normal(count, 2, 3)
-    found = compile_program(text, target="cpu")(x.reshape(-1, 3))
-    array = np.asarray(found[0] if isinstance(found, (list, tuple)) else found)
+    outputs = compile_program(text, target="cpu")(x.reshape(-1, 3))
+    array = np.asarray(outputs[0] if isinstance(outputs, (list, tuple)) else outputs)
     return x, array.reshape(count, -1, *array.shape[1:])
 
 
 def sums(x: Array, groups: Sequence[Sequence[int]]) -> Array:
-    found = np.zeros_like(x)
+    results = np.zeros_like(x)
     for group in groups:
-        found[list(group)] = x[list(group)].sum(0)
-    return found
+        results[list(group)] = x[list(group)].sum(0)
+    return results
 
 
 @pytest.mark.parametrize("rows", [[[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 3], [2, 1]], [[3, 1, 0, 2]]], ids=str)
-def test_groups_of_any_devices_are_reduced(rows: list[list[int]]) -> None:
-    x, found = ran(program(reduced(rows)))
-    np.testing.assert_allclose(found, sums(x, rows), rtol=1e-5)
+def test_all_reduce_over_arbitrary_groups(rows: list[list[int]]) -> None:
+    x, results = run_devices(program(reduced(rows)))
+    np.testing.assert_allclose(results, sums(x, rows), rtol=1e-5)
 
 
 @pytest.mark.parametrize("rows", [[[0, 3], [2, 1]], [[1, 0], [3, 2]], [[3, 1, 0, 2]]], ids=str)
-def test_rows_are_gathered_and_scattered_in_the_order_of_the_group(rows: list[list[int]]) -> None:
+def test_gather_and_scatter_follow_group_order(rows: list[list[int]]) -> None:
     size = len(rows[0])
     gather = f'"stablehlo.all_gather"(%x) <{{all_gather_dim = 1 : i64, replica_groups = {dense(rows)}, {GLOBAL}}}>'
-    x, found = ran(program(gather, f"2x{3 * size}"))
+    x, results = run_devices(program(gather, f"2x{3 * size}"))
     for group in rows:
         for device in group:
-            np.testing.assert_array_equal(found[device], np.concatenate([x[each] for each in group], 1))
+            np.testing.assert_array_equal(results[device], np.concatenate([x[member] for member in group], 1))
     if size == 2:
         scatter = f'"stablehlo.reduce_scatter"(%x) <{{scatter_dimension = 0 : i64, replica_groups = {dense(rows)}, {GLOBAL}}}> {region()}'
-        x, found = ran(program(scatter, "1x3"))
+        x, results = run_devices(program(scatter, "1x3"))
         for group in rows:
-            for place, device in enumerate(group):
-                np.testing.assert_allclose(found[device], x[group].sum(0)[place : place + 1], rtol=1e-5)
+            for position, device in enumerate(group):
+                np.testing.assert_allclose(results[device], x[group].sum(0)[position : position + 1], rtol=1e-5)
 
 
 @pytest.mark.parametrize("rows", [[[2, 1]], [[0, 1], [3, 2]], [[1, 3, 0]]], ids=str)
-def test_a_broadcast_reaches_the_members_of_its_groups_and_others_have_zeros(rows: list[list[int]]) -> None:
-    x, found = ran(program(f'"stablehlo.collective_broadcast"(%x) <{{replica_groups = {dense(rows)}, {CHANNEL}}}>'))
-    wanted = np.zeros_like(x)
+def test_broadcast_gives_zeros_outside_its_groups(rows: list[list[int]]) -> None:
+    x, results = run_devices(
+        program(f'"stablehlo.collective_broadcast"(%x) <{{replica_groups = {dense(rows)}, {CHANNEL}}}>')
+    )
+    expected = np.zeros_like(x)
     for group in rows:
-        wanted[group] = x[group[0]]
-    np.testing.assert_array_equal(found, wanted)
+        expected[group] = x[group[0]]
+    np.testing.assert_array_equal(results, expected)
 
 
 OTHER = "%p = stablehlo.multiply %a, %b : tensor<f32>\n    %t = stablehlo.add %a, %b : tensor<f32>\n    %s = stablehlo.add %t, %p : tensor<f32>"
 
 
 @pytest.mark.parametrize("rows", [[[0, 1], [2, 3]], [[0, 3], [2, 1]], [[0, 1, 2, 3]]], ids=str)
-def test_a_region_of_several_operations_folds_the_group(rows: list[list[int]]) -> None:
-    """(1 + a) (1 + b) - 1, which does not depend on the order."""
-    x, found = ran(program(reduced(rows, body=region(OTHER))))
+def test_all_reduce_folds_with_multi_op_region(rows: list[list[int]]) -> None:
+    """The region computes (1 + a) (1 + b) - 1, which does not depend on the order of the group."""
+    x, results = run_devices(program(reduced(rows, body=region(OTHER))))
     for group in rows:
         for device in group:
-            np.testing.assert_allclose(found[device], np.prod(1 + x[group], axis=0) - 1, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(results[device], np.prod(1 + x[group], axis=0) - 1, rtol=1e-4, atol=1e-5)
 
 
-def test_a_region_of_several_operations_is_folded_and_scattered() -> None:
+def test_reduce_scatter_folds_with_multi_op_region() -> None:
     op = f'"stablehlo.reduce_scatter"(%x) <{{scatter_dimension = 0 : i64, replica_groups = {dense([[0, 2], [1, 3]])}, {GLOBAL}}}> {region(OTHER)}'
-    x, found = ran(program(op, "1x3"))
+    x, results = run_devices(program(op, "1x3"))
     for group in ([0, 2], [1, 3]):
-        for place, device in enumerate(group):
+        for position, device in enumerate(group):
             np.testing.assert_allclose(
-                found[device], (np.prod(1 + x[group], axis=0) - 1)[place : place + 1], rtol=1e-4, atol=1e-5
+                results[device], (np.prod(1 + x[group], axis=0) - 1)[position : position + 1], rtol=1e-4, atol=1e-5
             )
 
 
@@ -115,29 +117,29 @@ NUMBERED = [
 
 
 @pytest.mark.parametrize(("op", "groups"), NUMBERED, ids=["replicas", "both", "all", "devices"])
-def test_replicas_and_partitions_are_numbered_as_stablehlo_does(op: str, groups: list[list[int]]) -> None:
-    x, found = ran(program(op, counts=BOTH))
-    np.testing.assert_allclose(found, sums(x, groups), rtol=1e-5)
+def test_replica_and_partition_groups_follow_stablehlo(op: str, groups: list[list[int]]) -> None:
+    x, results = run_devices(program(op, counts=BOTH))
+    np.testing.assert_allclose(results, sums(x, groups), rtol=1e-5)
 
 
-def test_a_group_of_replicas_with_their_partitions_goes_by_partition_first() -> None:
+def test_joint_replica_group_is_ordered_by_partition_first() -> None:
     op = f'"stablehlo.all_gather"(%x) <{{all_gather_dim = 0 : i64, replica_groups = {dense([[1, 0]])}, {CHANNEL}}}>'
-    x, found = ran(program(op, "8x3", counts=BOTH))
+    x, results = run_devices(program(op, "8x3", counts=BOTH))
     for device in range(4):
-        np.testing.assert_array_equal(found[device], np.concatenate(x[[2, 0, 3, 1]]))
+        np.testing.assert_array_equal(results[device], np.concatenate(x[[2, 0, 3, 1]]))
 
 
-def test_pairs_are_of_replicas_or_of_partitions() -> None:
-    for how, source in (("", [2, 3, 0, 1]), (f", {CHANNEL}", [1, 0, 3, 2])):
-        op = f'"stablehlo.collective_permute"(%x) <{{source_target_pairs = {dense([[0, 1], [1, 0]])}{how}}}>'
-        x, found = ran(program(op, counts=BOTH))
-        np.testing.assert_array_equal(found, x[source])
+def test_permute_pairs_name_replicas_or_partitions() -> None:
+    for channel, source in (("", [2, 3, 0, 1]), (f", {CHANNEL}", [1, 0, 3, 2])):
+        op = f'"stablehlo.collective_permute"(%x) <{{source_target_pairs = {dense([[0, 1], [1, 0]])}{channel}}}>'
+        x, results = run_devices(program(op, counts=BOTH))
+        np.testing.assert_array_equal(results, x[source])
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"), [("replica_id", [0, 0, 1, 1]), ("partition_id", [0, 1, 0, 1])], ids=lambda v: str(v)
+    ("name", "expected"), [("replica_id", [0, 0, 1, 1]), ("partition_id", [0, 1, 0, 1])], ids=lambda v: str(v)
 )
-def test_devices_know_their_numbers(name: str, wanted: list[int]) -> None:
+def test_replica_id_and_partition_id_of_each_device(name: str, expected: list[int]) -> None:
     text = f"""module attributes {{mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 2 : i32}} {{
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
   %n = stablehlo.{name} : tensor<ui32>
@@ -147,14 +149,14 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
   return %r : tensor<2x3xf32>
 }}
 }}"""
-    x, found = ran(text)
-    np.testing.assert_allclose(found, x + np.array(wanted, "f4")[:, None, None], rtol=1e-6)
+    x, results = run_devices(text)
+    np.testing.assert_allclose(results, x + np.array(expected, "f4")[:, None, None], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("counts", "mesh"), [("", "partition=4"), ("replicas = 4", "replica=4"), (BOTH, "replica=2, partition=2")]
 )
-def test_a_program_is_on_as_many_devices_as_it_says_or_names(counts: str, mesh: str) -> None:
+def test_mesh_size_follows_module_attributes_or_groups(counts: str, mesh: str) -> None:
     module = parse_text(program(reduced([[0, 1, 2, 3]]), counts=counts))
     assert str(module.mesh) == f"Mesh({mesh})" and module.stage == "partition"
     assert print_text(parse_text(print_text(module))) == print_text(module)
@@ -186,12 +188,12 @@ func.func @main(%x: tensor<2x3xf32>, %token: !stablehlo.token) -> (tensor<2x3xf3
 
 
 @pytest.mark.parametrize("name", CROSSING)
-def test_what_is_sent_arrives_and_tokens_are_nothing(name: str) -> None:
+def test_send_recv_and_async_permute_move_data(name: str) -> None:
     x = normal(4, 2, 3)
-    found = compile_program(crossing(CROSSING[name]), target="cpu")(x.reshape(-1, 3), np.zeros((0,), bool))
-    wanted = np.stack([x[3], x[0], x[1], np.zeros_like(x[0])])
-    np.testing.assert_array_equal(np.asarray(found[0]).reshape(x.shape), wanted)
-    assert np.asarray(found[1]).shape == (0,)
+    results = compile_program(crossing(CROSSING[name]), target="cpu")(x.reshape(-1, 3), np.zeros((0,), bool))
+    expected = np.stack([x[3], x[0], x[1], np.zeros_like(x[0])])
+    np.testing.assert_array_equal(np.asarray(results[0]).reshape(x.shape), expected)
+    assert np.asarray(results[1]).shape == (0,)
 
 
 REFUSED = [
@@ -204,7 +206,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_what_cannot_cross_is_refused_where_it_stands(body: str, message: str) -> None:
+def test_invalid_send_recv_is_refused_at_its_location(body: str, message: str) -> None:
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(crossing(body))
-    assert all(found.loc for found in caught.value.diagnostics)
+    assert all(fault.loc for fault in caught.value.diagnostics)

@@ -1,4 +1,4 @@
-"""Numbers behind SSA values: halo sizes and offsets that the program's text says by constants and arithmetic."""
+"""Tests of integer folding: halo sizes and offsets from constants and arithmetic in the program."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def sharding(tail: str) -> Sharding:
     return node.attrs.sharding
 
 
-def test_offsets_are_read_through_arithmetic() -> None:
+def test_sharding_offsets_are_folded_through_arithmetic() -> None:
     assert sharding("sharded_dims_offsets = [0, %c2, %c3, 9, %n64]").offsets == ((0, 2, 3, 9, 16), ())
 
 
-def test_halo_sizes_are_read_through_arithmetic() -> None:
+def test_halo_sizes_are_folded_through_arithmetic() -> None:
     assert sharding("halo_sizes = [%c1, %c3]").halo == ((1, 3), (0, 0))
 
 
-@pytest.mark.parametrize(("value", "what"), [("%k", "halo size"), ("%q", "halo size")])
-def test_what_only_a_run_tells_is_refused_where_it_stands(value: str, what: str) -> None:
-    with pytest.raises(MeshgenError, match=f":12: error MG0103: {what} is not known at compile time"):
+@pytest.mark.parametrize(("value", "attribute"), [("%k", "halo size"), ("%q", "halo size")])
+def test_halo_size_unknown_at_compile_time_is_refused(value: str, attribute: str) -> None:
+    with pytest.raises(MeshgenError, match=f":12: error MG0103: {attribute} is not known at compile time"):
         sharding(f"halo_sizes = [{value}, 1]")

@@ -1,4 +1,4 @@
-"""Forms of linalg, tensor and scf as mlir-opt of LLVM 22 prints them."""
+"""Tests of linalg, tensor and scf in the forms that mlir-opt of LLVM 22 prints."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def program(arguments: str, result: str, lines: str) -> Module:
 
 
 def node(module: Module, op: str) -> Node:
-    return next(each for each in module.graph.nodes if each.op == op)
+    return next(candidate for candidate in module.graph.nodes if candidate.op == op)
 
 
-def computed(module: Module, *args: Any) -> Any:
+def first_result(module: Module, *args: Any) -> Any:
     return evaluate(module.graph, args)[0]
 
 
@@ -34,7 +34,7 @@ def test_short_map_reads_attributes_of_its_operation(predicate: int, expected: l
       %e = tensor.empty() : tensor<2xi1>
       %r = linalg.map {{ arith.cmpf {{predicate = {predicate} : i64}} }} ins(%a, %b : tensor<2xf32>, tensor<2xf32>) outs(%e : tensor<2xi1>)""",
     )
-    np.testing.assert_array_equal(computed(module, np.float32([1, 3]), np.float32([2, 1])), expected)
+    np.testing.assert_array_equal(first_result(module, np.float32([1, 3]), np.float32([2, 1])), expected)
 
 
 def test_short_map_converts_to_the_element_type_of_its_output() -> None:
@@ -56,26 +56,26 @@ MATMUL = """
 FACTORS = "%a: tensor<4x6xf32>, %b: tensor<6x8xf32>"
 
 
-def test_precision_of_a_product_is_read() -> None:
+def test_matmul_precision_is_imported() -> None:
     module = program(FACTORS, "tensor<4x8xf32>", MATMUL.format('"DEFAULT", "HIGH"'))
     assert node(module, "dot_general").attrs.precision == ("DEFAULT", "HIGH")
 
 
 @pytest.mark.parametrize("words", ['"DEFAULT"', '"DEFAULT", "EXACT"'])
-def test_precision_that_is_unknown_is_refused(words: str) -> None:
+def test_unknown_matmul_precision_is_refused(words: str) -> None:
     with pytest.raises(
         ProgramError, match="MG0104: dot_general: the precision must be one of DEFAULT, HIGH, HIGHEST per operand"
     ):
         program(FACTORS, "tensor<4x8xf32>", MATMUL.format(words))
 
 
-def test_dims_are_added_to_a_tensor_without_dims() -> None:
+def test_expand_shape_of_scalar_tensor_adds_dims() -> None:
     module = program(
         "%a: tensor<f32>",
         "tensor<1x1xf32>",
         "%r = tensor.expand_shape %a [] output_shape [1, 1] : tensor<f32> into tensor<1x1xf32>",
     )
-    assert computed(module, np.float32(3)).tolist() == [[3.0]]
+    assert first_result(module, np.float32(3)).tolist() == [[3.0]]
 
 
 POOL = """
@@ -97,25 +97,25 @@ LOW = "%s = arith.constant 0xFF800000 : f32"
 X = np.float32([1, -2, 3, -4, 5, -6])
 
 
-def test_padding_by_the_neutral_element_is_that_of_the_windows() -> None:
+def test_neutral_padding_folds_into_reduce_window() -> None:
     module = program("%x: tensor<6xf32>", "tensor<7xf32>", LOW + POOL.format(fill="0xFF800000", window=3, size=7))
     window = node(module, "reduce_window")
     assert (window.attrs.low, window.attrs.high) == ((2,), (1,)) and window.operands[0] is module.graph.inputs[0]
-    assert computed(module, X).tolist() == [1, 1, 3, 3, 5, 5, 5]
+    assert first_result(module, X).tolist() == [1, 1, 3, 3, 5, 5, 5]
 
 
-def test_padding_by_another_number_stays() -> None:
+def test_other_padding_does_not_fold_into_reduce_window() -> None:
     module = program("%x: tensor<6xf32>", "tensor<7xf32>", LOW + POOL.format(fill="2.0", window=3, size=7))
     assert node(module, "reduce_window").attrs.low == (0,)
-    assert computed(module, X).tolist() == [2, 2, 3, 3, 5, 5, 5]
+    assert first_result(module, X).tolist() == [2, 2, 3, 3, 5, 5, 5]
 
 
-def test_one_window_reads_a_part_of_a_longer_operand() -> None:
+def test_single_window_reads_part_of_longer_operand() -> None:
     module = program("%x: tensor<6xf32>", "tensor<1xf32>", LOW + POOL.format(fill="2.0", window=4, size=1))
-    assert computed(module, X).tolist() == [2]
+    assert first_result(module, X).tolist() == [2]
 
 
-def test_padding_of_an_image_is_that_of_the_convolution() -> None:
+def test_zero_padding_folds_into_convolution() -> None:
     module = program(
         "%x: tensor<1x4x4x2xf32>, %k: tensor<3x3x2x5xf32>",
         "tensor<1x4x4x5xf32>",
@@ -134,7 +134,7 @@ def test_padding_of_an_image_is_that_of_the_convolution() -> None:
     assert convolution.operands[0] is module.graph.inputs[0]
 
 
-def test_numbers_of_loops_are_counted_in_their_element_type() -> None:
+def test_cast_loop_index_becomes_iota_of_its_dtype() -> None:
     module = program(
         "",
         "tensor<3x4xi32>",
@@ -145,12 +145,12 @@ def test_numbers_of_loops_are_counted_in_their_element_type() -> None:
         tensor.yield %n : i32
       } : tensor<3x4xi32>""",
     )
-    assert [each.op for each in module.graph.nodes] == ["iota", "broadcast_in_dim"]
-    assert computed(module).tolist() == [[0, 1, 2, 3]] * 3
+    assert [inner.op for inner in module.graph.nodes] == ["iota", "broadcast_in_dim"]
+    assert first_result(module).tolist() == [[0, 1, 2, 3]] * 3
 
 
 @pytest.mark.parametrize("kind, has_case", [("i32", True), ("i64", False)])
-def test_switch_over_i32_numbers_is_a_case(kind: str, has_case: bool) -> None:
+def test_index_switch_over_i32_becomes_case(kind: str, has_case: bool) -> None:
     module = program(
         f"%i: tensor<{kind}>",
         "i32",
@@ -169,10 +169,10 @@ def test_switch_over_i32_numbers_is_a_case(kind: str, has_case: bool) -> None:
     )
     assert (node(module, "case").operands[0] is module.graph.inputs[0]) == has_case
     dtype = np.int32 if kind == "i32" else np.int64
-    assert [int(computed(module, dtype(i))) for i in (-1, 0, 1, 5)] == [9, 7, 9, 9]
+    assert [int(first_result(module, dtype(i))) for i in (-1, 0, 1, 5)] == [9, 7, 9, 9]
 
 
-def test_joint_reduction_over_no_elements_is_its_start() -> None:
+def test_joint_reduction_of_no_elements_returns_initial_value() -> None:
     module = program(
         "%x: tensor<0xf32>, %n: tensor<0xi32>, %s: tensor<f32>, %i: tensor<i32>",
         "tensor<i32>",
@@ -185,11 +185,11 @@ def test_joint_reduction_over_no_elements_is_its_start() -> None:
           linalg.yield %t, %k : f32, i32
         }""",
     )
-    assert int(computed(module, np.zeros(0, np.float32), np.zeros(0, np.int32), np.float32(1), np.int32(7))) == 7
+    assert int(first_result(module, np.zeros(0, np.float32), np.zeros(0, np.int32), np.float32(1), np.int32(7))) == 7
 
 
 @pytest.mark.parametrize("attributes, op", [("{any_order} ", "reduce_region"), ("", "while")])
-def test_reduction_by_a_region_in_any_order_is_no_loop(attributes: str, op: str) -> None:
+def test_any_order_reduction_region_avoids_a_loop(attributes: str, op: str) -> None:
     module = program(
         "%x: tensor<4xf32>, %n: tensor<4xi32>",
         "tensor<i32>",
@@ -209,5 +209,5 @@ def test_reduction_by_a_region_in_any_order_is_no_loop(attributes: str, op: str)
           linalg.yield %t, %l : f32, i32
         }}""",
     )
-    assert op in [each.op for each in module.graph.nodes]
-    assert int(computed(module, np.float32([1, 2, 3, 4]), np.int32([5, 9, 2, 7]))) == 9
+    assert op in [inner.op for inner in module.graph.nodes]
+    assert int(first_result(module, np.float32([1, 2, 3, 4]), np.int32([5, 9, 2, 7]))) == 9

@@ -1,4 +1,4 @@
-"""Readers of linalg.generic: every form computes what NumPy computes, sharded or not."""
+"""Tests of the linalg.generic importer: every form matches NumPy, sharded or not."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from meshgen.mlir.text import parse_text
 from tests.mlir.payload import Array, Case, normal, tensor, whole
 
 
-# Bodies of `generic`: maps, iterators and the body's text over %a, %b, ... and the accumulator %o.
 def generic(arguments: dict[str, Array], reads: Sequence[str], loops: str, writes: str, body: str, out: Array | str,
             expected: Callable[..., Any], kinds: str, start: str = "", before: str = "", outputs: str = "f32") -> Case:  # fmt: skip
-    """One result `%r` of type `out`."""
+    """Return a case with one `linalg.generic` and the result `%r` of type `out`.
+
+    `body` reads the elements %a, %b, ... and the accumulator %o.
+    """
     out = out if isinstance(out, str) else tensor(out)
     names = list(arguments)[: len(reads)]
     all_maps = ", ".join(f"affine_map<({loops}) -> ({place})>" for place in (*reads, writes))
@@ -24,7 +26,7 @@ def generic(arguments: dict[str, Array], reads: Sequence[str], loops: str, write
     inputs = (
         f"ins({', '.join(f'%{n}' for n in names)} : {', '.join(tensor(arguments[n]) for n in names)}) " if names else ""
     )
-    taken = ", ".join(
+    block_arguments = ", ".join(
         [
             *(
                 f"%{chr(97 + n)}: {tensor(arguments[name])[:-1].split('x')[-1].split('<')[-1]}"
@@ -40,7 +42,7 @@ def generic(arguments: dict[str, Array], reads: Sequence[str], loops: str, write
     )
     text = f"""  %e = tensor.empty() : {out}
 {fill}{before}  %r = linalg.generic {{indexing_maps = [{all_maps}], iterator_types = [{iterators}]}} {inputs}outs({"%i" if start else "%e"} : {out}) {{
-  ^bb0({taken}):
+  ^bb0({block_arguments}):
     {body}
     linalg.yield %v : {outputs}
   }} -> {out}"""
@@ -97,36 +99,36 @@ def _horner(row: Array, factors: Array) -> np.float32:
 
 
 @pytest.mark.parametrize("name", GENERICS)
-def test_generic(name: str) -> None:
+def test_generic_matches_numpy(name: str) -> None:
     GENERICS[name].matches()
 
 
 @pytest.mark.parametrize("axes", ["[[0]]", "[[], [0]]"])
 @pytest.mark.parametrize("name", GENERICS)
-def test_generic_split(name: str, axes: str) -> None:
-    """Law 1, whatever has to move: no size here divides by three."""
+def test_sharded_generic_matches_numpy(name: str, axes: str) -> None:
+    """Three devices give uneven shards: no size is a multiple of three."""
     case = GENERICS[name]
     names = [name for name, array in case.arguments.items() if array.ndim > axes.count(", ")]
     if names:
         case.moved("3", dict.fromkeys(names, axes))
 
 
-def split(what: Sequence[str], loops: str, writes: str, body: str, kinds: str = "pr") -> str:
-    """A `generic` over 6x8 numbers."""
-    return generic({"x": X}, what, loops, writes, body, "tensor<6xf32>", lambda x: x[:, 0], kinds, "0.0").text()
+def generic_text(reads: Sequence[str], loops: str, writes: str, body: str, kinds: str = "pr") -> str:
+    """Return the text of a `linalg.generic` over a 6x8 operand."""
+    return generic({"x": X}, reads, loops, writes, body, "tensor<6xf32>", lambda x: x[:, 0], kinds, "0.0").text()
 
 
 REFUSED = {
-    "writes_at_a_sum": (split(["i, j"], "i, j", "i + j", ADD), "writes at"),
-    "reads_outside": (split(["i + 1, j", "i, j"], "i, j", "i", ADD).replace("ins(%x", "ins(%x, %x").replace("ins(%x, %x : ", "ins(%x, %x : tensor<6x8xf32>, ").replace("%o: f32", "%b: f32, %o: f32"), "reads (d0 + 1) from 1 to 6 in a dim of size 6"),
-    "sizes_differ": (split(["j, i"], "i, j", "i", ADD), "loop 0 has the sizes 8 and 6"),
-    "unknown_loop": (split(["i, j + k"], "i, j, k", "i", ADD, "prr"), "no operand determines the trip count of loop 1"),
-    "unknown_operation": (split(["i, j"], "i, j", "i", "%c = func.call @g(%a) : (f32) -> f32\n %v = arith.addf %o, %c : f32"), "func.call"),
+    "writes_at_a_sum": (generic_text(["i, j"], "i, j", "i + j", ADD), "writes at"),
+    "reads_outside": (generic_text(["i + 1, j", "i, j"], "i, j", "i", ADD).replace("ins(%x", "ins(%x, %x").replace("ins(%x, %x : ", "ins(%x, %x : tensor<6x8xf32>, ").replace("%o: f32", "%b: f32, %o: f32"), "reads (d0 + 1) from 1 to 6 in a dim of size 6"),
+    "sizes_differ": (generic_text(["j, i"], "i, j", "i", ADD), "loop 0 has the sizes 8 and 6"),
+    "unknown_loop": (generic_text(["i, j + k"], "i, j, k", "i", ADD, "prr"), "no operand determines the trip count of loop 1"),
+    "unknown_operation": (generic_text(["i, j"], "i, j", "i", "%c = func.call @g(%a) : (f32) -> f32\n %v = arith.addf %o, %c : f32"), "func.call"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_meaning_is_refused_where_it_stands(name: str) -> None:
+def test_invalid_generic_is_refused_at_its_location(name: str) -> None:
     text, message = REFUSED[name]
     with pytest.raises(ProgramError) as caught:
         parse_text(text)

@@ -1,4 +1,4 @@
-"""Locations of text: files and lines through aliases, names of values, and the scopes that a user gave operations."""
+"""Tests of locations in text: source lines through aliases, value names, and the scopes that a user named."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ SCOPES = {
 
 
 @pytest.mark.parametrize("name", SCOPES)
-def test_scopes_are_what_the_user_named(name: str) -> None:
+def test_scope_keeps_names_given_by_the_user(name: str) -> None:
     _, locations = Locations.taken_out("")
     assert locations.place(f'"{name}"("m.py":7:1)') == Location("m.py", 7, 1, SCOPES[name])
 
 
-def test_aliases_lead_to_a_file_and_keep_positions_in_the_text() -> None:
+def test_location_alias_resolves_to_file_and_line() -> None:
     text, locations = Locations.taken_out(f"module {{}}{ALIASES}")
     assert text.strip() == "module {}" and len(text) == len(f"module {{}}{ALIASES}")
     assert locations.place("#loc4") == Location("/src/model.py", 31, 9, "layer_3/attn")
     assert locations.place("#loc") is None and locations.place("#loc9") is None
 
 
-def test_aliases_that_lead_to_themselves_end() -> None:
+def test_cyclic_location_aliases_terminate() -> None:
     _, locations = Locations.taken_out("#loc1 = loc(#loc2)\n#loc2 = loc(#loc1)\n")
     assert locations.place("#loc1") is None
 
 
-def test_the_names_of_arguments_are_whole_locations() -> None:
+def test_argument_name_is_a_name_only_location() -> None:
     _, locations = Locations.taken_out("")
     assert locations.name("\"params['w']\"") == "params['w']"
     assert locations.name('"a"("m.py":7:1)') == ""
 
 
-def test_places_have_a_line() -> None:
+def test_location_text_contains_the_line() -> None:
     for loc in (Location("/a/model.py", 31, 2, "layer_3/attn"), Location("model.py", 31)):
         assert line_of_place(place_text(loc)) == 31
     assert place_text(Location("/a/model.py", 31, 2, "layer_3/attn")) == "model.py:31 in layer_3/attn"
@@ -75,7 +75,7 @@ CALLS = """
 """
 
 
-def test_a_chain_of_calls_is_at_the_innermost_line_outside_of_installed_packages() -> None:
+def test_call_chain_resolves_to_innermost_user_line() -> None:
     _, locations = Locations.taken_out(CALLS)
     assert locations.place("#loc8") == Location("/home/me/model.py", 14, 28)
     assert locations.place("#loc9") == Location("/home/me/main.py", 9, 1)

@@ -1,4 +1,4 @@
-"""Programs in upstream's dialects: `mlir-opt` of LLVM 22 reads them, and what it prints has the plan of the program."""
+"""Tests with mlir-opt of LLVM 22: it accepts the text printed in upstream's dialects, and its output has the same plan."""
 
 from __future__ import annotations
 
@@ -101,15 +101,17 @@ func.func @main(%x: tensor<8x16xf32> {meshgen.sharding = #meshgen.split<@mesh, [
 PROGRAMS = {path.stem: path.read_text() for path in sorted(FILES)} | {
     "loop": LOOP, "branches": BRANCHES, "images": IMAGES, "embedding": EMBEDDING, "argmax": ARGMAX,
 }  # fmt: skip
-# What upstream's partition of LLVM 22 makes of the plan, where it can: not of uneven tiles, of axes that swap, of smaller halos.
+# Programs that upstream's partition of LLVM 22 supports: no uneven tiles, swapped axes or shrinking halos.
 PARTITIONED = [
     "a02_mlp_partly_annotated", "a06_mlp_sequence_parallel", "a09_mlp_dp_tp", "b06_k_scatter_cols", "b09_m_and_k", "b11_summa",
     "b20_accumulate", "b22_chain", "c17_move_both", "c38_size1_axis", "rfc_fig2a_option",
 ]  # fmt: skip
 
 
-def facts(program: str) -> Any:
-    """The collectives of a plan, its launches, bytes and predicted time; the fault of a program without one."""
+def plan_summary(program: str) -> Any:
+    """Return the collectives of a plan, its launches, bytes, predicted time and peak memory, or the fault codes of a
+    program without a plan.
+    """
     try:
         plan = api.plan(program, target="cuda:sm_90")
         cost = plan.cost
@@ -118,54 +120,58 @@ def facts(program: str) -> Any:
         return [fault.code for fault in error.diagnostics]
 
 
-def are_same(module: Module, *texts: str) -> bool:
-    """Whether global programs compute the numbers of a module."""
+def compute_same_results(module: Module, *texts: str) -> bool:
+    """Whether the global programs `texts` compute the same results as `module`."""
     args = random_arguments(module)
-    wanted, bounds = meaning(module.graph, args, module.mesh, *module.meshes)
+    references, bounds = meaning(module.graph, args, module.mesh, *module.meshes)
     types = [value.type for value in module.graph.outputs]
     results = [evaluate(parse_text(text).graph, args) for text in texts]
-    return all(compare(*each).ok for found in results for each in zip(types, wanted, found, bounds, strict=True))
+    return all(
+        compare(*comparison).ok
+        for result in results
+        for comparison in zip(types, references, result, bounds, strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_mlir_opt_prints_a_program_with_the_same_plan(name: str) -> None:
+def test_mlir_opt_round_trip_keeps_the_plan(name: str) -> None:
     module = parse_text(PROGRAMS[name])
     text = print_upstream(module)
-    back = mlir_opt(text)
-    assert facts(back) == facts(PROGRAMS[name])
-    assert are_same(module, back, mlir_opt(text, "--mlir-print-op-generic"))
+    reprinted = mlir_opt(text)
+    assert plan_summary(reprinted) == plan_summary(PROGRAMS[name])
+    assert compute_same_results(module, reprinted, mlir_opt(text, "--mlir-print-op-generic"))
 
 
 @pytest.mark.parametrize("path", sorted(LOCAL), ids=lambda path: path.stem)
-def test_mlir_opt_prints_a_program_of_devices_with_the_same_plan(path: Path) -> None:
+def test_mlir_opt_round_trip_keeps_the_plan_of_per_device_program(path: Path) -> None:
     module = parse_text(path.read_text())
     assert module.stage == "partition"
-    assert facts(mlir_opt(print_upstream(module))) == facts(path.read_text())
+    assert plan_summary(mlir_opt(print_upstream(module))) == plan_summary(path.read_text())
 
 
 @pytest.mark.parametrize("name", PARTITIONED)
-def test_upstream_partitions_a_plan_as_meshgen_does(name: str) -> None:
-    """LLVM 22 has no reduce_scatter: it sums on all devices, of which each keeps its part."""
+def test_upstream_partition_inserts_the_same_collectives(name: str) -> None:
+    """LLVM 22 has no reduce_scatter: its partition inserts an all_reduce and an all_slice instead."""
     stages = api.plan(PROGRAMS[name], target="cpu").stages
     local = stages["partition"].graph
-    wanted = Counter(node.op for node in local.nodes if node.op.startswith(("all_", "reduce_scatter")))
-    count = wanted.pop("reduce_scatter", 0)
-    wanted += Counter({"all_reduce": count, "all_slice": count})
-    found = partitioned(print_upstream(stages["propagate"]))
-    assert Counter(re.findall(r"= shard\.(all_\w+)", found)) == wanted
-    assert local_types(found) == [tensor_text(value.type) for value in local.inputs]
+    expected = Counter(node.op for node in local.nodes if node.op.startswith(("all_", "reduce_scatter")))
+    count = expected.pop("reduce_scatter", 0)
+    expected += Counter({"all_reduce": count, "all_slice": count})
+    text = partitioned(print_upstream(stages["propagate"]))
+    assert Counter(re.findall(r"= shard\.(all_\w+)", text)) == expected
+    assert local_types(text) == [tensor_text(value.type) for value in local.inputs]
 
 
 @pytest.mark.parametrize("stage", ["propagate", "materialize", "optimize"])
 @pytest.mark.parametrize("name", PARTITIONED[:3])
-def test_a_planned_program_has_the_same_plan_again(name: str, stage: str) -> None:
+def test_planning_a_planned_program_keeps_the_plan(name: str, stage: str) -> None:
     plan = api.plan(PROGRAMS[name], target="cuda:sm_90")
-    back = api.plan(mlir_opt(print_upstream(plan.stages[stage])), target="cuda:sm_90")
-    assert back.comms.counts == plan.comms.counts and back.cost.ring_bytes == plan.cost.ring_bytes
+    replanned = api.plan(mlir_opt(print_upstream(plan.stages[stage])), target="cuda:sm_90")
+    assert replanned.comms.counts == plan.comms.counts and replanned.cost.ring_bytes == plan.cost.ring_bytes
 
 
-def test_mlir_opt_prints_the_program_of_each_device() -> None:
+def test_mlir_opt_round_trip_keeps_partitioned_program() -> None:
     plan = api.plan(PROGRAMS["a06_mlp_sequence_parallel"], target="cpu")
-    back = api.plan(mlir_opt(print_upstream(plan.stages["partition"])), target="cpu")
-    assert back.comms.counts == plan.comms.counts == {"all_gather": 1, "reduce_scatter": 1}
-    np.testing.assert_equal(back.cost.ring_bytes, plan.cost.ring_bytes)
+    replanned = api.plan(mlir_opt(print_upstream(plan.stages["partition"])), target="cpu")
+    assert replanned.comms.counts == plan.comms.counts == {"all_gather": 1, "reduce_scatter": 1}
+    np.testing.assert_equal(replanned.cost.ring_bytes, plan.cost.ring_bytes)

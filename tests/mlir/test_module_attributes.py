@@ -1,4 +1,4 @@
-"""Attributes of the module operation: fields of `Module` that texts of stages keep."""
+"""Tests of module attributes: the fields of `Module` that the text of a stage keeps."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ FIELDS = {
 
 def test_fields_of_modules_round_trip_through_text() -> None:
     module = replace(parse_text(TEXT), **FIELDS)
-    again = parse_text(print_text(module))
-    assert {name: getattr(again, name) for name in FIELDS} == FIELDS
+    reparsed = parse_text(print_text(module))
+    assert {name: getattr(reparsed, name) for name in FIELDS} == FIELDS
     assert not any(f"meshgen.{name}" in print_text(parse_text(TEXT)) for name in FIELDS)
 
 
@@ -76,6 +76,6 @@ def test_fields_that_contradict_the_program_are_refused(name: str, text: str, me
         parse_text(TEXT.replace("attributes {", f'attributes {{meshgen.{name} = "{text}", '))
 
 
-def test_decision_of_the_tests_is_well_formed() -> None:
+def test_chunk_decision_is_parsed() -> None:
     module = parse_text(TEXT.replace("attributes {", f'attributes {{meshgen.chunks = "{DECISION}", '))
     assert module.chunks == (ChunkDecision("all_gather", 1e-6, True, ""),)

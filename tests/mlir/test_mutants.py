@@ -1,4 +1,4 @@
-"""Programs that a slip of the pen has made: a diagnostic with its place, never a traceback."""
+"""Tests of mutated programs: each mistake gives a diagnostic with its location, never a traceback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_it_is_refused_with_its_place(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutant_is_refused_with_its_location(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, code, message = MUTANTS[name]
     file = tmp_path / "mutant.mlir"
     file.write_text(text)
@@ -47,30 +47,30 @@ def test_it_is_refused_with_its_place(name: str, tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_slip_is_an_internal_error(name: str, tmp_path: Path) -> None:
-    """Mutants of a program for each operation, a few of many: `python -m tests.mutants` tries thousands."""
+def test_random_mutant_causes_no_internal_error(name: str, tmp_path: Path) -> None:
+    """Try a few mutants of the program of each op; `python -m tests.mutants` tries thousands."""
     text, first = program(name), 100 * NAMES.index(name)
     for seed in range(first, first + 4):
         with contextlib.suppress(MeshgenError):
             parse_text(mutant(text, seed))
-    code, said = checked(mutant(text, first + 4), tmp_path)
-    assert code in (0, 1, 3, 4), said  # 3: what is said to be replicated differs; 4: too large to check
+    code, output = checked(mutant(text, first + 4), tmp_path)
+    assert code in (0, 1, 3, 4), output  # 3: values declared as replicated differ; 4: too large to check
 
 
 def test_mutants_are_reproducible_and_differ_from_the_program() -> None:
     text = program("gather")
-    found = [mutant(text, seed) for seed in range(20)]
-    assert found == [mutant(text, seed) for seed in range(20)]
-    assert len(set(found)) > 15 and text not in found
+    mutants = [mutant(text, seed) for seed in range(20)]
+    assert mutants == [mutant(text, seed) for seed in range(20)]
+    assert len(set(mutants)) > 15 and text not in mutants
 
 
-def test_a_pass_whose_stage_is_over_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pass_after_its_stage_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     file = Path(__file__).parents[1] / "data" / "mlir" / "b11_summa.mlir"
     assert main(["opt", str(file), "--passes", "propagate,materialize,partition,propagate"]) == 2
     assert "comes after 'propagate'" in capsys.readouterr().err
 
 
-def test_the_campaign_mutates_the_programs_of_all_tests() -> None:
+def test_mutation_sources_cover_all_dialects() -> None:
     sources = sources_of([], use_jax=False)
     for word in ("tosa.", "linalg.", "scf.", "tensor.", "arith.", "stablehlo.", "shard."):
         assert sum(word in source for source in sources) > 10, word

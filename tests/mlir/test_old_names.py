@@ -1,4 +1,4 @@
-"""What LLVM's dialects were called before: each program says the same as in today's words."""
+"""Tests of former dialect names: each program imports the same as under the current name."""
 
 import re
 from pathlib import Path
@@ -40,13 +40,13 @@ OLD = {"d": "mesh", "mesh": "mesh.mesh", "axes": "mesh_axes", "shape": "mesh.mes
 NEW = {"d": "shard", "mesh": "shard.grid", "axes": "grid_axes", "shape": "shard.grid_shape"}
 
 
-def says_what(text: str) -> str:
+def reprint(text: str) -> str:
     return print_text(parse_text(text))
 
 
 @pytest.mark.parametrize("program", [COLLECTIVES, QUERIES, ANNOTATED], ids=["collectives", "queries", "annotated"])
-def test_the_mesh_dialect_is_shard_under_another_name(program: str) -> None:
-    assert says_what(program.format(**OLD)) == says_what(program.format(**NEW))
+def test_mesh_dialect_imports_like_shard(program: str) -> None:
+    assert reprint(program.format(**OLD)) == reprint(program.format(**NEW))
 
 
 GENERIC = """"builtin.module"() ({{
@@ -72,9 +72,9 @@ GENERIC_ANNOTATED = """"builtin.module"() ({{
 
 @pytest.mark.parametrize("brackets", [("{", "}"), ("<{", "}>")], ids=["attributes", "properties"])
 @pytest.mark.parametrize("program", [GENERIC, GENERIC_ANNOTATED], ids=["collectives", "annotated"])
-def test_the_mesh_dialect_in_generic_form_is_that_of_shard(program: str, brackets: tuple[str, str]) -> None:
+def test_generic_mesh_dialect_imports_like_shard(program: str, brackets: tuple[str, str]) -> None:
     around = dict(zip("oc", brackets, strict=True))
-    assert says_what(program.format(**OLD, **around, g="mesh")) == says_what(program.format(**NEW, **around, g="grid"))
+    assert reprint(program.format(**OLD, **around, g="mesh")) == reprint(program.format(**NEW, **around, g="grid"))
 
 
 FIRST = """mesh.cluster @m(rank = 2, dim_sizes = {sizes})
@@ -86,7 +86,7 @@ func.func @main(%a: tensor<8x16xf32>, %b: tensor<16x4xf32>) -> tensor<8x4xf32> {
 }}"""
 
 
-def test_annotations_that_hold_the_sharding_as_an_attribute() -> None:
+def test_mesh_shard_attribute_imports_like_annotate() -> None:
     first = FIRST.format(
         sizes="2x4", first="mesh.shard %a to <@m, [[], [0]]> annotate_for_users",
         second="mesh.shard %1 to <@m, [[1]], partial = sum[0]>",
@@ -95,10 +95,10 @@ def test_annotations_that_hold_the_sharding_as_an_attribute() -> None:
         sizes="[2, 4]", first="mesh.annotate %a {#mesh.shard<@m, [[], [0]]>, as_result = false}",
         second="mesh.annotate %1 {#mesh.shard<@m, [[1], [], [0]]>}",
     )  # fmt: skip
-    assert says_what(first) == says_what(rfc)
+    assert reprint(first) == reprint(rfc)
 
 
-def test_the_kind_of_a_partial_sum() -> None:
+def test_mesh_shard_attribute_keeps_partial_kind() -> None:
     text = FIRST.format(
         sizes="2x?", first="mesh.shard %a to <@m, [[0]]>", second="mesh.shard %1 to <@m, [[0]], partial = max[1]>"
     )
@@ -106,27 +106,27 @@ def test_the_kind_of_a_partial_sum() -> None:
     assert "partial = max[1]" in print_text(module) and module.mesh.shape == (2, None)
 
 
-def test_tensor_pack_is_linalg_pack() -> None:
+def test_tensor_pack_imports_like_linalg_pack() -> None:
     text = """func.func @main(%a: tensor<8x6xf32>) -> tensor<2x3x4x2xf32> {{
   %e = tensor.empty() : tensor<2x3x4x2xf32>
   %p = {d}.pack %a inner_dims_pos = [0, 1] inner_tiles = [4, 2] into %e : tensor<8x6xf32> -> tensor<2x3x4x2xf32>
   return %p : tensor<2x3x4x2xf32>
 }}"""
-    assert says_what(text.format(d="tensor")) == says_what(text.format(d="linalg"))
+    assert reprint(text.format(d="tensor")) == reprint(text.format(d="linalg"))
 
 
-def test_steps_of_windows_as_vectors() -> None:
+def test_window_strides_as_vectors_import_like_tensors() -> None:
     text = """func.func @main(%a: tensor<1x2x9x9xf32>, %w: tensor<4x2x3x3xf32>, %o: tensor<1x4x3x3xf32>) -> tensor<1x4x3x3xf32> {{
   %c = linalg.conv_2d_nchw_fchw {{dilations = dense<2> : {v}<2xi64>, strides = dense<[2, 2]> : {v}<2xi64>}}
     ins(%a, %w : tensor<1x2x9x9xf32>, tensor<4x2x3x3xf32>) outs(%o : tensor<1x4x3x3xf32>) -> tensor<1x4x3x3xf32>
   return %c : tensor<1x4x3x3xf32>
 }}"""
-    assert says_what(text.format(v="vector")) == says_what(text.format(v="tensor"))
+    assert reprint(text.format(v="vector")) == reprint(text.format(v="tensor"))
 
 
 @pytest.mark.parametrize("start", ["// a note", "// one\n// two ^bb0 %x", "  // stablehlo.add  "])
-def test_comments_before_anything(start: str) -> None:
-    """Before an alias, a quoted name, a label, a symbol: the comment's end is not read as part of what follows."""
+def test_comment_may_precede_any_token(start: str) -> None:
+    """The end of a comment is not read as part of the alias, quoted name, label or symbol that follows it."""
     text = f"""{start}
 #id = affine_map<(i) -> (i)>
 {start}
@@ -165,6 +165,6 @@ STAGES = [path.read_text() for path in sorted((Path(__file__).parent.parent / "d
 
 
 @pytest.mark.parametrize("text", [OWN_COLLECTIVES, *STAGES], ids=["collectives", *map(str, range(len(STAGES)))])
-def test_names_of_meshgen_were_in_the_shard_dialect(text: str) -> None:
+def test_meshgen_ops_import_under_former_shard_names(text: str) -> None:
     old = re.sub(rf"(?<![\w.])meshgen\.({OWN})\b", r"shard.\1", text)
-    assert old != text and says_what(old) == says_what(text)
+    assert old != text and reprint(old) == reprint(text)

@@ -1,4 +1,4 @@
-"""Readers of linalg, tosa, arith, math, tensor and scf: what they read computes what NumPy computes."""
+"""Tests of the importers of linalg, tosa, arith, math, tensor and scf against NumPy."""
 
 from collections.abc import Callable
 
@@ -86,15 +86,15 @@ CASES: dict[str, tuple[str, str, tuple[np.ndarray, ...], Callable[[], np.ndarray
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_computes_what_numpy_computes(name: str) -> None:
+def test_payload_op_matches_numpy(name: str) -> None:
     body, result, arguments, expected = CASES[name]
-    found, right = run(body, result, *arguments), expected()
-    assert found.shape == right.shape
+    computed, right = run(body, result, *arguments), expected()
+    assert computed.shape == right.shape
     # Sums of at most 5 products below 10 in f32: 5 roundings of 2^-24 each.
-    np.testing.assert_allclose(found, right, rtol=0, atol=0 if found.dtype.kind in "iub" else 5 * 10 * 2.0**-24)
+    np.testing.assert_allclose(computed, right, rtol=0, atol=0 if computed.dtype.kind in "iub" else 5 * 10 * 2.0**-24)
 
 
-def test_what_nothing_reads_leaves_no_node() -> None:
+def test_dead_fill_leaves_no_node() -> None:
     body, result, *_ = CASES["matmul_onto_zero"]
     module = parse_text(f"func.func @f(%a0: {A}, %a1: {B}) -> {result} {{\n{body}\nreturn %r : {result}\n}}")
     assert [node.op for node in module.graph.nodes] == ["dot_general"]

@@ -1,4 +1,4 @@
-"""The text of modules: names, literals, and the form of each operation."""
+"""Tests of the module printer: names, literals, and the form of each op."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.mlir.every_op import NAMES, program
 
 F32 = TensorType((4,), "f32")
 T = "tensor<4x6xf32>"
-# Operations of the shard dialect on tiles; the test is that each is printed as it is written here.
+# Ops of the shard dialect on tiles. Each must be printed exactly as it is written here.
 ON_TILES = {
     "all_gather": f"shard.all_gather %x on @g grid_axes = [1] gather_axis = 1 : {T} -> tensor<4x18xf32>",
     "parts_of_axes": f'shard.all_gather %x on @g grid_axes = [1] gather_axis = 1 {{axes = ["1:(1)3"]}} : {T} -> tensor<4x18xf32>',
@@ -57,7 +57,7 @@ WHOLE = {
 
 
 def on_tiles(line: str) -> str:
-    """A program at stage partition."""
+    """Return a program at stage partition."""
     slot = f"{{meshgen.layout = #meshgen.split<@g, [[], []]>, meshgen.global = {T}}}"
     scalar = "{meshgen.layout = #meshgen.split<@g, []>, meshgen.global = tensor<f32>}"
     return f"""builtin.module attributes {{meshgen.stage = "partition"}} {{
@@ -70,8 +70,8 @@ def on_tiles(line: str) -> str:
 """
 
 
-def whole(line: str) -> str:
-    """A program at stage import."""
+def on_global_arrays(line: str) -> str:
+    """Return a program at stage import."""
     return f"""builtin.module attributes {{meshgen.stage = "import"}} {{
   shard.grid @g(shape = 2x3)
   func.func public @main(%x: {T}, %z: tensor<f32>, %a: tensor<1x4x4x1xf32>, %k: tensor<2x2x1x1xf32>) {{
@@ -83,19 +83,19 @@ def whole(line: str) -> str:
 
 
 @pytest.mark.parametrize("name", ON_TILES)
-def test_operation_on_tiles_prints_as_it_reads(name: str) -> None:
+def test_op_on_tiles_round_trips_exactly(name: str) -> None:
     text = on_tiles(ON_TILES[name])
     assert print_text(parse_text(text)) == text
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_operation_on_whole_arrays_prints_as_it_reads(name: str) -> None:
-    text = whole(WHOLE[name])
+def test_op_on_global_arrays_round_trips_exactly(name: str) -> None:
+    text = on_global_arrays(WHOLE[name])
     assert print_text(parse_text(text)) == text
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "set_dimension_size"])  # of which sizes are folded
-def test_printed_operation_reads_back(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "set_dimension_size"])  # its sizes are folded
+def test_printed_op_is_stable_after_reparsing(name: str) -> None:
     text = print_text(parse_text(program(name)))
     assert print_text(parse_text(text)) == text
 
@@ -104,7 +104,7 @@ def printed(graph: Graph) -> list[str]:
     return [line.strip() for line in print_text(Module(make_mesh({"x": 2}), graph)).splitlines() if " = " in line]
 
 
-def test_names_that_are_taken_get_suffixes_and_others_numbers() -> None:
+def test_duplicate_names_get_suffixes_and_unnamed_values_numbers() -> None:
     graph = Graph("main", [Value(F32, "a"), Value(F32, "a"), Value(F32), Value(F32, "no name")])
     for name in ("a_0", "0", ""):
         graph.add("negate", [graph.inputs[0]], [F32], name=name)
@@ -113,7 +113,7 @@ def test_names_that_are_taken_get_suffixes_and_others_numbers() -> None:
     assert [line.partition(" = ")[0].strip() for line in text.splitlines() if "negate" in line] == ["%a_1", "%2", "%3"]
 
 
-def test_constants_that_are_equal_numbers_are_told_apart() -> None:
+def test_equal_constants_of_different_bits_print_differently() -> None:
     graph = Graph("main")
     for value in (0.0, -0.0, np.nan, 1.0):
         graph.add("constant", [], [TensorType((), "f32")], {"value": np.array(value, np.float32)})
@@ -122,7 +122,7 @@ def test_constants_that_are_equal_numbers_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("content", ["plain", 'a "b" \\ c', "\x00\x1f\x7f\n", "é %s", ""])
-def test_strings_are_written_as_xdsl_writes_them(content: str) -> None:
+def test_strings_are_quoted_as_by_xdsl(content: str) -> None:
     stream = StringIO()
     Printer(stream=stream).print_string_literal(content)
     assert quoted(content) == stream.getvalue()

@@ -1,4 +1,4 @@
-"""What Shardy's verifiers refuse: contradictory shardings, collectives whose axes do not make out_sharding, wrong rules."""
+"""Tests of Shardy's verifiers: contradictory shardings, collectives that do not yield out_sharding, and wrong rules."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = "tensor<8x8xf32>"
 
 
 def program(*lines: str, argument: str = "") -> str:
-    said = f" {{sdy.sharding = #sdy.sharding<@m, [{argument}]>}}" if argument else ""
+    attribute = f" {{sdy.sharding = #sdy.sharding<@m, [{argument}]>}}" if argument else ""
     body = "\n".join(f"  {line} : {T}" if "manual" not in line else f"  {line}" for line in lines)
-    return f'sdy.mesh @m = <["x"=2, "y"=4]>\nfunc.func @main(%a: {T}{said}) -> {T} {{\n{body}\n  return %0 : {T}\n}}\n'
+    return f'sdy.mesh @m = <["x"=2, "y"=4]>\nfunc.func @main(%a: {T}{attribute}) -> {T} {{\n{body}\n  return %0 : {T}\n}}\n'
 
 
 def constraint(sharding: str) -> str:
@@ -40,7 +40,7 @@ SHARDINGS = {
 
 
 @pytest.mark.parametrize("sharding", SHARDINGS)
-def test_a_contradictory_sharding_is_refused(sharding: str) -> None:
+def test_contradictory_sharding_is_refused(sharding: str) -> None:
     code, message = SHARDINGS[sharding]
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(constraint(sharding), "m.mlir")
@@ -48,11 +48,11 @@ def test_a_contradictory_sharding_is_refused(sharding: str) -> None:
 
 
 @pytest.mark.parametrize("sharding", ['[{"x"}p0, {?}p1], replicated={"y"}', '[{"y":(1)2}, {"y":(2)2}], replicated={"x"}', '[{}, {}], replicated={"x"}, unreduced={"y"}'])  # fmt: skip
-def test_sound_shardings_are_read(sharding: str) -> None:
+def test_valid_sharding_is_imported(sharding: str) -> None:
     assert parse_text(constraint(sharding)).graph.nodes[0].op == "annotate"
 
 
-# The operand's sharding, the collective, and what is wrong with it.
+# The operand's sharding, the collective, and the expected message.
 COLLECTIVES: dict[str, tuple[str, str, str]] = {
     "gathers what does not split": ('{"x"}, {}', 'all_gather [{"y"}, {}] %a out_sharding=<@m, [{}, {}]>', "dim 0 of the operand"),
     "gathers the major axis": ('{"x", "y"}, {}', 'all_gather [{"x"}, {}] %a out_sharding=<@m, [{"y"}, {}]>', "dim 0 of the operand"),
@@ -79,7 +79,7 @@ COLLECTIVES: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
-def test_a_collective_makes_its_out_sharding(name: str) -> None:
+def test_collective_that_does_not_yield_out_sharding_is_refused(name: str) -> None:
     argument, collective, message = COLLECTIVES[name]
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(program(f"%0 = sdy.{collective}", argument=argument), "m.mlir")
@@ -94,15 +94,15 @@ def test_a_collective_makes_its_out_sharding(name: str) -> None:
         ("max", 'reduce_scatter [{"x"}, {}] %a out_sharding=<@m, [{"x"}, {}]>'),
     ],
 )
-def test_a_reduction_of_another_kind_than_the_operand_s_is_refused(kind: str, collective: str) -> None:
+def test_reduction_kind_must_match_the_operand(kind: str, collective: str) -> None:
     text = program(f"%0 = sdy.{collective}", argument="{}, {}")
-    said = text.replace("[{}, {}]>}", f'[{{}}, {{}}], unreduced={kind}{{"x"}}>}}', 1)
+    annotated = text.replace("[{}, {}]>}", f'[{{}}, {{}}], unreduced={kind}{{"x"}}>}}', 1)
     with pytest.raises(ProgramError, match=rf"MG0204: .*unreduced there by {kind}"):
-        parse_text(said)
-    parse_text(said.replace("all_reduce max", "all_reduce").replace(f"={kind}{{", "={"))
+        parse_text(annotated)
+    parse_text(annotated.replace("all_reduce max", "all_reduce").replace(f"={kind}{{", "={"))
 
 
-def test_a_sharding_group_is_inside_or_outside_of_a_manual_computation() -> None:
+def test_sharding_group_must_not_cross_a_manual_computation() -> None:
     member = "sdy.sharding_group %{} group_id={} : tensor<{}xf32>"
     text = MANUAL.format(ins='"y"', outs='"y"', axes='"y"', rows=1)
     inside = text.replace("    %1 = sdy", f"    {member.format('b', 0, 4)}\n    %1 = sdy")
@@ -124,7 +124,7 @@ def test_a_sharding_group_is_inside_or_outside_of_a_manual_computation() -> None
         ("mesh = #stablehlo.mesh<axes = [@m]>, axes = []", r"expected a list of #stablehlo\.mesh_axis"),
     ],
 )
-def test_malformed_groups_by_axes_are_refused_at_their_place(attribute: str, message: str) -> None:
+def test_malformed_mesh_axes_groups_are_refused_at_their_location(attribute: str, message: str) -> None:
     groups = f"replica_groups = #stablehlo.replica_group_mesh_axes<{attribute}>"
     text = program(f'%0 = "stablehlo.all_gather"(%a) {{all_gather_dim = 0 : i64, {groups}}}').replace(
         f": {T}\n  return", f": ({T}) -> {T}\n  return"
@@ -146,11 +146,11 @@ def test_malformed_groups_by_axes_are_refused_at_their_place(attribute: str, mes
         ("", 'reduce_scatter [{"y"}, {}] %a out_sharding=<@m, [{"y"}, {}]>'),
     ],
 )
-def test_sound_collectives_are_read(argument: str, collective: str) -> None:
+def test_valid_collective_is_imported(argument: str, collective: str) -> None:
     assert parse_text(program(f"%0 = sdy.{collective}", argument=argument)).graph.nodes[0].op == "annotate"
 
 
-def test_the_sharding_of_an_operand_is_that_of_what_makes_it() -> None:
+def test_operand_sharding_comes_from_its_producer() -> None:
     tanh = '%1 = stablehlo.tanh %a {sdy.sharding = #sdy.sharding_per_value<[<@m, [{"x"}, {}]>]>}'
     with pytest.raises(ProgramError, match=r"dim 0 of the operand is split along .'x'."):
         parse_text(program(tanh, '%0 = sdy.all_gather [{"y"}, {}] %1 out_sharding=<@m, [{}, {}]>'))
@@ -170,7 +170,7 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {{
 """
 
 
-def test_an_axis_is_manual_once() -> None:
+def test_axis_may_be_manual_only_once() -> None:
     text = MANUAL.format(ins='"x"', outs='"x"', axes='"x"', rows=2)
     with pytest.raises(ProgramError, match=r"MG0203: .* names \['x'\], but \['x'\] are manual already") as caught:
         parse_text(text, "m.mlir")
@@ -178,12 +178,12 @@ def test_an_axis_is_manual_once() -> None:
     parse_text(MANUAL.format(ins='"y"', outs='"y"', axes='"y"', rows=1))
 
 
-def test_shardings_inside_name_no_manual_axis_of_outside() -> None:
+def test_inner_sharding_must_not_name_outer_manual_axis() -> None:
     with pytest.raises(ProgramError, match=r"MG0203: .* names \['x'\], but \['x'\] are manual already"):
         parse_text(MANUAL.format(ins='"y", "x"', outs='"y"', axes='"y"', rows=1))
 
 
-# Rules on a dot of 4x8 and 8x6.
+# Rules on a dot of 4x8 and 8x6, with the expected message.
 RULES = {
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={k}": "",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={k}, custom": "",
@@ -222,13 +222,13 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_has_the_dims_of_its_operation(rule: str) -> None:
+def test_sharding_rule_must_fit_its_op(rule: str) -> None:
     operands = [TensorType((4, 8), "f32"), TensorType((8, 6), "f32")]
-    found = rule_fault(rule, operands, [TensorType((4, 6), "f32")])
-    assert RULES[rule] in found and bool(found) == bool(RULES[rule])
+    fault = rule_fault(rule, operands, [TensorType((4, 6), "f32")])
+    assert RULES[rule] in fault and bool(fault) == bool(RULES[rule])
 
 
-def test_factors_behind_z_are_numbered() -> None:
+def test_factor_names_after_z_are_numbered() -> None:
     names = [*"ijklmnopqrstuvwxyz", "z_1", "z_2"]
     dims, sizes = ", ".join(names), ", ".join(f"{name}=2" for name in names)
     kind = TensorType((2,) * 20, "f32")
@@ -237,7 +237,7 @@ def test_factors_behind_z_are_numbered() -> None:
     assert not rule_fault(f"([{''.join(names)}])->([{''.join(names)}]) {{{sizes}}}", one, one)
 
 
-def test_only_a_custom_call_has_a_custom_rule() -> None:
+def test_custom_rule_is_accepted_on_custom_call_only() -> None:
     rule = "sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=8}, custom>"
     called = program(f"%0 = stablehlo.custom_call @mhlo.erf(%a) {{{rule}}}")
     parse_text(called.replace(f"custom>}} : {T}", f"custom>}} : ({T}) -> {T}"))
@@ -245,7 +245,7 @@ def test_only_a_custom_call_has_a_custom_rule() -> None:
         parse_text(program(f"%0 = stablehlo.tanh %a {{{rule}}}"))
 
 
-def test_a_wrong_rule_is_refused_where_it_stands() -> None:
+def test_wrong_rule_is_refused_at_its_location() -> None:
     rule = "sdy.sharding_rule = #sdy.op_sharding_rule<([i])->([i, j]) {i=8, j=8}>"
     with pytest.raises(ProgramError, match="its sharding rule operand 0 has 1 dims") as caught:
         parse_text(program(f"%0 = stablehlo.tanh %a {{{rule}}}"), "m.mlir")
@@ -261,7 +261,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_reduction_of_what_is_whole_is_warned_of(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reduction_of_replicated_value_gives_a_warning(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = program(*filter(None, WHOLE[name]))
     (warning,) = mg.compile(text, target="cpu").warnings
     assert warning.code == "MG0109" and warning.loc is not None and "over x" in warning.message
@@ -276,6 +276,6 @@ def test_a_reduction_of_what_is_whole_is_warned_of(name: str, capsys: pytest.Cap
         '%1 = sdy.sharding_constraint %a <@m, [{}, {}], unreduced={"x"}>',
     ],
 )
-def test_a_reduction_of_what_may_be_a_sum_is_not(line: str) -> None:
+def test_reduction_of_possibly_partial_value_gives_no_warning(line: str) -> None:
     text = program(line, REDUCE).replace("x [0] : tensor<8x8xf32>", f"x [0] : ({T}, {T}) -> {T}")
     assert list(mg.compile(text, target="cpu").warnings) == []

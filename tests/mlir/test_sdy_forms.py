@@ -1,4 +1,4 @@
-"""Shardy's text as it may be written: white space, attributes in full and by alias, kinds of reductions, one device."""
+"""Tests of the forms of Shardy's text: white space, attributes in full and by alias, reduction kinds, one device."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ def shardings_of(module: Module) -> list[str]:
 
 
 def counts(text: str) -> dict[str, int]:
-    """The collectives of a program whose numbers are right on all ranks."""
+    """Return the collectives of a program after checking its results on all ranks."""
     module = parse_text(text)
-    result = check(module, pipeline=lambda given: run_stages(given, Options("cpu"), Timing(), "partition")["partition"])
+    result = check(
+        module, pipeline=lambda imported: run_stages(imported, Options("cpu"), Timing(), "partition")["partition"]
+    )
     assert result.ok, result.faults
     return mg.compile(text, target="cpu").comms.counts
 
 
 def on_main(body: str, kind: str = "tensor<8x8xf32>", head: str = MESH) -> str:
-    """A function of one argument, `%a`, that returns `%r`."""
+    """Return a function of one argument `%a` whose `body` defines the result `%r`."""
     return f"{head}func.func @main(%a: {kind}) -> {kind} {{\n{body}\n  return %r : {kind}\n}}\n"
 
 
@@ -46,17 +48,17 @@ TIGHT = '@mesh,[{"x":(1)2,"y"},{"z",?}p3],unreduced=max{"w"},replicated={"v":(2)
 
 
 @pytest.mark.parametrize("text", [LOOSE, TIGHT], ids=["loose", "tight"])
-def test_white_space_means_nothing_in_a_sharding(text: str) -> None:
-    found = read_spelled(text)
-    assert found == Spelled("mesh", (("x:(1)2", "y"), ("z",)), (False, True), ("v:(2)4",), ("w",), ("max",))
-    assert str(found) == '@mesh, [{"x":(1)2, "y"}, {"z", ?}], replicated={"v":(2)4}, unreduced=max{"w"}'
-    assert read_spelled(str(found)) == found
+def test_white_space_in_a_sharding_is_ignored(text: str) -> None:
+    spelled = read_spelled(text)
+    assert spelled == Spelled("mesh", (("x:(1)2", "y"), ("z",)), (False, True), ("v:(2)4",), ("w",), ("max",))
+    assert str(spelled) == '@mesh, [{"x":(1)2, "y"}, {"z", ?}], replicated={"v":(2)4}, unreduced=max{"w"}'
+    assert read_spelled(str(spelled)) == spelled
 
 
-def test_a_mesh_has_axes_and_an_order_of_devices() -> None:
+def test_mesh_is_read_with_axes_and_device_order() -> None:
     assert read_mesh(' [ "x" = 2 ,"y"=1 ] , device_ids = [ 1 , 0 ] ') == SpelledMesh((("x", 2), ("y", 1)), (1, 0))
-    found = read_spelled('mesh<["x"=2], device_ids=[1, 0]>, []').mesh
-    assert found == SpelledMesh((("x", 2),), (1, 0)) and str(found) == '["x"=2], device_ids=[1, 0]'
+    mesh = read_spelled('mesh<["x"=2], device_ids=[1, 0]>, []').mesh
+    assert mesh == SpelledMesh((("x", 2),), (1, 0)) and str(mesh) == '["x"=2], device_ids=[1, 0]'
 
 
 @pytest.mark.parametrize(
@@ -75,17 +77,17 @@ def test_a_mesh_has_axes_and_an_order_of_devices() -> None:
         ("@mesh, [{}]; []", "unexpected ';'"),
     ],
 )
-def test_what_is_no_sharding_says_where_it_ends(text: str, message: str) -> None:
+def test_malformed_sharding_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_spelled(text)
 
 
-def test_kinds_are_printed_as_they_are_read() -> None:
+def test_reduction_kinds_round_trip_through_text() -> None:
     sharding = Sharding((("x",), ()), (("y", "max"), ("z", "sum"), ("w:(1)2", "max")))
     text = spell(sharding, "a b", (False, True))
     assert text == '@"a b", [{"x"}, {?}], unreduced=max{"y", "w":(1)2}, unreduced={"z"}'
-    found = read_spelled(text)
-    assert found.mesh == "a b" and set(zip(found.unreduced, found.kinds, strict=True)) == set(sharding.partial)
+    spelled = read_spelled(text)
+    assert spelled.mesh == "a b" and set(zip(spelled.unreduced, spelled.kinds, strict=True)) == set(sharding.partial)
 
 
 # Attributes ------------------------------------------------------------------------------------------------------
@@ -126,18 +128,18 @@ def _written(words: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("words", [FULL, BY_ALIAS], ids=["in full", "by alias"])
-def test_attributes_may_be_written_in_full_or_by_alias(words: dict[str, str]) -> None:
+def test_attributes_are_read_in_full_and_by_alias(words: dict[str, str]) -> None:
     assert print_text(parse_text(_written(words))) == print_text(parse_text(_written({})))
 
 
-def test_another_attribute_is_refused_where_it_stands() -> None:
+def test_alias_of_wrong_attribute_is_refused_at_its_location() -> None:
     with pytest.raises(ProgramError, match=r"#sdy\.mesh expected") as caught:
         parse_text(_written({"MESH": "#rows"}))
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0101" and fault.loc is not None and (fault.loc.line, fault.loc.column) == (5, 18)
 
 
-def test_a_bracket_that_is_not_closed_is_shown() -> None:
+def test_unclosed_bracket_is_reported_at_its_column() -> None:
     text = on_main("  %r = sdy.sharding_constraint %a <@mesh, [{}, {}] : tensor<8x8xf32>")
     with pytest.raises(ProgramError, match="this '<' is not closed") as caught:
         parse_text(text)
@@ -154,12 +156,12 @@ def test_a_bracket_that_is_not_closed_is_shown() -> None:
         "( [i, j] ) -> ( [i, j] ) { i = 8, j = 8 }",
     ],
 )
-def test_a_rule_of_an_operation_that_is_known_is_read_over(rule: str) -> None:
+def test_sharding_rule_of_known_op_is_ignored(rule: str) -> None:
     text = on_main(f"  %r = stablehlo.tanh %a {{sdy.sharding_rule = #sdy.op_sharding_rule<{rule}>}} : tensor<8x8xf32>")
     assert [node.op for node in parse_text(text).graph.nodes] == ["tanh"]
 
 
-def test_a_rule_may_have_no_factors() -> None:
+def test_sharding_rule_may_have_no_factors() -> None:
     scalars = "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  %r = stablehlo.add %a, %a {sdy.sharding_rule = RULE} : tensor<f32>\n  return %r : tensor<f32>\n}"
     text = scalars.replace("RULE", "#sdy.op_sharding_rule<([], [])->([])>")
     assert [node.op for node in parse_text(text).graph.nodes] == ["add"]
@@ -178,7 +180,7 @@ def test_a_rule_may_have_no_factors() -> None:
         ("([], [])->([])", "has 2 operands"),
     ],
 )
-def test_a_rule_that_does_not_fit_its_operation_is_refused(rule: str, message: str) -> None:
+def test_sharding_rule_that_does_not_fit_its_op_is_refused(rule: str, message: str) -> None:
     text = on_main(f"  %r = stablehlo.tanh %a {{sdy.sharding_rule = #sdy.op_sharding_rule<{rule}>}} : tensor<8x8xf32>")
     with pytest.raises(ProgramError, match="MG0204") as caught:
         parse_text(text)
@@ -203,7 +205,7 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"},
         ('sdy.reduce_scatter max [{"x"}] %0 out_sharding=<@mesh, [{"y", "x"}]>', "reduce_scatter"),
     ],
 )
-def test_a_collective_may_name_its_reduction(collective: str, kind: str) -> None:
+def test_collective_may_name_its_reduction_kind(collective: str, kind: str) -> None:
     text = LARGEST.replace("COLLECTIVE", collective)
     assert shardings_of(parse_text(text))[0] == "[{y}] partial max(x)"
     assert counts(text) == {kind: 1}
@@ -215,7 +217,7 @@ def test_a_collective_may_name_its_reduction(collective: str, kind: str) -> None
         assert read.properties["reduction"] == StringAttr("max")
 
 
-def test_what_a_manual_computation_gives_may_be_unreduced_by_a_kind() -> None:
+def test_manual_computation_result_may_be_unreduced_by_min() -> None:
     text = """sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<8x8xf32>) -> tensor<8xf32> {
   %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {"y"}]>] out_shardings=[<@mesh, [{"x"}], unreduced=min{"y"}>] manual_axes={"x", "y"} (%b: tensor<4x4xf32>) {
@@ -248,7 +250,7 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"},
          ["[{x}, {}] partial min(y)", "[{x}, {}]"]),
     ],
 )  # fmt: skip
-def test_a_value_that_becomes_unreduced_stays_what_it_is(
+def test_conversion_to_unreduced_keeps_the_value(
     op: str, sharding: str, reduce: str, whole: str, annotated: list[str]
 ) -> None:
     text = UNREDUCED.replace("OP", op).replace("SHARDING", sharding).replace("REDUCE", reduce).replace("WHOLE", whole)
@@ -258,7 +260,7 @@ def test_a_value_that_becomes_unreduced_stays_what_it_is(
     np.testing.assert_array_equal(mg.compile(text, target="cpu", arguments="global")(a), a)
 
 
-def test_an_edge_through_a_call_says_how_a_value_lies() -> None:
+def test_func_data_flow_edge_annotates_its_value() -> None:
     body = '  %0 = sdy.func_data_flow_edge %a : tensor<8x8xf32>\n  %r = sdy.func_data_flow_edge %0 sharding=<@mesh, [{"x"}, {?}]> : tensor<8x8xf32>'
     assert shardings_of(parse_text(on_main(body))) == ["[{x}, {}]"]
 
@@ -269,7 +271,7 @@ ONE = 'sdy.mesh @mesh = <["x"=4]>\nsdy.mesh @one = <[], device_ids=[2]>\nsdy.mes
 
 
 @pytest.mark.parametrize("sharding", ["@one, []", "@none, []", "mesh<[], device_ids=[3]>, []", "@one, [{}, {}]"])
-def test_a_value_on_one_device_is_whole(sharding: str) -> None:
+def test_value_on_one_device_is_replicated(sharding: str) -> None:
     text = f"""{ONE}func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) -> tensor<8x8xf32> {{
   %0 = stablehlo.tanh %a {{sdy.sharding = #sdy.sharding_per_value<[<{sharding}>]>}} : tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
@@ -279,10 +281,10 @@ def test_a_value_on_one_device_is_whole(sharding: str) -> None:
     assert counts(text) == {"all_gather": 1}
 
 
-def test_an_argument_on_one_device_is_given_to_all() -> None:
+def test_argument_on_one_device_is_replicated() -> None:
     text = f"{ONE}func.func @main(%a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@one, []>}}) -> tensor<8xf32> {{\n  return %a : tensor<8xf32>\n}}"
-    (found,) = parse_text(text).in_annotations
-    assert found is not None and found.required and found.sharding == P(None)
+    (annotation,) = parse_text(text).in_annotations
+    assert annotation is not None and annotation.required and annotation.sharding == P(None)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ def test_an_argument_on_one_device_is_given_to_all() -> None:
         ("@one, [{}]", "MG0204", "the sharding has 1 dims"),
     ],
 )
-def test_what_one_device_cannot_have(sharding: str, code: str, message: str) -> None:
+def test_invalid_sharding_on_one_device_is_refused(sharding: str, code: str, message: str) -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(on_main(f"  %r = sdy.sharding_constraint %a <{sharding}> : tensor<8x8xf32>", head=ONE))
     (fault,) = caught.value.diagnostics
@@ -311,13 +313,13 @@ def test_what_one_device_cannot_have(sharding: str, code: str, message: str) -> 
         ),
     ],
 )
-def test_a_reduction_of_what_nothing_says_is_unreduced_is_warned_of(made: str, warned: int) -> None:
-    """Devices that add up equal copies would make it larger; meshgen takes the value as it is, and says so."""
+def test_all_reduce_of_value_not_known_as_unreduced_gives_a_warning(made: str, warned: int) -> None:
+    """Adding up equal copies would change the value. meshgen leaves it unchanged and warns."""
     text = f"""sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> tensor<8x8xf32> {{
   %0 = {made}
   %1 = sdy.all_reduce {{"x"}} %0 out_sharding=<@mesh, [{{}}, {{}}]> : tensor<8x8xf32>
   return %1 : tensor<8x8xf32>
 }}"""
-    found = [warning for warning in mg.compile(text, target="cpu").warnings if warning.code == "MG0109"]
-    assert len(found) == warned and all(warning.loc and warning.loc.line == 4 for warning in found)
+    warnings = [warning for warning in mg.compile(text, target="cpu").warnings if warning.code == "MG0109"]
+    assert len(warnings) == warned and all(warning.loc and warning.loc.line == 4 for warning in warnings)

@@ -1,4 +1,4 @@
-"""Contradictions between Shardy's shardings: of a collective's ends, of an operand and its constraint, of a body and what is manual."""
+"""Tests of contradictions between Shardy's shardings: of operand and result, of chained constraints, of manual axes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ PLACE = 'mesh<["x"=2, "y"=2]>'
 
 
 def on(sharding: str, line: str, kind: str = "tensor<8x8xf32>") -> str:
-    said = f" {{sdy.sharding = #sdy.sharding<{sharding}>}}" if sharding else ""
-    return f"{HEAD}func.func @main(%a: {kind}{said}) -> {kind} {{\n  %0 = {line} : {kind}\n  return %0 : {kind}\n}}\n"
+    attribute = f" {{sdy.sharding = #sdy.sharding<{sharding}>}}" if sharding else ""
+    return (
+        f"{HEAD}func.func @main(%a: {kind}{attribute}) -> {kind} {{\n  %0 = {line} : {kind}\n  return %0 : {kind}\n}}\n"
+    )
 
 
-def refused(text: str, code: str, message: str, line: int) -> None:
+def assert_refused(text: str, code: str, message: str, line: int) -> None:
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(text, "m.mlir")
     assert {(fault.code, str(fault.loc)) for fault in caught.value.diagnostics} == {(code, f"m.mlir:{line}")}
@@ -30,7 +32,7 @@ def refused(text: str, code: str, message: str, line: int) -> None:
 GATHER = 'sdy.all_gather [{"x"}, {}] %a out_sharding=<MESH, [{}, {"y"}]>'
 PERMUTE = "sdy.collective_permute %a out_sharding=<MESH, [DIM, {}]>"
 
-# The operand's sharding, the operation, and what is wrong with it.
+# The operand's sharding, the op, and the expected message.
 CONTRADICTIONS = {
     "a collective to another order of devices": ('@m, [{"x"}, {"y"}]', GATHER.replace("MESH", "@turned"), "@turned.* of other axes or devices|of other axes or devices"),
     "a permutation to other axes": ('@m, [{"x"}, {}]', PERMUTE.replace("MESH", "@other").replace("DIM", '{"x"}'), "of other axes or devices"),
@@ -47,9 +49,9 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_a_contradiction_is_refused_where_it_stands(name: str) -> None:
+def test_contradictory_shardings_are_refused_at_their_location(name: str) -> None:
     sharding, line, message = CONTRADICTIONS[name]
-    refused(on(sharding, line), "MG0204", message, 7)
+    assert_refused(on(sharding, line), "MG0204", message, 7)
 
 
 SOUND = {
@@ -63,15 +65,15 @@ SOUND = {
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_sound_ends_are_read(name: str) -> None:
+def test_consistent_shardings_are_imported(name: str) -> None:
     assert parse_text(on(*SOUND[name])).graph.nodes[-1].op == "annotate"
 
 
 @pytest.mark.parametrize("sharding", ['[{"x"}]', "[{}]", '[], replicated={"x"}', '[], unreduced={"x"}'])
-def test_a_token_has_no_dims_and_no_axes(sharding: str) -> None:
+def test_sharding_of_a_token_is_refused(sharding: str) -> None:
     token = "!stablehlo.token"
-    refused(on(f"@m, {sharding}", "stablehlo.after_all %a", token), "MG0204", "a token has no dims", 6)
-    refused(on("", f"sdy.sharding_constraint %a <@m, {sharding}>", token), "MG0204", "a token has no dims", 7)
+    assert_refused(on(f"@m, {sharding}", "stablehlo.after_all %a", token), "MG0204", "a token has no dims", 6)
+    assert_refused(on("", f"sdy.sharding_constraint %a <@m, {sharding}>", token), "MG0204", "a token has no dims", 7)
 
 
 MANUAL = """sdy.mesh @m = <["x"=2, "y"=2]>
@@ -93,6 +95,8 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
         "stablehlo.tanh %b {sdy.sharding = #sdy.sharding_per_value<[<@m, [{}], replicated={AXIS}>]>}",
     ],
 )
-def test_a_body_replicates_nothing_over_its_manual_axes(line: str) -> None:
-    refused(MANUAL.replace("LINE", line.replace("AXIS", '"x"')), "MG0203", r"names \['x'\], but \['x'\] are manual", 4)
+def test_replication_over_manual_axis_inside_body_is_refused(line: str) -> None:
+    assert_refused(
+        MANUAL.replace("LINE", line.replace("AXIS", '"x"')), "MG0203", r"names \['x'\], but \['x'\] are manual", 4
+    )
     assert parse_text(MANUAL.replace("LINE", line.replace("AXIS", '"y"'))).graph.outputs

@@ -1,4 +1,4 @@
-"""What a mesh, a sharding or a collective may not say: each fault has its number, its place and its numbers."""
+"""Tests of invalid meshes, shardings and collectives: each fault has its code, its location and its numbers."""
 
 import pytest
 
@@ -70,8 +70,8 @@ def faults_of(text: str) -> list[tuple[str, str]]:
 
 
 def assert_fault(text: str, code: str, message: str) -> None:
-    found = faults_of(text)
-    assert any(c == code and message in m for c, m in found), found
+    faults = faults_of(text)
+    assert any(c == code and message in m for c, m in faults), faults
 
 
 def sharded(definition: str, *more: str) -> str:
@@ -95,32 +95,32 @@ func.func @f(%x: {source}) -> {result} {{
 
 
 @pytest.mark.parametrize(("attributes", "shape", "value", "code", "message"), FAULTS)
-def test_grid(attributes: str, shape: str, value: str, code: str, message: str) -> None:
+def test_invalid_grid_is_refused(attributes: str, shape: str, value: str, code: str, message: str) -> None:
     text = f"shard.grid @g(shape = {shape}) {attributes}\nfunc.func @f(%x: tensor<f32>) -> tensor<f32> {{ return {value} : tensor<f32> }}"
     assert_fault(text, code, message)
 
 
 @pytest.mark.parametrize(("definition", "code", "message"), SHARDINGS)
-def test_sharding(definition: str, code: str, message: str) -> None:
+def test_invalid_sharding_is_refused(definition: str, code: str, message: str) -> None:
     assert_fault(sharded(definition), code, message)
 
 
 @pytest.mark.parametrize(("operation", "code", "message"), COLLECTIVES)
-def test_collective(operation: str, code: str, message: str) -> None:
+def test_invalid_collective_is_refused(operation: str, code: str, message: str) -> None:
     assert_fault(collective(operation), code, message)
 
 
 @pytest.mark.parametrize(("operation", "source", "message"), ENCODED)
-def test_encodings_that_a_collective_does_not_relate(operation: str, source: str, message: str) -> None:
-    assert any(message in found for _, found in faults_of(collective(operation, source)))
+def test_collective_between_unrelated_encodings_is_refused(operation: str, source: str, message: str) -> None:
+    assert any(message in fault_message for _, fault_message in faults_of(collective(operation, source)))
 
 
 @pytest.mark.parametrize(("operation", "source"), SOUND)
-def test_encodings_that_a_collective_relates(operation: str, source: str) -> None:
+def test_collective_between_related_encodings_is_imported(operation: str, source: str) -> None:
     assert parse_text(collective(operation, source)).stage == "materialize"
 
 
-def test_parts_of_an_axis_equal_the_axis() -> None:
+def test_all_sub_axes_of_an_axis_equal_the_axis() -> None:
     source = 'tensor<4x8xf32, #meshgen.split<@g, [["x:(1)2", "x:(2)2"], []]>>'
     text = collective(
         f"shard.all_gather %x on @g grid_axes = [0] gather_axis = 0 : {source} -> tensor<4x8xf32, #meshgen.split<@g, [[], []]>>",
@@ -130,7 +130,7 @@ def test_parts_of_an_axis_equal_the_axis() -> None:
     assert parse_text(text).graph.nodes[0].attrs.axes == ("x",)
 
 
-def test_conflicting_annotations_of_one_value() -> None:
+def test_conflicting_annotations_of_one_value_are_refused() -> None:
     more = (
         "%t = shard.sharding @g split_axes = [[], [0]] : !shard.sharding",
         "%z = shard.shard %x to %t : tensor<4x6xf32>",
@@ -148,7 +148,7 @@ def test_all_faults_are_reported_at_once_with_their_lines() -> None:
     ]
 
 
-def test_annotations_and_collectives_do_not_mix() -> None:
+def test_mix_of_annotations_and_collectives_is_refused() -> None:
     gather = "%z = shard.all_gather %y on @g grid_axes = [1] gather_axis = 1 : tensor<4x6xf32> -> tensor<4x18xf32>"
     assert_fault(sharded("@g split_axes = [[0]]", gather), "MG0104", "both annotations and explicit collectives")
 
@@ -163,7 +163,7 @@ def test_partial_axes_are_compared_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("op", "results"), [("grid_shape @g axes = [1, 1]", 2), ("process_multi_index on @g axes = [0, 0]", 2)]
 )
-def test_a_query_lists_an_axis_once(op: str, results: int) -> None:
+def test_query_that_lists_an_axis_twice_is_refused(op: str, results: int) -> None:
     names = ", ".join(f"%q{n}" for n in range(results))
     query = f"{names} = shard.{op} : {', '.join(['index'] * results)}"
     text = f"shard.grid @g(shape = 2x3)\nfunc.func @f(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {{\n  {query}\n  return %x : tensor<4x6xf32>\n}}\n"
@@ -177,7 +177,7 @@ def test_a_query_lists_an_axis_once(op: str, results: int) -> None:
         ("all_gather %x on @g grid_axes = [1] gather_axis = 0", "?", "4"),
     ],
 )
-def test_parts_of_a_known_size_are_equal_also_beside_an_open_one(op: str, source: str, result: str) -> None:
+def test_known_size_must_divide_evenly_beside_an_unknown_one(op: str, source: str, result: str) -> None:
     kinds = f"tensor<{source}x6xf32>", f"tensor<{result}x6xf32>"
     text = f"shard.grid @g(shape = 2x3)\nfunc.func @f(%x: {kinds[0]}) -> {kinds[1]} {{\n  %r = shard.{op} : {kinds[0]} -> {kinds[1]}\n  return %r : {kinds[1]}\n}}\n"
     assert_fault(text, "MG0104", "3 equal parts")

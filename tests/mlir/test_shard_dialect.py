@@ -1,4 +1,6 @@
-"""What is read of the shard dialect: every operation in pretty and in generic form; `test_printer.py` has what is printed."""
+"""Tests of the shard dialect's parser: every op in pretty and in generic form. `test_printer.py` has the printer's
+tests.
+"""
 
 from io import StringIO
 
@@ -75,7 +77,7 @@ def program(operation: str) -> str:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_generic_form_says_the_same(name: str) -> None:
+def test_generic_form_parses_like_pretty_form(name: str) -> None:
     module = parse(program(OPERATIONS[name]))
     generic = StringIO()
     Printer(generic, print_generic_format=True).print_op(module)
@@ -83,23 +85,23 @@ def test_generic_form_says_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
-def test_attribute_prints_as_it_reads(attribute: str) -> None:
+def test_attribute_round_trips_exactly(attribute: str) -> None:
     text = f"builtin.module attributes {{a = {attribute}}} {{\n}}"
     assert str(parse(text)) == text
 
 
-def test_reduction_in_the_documents_form() -> None:
-    """The seeds write `<max>`, LLVM 22 prints `max`."""
+def test_reduction_kind_in_angle_brackets_is_read() -> None:
+    """The RFC's examples write `<max>`, LLVM 22 prints `max`."""
     written = OPERATIONS["all_reduce"].replace("= max", "= <max>")
     assert str(parse(program(written))) == str(parse(program(OPERATIONS["all_reduce"])))
 
 
-def test_grid_of_unknown_size_and_named_axes() -> None:
+def test_grid_with_unknown_size_and_named_axes_round_trips() -> None:
     text = 'builtin.module {\n  shard.grid @g(shape = 2x?x4) {axis_names = ["dp", "tp", "pp"]}\n}'
     assert str(parse(text)) == text
 
 
-def test_the_former_name_of_annotations_is_read() -> None:
+def test_former_name_of_annotation_attribute_is_read() -> None:
     text = """
 shard.grid @g(shape = 4) {axis_names = ["x"]}
 func.func @f(%a: tensor<8xf32> {meshgen.sharding = #shard.NAME<@g, [["x"]] hint open = [true]>}) -> tensor<8xf32> {

@@ -1,4 +1,4 @@
-"""What shard text means: nodes, annotations of the signature, stages; and the RFC's spelling of the same."""
+"""Tests of the import of shard text: nodes, annotations of the signature, stages; also in the RFC's syntax."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ func.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf32> {{
 }}""")
 
 
-def test_annotation_of_an_argument_is_one_of_the_signature() -> None:
+def test_argument_annotation_becomes_signature_annotation() -> None:
     module = annotated(
         "%s = shard.sharding @g split_axes = [[], [1]] : !shard.sharding\n%y = shard.shard %x to %s : tensor<8x6xf32>",
         grid='(shape = 2x4) {axis_names = ["dp", "tp"]}',
@@ -27,23 +27,23 @@ def test_annotation_of_an_argument_is_one_of_the_signature() -> None:
     (node,) = module.graph.nodes
     assert (node.op, node.attrs.sharding) == ("annotate", P(None, "tp"))
     assert node.attrs.required and node.attrs.as_result
-    assert [wish and wish.sharding for wish in module.in_annotations] == [P(None, "tp")]
-    assert [wish and wish.sharding for wish in module.out_annotations] == [P(None, "tp")]
+    assert [annotation and annotation.sharding for annotation in module.in_annotations] == [P(None, "tp")]
+    assert [annotation and annotation.sharding for annotation in module.out_annotations] == [P(None, "tp")]
     assert module.mesh.names == ("dp", "tp")
 
 
-def test_annotation_for_users_says_nothing_of_the_argument() -> None:
+def test_annotation_for_users_does_not_annotate_the_argument() -> None:
     module = annotated(
         "%s = shard.sharding @g split_axes = [[0]] : !shard.sharding\n"
         "%y = shard.shard %x to %s annotate_for_users {required = false} : tensor<8x6xf32>"
     )
     assert module.in_annotations == [None]
-    wish = module.out_annotations[0]
-    assert wish is not None and not wish.required
+    annotation = module.out_annotations[0]
+    assert annotation is not None and not annotation.required
     assert not module.graph.nodes[0].attrs.as_result
 
 
-def test_lists_that_are_left_out_do_not_split() -> None:
+def test_omitted_axis_lists_mean_replicated() -> None:
     module = annotated(
         "%s = shard.sharding @g split_axes = [[]] : !shard.sharding\n%y = shard.shard %x to %s : tensor<8x6xf32>"
     )
@@ -61,13 +61,13 @@ def test_lists_that_are_left_out_do_not_split() -> None:
         ('[[1]] {axes = [["1:(2)2"]]}', Sharding((("1:(2)2",), ()))),
     ],
 )  # fmt: skip
-def test_shardings(definition: str, expected: Sharding) -> None:
+def test_sharding_definition_is_imported(definition: str, expected: Sharding) -> None:
     module = annotated(
         f"%s = shard.sharding @g split_axes = {definition} : !shard.sharding\n%y = shard.shard %x to %s : tensor<8x6xf32>"
     )
     assert module.graph.nodes[0].attrs.sharding == expected
-    again = parse_text(print_text(module))
-    assert again.graph.nodes[0].attrs.sharding == expected
+    reparsed = parse_text(print_text(module))
+    assert reparsed.graph.nodes[0].attrs.sharding == expected
 
 
 def test_constant_halo_sizes_are_folded() -> None:
@@ -78,7 +78,7 @@ def test_constant_halo_sizes_are_folded() -> None:
     assert [node.attrs.sharding.halo for node in module.graph.nodes] == [((2, 1), (0, 0))]
 
 
-def test_option_of_an_operation() -> None:
+def test_sharding_option_of_an_op_is_imported() -> None:
     module = annotated('%y = stablehlo.abs %x {sharding = [[0], ["1:(1)2"]]} : tensor<8x6xf32>')
     assert module.graph.nodes[0].option == (("0",), ("1:(1)2",))
     assert parse_text(print_text(module)).graph.nodes[0].option == (("0",), ("1:(1)2",))
@@ -110,29 +110,29 @@ COLLECTIVES = [
 
 
 @pytest.mark.parametrize(("text", "op", "attrs"), COLLECTIVES)
-def test_collectives(text: str, op: str, attrs: dict[str, object]) -> None:
+def test_collective_is_imported_with_its_attributes(text: str, op: str, attrs: dict[str, object]) -> None:
     result = text.rpartition("-> ")[2] if "->" in text else "tensor<8x6xf32>"
     module = parse_text(
         f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> {result} {{ %y = {text} return %y : {result} }}"
     )
     assert module.stage == "partition"
     assert [(node.op, node.attrs) for node in module.graph.nodes] == [(op, attrs)]
-    again = parse_text(print_text(module))
-    assert [(node.op, node.attrs) for node in again.graph.nodes] == [(op, attrs)]
+    reparsed = parse_text(print_text(module))
+    assert [(node.op, node.attrs) for node in reparsed.graph.nodes] == [(op, attrs)]
 
 
-def test_a_recv_takes_what_was_sent() -> None:
+def test_recv_is_matched_with_its_send() -> None:
     send = "%s = shard.send %x on @g grid_axes = [0] destination = [1] : (tensor<8x6xf32>) -> tensor<8x6xf32>"
     recv = "%y = shard.recv %x on @g grid_axes = [0] : (tensor<8x6xf32>) -> tensor<8x6xf32>"
     module = parse_text(
         f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf32> {{ {send} {recv} return %y : tensor<8x6xf32> }}"
     )
-    for each in (module, parse_text(print_text(module))):
-        assert [node.op for node in each.graph.nodes] == ["send", "recv"]
-        assert each.graph.nodes[1].attrs == {"axes": ("0",)}
+    for candidate in (module, parse_text(print_text(module))):
+        assert [node.op for node in candidate.graph.nodes] == ["send", "recv"]
+        assert candidate.graph.nodes[1].attrs == {"axes": ("0",)}
 
 
-def test_spmd_text_without_signature_stacks_the_tensors_of_all_devices() -> None:
+def test_spmd_text_without_signature_stacks_tensors_of_all_devices() -> None:
     text, *_ = COLLECTIVES[0]
     module = parse_text(
         f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<32x6xf32> {{ %y = {text} return %y : tensor<32x6xf32> }}"
@@ -141,7 +141,7 @@ def test_spmd_text_without_signature_stacks_the_tensors_of_all_devices() -> None
     assert module.in_shardings == [Sharding((("0", "1"), ()))]
 
 
-def test_average_is_a_sum_over_the_group_size() -> None:
+def test_average_reduction_divides_the_sum_by_group_size() -> None:
     text = "shard.all_reduce %x on @g grid_axes = [1] reduction = average : tensor<8x6xf32> -> tensor<8x6xf32>"
     module = parse_text(
         f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf32> {{ %y = {text} return %y : tensor<8x6xf32> }}"
@@ -150,7 +150,7 @@ def test_average_is_a_sum_over_the_group_size() -> None:
     assert module.graph.nodes[1].attrs.value.flat[0] == 4
 
 
-def test_reduction_in_the_results_element_type_converts_first() -> None:
+def test_reduction_to_wider_dtype_converts_first() -> None:
     text = "shard.all_reduce %x on @g grid_axes = [1] : tensor<8x6xf32> -> tensor<8x6xf64>"
     module = parse_text(
         f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf64> {{ %y = {text} return %y : tensor<8x6xf64> }}"
@@ -161,7 +161,7 @@ def test_reduction_in_the_results_element_type_converts_first() -> None:
     ]
 
 
-def test_encodings_of_the_signature_alone_are_annotations() -> None:
+def test_encodings_on_signature_only_are_annotations() -> None:
     module = parse_text("""shard.grid @g(shape = 2)
 func.func @f(%x: tensor<8xf32, #meshgen.split<@g, [[0]]>>) -> tensor<8xf32, #meshgen.split<@g, [[0]]>> {
   return %x : tensor<8xf32, #meshgen.split<@g, [[0]]>>
@@ -170,11 +170,11 @@ func.func @f(%x: tensor<8xf32, #meshgen.split<@g, [[0]]>>) -> tensor<8xf32, #mes
     assert module.in_annotations[0] is not None and module.in_annotations[0].sharding == P("0")
 
 
-def test_figure_2a_in_the_rfcs_spelling() -> None:
+def test_rfc_figure_2a_is_imported() -> None:
     module = parse_text((DATA / "rfc_fig2a.mlir").read_text())
     assert module.mesh.shape == (2,)
-    wishes = [node.attrs for node in module.graph.nodes if node.op == "annotate"]
-    assert [(w["sharding"], w["as_result"]) for w in wishes] == [
+    annotations = [node.attrs for node in module.graph.nodes if node.op == "annotate"]
+    assert [(w["sharding"], w["as_result"]) for w in annotations] == [
         (P(None, None, "0"), True),
         (P(None, None, None, partial="0"), True),
         (P(None, None, "0"), False),
@@ -182,10 +182,10 @@ def test_figure_2a_in_the_rfcs_spelling() -> None:
     assert module.in_annotations[0] is not None and module.out_annotations[0] is not None
 
 
-def test_figure_2b_in_the_slides_spelling() -> None:
+def test_rfc_figure_2b_is_imported_in_the_slides_syntax() -> None:
     module = parse_text((DATA / "rfc_fig2b_annotated.mlir").read_text())
-    wishes = [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
-    assert wishes[1] == P(None, None, ("1", "2"), partial="0")
+    annotations = [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
+    assert annotations[1] == P(None, None, ("1", "2"), partial="0")
     assert [node.op for node in module.graph.nodes if node.op != "annotate"] == [
         "dot_general",
         "constant",
@@ -194,7 +194,7 @@ def test_figure_2b_in_the_slides_spelling() -> None:
     ]
 
 
-def test_options_in_the_rfcs_spelling() -> None:
+def test_sharding_options_are_imported_in_the_rfc_syntax() -> None:
     module = parse_text((DATA / "rfc_fig2a_option.mlir").read_text())
     assert [node.option for node in module.graph.nodes if node.op == "dot_general"] == [
         None,
@@ -202,7 +202,7 @@ def test_options_in_the_rfcs_spelling() -> None:
     ]
 
 
-def test_materialized_program_in_the_slides_spelling() -> None:
+def test_materialized_program_is_imported_in_the_slides_syntax() -> None:
     module = parse_text((DATA / "rfc_fig2b_materialized.mlir").read_text())
     assert module.stage == "materialize"
     moves = [(node.op, node.attrs.axes) for node in module.graph.nodes if "axes" in node.attrs.given]
@@ -213,14 +213,14 @@ def test_materialized_program_in_the_slides_spelling() -> None:
     assert module.graph.outputs[0].sharding == P(None, None, ("0", "1", "2"))
 
 
-def test_unknown_sizes_of_a_cluster() -> None:
+def test_cluster_with_unknown_sizes_is_imported() -> None:
     module = parse_text(
         "mesh.cluster @m(rank = 3, dim_sizes = [0, 4])\nfunc.func @f(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
     )
     assert module.mesh.shape == (None, 4, None)
 
 
-def test_index_and_size_of_the_rfc() -> None:
+def test_rfc_mesh_idx_and_size_are_imported() -> None:
     module = parse_text("""mesh.cluster @m(rank = 1, dim_sizes = [2])
 func.func @f(%x: tensor<8xf32>) -> (i64, i32) attributes {mesh_cluster = @m} {
   %i = mesh.idx(0)
@@ -228,4 +228,5 @@ func.func @f(%x: tensor<8xf32>) -> (i64, i32) attributes {mesh_cluster = @m} {
   return %i, %n : i64, i32
 }""")
     assert [node.op for node in module.graph.nodes] == ["process_index", "convert", "constant", "reshape"]
-    assert [value.type.shape for value in module.graph.outputs] == [(1,), ()]  # a row per device; the same on all
+    # one row per device; the same value on all
+    assert [value.type.shape for value in module.graph.outputs] == [(1,), ()]

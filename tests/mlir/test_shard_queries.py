@@ -1,4 +1,4 @@
-"""Questions about grids and devices."""
+"""Tests of queries of grids and devices."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from meshgen.sizes.program import at_mesh
 
 
 def answers(body: str, count: int, grid: str = "10x20x30") -> list[list[int]]:
-    """The numbers that a program returns."""
+    """Return the `count` integers %r0, %r1, ... that the program computes."""
     types = ", ".join(["index"] * count)
     names = ", ".join(f"%r{i}" for i in range(count))
     module = parse_text(
@@ -21,8 +21,8 @@ def answers(body: str, count: int, grid: str = "10x20x30") -> list[list[int]]:
     return [int(value) for value in evaluate(module.graph, [np.zeros(1, "i4")])]
 
 
-def test_neighbours_of_the_document() -> None:
-    """Device (1, 2, 3) of 10x20x30 along axis 1: 633 and 693."""
+def test_neighbor_indices_match_the_specification() -> None:
+    """Device (1, 2, 3) of a 10x20x30 grid has the neighbors 633 and 693 along axis 1."""
     constants = "\n".join(f"%c{i} = arith.constant {i} : index" for i in (1, 2, 3))
     assert answers(
         f"{constants}\n%r0, %r1 = shard.neighbors_linear_indices on @g[%c1, %c2, %c3] split_axes = [1] : index, index",
@@ -30,14 +30,14 @@ def test_neighbours_of_the_document() -> None:
     ) == [633, 693]
 
 
-def test_no_neighbour_at_the_ends() -> None:
+def test_missing_neighbor_is_minus_one() -> None:
     zero = "%c0 = arith.constant 0 : index"
     assert answers(
         f"{zero}\n%r0, %r1 = shard.neighbors_linear_indices on @g[%c0] split_axes = [0] : index, index", 2, "1"
     ) == [-1, -1]
 
 
-def test_grid_shape() -> None:
+def test_grid_shape_query_returns_axis_sizes() -> None:
     assert answers("%r0, %r1, %r2 = shard.grid_shape @g : index, index, index", 3) == [10, 20, 30]
     assert answers("%r0 = shard.grid_shape @g axes = [2] : index", 1) == [30]
 
@@ -50,13 +50,13 @@ def test_grid_shape() -> None:
         ("split_axes = [[], [1]] sharded_dims_offsets = [0, 1, 3, 6, 9]", "[0, 2]", [8, 3]),
     ],
 )
-def test_shard_shape(definition: str, device: str, expected: list[int]) -> None:
-    """8 x 9 on 2 x 4 devices: ceil(9 / 4) = 3, so that the last device has no column."""
+def test_shard_shape_query_returns_local_sizes(definition: str, device: str, expected: list[int]) -> None:
+    """A tensor of 8 x 9 on 2 x 4 devices has ceil(9 / 4) = 3 columns per device, so the last device has none."""
     body = f"%s = shard.sharding @g {definition} : !shard.sharding\n%r0, %r1 = shard.shard_shape dims = [8, 9] sharding = %s device = {device} : index, index"
     assert answers(body, 2, "2x4") == expected
 
 
-def test_process_indices() -> None:
+def test_process_index_queries_become_per_device_nodes() -> None:
     module = parse_text("""shard.grid @g(shape = 2x3)
 func.func @f() -> (index, index, index) {
   %i, %j = shard.process_multi_index on @g : index, index
@@ -79,7 +79,7 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize(("question", "code", "message"), QUESTIONS)
-def test_questions_that_have_no_answer(question: str, code: str, message: str) -> None:
+def test_invalid_query_is_refused(question: str, code: str, message: str) -> None:
     text = f"""shard.grid @g(shape = 2x3)
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
   %c = arith.constant 0 : index
@@ -97,7 +97,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
     "shard.all_reduce %x on @g grid_axes = [0] reduction = average : tensor<4xf32> -> tensor<4xf32>",
     "shard.update_halo %x on @g split_axes = [[0]] halo_sizes = [1, 1] : tensor<4xf32>",
 ])  # fmt: skip
-def test_sizes_that_reading_needs_are_asked_for(operation: str) -> None:
+def test_unknown_axis_size_needed_by_import_is_requested(operation: str) -> None:
     text = f"shard.grid @g(shape = ?)\nfunc.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{\n  %r = {operation}\n  return %r : tensor<4xf32>\n}}"
     with pytest.raises(ProgramError) as caught:
         parse_text(text)
@@ -119,19 +119,19 @@ func.func @f(%x: tensor<1xi32>) -> (index, index, index, index, index, index, in
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_questions_about_a_size_that_is_open_are_answered_once_it_is_given(size: int) -> None:
+def test_queries_of_unknown_size_are_resolved_at_a_mesh(size: int) -> None:
     module, mesh = parse_text(OPEN), make_mesh({"0": size, "1": 3})
     zero = [np.zeros(1, "i4")]
-    given = evaluate(parse_text(OPEN, meshes=[mesh]).graph, zero)
+    static_results = evaluate(parse_text(OPEN, meshes=[mesh]).graph, zero)
     for program in (module, parse_text(print_text(module))):
-        found = evaluate(at_mesh(program, mesh).graph, zero)
-        assert [int(value) for value in found] == [int(value) for value in given]
+        results = evaluate(at_mesh(program, mesh).graph, zero)
+        assert [int(value) for value in results] == [int(value) for value in static_results]
     columns = -(-20 // (3 * size))
-    own = max(0, min(columns, 20 - columns * (2 * size + 1)))
-    assert [int(value) for value in given] == [size, 3, 3, 5, 9, own, size]
+    local_columns = max(0, min(columns, 20 - columns * (2 * size + 1)))
+    assert [int(value) for value in static_results] == [size, 3, 3, 5, 9, local_columns, size]
 
 
-def test_a_module_for_every_size_of_a_grid_answers_for_each() -> None:
+def test_module_for_every_grid_size_resolves_queries_per_size() -> None:
     text = OPEN.replace("(index, index, index, index, index, index, index)", "index")
     text = text.replace("return %r0, %r1, %r2, %r3, %r4, %r5, %r6 : index, index, index, index, index, index, index", "return %r0 : index")  # fmt: skip
     executable = mg.compile(text, target="cpu", sizes=[{"mesh": {"0": 2}}])
@@ -139,7 +139,7 @@ def test_a_module_for_every_size_of_a_grid_answers_for_each() -> None:
         assert int(executable.at({"0": size})(np.zeros(3 * size, "i4"))) == size
 
 
-def test_a_size_that_stays_open_is_asked_for() -> None:
+def test_query_of_size_that_stays_unknown_is_refused() -> None:
     text = """shard.grid @g(shape = ?)
 func.func @f(%x: tensor<4xf32>) -> index {
   %r = shard.grid_shape @g : index

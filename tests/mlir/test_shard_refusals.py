@@ -1,4 +1,4 @@
-"""Every operation of the shard dialect refuses what its document does not allow, where it stands."""
+"""Tests that every op of the shard dialect refuses invalid uses at their location."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("body, words", WRONG.values(), ids=WRONG)
-def test_wrong_use_is_refused_with_its_place(body: str, words: str) -> None:
+def test_invalid_shard_op_is_refused_with_its_location(body: str, words: str) -> None:
     function = f"func.func @f(%x: {X}, %i: index) -> {X} {{\n  {body}\n  return %x : {X}\n}}"
     text = (
         f"shard.grid @g(shape = 2x3)\n{body}\n{function.replace(body, '')}"
@@ -53,13 +53,13 @@ def test_wrong_use_is_refused_with_its_place(body: str, words: str) -> None:
     )
     with pytest.raises(MeshgenError) as caught:
         parse_text(text, "p.mlir")
-    found = caught.value.diagnostics
-    assert any(words in fault.message and fault.loc and 2 <= fault.loc.line <= 4 for fault in found), [
-        str(each) for each in found
+    diagnostics = caught.value.diagnostics
+    assert any(words in fault.message and fault.loc and 2 <= fault.loc.line <= 4 for fault in diagnostics), [
+        str(diagnostic) for diagnostic in diagnostics
     ]
 
 
-def test_every_operation_of_the_document_is_here() -> None:
+def test_every_shard_op_has_a_refusal_test() -> None:
     upstream = {operation.name.partition(".")[2] for operation in LAYOUT_OPS}
     upstream |= {
         "all_gather",

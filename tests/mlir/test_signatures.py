@@ -1,4 +1,4 @@
-"""What operations are made of: every reader's operation says it, and an operation of anything else is refused where it stands."""
+"""Tests of op signatures: every importable op has one, and ops that do not match it are refused at their location."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from meshgen.mlir.operation_signature import KINDS, Count, Signature, is_kind
 from meshgen.mlir.reading import Reading, Source
 from meshgen.mlir.text import parse_text
 from meshgen.mlir.verifying import verify_definition, verify_operations
-from tests.mlir.made_operations import CLASSES, NAMES, TYPES, Maker, definition, is_open, made
+from tests.mlir.made_operations import CLASSES, NAMES, TYPES, RandomOperations, definition, is_open, random_program
 from tests.sources import refuse
 
 OF_DIALECT: dict[str, list[str]] = {}
@@ -27,16 +27,16 @@ for name in NAMES:
     OF_DIALECT.setdefault(name.partition(".")[0], []).append(name)
 
 
-def says_what_it_is_made_of(name: str) -> bool:
-    """In its definition, or in its line of the table where that leaves anything open."""
+def has_complete_signature(name: str) -> bool:
+    """Whether the op's definition fixes its operands, results, regions and properties, or a signature does."""
     signature = dialects().signature_of(CLASSES[name])
-    listed = {each.name for each in signature.properties} if signature else set[str]()
-    open_kinds = {key for key, each in definition(name).properties.items() if isinstance(each.constr, AnyAttr)}
+    listed = {entry.name for entry in signature.properties} if signature else set[str]()
+    open_kinds = {key for key, entry in definition(name).properties.items() if isinstance(entry.constr, AnyAttr)}
     return (signature is not None or not is_open(name)) and open_kinds <= listed
 
 
-def test_every_operation_that_is_read_says_what_it_is_made_of() -> None:
-    refuse([name for name in NAMES if not says_what_it_is_made_of(name)])
+def test_every_importable_op_has_a_complete_signature() -> None:
+    refuse([name for name in NAMES if not has_complete_signature(name)])
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_every_operation_that_is_read_says_what_it_is_made_of() -> None:
         '%r = "stablehlo.iota"() {iota_dimension = 1 : i64} : () -> tensor<4x6xf32>',
     ],
 )
-def test_properties_among_the_attributes_are_read_unless_they_are_said_as_such(line: str) -> None:
+def test_properties_win_over_attributes_of_the_same_name(line: str) -> None:
     text = f"func.func @main() -> tensor<4x6xf32> {{\n{line}\nreturn %r : tensor<4x6xf32>\n}}"
     (iota,) = parse_text(text).graph.nodes
     assert iota.attrs.dim == 1
 
 
-def test_the_table_has_no_lines_for_nothing() -> None:
+def test_every_signature_belongs_to_an_importable_op() -> None:
     assert set(dialects().signatures) <= set(dialects().importers)
 
 
@@ -72,10 +72,10 @@ def test_the_table_has_no_lines_for_nothing() -> None:
         ("0 -> 0 <axis: integer>", 0, 0, "needs the property axis"),
     ],
 )
-def test_notation(text: str, operands: int, results: int, fault: str) -> None:
-    maker = Maker(0)
+def test_signature_notation_reports_its_fault(text: str, operands: int, results: int, fault: str) -> None:
+    generator = RandomOperations(0)
     operation = CLASSES["stablehlo.custom_call"].create(
-        operands=[maker.block.args[0]] * operands, result_types=[TYPES[0]] * results
+        operands=[generator.block.args[0]] * operands, result_types=[TYPES[0]] * results
     )
     assert fault in Signature.read(text).faults(operation)
 
@@ -90,34 +90,37 @@ def test_notation(text: str, operands: int, results: int, fault: str) -> None:
         ("_", 7, {}, True),
     ],
 )
-def test_counts_solve_for_letters(text: str, count: int, letters: dict[str, int], accepted: bool) -> None:
+def test_signature_counts_solve_for_letters(text: str, count: int, letters: dict[str, int], accepted: bool) -> None:
     assert Count.read(text).accepts(count, dict(letters)) == accepted
 
 
 WRONG = {
-    kind: Maker(1).attribute(kind, None)
+    kind: RandomOperations(1).attribute(kind, None)
     for kind in ("unit", "string", "integer", "integers", "map", "array", "elements")
 }
 
 
 def variants(operation: Operation) -> Iterator[tuple[str, Callable[[], Operation]]]:
-    """An operation with one operand, result, region, argument or property more or fewer, or of another kind: what it has, and what makes it."""
+    """Yield changed copies of `operation`, each as a description and a function that builds it.
+
+    A copy has one operand, result, region, argument or property more or fewer, or a property of another kind.
+    """
 
     def regions() -> list[Region]:
         return [region.clone() for region in operation.regions]
 
     def changed(what: str, **parts: Any) -> tuple[str, Callable[[], Operation]]:
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "operands": operation.operands,
             "result_types": operation.result_types,
             "properties": operation.properties,
         } | parts
-        return what, lambda: type(operation).create(**{"regions": regions()} | given)  # pyright: ignore[reportArgumentType]
+        return what, lambda: type(operation).create(**{"regions": regions()} | fields)  # pyright: ignore[reportArgumentType]
 
     def with_an_argument() -> Operation:
-        found = operation.clone()
-        found.regions[0].blocks[0].insert_arg(TYPES[0], 0)
-        return found
+        clone = operation.clone()
+        clone.regions[0].blocks[0].insert_arg(TYPES[0], 0)
+        return clone
 
     operands, types, properties = list(operation.operands), list(operation.result_types), dict(operation.properties)
     value = operands[0] if operands else operation.parent_block().args[0]  # pyright: ignore[reportOptionalMemberAccess]
@@ -139,79 +142,90 @@ def variants(operation: Operation) -> Iterator[tuple[str, Callable[[], Operation
 
 
 def is_wrong(operation: Operation) -> bool:
-    """Whether the definition or the table rules an operation out."""
+    """Whether the definition or the signature rules an operation out."""
     try:
-        if operation.name != "func.call":  # there is no function that it calls
+        if operation.name != "func.call":  # the called function does not exist
             verify_definition(operation)
-    except Exception:  # what xDSL's verifiers raise
+    except Exception:  # xDSL's verifiers raise many exception types
         return True
     signature = dialects().signature_of(type(operation))
     return signature is not None and bool(signature.faults(operation))
 
 
-def form_of(name: str) -> str:
-    """All that says what an operation is made of: of those that have it in common the same is wrong, for the same reason."""
-    known, own = definition(name), inspect.getclosurevars(CLASSES[name].verify_).nonlocals.get("custom_verify")
+def signature_key(name: str) -> str:
+    """Return a key of everything that describes the form of an op. Ops with equal keys have the same wrong variants."""
+    op_definition, custom_verifier = (
+        definition(name),
+        inspect.getclosurevars(CLASSES[name].verify_).nonlocals.get("custom_verify"),
+    )
     traits = sorted(map(repr, CLASSES[name].traits))
     return repr(
         (
             dialects().signature_of(CLASSES[name]),
-            own,
-            known.operands,
-            known.results,
-            known.properties,
-            known.regions,
-            known.options,
+            custom_verifier,
+            op_definition.operands,
+            op_definition.results,
+            op_definition.properties,
+            op_definition.regions,
+            op_definition.options,
             traits,
         )
     )
 
 
-def not_refused(name: str, known: dict[str, bool]) -> Iterator[str]:
-    """What is wrong of an operation, and taken; of another of its form it is `known` whether each variant is wrong."""
-    maker = Maker(0, 7)
-    operation, top = maker.operation(name), maker.module
-    maker.block.add_op(operation)
-    for what, make in list(variants(operation)):
-        if known.get(what):
+def accepted_variants(name: str, is_wrong_by_variant: dict[str, bool]) -> Iterator[str]:
+    """Yield the wrong variants of an op that are accepted. `is_wrong_by_variant` caches which variants are wrong for ops of the same
+    form.
+    """
+    generator = RandomOperations(0, 7)
+    operation, top = generator.operation(name), generator.module
+    generator.block.add_op(operation)
+    for description, make in list(variants(operation)):
+        if is_wrong_by_variant.get(description):
             continue
-        for each in list(maker.block.ops):
-            each.detach()
-        maker.block.add_ops([found := make(), func.ReturnOp()])
-        known[what], reading = is_wrong(found), Reading(Source(), dialects())
-        if known[what]:
+        for op in list(generator.block.ops):
+            op.detach()
+        generator.block.add_ops([variant := make(), func.ReturnOp()])
+        is_wrong_by_variant[description], reading = is_wrong(variant), Reading(Source(), dialects())
+        if is_wrong_by_variant[description]:
             with contextlib.suppress(ProgramError):
                 verify_operations(top, reading)
             if {fault.code for fault in reading.faults} != {"MG0104"}:
-                yield f"{name}: {what}"
+                yield f"{name}: {description}"
         elif name != "func.call":
             with contextlib.suppress(MeshgenError):
                 import_module(top, Source(), dialects())
 
 
 @pytest.mark.parametrize("dialect", OF_DIALECT)
-def test_operations_of_anything_else_are_refused(dialect: str) -> None:
+def test_ops_that_violate_their_signature_are_refused(dialect: str) -> None:
     known: dict[str, dict[str, bool]] = {}
-    refuse([fault for name in OF_DIALECT[dialect] for fault in not_refused(name, known.setdefault(form_of(name), {}))])
+    refuse(
+        [
+            fault
+            for name in OF_DIALECT[dialect]
+            for fault in accepted_variants(name, known.setdefault(signature_key(name), {}))
+        ]
+    )
 
 
 @pytest.mark.parametrize("dialect", OF_DIALECT)
-def test_operations_of_the_right_counts_are_read_or_refused(dialect: str) -> None:
-    """Of any types and values; `python -m tests.mutants` makes thousands."""
+def test_random_ops_of_valid_counts_cause_no_internal_error(dialect: str) -> None:
+    """Try one program per op with random types and values; `python -m tests.mutants` tries thousands."""
     for name in OF_DIALECT[dialect]:
         with contextlib.suppress(MeshgenError):
-            parse_text(made(name, 0))
+            parse_text(random_program(name, 0))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kinds_are_told_apart(kind: str) -> None:
-    attribute: Attribute = Maker(0).attribute(kind, None)
+def test_property_kind_accepts_only_its_attributes(kind: str) -> None:
+    attribute: Attribute = RandomOperations(0).attribute(kind, None)
     assert is_kind(attribute, kind)
     assert kind == "any" or not is_kind(builtin.DictionaryAttr({}), kind)
 
 
-def test_older_text_has_properties_among_the_attributes() -> None:
-    """Of a wrong kind they are refused there too."""
+def test_properties_are_read_from_the_attribute_dictionary() -> None:
+    """A property of the wrong kind is refused there too."""
     text = """"func.func"() <{sym_name = "f", function_type = (tensor<4x6xf32>) -> tensor<4x1xf32>}> ({
   ^bb0(%x: tensor<4x6xf32>):
     %r = "tosa.reduce_sum"(%x) {axis = AXIS} : (tensor<4x6xf32>) -> tensor<4x1xf32>

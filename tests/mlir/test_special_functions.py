@@ -1,4 +1,4 @@
-"""Special functions near their zeros, where what is computed in other ways cancels."""
+"""Tests of special functions near their zeros, where less careful formulas cancel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from meshgen.ops.special_functions import bessel_i1e
 
-# exp(-x) I1(x) from the power series of I1 in 50 digits
+# exp(-x) I1(x), from the power series of I1 with 50 digits
 VALUES = {
     1e-300: 5e-301,
     1e-20: 5e-21,
@@ -19,11 +19,11 @@ VALUES = {
 
 
 @pytest.mark.parametrize("x", VALUES)
-def test_bessel_i1e_is_right_to_f64_and_odd(x: float) -> None:
-    found = bessel_i1e(np.array([x, -x]))
-    np.testing.assert_allclose(found, [VALUES[x], -VALUES[x]], rtol=1e-12)
+def test_bessel_i1e_is_accurate_and_odd(x: float) -> None:
+    result = bessel_i1e(np.array([x, -x]))
+    np.testing.assert_allclose(result, [VALUES[x], -VALUES[x]], rtol=1e-12)
 
 
-def test_bessel_i1e_of_zero_is_zero_of_that_sign() -> None:
-    found = bessel_i1e(np.array([0.0, -0.0]))
-    assert found.tolist() == [0.0, 0.0] and np.signbit(found).tolist() == [False, True]
+def test_bessel_i1e_keeps_the_sign_of_zero() -> None:
+    result = bessel_i1e(np.array([0.0, -0.0]))
+    assert result.tolist() == [0.0, 0.0] and np.signbit(result).tolist() == [False, True]

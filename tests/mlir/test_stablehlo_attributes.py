@@ -1,4 +1,4 @@
-"""Attributes of StableHLO in forms that tools other than JAX print."""
+"""Tests of StableHLO attributes in forms that tools other than JAX print."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMBERS = """raw input_batch_dimension = 0, input_feature_dimension = 3, input_s
 ACCURATE = "exponential exponential_minus_one log log_plus_one logistic tanh sqrt rsqrt cbrt sine cosine tan"
 
 
-def test_raw_dimension_numbers_are_those_in_brackets() -> None:
+def test_raw_dimension_numbers_import_like_bracketed_ones() -> None:
     raw = parse_text(RAW.replace("NUMBERS", NUMBERS))
     assert print_text(raw) == print_text(parse_text(RAW.replace("NUMBERS", "[b, 0, 1, f]x[0, 1, i, o]->[b, f, 0, 1]")))
     short = NUMBERS.replace("input_batch_dimension = 0, ", "", 1).replace("output_batch_dimension = 0, ", "")
@@ -33,7 +33,7 @@ def test_raw_dimension_numbers_are_those_in_brackets() -> None:
         ("= 0, input_feature", "= 0 input_feature", "expected a list of fields"),
     ],
 )  # fmt: skip
-def test_raw_dimension_numbers_that_number_no_dims(old: str, new: str, message: str) -> None:
+def test_invalid_raw_dimension_numbers_are_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(RAW.replace("NUMBERS", NUMBERS.replace(old, new)))
     assert caught.value.diagnostics[0].code == "MG0101"
@@ -47,7 +47,7 @@ ACCURACY = [
 
 @pytest.mark.parametrize("accuracy", ACCURACY, ids=["mode", "tolerance"])
 @pytest.mark.parametrize("op", ACCURATE.split())
-def test_a_requested_accuracy_is_accepted_and_ignored(op: str, accuracy: str) -> None:
+def test_result_accuracy_is_accepted_and_ignored(op: str, accuracy: str) -> None:
     attribute = f"result_accuracy = #stablehlo.result_accuracy<{accuracy}>"
     pretty = f"stablehlo.{op} %a {{{attribute}}} : tensor<8xf32>"
     generic = f'"stablehlo.{op}"(%a) <{{{attribute}}}> : (tensor<8xf32>) -> tensor<8xf32>'

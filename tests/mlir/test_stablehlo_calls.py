@@ -1,4 +1,4 @@
-"""CHLO, custom calls, composites and what is written out when it is read: numbers, round trips, refusals."""
+"""Tests of CHLO, custom calls, composites and ops that are expanded on import: results, round trips, refusals."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def function(*body: str, result: str = F, arguments: str = f"%x: {F}, %y: {V}") 
 
 
 def graph_of(*body: str, **signature: str) -> Graph:
-    """The graph of a function, after it was printed and read again."""
+    """Return the graph of a function after printing and parsing it again."""
     module = parse_text(function(*body, **signature))
-    again = parse_text(print_text(module))
-    assert print_text(again) == print_text(module)
-    return again.graph
+    reparsed = parse_text(print_text(module))
+    assert print_text(reparsed) == print_text(module)
+    return reparsed.graph
 
 
 WRITTEN: dict[str, tuple[tuple[str, ...], str, Any]] = {
@@ -150,30 +150,30 @@ WRITTEN: dict[str, tuple[tuple[str, ...], str, Any]] = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_numbers(name: str) -> None:
-    body, result, wanted = WRITTEN[name]
-    (found,) = evaluate(graph_of(*body, result=result), [X, ROW])
-    assert found.dtype == wanted.dtype
-    np.testing.assert_allclose(found, wanted, rtol=2**-22)
+def test_expanded_op_matches_numpy(name: str) -> None:
+    body, result, reference = WRITTEN[name]
+    (computed,) = evaluate(graph_of(*body, result=result), [X, ROW])
+    assert computed.dtype == reference.dtype
+    np.testing.assert_allclose(computed, reference, rtol=2**-22)
 
 
-def test_numbers_of_both_distributions_are_the_same_on_every_run() -> None:
-    def drawn(how: str) -> np.ndarray[Any, Any]:
+def test_rng_is_deterministic_and_has_its_distribution() -> None:
+    def sample(distribution: str) -> np.ndarray[Any, Any]:
         shape = "%n = stablehlo.constant dense<[200, 50]> : tensor<2xi64>"
         ends = [f"%{name} = stablehlo.constant dense<{n}> : tensor<f32>" for name, n in (("a", 1.0), ("b", 3.0))]
         kind = "(tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<200x50xf32>"
-        draw = f"%0 = stablehlo.rng %a, %b, %n, distribution = {how} : {kind}"
+        draw = f"%0 = stablehlo.rng %a, %b, %n, distribution = {distribution} : {kind}"
         graph = graph_of(shape, *ends, draw, "return %0 : tensor<200x50xf32>", result="tensor<200x50xf32>")
         return evaluate(graph, [X, ROW])[0]
 
-    uniform, normal = drawn("UNIFORM"), drawn("NORMAL")
-    assert (drawn("UNIFORM") == uniform).all() and uniform.min() >= 1 and uniform.max() < 3
-    # Means and deviations of 10,000 draws, to 5 standard errors.
+    uniform, normal = sample("UNIFORM"), sample("NORMAL")
+    assert (sample("UNIFORM") == uniform).all() and uniform.min() >= 1 and uniform.max() < 3
+    # Means and deviations of 10,000 samples, to 5 standard errors.
     assert abs(uniform.mean() - 2) < 5 * (2 / 12**0.5) / 100
     assert abs(normal.mean() - 1) < 5 * 3 / 100 and abs(normal.std() - 3) < 5 * 3 / 100 / 2**0.5
 
 
-def test_the_hash_of_jax_is_written_out() -> None:
+def test_threefry_custom_call_is_expanded() -> None:
     words = [np.array([n, n + 9], np.uint32) for n in range(4)]
     kind = "tensor<2xui32>"
     graph = graph_of(
@@ -191,7 +191,7 @@ def gated(x: Any, w: Any) -> Any:
     return h * mg.sigmoid(h)
 
 
-def test_a_users_operation_is_called_by_name() -> None:
+def test_user_defined_op_is_called_by_name() -> None:
     text = function(
         "%0 = stablehlo.custom_call @my.gated(%x, %w) : (tensor<4x6xf32>, tensor<6x3xf32>) -> tensor<4x3xf32>",
         "return %0 : tensor<4x3xf32>",
@@ -228,15 +228,15 @@ def test_a_users_operation_is_called_by_name() -> None:
         ),
     ],
 )
-def test_refusals(operation: str, code: str, text: str) -> None:
+def test_unsupported_call_is_refused(operation: str, code: str, text: str) -> None:
     with pytest.raises(ProgramError, match=text) as caught:
         graph_of(operation, f"return %0 : {F}")
     assert [d.code for d in caught.value.diagnostics] == [code] and caught.value.diagnostics[0].loc is not None
 
 
 @pytest.mark.parametrize("target", ["ragged_all_to_all", "CustomSPMDPartitioning", "a$b"])
-def test_the_help_for_calls_that_op_rule_cannot_define_names_another_way(target: str) -> None:
-    found = call_fault(target)
-    assert found is not None and "op_rule" not in found[1]
+def test_help_suggests_op_rule_only_if_it_can_define_the_call(target: str) -> None:
+    fault = call_fault(target)
+    assert fault is not None and "op_rule" not in fault[1]
     other = call_fault("my_kernel")
     assert other is not None and "@mg.op_rule" in other[1]

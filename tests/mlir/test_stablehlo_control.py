@@ -1,4 +1,4 @@
-"""Control flow of StableHLO: regions are closed in the graph, and text, graph and JAX agree on the numbers."""
+"""Tests of StableHLO control flow: captured values become operands, and text, graph and JAX agree on the results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ func.func @main(%k: tensor<i32>, %x: tensor<f32>, %y: tensor<f32>) -> tensor<f32
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
-def test_loop_carries_what_it_uses_from_outside(count: int) -> None:
+def test_while_carries_captured_values(count: int) -> None:
     module = parse_text(WHILE)
     loop = module.graph.nodes[-1]
     assert len(loop.operands) == len(loop.results) == 5  # i, s and %n, %one, %step
@@ -56,7 +56,7 @@ def test_loop_carries_what_it_uses_from_outside(count: int) -> None:
 
 
 @pytest.mark.parametrize("index, expected", [(0, 6.0), (1, 7.0), (9, 7.0)])
-def test_branches_have_the_same_inputs(index: int, expected: float) -> None:
+def test_case_branches_get_equal_inputs(index: int, expected: float) -> None:
     module = parse_text(CASE)
     node = module.graph.nodes[0]
     assert [value.type for value in node.operands[1:]] == [value.type for value in node.regions[0].inputs]
@@ -97,24 +97,24 @@ NAMES = ["softmax", "layernorm", "scan", "cond", "sort", "top_k", "argmax", "ind
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_jax_lowers_gives_what_jax_computes(name: str) -> None:
+def test_program_lowered_by_jax_matches_jax(name: str) -> None:
     jax = pytest.importorskip("jax")
     rng = np.random.default_rng(3)
     x, w = rng.standard_normal((3, 5), np.float32), rng.standard_normal((5, 5), np.float32)
     function = jax.jit(_jax_programs()[name])
-    expected = [np.asarray(each) for each in jax.tree.leaves(function(x, w))]
+    expected = [np.asarray(leaf) for leaf in jax.tree.leaves(function(x, w))]
     module = parse_text(function.lower(x, w).as_text())
     used = len(module.graph.inputs)
     args = [x, w][:used] if used == 2 or name not in ("grad",) else [w]
-    found = evaluate(parse_text(print_text(module)).graph, args)
-    for have, want in zip(found, expected, strict=True):
-        assert have.shape == want.shape and have.dtype == want.dtype
-        # at most a few dozen f32 operations follow each other, each good to 2^-23 of values up to about 100
-        np.testing.assert_allclose(have, want, rtol=64 * 2**-23, atol=64 * 2**-23)
+    results = evaluate(parse_text(print_text(module)).graph, args)
+    for result, reference in zip(results, expected, strict=True):
+        assert result.shape == reference.shape and result.dtype == reference.dtype
+        # At most a few dozen f32 ops in sequence, each exact to 2^-23, on values up to about 100.
+        np.testing.assert_allclose(result, reference, rtol=64 * 2**-23, atol=64 * 2**-23)
 
 
 @pytest.mark.parametrize("name", ["softmax", "scan", "cond", "sort", "index", "window", "argmax", "conv"])
-def test_jax_reads_what_is_printed(name: str) -> None:
+def test_jax_parses_the_printed_text(name: str) -> None:
     jax = pytest.importorskip("jax")
     mlir = pytest.importorskip("jax.interpreters.mlir")
     ir = pytest.importorskip("jaxlib.mlir.ir")

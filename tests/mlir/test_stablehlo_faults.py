@@ -1,4 +1,4 @@
-"""What is refused: all faults at once, with the line and the way out; never a traceback."""
+"""Tests of refused programs: all faults are reported at once with their lines and a hint, never as a traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F = "tensor<4x6xf32>"
 def faults(text: str, file: str = "m.mlir") -> list[tuple[str, str]]:
     with pytest.raises(ProgramError) as caught:
         parse_text(text, file)
-    return [(found.code, str(found.loc)) for found in caught.value.diagnostics]
+    return [(fault.code, str(fault.loc)) for fault in caught.value.diagnostics]
 
 
 def function(*lines: str) -> str:
@@ -25,11 +25,11 @@ def function(*lines: str) -> str:
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "// nothing\n"])
-def test_empty(text: str) -> None:
+def test_empty_text_is_refused(text: str) -> None:
     assert faults(text) == [("MG0102", "m.mlir")]
 
 
-def test_all_unsupported_operations_are_listed_once_before_any_other_fault() -> None:
+def test_each_unsupported_op_is_listed_once_before_other_faults() -> None:
     text = function(
         f"%0 = stablehlo.uniform_quantize %x : {F}",
         f'%1 = "custom.thing"(%x) : ({F}) -> {F}',
@@ -39,12 +39,12 @@ def test_all_unsupported_operations_are_listed_once_before_any_other_fault() -> 
     assert faults(text) == [("MG0103", "m.mlir:2"), ("MG0103", "m.mlir:3")]
 
 
-def test_malformed_operations_are_reported_together() -> None:
+def test_malformed_ops_are_reported_together() -> None:
     text = function(
         f"%0 = stablehlo.transpose %x, dims = [0, 1] : ({F}) -> tensor<6x4xf32>",
         f'%1 = "stablehlo.add"(%x) : ({F}) -> {F}',
     )
-    assert faults(text) == [("MG0104", "m.mlir:3")]  # what has the wrong form comes before what has the wrong shape
+    assert faults(text) == [("MG0104", "m.mlir:3")]  # faults of form are reported before faults of shape
     text = function(
         f"%0 = stablehlo.transpose %x, dims = [0, 1] : ({F}) -> tensor<6x4xf32>",
         f"%1 = stablehlo.slice %x [0:5, 0:6] : ({F}) -> tensor<5x6xf32>",
@@ -52,12 +52,12 @@ def test_malformed_operations_are_reported_together() -> None:
     assert faults(text) == [("MG0104", "m.mlir:2"), ("MG0104", "m.mlir:3")]
 
 
-def test_what_is_in_a_malformed_operation_is_not_asked() -> None:
+def test_body_of_malformed_op_is_not_checked() -> None:
     text = f'"func.func"() <{{sym_name = "main"}}> ({{\n^bb0(%x: {F}):\n"func.return"(%x) : ({F}) -> ()\n}}) : () -> ()'
     assert faults(text) == [("MG0104", "m.mlir:1")]
 
 
-def test_syntax_error_shows_line_and_caret_of_text_that_is_no_file() -> None:
+def test_syntax_error_in_a_string_shows_line_and_caret() -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(function(f"%0 = stablehlo.add %x %x : {F}"), "-")
     shown = str(caught.value)
@@ -66,7 +66,7 @@ def test_syntax_error_shows_line_and_caret_of_text_that_is_no_file() -> None:
     assert line[caret.index("^")] == "%" and line[: caret.index("^")].endswith("stablehlo.add %x ")
 
 
-def test_syntax_error_of_a_file_points_into_it(tmp_path: Path) -> None:
+def test_syntax_error_in_a_file_shows_its_line(tmp_path: Path) -> None:
     path = tmp_path / "m.mlir"
     path.write_text(function("%0 = stablehlo.add %x, %x : tensor<4x6xf99>"))
     with pytest.raises(ProgramError) as caught:
@@ -85,18 +85,18 @@ def test_syntax_error_of_a_file_points_into_it(tmp_path: Path) -> None:
         (f"%0 = stablehlo.add %x, %x : {F}\n%0 = stablehlo.add %x, %x : {F}", "m.mlir:3"),
     ],
 )
-def test_text_that_does_not_parse(line: str, place: str) -> None:
+def test_unparsable_text_is_refused_at_its_line(line: str, place: str) -> None:
     assert faults(function(line)) == [("MG0101", place)]
 
 
 @pytest.mark.parametrize("end", ["", "\n", "  // a note\n\n"])
-def test_what_is_missing_at_the_end_belongs_to_the_last_line(end: str) -> None:
+def test_missing_closing_brace_is_reported_at_last_line(end: str) -> None:
     with pytest.raises(ProgramError, match="'}' at the end of the region") as caught:
         parse_text(f"func.func @main(%x: {F}) -> {F} {{{end}", "m.mlir")
     assert str(caught.value.diagnostics[0].loc) == "m.mlir:1"
 
 
-def test_branches_between_blocks_have_a_way_out() -> None:
+def test_cf_branches_are_refused_with_a_hint() -> None:
     text = f"func.func @main(%x: {F}) -> {F} {{\n  cf.br ^end(%x : {F})\n^end(%y: {F}):\n  return %y : {F}\n}}"
     with pytest.raises(ProgramError, match="lift-cf-to-scf"):
         parse_text(text)
@@ -105,23 +105,23 @@ def test_branches_between_blocks_have_a_way_out() -> None:
 @pytest.mark.parametrize(
     "body", ["^a:\n^b:", '^a:\n"sdy.mesh"() <{mesh = #sdy.mesh<["x"=2]>, sym_name = "m"}> : () -> ()\n^b:']
 )
-def test_modules_of_several_blocks(body: str) -> None:
+def test_module_of_several_blocks_is_refused(body: str) -> None:
     module = '"builtin.module"() ({{\n{}\n}}) : () -> ()'
     assert faults(module.format(body)) == [("MG0104", "m.mlir:1")]
     assert faults(module.format(module.format(body))) == [("MG0104", "m.mlir:2")]
 
 
-def test_use_before_definition() -> None:
+def test_use_before_definition_is_refused() -> None:
     text = function(f"%0 = stablehlo.tanh %1 : {F}", f"%1 = stablehlo.tanh %x : {F}")
     assert faults(text) == [("MG0104", "m.mlir:2")]
 
 
-def test_types_that_are_not_supported() -> None:
+def test_unsupported_dtype_is_refused() -> None:
     text = function("%0 = stablehlo.iota dim = 0 : tensor<4xf4E2M1FN>")
     assert faults(text) == [("MG0103", "m.mlir:2")]
 
 
-def test_functions() -> None:
+def test_invalid_functions_and_calls_are_refused() -> None:
     one = "func.func @a() { return }\n"
     assert faults(one + one.replace("@a", "@b")) == [("MG0104", "m.mlir:2")]
     assert faults(one.replace("@a", "private @a")) == [("MG0102", "m.mlir:1")]
@@ -135,11 +135,11 @@ def test_functions() -> None:
     assert faults(f"func.func @main(%x: {F}) {{\n %0 = stablehlo.tanh %x : {F}\n}}")[0][0] == "MG0104"
 
 
-def test_time_to_refuse_an_open_string_is_linear() -> None:
+def test_unterminated_string_is_refused_in_linear_time() -> None:
     assert faults(function('%0 = "' + "a" * 5000))[0][0] == "MG0101"
 
 
-def test_damaged_text_never_escapes_as_another_exception() -> None:
+def test_damaged_text_raises_only_meshgen_errors() -> None:
     rng = random.Random(11)
     text = function(
         f"%c = stablehlo.constant dense<1.0> : {F}",
@@ -153,7 +153,7 @@ def test_damaged_text_never_escapes_as_another_exception() -> None:
         try:
             parse_text(damaged)
         except MeshgenError as error:
-            assert all(found.message for found in error.diagnostics)
+            assert all(fault.message for fault in error.diagnostics)
 
 
 GATHER = """%0 = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
@@ -164,14 +164,14 @@ INDEX = "%i = stablehlo.constant dense<0> : tensor<1x1xi32>"
 @pytest.mark.parametrize(
     "field", ["index_vectr_dim = 1", "index_vector_dim = 1 : i64", "index_vector_dim = 1; x = 2", "offset_dims = [0]"]
 )
-def test_fields_that_would_not_be_read(field: str) -> None:
-    """A misspelt field would leave the number at its default, and rows would be looked up elsewhere."""
+def test_unknown_gather_field_is_refused(field: str) -> None:
+    """A misspelled field would otherwise leave the number at its default, and gather the wrong rows."""
     assert parse_text(function(INDEX, GATHER.replace("FIELD", "index_vector_dim = 1")))
     assert faults(function(INDEX, GATHER.replace("FIELD", field))) == [("MG0101", "m.mlir:3")]
 
 
 @pytest.mark.parametrize("strides", ["2 : i64", '"2"', '["2", "2"]', "dense<2.0> : tensor<2xf32>"])
-def test_lists_of_another_kind_are_not_taken_for_their_default(strides: str) -> None:
+def test_window_strides_of_wrong_kind_are_refused(strides: str) -> None:
     window = f"""%z = stablehlo.constant dense<0.0> : tensor<f32>
 %0 = "stablehlo.reduce_window"(%x, %z) <{{window_dimensions = array<i64: 1, 2>, window_strides = {strides}}}> ({{
 ^bb0(%p: tensor<f32>, %q: tensor<f32>):
@@ -181,7 +181,7 @@ def test_lists_of_another_kind_are_not_taken_for_their_default(strides: str) -> 
     assert faults(function(window)) == [("MG0104", "m.mlir:3")]
 
 
-def test_an_unknown_distribution() -> None:
+def test_unknown_rng_distribution_is_refused() -> None:
     lines = [
         "%a, %b = stablehlo.constant dense<0.0> : tensor<f32>".replace(", %b", ""),
         "%s = stablehlo.constant dense<3> : tensor<1xi64>",
@@ -191,15 +191,15 @@ def test_an_unknown_distribution() -> None:
 
 
 @pytest.mark.parametrize("literal", ["1.0", "[1.0, 2.0]", '"0x0000803F"', ""])
-def test_constants_of_unknown_size(literal: str) -> None:
+def test_constant_of_unknown_size_is_refused(literal: str) -> None:
     text = f"func.func @main() -> tensor<?xf32> {{\n  %0 = stablehlo.constant dense<{literal}> : tensor<?xf32>\n  return %0 : tensor<?xf32>\n}}"
     with pytest.raises(ProgramError, match=r":2: error MG0101.*a tensor type of static shape"):
         parse_text(text)
 
 
 @pytest.mark.parametrize("name", ["reduce_window", "select_and_scatter", "reduce", "sort", "map", "concatenate"])
-def test_operations_of_nothing(name: str) -> None:
-    """What looks at its first operand has one."""
+def test_op_without_operands_is_refused(name: str) -> None:
+    """Each of these ops needs at least one operand."""
     fold = "^bb0(%x: tensor<f32>, %y: tensor<f32>):\n    %1 = stablehlo.add %x, %y : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n  "
     body = "" if name == "concatenate" else f" ({{\n  {fold}}})"
     attrs = "{dimension = 0 : i64, dimensions = array<i64: 0>, window_dimensions = array<i64: 2>}"
@@ -208,19 +208,19 @@ def test_operations_of_nothing(name: str) -> None:
         parse_text(text)
 
 
-def test_many_faults_are_found_in_time_in_proportion_to_the_program() -> None:
-    """None of them holds the text of the whole program."""
+def test_many_faults_are_reported_in_linear_time() -> None:
+    """No fault holds the text of the whole program."""
 
     def work(count: int) -> int:
         lines = [f'%{i} = "stablehlo.add"(%x, %x, %x) : ({F}, {F}, {F}) -> tensor<{i + 1}x6xf32>' for i in range(count)]
-        found, wrong = calls(lambda: faults(function(*lines)))
+        call_count, wrong = calls(lambda: faults(function(*lines)))
         assert wrong == [("MG0104", "m.mlir:2")]
-        return found
+        return call_count
 
     assert work(160) < 2.5 * work(80)
 
 
-def test_name_that_does_not_start_is_told_with_its_character() -> None:
+def test_invalid_value_name_is_refused() -> None:
     text = "func.func @main(%\N{LATIN SMALL LIGATURE FF}: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"
     with pytest.raises(ProgramError, match=r"MG0101: Expected suffix identifier after '%'"):
         parse_text(text, "p.mlir")

@@ -1,4 +1,4 @@
-"""Shardy's meshes and shardings as JAX emits them."""
+"""Tests of Shardy's meshes and shardings as JAX emits them."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def with_argument(sharding: str, rank: int = 2, mesh: str = MESH) -> str:
         ('mesh<["a"=2, "b"=4]>, [{}, {"b"}]', ((), ("b",)), (), ()),
     ],
 )
-def test_sharding_of_an_argument(text: str, dims: object, is_open: object, partial: object) -> None:
-    (found,) = parse_text(with_argument(text), "m.mlir").in_annotations
-    assert isinstance(found, Annotation)
-    assert (found.sharding.dims, found.open_dims, found.sharding.partial) == (dims, is_open, partial)
-    assert found.required and str(found.loc) == "m.mlir:2"
+def test_argument_sharding_is_imported(text: str, dims: object, is_open: object, partial: object) -> None:
+    (annotation,) = parse_text(with_argument(text), "m.mlir").in_annotations
+    assert isinstance(annotation, Annotation)
+    assert (annotation.sharding.dims, annotation.open_dims, annotation.sharding.partial) == (dims, is_open, partial)
+    assert annotation.required and str(annotation.loc) == "m.mlir:2"
 
 
-def test_scalar_and_absent_shardings() -> None:
+def test_scalar_and_absent_shardings_are_imported() -> None:
     module = parse_text(with_argument("@mesh, []", rank=0))
     assert module.in_annotations[0] is not None and module.in_annotations[0].sharding == Sharding(())
     assert module.out_annotations == [None]
     assert str(module.mesh) == "Mesh(a=2, b=4)" and module.mesh.name == "mesh"
 
 
-def test_constraint_becomes_a_required_annotation_and_is_printed_as_shard() -> None:
+def test_sharding_constraint_becomes_a_required_annotation() -> None:
     text = MESH + (
         "func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n"
         '  %y = sdy.sharding_constraint %x <@mesh, [{"b"}, {?}]> : tensor<8x8xf32>\n'
@@ -60,11 +60,11 @@ def test_constraint_becomes_a_required_annotation_and_is_printed_as_shard() -> N
     node = next(node for node in module.graph.nodes if node.op == "annotate")
     assert node.attrs.sharding.dims == (("b",), ()) and node.attrs.open_dims == (False, True)
     assert node.attrs.required and node.attrs.as_result
-    again = parse_text(print_text(module))
-    assert [n.attrs.sharding for n in again.graph.nodes if n.op == "annotate"] == [node.attrs.sharding]
+    reparsed = parse_text(print_text(module))
+    assert [n.attrs.sharding for n in reparsed.graph.nodes if n.op == "annotate"] == [node.attrs.sharding]
 
 
-def test_sharding_of_a_result_of_an_operation() -> None:
+def test_result_sharding_becomes_an_annotation() -> None:
     text = MESH + (
         "func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n"
         '  %y = stablehlo.tanh %x {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"a"}]>]>} : tensor<8x8xf32>\n'
@@ -87,10 +87,10 @@ def test_sharding_of_a_result_of_an_operation() -> None:
         (with_argument("@mesh, [{}, {}]", mesh=MESH + 'sdy.mesh @mesh = <["a"=4]>\n'), "MG0201"),
     ],
 )
-def test_shardings_that_do_not_fit(text: str, code: str) -> None:
+def test_invalid_sharding_is_refused(text: str, code: str) -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(text)
-    assert code in [found.code for found in caught.value.diagnostics]
+    assert code in [fault.code for fault in caught.value.diagnostics]
 
 
 IN_PLACE = 'mesh<["x"=4, "y"=2]>'
@@ -102,13 +102,13 @@ WRITTEN = f"""func.func @main(%a: tensor<8x6xf32> {{sdy.sharding = #sdy.sharding
 
 
 @pytest.mark.parametrize("is_declared", [False, True])
-def test_a_mesh_that_is_written_in_place(is_declared: bool) -> None:
+def test_inline_mesh_imports_like_a_declared_one(is_declared: bool) -> None:
     text = f'sdy.mesh @mesh = <["x"=4, "y"=2]>\n{WRITTEN}' if is_declared else WRITTEN
     declared = f'sdy.mesh @mesh = <["x"=4, "y"=2]>\n{WRITTEN.replace(IN_PLACE, "@mesh")}'
     assert print_text(parse_text(text)) == print_text(parse_text(declared))
 
 
-def test_a_mesh_in_place_is_refused_as_a_declared_one_is() -> None:
+def test_invalid_inline_mesh_is_refused() -> None:
     for mesh, code, message in (
         ("mesh<>", "MG0204", "expected a sharding"),
         ("mesh<[]>", "MG0204", "has no axes"),
@@ -119,14 +119,14 @@ def test_a_mesh_in_place_is_refused_as_a_declared_one_is() -> None:
         assert caught.value.diagnostics[0].code == code
 
 
-def test_devices_of_a_mesh_in_place_are_in_its_order() -> None:
+def test_inline_mesh_keeps_its_device_order() -> None:
     mesh = '<["x"=4, "y"=2], device_ids=[0, 2, 4, 6, 1, 3, 5, 7]>'
     declared = f"sdy.mesh @mesh = {mesh}\n{WRITTEN.replace(IN_PLACE, '@mesh')}"
     assert print_text(parse_text(WRITTEN.replace(IN_PLACE, f"mesh{mesh}"))) == print_text(parse_text(declared))
 
 
 @pytest.mark.parametrize("second", ["%1", "%0"], ids=["chained", "siblings"])
-def test_another_constraint_of_a_value_says_how_it_is_read(second: str) -> None:
+def test_second_constraint_of_a_value_is_for_its_users(second: str) -> None:
     text = f"""sdy.mesh @m = <["x"=2]>
 func.func @main(%a: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<8x6xf32>) {{
   %0 = stablehlo.negate %a : tensor<8x6xf32>
@@ -139,7 +139,7 @@ func.func @main(%a: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<8x6xf32>) {{
     assert print_text(parse_text(print_text(module))) == print_text(module)
 
 
-def test_an_operation_that_is_not_read_is_named_also_where_its_name_is_followed_by_another() -> None:
+def test_unsupported_op_followed_by_a_symbol_is_named() -> None:
     text = (
         MESH
         + 'func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  %0 = sdy.other_computation<"f">(%a) : tensor<8xf32>\n  return %0 : tensor<8xf32>\n}'
@@ -169,22 +169,22 @@ _LISTS = {
 _NAMES = {f"sdy.{op}" for op in (*_LISTS, "collective_permute")}
 
 
-def _generic(found: re.Match[str]) -> str:
-    op, axes, operand, sharding, kind = found.groups()
-    listed = ", {} = #sdy<{}{}>".format(*_LISTS[op], axes) if axes else ""
-    return f'"sdy.{op}"({operand}) <{{out_sharding = #sdy.sharding<{sharding}>{listed}}}> : ({kind}) -> {kind}'
+def _generic(match: re.Match[str]) -> str:
+    op, axes, operand, sharding, kind = match.groups()
+    properties = ", {} = #sdy<{}{}>".format(*_LISTS[op], axes) if axes else ""
+    return f'"sdy.{op}"({operand}) <{{out_sharding = #sdy.sharding<{sharding}>{properties}}}> : ({kind}) -> {kind}'
 
 
 @pytest.mark.parametrize("text", [COLLECTIVES, _PLAIN.sub(_generic, COLLECTIVES)], ids=["pretty", "generic"])
-def test_collectives_say_how_a_value_lies_behind_them(text: str) -> None:
+def test_sdy_collectives_become_annotations(text: str) -> None:
     module = parse_text(text)
-    wishes = [str(node.attrs.sharding) for node in module.graph.nodes if node.op == "annotate"]
-    assert wishes == [
+    annotations = [str(node.attrs.sharding) for node in module.graph.nodes if node.op == "annotate"]
+    assert annotations == [
         "[{x}, {}]", "[{x}, {}]", "[{}, {x}]", "[{x}, {y}]", "[{y:(1)2}, {x,y:(2)2}]", "[{y:(1)2}, {x,y:(2)2}]", "[{y:(1)2}, {x}]",
     ]  # fmt: skip
 
-    def lowered(given: Module) -> Module:
-        return run_stages(given, Options("cpu"), Timing(), "partition")["partition"]
+    def lowered(imported: Module) -> Module:
+        return run_stages(imported, Options("cpu"), Timing(), "partition")["partition"]
 
     result = check(module, pipeline=lowered)
     assert result.ok, result.faults
@@ -197,8 +197,8 @@ def _collectives_of(text: str) -> list[tuple[str, dict[str, Attribute]]]:
     return [(operation.name, operation.properties) for operation in operations if operation.name in _NAMES]
 
 
-def test_a_collective_reads_back_as_it_was_written() -> None:
-    """Collectives are printed in MLIR's generic form."""
+def test_sdy_collectives_round_trip_in_both_forms() -> None:
+    """xDSL prints collectives in MLIR's generic form."""
     printed = str(TextParser(dialects().context, COLLECTIVES, "-").parse_module())
     collectives = _collectives_of(COLLECTIVES)
     assert [name for name, _ in collectives] == [f"sdy.{op}" for op, *_ in _PLAIN.findall(COLLECTIVES)]
@@ -206,7 +206,7 @@ def test_a_collective_reads_back_as_it_was_written() -> None:
     assert print_text(parse_text(printed)) == print_text(parse_text(COLLECTIVES))
 
 
-def test_attributes_may_stand_before_operands_and_notes_of_xla_are_passed_on() -> None:
+def test_attributes_before_operands_and_xla_markers_are_read() -> None:
     text = MESH + (
         "func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n"
         '  %0 = stablehlo.optimization_barrier {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"a"}, {}]>]>} %x : tensor<8x8xf32>\n'
@@ -217,8 +217,8 @@ def test_attributes_may_stand_before_operands_and_notes_of_xla_are_passed_on() -
     assert [str(node.attrs.sharding) for node in nodes if node.op == "annotate"] == ["[{a}, {}]", "[{}, {b}]"]
 
 
-def test_a_mesh_that_is_written_in_place_is_declared_beside_others() -> None:
-    """It is over the same devices as an equally large one."""
+def test_inline_mesh_beside_a_declared_one_shares_its_devices() -> None:
+    """An inline mesh is over the same devices as a declared mesh of equal size."""
     text = 'sdy.mesh @mesh = <["a"=2, "b"=4]>\n' + (
         'func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}]>}) -> tensor<8x8xf32> {\n'
         '  %0 = sdy.sharding_constraint %x <mesh<["x"=8]>, [{}, {"x"}]> : tensor<8x8xf32>\n'
@@ -226,8 +226,8 @@ def test_a_mesh_that_is_written_in_place_is_declared_beside_others() -> None:
     )
     module = parse_text(text)
     assert str(module.mesh) == "Mesh(a=2, b=4)" and not module.meshes
-    (wish,) = [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
-    assert str(wish) == "[{}, {a,b}]"
+    (sharding,) = [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
+    assert str(sharding) == "[{}, {a,b}]"
 
 
 @pytest.mark.parametrize(
@@ -235,19 +235,19 @@ def test_a_mesh_that_is_written_in_place_is_declared_beside_others() -> None:
     ['@mesh, [{"a"}, {}], weird={"b"}', '@mesh, [{"a"}, {}], unreduced=most{"b"}', "@mesh, [{a}, {}]", '@mesh, [{"a"} {}]',
      '@mesh, [{"a"}, {}], replicated={b}'],
 )  # fmt: skip
-def test_what_would_not_be_read_of_a_sharding_is_refused(sharding: str) -> None:
+def test_sharding_with_unknown_syntax_is_refused(sharding: str) -> None:
     with pytest.raises(ProgramError, match="expected a sharding"):
         parse_text(with_argument(sharding))
 
 
-def test_a_sharding_needs_no_spaces() -> None:
+def test_spaces_in_a_sharding_are_optional() -> None:
     tight, loose = (parse_text(with_argument(text)) for text in ('@mesh,[{"a"},{?}p1]', '@mesh , [ {"a"} , { ? }p1 ] '))
     assert tight.in_annotations[0] is not None and loose.in_annotations[0] is not None
     assert tight.in_annotations[0].sharding == loose.in_annotations[0].sharding == Sharding((("a",), ()))
 
 
 @pytest.mark.parametrize("mesh", ['<["a"=2, b=4]>', '<["a"=2, "b"=x]>', '<["a"=2], devices=[1, 0]>'])
-def test_what_would_not_be_read_of_a_mesh_is_refused(mesh: str) -> None:
+def test_mesh_with_unknown_syntax_is_refused(mesh: str) -> None:
     with pytest.raises(ProgramError, match="expected a mesh"):
         parse_text(with_argument('@mesh, [{"a"}, {}]', mesh=f"sdy.mesh @mesh = {mesh}\n"))
 
@@ -256,7 +256,7 @@ def test_what_would_not_be_read_of_a_mesh_is_refused(mesh: str) -> None:
     "attribute",
     ['#sdy.sharding<@mesh, [{"a"}]>', '#sdy.sharding_per_value<[<@mesh, [{"a"}]>, <@mesh, [{"b"}]>]>'],
 )
-def test_results_are_annotated_each(attribute: str) -> None:
+def test_result_sharding_count_must_match_results(attribute: str) -> None:
     kind = "tensor<8xf32>"
     text = f"{MESH}func.func @main(%x: {kind}) -> {kind} {{\n  %r = stablehlo.negate %x {{sdy.sharding = {attribute}}} : {kind}\n  return %r : {kind}\n}}\n"
     with pytest.raises(ProgramError, match="one sharding for each result"):

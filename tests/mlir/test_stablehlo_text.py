@@ -1,4 +1,4 @@
-"""StableHLO text to graphs and back: every op of the vocabulary, both forms, names and locations."""
+"""Tests of StableHLO text: import and printing of every op in both forms, with names and locations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def body(*lines: str, args: str = "", result: str = "", returns: str = "") -> st
 
 F, N, B = "tensor<4x6xf32>", "tensor<4x6xi32>", "tensor<4x6xi1>"
 REGION = "^bb0(%p: tensor<f32>, %q: tensor<f32>):\n %s = stablehlo.add %p, %q : tensor<f32>\n stablehlo.return %s : tensor<f32>"
-# name: lines over %x, %y : 4x6xf32, %i : 4x6xi32, %b : 4x6xi1, %z : f32, %n : i32; result type; op, attrs expected of the node of %r
+# name: lines over %x, %y : 4x6xf32, %i : 4x6xi32, %b : 4x6xi1, %z : f32, %n : i32; result type; op and attributes of
+# the node that defines %r
 OPS: dict[str, tuple[list[str], str, str, dict[str, object]]] = {
     "unary": ([f"%r = stablehlo.tanh %x : {F}"], F, "tanh", {}),
     "binary": ([f"%r = stablehlo.add %x, %y : {F}"], F, "add", {}),
@@ -85,7 +86,7 @@ ARGS = f"%x: {F}, %y: {F}, %i: {N}, %b: {B}, %z: tensor<f32>, %n: tensor<i32>"
 
 
 @pytest.mark.parametrize("case", OPS, ids=str)
-def test_op_is_read_with_its_attributes_and_printed_as_it_was(case: str) -> None:
+def test_op_is_imported_with_attributes_and_round_trips(case: str) -> None:
     lines, result, op, attrs = OPS[case]
     module = parse_text(body(*lines, args=ARGS, result=result, returns="%r"))
     node = next(node for node in module.graph.nodes if module.graph.outputs[0] in node.results)
@@ -93,20 +94,20 @@ def test_op_is_read_with_its_attributes_and_printed_as_it_was(case: str) -> None
     assert {name: getattr(node.attrs, name) for name in attrs} == attrs
     assert module.graph.outputs[0].name == "r"
     printed = print_text(module)
-    again = parse_text(printed)
-    assert print_text(again) == printed
-    assert _without_places(again.graph) == _without_places(module.graph)
+    reparsed = parse_text(printed)
+    assert print_text(reparsed) == printed
+    assert _without_locations(reparsed.graph) == _without_locations(module.graph)
     is_pretty = not any("mhlo" in line or '"' in line or "square" in line for line in lines)
     assert not is_pretty or all(line in printed for line in lines)
 
 
-def _without_places(graph: object) -> object:
-    """The JSON of a graph without source locations."""
+def _without_locations(graph: object) -> object:
+    """Return the JSON of a graph without source locations."""
 
     def strip(item: object) -> object:
         if isinstance(item, dict):
             return {name: strip(value) for name, value in item.items() if name != "loc"}
-        return [strip(each) for each in item] if isinstance(item, list | tuple) else item
+        return [strip(entry) for entry in item] if isinstance(item, list | tuple) else item
 
     return strip(graph_to_json(graph))  # pyright: ignore[reportArgumentType]
 
@@ -130,8 +131,8 @@ def test_splat_constants_keep_their_bits(literal: str, dtype: str, expected: flo
     module = parse_text(text)
     value = module.graph.nodes[0].attrs.value
     assert value.shape == (2, 3) and np.all(value == np.asarray(expected).astype(value.dtype))
-    again = parse_text(print_text(module)).graph.nodes[0].attrs.value
-    assert again.tobytes() == value.tobytes() and again.dtype == value.dtype
+    reparsed = parse_text(print_text(module)).graph.nodes[0].attrs.value
+    assert reparsed.tobytes() == value.tobytes() and reparsed.dtype == value.dtype
 
 
 def test_large_splat_costs_one_element() -> None:
@@ -150,12 +151,12 @@ def test_dense_constants_round_trip_bit_for_bit(dtype: str, shape: tuple[int, ..
     array = rng.standard_normal(shape).astype(DTYPES[dtype]) if dtype != "i1" else rng.random(shape) > 0.5
     graph = Graph("main")
     graph.outputs = graph.add("constant", [], [TensorType(shape, dtype)], {"value": np.asarray(array)}).results
-    again = parse_text(print_text(Module(Mesh(()), graph))).graph.nodes[0].attrs.value
-    assert again.dtype == DTYPES[dtype] and again.shape == shape
-    assert np.ascontiguousarray(again).tobytes() == np.asarray(array).tobytes()
+    reparsed = parse_text(print_text(Module(Mesh(()), graph))).graph.nodes[0].attrs.value
+    assert reparsed.dtype == DTYPES[dtype] and reparsed.shape == shape
+    assert np.ascontiguousarray(reparsed).tobytes() == np.asarray(array).tobytes()
 
 
-def test_values_keep_their_names_and_nodes_their_places() -> None:
+def test_values_keep_names_and_nodes_keep_locations() -> None:
     text = body(
         f"%h = stablehlo.add %x, %x : {F}", f"%0 = stablehlo.tanh %h : {F}", args=f"%x: {F}", result=F, returns="%0"
     )
@@ -165,7 +166,7 @@ def test_values_keep_their_names_and_nodes_their_places() -> None:
     assert str(graph.inputs[0].loc) == "model.mlir:1"
 
 
-def test_locations_of_the_text_win_also_through_aliases_at_its_end() -> None:
+def test_explicit_locations_and_aliases_override_line_numbers() -> None:
     lines = [
         f'%0 = stablehlo.tanh %x : {F} loc("jit(f)/tanh"(#loc3))',
         f"%1 = stablehlo.tanh %0 : {F} loc(#loc2)",
@@ -174,11 +175,11 @@ def test_locations_of_the_text_win_also_through_aliases_at_its_end() -> None:
     ]
     text = body(*lines, args=f"%x: {F} loc(unknown)", result=F, returns="%3")
     text = "#loc = loc(unknown)\n" + text + '#loc2 = loc("model.py":7:12)\n#loc3 = loc(fused[#loc2, "o.py":1:1])\n'
-    places = [str(node.loc) for node in parse_text(text, "m.mlir").graph.nodes]
-    assert places == ["model.py:7", "model.py:7", "a.py:9", "m.mlir:6"]
+    locations = [str(node.loc) for node in parse_text(text, "m.mlir").graph.nodes]
+    assert locations == ["model.py:7", "model.py:7", "a.py:9", "m.mlir:6"]
 
 
-def test_equal_names_get_suffixes_and_numbers_the_next_free_one() -> None:
+def test_duplicate_names_get_suffixes_or_free_numbers() -> None:
     graph = parse_text(body(f"%0 = stablehlo.tanh %x : {F}", args=f"%x: {F}", result=F, returns="%0"))
     for name in ("x", "0", "bad name", "h_1", "h_1"):
         node = graph.graph.add("tanh", [graph.graph.outputs[0]], [graph.graph.outputs[0].type], name=name)
@@ -187,7 +188,7 @@ def test_equal_names_get_suffixes_and_numbers_the_next_free_one() -> None:
     assert names == ["x", "0", "x_0", "1", "2", "h_1", "h_0"]
 
 
-def test_generic_form_of_a_module_is_read() -> None:
+def test_generic_form_of_a_module_is_imported() -> None:
     text = """"builtin.module"() <{sym_name = "jit_f"}> ({
   "func.func"() <{arg_attrs = [{jax.x = 1 : i32}], function_type = (tensor<3xf32>) -> tensor<3xf32>, res_attrs = [{}], sym_name = "main", sym_visibility = "public"}> ({
   ^bb0(%arg0: tensor<3xf32>):
@@ -209,21 +210,21 @@ def test_generic_form_of_a_module_is_read() -> None:
         ('"0x0D"', "4xi1", [True, False, True, True]),
     ],
 )
-def test_literals_as_upstream_reads_them(literal: str, kind: str, elements: object) -> None:
-    """Integers without a sign hold what fits their bits; comments may stand between elements."""
+def test_integer_literals_are_read_as_by_upstream(literal: str, kind: str, elements: object) -> None:
+    """A signless integer may have any value that fits its bits, and comments may stand between elements."""
     text = body(f"%c = stablehlo.constant dense<{literal}> : tensor<{kind}>", result=f"tensor<{kind}>", returns="%c")
     (node,) = parse_text(text).graph.nodes
     assert node.attrs.value.tolist() == elements
 
 
 @pytest.mark.parametrize("literal, kind", [("256", "i8"), ("-129", "i8"), ("-1", "ui8")])
-def test_literals_out_of_range(literal: str, kind: str) -> None:
+def test_literal_out_of_range_is_refused(literal: str, kind: str) -> None:
     text = body(f"%c = stablehlo.constant dense<{literal}> : tensor<{kind}>", result=f"tensor<{kind}>", returns="%c")
     with pytest.raises(ProgramError, match="is out of range"):
         parse_text(text)
 
 
-def test_a_resource_of_booleans_has_a_byte_for_each() -> None:
+def test_boolean_resource_has_one_byte_per_element() -> None:
     text = body("%c = stablehlo.constant dense_resource<b> : tensor<8xi1>", result="tensor<8xi1>", returns="%c")
     text += '{-#\n  dialect_resources: {\n    builtin: {\n      b: "0x010000000100000101000000"\n    }\n  }\n#-}\n'
     (node,) = parse_text(text).graph.nodes
@@ -231,18 +232,18 @@ def test_a_resource_of_booleans_has_a_byte_for_each() -> None:
 
 
 @pytest.mark.parametrize("source, target", [("i1", "i32"), ("i8", "f32"), ("i1", "f32")])
-def test_products_in_another_kind_of_numbers(source: str, target: str) -> None:
-    """Truth values are counted where the result is a number; integers become floats before they are multiplied."""
+def test_dot_of_integers_converts_operands_to_result_dtype(source: str, target: str) -> None:
+    """Booleans are summed as integers if the result is not boolean; integers are converted to floats before the matmul."""
     types = f"(tensor<2x3x{source}>, tensor<3x2x{source}>) -> tensor<2x2x{target}>"
     text = body(
         f"%r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : {types}",
         args=f"%x: tensor<2x3x{source}>, %y: tensor<3x2x{source}>", result=f"tensor<2x2x{target}>", returns="%r",
     )  # fmt: skip
     x = np.array([[1, 1, 0], [1, 1, 1]]).astype(DTYPES[source])
-    (found,) = evaluate(parse_text(text).graph, [x, x.T])
-    assert found.dtype == DTYPES[target] and found.tolist() == [[2, 2], [2, 3]]
+    (result,) = evaluate(parse_text(text).graph, [x, x.T])
+    assert result.dtype == DTYPES[target] and result.tolist() == [[2, 2], [2, 3]]
 
 
-def test_declarations_that_nothing_calls() -> None:
+def test_uncalled_function_declaration_is_ignored() -> None:
     text = "func.func private @other(tensor<f32>) -> tensor<f32>\n" + body(args=f"%x: {F}", result=F, returns="%x")
     assert len(parse_text(text).graph.inputs) == 1

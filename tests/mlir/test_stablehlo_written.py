@@ -1,4 +1,4 @@
-"""Operations of StableHLO that are written out when they are read: they compute what NumPy does, however they are split."""
+"""Tests of StableHLO ops that are expanded on import: they match NumPy, however they are sharded."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SYMMETRIC: Array = np.stack([a @ a.T + 5 * np.eye(5) for a in normal(6, 5, 5)]).
 NORM = "<{epsilon = 1.0e-3 : f32, feature_index = 2 : i64}>"
 
 
-def split(case: Case) -> None:
-    """The first dim of the first argument on three devices that it does not fill evenly, then in pairs."""
+def check_sharded(case: Case) -> None:
+    """Shard the first argument unevenly: its first dim on four devices, then its last dim on three."""
     name = next(iter(case.arguments))
     rank = case.arguments[name].ndim
     for grid, dim in (("4", 0), ("3", rank - 1)):
@@ -56,12 +56,10 @@ def einsum(config: str, *arrays: Array) -> Case:
     )
 
 
-def selected(dim: int, batch: int, x: Array, index: Array, wanted: Array) -> Case:
+def selected(dim: int, batch: int, x: Array, index: Array, expected: Array) -> Case:
     attributes = f"<{{dim = {dim} : i64, batch_dims = {batch} : i64}}>"
-    body = (
-        f'%r = "stablehlo.torch_index_select"(%x, %i) {attributes} : ({tensor(x)}, {tensor(index)}) -> {tensor(wanted)}'
-    )
-    return Case({"x": x, "i": index}, body, lambda *_: wanted)
+    body = f'%r = "stablehlo.torch_index_select"(%x, %i) {attributes} : ({tensor(x)}, {tensor(index)}) -> {tensor(expected)}'
+    return Case({"x": x, "i": index}, body, lambda *_: expected)
 
 
 ROWS, PLACES = whole(3, 2, low=0, high=5), whole(6, 2, low=0, high=5)
@@ -155,11 +153,11 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_computes_what_numpy_does(name: str) -> None:
+def test_expanded_stablehlo_op_matches_numpy(name: str) -> None:
     case = CASES[name]
     module = case.matches()
     assert print_text(parse_text(print_text(module))) == print_text(module)
-    split(case)
+    check_sharded(case)
 
 
 SIZE = """func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
@@ -172,7 +170,7 @@ SIZE = """func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
 """
 
 
-def test_a_size_that_is_computed_of_another() -> None:
+def test_size_computed_from_another_size_is_resolved() -> None:
     x = normal(7, 4)
     static = mg.lower(SIZE, {"d": 4}, stage="propagate", args=[(7, 4)])
     np.testing.assert_array_equal(evaluate(static.graph, [x])[0], x[:3])
@@ -199,7 +197,7 @@ func.func private @sum(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
 """
 
 
-def test_windows_of_sizes_that_are_given_later() -> None:
+def test_dynamic_reduce_window_is_resolved_with_its_sizes() -> None:
     module = parse_text(WINDOW.replace("CALLED", "sum"))
     text = print_text(module)
     assert "stablehlo.dynamic_reduce_window" in text and print_text(parse_text(text)) == text
@@ -222,7 +220,7 @@ REFUSED: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("body", "message"), REFUSED)
-def test_what_does_not_fit_is_refused(body: str, message: str) -> None:
+def test_malformed_expanded_op_is_refused(body: str, message: str) -> None:
     text = f"func.func @main(%x: {A}, %y: {B}) -> {A} {{\n{body}\nreturn %0 : {A}\n}}"
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(text)

@@ -1,4 +1,4 @@
-"""Every stage of a program prints as text from which the same module is read."""
+"""Tests that the text of every stage parses to the same module."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,39 +41,39 @@ STAGES: list[Callable[[Module], Module]] = [propagate, materialize, optimize, pa
 
 
 def plain(value: Any) -> Any:
-    """JSON of a graph without locations (those of a printed program are its own) and names that MLIR does not allow."""
+    """Return the JSON of a graph without locations, which printing changes, and without names that MLIR does not allow."""
     if isinstance(value, dict):
-        kept = {
+        fields = {
             key: item for key, item in value.items() if key != "loc" and not (key == "name" and item[:1].isdecimal())
         }
-        return {key: plain(item) for key, item in kept.items()}
+        return {key: plain(item) for key, item in fields.items()}
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def wishes(table: list[Annotation | None]) -> list[Any]:
-    return [wish and (wish.sharding, wish.required, wish.open_dims) for wish in table]
+def annotation_fields(table: list[Annotation | None]) -> list[Any]:
+    return [annotation and (annotation.sharding, annotation.required, annotation.open_dims) for annotation in table]
 
 
-def beside(graph: Graph) -> list[tuple[object, Notes]]:
-    """What is said of nodes beside what they mean."""
+def options_and_notes(graph: Graph) -> list[tuple[object, Notes]]:
+    """Return the sharding options and the notes of all nodes."""
     return [(node.option, node.notes) for node in all_nodes(graph)]
 
 
-def assert_equal(found: Module, expected: Module) -> None:
-    assert (found.stage, found.mesh, found.arguments) == (expected.stage, expected.mesh, expected.arguments)
-    assert plain(graph_to_json(found.graph)) == plain(graph_to_json(expected.graph))
-    assert beside(found.graph) == beside(expected.graph)
-    assert wishes(found.in_annotations) == wishes(expected.in_annotations)
-    assert wishes(found.out_annotations) == wishes(expected.out_annotations)
-    assert (found.in_shardings, found.out_shardings) == (expected.in_shardings, expected.out_shardings)
-    assert (found.in_types, found.out_types) == (expected.in_types, expected.out_types)
-    assert list(found.kernels) == list(expected.kernels)
+def assert_equal(parsed: Module, expected: Module) -> None:
+    assert (parsed.stage, parsed.mesh, parsed.arguments) == (expected.stage, expected.mesh, expected.arguments)
+    assert plain(graph_to_json(parsed.graph)) == plain(graph_to_json(expected.graph))
+    assert options_and_notes(parsed.graph) == options_and_notes(expected.graph)
+    assert annotation_fields(parsed.in_annotations) == annotation_fields(expected.in_annotations)
+    assert annotation_fields(parsed.out_annotations) == annotation_fields(expected.out_annotations)
+    assert (parsed.in_shardings, parsed.out_shardings) == (expected.in_shardings, expected.out_shardings)
+    assert (parsed.in_types, parsed.out_types) == (expected.in_types, expected.out_types)
+    assert list(parsed.kernels) == list(expected.kernels)
     for name, kernel in expected.kernels.items():
-        assert plain(graph_to_json(found.kernels[name])) == plain(graph_to_json(kernel))
+        assert plain(graph_to_json(parsed.kernels[name])) == plain(graph_to_json(kernel))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_stage_reads_back(name: str) -> None:
+def test_text_of_every_stage_round_trips(name: str) -> None:
     module = parse_text(PROGRAMS[name])
     assert_equal(parse_text(print_text(module)), module)
     for stage in STAGES:
@@ -82,8 +82,8 @@ def test_every_stage_reads_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_stage_can_be_entered(name: str) -> None:
-    """What is read from a stage's text goes on as the module itself does."""
+def test_compilation_can_resume_from_text_of_every_stage(name: str) -> None:
+    """The remaining stages do the same with the parsed text of a stage as with the module itself."""
     module = read = parse_text(PROGRAMS[name])
     for stage in STAGES:
         module, read = stage(module), stage(parse_text(print_text(read)))
@@ -92,7 +92,7 @@ def test_every_stage_can_be_entered(name: str) -> None:
 
 
 @pytest.mark.parametrize("stage, name", [("propagate", "layout"), ("partition", "layout"), ("partition", "global")])
-def test_a_signature_with_gaps_is_refused(stage: str, name: str) -> None:
+def test_incomplete_signature_is_refused(stage: str, name: str) -> None:
     module = parse_text(UNEVEN)
     for step in STAGES:
         module = step(module)
@@ -117,14 +117,14 @@ def test_a_signature_with_gaps_is_refused(stage: str, name: str) -> None:
         ("meshgen.global = tensor<5x8xf32>", "meshgen.global = tensor<5x8x1xf32>", "MG0204: the sharding has 2 dims"),
     ],
 )
-def test_a_signature_that_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
+def test_inconsistent_signature_is_refused(old: str, new: str, message: str) -> None:
     text = print_text(partition(materialize(propagate(parse_text(UNEVEN)))))
     assert old in text
     with pytest.raises(ProgramError, match=message):
         parse_text(text.replace(old, new, 1), "m.mlir")
 
 
-def test_global_arguments() -> None:
+def test_module_with_global_arguments_round_trips() -> None:
     module = partition(materialize(propagate(parse_text(UNEVEN))), arguments="global")
     assert_equal(parse_text(print_text(module)), module)
 
@@ -134,13 +134,13 @@ def hand_made(mesh: Mesh, stage: str) -> Module:
     return Module(mesh, graph, stage=stage)
 
 
-def test_mesh_with_links_and_parts_of_axes() -> None:
+def test_mesh_with_link_speeds_and_unknown_size_round_trips() -> None:
     mesh = Mesh((Axis("x", 8, 1.25e10, 1e-05), Axis("y y", None)), "m")
     module = parse_text(print_text(hand_made(mesh, "import")))
     assert module.mesh == mesh
 
 
-def test_moves_between_shardings_keep_their_attributes() -> None:
+def test_reshard_nodes_keep_attributes_and_notes() -> None:
     module = hand_made(make_mesh({"x": 4}), "partition")
     x = TensorType((2, 8), "f32")
     graph = module.graph
@@ -151,30 +151,30 @@ def test_moves_between_shardings_keep_their_attributes() -> None:
     halo = {"sharding": Sharding(((), ("x",)), (), ((0, 0), (1, 0))), "shape": (7, 4)}
     graph.outputs = [graph.add("update_halo", [moved], [moved.type], halo).result]
     module.out_types, module.out_shardings = [TensorType((7, 8), "f32")], [columns]
-    again = parse_text(print_text(module))
-    assert [node.attrs for node in again.graph.nodes[1:]] == [attrs, halo]
-    assert [node.notes for node in again.graph.nodes[1:]] == [notes, NO_NOTES]
+    parsed = parse_text(print_text(module))
+    assert [node.attrs for node in parsed.graph.nodes[1:]] == [attrs, halo]
+    assert [node.notes for node in parsed.graph.nodes[1:]] == [notes, NO_NOTES]
 
 
-def test_schedule_on_launches() -> None:
+def test_schedule_of_launches_round_trips() -> None:
     module = partition(materialize(propagate(parse_text(UNEVEN))))
     module.stage = "schedule"
     for number, node in enumerate(module.graph.nodes):
         slot = Slot(number % 2, (number,), number or None, 1e-05 * number, 0.1, (0.0, 1e-6) if number else None)
-        places = (Place(number, f'b"{number}', "temporary", number, 256 * number),)
-        node.notes = replace(node.notes, slot=slot, places=places)
-    again = parse_text(print_text(module))
-    for found, expected in zip(again.graph.nodes, module.graph.nodes, strict=True):
+        buffers = (Place(number, f'b"{number}', "temporary", number, 256 * number),)
+        node.notes = replace(node.notes, slot=slot, places=buffers)
+    parsed = parse_text(print_text(module))
+    for found, expected in zip(parsed.graph.nodes, module.graph.nodes, strict=True):
         assert found.notes == expected.notes
 
 
 @pytest.mark.parametrize(
     ("seed", "same"), [(24, True), (19, True), (87, False), (28, False)], ids=["while", "two captures", "if", "case"]
 )
-def test_loops_and_branches_that_use_what_is_around_them_read_back(seed: int, same: bool) -> None:
-    """Built without text, what a region uses from around it is no operand; read, it is one of a branch."""
+def test_regions_with_captures_round_trip_through_text(seed: int, same: bool) -> None:
+    """Regions of a module built without text capture values; in parsed text the captures of a branch are operands."""
     module = propagate(random_program(seed, WIDE))
     assert any(captured(node) for node in all_nodes(module.graph) if node.op in ("while", "if", "case"))
-    read = parse_text(print_text(module))
-    assert (print_text(read) == print_text(module)) == same
-    assert check(read, pipeline=lambda found: partition(materialize(found)), seed=seed).ok
+    parsed = parse_text(print_text(module))
+    assert (print_text(parsed) == print_text(module)) == same
+    assert check(parsed, pipeline=lambda propagated: partition(materialize(propagated)), seed=seed).ok

@@ -1,4 +1,4 @@
-"""Readers of tosa compute what NumPy computes, sharded or not."""
+"""Tests of the tosa importer against NumPy, sharded or not."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from meshgen.errors import ProgramError
 from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.sizes.program import with_shapes
-from tests.mlir.payload import Array, Case, normal, tensor, walked, whole, windows_of
+from tests.mlir.payload import Array, Case, convolve, normal, tensor, whole, windows_of
 
 IMAGE, KERNEL, BIAS = normal(2, 9, 8, 3), normal(4, 3, 2, 3, seed=1), normal(4, seed=2)
 ZERO = '%z = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>'
 
 
 def shape(name: str, numbers: list[int]) -> str:
-    """A constant shape."""
+    """Return the line of a constant shape."""
     return f"  %{name} = tosa.const_shape {{values = dense<{numbers}> : tensor<{len(numbers)}xindex>}} : () -> !tosa.shape<{len(numbers)}>\n"
 
 
@@ -29,31 +29,31 @@ def call(op: str, operands: str, types: str, result: str, before: str = "", name
 
 
 def case(op: str, arguments: dict[str, Array], expected: Callable[..., Any], attributes: str = "", more: str = "", more_types: str = "", before: str = "") -> Case:  # fmt: skip
-    """One operation on all arguments; its result has the type that is expected."""
-    found = Case(arguments, "", expected)
+    """Return a case of one op on all arguments, whose result has the type of the expected array."""
+    built_case = Case(arguments, "", expected)
     operands = ", ".join(f"%{name}" for name in arguments) + more
     types = ", ".join(tensor(array) for array in arguments.values()) + more_types
-    found.body = call(op, f"{operands} {attributes}".strip(), types, tensor(found.wanted[0]), before)
-    return found
+    built_case.body = call(op, f"{operands} {attributes}".strip(), types, tensor(built_case.expected_arrays[0]), before)
+    return built_case
 
 
 def conv(x: Array, w: Array, b: Array, pad: tuple[int, ...] = (0, 0, 0, 0), stride: tuple[int, int] = (1, 1), dilation: tuple[int, int] = (1, 1)) -> Array:  # fmt: skip
     padded = np.pad(x, ((0, 0), pad[:2], pad[2:], (0, 0)))
-    return walked(padded, w, "nhwc,fhwc->nhwf", stride, dilation) + b
+    return convolve(padded, w, "nhwc,fhwc->nhwf", stride, dilation) + b
 
 
 def transposed(x: Array, w: Array, b: Array, stride: tuple[int, int], pad: tuple[int, int, int, int]) -> Array:
     height = (x.shape[1] - 1) * stride[0] + w.shape[1]
     width = (x.shape[2] - 1) * stride[1] + w.shape[2]
-    found = np.zeros(
+    result = np.zeros(
         (x.shape[0], height + max(pad[0], 0) + max(pad[1], 0), width + max(pad[2], 0) + max(pad[3], 0), w.shape[0])
     )
     for y in range(x.shape[1]):
         for z in range(x.shape[2]):
             rows = slice(y * stride[0] + pad[0], y * stride[0] + pad[0] + w.shape[1])
             columns = slice(z * stride[1] + pad[2], z * stride[1] + pad[2] + w.shape[2])
-            found[:, rows, columns] += np.einsum("nc,fhwc->nhwf", x[:, y, z], w)
-    return found + b
+            result[:, rows, columns] += np.einsum("nc,fhwc->nhwf", x[:, y, z], w)
+    return result + b
 
 
 def pooled(x: Array, kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, ...], is_mean: bool) -> Array:
@@ -67,14 +67,14 @@ def rescaled(x: Array, multiplier: Array, shift: Array, low: int, high: int) -> 
     return np.clip((value >> shift) + high, -128, 127).astype("i1")
 
 
-def _put(x: Array, places: Array, rows: Array) -> Array:
-    found = x.copy()
-    np.put_along_axis(found, np.broadcast_to(places[..., None], rows.shape), rows, 1)
-    return found
+def _put(x: Array, indices: Array, rows: Array) -> Array:
+    result = x.copy()
+    np.put_along_axis(result, np.broadcast_to(indices[..., None], rows.shape), rows, 1)
+    return result
 
 
 def _bilinear(x: Array) -> Array:
-    """Twice the resolution, corners aligned: every other row and column is the mean of its neighbours."""
+    """Double the resolution with aligned corners: every other row and column is the mean of its neighbors."""
     for axis in (1, 2):
         ends = [np.take(x, range(start, x.shape[axis] - 1 + start), axis) for start in (0, 1)]
         mean, last = (ends[0] + ends[1]) / 2, np.take(x, [-1], axis)
@@ -95,8 +95,8 @@ CASES: dict[str, Case] = {
     "conv2d": case("conv2d", {"x": IMAGE, "w": KERNEL, "b": BIAS}, conv, "{acc_type = f32, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>, dilation = array<i64: 1, 1>}", ", %z, %z", ", tensor<1xf32>, tensor<1xf32>", ZERO + "\n"),
     "conv2d_steps": case("conv2d", {"x": IMAGE, "w": KERNEL, "b": BIAS}, lambda x, w, b: conv(x, w, b, (1, 2, 0, 1), (2, 1), (1, 2)), "{dilation = array<i64: 1, 2>, pad = array<i64: 1, 2, 0, 1>, stride = array<i64: 2, 1>}"),
     "conv2d_one_bias": case("conv2d", {"x": IMAGE, "w": KERNEL, "b": normal(1)}, conv, "{acc_type = f32, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>, dilation = array<i64: 1, 1>}"),
-    "conv3d": case("conv3d", {"x": normal(1, 5, 6, 7, 2), "w": normal(3, 2, 3, 2, 2), "b": normal(3)}, lambda x, w, b: walked(x, w, "ndhwc,fdhwc->ndhwf", (1, 2, 1), (1, 1, 1)) + b, "{dilation = array<i64: 1, 1, 1>, pad = array<i64: 0, 0, 0, 0, 0, 0>, stride = array<i64: 1, 2, 1>}"),
-    "depthwise_conv2d": case("depthwise_conv2d", {"x": IMAGE, "w": normal(3, 2, 3, 2), "b": normal(6)}, lambda x, w, b: walked(x, w, "nhwc,hwcm->nhwcm", (1, 1), (1, 1)).reshape(2, 7, 7, 6) + b, "{dilation = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}"),
+    "conv3d": case("conv3d", {"x": normal(1, 5, 6, 7, 2), "w": normal(3, 2, 3, 2, 2), "b": normal(3)}, lambda x, w, b: convolve(x, w, "ndhwc,fdhwc->ndhwf", (1, 2, 1), (1, 1, 1)) + b, "{dilation = array<i64: 1, 1, 1>, pad = array<i64: 0, 0, 0, 0, 0, 0>, stride = array<i64: 1, 2, 1>}"),
+    "depthwise_conv2d": case("depthwise_conv2d", {"x": IMAGE, "w": normal(3, 2, 3, 2), "b": normal(6)}, lambda x, w, b: convolve(x, w, "nhwc,hwcm->nhwcm", (1, 1), (1, 1)).reshape(2, 7, 7, 6) + b, "{dilation = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}"),
     "transpose_conv2d": case("transpose_conv2d", {"x": IMAGE, "w": KERNEL, "b": BIAS}, lambda x, w, b: transposed(x, w, b, (2, 3), (1, 0, 0, 2)), "{out_pad = array<i64: 1, 0, 0, 2>, stride = array<i64: 2, 3>}"),
     "conv2d_of_bytes": case("conv2d", {"x": whole(1, 5, 5, 2, dtype="i1"), "w": whole(3, 2, 2, 2, dtype="i1", seed=1), "b": whole(3)}, lambda x, w, b: conv(x.astype("i4") - 3, w.astype("i4"), b, (1, 1, 1, 1)).astype("i4"), "{acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>}", ", %p, %q", ", tensor<1xi8>, tensor<1xi8>", CONST.format(name="p", data=3, type="tensor<1xi8>") + CONST.format(name="q", data=0, type="tensor<1xi8>")),
     "max_pool2d": case("max_pool2d", {"x": IMAGE}, lambda x: pooled(x, (3, 2), (2, 2), (1, 1, 0, 0), False), "{kernel = array<i64: 3, 2>, pad = array<i64: 1, 1, 0, 0>, stride = array<i64: 2, 2>}"),
@@ -147,11 +147,12 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_computes_what_numpy_computes(name: str) -> None:
+def test_tosa_op_matches_numpy(name: str) -> None:
     CASES[name].matches()
 
 
-# A split of batch or output channels moves nothing; of rows, those at the edges; of what is looked up in, it all.
+# A split of batch or output channels moves nothing; a split of rows moves edge rows; a split of a table moves all of
+# it.
 MOVED = [
     ("conv2d", "2x3", {"x": "[[0]]", "r": "[[0], [], [], [1]]"}, {}),
     ("conv2d_steps", "3", {"x": "[[], [0]]", "r": "[[], [0]]"}, {"fetch_rows": 1}),
@@ -170,40 +171,40 @@ MOVED = [
 
 
 @pytest.mark.parametrize("name, grid, splits, moved", MOVED, ids=[f"{n}-{g}" for n, g, *_ in MOVED])
-def test_split(name: str, grid: str, splits: dict[str, str], moved: dict[str, int]) -> None:
+def test_sharded_tosa_op_moves_as_expected(name: str, grid: str, splits: dict[str, str], moved: dict[str, int]) -> None:
     assert CASES[name].moved(grid, splits) == moved
 
 
-def test_sizes_that_are_open_are_stretched() -> None:
+def test_tosa_broadcast_of_unknown_sizes() -> None:
     text = """func.func @main(%x: tensor<?x6xf32>) -> tensor<?x6xf32> {
   %s = tosa.reduce_sum %x {axis = 1 : i32} : (tensor<?x6xf32>) -> tensor<?x1xf32>
   %r = tosa.sub %x, %s : (tensor<?x6xf32>, tensor<?x1xf32>) -> tensor<?x6xf32>
   return %r : tensor<?x6xf32>
 }"""
     x = normal(5, 6)
-    (found,) = evaluate(with_shapes(parse_text(text), {"x": (5, 6)}).graph, [x])
-    np.testing.assert_allclose(found, x - x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+    (result,) = evaluate(with_shapes(parse_text(text), {"x": (5, 6)}).graph, [x])
+    np.testing.assert_allclose(result, x - x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("attributes", ["stride = 2 : i64", "nan_mode = 1 : i32", 'pad = "SAME"'])
-def test_attributes_of_another_kind_are_not_taken_for_their_default(attributes: str) -> None:
+def test_tosa_attribute_of_wrong_kind_is_refused(attributes: str) -> None:
     kind = "tensor<1x2x3x1xf32>"
     text = f"func.func @main(%x: {kind}) -> {kind} {{\n  %r = tosa.max_pool2d %x {{kernel = array<i64: 1, 1>, {attributes}}} : ({kind}) -> {kind}\n  return %r : {kind}\n}}"
     with pytest.raises(ProgramError, match=f"tosa.max_pool2d: {attributes.partition(' ')[0]} must be"):
         parse_text(text)
 
 
-def test_negating_floats_takes_no_zero_points() -> None:
-    """Where they are known at run time only, too: then nothing says that they are 0, but floats have no others."""
+def test_float_negate_ignores_zero_points() -> None:
+    """Zero points known only at run time are ignored too: those of floats are always 0."""
     x, zero = np.array([0.5, -0.5, 1.75, -3.25, 0.0], np.float32), np.zeros(1, np.float32)
-    found = Case({"x": x, "a": zero, "b": zero}, "", lambda x, a, b: -x)
-    found.body = call("negate", "%x, %a, %b", "tensor<5xf32>, tensor<1xf32>, tensor<1xf32>", "tensor<5xf32>")
-    found.matches()
-    (signs,) = evaluate(parse_text(found.text()).graph, [x, zero, zero])
+    negate_case = Case({"x": x, "a": zero, "b": zero}, "", lambda x, a, b: -x)
+    negate_case.body = call("negate", "%x, %a, %b", "tensor<5xf32>, tensor<1xf32>, tensor<1xf32>", "tensor<5xf32>")
+    negate_case.matches()
+    (signs,) = evaluate(parse_text(negate_case.text()).graph, [x, zero, zero])
     assert np.signbit(signs).tolist() == [True, False, True, False, True]
 
 
-def test_a_constant_zero_point_of_floats_is_0() -> None:
+def test_nonzero_zero_point_of_floats_is_refused() -> None:
     one = ZERO.replace("dense<0.0>", "dense<1.0>")
     text = f"func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {{\n{one}\n%r = tosa.negate %x, %z, %z : (tensor<5xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<5xf32>\nreturn %r : tensor<5xf32>\n}}"
     with pytest.raises(ProgramError, match="zero points of f32 must be 0"):

@@ -1,4 +1,4 @@
-"""Readers of tosa's operations on whole numbers, tables and Fourier transforms; linalg's tiled layouts."""
+"""Tests of tosa's integer ops, tables and Fourier transforms, and of linalg's tiled layouts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def zero(name: str, number: int) -> str:
 
 
 def mean(x: Array) -> Array:
-    """Windows of 3 x 2 with one row of padding above, less 2, plus 5; the reciprocals are a little too large, so halves go away from 0."""
+    """Return the means of 3 x 2 windows with one row of padding above, for zero points 2 and 5.
+
+    Reciprocals are rounded up, so ties are rounded away from zero.
+    """
     total, count = np.zeros((2, 8, 7, 3)), np.zeros((2, 8, 7, 3))
     for i in range(3):
         for j in range(2):
@@ -32,22 +35,22 @@ TABLE, LONG = whole(256, dtype="i1", low=-128, high=127), whole(513, dtype="i2",
 
 
 def looked_up(x: Array, table: Array) -> Array:
-    place = x.astype(np.int32) + 32768
-    near, far = (table[(place >> 7) + step].astype(np.int32) for step in (0, 1))
-    return near * 128 + (far - near) * (place & 127)
+    position = x.astype(np.int32) + 32768
+    near, far = (table[(position >> 7) + step].astype(np.int32) for step in (0, 1))
+    return near * 128 + (far - near) * (position & 127)
 
 
 X, PLANES = normal(6, 8), normal(3, 4, 6)
 
 
 def _scaled(x: Array, multiplier: Array, shift: Array, twice: bool) -> Array:
-    """As the specification has it, in Python's whole numbers; what is larger than an i32 loses its head."""
-    found = []
+    """Scale as in the specification, with Python integers; results beyond i32 wrap around."""
+    results = []
     for value, factor, bits in np.nditer(list(np.broadcast_arrays(x, multiplier, shift))):
         half = 1 << (int(bits) - 1)
         half += (1 << 30 if value >= 0 else -(1 << 30)) if twice and bits > 31 else 0
-        found.append(((int(value) * int(factor) + half) >> int(bits)) % 2**32)
-    return np.array(found, "u8").astype("u4").view("i4").reshape(x.shape)
+        results.append(((int(value) * int(factor) + half) >> int(bits)) % 2**32)
+    return np.array(results, "u8").astype("u4").view("i4").reshape(x.shape)
 
 
 CASES: dict[str, Case] = {
@@ -129,7 +132,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_computes_what_numpy_does(name: str) -> None:
+def test_tosa_integer_op_matches_reference(name: str) -> None:
     case = CASES[name]
     case.matches()
     for number, argument in enumerate(case.arguments):
@@ -149,13 +152,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "message"), REFUSED)
-def test_what_does_not_fit_is_refused(body: str, message: str) -> None:
+def test_malformed_tosa_or_pack_op_is_refused(body: str, message: str) -> None:
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(f"func.func @main(%x: {A}) -> {A} {{\n{body}\nreturn %r : {A}\n}}")
     assert caught.value.diagnostics[0].code == "MG0104" and caught.value.diagnostics[0].loc is not None
 
 
-def test_a_variable_that_is_written_is_refused_where_that_is_done() -> None:
+def test_write_to_tosa_variable_is_refused_at_its_location() -> None:
     with pytest.raises(ProgramError, match="has no state between runs") as caught:
         parse_text(
             f"tosa.variable @v = dense<1.0> : {A}\nfunc.func @main(%x: {A}) -> {A} {{\n  %v = tosa.variable_read @v : {A}\n"

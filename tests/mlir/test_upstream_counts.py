@@ -1,4 +1,4 @@
-"""Operations of upstream's dialects with more or fewer operands, results and region arguments than they have: refused where they stand."""
+"""Tests of upstream ops with too many or too few operands, results and region arguments: refused at their location."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_counts_that_are_not_those_of_the_operation(name: str) -> None:
+def test_wrong_operand_or_result_count_is_refused(name: str) -> None:
     with pytest.raises(ProgramError, match=r"MG010[34]") as caught:
         parse_text(f'"builtin.module"() ({{\n  {FORMS[name]}\n}}) : () -> ()')
     assert all(fault.loc is not None for fault in caught.value.diagnostics)
@@ -85,8 +85,8 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_values_that_no_count_rules_out(name: str) -> None:
+def test_invalid_values_with_valid_counts_are_refused(name: str) -> None:
     text, code, message = OTHERS[name]
     with pytest.raises(ProgramError) as caught:
         parse_text(text)
-    assert any(each.code == code and message in each.message and each.loc for each in caught.value.diagnostics)
+    assert any(fault.code == code and message in fault.message and fault.loc for fault in caught.value.diagnostics)

@@ -1,4 +1,4 @@
-"""Readers of index, affine, loops without order, and slices at computed places: what NumPy computes, sharded or not."""
+"""Tests of index, affine, unordered loops, and slices at computed offsets against NumPy, sharded or not."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ def constants(**numbers: int) -> str:
     return "".join(f"  %{name} = arith.constant {number} : index\n" for name, number in numbers.items())
 
 
-def cut(place: str) -> str:
-    return f"  %r = tensor.extract_slice %x[{place}, 0] [2, 8] [1, 1] : {T} to tensor<2x8xf32>"
+def cut(offset: str) -> str:
+    return f"  %r = tensor.extract_slice %x[{offset}, 0] [2, 8] [1, 1] : {T} to tensor<2x8xf32>"
 
 
 def tiles(head: str, at: str, sizes: str, types: str) -> str:
-    """A forall that negates tiles."""
+    """Return a `scf.forall` that negates tiles."""
     return f"""  %e = tensor.empty() : {T}
   %r = scf.forall {head} shared_outs(%o = %e) -> ({T}) {{
 {at}    %t = tensor.extract_slice %x[%i, %j] [{sizes}] [1, 1] : {T} to {types}
@@ -58,7 +58,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_numbers(case: Case) -> None:
+def test_op_with_computed_indices_matches_numpy(case: Case) -> None:
     case.matches()
 
 
@@ -66,7 +66,7 @@ def test_numbers(case: Case) -> None:
 @pytest.mark.parametrize(
     "name", ["gather", "gather_points", "scatter", "affine_in_body", "forall", "parallel", "assert"]
 )
-def test_sharded(name: str, splits: dict[str, str]) -> None:
+def test_sharded_op_with_computed_indices_matches_numpy(name: str, splits: dict[str, str]) -> None:
     CASES[name].moved("2x3", splits)
 
 
@@ -83,15 +83,17 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("body, message", FAULTS.values(), ids=FAULTS)
-def test_faults_are_named(body: str, message: str) -> None:
+def test_invalid_use_of_computed_indices_is_refused(body: str, message: str) -> None:
     text = f"func.func @main(%x: {T}, %n: tensor<index>) -> {T} {{\n{body}\n  return %r : {T}\n}}"
     with pytest.raises(ProgramError) as caught:
         parse_text(text, "p.mlir")
-    found = caught.value.diagnostics
-    assert any(message in fault.message and fault.loc is not None for fault in found), [str(each) for each in found]
+    diagnostics = caught.value.diagnostics
+    assert any(message in fault.message and fault.loc is not None for fault in diagnostics), [
+        str(diagnostic) for diagnostic in diagnostics
+    ]
 
 
-def test_the_number_of_a_loop_that_there_is_not_is_refused() -> None:
+def test_index_of_nonexistent_loop_is_refused() -> None:
     text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%x : tensor<4xf32>) {
   ^bb0(%o: f32):

@@ -1,4 +1,4 @@
-"""Programs in the dialects of LLVM 22: their text, what is read from it, and what cannot be expressed."""
+"""Tests of the printer for the dialects of LLVM 22: the text, its import, and ops that cannot be expressed."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_operations_are_read_back_with_the_same_numbers(name: str) -> None:
+def test_upstream_text_of_op_computes_the_same(name: str) -> None:
     lines, form = OPERATIONS[name]
     result = re.findall(r"tensor<[^>]*>", lines)[-1]
     module = program(lines, result=result)
@@ -119,7 +119,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_operations_without_an_upstream_form_are_refused_where_they_are(name: str) -> None:
+def test_op_without_upstream_form_is_refused_at_its_location(name: str) -> None:
     lines, reason = FAULTS[name]
     with pytest.raises(
         ProgramError, match=f"'{name}' cannot be expressed in upstream's dialects: .*{reason}"
@@ -129,7 +129,7 @@ def test_operations_without_an_upstream_form_are_refused_where_they_are(name: st
     assert fault.code == "MG0103" and str(fault.loc).startswith("p.mlir:")
 
 
-def test_all_operations_without_an_upstream_form_are_reported_together() -> None:
+def test_all_ops_without_upstream_form_are_reported_together() -> None:
     lines = "%c = stablehlo.complex %x, %x : tensor<4x6xcomplex<f32>>\n%i = stablehlo.imag %c : (tensor<4x6xcomplex<f32>>) -> tensor<4x6xf32>"
     with pytest.raises(ProgramError) as caught:
         print_upstream(program(f"{lines}\n%r = stablehlo.reduce_precision %i, format = e5m10 : tensor<4x6xf32>"))
@@ -147,6 +147,6 @@ def test_partial_sums_after_propagation_are_refused() -> None:
     assert "shard.reduce_scatter" in print_upstream(plan.stages["partition"])
 
 
-def test_kernels_are_refused() -> None:
+def test_upstream_text_of_fused_kernels_is_refused() -> None:
     with pytest.raises(ProgramError, match="a program at stage 'fuse' cannot be expressed"):
         print_upstream(api.plan(LAYER, target="cpu").stages["fuse"])

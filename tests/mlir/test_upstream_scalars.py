@@ -1,4 +1,4 @@
-"""Readers of arith and math: every operation computes what NumPy computes, on tensors and in bodies."""
+"""Tests of the importers of arith and math: every op matches NumPy, on tensors and in bodies."""
 
 from __future__ import annotations
 
@@ -82,37 +82,37 @@ CASTS: list[tuple[str, Array, Array]] = [
 
 
 def one(op: str, arguments: tuple[Array, ...], function: Callable[..., Any], tail: str = "") -> Case:
-    """One operation on tensors."""
+    """Return a case of one op on tensors."""
     names = ["a", "b", "c"][: len(arguments)]
     text = f"  %r = {op} {', '.join(f'%{name}' for name in names)} : {tail or tensor(arguments[0])}"
     return Case(dict(zip(names, arguments, strict=True)), text, function)
 
 
 def in_body(op: str, arguments: tuple[Array, ...], function: Callable[..., Any]) -> Case:
-    """The same in the body of a `linalg.generic`."""
-    found = one(op, arguments, function)
-    names, kinds = list(found.arguments), [tensor(a).split("x")[-1][:-1] for a in arguments]
-    out = tensor(found.wanted[0])
+    """Return a case of the op in the body of a `linalg.generic`."""
+    tensor_case = one(op, arguments, function)
+    names, kinds = list(tensor_case.arguments), [tensor(a).split("x")[-1][:-1] for a in arguments]
+    out = tensor(tensor_case.expected_arrays[0])
     scalar = out.split("x")[-1][:-1]
     same = ", ".join(["affine_map<(i, j) -> (i, j)>"] * (len(names) + 1))
     block = ", ".join([*(f"%{n}s: {kind}" for n, kind in zip(names, kinds, strict=True)), f"%os: {scalar}"])
-    found.body = f"""  %e = tensor.empty() : {out}
+    tensor_case.body = f"""  %e = tensor.empty() : {out}
   %r = linalg.generic {{indexing_maps = [{same}], iterator_types = ["parallel", "parallel"]}} ins({", ".join(f"%{n}" for n in names)} : {", ".join(tensor(a) for a in arguments)}) outs(%e : {out}) {{
   ^bb0({block}):
     %v = {op} {", ".join(f"%{n}s" for n in names)} : {kinds[0]}
     linalg.yield %v : {scalar}
   }} -> {out}"""
-    return found
+    return tensor_case
 
 
 @pytest.mark.parametrize("row", [*BINARY, *UNARY, *TESTS], ids=lambda row: f"{row[0]}-{row[1][0].dtype}")
-def test_elementwise(row: Row) -> None:
+def test_scalar_op_matches_numpy_on_tensors_and_in_bodies(row: Row) -> None:
     one(*row).matches()
     in_body(*row).matches()
 
 
 @pytest.mark.parametrize("op, source, result", CASTS, ids=[f"{op}-{a.dtype}-{b.dtype}" for op, a, b in CASTS])
-def test_casts(op: str, source: Array, result: Array) -> None:
+def test_cast_matches_numpy(op: str, source: Array, result: Array) -> None:
     one(op, (source,), lambda a: result, f"{tensor(source)} to {tensor(result)}").matches()
 
 
@@ -130,7 +130,7 @@ INTEGERS = {
 
 
 @pytest.mark.parametrize("number, word", list(enumerate(PREDICATES["cmpf"])))
-def test_comparisons_of_floats(number: int, word: str) -> None:
+def test_float_comparison_matches_numpy(number: int, word: str) -> None:
     pair = {"a": NAN, "b": np.where(Y > 0, X, Y).astype("f4")}
     Case(pair, f"  %r = arith.cmpf {word}, %a, %b : tensor<3x5xf32>", FLOATS[word]).matches()
     generic = f'  %r = "arith.cmpf"(%a, %b) <{{predicate = {number} : i64, fastmath = #arith.fastmath<none>}}> : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xi1>'
@@ -138,7 +138,7 @@ def test_comparisons_of_floats(number: int, word: str) -> None:
 
 
 @pytest.mark.parametrize("number, word", list(enumerate(INTEGERS)))
-def test_comparisons_of_integers(number: int, word: str) -> None:
+def test_integer_comparison_matches_numpy(number: int, word: str) -> None:
     pair = {"a": N, "b": np.where(M > 0, N, M).astype("i4")}
     Case(pair, f"  %r = arith.cmpi {word}, %a, %b : tensor<3x5xi32>", INTEGERS[word]).matches()
     generic = f'  %r = "arith.cmpi"(%a, %b) <{{predicate = {number} : i64}}> : (tensor<3x5xi32>, tensor<3x5xi32>) -> tensor<3x5xi1>'
@@ -146,8 +146,8 @@ def test_comparisons_of_integers(number: int, word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["slt", "sge", "ult", "ule"])
-def test_comparisons_of_truth_values(word: str) -> None:
-    """As signed numbers the true one is -1."""
+def test_boolean_comparison_matches_numpy(word: str) -> None:
+    """As a signed i1, true is -1."""
     sign = -1 if word.startswith("s") else 1
     pair = {"a": B, "b": C}
     compare = {"lt": np.less, "ge": np.greater_equal, "le": np.less_equal}[word[1:]]
@@ -176,11 +176,11 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize("name", SPECIAL)
-def test_other_forms(name: str) -> None:
+def test_special_scalar_op_matches_numpy(name: str) -> None:
     SPECIAL[name].matches()
 
 
-def test_shardings_pass_through_all_of_them() -> None:
+def test_sharding_propagates_through_scalar_ops() -> None:
     body = "  %t = math.atan %a : tensor<3x5xf32>\n  %s = math.copysign %t, %b : tensor<3x5xf32>\n  %r = arith.maxnumf %s, %b : tensor<3x5xf32>"
     case = Case({"a": X, "b": Y}, body, lambda a, b: np.fmax(np.copysign(np.arctan(a), b), b))
     case.matches()
@@ -191,7 +191,7 @@ def test_shardings_pass_through_all_of_them() -> None:
     "operation",
     ["arith.truncf %a toward_zero : tensor<2xf32> to tensor<2xf16>", '"arith.truncf"(%a) <{roundingmode = 3 : i32}> : (tensor<2xf32>) -> tensor<2xf16>'],
 )  # fmt: skip
-def test_other_roundings_are_refused(operation: str) -> None:
+def test_unsupported_rounding_mode_is_refused(operation: str) -> None:
     text = (
         f"func.func @main(%a: tensor<2xf32>) -> tensor<2xf16> {{\n  %r = {operation}\n  return %r : tensor<2xf16>\n}}"
     )

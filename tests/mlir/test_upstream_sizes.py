@@ -1,4 +1,4 @@
-"""Open sizes in programs of upstream's dialects follow from the inputs: of what is filled, sliced, padded and looped over."""
+"""Tests of unknown sizes in upstream dialects: sizes of fills, slices, pads and loops follow from the inputs."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ func.func @main(%x: tensor<?x5xf32>, %b: tensor<5xf32>) -> tensor<?xf32> {
 
 
 @pytest.mark.parametrize("rows", [1, 4, 10])
-def test_sizes_that_are_open_follow_from_the_inputs(rows: int) -> None:
-    """Also of what is filled or spread, whose size no operand says."""
+def test_unknown_sizes_are_inferred_from_the_inputs(rows: int) -> None:
+    """Fills and broadcasts, whose size no operand has, are included."""
     x, b = normal(rows, 5), normal(5)
     module = with_shapes(parse_text(OPEN), {"x": (rows, 5)})
-    (found,) = evaluate(module.graph, [x, b])
-    np.testing.assert_allclose(found, 2 + ((x + 2) * b).sum(1), rtol=1e-5)
+    (result,) = evaluate(module.graph, [x, b])
+    np.testing.assert_allclose(result, 2 + ((x + 2) * b).sum(1), rtol=1e-5)
     assert check(module, pipeline=lowered, args=[x, b]).ok
     assert rows == 1 or not analyze(lowered(module)).collectives
 
 
-# Programs over `%x: tensor<?x6xf32>` whose sizes are computed of its own, and what they give.
+# Programs over `%x: tensor<?x6xf32>` with sizes computed from its size, and the expected results.
 OF_SIZES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "halves": (
         "T",
@@ -119,15 +119,15 @@ func.func @main(%x: T {{meshgen.sharding = #meshgen.annotation<@g, [{split}]>}},
 
 @pytest.mark.parametrize("split", ['["0"], []', '[], ["0"]'])
 @pytest.mark.parametrize("name", OF_SIZES)
-def test_sizes_of_slices_pads_and_empty_tensors_follow_from_open_dims(name: str, split: str) -> None:
+def test_computed_sizes_follow_from_unknown_dims(name: str, split: str) -> None:
     x, n = normal(8, 6), np.array(1)
     module = with_shapes(parse_text(of_sizes(name, split)), {"x": x.shape})
-    (found,) = evaluate(module.graph, [x, n])
-    np.testing.assert_allclose(found, OF_SIZES[name][2](x), rtol=1e-5)
+    (result,) = evaluate(module.graph, [x, n])
+    np.testing.assert_allclose(result, OF_SIZES[name][2](x), rtol=1e-5)
     assert check(module, pipeline=lowered, args=[x, n]).ok
 
 
-def test_a_slice_that_its_sizes_take_outside_is_refused() -> None:
+def test_slice_out_of_bounds_at_known_sizes_is_refused() -> None:
     text = of_sizes("halves", '["0"], []').replace("%x[%h, 0]", "%x[%d, 0]")
     with pytest.raises(ProgramError) as caught:
         with_shapes(parse_text(text), {"x": (8, 6)})

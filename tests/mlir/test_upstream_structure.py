@@ -1,4 +1,4 @@
-"""Readers of tensor, scf, func and bufferization compute what NumPy computes, sharded or not."""
+"""Tests of the importers of tensor, scf, func and bufferization against NumPy, sharded or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ I = np.array(4)  # noqa: E741
 
 
 def index(name: str, argument: str = "n") -> str:
-    """A number that is known at run time only."""
+    """Return the lines that define an index known only at run time."""
     return f"  %{name}_ = tensor.extract %{argument}[] : tensor<i64>\n  %{name} = arith.index_cast %{name}_ : i64 to index\n"
 
 
@@ -25,10 +25,10 @@ def constants(**numbers: int) -> str:
     return "".join(f"  %{name} = arith.constant {number} : index\n" for name, number in numbers.items())
 
 
-def put(x: Array, part: Array, *place: slice) -> Array:
-    found = x.copy()
-    found[place] = part
-    return found
+def put(x: Array, part: Array, *indices: slice) -> Array:
+    result = x.copy()
+    result[indices] = part
+    return result
 
 
 TENSOR = {
@@ -75,7 +75,7 @@ SCF = {
 
 
 @pytest.mark.parametrize("name", [*TENSOR, *SCF])
-def test_computes_what_numpy_computes(name: str) -> None:
+def test_structural_op_matches_numpy(name: str) -> None:
     {**TENSOR, **SCF}[name].matches()
 
 
@@ -107,10 +107,12 @@ MOVED = [
 @pytest.mark.parametrize(
     "name, grid, splits, moved", MOVED, ids=[f"{n}-{g}-{n2}" for n2, (n, g, *_) in enumerate(MOVED)]
 )
-def test_split(name: str, grid: str, splits: dict[str, str], moved: dict[str, int] | None) -> None:
-    """Law 1, and what moves; None where only the law matters."""
-    found = {**TENSOR, **SCF}[name].moved(grid, splits)
-    assert moved is None or found == moved
+def test_sharded_structural_op_moves_as_expected(
+    name: str, grid: str, splits: dict[str, str], moved: dict[str, int] | None
+) -> None:
+    """`moved` has the expected collectives, or is None if only the results are checked."""
+    counts = {**TENSOR, **SCF}[name].moved(grid, splits)
+    assert moved is None or counts == moved
 
 
 BODY = f"func.func @f(%x: {T}, %n: index) -> {T} {{\n%c1 = arith.constant 1 : index\n{{}}\nreturn %r : {T}\n}}"
@@ -124,15 +126,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_read_is_refused_where_it_stands(name: str) -> None:
+def test_unsupported_structure_is_refused_at_its_location(name: str) -> None:
     body, message = REFUSED[name]
     with pytest.raises(ProgramError, match=r"(?s).*") as caught:
         with_shapes(parse_text(BODY.replace("{}", body)), {})
     assert message in caught.value.diagnostics[0].message and caught.value.diagnostics[0].loc is not None
 
 
-def test_numbers_of_arguments_may_be_whole() -> None:
-    """Scalars of the signature are 0-d tensors."""
+def test_scalar_integer_arguments_are_imported() -> None:
+    """Scalars in the signature are 0-d tensors."""
     text = "func.func @f(%n: index, %k: i32) -> index {\n%a = arith.index_cast %k : i32 to index\n%r = arith.addi %n, %a : index\nreturn %r : index\n}"
     graph = parse_text(text).graph
     assert [str(value.type) for value in (*graph.inputs, *graph.outputs)] == ["i64[]", "i32[]", "i64[]"]
@@ -153,9 +155,9 @@ BLOB = """func.func @main(%x: tensor<2x2xi32>) -> tensor<2x2xi32> {
 """
 
 
-def test_constants_may_stand_behind_the_program() -> None:
-    (found,) = evaluate(parse_text(BLOB).graph, [np.zeros((2, 2), "i4")])
-    np.testing.assert_array_equal(found, [[1, 2], [3, 4]])
+def test_dense_resources_after_the_program_are_read() -> None:
+    (result,) = evaluate(parse_text(BLOB).graph, [np.zeros((2, 2), "i4")])
+    np.testing.assert_array_equal(result, [[1, 2], [3, 4]])
     for text, message in (
         (BLOB.replace("<blob>", "<blub>"), "unknown resource 'blub'"),
         (BLOB.replace('04000000"', '"'), "bytes"),
@@ -188,10 +190,10 @@ GENERIC = """func.func @main(%x: tensor<3x4xf32>, %e: tensor<4x3xf32>, %z: tenso
 }"""
 
 
-def test_generic_text() -> None:
+def test_linalg_ops_in_generic_form_are_imported() -> None:
     x = normal(3, 4)
-    (found,) = evaluate(parse_text(GENERIC).graph, [x, normal(4, 3), np.ones(4, "f4")])
-    np.testing.assert_allclose(found, np.stack([2 * x.sum(0) + 1] * 2, 1), rtol=1e-5)
+    (result,) = evaluate(parse_text(GENERIC).graph, [x, normal(4, 3), np.ones(4, "f4")])
+    np.testing.assert_allclose(result, np.stack([2 * x.sum(0) + 1] * 2, 1), rtol=1e-5)
 
 
 MALFORMED = {
@@ -208,13 +210,13 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_operations_are_refused_where_they_stand(name: str) -> None:
+def test_malformed_upstream_op_is_refused_at_its_location(name: str) -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(f"func.func @f(%x: {T}) -> {T} {{\n{MALFORMED[name]}\nreturn %x : {T}\n}}")
     assert all(fault.loc is not None and fault.loc.line > 1 for fault in caught.value.diagnostics)
 
 
-def test_a_conditional_without_results_needs_no_else() -> None:
+def test_scf_if_without_results_needs_no_else() -> None:
     text = """func.func @main(%x: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
   scf.if %c {
     %1 = math.exp %x : tensor<4xf32>
@@ -224,7 +226,7 @@ def test_a_conditional_without_results_needs_no_else() -> None:
     assert not parse_text(text).graph.nodes
 
 
-def test_a_global_that_nothing_uses() -> None:
+def test_unused_ml_program_global_is_ignored() -> None:
     body = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  BODY\n  return %x : tensor<4xf32>\n}"
     head = "ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>\n"
     assert not parse_text(head + body.replace("BODY", "")).graph.nodes
@@ -232,7 +234,7 @@ def test_a_global_that_nothing_uses() -> None:
         parse_text(head + body.replace("BODY", "%s = ml_program.global_load @seed : tensor<i64>"))
 
 
-def test_result_types_of_branches_stand_with_or_without_parentheses() -> None:
+def test_result_types_of_branches_may_have_parentheses() -> None:
     text = """func.func @main(%i: index, %p: i1, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %s = scf.index_switch %i -> ONE
   case 1 {
@@ -251,5 +253,5 @@ def test_result_types_of_branches_stand_with_or_without_parentheses() -> None:
 }"""
     x = normal(4)
     for kind in ("tensor<4xf32>", "(tensor<4xf32>)"):
-        found = evaluate(parse_text(text.replace("ONE", kind)).graph, [np.array(1), np.array(True), x])
-        np.testing.assert_allclose(found, [np.exp(x)] * 2, rtol=1e-6)
+        results = evaluate(parse_text(text.replace("ONE", kind)).graph, [np.array(1), np.array(True), x])
+        np.testing.assert_allclose(results, [np.exp(x)] * 2, rtol=1e-6)

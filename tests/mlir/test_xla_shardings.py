@@ -1,4 +1,4 @@
-"""XLA's older spelling of shardings: devices of tiles as axes of a mesh, and programs that are annotated so."""
+"""Tests of XLA's older sharding syntax: tiles as axes of a mesh, and programs with such annotations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MESH = make_mesh({"x": 2, "y": 4})
         ("{devices=[4,2]0,4,1,5,2,6,3,7}", (("y",), ("x",))),
     ],
 )
-def test_tiles_are_axes_of_a_mesh(text: str, dims: tuple[tuple[str, ...], ...]) -> None:
+def test_tile_assignment_becomes_mesh_axes(text: str, dims: tuple[tuple[str, ...], ...]) -> None:
     assert sharding_of(text, 2, MESH) == Sharding(dims)
 
 
@@ -51,7 +51,7 @@ def test_tiles_are_axes_of_a_mesh(text: str, dims: tuple[tuple[str, ...], ...]) 
         ("{devices=[2,1,4]<=[8] last_tile_dims={unreduced}}", "its last dims are 'unreduced'"),
     ],
 )
-def test_what_is_no_such_sharding_is_said(text: str, message: str) -> None:
+def test_malformed_xla_sharding_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         sharding_of(text, 2, MESH)
 
@@ -67,11 +67,11 @@ def test_what_is_no_such_sharding_is_said(text: str, message: str) -> None:
         ("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dims={replicated, manual}}", ("x",)),
     ],
 )
-def test_manual_axes_are_the_last_dims_that_say_so(text: str, axes: tuple[str, ...]) -> None:
+def test_manual_axes_come_from_last_tile_dims(text: str, axes: tuple[str, ...]) -> None:
     assert manual_axes_of(text, MESH) == axes
 
 
-def test_the_mesh_of_a_program_without_one() -> None:
+def test_mesh_is_derived_from_shardings() -> None:
     manual = mesh_of(["{devices=[1,1,2,4]<=[8] last_tile_dims={manual, replicated}}"])
     assert manual is not None and manual.sizes == (2, 4)
     texts = ["{replicated}", "{devices=[1,8]<=[2,4]T(1,0)}", "{devices=[4,2]<=[8]}", "nothing"]
@@ -96,11 +96,11 @@ PROGRAM = """module attributes {mhlo.num_partitions = 8 : i32} {
 """
 
 
-def test_a_program_annotated_so_is_partitioned_so() -> None:
+def test_program_with_xla_shardings_is_partitioned() -> None:
     module = mg.lower(PROGRAM, stage="import")
     assert module.mesh.sizes == (2, 4)
-    wishes = [wish.sharding.dims for wish in (*module.in_annotations, *module.out_annotations) if wish]
-    assert wishes == [(("d0",), ()), ((), ("d1", "d0")), (("d1",),)]
+    dims = [annotation.sharding.dims for annotation in (*module.in_annotations, *module.out_annotations) if annotation]
+    assert dims == [(("d0",), ()), ((), ("d1", "d0")), (("d1",),)]
     notes = [(n.attrs.sharding.dims, n.attrs.open_dims) for n in module.graph.nodes if n.op == "annotate"]
     assert notes == [(((), ()), ()), ((("d1",), ()), (False, True))]
     args = [np.random.default_rng(0).standard_normal(s).astype("f4") for s in ((8, 6), (6, 16))]
@@ -109,9 +109,9 @@ def test_a_program_annotated_so_is_partitioned_so() -> None:
     assert mine.in_annotations[1] is not None and mine.in_annotations[1].sharding.dims == ((), ("b", "a"))
 
 
-def test_faults_have_their_places() -> None:
+def test_invalid_xla_sharding_is_refused_at_its_location() -> None:
     text = PROGRAM.replace("[2,1,4]<=[8]", "[3,1,4]<=[8]").replace("[4,1,2]<=", "[5,1,2]<=")
     with pytest.raises(ProgramError) as caught:
         parse_text(text)
-    found = [(fault.code, fault.loc.line if fault.loc else 0) for fault in caught.value.diagnostics]
-    assert found == [("MG0204", 2), ("MG0204", 7)]
+    locations = [(fault.code, fault.loc.line if fault.loc else 0) for fault in caught.value.diagnostics]
+    assert locations == [("MG0204", 2), ("MG0204", 7)]

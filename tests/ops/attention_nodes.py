@@ -1,4 +1,4 @@
-"""Nodes of attention with arrays for them, and what they mean, written as einsum and softmax in f64."""
+"""Attention nodes with operands, and their reference result as einsum and softmax in f64."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from meshgen.ops.factors import parsed
 
 Array = np.ndarray[Any, Any]
 Function = Callable[[Builder, list[Value]], Value]
-"""Writes a region: of a score or a probability, elements and positions."""
+"""Builds a region from its inputs: a score or a probability, then elements and positions."""
 
 
-def first(builder: Builder, given: list[Value]) -> Value:
-    return given[0]
+def first(builder: Builder, inputs: list[Value]) -> Value:
+    return inputs[0]
 
 
-def causal(builder: Builder, given: list[Value]) -> Value:
-    """The score where the first position is not before the second, else -inf."""
-    score, *_, row, key = given
+def causal(builder: Builder, inputs: list[Value]) -> Value:
+    """Return the score if the row position is at or after the key position, else -inf."""
+    score, *_, row, key = inputs
     return builder.elementwise("select", builder.compare("GE", row, key), score, builder.splat(-np.inf, score.type))
 
 
-def biased(builder: Builder, given: list[Value]) -> Value:
-    return builder.elementwise("add", given[0], given[1])
+def biased(builder: Builder, inputs: list[Value]) -> Value:
+    return builder.elementwise("add", inputs[0], inputs[1])
 
 
 def node_of(factors: str, sizes: dict[str, int], *, dtype: str = "f32", elements: Sequence[str] = (), positions: Sequence[str] = (),
             score: Function = first, share: Function = first, **attrs: Any) -> Node:  # fmt: skip
-    """A node with operands of its own; `elements` has the type of each operand after the first three."""
+    """Return a node with fresh operands. `elements` has the dtype of each operand after the first three."""
     names, results = parsed(factors)
     dtypes = [dtype] * 3 + list(elements)
     operands = [
@@ -41,22 +41,22 @@ def node_of(factors: str, sizes: dict[str, int], *, dtype: str = "f32", elements
     types = [
         TensorType(tuple(sizes[f] for f in word), kind) for word, kind in zip(results, (dtype, "f32"), strict=True)
     ]
-    taken = [value.type.with_shape(()) for value in operands[3:]] + [TensorType((), "i32") for _ in positions]
-    regions = tuple(_region(write, taken) for write in (score, share))
+    element_types = [value.type.with_shape(()) for value in operands[3:]] + [TensorType((), "i32") for _ in positions]
+    regions = tuple(_region(write, element_types) for write in (score, share))
     attrs |= {"factors": factors, "positions": tuple(positions)}
     return Node("attention", operands, [Value(kind) for kind in types], attrs, regions=regions)
 
 
-def _region(write: Function, taken: Sequence[TensorType]) -> Graph:
-    graph = Graph("region", [Value(kind) for kind in (TensorType((), "f32"), *taken)])
+def _region(write: Function, element_types: Sequence[TensorType]) -> Graph:
+    graph = Graph("region", [Value(kind) for kind in (TensorType((), "f32"), *element_types)])
     graph.outputs = [write(Builder(graph), list(graph.inputs))]
     return graph
 
 
-def meaning(
+def reference_attention(
     factors: str, q: Array, k: Array, v: Array, change: Callable[[Array], Array] = lambda scores: scores
 ) -> Array:
-    """The first result; `change` takes the scores, in the order of the second result and the keys."""
+    """Return the first result in f64. `change` maps scores whose dims are those of the second result and then the keys."""
     (queries, keys, values, *_), (out, rows) = parsed(factors)
     summed = tuple(f for f in keys if f in values and f not in out)
     letters = {f: chr(97 + i) for i, f in enumerate(dict.fromkeys((*queries, *keys, *values)))}

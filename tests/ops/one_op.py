@@ -1,4 +1,4 @@
-"""One operation of the reference: its results on arrays, verified as a node; and small regions."""
+"""Helpers that evaluate one op as a verified node, and build small regions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def type_of(array: np.ndarray[Any, Any]) -> TensorType:
 
 
 def run(op: str, *args: Any, results: list[TensorType] | None = None, regions: tuple[Graph, ...] = (), **attrs: Any):
-    """Infer, verify, evaluate; the arrays have the inferred types."""
+    """Infer the result types of an op, verify it and evaluate it. Check that the results have the inferred types."""
     arrays = [np.asarray(a) for a in args]
     types = results or infer_types(op, attrs, [type_of(a) for a in arrays], regions)
     assert types is not None
     node = Node(op, [Value(type_of(a)) for a in arrays], [Value(t) for t in types], attrs, regions=regions)
     assert verify_node(node) == []
-    found = evaluate_node(node, arrays)
-    assert [type_of(f) for f in found] == types
-    return found[0] if len(found) == 1 else found
+    outputs = evaluate_node(node, arrays)
+    assert [type_of(f) for f in outputs] == types
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
@@ -35,7 +35,7 @@ def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray[An
 
 
 def scalar_region(*ops: str, dtype: str = "f32") -> Graph:
-    """(a, b) -> ops applied in turn to (a, b), then (result, b)."""
+    """Return a region of (a, b) that applies the first op to (a, b) and each next op to (previous result, b)."""
     graph = Graph("region")
     a, b = Value(TensorType((), dtype)), Value(TensorType((), dtype))
     graph.inputs = [a, b]
@@ -53,7 +53,7 @@ def compare_region(direction: str, *dtypes: str) -> Graph:
 
 
 def second_region(dtype: str = "f32") -> Graph:
-    """(a, b) -> b."""
+    """Return a region of (a, b) that returns b."""
     graph = Graph("second", [Value(TensorType((), dtype)), Value(TensorType((), dtype))])
     graph.outputs = [graph.inputs[1]]
     return graph

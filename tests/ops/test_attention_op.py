@@ -1,4 +1,4 @@
-"""Attention as one op: what it means, for any order of dims; what its text, its types and its error bound are."""
+"""Tests of the attention op: semantics for any dim order, text form, types and error bound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attention_nodes import Function, biased, causal, first, meaning, node_of
+from attention_nodes import Function, biased, causal, first, node_of, reference_attention
 from one_op import normal
 
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -41,44 +41,46 @@ def graph_of(node: Node) -> Graph:
 
 
 @pytest.mark.parametrize("factors", LAYOUTS)
-def test_attention_means_softmax_between_products(factors: str) -> None:
+def test_attention_is_softmax_between_two_matmuls(factors: str) -> None:
     node = node_of(factors, SIZES)
     assert verify_node(node) == []
     args = arrays_of(node)
     out, _ = evaluate_node(node, args)
-    np.testing.assert_allclose(out, meaning(factors, *args), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(out, reference_attention(factors, *args), rtol=1e-5, atol=1e-6)
 
 
-def test_log_sum_exp_is_that_of_the_changed_scores() -> None:
+def test_log_sum_exp_uses_modified_scores() -> None:
     node = node_of("t d, s d, s e, t s -> t e, t", SIZES, elements=["f32"], score=biased)
     q, k, v, bias = arrays_of(node)
     out, lse = evaluate_node(node, [q, k, v, bias])
     np.testing.assert_allclose(lse, np.log(np.exp(q @ k.T + bias).sum(1)), rtol=1e-5)
-    np.testing.assert_allclose(out, meaning("t d, s d, s e -> t e, t", q, k, v, lambda s: s + bias), rtol=1e-5)
+    np.testing.assert_allclose(
+        out, reference_attention("t d, s d, s e -> t e, t", q, k, v, lambda s: s + bias), rtol=1e-5
+    )
 
 
-def _rows_of_nothing(builder: Any, given: list[Value]) -> Value:
-    """-inf in the row 0."""
-    score, row = given
+def _mask_first_row(builder: Any, inputs: list[Value]) -> Value:
+    """Mask all scores of row 0 with -inf."""
+    score, row = inputs
     return builder.elementwise("select", builder.compare("GT", row, builder.splat(0, row.type)), score, builder.splat(-np.inf, score.type))  # fmt: skip
 
 
 @pytest.mark.parametrize("zero_empty", [True, False])
 def test_rows_without_keys_give_zero_or_nan(zero_empty: bool) -> None:
-    node = node_of("t d, s d, s e -> t e, t", SIZES, positions=["t"], score=_rows_of_nothing, zero_empty=zero_empty)
+    node = node_of("t d, s d, s e -> t e, t", SIZES, positions=["t"], score=_mask_first_row, zero_empty=zero_empty)
     out, _ = evaluate_node(node, arrays_of(node))
     assert np.all(out[0] == 0 if zero_empty else np.isnan(out[0])) and np.all(np.isfinite(out[1:]))
 
 
-def test_error_bound_is_that_of_the_decomposition() -> None:
+def test_attention_error_bound_equals_decomposition() -> None:
     node = node_of("t d, s d, s e -> t e, t", SIZES, positions=["t", "s"], score=causal, dtype="bf16")
     args = [array.astype(value.type.numpy_dtype) for array, value in zip(arrays_of(node), node.operands, strict=True)]
-    found = [error_bound(graph, args) for graph in (graph_of(node), decomposed(node))]
-    assert [np.array_equal(*pair) for pair in zip(*found, strict=True)] == [True, True]
-    assert 0 < found[0][0].max() < 0.1
+    bounds = [error_bound(graph, args) for graph in (graph_of(node), decomposed(node))]
+    assert [np.array_equal(*pair) for pair in zip(*bounds, strict=True)] == [True, True]
+    assert 0 < bounds[0][0].max() < 0.1
 
 
-def test_expanding_keeps_names_and_values() -> None:
+def test_expanded_attention_keeps_names_and_values() -> None:
     node = node_of("t d, s d, s e -> t e, t", SIZES)
     node.results[0].name = "out"
     graph, args = graph_of(node), arrays_of(node)
@@ -89,13 +91,13 @@ def test_expanding_keeps_names_and_values() -> None:
     assert expanded(after) is after
 
 
-def test_flops_are_those_of_both_products() -> None:
+def test_attention_flops_count_both_matmuls() -> None:
     node = node_of(LAYOUTS[3], SIZES)
-    dots = [each for each in decomposed(node).nodes if each.op == "dot_general"]
+    dots = [inner for inner in decomposed(node).nodes if inner.op == "dot_general"]
     assert node_flops(node) == sum(map(node_flops, dots))
 
 
-def test_keys_and_depth_are_whole() -> None:
+def test_attention_rule_replicates_keys_and_depth() -> None:
     assert (
         rule_of(node_of(LAYOUTS[1], SIZES)).notation()
         == "b t h d, b s h d, b s h e -> b t h e, b h t whole(d) whole(s)"
@@ -103,13 +105,13 @@ def test_keys_and_depth_are_whole() -> None:
 
 
 @pytest.mark.parametrize("share", [first, lambda b, given: b.convert(given[0], "bf16")])
-def test_text_reads_back(share: Function) -> None:
+def test_attention_text_round_trips(share: Function) -> None:
     node = node_of("t d, s d, s e, t s, () -> t e, t", SIZES, elements=["f32", "i32"], positions=["s"], score=biased, share=share,
                    precision=("HIGHEST", "HIGHEST"), zero_empty=True)  # fmt: skip
     module = Module(make_mesh({"x": 2}), graph_of(node))
     text = print_text(module)
-    (found,) = (read := parse_text(text)).graph.nodes
-    assert (found.op, found.attrs) == ("attention", node.attrs)
+    (reparsed,) = (read := parse_text(text)).graph.nodes
+    assert (reparsed.op, reparsed.attrs) == ("attention", node.attrs)
     assert print_text(read) == text
 
 
@@ -133,7 +135,7 @@ def test_malformed_attention_is_refused(factors: str, attrs: dict[str, Any], mes
     assert any(message in fault.message and fault.code == "MG0104" for fault in verify_node(node))
 
 
-def test_regions_must_be_functions_of_single_elements() -> None:
+def test_attention_regions_must_be_scalar_functions() -> None:
     good = node_of("t d, s d, s e -> t e, t", SIZES)
     wide = replace(good, regions=(good.regions[0], Graph("r", [Value(good.operands[0].type)], [], [])))
     assert "region 1 must take a float first, and return a float" in verify_node(wide)[0].message

@@ -1,4 +1,4 @@
-"""Constants and numbers that values are known to be."""
+"""Tests of constant folding and of splat detection."""
 
 from __future__ import annotations
 
@@ -22,53 +22,53 @@ def number_of(builder: Builder, value: Value) -> Any:
 def test_splat_of_sees_through_index_maps_and_conversions(dtype: str) -> None:
     builder = Builder(Graph(""))
     value = builder.broadcast_scalar(1, TensorType((3, 4), dtype))
-    turned = builder.transpose(builder.rows(value, 0, 1, 3), (1, 0))
-    number = number_of(builder, builder.reshape(turned, (8,)))
+    transposed = builder.transpose(builder.rows(value, 0, 1, 3), (1, 0))
+    number = number_of(builder, builder.reshape(transposed, (8,)))
     assert number == 1 and number.dtype == DTYPES[dtype] and number.shape == ()
 
 
-def test_splat_of_computes_what_functions_make_of_the_number() -> None:
+def test_splat_of_folds_elementwise_functions() -> None:
     builder = Builder(Graph(""))
     rounded = builder.convert(builder.broadcast_scalar(1 + 2**-10, TensorType((5,), "f32")), "bf16")
     assert number_of(builder, rounded) == 1
     assert number_of(builder, builder.elementwise("negate", builder.convert(rounded, "f32"))) == -1
 
 
-def test_splat_of_folds_scalars_that_are_computed_from_several() -> None:
+def test_splat_of_folds_scalar_with_several_operands() -> None:
     builder, scalar = Builder(Graph("")), TensorType((), "f32")
     quotient = builder.elementwise("divide", builder.splat(1, scalar), builder.splat(8, scalar))
     assert number_of(builder, builder.spread(quotient, (64, 64))) == 0.125
 
 
-def test_splat_of_is_none_for_padding_and_other_numbers() -> None:
+def test_splat_of_is_none_for_non_uniform_values() -> None:
     argument = Value(TensorType((2,), "f32"))
     builder = Builder(Graph("", [argument]))
     zero = builder.splat(0, TensorType((), "f32"))
     ones = builder.broadcast_scalar(1, TensorType((2,), "f32"))
-    counted = builder.emit("iota", [], TensorType((2,), "i32"), dim=0)
+    iota = builder.emit("iota", [], TensorType((2,), "i32"), dim=0)
     mixed = builder.elementwise("add", ones, argument)
-    for value in (builder.pad(ones, zero, (1,), (0,)), counted, argument, mixed):
+    for value in (builder.pad(ones, zero, (1,), (0,)), iota, argument, mixed):
         assert number_of(builder, value) is None
 
 
-def test_splat_of_leaves_sizes_open() -> None:
+def test_splat_of_accepts_unknown_sizes() -> None:
     builder = Builder(Graph(""))
     number = builder.splat(3, TensorType((), "i32"))
     assert number_of(builder, builder.spread(number, (None, 4))) == 3
-    made = builder.emit("iota", [], TensorType((None,), "i32"), dim=0)
-    assert number_of(builder, made) is None
+    iota = builder.emit("iota", [], TensorType((None,), "i32"), dim=0)
+    assert number_of(builder, iota) is None
 
 
-def test_constant_of_respects_its_limit_and_adds_to_what_is_known() -> None:
+def test_constant_of_respects_its_limit_and_extends_known() -> None:
     argument = Value(TensorType((), "i32"))
     builder = Builder(Graph("", [argument]))
-    counted = builder.emit("iota", [], TensorType((20,), "i32"), dim=0)
-    shifted = builder.elementwise("add", counted, builder.splat(2, counted.type))
+    iota = builder.emit("iota", [], TensorType((20,), "i32"), dim=0)
+    shifted = builder.elementwise("add", iota, builder.splat(2, iota.type))
     producer = builder.graph.index.producers.get
     assert constant_of(shifted, producer) is None
-    known = dict[Value, Any]()
-    array = constant_of(shifted, producer, most_elements=20, known=known)
-    assert array is not None and (array == np.arange(2, 22)).all() and counted in known
+    constants = dict[Value, Any]()
+    array = constant_of(shifted, producer, most_elements=20, known=constants)
+    assert array is not None and (array == np.arange(2, 22)).all() and iota in constants
     sum_of = builder.elementwise("add", argument, builder.splat(2, argument.type))
     producer = builder.graph.index.producers.get
     assert constant_of(sum_of, producer) is None

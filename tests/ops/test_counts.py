@@ -1,4 +1,4 @@
-"""Which integers count something, by how programs make them: histograms and their running totals."""
+"""Tests of the integers that are known to be counts, from histograms and their running totals."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ TOTAL = """"stablehlo.reduce_window"({x}, %c) <{{window_dimensions = array<i64: 
     : (tensor<8xi32>, tensor<i32>) -> tensor<8xi32>"""
 
 
-def made(body: str, last: str, low: int = 7) -> tuple[int | None, bool]:
-    """The largest count of what the body makes, and whether its running total ascends."""
+def analyze_total(body: str, last: str, low: int = 7) -> tuple[int | None, bool]:
+    """Return the largest count of the value `last` of `body`, and whether its running total is known to ascend."""
     total = TOTAL.format(x=last, low=low, high=7 - low, add=ADD)
     module = parse_text(f"""func.func @main(%i: tensor<100x1xi32>, %g: tensor<8x1xi32>) -> tensor<8xi32> {{{body}
   %c = stablehlo.constant dense<0> : tensor<i32>
@@ -51,14 +51,14 @@ def made(body: str, last: str, low: int = 7) -> tuple[int | None, bool]:
 
 
 @pytest.mark.parametrize("body", [HISTOGRAM, ONE_HOT])
-def test_histogram_is_at_most_the_number_of_rows(body: str) -> None:
-    assert made(body, "%0") == (100, True)
+def test_histogram_counts_are_at_most_the_number_of_rows(body: str) -> None:
+    assert analyze_total(body, "%0") == (100, True)
 
 
 @pytest.mark.parametrize(("body", "last"), [(GIVEN, "%0"), (DIFFERENCE, "%1"), (TOO_MANY, "%1")])
-def test_numbers_that_may_be_negative_or_wrap_around_are_no_counts(body: str, last: str) -> None:
-    assert made(body, last) == (None, False)
+def test_integers_that_may_wrap_or_be_negative_are_not_counts(body: str, last: str) -> None:
+    assert analyze_total(body, last) == (None, False)
 
 
-def test_total_of_what_follows_does_not_ascend() -> None:
-    assert made(HISTOGRAM, "%0", low=0) == (100, False)
+def test_suffix_total_does_not_ascend() -> None:
+    assert analyze_total(HISTOGRAM, "%0", low=0) == (100, False)

@@ -1,4 +1,4 @@
-"""Dims of a dot, and the products of matrices that it is."""
+"""Tests of dot dims and of the GEMM extents of dots and convolutions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def dot(left: tuple[int, ...], right: tuple[int, ...], batch: tuple[tuple[int, .
     return Node("dot_general", [Value(TensorType(shape, "f32")) for shape in (left, right)], [], attrs)
 
 
-def test_free_dims_are_what_is_left_of_each_operand() -> None:
+def test_free_dims_are_neither_batch_nor_contracted() -> None:
     dims = DotDims.of(dot((3, 5, 7, 2), (5, 11, 2, 3), ((3,), (2,)), ((1, 0), (0, 3))))
     assert (dims.batch, dims.contract, dims.free) == (((3,), (2,)), ((1, 0), (0, 3)), ((2,), (1,)))
 
 
 @pytest.mark.parametrize(("contracts", "right", "extents"), [(False, (3, 4, 5), (3, 4, 5, 4)), (True, (10, 5), (3, 4, 5, 4))])  # fmt: skip
-def test_groups_are_batches_of_equal_parts_of_the_rows(contracts: bool, right: tuple[int, ...], extents: tuple[int, ...]) -> None:  # fmt: skip
+def test_ragged_dot_extents_assume_equal_groups(contracts: bool, right: tuple[int, ...], extents: tuple[int, ...]) -> None:  # fmt: skip
     values = [Value(TensorType(shape, "f32")) for shape in ((10, 4), right)]
     bounds = [Value(TensorType((3,), "i32")) for _ in range(2)]
     assert product_extents(Node("ragged_dot", [*values, *bounds], [], {"contracts": contracts})) == extents
@@ -29,10 +29,12 @@ def test_groups_are_batches_of_equal_parts_of_the_rows(contracts: bool, right: t
     ("left", "right", "extents"),
     [
         ((2, 3, 5), (2, 7, 5), (2, 3, 7, 5)),
-        ((2, 3, 0), (2, 7, 0), (2, 0, 0, 0)),  # nothing is added up: no products
+        ((2, 3, 0), (2, 7, 0), (2, 0, 0, 0)),  # an empty contraction needs no multiplication
     ],
 )
-def test_extents(left: tuple[int, ...], right: tuple[int, ...], extents: tuple[int, ...]) -> None:
+def test_dot_extents_end_with_the_contraction_depth(
+    left: tuple[int, ...], right: tuple[int, ...], extents: tuple[int, ...]
+) -> None:
     node = dot(left, right, ((0,), (0,)), ((2,), (2,)))
     lhs, rhs = (value.type for value in node.operands)
     assert DotDims.of(node).extents(lhs, rhs) == extents
@@ -44,7 +46,7 @@ def test_extents(left: tuple[int, ...], right: tuple[int, ...], extents: tuple[i
     [(1, 1, 8, (1, 32, 8, 36), False), (2, 1, 8, (2, 32, 4, 18), False), (4, 1, 4, (4, 32, 1, 9), True),
      (1, 2, 8, (2, 16, 4, 36), False), (1, 2, 2, (2, 16, 1, 36), True)],
 )  # fmt: skip
-def test_convolutions_as_products(
+def test_convolution_has_gemm_extents(
     groups: int, batches: int, features: int, extents: tuple[int, ...], depthwise: bool
 ) -> None:
     image, kernel = TensorType((2, 4, 4, 4), "f32"), TensorType((3, 3, 4 // groups, features), "f32")

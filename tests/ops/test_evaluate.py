@@ -1,4 +1,4 @@
-"""What element-wise ops mean."""
+"""Tests of the reference evaluator for element-wise ops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_float_remainder_has_the_sign_of_the_dividend() -> None:
 
 
 @pytest.mark.parametrize("dtype", INTS)
-def test_shifts_past_the_width(dtype: str) -> None:
+def test_shifts_past_the_width_give_zero_or_sign(dtype: str) -> None:
     width = DTYPES[dtype].itemsize * 8
     amounts = np.array([0, 1, width - 1, width, width + 3, 100]).astype(DTYPES[dtype])
     ones = np.full(6, -1, np.int64).astype(DTYPES[dtype])
@@ -49,25 +49,26 @@ def test_shifts_past_the_width(dtype: str) -> None:
 
     assert unsigned(run("shift_left", ones, amounts)) == left
     assert unsigned(run("shift_right_logical", ones, amounts)) == right
-    assert unsigned(run("shift_right_arithmetic", ones, amounts)) == [mask] * 6  # the first bit, of unsigned ones too
+    # the top bit is copied, for unsigned dtypes too
+    assert unsigned(run("shift_right_arithmetic", ones, amounts)) == [mask] * 6
 
 
 @pytest.mark.parametrize("dtype", INTS)
-def test_the_upper_half_of_a_product(dtype: str) -> None:
+def test_mulhi_returns_upper_half_of_integer_product(dtype: str) -> None:
     kind, width = DTYPES[dtype], DTYPES[dtype].itemsize * 8
     low, high = (int(bound) for bound in (np.iinfo(kind).min, np.iinfo(kind).max))
     numbers = [low, low + 1, high, high - 1, high // 3, low // 3, 0, 1]
-    x, y = (np.array(each, kind) for each in zip(*itertools.product(numbers, numbers), strict=True))
-    wanted = [(a * b) >> width for a, b in itertools.product(numbers, numbers)]
-    assert [int(found) for found in run("mulhi", x, y)] == wanted
+    x, y = (np.array(factor, kind) for factor in zip(*itertools.product(numbers, numbers), strict=True))
+    expected = [(a * b) >> width for a, b in itertools.product(numbers, numbers)]
+    assert [int(half) for half in run("mulhi", x, y)] == expected
 
 
-def test_integer_power() -> None:
+def test_integer_power_handles_negative_exponents() -> None:
     x, y = np.int32([2, -2, 1, -1, -1, 3, 0]), np.int32([10, 3, -5, -5, -4, -1, 0])
     assert run("power", x, y).tolist() == [1024, -8, 1, -1, 1, 0, 1]
 
 
-def test_compare_of_nan_signed_zero_and_signedness() -> None:
+def test_compare_handles_nan_signed_zero_and_signedness() -> None:
     x, y = np.float32([np.nan, 0.0, 1.0]), np.float32([np.nan, -0.0, np.nan])
     table = {"EQ": [False, True, False], "NE": [True, False, True], "LT": [False] * 3, "GE": [False, True, False]}
     for direction, expected in table.items():
@@ -107,7 +108,7 @@ def test_convert_drops_the_imaginary_part(dtype: type) -> None:
     assert run("convert", x[:4], results=[TensorType((4,), "i32")]).tolist() == [0, 0, 1, 0]
 
 
-def test_rounding_signs_and_bits() -> None:
+def test_rounding_sign_and_bit_counts_match_specification() -> None:
     x = np.float32([0.5, 1.5, 2.5, -0.5, 0.49999997, -2.5, -0.0])
     assert run("round_nearest_even", x).tolist() == [0, 2, 2, 0, 0, -2, 0]
     assert run("round_nearest_afz", x).tolist() == [1, 2, 3, -1, 0, -3, 0]
@@ -119,19 +120,19 @@ def test_rounding_signs_and_bits() -> None:
         assert run("count_leading_zeros", values).tolist() == [width, width - 1, width - 3, 0]
 
 
-def test_erf_and_its_inverse() -> None:
+def test_erf_and_erf_inv_match_scipy() -> None:
     special = pytest.importorskip("scipy.special")
     x = np.linspace(-5, 5, 101)
     assert np.abs(run("erf", x) - special.erf(x)).max() <= 4 * np.finfo(np.float64).eps
     y = np.concatenate([np.linspace(-1, 1, 101), [1e-8, 0.9999999, -0.99999999]])
     inverse = special.erfinv(y)
     finite = np.isfinite(inverse)
-    found = run("erf_inv", y)
+    result = run("erf_inv", y)
     # near 1 the condition number of erf_inv multiplies the rounding of its argument
     slope = np.sqrt(np.pi) / 2 * np.exp(np.minimum(inverse**2, 40))
     bound = np.finfo(np.float64).eps * (8 * np.abs(inverse) + 8 * slope)
-    assert (np.abs(found[finite] - inverse[finite]) <= bound[finite]).all()
-    assert found[0] == -np.inf and found[100] == np.inf and np.isnan(run("erf_inv", np.float64([1.5])))[0]
+    assert (np.abs(result[finite] - inverse[finite]) <= bound[finite]).all()
+    assert result[0] == -np.inf and result[100] == np.inf and np.isnan(run("erf_inv", np.float64([1.5])))[0]
 
 
 def test_clamp_and_select_take_scalars() -> None:
@@ -153,9 +154,9 @@ def test_bitcast_changes_the_last_dim() -> None:
 @pytest.mark.parametrize("op, reference", [("exponential", np.exp), ("tanh", np.tanh), ("log", np.log), ("cbrt", np.cbrt),
                                            ("logistic", lambda x: 1 / (1 + np.exp(-x))), ("rsqrt", lambda x: 1 / np.sqrt(x)),
                                            ("log_plus_one", np.log1p), ("exponential_minus_one", np.expm1), ("sine", np.sin)])  # fmt: skip
-def test_functions_are_right_to_a_few_ulp(op: str, reference: Any, dtype: str) -> None:
+def test_elementwise_functions_are_within_a_few_ulp(op: str, reference: Any, dtype: str) -> None:
     x = np.abs(normal(64, seed=3)).astype(DTYPES[dtype])
     exact = reference(x.astype(np.float64))
     unit = {"f64": 2.0**-53, "f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}[dtype]
-    unit = max(unit, 2.0**-52)  # the reference itself is a double
+    unit = max(unit, 2.0**-52)  # the reference is computed in f64
     assert (np.abs(run(op, x).astype(np.float64) - exact) <= 6 * unit * np.maximum(np.abs(exact), 2**-14)).all()

@@ -1,4 +1,4 @@
-"""Special functions by SciPy and, where it is missing, our own: the same numbers, at poles and ends too, without warnings."""
+"""Tests that the fallbacks of special functions agree with SciPy, at poles and limits too, without warnings."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ POINTS = {"erf": RANGE, "erfc": RANGE, "erf_inv": WITHIN_ONE, "lgamma": RANGE, "
 
 
 @pytest.mark.parametrize("name", POINTS)
-def test_our_own_functions_agree_with_scipy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_special_function_fallbacks_agree_with_scipy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("scipy")
     by_scipy = getattr(special, name)(POINTS[name])
     special._scipy.cache_clear()
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     try:
-        own = getattr(special, name)(POINTS[name])
+        fallback = getattr(special, name)(POINTS[name])
         assert special._scipy("erf") is None
     finally:
         special._scipy.cache_clear()
     finite = np.isfinite(by_scipy)
-    np.testing.assert_array_equal(own[~finite], by_scipy[~finite])
-    np.testing.assert_allclose(own[finite], by_scipy[finite], rtol=2e-10, atol=1e-12)
+    np.testing.assert_array_equal(fallback[~finite], by_scipy[~finite])
+    np.testing.assert_allclose(fallback[finite], by_scipy[finite], rtol=2e-10, atol=1e-12)
 
 
 def test_digamma_is_nan_at_its_poles() -> None:
@@ -37,5 +37,5 @@ def test_digamma_is_nan_at_its_poles() -> None:
     )
 
 
-def test_narrow_floats_are_computed_in_float64() -> None:
+def test_special_functions_compute_in_float64() -> None:
     assert special.erf(np.ones(3, np.float32)).dtype == np.float64

@@ -1,4 +1,4 @@
-"""Result types, and every fault of a malformed node with its numbers and place."""
+"""Tests of type inference and node verification: each fault is reported with its numbers and location."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOC = Location("user.mlir", 7, 3)
 
 
 def t(text: str) -> TensorType:
-    """`f32[2,?]`."""
+    """Parse a type such as `f32[2,?]`."""
     dtype, _, shape = text.rstrip("]").partition("[")
     return TensorType(tuple(None if n == "?" else int(n) for n in shape.split(",") if n), dtype)
 
@@ -48,12 +48,14 @@ GOOD = [
 
 
 @pytest.mark.parametrize("op, operands, results, attrs", GOOD)
-def test_types_are_inferred_and_sound(op: str, operands: list[str], results: list[str], attrs: dict[str, Any]) -> None:
+def test_result_types_are_inferred_and_verified(
+    op: str, operands: list[str], results: list[str], attrs: dict[str, Any]
+) -> None:
     assert infer_types(op, attrs, [t(x) for x in operands]) == [t(x) for x in results]
     assert verify_node(node(op, operands, results, **attrs)) == []
 
 
-def test_a_dot_may_accumulate_wider() -> None:
+def test_dot_result_may_be_wider_than_operands() -> None:
     assert verify_node(node("dot_general", ["bf16[5,2,3]", "bf16[5,3,7]"], ["f32[5,2,7]"], **DOT)) == []
 
 
@@ -68,7 +70,7 @@ NOT_INFERRED = [
 
 
 @pytest.mark.parametrize("op, operands, results, attrs", NOT_INFERRED)
-def test_results_that_only_the_program_knows(
+def test_result_type_that_cannot_be_inferred_is_verified(
     op: str, operands: list[str], results: list[str], attrs: dict[str, Any]
 ) -> None:
     assert infer_types(op, attrs, [t(x) for x in operands]) is None
@@ -110,20 +112,20 @@ BAD = [
 
 
 @pytest.mark.parametrize("op, operands, results, attrs, parts", BAD)
-def test_every_fault_is_reported_with_place_and_numbers(op: str, operands: list[str], results: list[str], attrs: dict[str, Any], parts: list[str]) -> None:  # fmt: skip
+def test_every_fault_is_reported_with_location_and_numbers(op: str, operands: list[str], results: list[str], attrs: dict[str, Any], parts: list[str]) -> None:  # fmt: skip
     faults = verify_node(node(op, operands, results, **attrs))
     assert len(faults) == len(parts)
     for fault, part in zip(faults, parts, strict=True):
         assert part in fault.message and fault.code == "MG0104" and fault.loc == LOC
 
 
-def test_unknown_ops_and_inference_of_faults_raise() -> None:
+def test_unknown_op_and_invalid_operands_are_reported() -> None:
     assert [f.code for f in verify_node(node("frobnicate", [], []))] == ["MG0103"]
     with pytest.raises(ProgramError, match=r"differ in shape: f32\[2\] and f32\[3\]"):
         infer_types("add", {}, [t("f32[2]"), t("f32[3]")], loc=LOC)
 
 
-def test_gather_and_convolution_shapes() -> None:
+def test_gather_and_convolution_shapes_are_inferred_and_checked() -> None:
     gather = {"offset_dims": (2,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
               "start_index_map": (0,), "index_vector_dim": 2, "slice_sizes": (1, 8)}  # fmt: skip
     assert infer_types("gather", gather, [t("f32[100,8]"), t("i32[4,6,1]")]) == [t("f32[4,6,8]")]
@@ -141,7 +143,7 @@ def test_gather_and_convolution_shapes() -> None:
     )
 
 
-def test_regions_are_checked_and_entered() -> None:
+def test_nodes_inside_regions_are_verified() -> None:
     body = Graph("body", [Value(t("f32[]"))])
     body.outputs = [body.add("add", [body.inputs[0], Value(t("f32[2]"))], [t("f32[]")]).result]
     loop = node("while", ["f32[]"], ["f32[]"])
@@ -151,7 +153,7 @@ def test_regions_are_checked_and_entered() -> None:
     assert any("differ in shape: f32[] and f32[2]" in m for m in messages[1:])
 
 
-def test_uses_before_definitions() -> None:
+def test_verify_graph_reports_undefined_values() -> None:
     graph = Graph("main", [Value(t("f32[2]"))])
     later = Value(t("f32[2]"))
     graph.add("add", [graph.inputs[0], later], [t("f32[2]")])
@@ -170,13 +172,15 @@ TILES = [
 
 
 @pytest.mark.parametrize("op, operand, result, sound", TILES)
-def test_tiles_on_a_mesh(op: str, operand: str, result: str, sound: bool) -> None:
-    made = node(op, [operand], [result], axes=("x",), dim=0, **({"kind": "sum"} if op == "reduce_scatter" else {}))
-    assert verify_node(made) == []
-    assert (verify_node(made, make_mesh({"x": 4})) == []) == sound
+def test_collective_tile_sizes_are_checked_on_mesh(op: str, operand: str, result: str, sound: bool) -> None:
+    collective = node(
+        op, [operand], [result], axes=("x",), dim=0, **({"kind": "sum"} if op == "reduce_scatter" else {})
+    )
+    assert verify_node(collective) == []
+    assert (verify_node(collective, make_mesh({"x": 4})) == []) == sound
 
 
-def test_unknown_axes_are_diagnostics() -> None:
-    made = node("all_gather", ["f32[2]"], ["f32[4]"], axes=("q",), dim=0)
-    assert [f.code for f in verify_node(made, make_mesh({"x": 2}))] == ["MG0202"]
+def test_unknown_mesh_axes_are_reported() -> None:
+    gather = node("all_gather", ["f32[2]"], ["f32[4]"], axes=("q",), dim=0)
+    assert [f.code for f in verify_node(gather, make_mesh({"x": 2}))] == ["MG0202"]
     assert verify_node(node("annotate", ["f32[2]"], ["f32[2]"], sharding=fit(P("q"), 1))) == []

@@ -1,4 +1,4 @@
-"""What nobody writes but a file may say: regions, numbers of results and attributes that the program's text cannot have."""
+"""Tests of verification on nodes that only a forged file can contain: wrong regions, result counts and attributes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ GATHER = {"offset_dims": (), "collapsed_slice_dims": (0,), "operand_batching_dim
 
 
 def region(inputs: list[str], outputs: list[str]) -> Graph:
-    """A region that gives some of what it takes, or nothing that is made."""
+    """Return a region whose outputs are inputs of the same type, or undefined values."""
     graph = Graph("region", [Value(t(kind)) for kind in inputs])
     graph.outputs = [next((v for v in graph.inputs if v.type == t(kind)), Value(t(kind))) for kind in outputs]
     return graph
 
 
 def with_regions(op: str, operands: list[str], results: list[str], regions: list[Graph], **attrs: Any) -> Node:
-    made = node(op, operands, results, **attrs)
-    made.regions = tuple(regions)
-    return made
+    forged = node(op, operands, results, **attrs)
+    forged.regions = tuple(regions)
+    return forged
 
 
 FOLD = region(["f32[]", "f32[]"], ["f32[]"])
@@ -56,7 +56,7 @@ REGIONS = [
 
 
 @pytest.mark.parametrize("op, operands, results, regions, attrs, message", REGIONS)
-def test_regions_take_and_give_what_their_op_says(op: str, operands: list[str], results: list[str], regions: list[Graph], attrs: dict[str, Any], message: str) -> None:  # fmt: skip
+def test_region_with_wrong_signature_is_refused(op: str, operands: list[str], results: list[str], regions: list[Graph], attrs: dict[str, Any], message: str) -> None:  # fmt: skip
     faults = verify_node(with_regions(op, operands, results, regions, **attrs))
     assert any(re.search(message, fault.message) for fault in faults), faults
 
@@ -88,7 +88,7 @@ FORGED = [
 
 
 @pytest.mark.parametrize("op, operands, results, attrs, message", FORGED)
-def test_attributes_and_results_are_what_an_evaluator_takes_for_granted(op: str, operands: list[str], results: list[str], attrs: dict[str, Any], message: str) -> None:  # fmt: skip
+def test_forged_attributes_and_results_are_refused(op: str, operands: list[str], results: list[str], attrs: dict[str, Any], message: str) -> None:  # fmt: skip
     faults = verify_node(node(op, operands, results, **attrs))
     assert any(message in fault.message for fault in faults), faults
 
@@ -118,12 +118,12 @@ ON_MESH = [
 
 
 @pytest.mark.parametrize("op, operands, results, attrs, message", ON_MESH)
-def test_collectives_stay_within_their_groups_and_rows(op: str, operands: list[str], results: list[str], attrs: dict[str, Any], message: str) -> None:  # fmt: skip
+def test_collective_outside_its_group_or_rows_is_refused(op: str, operands: list[str], results: list[str], attrs: dict[str, Any], message: str) -> None:  # fmt: skip
     faults = verify_node(node(op, operands, results, **attrs), MESH)
     assert any(message in fault.message for fault in faults), faults
 
 
-def test_rows_that_do_not_exist_may_be_asked_for() -> None:
-    """They are padding: what pads a dim makes such fetches."""
+def test_fetch_rows_may_reach_past_the_tensor() -> None:
+    """Rows out of range are padding: the partitioner emits such fetches for a padded dim."""
     for attrs in (FETCH, {**FETCH, "base": -8, "limit": 0}, {**FETCH, "parts": (0, 4, -3, 4, 4, 8)}):
         assert verify_node(node("fetch_rows", ["f32[4]"], ["f32[4]"], **attrs), MESH) == []

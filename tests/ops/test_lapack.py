@@ -1,4 +1,4 @@
-"""Routines of LAPACK get shapes and options that they take, or are refused; they write nothing of their own."""
+"""Tests of LAPACK calls: unsupported shapes and options are refused, so that LAPACK itself prints no errors."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ OPTIONS: dict[str, list[Options]] = {
 
 @pytest.mark.parametrize("name", ROUTINES)
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])
-def test_no_shape_makes_lapack_complain(name: str, dtype: type, capfd: pytest.CaptureFixture[str]) -> None:
+def test_lapack_prints_no_error_for_any_shape(name: str, dtype: type, capfd: pytest.CaptureFixture[str]) -> None:
     routine, rng, runs = ROUTINES[name], np.random.default_rng(0), 0
     for sizes in itertools.product((0, 1, 2, 5), repeat=3):
-        known = dict(zip("mnr", sizes, strict=True)) | {"p": sizes[0], "q": sizes[0]}
+        size_by_letter = dict(zip("mnr", sizes, strict=True)) | {"p": sizes[0], "q": sizes[0]}
         args = [
-            np.zeros([known[d] for d in words if d in known], np.int32) if "int" in words
-            else rng.standard_normal([known[d] for d in words if d in known]).astype(dtype)
+            np.zeros([size_by_letter[d] for d in words if d in size_by_letter], np.int32) if "int" in words
+            else rng.standard_normal([size_by_letter[d] for d in words if d in size_by_letter]).astype(dtype)
             for words in (text.split() for text in routine.operands.split(", "))
         ]  # fmt: skip
         for options in OPTIONS.get(name, [{}]):
@@ -62,27 +62,29 @@ def test_reflectors_of_tall_matrices_are_orthogonal(tmp_path: Path, capfd: pytes
     assert "On entry" not in capfd.readouterr().err
 
 
-def test_a_system_of_one_equation() -> None:
+def test_tridiagonal_solve_of_one_equation() -> None:
     one = np.array([4.0], np.float32)
-    *_, found, info = factorise(ROUTINES["gtsv"], [one, one, one, np.array([[2.0, 6.0]], np.float32)],
+    *_, solution, info = factorise(ROUTINES["gtsv"], [one, one, one, np.array([[2.0, 6.0]], np.float32)],
                                 [TensorType((1,), "f32")] * 3 + [TensorType((1, 2), "f32"), TensorType((), "i32")], {})  # fmt: skip
-    assert found.tolist() == [[0.5, 1.5]] and info == 0
+    assert solution.tolist() == [[0.5, 1.5]] and info == 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])
 @pytest.mark.parametrize("left", [True, False])
-@pytest.mark.parametrize("is_turned", [True, False])
+@pytest.mark.parametrize("is_transposed", [True, False])
 @pytest.mark.parametrize(("m", "r"), [(5, 3), (4, 4), (3, 0)])
-def test_products_with_reflectors(dtype: type, left: bool, is_turned: bool, m: int, r: int) -> None:
+def test_ormqr_multiplies_by_householder_reflectors(
+    dtype: type, left: bool, is_transposed: bool, m: int, r: int
+) -> None:
     rng, kind = np.random.default_rng(0), dtype_name(np.dtype(dtype))
     packed, scales = factorise(ROUTINES["geqrf"], [rng.standard_normal((m, r)).astype(dtype)], [TensorType((m, r), kind), TensorType((r,), kind)], {})  # fmt: skip
     square = np.concatenate([packed, np.zeros((m, m - r), dtype)], axis=1)
     q = factorise(ROUTINES["orgqr"], [square, scales], [TensorType((m, m), kind)], {})[0]
     x = rng.standard_normal((m, 7) if left else (7, m)).astype(dtype)
-    options = {"side": "RL"[left], "trans": "NT"[is_turned]}
-    found = factorise(ROUTINES["ormqr"], [packed, scales, x], [TensorType(x.shape, kind)], options)[0]
-    turned = q.conj().T if is_turned else q
-    np.testing.assert_allclose(found, turned @ x if left else x @ turned, atol=1e-5)
+    options = {"side": "RL"[left], "trans": "NT"[is_transposed]}
+    result = factorise(ROUTINES["ormqr"], [packed, scales, x], [TensorType(x.shape, kind)], options)[0]
+    factor = q.conj().T if is_transposed else q
+    np.testing.assert_allclose(result, factor @ x if left else x @ factor, atol=1e-5)
 
 
 CALL = """func.func @main(%a: tensor<4x3xf32>, %t: tensor<3xf32>, %c: tensor<4x6xf32>) -> tensor<4x6xf32> {
@@ -92,17 +94,17 @@ CALL = """func.func @main(%a: tensor<4x3xf32>, %t: tensor<3xf32>, %c: tensor<4x6
 
 
 @pytest.mark.parametrize("target", ["lapack_sormqr_ffi", "cusolver_ormqr_ffi"])
-def test_products_with_reflectors_as_jax_calls_them(target: str) -> None:
+def test_jax_ormqr_custom_call_round_trips(target: str) -> None:
     module = parse_text(CALL.replace("TARGET", target), "m.mlir")
     (node,) = module.graph.nodes
     assert (node.attrs.routine, node.attrs.options) == ("ormqr", "side=L trans=T")
     again = parse_text(print_text(module), "again.mlir").graph.nodes
-    assert [each.attrs.options for each in again] == ["side=L trans=T"]
+    assert [reparsed.attrs.options for reparsed in again] == ["side=L trans=T"]
 
 
 @pytest.mark.parametrize("vectors", [("4x4", "4x6"), ("4x4", "6x6")])
-def test_singular_values_without_vectors_have_either_shape_of_them(vectors: tuple[str, str]) -> None:
-    """`full_matrices` decides the shape of what is not computed."""
+def test_svd_without_vectors_accepts_both_vector_shapes(vectors: tuple[str, str]) -> None:
+    """`full_matrices` decides the shape of the vectors even if they are not computed."""
     results = ", ".join(f"tensor<{size}xf32>" for size in ("4x6", "4", *vectors)) + ", tensor<i32>"
     text = f"""func.func @main(%a: tensor<4x6xf32>) -> tensor<4xf32> {{
   %0:5 = stablehlo.custom_call @lapack_sgesdd_ffi(%a) {{mhlo.backend_config = {{mode = 78 : ui8}}}} : (tensor<4x6xf32>) -> ({results})

@@ -1,4 +1,4 @@
-"""Readers of linalg: every named operation computes what NumPy computes, sharded or not."""
+"""Tests of the linalg importer: every named op matches NumPy, sharded or not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from meshgen.errors import ProgramError
 from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
-from tests.mlir.payload import Array, Case, normal, tensor, walked, whole, windows_of
+from tests.mlir.payload import Array, Case, convolve, normal, tensor, whole, windows_of
 
 LAYOUTS: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "conv_1d": ("w,w->w", (9,), (3,)),
@@ -55,23 +55,23 @@ FOLDS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 
 
 def window(name: str, strides: Sequence[int] | None = None, dilations: Sequence[int] | None = None) -> Case:
-    """A convolution or pooling with steps per spatial dim."""
+    """Return a convolution or pooling case with optional `strides` and `dilations` per spatial dim."""
     equation, image, kernel = LAYOUTS[name]
     count = sum(x in "dhw" for x in equation.split(",")[0])
-    steps = [tuple(given or (1,) * count) for given in (strides, dilations)]
+    steps = [tuple(values or (1,) * count) for values in (strides, dilations)]
     fold = name.split("_")[-1]
 
     def expected(x: Array, w: Array) -> Array:
         if fold not in FOLDS:
-            return walked(x, w, equation, *steps)
+            return convolve(x, w, equation, *steps)
         view = windows_of(x, equation, w.shape, *steps)
         return FOLDS[fold](view, axis=tuple(range(x.ndim, view.ndim)))
 
     arguments = {"x": normal(*image), "w": normal(*kernel, seed=1)}
     out = tensor(expected(*arguments.values()).astype("f4"))
     named = "".join(
-        f"{word} = dense<{list(given)}> : tensor<{count}xi64>, " if given else ""
-        for word, given in (("dilations", dilations), ("strides", strides))
+        f"{word} = dense<{list(values)}> : tensor<{count}xi64>, " if values else ""
+        for word, values in (("dilations", dilations), ("strides", strides))
     ).rstrip(", ")
     attributes = f"{{{named}}} " if named else ""
     body = f"""  %c = arith.constant {STARTS.get(fold, "0.0")} : f32
@@ -82,7 +82,7 @@ def window(name: str, strides: Sequence[int] | None = None, dilations: Sequence[
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_windows_of_every_layout(name: str) -> None:
+def test_window_op_of_every_layout_matches_numpy(name: str) -> None:
     module = window(name).matches()
     kinds = {"convolution", "reduce_window"} & {node.op for node in module.graph.nodes}
     assert len(kinds) == 1
@@ -91,11 +91,13 @@ def test_windows_of_every_layout(name: str) -> None:
 @pytest.mark.parametrize("strides, dilations", [((2, 1), None), (None, (1, 3)), ((2, 3), (2, 1))])
 @pytest.mark.parametrize("name", ["conv_2d_nhwc_hwcf", "conv_2d_nchw_fchw", "depthwise_conv_2d_nhwc_hwcm",
                                   "pooling_nhwc_max", "pooling_nchw_sum", "conv_2d"])  # fmt: skip
-def test_strides_and_dilations(name: str, strides: Sequence[int] | None, dilations: Sequence[int] | None) -> None:
+def test_window_op_with_strides_and_dilations_matches_numpy(
+    name: str, strides: Sequence[int] | None, dilations: Sequence[int] | None
+) -> None:
     window(name, strides, dilations).matches()
 
 
-# Law 1 and what moves: a batch or channel split moves nothing, a spatial one the rows at the edges, one message a side.
+# Expected traffic: a batch or channel split moves nothing; a spatial split exchanges edge rows, one message per side.
 SPLIT_WINDOWS = [
     ("conv_2d_nhwc_hwcf", "2", {"x": "[[0]]"}, {}),
     ("conv_2d_nhwc_hwcf", "2", {"w": "[[], [], [], [0]]"}, {}),
@@ -117,13 +119,15 @@ SPLIT_WINDOWS = [
 
 
 @pytest.mark.parametrize("name, grid, splits, moved", SPLIT_WINDOWS, ids=lambda x: str(x) if isinstance(x, str) else "")
-def test_split_windows(name: str, grid: str, splits: dict[str, str], moved: dict[str, int]) -> None:
+def test_sharded_window_op_moves_only_halo_rows(
+    name: str, grid: str, splits: dict[str, str], moved: dict[str, int]
+) -> None:
     assert window(name).moved(grid, splits) == moved
 
 
-def product(name: str, equation: str, left: Sequence[int], right: Sequence[int], attributes: str = "",
+def contraction(name: str, equation: str, left: Sequence[int], right: Sequence[int], attributes: str = "",
             body: str = "ins(%x, %w : {x}, {w}) outs(%z : {z}) -> {z}") -> Case:  # fmt: skip
-    """A contraction that accumulates onto what is there."""
+    """Return a contraction case that accumulates into `z`."""
     x, w = normal(*left), normal(*right, seed=1)
     z = normal(*np.einsum(equation, x, w).shape, seed=2)
     text = body.format(x=tensor(x), w=tensor(w), z=tensor(z))
@@ -132,41 +136,41 @@ def product(name: str, equation: str, left: Sequence[int], right: Sequence[int],
 
 
 def maps(*words: str) -> str:
-    """Indexing maps of letters."""
+    """Return the `indexing_maps` attribute of operands whose dims are named by letters."""
     loops = ", ".join(dict.fromkeys("".join([words[-1], *words])))
     return "indexing_maps = [" + ", ".join(f"affine_map<({loops}) -> ({', '.join(w)})>" for w in words) + "] "
 
 
-PRODUCTS = {
-    "matmul": product("matmul", "mk,kn->mn", (3, 5), (5, 4)),
-    "matmul_by_maps": product("matmul", "km,nk->mn", (5, 3), (4, 5), maps("km", "nk", "mn")),
-    "matmul_broadcast": product("batch_matmul", "mk,bkn->bmn", (3, 5), (2, 5, 4), maps("mk", "bkn", "bmn")),
-    "matmul_transpose_a": product("matmul_transpose_a", "km,kn->mn", (5, 3), (5, 4)),
-    "matmul_transpose_b": product("matmul_transpose_b", "mk,nk->mn", (3, 5), (4, 5)),
-    "batch_matmul": product("batch_matmul", "bmk,bkn->bmn", (2, 3, 5), (2, 5, 4)),
-    "batch_matmul_transpose_a": product("batch_matmul_transpose_a", "bkm,bkn->bmn", (2, 5, 3), (2, 5, 4)),
-    "batch_matmul_transpose_b": product("batch_matmul_transpose_b", "bmk,bnk->bmn", (2, 3, 5), (2, 4, 5)),
-    "batch_reduce_matmul": product("batch_reduce_matmul", "bmk,bkn->mn", (2, 3, 5), (2, 5, 4)),
-    "matvec": product("matvec", "mk,k->m", (3, 5), (5,)),
-    "vecmat": product("vecmat", "k,kn->n", (5,), (5, 4)),
-    "batch_matvec": product("batch_matvec", "bmk,bk->bm", (2, 3, 5), (2, 5)),
-    "batch_vecmat": product("batch_vecmat", "bk,bkn->bn", (2, 5), (2, 5, 4)),
-    "dot": product("dot", "k,k->", (5,), (5,)),
-    "mmt4d": product("mmt4d", "mkpq,nkrq->mnpr", (2, 3, 4, 2), (3, 3, 5, 2)),
-    "batch_mmt4d": product("batch_mmt4d", "bmkpq,bnkrq->bmnpr", (2, 2, 3, 4, 2), (2, 3, 3, 5, 2)),
-    "contract": product("contract", "aij,bji->ab", (3, 2, 4), (5, 4, 2), maps("aij", "bji", "ab")),
-    "outer": product("contract", "abk,ck->cab", (3, 2, 4), (5, 4), maps("abk", "ck", "cab")),
-    "summed_alone": product("contract", "aij,bj->ab", (3, 2, 4), (5, 4), maps("aij", "bj", "ab")),
+CONTRACTIONS = {
+    "matmul": contraction("matmul", "mk,kn->mn", (3, 5), (5, 4)),
+    "matmul_by_maps": contraction("matmul", "km,nk->mn", (5, 3), (4, 5), maps("km", "nk", "mn")),
+    "matmul_broadcast": contraction("batch_matmul", "mk,bkn->bmn", (3, 5), (2, 5, 4), maps("mk", "bkn", "bmn")),
+    "matmul_transpose_a": contraction("matmul_transpose_a", "km,kn->mn", (5, 3), (5, 4)),
+    "matmul_transpose_b": contraction("matmul_transpose_b", "mk,nk->mn", (3, 5), (4, 5)),
+    "batch_matmul": contraction("batch_matmul", "bmk,bkn->bmn", (2, 3, 5), (2, 5, 4)),
+    "batch_matmul_transpose_a": contraction("batch_matmul_transpose_a", "bkm,bkn->bmn", (2, 5, 3), (2, 5, 4)),
+    "batch_matmul_transpose_b": contraction("batch_matmul_transpose_b", "bmk,bnk->bmn", (2, 3, 5), (2, 4, 5)),
+    "batch_reduce_matmul": contraction("batch_reduce_matmul", "bmk,bkn->mn", (2, 3, 5), (2, 5, 4)),
+    "matvec": contraction("matvec", "mk,k->m", (3, 5), (5,)),
+    "vecmat": contraction("vecmat", "k,kn->n", (5,), (5, 4)),
+    "batch_matvec": contraction("batch_matvec", "bmk,bk->bm", (2, 3, 5), (2, 5)),
+    "batch_vecmat": contraction("batch_vecmat", "bk,bkn->bn", (2, 5), (2, 5, 4)),
+    "dot": contraction("dot", "k,k->", (5,), (5,)),
+    "mmt4d": contraction("mmt4d", "mkpq,nkrq->mnpr", (2, 3, 4, 2), (3, 3, 5, 2)),
+    "batch_mmt4d": contraction("batch_mmt4d", "bmkpq,bnkrq->bmnpr", (2, 2, 3, 4, 2), (2, 3, 3, 5, 2)),
+    "contract": contraction("contract", "aij,bji->ab", (3, 2, 4), (5, 4, 2), maps("aij", "bji", "ab")),
+    "outer": contraction("contract", "abk,ck->cab", (3, 2, 4), (5, 4), maps("abk", "ck", "cab")),
+    "summed_alone": contraction("contract", "aij,bj->ab", (3, 2, 4), (5, 4), maps("aij", "bj", "ab")),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
-def test_products(name: str) -> None:
-    module = PRODUCTS[name].matches()
+@pytest.mark.parametrize("name", CONTRACTIONS)
+def test_contraction_op_becomes_one_dot_general(name: str) -> None:
+    module = CONTRACTIONS[name].matches()
     assert [node.op for node in module.graph.nodes].count("dot_general") == 1
 
 
-def test_matmul_reads_generic_text() -> None:
+def test_matmul_in_generic_form_is_imported() -> None:
     x, w, z = normal(3, 5), normal(5, 4), normal(3, 4)
     body = """  %r = "linalg.matmul"(%x, %w, %z) <{operandSegmentSizes = array<i32: 2, 1>}> ({
   ^bb0(%a: f32, %b: f32, %c: f32):
@@ -181,12 +185,12 @@ BYTES = {"x": whole(3, 5, dtype="i1"), "w": whole(5, 4, dtype="i1", seed=1), "z"
 
 
 @pytest.mark.parametrize("cast, view", [("", "i1"), ("{cast = #linalg.type_fn<cast_unsigned>} ", "u1")])
-def test_narrow_integers_are_widened(cast: str, view: str) -> None:
+def test_matmul_widens_narrow_integers(cast: str, view: str) -> None:
     body = f"  %r = linalg.matmul {cast}ins(%x, %w : tensor<3x5xi8>, tensor<5x4xi8>) outs(%z : tensor<3x4xi32>) -> tensor<3x4xi32>"
     Case(BYTES, body, lambda x, w, z: z + x.view(view).astype("i4") @ w.view(view).astype("i4")).matches()
 
 
-def test_zero_points() -> None:
+def test_quantized_matmul_subtracts_zero_points() -> None:
     body = """  %a = arith.constant 3 : i32
   %b = arith.constant -2 : i32
   %r = linalg.quantized_matmul ins(%x, %w, %a, %b : tensor<3x5xi8>, tensor<5x4xi8>, i32, i32) outs(%z : tensor<3x4xi32>) -> tensor<3x4xi32>"""
@@ -203,7 +207,7 @@ ELEMENTWISE: dict[str, tuple[int, Callable[..., Array]]] = {
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_elementwise(name: str) -> None:
+def test_elementwise_named_op_matches_numpy(name: str) -> None:
     count, function = ELEMENTWISE[name]
     arguments = {"x": normal(3, 5), "y": normal(3, 5, seed=1)}
     types = ", ".join(["tensor<3x5xf32>"] * count)
@@ -219,7 +223,7 @@ def test_elementwise(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sqrt", "rsqrt", "log", "erf"])
-def test_elementwise_of_positive_numbers(name: str) -> None:
+def test_elementwise_op_on_positive_numbers_matches_numpy(name: str) -> None:
     functions = {"sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "log": np.log, "erf": ERF}
     body = f"  %e = tensor.empty() : tensor<3x5xf32>\n  %r = linalg.{name} ins(%x : tensor<3x5xf32>) outs(%e : tensor<3x5xf32>) -> tensor<3x5xf32>"
     Case({"x": np.abs(normal(3, 5))}, body, functions[name]).matches()
@@ -231,19 +235,19 @@ def ERF(x: Array) -> Array:
     return np.vectorize(math.erf)(x).astype("f4")
 
 
-def test_sums_of_products_over_a_split_dim_move_once() -> None:
-    case = PRODUCTS["matmul"]
+def test_matmul_over_sharded_contraction_needs_one_all_reduce() -> None:
+    case = CONTRACTIONS["matmul"]
     assert case.moved("5", {"x": "[[], [0]]", "w": "[[0]]", "r": "[[]]"}) == {"all_reduce": 1}
-    assert PRODUCTS["batch_matmul"].moved("2x2", {"x": "[[0], [1]]", "r": "[[0], [1]]"}) == {}
-    wide = product("mmt4d", "mkpq,nkrq->mnpr", (4, 4, 2, 2), (2, 4, 3, 2))
+    assert CONTRACTIONS["batch_matmul"].moved("2x2", {"x": "[[0], [1]]", "r": "[[0], [1]]"}) == {}
+    wide = contraction("mmt4d", "mkpq,nkrq->mnpr", (4, 4, 2, 2), (2, 4, 3, 2))
     assert wide.moved("4", {"x": "[[0]]", "r": "[[0]]"}) == {}
 
 
 @pytest.mark.parametrize(
     "strides", ["dense<2> : tensor<1xi64>", "dense<2> : vector<1xi64>", "[2]", "array<i64: 2>", "2 : i64"]
 )
-def test_strides_in_every_spelling(strides: str) -> None:
-    """What is no list of numbers is refused, and not taken for none."""
+def test_strides_are_read_in_every_list_syntax(strides: str) -> None:
+    """A scalar is refused instead of being ignored."""
     text = f"""func.func @main(%x: tensor<1x4x1xf32>, %w: tensor<2x1x1xf32>) -> tensor<1x2x1xf32> {{
   %e = arith.constant dense<0.0> : tensor<1x2x1xf32>
   %r = linalg.conv_1d_nwc_wcf {{strides = {strides}}} ins(%x, %w : tensor<1x4x1xf32>, tensor<2x1x1xf32>) outs(%e : tensor<1x2x1xf32>) -> tensor<1x2x1xf32>

@@ -1,4 +1,4 @@
-"""Normalization as one op: what it and its gradient mean, for any dims; its types, its rule and its error bound."""
+"""Tests of the normalize op and its gradient: semantics for any dims, types, sharding rule and error bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ LAYER = "t d, d, d -> t d, t, t"
 GRADIENT = "t d, t d, t, t, d -> t d"
 
 
-def meaning(x: Any, over: tuple[int, ...], scale: Any = 1, bias: Any = 0, *, centered: bool = True) -> list[Any]:
+def reference_normalize(
+    x: Any, over: tuple[int, ...], scale: Any = 1, bias: Any = 0, *, centered: bool = True
+) -> list[Any]:
     wide = x.astype(np.float64)
     mean = wide.mean(over, keepdims=True) if centered else 0 * wide.mean(over, keepdims=True)
     variance = ((wide - mean) ** 2).mean(over, keepdims=True)
@@ -29,34 +31,34 @@ def meaning(x: Any, over: tuple[int, ...], scale: Any = 1, bias: Any = 0, *, cen
 
 @pytest.mark.parametrize(("factors", "over"), [("a b c -> a b c, a b", (2,)), ("a b c -> a b c, ()", (0, 1, 2)), ("a b c -> a b c, b", (0, 2))])  # fmt: skip
 @pytest.mark.parametrize("centered", [True, False])
-def test_normalize_takes_statistics_over_factors_that_results_lack(factors: str, over: Any, centered: bool) -> None:
+def test_normalize_reduces_factors_missing_from_statistics(factors: str, over: Any, centered: bool) -> None:
     text = f"{factors}, {factors.rpartition(', ')[2]}" if centered else factors
-    found = run("normalize", x := normal(4, 3, 5), factors=text, centered=centered, epsilon=1e-5)
-    for value, expected in zip(found, meaning(x, over, centered=centered), strict=True):
+    results = run("normalize", x := normal(4, 3, 5), factors=text, centered=centered, epsilon=1e-5)
+    for value, expected in zip(results, reference_normalize(x, over, centered=centered), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, BF16])
-def test_scale_and_bias_follow_in_the_type_of_the_statistics(dtype: Any) -> None:
+def test_scale_and_bias_are_applied_in_statistics_dtype(dtype: Any) -> None:
     x, scale, bias = normal(6, 5, dtype=dtype), normal(5, seed=1), normal(5, seed=2)
     result, mean, _ = run("normalize", x, scale, bias, factors=LAYER, centered=True, epsilon=1e-5)
     assert (result.dtype, mean.dtype) == (x.dtype, np.float64 if dtype is np.float64 else np.float32)
-    expected = meaning(x, (1,), scale, bias)[0]
+    expected = reference_normalize(x, (1,), scale, bias)[0]
     np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-2 if dtype is BF16 else 1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("centered", [True, False])
-def test_gradient_is_that_of_differences(centered: bool) -> None:
+def test_normalize_gradient_matches_finite_differences(centered: bool) -> None:
     x, back, scale = normal(3, 5, dtype=np.float64), normal(3, 5, seed=1, dtype=np.float64), normal(5, seed=2, dtype=np.float64)  # fmt: skip
-    _, *statistics = meaning(x, (1,), centered=centered)
+    _, *statistics = reference_normalize(x, (1,), centered=centered)
     rows = [*statistics[:-1], 1 / np.sqrt(statistics[-1] + 1e-5)]
     text = GRADIENT if centered else "t d, t d, t, d -> t d"
-    found = run("normalize_gradient", back, x, *rows, scale, factors=text, centered=centered)
+    gradient = run("normalize_gradient", back, x, *rows, scale, factors=text, centered=centered)
     for at in np.ndindex(x.shape):
         step = np.zeros_like(x)
         step[at] = 1e-6
-        ends = [(meaning(x + d, (1,), scale, centered=centered)[0] * back).sum() for d in (step, -step)]
-        np.testing.assert_allclose(found[at], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-7)
+        ends = [(reference_normalize(x + d, (1,), scale, centered=centered)[0] * back).sum() for d in (step, -step)]
+        np.testing.assert_allclose(gradient[at], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-7)
 
 
 def node_of(factors: str, *shapes: tuple[int, ...], **attrs: Any) -> Node:
@@ -67,16 +69,16 @@ def node_of(factors: str, *shapes: tuple[int, ...], **attrs: Any) -> Node:
     return Node("normalize", operands, [Value(kind) for kind in types], attrs)
 
 
-def test_error_bound_is_that_of_the_decomposition() -> None:
+def test_normalize_error_bound_equals_decomposition() -> None:
     node = node_of(LAYER, (4, 8), (8,), (8,))
     args = [normal(4, 8), normal(8), normal(8)]
     graph = Graph("main", list(node.operands), [node], list(node.results))
-    found = [error_bound(each, args) for each in (graph, decomposed(node))]
-    assert [np.array_equal(*pair) for pair in zip(*found, strict=True)] == [True] * 3
-    assert 0 < found[0][0].max() < 1e-4
+    bounds = [error_bound(variant, args) for variant in (graph, decomposed(node))]
+    assert [np.array_equal(*pair) for pair in zip(*bounds, strict=True)] == [True] * 3
+    assert 0 < bounds[0][0].max() < 1e-4
 
 
-def test_devices_combine_what_they_have_of_a_row() -> None:
+def test_normalize_rule_combines_sharded_reduced_dims() -> None:
     node = node_of("a b c, c -> a b c, a, a", (4, 3, 8), (8,))
     assert rule_of(node).notation() == "a b c, c -> a b c, a, a combine(b) combine(c)"
     assert node_flops(node) == 8 * 4 * 3 * 8
@@ -91,14 +93,14 @@ FAULTS = [
     ("t d -> t d, t d, t d", ((4, 8),), "none is reduced"),
     ("t d -> d t, t, t", ((4, 8),), "the result must have the dims of the operand"),
     ("t d -> t d, t, d", ((4, 8),), "statistics differ in factors"),
-    ("t d e -> t d e, d t, d t", ((4, 8, 2),), "dims must be in the order of those of the operand"),
+    ("t d e -> t d e, d t, d t", ((4, 8, 2),), "dims must be in the order of the reduced operand's dims"),
     ("t d -> t d, u, u", ((4, 8),), "factor 'u' of a result is in no operand"),
     ("t d -> t d, t, t", ((4, 0),), "has no elements"),
 ]
 
 
 @pytest.mark.parametrize(("factors", "shapes", "message"), FAULTS)
-def test_malformed_normalizations_are_refused(factors: str, shapes: Any, message: str) -> None:
+def test_malformed_normalize_is_refused(factors: str, shapes: Any, message: str) -> None:
     operands = [Value(TensorType(shape, "f32")) for shape in shapes]
     sizes = {"t": 4, "d": shapes[0][1], "e": 2, "u": 3}
     words = [word.split() for word in factors.partition("->")[2].split(",")]
@@ -107,7 +109,7 @@ def test_malformed_normalizations_are_refused(factors: str, shapes: Any, message
     assert message in verify_node(node)[0].message
 
 
-def test_integers_and_other_statistics_are_refused() -> None:
+def test_normalize_gradient_refuses_wrong_operand_dtypes() -> None:
     x, row = TensorType((4, 8), "f32"), TensorType((4,), "f32")
     attrs = {"factors": "t d, t d, t, t -> t d", "centered": True}
     for kinds, message in (((x, x, row), "takes 4 or 5 operands"), ((x, x, row, TensorType((4,), "f64")), "statistics must be f32"),

@@ -1,4 +1,4 @@
-"""Passes ask records of ops for what they need to know: a file compares a node's op with the names of ops that it is about, and no others."""
+"""Check that each file compares `node.op` only with the ops that it is about; other facts come from op records."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from meshgen.ops.registry import OPS
 from tests.sources import FILES, PACKAGE, lines_of, nodes_of, refuse
 
 FREE = ("ops", "mlir", "testing", "emulator")
-"""Where ops are defined, written and made; the emulator's are those of PTX."""
+"""Packages that may compare any op: they define, print or generate ops; the emulator's ops are PTX instructions."""
 PSEUDO_OPS = "input output carry decision branch_argument branch_result manual_operand manual_result"
-Nodes = Callable[[Any], Iterable[Any]]  # the nodes of a file of one kind
+Nodes = Callable[[Any], Iterable[Any]]  # returns the AST nodes of one type in a file
 NAMES = {*OPS, "call", *PSEUDO_OPS.split()}
 ABOUT = {
     "benchmarks/xla.py": "all_gather all_reduce all_to_all reduce_scatter",
@@ -136,14 +136,14 @@ ABOUT = {
 
 
 def _names(value: ast.AST, lists: dict[str, ast.expr]) -> set[str]:
-    """The names of ops in an expression, by itself or through lists of the same file."""
-    found: set[str] = set()
+    """Return the op names in an expression, directly or through lists of the same file."""
+    names: set[str] = set()
     for node in ast.walk(value):
         if isinstance(node, ast.Constant) and node.value in NAMES:
-            found.add(str(node.value))
+            names.add(str(node.value))
         elif isinstance(node, ast.Name) and node.id in lists:
-            found |= _names(lists[node.id], {name: given for name, given in lists.items() if name != node.id})
-    return found
+            names |= _names(lists[node.id], {name: entries for name, entries in lists.items() if name != node.id})
+    return names
 
 
 def _is_op(side: ast.expr) -> bool:
@@ -151,18 +151,18 @@ def _is_op(side: ast.expr) -> bool:
 
 
 def compared(nodes: Nodes) -> set[str]:
-    """The names of ops with which a file compares an attribute `op`, also by lists that it writes down and by `match`."""
+    """Return the op names that a file compares with an attribute `op`, also through its lists and by `match`."""
     lists: dict[str, ast.expr] = {}
     for node in nodes(ast.Assign):
         lists |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
-    found: set[str] = set()
+    names: set[str] = set()
     for node in nodes(ast.Compare):
         if any(map(_is_op, [node.left, *node.comparators])):
-            found |= _names(node, lists)
+            names |= _names(node, lists)
     for node in nodes(ast.Match):
         if _is_op(node.subject):
-            found = found.union(*(_names(case.pattern, lists) for case in node.cases))
-    return found
+            names = names.union(*(_names(case.pattern, lists) for case in node.cases))
+    return names
 
 
 @pytest.mark.parametrize(
@@ -180,29 +180,27 @@ def compared(nodes: Nodes) -> set[str]:
         ("first.op == second.op", set()),
     ],
 )
-def test_what_is_found(source: str, names: set[str]) -> None:
+def test_compared_collects_op_names(source: str, names: set[str]) -> None:
     nodes = list(ast.walk(ast.parse(source)))
     assert compared(lambda kind: [node for node in nodes if isinstance(node, kind)]) == names
 
 
 def _found() -> dict[str, set[str]]:
-    places = {path.relative_to(PACKAGE): path for path in FILES if any(".op" in line for line in lines_of(path))}
+    paths = {path.relative_to(PACKAGE): path for path in FILES if any(".op" in line for line in lines_of(path))}
     tables = {
-        place.as_posix(): compared(partial(nodes_of, path))
-        for place, path in places.items()
-        if place.parts[0] not in FREE
+        file.as_posix(): compared(partial(nodes_of, path)) for file, path in paths.items() if file.parts[0] not in FREE
     }
-    return {place: names for place, names in tables.items() if names}
+    return {file: names for file, names in tables.items() if names}
 
 
-def test_files_compare_ops_only_with_names_that_they_are_about() -> None:
-    """A file that is about further ops says so in `ABOUT`, and one that no longer is goes from there."""
-    found = _found()
-    allowed = {place: {*names.split()} for place, names in ABOUT.items()}
+def test_files_compare_ops_only_with_declared_names() -> None:
+    """`ABOUT` must list exactly the ops that each file compares."""
+    comparisons = _found()
+    allowed = {file: {*names.split()} for file, names in ABOUT.items()}
     refuse(
         [
-            f"{place}: compares ops with {sorted(found.get(place, set()))}, is about {sorted(allowed.get(place, set()))}"
-            for place in sorted({*found, *allowed})
-            if found.get(place, set()) != allowed.get(place, set())
+            f"{file}: compares ops with {sorted(comparisons.get(file, set()))}, is about {sorted(allowed.get(file, set()))}"
+            for file in sorted({*comparisons, *allowed})
+            if comparisons.get(file, set()) != allowed.get(file, set())
         ]
     )

@@ -1,4 +1,4 @@
-"""In which numbers products are multiplied, by their types and by `precision`."""
+"""Tests of the precision in which matmuls multiply, by operand dtypes and by `precision`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.ops.precision import multiplied_as, precision_of, products_of, with
 CONTRACT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
 
 
-def product(left: str, right: str, result: str, words: tuple[str, ...] = ()) -> Graph:
+def matmul(left: str, right: str, result: str, words: tuple[str, ...] = ()) -> Graph:
     kinds = [TensorType((4, 4), dtype) for dtype in (left, right)]
     graph = Graph("product", [Value(kind) for kind in kinds])
     node = graph.add("dot_general", graph.inputs, [TensorType((4, 4), result)], {**CONTRACT, "precision": words})
@@ -21,7 +21,7 @@ def product(left: str, right: str, result: str, words: tuple[str, ...] = ()) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         ((), "tf32"),
         (("DEFAULT", "DEFAULT"), "tf32"),
@@ -30,17 +30,17 @@ def product(left: str, right: str, result: str, words: tuple[str, ...] = ()) -> 
         (("HIGH", "HIGHEST"), "f32"),
     ],
 )
-def test_of_two_words_the_higher_one_counts(words: tuple[str, ...], wanted: str) -> None:
-    assert multiplied_as(product("f32", "f32", "f32", words).nodes[0]) == wanted
+def test_higher_precision_of_two_operands_wins(words: tuple[str, ...], expected: str) -> None:
+    assert multiplied_as(matmul("f32", "f32", "f32", words).nodes[0]) == expected
 
 
 @pytest.mark.parametrize(
-    ("kinds", "wanted"),
+    ("kinds", "expected"),
     [
         (("bf16", "bf16", "f32"), "bf16"),
-        (("f32", "bf16", "f32"), "tf32"),  # no bits of bf16 are cut
+        (("f32", "bf16", "f32"), "tf32"),  # tf32 keeps all bits of bf16
         (("f16", "f32", "f16"), "tf32"),
-        (("bf16", "f16", "f32"), "tf32"),  # f32 is the least that has both
+        (("bf16", "f16", "f32"), "tf32"),  # f32 is the narrowest dtype that holds both
         (("f32", "f32", "f64"), "f64"),
         (("f64", "f32", "f32"), "f64"),
         (("i8", "i8", "i32"), "i8"),
@@ -48,17 +48,17 @@ def test_of_two_words_the_higher_one_counts(words: tuple[str, ...], wanted: str)
         (("c128", "c128", "c128"), "c128"),
     ],
 )
-def test_types_decide_too(kinds: tuple[str, str, str], wanted: str) -> None:
-    assert multiplied_as(product(*kinds).nodes[0]) == wanted
+def test_multiplication_dtype_follows_operand_dtypes(kinds: tuple[str, str, str], expected: str) -> None:
+    assert multiplied_as(matmul(*kinds).nodes[0]) == expected
 
 
-def test_mixed_operands_keep_f32_where_it_is_asked_for() -> None:
-    assert multiplied_as(product("f32", "bf16", "f32", ("HIGHEST", "HIGHEST")).nodes[0]) == "f32"
+def test_mixed_operands_multiply_in_f32_at_highest_precision() -> None:
+    assert multiplied_as(matmul("f32", "bf16", "f32", ("HIGHEST", "HIGHEST")).nodes[0]) == "f32"
 
 
-def test_an_option_counts_more_than_the_program() -> None:
-    """In regions and kernels too; other types stay as they are."""
-    inner = product("f32", "f32", "f32", ("HIGHEST", "HIGHEST"))
+def test_precision_option_overrides_program() -> None:
+    """The option applies to f32 matmuls in regions and kernels too; other dtypes are unchanged."""
+    inner = matmul("f32", "f32", "f32", ("HIGHEST", "HIGHEST"))
     graph = Graph("main", inner.inputs)
     flag = Value(TensorType((), "i32"))
     graph.inputs = [flag, *inner.inputs]
@@ -66,21 +66,21 @@ def test_an_option_counts_more_than_the_program() -> None:
     node = graph.add("case", [flag], [TensorType((4, 4), "f32")])
     graph.nodes[0] = type(node)("case", node.operands, node.results, {}, regions=branches)
     graph.outputs = [graph.nodes[0].result]
-    module = Module(make_mesh({"x": 1}), graph, kernels={"narrow": product("bf16", "bf16", "bf16")})
-    for precision, wanted in {"default": "tf32", "high": "tf32x3", "highest": "f32"}.items():
-        found = with_precision(module, precision)
-        assert [multiplied_as(each) for each in products_of(found.graph)] == [wanted, wanted]
-        assert [multiplied_as(each) for each in products_of(found.kernels["narrow"])] == ["bf16"]
-        assert precision_of([found.graph, found.kernels["narrow"]]) == precision
-    assert [multiplied_as(each) for each in products_of(module.graph)] == ["f32", "f32"]
+    module = Module(make_mesh({"x": 1}), graph, kernels={"narrow": matmul("bf16", "bf16", "bf16")})
+    for precision, expected in {"default": "tf32", "high": "tf32x3", "highest": "f32"}.items():
+        updated = with_precision(module, precision)
+        assert [multiplied_as(matmul_node) for matmul_node in products_of(updated.graph)] == [expected, expected]
+        assert [multiplied_as(matmul_node) for matmul_node in products_of(updated.kernels["narrow"])] == ["bf16"]
+        assert precision_of([updated.graph, updated.kernels["narrow"]]) == precision
+    assert [multiplied_as(matmul_node) for matmul_node in products_of(module.graph)] == ["f32", "f32"]
 
 
-def test_products_may_differ_in_precision() -> None:
-    assert precision_of([product("f32", "f32", "f32"), product("f32", "f32", "f32", ("HIGH", "HIGH"))]) == ""
-    assert precision_of([product("bf16", "bf16", "f32")]) == ""
+def test_precision_of_is_empty_for_mixed_precisions() -> None:
+    assert precision_of([matmul("f32", "f32", "f32"), matmul("f32", "f32", "f32", ("HIGH", "HIGH"))]) == ""
+    assert precision_of([matmul("bf16", "bf16", "f32")]) == ""
 
 
-def test_unknown_precisions_are_refused() -> None:
-    module = Module(make_mesh({"x": 1}), product("f32", "f32", "f32"))
+def test_unknown_precision_is_refused() -> None:
+    module = Module(make_mesh({"x": 1}), matmul("f32", "f32", "f32"))
     with pytest.raises(UsageError, match="unknown precision 'best'"):
         with_precision(module, "best")

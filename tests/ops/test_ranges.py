@@ -1,4 +1,4 @@
-"""Ranges of integers follow from how they are computed, and never leave anything out."""
+"""Tests of integer ranges, which follow from the computation and contain every possible value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from meshgen.ops.evaluate.ranges import range_of
         ("%v = stablehlo.add %a, %a : tensor<2x2xi8>", None, (-128, 127)),
     ],
 )  # fmt: skip
-def test_ranges_of_integers(text: str, row: tuple[int, int] | None, expected: tuple[int, int]) -> None:
+def test_range_of_follows_the_computation(text: str, row: tuple[int, int] | None, expected: tuple[int, int]) -> None:
     kind = text.rsplit("tensor<", 1)[1]
     module = parse_text(
         f"func.func @main(%a: tensor<2x2xi8>) -> tensor<{kind} {{\n{text}\nreturn %v : tensor<{kind}\n}}"

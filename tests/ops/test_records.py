@@ -1,4 +1,4 @@
-"""Records of ops: none is left half, none stands twice, and what they say agrees."""
+"""Tests of op records: required fields, unique names and consistent traits."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ REQUIRED = ("name", "operands", "types", "evaluate", "error", "rule", "kernel", 
 
 
 @pytest.mark.parametrize("left_out", REQUIRED)
-def test_a_field_that_is_left_out_fails(left_out: str) -> None:
-    given = {field.name: getattr(ADD, field.name) for field in fields(Op) if field.name != left_out}
+def test_op_record_requires_every_field(left_out: str) -> None:
+    values = {field.name: getattr(ADD, field.name) for field in fields(Op) if field.name != left_out}
     with pytest.raises(TypeError, match=f"'{left_out}'"):
-        Op(**given)
+        Op(**values)
 
 
-def test_an_op_is_defined_once() -> None:
+def test_op_defined_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="op 'add' is defined twice"):
         registry.register([[ADD]])
     assert len(OPS) == sum(map(len, FAMILIES))
 
 
-def test_generated_kernels_make_only_what_has_a_meaning_or_asks_for_the_rank() -> None:
-    of_ranks = {"process_index", "mask_padding"} | with_trait(Trait.LOCAL)
+def test_ops_with_generated_kernels_are_evaluable_or_rank_dependent() -> None:
+    rank_dependent = {"process_index", "mask_padding"} | with_trait(Trait.LOCAL)
     generated = with_kernel("expression", "layout", "source", "lookup", "dot", "reduction")
-    assert generated - with_meaning() == of_ranks
+    assert generated - with_meaning() == rank_dependent
 
 
-def test_what_kernels_compute_in_registers_is_elementwise() -> None:
+def test_ops_computed_in_registers_are_elementwise() -> None:
     assert with_kernel("expression") - with_trait(Trait.ELEMENTWISE) == {"bitcast_convert", "to_partial"}
 
 
-def test_collectives_have_no_meaning_on_one_device() -> None:
+def test_collectives_are_not_evaluable_on_one_device() -> None:
     assert with_trait(Trait.COLLECTIVE) & with_meaning() == frozenset()

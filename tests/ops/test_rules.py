@@ -1,4 +1,4 @@
-"""Rules in factor notation: golden lines per op, and what the notation refuses."""
+"""Tests of sharding rules in factor notation: golden lines per op, and refused notation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize("case, text", GOLDEN, ids=[f"{n.op}-{i}" for i, (n, _) in enumerate(GOLDEN)])
-def test_rule_in_notation(case: Node, text: str) -> None:
+def test_rule_is_printed_in_notation(case: Node, text: str) -> None:
     assert rule_of(case).notation() == text
 
 
@@ -77,12 +77,12 @@ def test_reshape_factors_multiply_to_both_shapes() -> None:
 
 
 def _regrouped(dims: list[int], rng: np.random.Generator) -> list[int]:
-    """Sizes with the same product: primes of all dims dealt into new dims."""
+    """Return sizes with the same product, by distributing the prime factors of `dims` over new dims."""
     primes = [p for d in dims for p in _primes(d)]
-    found = [1] * int(rng.integers(1, 4))
+    sizes = [1] * int(rng.integers(1, 4))
     for prime in primes:
-        found[int(rng.integers(len(found)))] *= prime
-    return found
+        sizes[int(rng.integers(len(sizes)))] *= prime
+    return sizes
 
 
 def _primes(number: int) -> list[int]:
@@ -92,7 +92,7 @@ def _primes(number: int) -> list[int]:
     return []
 
 
-def test_iterator_types_are_the_rfcs() -> None:
+def test_iterator_types_match_the_rfc() -> None:
     assert rule_of(GOLDEN[14][0]).iterator_types() == ("parallel", "parallel", "parallel", "reduction_sum")
     assert rule_of(GOLDEN[10][0]).iterator_types() == ("parallel", "window")
 
@@ -120,32 +120,32 @@ def test_unknown_reduce_factor_is_refused() -> None:
     ("dtypes", "linear"),
     [("i8 i8 i8", [0, 1]), ("i8 i8 i32", []), ("i32 i8 i32", [0]), ("i32 i32 i8", [0, 1]), ("bf16 bf16 f32", [0, 1])],
 )
-def test_a_product_is_linear_in_integers_that_wrap_as_its_sums_do(dtypes: str, linear: list[int]) -> None:
-    """Parts of 200 are 100 and 100; as an i8 their sum is -56, and so are the products' sums in i32 meant."""
-    product = node("dot_general", [(2, 3, 4), (2, 4, 5)], (2, 3, 5), **DOT)
-    for value, dtype in zip([*product.operands, product.result], dtypes.split(), strict=True):
+def test_integer_dot_is_linear_if_accumulator_wraps_like_operand(dtypes: str, linear: list[int]) -> None:
+    """Partial i8 operands 100 + 100 wrap to -56, but the partial dots in i32 add up without wrapping."""
+    dot = node("dot_general", [(2, 3, 4), (2, 4, 5)], (2, 3, 5), **DOT)
+    for value, dtype in zip([*dot.operands, dot.result], dtypes.split(), strict=True):
         value.type = TensorType(value.type.shape, dtype)
-    assert [way.operands for way in rule_of(product).linear] == [(number,) for number in linear]
+    assert [form.operands for form in rule_of(dot).linear] == [(number,) for number in linear]
 
 
 @pytest.mark.parametrize(("source", "target", "is_linear"), [("bf16", "f32", True), ("bf16", "f16", False), ("f16", "bf16", False), ("f8E5M2", "f8E4M3FN", False),
                                                              ("f8E5M2", "f16", True), ("i8", "i32", False), ("f64", "f32", False)])  # fmt: skip
-def test_a_conversion_is_linear_where_no_number_is_lost(source: str, target: str, *, is_linear: bool) -> None:
+def test_lossless_float_conversion_is_linear(source: str, target: str, *, is_linear: bool) -> None:
     cast = Node("convert", [Value(TensorType((4,), source))], [Value(TensorType((4,), target))])
     assert bool(rule_of(cast).linear) == is_linear
 
 
-def test_op_without_rule_is_named() -> None:
+def test_op_without_rule_is_named_in_the_error() -> None:
     with pytest.raises(ProgramError, match="'frobnicate' has no sharding rule"):
         rule_of(node("frobnicate", [(2,)], (2,)))
 
 
 @pytest.mark.parametrize(("first", "size"), [(8191, Dim.named("n", 8191)), (Dim.named("m", 8193), 8193)])
-def test_open_sizes_are_not_taken_for_equal_numbers_that_were_there_before(first: int, size: int) -> None:
-    """Rules and plans are remembered by sizes, and a size with a name is equal to its number."""
-    for each in (first, size):
-        kind = TensorType((each, 4), "f32")
-        found = rule_of(Node("tanh", [Value(kind)], [Value(kind)], {}))
-        assert [type(factor.size) for factor in found.factors] == [type(each), int]
+def test_caches_distinguish_symbolic_sizes_from_equal_integers(first: int, size: int) -> None:
+    """Rules and plans are cached by sizes, and a symbolic size compares equal to its number."""
+    for rows in (first, size):
+        kind = TensorType((rows, 4), "f32")
+        sharding_rule = rule_of(Node("tanh", [Value(kind)], [Value(kind)], {}))
+        assert [type(factor.size) for factor in sharding_rule.factors] == [type(rows), int]
         (step,) = plan_reshard(kind, P(("x", "y"), None), P(("y", "x"), None), make_mesh({"x": 2, "y": 4})).steps
-        assert [type(one) for one in step.attrs["shape"]] == [type(each), int]
+        assert [type(extent) for extent in step.attrs["shape"]] == [type(rows), int]

@@ -1,4 +1,4 @@
-"""Roots, sources and destinations that are known at run time only: any device may be named, and all element types pass exactly."""
+"""Tests of roots, sources and destinations that are known only at run time, for all devices and dtypes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.acceptance.device_model import Array, Device, Tensors
 GRID = (2, 3)
 
 
-def run(operation: str, operand: Tensors, place: Sequence[int], kind: str, result: str) -> Tensors:
-    """Run an operation on `%x` over axis 1 whose devices are `%k` and `%m`."""
+def run(operation: str, operand: Tensors, coordinates: Sequence[int], kind: str, result: str) -> Tensors:
+    """Run an operation on `%x` over axis 1; `coordinates` has the run-time coordinates `%k` and `%m`."""
     text = f"""shard.grid @g(shape = 2x3)
 func.func @f(%x: {kind}, %k: index, %m: index) -> {result} {{
   {operation}
   return %r : {result}
 }}"""
     devices = model.devices(GRID)
-    numbers = [np.asarray(number, np.int64) for number in place]
+    numbers = [np.asarray(number, np.int64) for number in coordinates]
     whole = mg.compile(text, target="cpu")(np.concatenate([operand[d] for d in devices]), *numbers)
     return dict(zip(devices, np.split(np.asarray(whole), len(devices)), strict=True))
 
@@ -36,35 +36,35 @@ def operand(*shape: int, dtype: Any = np.float32) -> Tensors:
     return {d: (random.standard_normal(shape) * 40).astype(dtype) for d in model.devices(GRID)}
 
 
-def assert_same(found: Tensors, expected: dict[Device, Array | None]) -> None:
+def assert_same(results: Tensors, expected: dict[Device, Array | None]) -> None:
     for device, array in expected.items():
         if array is not None:
-            assert_array_equal(found[device], array, err_msg=str(device))
+            assert_array_equal(results[device], array, err_msg=str(device))
 
 
 @pytest.mark.parametrize("root", range(3))
 @pytest.mark.parametrize(
     ("dtype", "kind"), [(np.float32, "f32"), (np.int8, "i8"), (np.float16, "f16"), (np.bool_, "i1")]
 )
-def test_broadcast(root: int, dtype: Any, kind: str) -> None:
+def test_broadcast_from_dynamic_root(root: int, dtype: Any, kind: str) -> None:
     x, tensor = operand(4, dtype=dtype), f"tensor<4x{kind}>"
     operation = f"%r = shard.broadcast %x on @g grid_axes = [1] root = [%k] : ({tensor}, index) -> {tensor}"
     assert_same(run(operation, x, (root, 0), tensor, tensor), model.broadcast(x, GRID, (1,), (root,)))
 
 
-def test_negative_zero_and_infinities_pass() -> None:
+def test_dynamic_broadcast_keeps_special_floats_bit_exact() -> None:
     x = {
         d: np.asarray([-0.0, np.inf, np.nan, 1.0], np.float32) + np.float32(0 if d == (1, 2) else 1)
         for d in model.devices(GRID)
     }
     operation = "%r = shard.broadcast %x on @g grid_axes = [1, 0] root = [%k, %m] : (tensor<4xf32>, index, index) -> tensor<4xf32>"
-    found = run(operation, x, (2, 1), "tensor<4xf32>", "tensor<4xf32>")
-    for array in found.values():
+    results = run(operation, x, (2, 1), "tensor<4xf32>", "tensor<4xf32>")
+    for array in results.values():
         assert array.view(np.uint32).tolist() == x[1, 2].view(np.uint32).tolist()
 
 
 @pytest.mark.parametrize("root", range(3))
-def test_scatter_gather_and_reduce(root: int) -> None:
+def test_scatter_gather_and_reduce_with_dynamic_root(root: int) -> None:
     x, six, two = operand(6, 2), "tensor<6x2xf32>", "tensor<2x2xf32>"
     operation = f"%r = shard.scatter %x on @g grid_axes = [1] scatter_axis = 0 root = [%k] : ({six}, index) -> {two}"
     assert_same(run(operation, x, (root, 0), six, two), model.scatter(x, GRID, (1,), (root,), 0))
@@ -78,9 +78,9 @@ def test_scatter_gather_and_reduce(root: int) -> None:
 
 
 @pytest.mark.parametrize(("destination", "source"), [("%k", "%m"), ("%k", "1"), ("2", "%m")])
-def test_send_and_receive(destination: str, source: str) -> None:
+def test_send_and_recv_with_dynamic_peers(destination: str, source: str) -> None:
     x, kind = operand(4), "tensor<4xf32>"
-    types = [f"({', '.join([kind, *['index'] * place.startswith('%')])})" for place in (destination, source)]
+    types = [f"({', '.join([kind, *['index'] * peer.startswith('%')])})" for peer in (destination, source)]
     operation = f"""%s = shard.send %x on @g grid_axes = [1] destination = [{destination}] : {types[0]} -> {kind}
   %r = shard.recv %x on @g grid_axes = [1] source = [{source}] : {types[1]} -> {kind}"""
     assert_same(run(operation, x, (2, 1), kind, kind), model.send_recv(x, GRID, (1,), (1,), (2,)))
@@ -97,7 +97,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("operation", "message"), FAULTS)
-def test_places_that_no_group_has(operation: str, message: str) -> None:
+def test_invalid_dynamic_coordinates_are_refused(operation: str, message: str) -> None:
     text = f"shard.grid @g(shape = 2x3)\nfunc.func @f(%x: tensor<4xf32>, %k: index) -> tensor<4xf32> {{\n  %r = {operation}\n  return %r : tensor<4xf32>\n}}"
     with pytest.raises(ProgramError) as caught:
         parse_text(text)

@@ -1,4 +1,4 @@
-"""Products with scaled numbers as one op: what they mean, packed or not; types, rule, FLOPs."""
+"""Tests of the scaled_dot op: semantics of packed and plain weights, types, sharding rule and FLOPs."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ RANDOM = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
-def test_packed_numbers_are_scaled_by_group(bits: int) -> None:
+def test_scaled_dot_unpacks_and_scales_by_group(bits: int) -> None:
     count = 8 // bits
     numbers = RANDOM.integers(0, 2**bits, (6, 3, 5, count))
     packed = (numbers << np.arange(0, 8, bits)).sum(-1).astype(np.uint8)
     x, scale, zero = normal(4, 3, 5, count), normal(6, 3, seed=1), normal(6, 3, seed=2)
-    found = run("scaled_dot", x, packed, scale, zero, factors=PACKED, bits=bits)
+    result = run("scaled_dot", x, packed, scale, zero, factors=PACKED, bits=bits)
     weights = (numbers - zero[..., None, None]) * scale[..., None, None]
-    np.testing.assert_allclose(found, np.einsum("mgip,ngip->mn", x, weights), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(result, np.einsum("mgip,ngip->mn", x, weights), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("factors", "sum", "shape"), [
     ("m k, n k, n -> m n", "mk,nk,n->mn", (6,)),  # per channel
     ("m k, n k, () -> m n", "mk,nk,->mn", ()),  # per tensor
-    ("m k, k n, k -> m n", "mk,kn,k->mn", (5,)),  # per row of the sum
+    ("m k, k n, k -> m n", "mk,kn,k->mn", (5,)),  # per contracted index
 ])  # fmt: skip
-def test_scales_are_of_any_factors_of_the_numbers(factors: str, sum: str, shape: tuple[int, ...]) -> None:
+def test_scale_may_have_any_factors_of_the_weights(factors: str, sum: str, shape: tuple[int, ...]) -> None:
     sizes = {"m": 4, "n": 6, "k": 5}
-    whole = tuple(sizes[f] for f in factors.split(",")[1].split())
-    x, numbers, scale = normal(4, 5), RANDOM.integers(-100, 100, whole).astype(np.int8), normal(*shape, seed=1)
-    found = run("scaled_dot", x, numbers, scale, factors=factors)
-    np.testing.assert_allclose(found, np.einsum(sum, x, numbers, scale), rtol=1e-4, atol=1e-3)
+    weight_shape = tuple(sizes[f] for f in factors.split(",")[1].split())
+    x, numbers, scale = normal(4, 5), RANDOM.integers(-100, 100, weight_shape).astype(np.int8), normal(*shape, seed=1)
+    result = run("scaled_dot", x, numbers, scale, factors=factors)
+    np.testing.assert_allclose(result, np.einsum(sum, x, numbers, scale), rtol=1e-4, atol=1e-3)
 
 
 def node_of(factors: str, *kinds: str, bits: int = 0) -> Node:
@@ -50,7 +50,7 @@ def node_of(factors: str, *kinds: str, bits: int = 0) -> Node:
     return Node("scaled_dot", operands, results, {"factors": factors, "bits": bits})
 
 
-def test_scales_are_split_with_their_groups_and_bytes_stay_whole() -> None:
+def test_scaled_dot_rule_shards_groups_and_replicates_packed_dim() -> None:
     node = node_of(PACKED, "bf16", "ui8", "bf16", "bf16", bits=4)
     assert verify_node(node) == []
     assert rule_of(node).notation() == "m g i p, n g i, n g, n g -> m n reduce(g: sum) reduce(i: sum) whole(p)"
@@ -71,5 +71,5 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("parts", "bits", "message"), FAULTS)
-def test_malformed_products_are_refused(parts: Any, bits: int, message: str) -> None:
+def test_malformed_scaled_dot_is_refused(parts: Any, bits: int, message: str) -> None:
     assert any(message in fault.message for fault in verify_node(node_of(*parts, bits=bits)))

@@ -1,4 +1,4 @@
-"""The cross-entropy of rows as one op: what it means, for classes along any dim; its types and its rule."""
+"""Tests of the softmax_cross_entropy op: semantics for classes along any dim, types and sharding rule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.ops.types.inference import verify_node
     ("factors", "axis"), [("t v, t -> t, t", 1), ("v t, t -> t, t", 0), ("a v b, a b -> a b, a b", 1)]
 )
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
-def test_losses_are_those_of_the_log_softmax(factors: str, axis: int, dtype: Any) -> None:
+def test_losses_equal_negative_log_softmax(factors: str, axis: int, dtype: Any) -> None:
     sizes = {"t": 4, "v": 300 if dtype is np.uint8 else 7, "a": 3, "b": 5}
     logits = 1000 + 30 * normal(*(sizes[f] for f in factors.split(",")[0].split()))
     labels = np.random.default_rng(0).integers(0, 7, np.delete(logits.shape, axis)).astype(dtype)
@@ -29,7 +29,7 @@ def test_losses_are_those_of_the_log_softmax(factors: str, axis: int, dtype: Any
     np.testing.assert_allclose(losses, expected - picked, rtol=1e-5, atol=1e-5)
 
 
-def test_label_of_no_class_picks_nothing() -> None:
+def test_label_out_of_range_selects_no_logit() -> None:
     losses, rows = run("softmax_cross_entropy", normal(3, 5), np.array([-100, 5, 2]), factors="t v, t -> t, t")
     assert (losses[:2] == rows[:2]).all() and losses[2] != rows[2]
 
@@ -45,7 +45,7 @@ def node_of(factors: str, labels: str = "i32", logits: str = "f32") -> Node:
     return Node("softmax_cross_entropy", operands, results, {"factors": factors})
 
 
-def test_devices_combine_what_they_have_of_the_classes() -> None:
+def test_softmax_cross_entropy_rule_combines_sharded_classes() -> None:
     assert rule_of(node_of("t v, t -> t, t")).notation() == "t v, t -> t, t combine(v)"
 
 
@@ -59,5 +59,5 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("factors", "labels", "logits", "message"), FAULTS)
-def test_malformed_losses_are_refused(factors: str, labels: str, logits: str, message: str) -> None:
+def test_malformed_softmax_cross_entropy_is_refused(factors: str, labels: str, logits: str, message: str) -> None:
     assert any(message in fault.message for fault in verify_node(node_of(factors, labels, logits)))

@@ -1,4 +1,4 @@
-"""What the verifier takes has a meaning: made-up operations on made-up arrays give what their types say, or are refused."""
+"""Fuzz tests: the verifier refuses each random node, or the node evaluates to results of its declared types."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.runtime.deep_mutations import OPS, TYPES, Forger, operands_of
 MESH = make_mesh({"a": 2, "x": 3})
 MANIFEST = {"mesh": {"axes": [{"name": axis.name, "size": axis.size} for axis in MESH.axes]}}
 EVALUATOR = Evaluator(rank_handlers(MESH, 1))
-MOST = 1 << 24  # bytes
-ENDING = [op for op in OPS if op != "while"]  # a loop that is made up seldom ends
+MOST = 1 << 24  # bytes of the largest body that is evaluated; chosen: keeps the test fast
+ENDING = [op for op in OPS if op != "while"]  # a random loop seldom terminates
 
 
-def made_up(rng: random.Random, op: str) -> Node:
-    """An operation with as many operands as it takes, of similar types."""
+def random_node(rng: random.Random, op: str) -> Node:
+    """Return a random node with a valid operand count and similar operand types."""
     forger = Forger(MANIFEST, rng)
     sizes = [rng.choice([0, 1, 2, 2, 3, 4, 4]) for _ in range(rng.choice([0, 1, 1, 2, 2, 3]))]
     first = TensorType(tuple(sizes), rng.choice(TYPES))
@@ -53,7 +53,7 @@ def made_up(rng: random.Random, op: str) -> Node:
 
 @functools.cache
 def sound() -> dict[str, list[Node]]:
-    """Operations of random programs, by name, that have attributes and use nothing from around them."""
+    """Return nodes of random programs, by op, that have attributes and capture no values."""
     table: dict[str, list[Node]] = {}
     for seed in range(150):
         for node in all_nodes(random_program(seed, WIDE if seed % 2 else USUAL).graph):
@@ -63,7 +63,7 @@ def sound() -> dict[str, list[Node]]:
 
 
 def tweaked(rng: random.Random, op: str) -> Node:
-    """One of the `sound` operations with one to three other attributes."""
+    """Return one of the `sound` nodes with one to three changed attributes."""
     node, attrs = rng.choice(sound()[op]), {}
     attrs |= node.attrs
     for _ in range(rng.choice([1, 1, 2, 3])):
@@ -77,10 +77,10 @@ def tweaked(rng: random.Random, op: str) -> Node:
 
 
 def _near(kind: TensorType, rng: random.Random) -> TensorType:
-    how = rng.random()
-    if how < 0.3:
+    draw = rng.random()
+    if draw < 0.3:
         return TensorType((), rng.choice([kind.dtype, "i32", "i1"]))
-    if how < 0.6:
+    if draw < 0.6:
         return TensorType(kind.shape, rng.choice(TYPES))
     return TensorType(
         tuple(rng.choice([n, n, 1, 2, n + 1 if n is not None else 1]) for n in kind.shape),
@@ -92,24 +92,24 @@ def array(kind: TensorType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     return np.asarray(rng.integers(-9, 9, kind.sizes)).astype(kind.numpy_dtype)
 
 
-def is_meant(node: Node, seed: int) -> str:
-    """What is wrong with the results of an operation that is taken; "refused" and "big" are fine."""
+def evaluation_fault(node: Node, seed: int) -> str:
+    """Return the fault in the results of an accepted node, or "" if there is none. "refused" and "big" are no faults."""
     if any(None in value.type.shape for value in node.results) or verify_node(node, MESH):
         return "refused"
     graph = Graph("one", node.operands, [node], node.results)
     if body_bytes(graph) > MOST:
         return "big"
     rng = np.random.default_rng(seed)
-    found = EVALUATOR.graph(graph, [array(value.type, rng) for value in node.operands])
-    wanted = [(value.type.sizes, value.type.numpy_dtype) for value in node.results]
-    have = [(each.shape, each.dtype) for each in found]
-    return "" if have == wanted else f"gives {have} instead of {wanted}"
+    results = EVALUATOR.graph(graph, [array(value.type, rng) for value in node.operands])
+    expected_types = [(value.type.sizes, value.type.numpy_dtype) for value in node.results]
+    actual_types = [(result.shape, result.dtype) for result in results]
+    return "" if actual_types == expected_types else f"gives {actual_types} instead of {expected_types}"
 
 
-def tried(
+def count_outcomes(
     make: Callable[[random.Random, str], Node], ops: Sequence[str], first: int, count: int, seconds: float = 0
 ) -> tuple[Counter[str], list[str]]:
-    """How many operations of each outcome, and what is wrong with which seeds."""
+    """Return the number of nodes per outcome, and the faults with their seeds."""
     table: Counter[str] = Counter()
     faults: list[str] = []
     for seed in range(first, first + count):
@@ -119,8 +119,8 @@ def tried(
         node = None
         try:
             node = make(rng, op)
-            outcome = is_meant(node, seed)
-        except Exception as error:  # whatever it is: it is what is looked for
+            outcome = evaluation_fault(node, seed)
+        except Exception as error:  # any exception is a fault
             outcome = f"{type(error).__name__}: {error}"
         signal.setitimer(signal.ITIMER_REAL, 0)
         table["taken" if outcome == "" else outcome if outcome in ("refused", "big") else "wrong"] += 1
@@ -131,16 +131,16 @@ def tried(
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_what_the_verifier_takes_has_a_meaning() -> None:
+def test_random_nodes_accepted_by_verifier_evaluate() -> None:
     assert set(OPS) >= with_meaning()
-    table, faults = tried(made_up, ENDING, 0, 4000)
+    table, faults = count_outcomes(random_node, ENDING, 0, 4000)
     assert faults == []
     assert table["taken"] > 400
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_operations_with_other_attributes_have_a_meaning() -> None:
-    table, faults = tried(tweaked, sorted(sound()), 0, 2000)
+def test_changed_nodes_accepted_by_verifier_evaluate() -> None:
+    table, faults = count_outcomes(tweaked, sorted(sound()), 0, 2000)
     assert faults == []
     assert min(table["taken"], table["refused"]) > 200
 
@@ -149,8 +149,8 @@ def _too_long(*_: Any) -> None:
     raise TimeoutError("more than 5 s")
 
 
-if __name__ == "__main__":  # FIRST COUNT
+if __name__ == "__main__":  # arguments: FIRST COUNT
     signal.signal(signal.SIGALRM, _too_long)
     warnings.simplefilter("ignore")
-    for make, ops in ((made_up, ENDING), (tweaked, sorted(sound()))):
-        sys.stdout.write("\n".join(map(str, tried(make, ops, int(sys.argv[1]), int(sys.argv[2]), 5.0))) + "\n")
+    for make, ops in ((random_node, ENDING), (tweaked, sorted(sound()))):
+        sys.stdout.write("\n".join(map(str, count_outcomes(make, ops, int(sys.argv[1]), int(sys.argv[2]), 5.0))) + "\n")

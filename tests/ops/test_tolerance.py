@@ -1,4 +1,4 @@
-"""The bound holds for other orders of summing and for f64, is useful, and sees mistakes."""
+"""Tests of error bounds: they hold for other summation orders and for f64, stay small, and detect mistakes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray[An
 
 
 def chain(depth: int, size: int, dtype: str, op: str = "tanh") -> Graph:
-    """x = op(x @ w) over and over."""
+    """Return a graph that applies x = op(x @ w) `depth` times."""
     kind = TensorType((size, size), dtype)
     graph = Graph("chain", [Value(kind), Value(kind)])
     x, w = graph.inputs
@@ -32,11 +32,11 @@ def chain(depth: int, size: int, dtype: str, op: str = "tanh") -> Graph:
 
 
 def by_blocks(depth: int, x: np.ndarray[Any, Any], w: np.ndarray[Any, Any], parts: int) -> np.ndarray[Any, Any]:
-    """The chain with contractions in `parts` pieces whose sums are rounded and added backwards."""
+    """Compute the chain with each contraction split into `parts` blocks, rounded and added in reverse order."""
     for _ in range(depth):
         cuts = np.array_split(np.arange(len(w)), parts)
-        pieces = [(x[:, c].astype(np.float32) @ w[c].astype(np.float32)).astype(x.dtype) for c in cuts]
-        total = sum(p.astype(np.float32) for p in reversed(pieces))
+        block_results = [(x[:, c].astype(np.float32) @ w[c].astype(np.float32)).astype(x.dtype) for c in cuts]
+        total = sum(p.astype(np.float32) for p in reversed(block_results))
         x = np.tanh(total.astype(x.dtype).astype(np.float32)).astype(x.dtype)
     return x
 
@@ -44,7 +44,7 @@ def by_blocks(depth: int, x: np.ndarray[Any, Any], w: np.ndarray[Any, Any], part
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("depth", [1, 6])
 @pytest.mark.parametrize("parts", [1, 3, 8])
-def test_other_orders_of_summing_are_within_the_bound(dtype: str, depth: int, parts: int) -> None:
+def test_error_bound_covers_other_summation_orders(dtype: str, depth: int, parts: int) -> None:
     x, w = normal(40, 40, dtype=DTYPES[dtype]), (normal(40, 40, seed=1) / 6).astype(DTYPES[dtype])
     graph = chain(depth, 40, dtype)
     (expected,), (bound,) = evaluate(graph, [x, w]), error_bound(graph, [x, w])
@@ -55,33 +55,33 @@ def test_other_orders_of_summing_are_within_the_bound(dtype: str, depth: int, pa
     assert compare(graph.outputs[0].type, expected, exact.astype(expected.dtype), bound).ok
 
 
-def test_the_bound_stays_useful_in_deep_programs() -> None:
+def test_error_bound_stays_small_in_deep_programs() -> None:
     x, w = normal(40, 40), normal(40, 40, seed=1) / 6
     (bound,) = error_bound(chain(12, 40, "f32"), [x, w.astype(np.float32)])
-    assert bound.max() < 2e-3  # values up to 1
+    assert bound.max() < 2e-3  # the values are at most 1
 
 
-def test_a_missing_term_is_seen() -> None:
+def test_error_bound_detects_missing_term() -> None:
     x, w = normal(40, 40), (normal(40, 40, seed=1) / 6).astype(np.float32)
     graph = chain(3, 40, "f32")
     wrong = w.copy()
     wrong[7] = 0
     bound = error_bound(graph, [x, w])[0]
-    found = compare(graph.outputs[0].type, *(evaluate(graph, [x, each])[0] for each in (w, wrong)), bound)
-    assert found.max_abs_error > 100 * found.tolerance
+    comparison = compare(graph.outputs[0].type, *(evaluate(graph, [x, weights])[0] for weights in (w, wrong)), bound)
+    assert comparison.max_abs_error > 100 * comparison.tolerance
 
 
-def test_moves_and_integers_are_exact() -> None:
+def test_data_movement_and_integers_have_zero_bound() -> None:
     i32 = TensorType((2, 3), "i32")
     graph = Graph("main", [Value(i32), Value(TensorType((3, 2), "bf16"))])
     a, b = graph.inputs
-    turned = graph.add("transpose", [b], [TensorType((2, 3), "bf16")], {"perm": (1, 0)}).result
-    graph.outputs = [graph.add("multiply", [a, a], [i32]).result, turned]
+    transposed = graph.add("transpose", [b], [TensorType((2, 3), "bf16")], {"perm": (1, 0)}).result
+    graph.outputs = [graph.add("multiply", [a, a], [i32]).result, transposed]
     args = [np.arange(6, dtype=np.int32).reshape(2, 3), normal(3, 2, dtype=ml_dtypes.bfloat16)]
     assert [b.max() for b in error_bound(graph, args)] == [0, 0]
 
 
-def test_masks_of_minus_infinity_and_nan_do_not_spread() -> None:
+def test_infinite_and_nan_inputs_do_not_inflate_other_bounds() -> None:
     kind = TensorType((4,), "f32")
     graph = Graph("main", [Value(kind), Value(kind)])
     total = graph.add("add", graph.inputs, [kind]).result
@@ -90,7 +90,7 @@ def test_masks_of_minus_infinity_and_nan_do_not_spread() -> None:
     assert bound[2] == bound[3] == 0 and 0 < bound[0] < 1e-5 and bound[1] < 1e-40
 
 
-def test_near_ties_make_choices_uncertain() -> None:
+def test_near_ties_widen_bound_of_comparison_and_select() -> None:
     kind, flag = TensorType((3,), "f32"), TensorType((3,), "i1")
     graph = Graph("main", [Value(kind), Value(kind)])
     third = graph.add("tanh", [graph.inputs[0]], [kind]).result
@@ -104,7 +104,7 @@ def test_near_ties_make_choices_uncertain() -> None:
     assert decided[0] >= 1 and chosen[0] >= abs(x[0] - near[0]) / 2
 
 
-def test_argmax_is_certain_without_rivals() -> None:
+def test_argmax_without_near_ties_has_zero_bound() -> None:
     region = Graph("argmax", [Value(TensorType((), d)) for d in ("f32", "i32", "f32", "i32")])
     a, i, b, j = region.inputs
     attrs = {"direction": "GT", "compare_type": "FLOAT"}
@@ -124,7 +124,7 @@ def test_argmax_is_certain_without_rivals() -> None:
     assert index[0] == 0 and value.max() < 1e-3
 
 
-def test_loops_are_followed() -> None:
+def test_error_bound_follows_loop_iterations() -> None:
     f32, i32 = TensorType((), "f32"), TensorType((), "i32")
     graph = Graph("main", [Value(f32), Value(i32)])
     condition, body = Graph("cond", [Value(f32), Value(i32)]), Graph("body", [Value(f32), Value(i32)])
@@ -141,7 +141,7 @@ def test_loops_are_followed() -> None:
     assert left == 0 and 0 < value < 2 * 20 * 1.01 * 2.0**-24 * 1.1**21
 
 
-def test_bodies_that_ask_for_the_rank() -> None:
+def test_error_bound_of_rank_dependent_body_is_finite() -> None:
     from meshgen.mesh import make_mesh
     from meshgen.ops.evaluate.evaluator import Evaluator
     from meshgen.runtime.simulate import rank_handlers
@@ -156,7 +156,7 @@ def test_bodies_that_ask_for_the_rank() -> None:
     assert np.isfinite(bound).all() and 0 < bound[:2].max() < 1e-5
 
 
-def product(terms: int) -> Graph:
+def product_reduction(terms: int) -> Graph:
     graph = Graph("main", [Value(TensorType((terms,), "f32"), "x")])
     one = graph.add("constant", [], [TensorType((), "f32")], {"value": np.float32(1)}).result
     attrs = {"dims": (0,), "kind": "multiply"}
@@ -164,26 +164,26 @@ def product(terms: int) -> Graph:
     return graph
 
 
-def test_products_in_another_order_may_overflow() -> None:
-    """Of many large numbers and a zero: 0, or infinity times 0."""
+def test_product_reduction_bound_covers_overflow() -> None:
+    """The product of a zero and large numbers is 0, or NaN if the large numbers overflow first."""
     large = np.float32([0] + [100] * 42)
     assert np.prod(large) == 0
     with np.errstate(all="ignore"):
         assert np.isnan(np.prod(np.sort(large)[::-1], dtype=np.float32))
-    assert error_bound(product(43), [large])[0] == np.inf
-    assert error_bound(product(4), [large[:4]])[0] == 0  # whole numbers that fit: exact in any order
+    assert error_bound(product_reduction(43), [large])[0] == np.inf
+    assert error_bound(product_reduction(4), [large[:4]])[0] == 0  # small integers: exact in any order
 
 
-def test_products_in_another_order_may_underflow() -> None:
-    graph = product(400)
+def test_product_reduction_bound_covers_underflow() -> None:
+    graph = product_reduction(400)
     small = np.float32([0.5] * 100 + [0.4] * 100 + [1.4] * 200)
-    found = [np.prod(order, dtype=np.float32) for order in (small, np.sort(small)[::-1])]
-    assert found[0] != found[1]
-    assert abs(found[0] - found[1]) <= float(error_bound(graph, [small])[0])
+    products = [np.prod(order, dtype=np.float32) for order in (small, np.sort(small)[::-1])]
+    assert products[0] != products[1]
+    assert abs(products[0] - products[1]) <= float(error_bound(graph, [small])[0])
 
 
-def test_an_update_of_a_tensor_of_no_dims_has_the_bound_of_the_update() -> None:
-    """The errors of such a tensor may be NumPy scalars, which cannot be written."""
+def test_scalar_update_has_bound_of_the_update() -> None:
+    """The errors of a scalar may be NumPy scalars, which do not support assignment."""
     scalar = TensorType((), "f32")
     graph = Graph("update", [Value(scalar), Value(scalar)])
     left, right = (graph.add("tanh", [value], [scalar]).result for value in graph.inputs)
@@ -194,8 +194,10 @@ def test_an_update_of_a_tensor_of_no_dims_has_the_bound_of_the_update() -> None:
     assert 0 < bound < 1e-5
 
 
-def test_columns_before_a_failed_pivot_have_a_bound_of_the_size_of_the_matrix() -> None:
-    """Random matrices are not positive definite: most factors end in NaN, and what stands before these is as rounded as elsewhere."""
+def test_cholesky_bound_holds_before_a_failed_pivot() -> None:
+    """Most of these random matrices are not positive definite, so their factors end in NaN. Elements before the failed
+    pivot are rounded as usual.
+    """
     kind = TensorType((64, 8, 8), "f32")
     graph = Graph("factor", [Value(kind)])
     graph.outputs = [graph.add("cholesky", graph.inputs, [kind], {"lower": True}).result]
@@ -208,8 +210,8 @@ def test_columns_before_a_failed_pivot_have_a_bound_of_the_size_of_the_matrix() 
     assert (bound[is_number] >= one_rounding).all() and (bound[is_number & np.isfinite(bound)] < 1e-3).all()
 
 
-def test_real_inverse_transform_counts_inner_frequencies_twice() -> None:
-    """Each stands for its conjugate as well, so an error of it reaches the result with weight 2/n."""
+def test_irfft_bound_counts_inner_frequencies_twice() -> None:
+    """Each inner frequency also represents its conjugate, so its error reaches the result with weight 2/n."""
     n = 16
     half, whole = TensorType((n // 2 + 1,), "bf16"), TensorType((n // 2 + 1,), "f32")
     graph = Graph("inverse", [Value(half), Value(half), Value(whole)])
@@ -222,6 +224,6 @@ def test_real_inverse_transform_counts_inner_frequencies_twice() -> None:
     (value,), (bound,) = (run(graph, [x, y, np.zeros(n // 2 + 1, np.float32)]) for run in (evaluate, error_bound))
     spacing = float(
         ml_dtypes.finfo(ml_dtypes.bfloat16).eps
-    )  # of two conforming sums, each is off by half of it at most
+    )  # two valid results differ by at most one spacing: each is off by at most half of it
     moved = np.fft.irfft(x.astype(np.float64) * (1 + 0.9 * spacing), n)
     assert (np.abs(moved - value) <= bound).all() and bound.max() < 3 * spacing / n

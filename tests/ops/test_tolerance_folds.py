@@ -1,4 +1,4 @@
-"""Bounds of what regions fold hold for every order of the elements, are useful, and are 0 where nothing rounds."""
+"""Tests of error bounds of reduction regions: they hold for every order, stay small, and are 0 without rounding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reduced(body: str, init: float, count: int) -> Graph:
 
 
 def one_by_one(graph: Graph, x: Array, init: float) -> Array:
-    """The fold in the order of the elements, each step rounded: the region on one column after the other."""
+    """Fold the columns of `x` in order with the reduction region, rounding each step."""
     (region,) = next(node for node in graph.nodes if node.op == "reduce_region").regions
     total = np.full(len(x), init, np.float32)
     for column in x.T:
@@ -44,14 +44,14 @@ def one_by_one(graph: Graph, x: Array, init: float) -> Array:
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("count", [1, 2, 7, 300])
-def test_a_body_of_its_own_may_be_folded_in_any_order(name: str, count: int) -> None:
+def test_region_reduction_bound_covers_any_order(name: str, count: int) -> None:
     body, init, exact = BODIES[name]
     x = np.random.default_rng(count).standard_normal((4, count)).astype(np.float32)
     graph = reduced(body, init, count)
-    (found,), (bound,) = evaluate(graph, [x]), error_bound(graph, [x])
+    (result,), (bound,) = evaluate(graph, [x]), error_bound(graph, [x])
     for other in (exact(x), one_by_one(graph, x, init), one_by_one(graph, x[:, ::-1], init)):
-        assert np.all(np.abs(found - other) <= bound)
-    assert np.all(bound > 0) and np.all(bound < 1e-5 * count * (1 + np.abs(found)))
+        assert np.all(np.abs(result - other) <= bound)
+    assert np.all(bound > 0) and np.all(bound < 1e-5 * count * (1 + np.abs(result)))
 
 
 SUMS = """%1 = stablehlo.add %p, %q : tensor<f32>
@@ -82,25 +82,25 @@ WINDOW = "window_dimensions = array<i64: 1, 20>, window_strides = array<i64: 1, 
 
 
 @pytest.mark.parametrize(("op", "attributes", "result"), [("reduce", "dimensions = array<i64: 1>", (3,)), ("reduce_window", WINDOW, (3, 2))])  # fmt: skip
-def test_several_tensors_are_summed_as_one_is(op: str, attributes: str, result: tuple[int, ...]) -> None:
+def test_variadic_reduction_bound_covers_reverse_order(op: str, attributes: str, result: tuple[int, ...]) -> None:
     x = np.random.default_rng(3).standard_normal((3, 40)).astype(np.float32)
     graph = several(op, attributes, result)
-    found, count = evaluate(graph, [x, np.ones((3, 40), np.int32)])
+    summed, count = evaluate(graph, [x, np.ones((3, 40), np.int32)])
     bound, exact = error_bound(graph, [x, np.ones((3, 40), np.int32)])
     backwards = np.add.accumulate(x.reshape(*result, -1)[..., ::-1], axis=-1, dtype=np.float32)[..., -1]
-    assert np.all(np.abs(found - backwards) <= bound) and np.all(bound > 0) and np.all(bound < 1e-3)
-    assert not exact.any() and np.all(count == 120 // found.size)
+    assert np.all(np.abs(summed - backwards) <= bound) and np.all(bound > 0) and np.all(bound < 1e-3)
+    assert not exact.any() and np.all(count == 120 // summed.size)
 
 
 @pytest.mark.parametrize(("op", "attributes", "result"), [("reduce", "dimensions = array<i64: 1>", (3,)), ("reduce_window", WINDOW, (3, 2))])  # fmt: skip
-def test_what_chooses_does_not_round(op: str, attributes: str, result: tuple[int, ...]) -> None:
+def test_selecting_region_has_zero_bound(op: str, attributes: str, result: tuple[int, ...]) -> None:
     x = np.random.default_rng(4).standard_normal((3, 40)).astype(np.float32)
-    places = np.broadcast_to(np.arange(40, dtype=np.int32), x.shape)
-    for bound in error_bound(several(op, attributes, result, ARGMAX), [x, places]):
+    indices = np.broadcast_to(np.arange(40, dtype=np.int32), x.shape)
+    for bound in error_bound(several(op, attributes, result, ARGMAX), [x, indices]):
         assert not bound.any()
 
 
-def test_overlapping_windows_are_summed_in_any_order() -> None:
+def test_select_and_scatter_bound_covers_overlapping_windows() -> None:
     text = """func.func @main(%x: tensor<9xf32>, %s: tensor<7xf32>) -> tensor<9xf32> {
   %z = stablehlo.constant dense<0.0> : tensor<f32>
   %r = "stablehlo.select_and_scatter"(%x, %s, %z) <{window_dimensions = array<i64: 3>}> ({
@@ -118,7 +118,7 @@ def test_overlapping_windows_are_summed_in_any_order() -> None:
     x = np.array([0, 1, 5, 1, 0, 0, 4, 0, 0], np.float32)
     source = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], np.float32)
     (bound,) = error_bound(graph, [x, source])
-    (found,) = evaluate(graph, [x, source])
+    (result,) = evaluate(graph, [x, source])
     backwards = np.float32(source[2] + source[1]) + source[0]
-    assert abs(found[2] - backwards) <= bound[2] and 0 < bound[2] < 1e-5
+    assert abs(result[2] - backwards) <= bound[2] and 0 < bound[2] < 1e-5
     assert not bound[[0, 1, 7, 8]].any(), "nothing is added there"
