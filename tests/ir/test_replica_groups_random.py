@@ -112,7 +112,7 @@ return %v{len(self.lines)} : {self.kind}
             self.emit("reduce_scatter", f"scatter_dimension = 0 : i64, {attrs}", results, region)
 
     def send(self) -> None:
-        """Append a collective_permute among the partitions of each replica; a partition without a source gets zeros."""
+        """Append a collective_permute among the partitions of member replica; a partition without a source gets zeros."""
         order = [int(n) for n in self.rng.permutation(self.partitions)]
         pairs = [(a, b) for a, b in enumerate(order) if self.rng.random() < 0.7] or [(0, 0)]
         results = [np.zeros_like(value) for value in self.values]
@@ -126,15 +126,15 @@ return %v{len(self.lines)} : {self.kind}
         )
 
     def exchange(self) -> None:
-        """Append an all_to_all among the partitions of each replica."""
+        """Append an all_to_all among the partitions of member replica."""
         rows = self.rows(self.partitions, equal=True)
         width = len(rows[0])
         if self.values[0].shape[0] % width == 0:
             results = list(self.values)
             for replica in range(self.replicas):
                 for row in rows:
-                    group = [replica * self.partitions + each for each in row]
-                    parts = [np.split(self.values[each], width) for each in group]
+                    group = [replica * self.partitions + member for member in row]
+                    parts = [np.split(self.values[member], width) for member in group]
                     for position, device in enumerate(group):
                         results[device] = np.concatenate([part[position] for part in parts], axis=1)
             attrs = "split_dimension = 0 : i64, concat_dimension = 1 : i64"

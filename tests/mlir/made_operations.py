@@ -39,7 +39,7 @@ T = TypeVar("T")
 Groups = Sequence[tuple[str, OperandDef | ResultDef]]
 _DATA = Path(__file__).parents[1] / "data"
 CONTEXT = dialects().context
-CLASSES: dict[str, type[Operation]] = {each.name: each for each in CONTEXT.loaded_ops}
+CLASSES: dict[str, type[Operation]] = {op_class.name: op_class for op_class in CONTEXT.loaded_ops}
 NAMES = sorted(dialects().importers)
 TYPES = tuple(
     TextParser(CONTEXT, text, "-").parse_type()
@@ -130,11 +130,11 @@ class RandomOperations:
     def values(self, count: int, others: Sequence[SSAValue] = (), groups: Groups = ()) -> list[SSAValue]:
         """Return `count` random values of types that `groups` allow; most of them are the same value."""
         candidates = [*self.block.args, *others]
-        first, found = self.first or self.pick(candidates), list[SSAValue]()
+        first, chosen = self.first or self.pick(candidates), list[SSAValue]()
         for number in range(count):
             fitting = [value for value in candidates if is_type_allowed(groups, number, value.type)] or candidates
-            found.append(first if first in fitting and self.rng.random() < self.likeness else self.pick(fitting))
-        return found
+            chosen.append(first if first in fitting and self.rng.random() < self.likeness else self.pick(fitting))
+        return chosen
 
     def types(self, count: int, like: Sequence[SSAValue], groups: Groups = ()) -> list[Attribute]:
         types: list[Attribute] = []
@@ -152,7 +152,7 @@ class RandomOperations:
         return int(self.rng.integers(count.least, most + 1)) + sum(f * letters[x] for x, f in count.factors)
 
     def attribute(self, kind: str, length: int | None) -> Attribute:
-        lists = [each for each in _LISTS if length is None or len(each) == length] or [[0] * (length or 0)]
+        lists = [entries for entries in _LISTS if length is None or len(entries) == length] or [[0] * (length or 0)]
         entries = [int(n) for n in self.rng.permutation(self.pick(lists))]
         size = 2 if length is None else length
         constructors: dict[str, Callable[[], Attribute]] = {
@@ -172,7 +172,7 @@ class RandomOperations:
             "counts": lambda: builtin.DenseArrayBase.from_list(builtin.i32, [abs(n) for n in entries]),
             "map": lambda: builtin.AffineMapAttr(self.map(max(1, size), 1)),
             "maps": lambda: builtin.ArrayAttr([builtin.AffineMapAttr(self.map(2)) for _ in range(size)]),
-            "any": lambda: self.attribute(self.pick([each for each in KINDS if each != "any"]), None),
+            "any": lambda: self.attribute(self.pick([name for name in KINDS if name != "any"]), None),
         }
         return constructors[kind]() if kind in constructors else builtin.StringAttr(kind)
 
@@ -182,14 +182,14 @@ class RandomOperations:
 
     def properties(self, name: str, signature: Signature, letters: Letters) -> dict[str, Attribute]:
         properties: dict[str, Attribute] = {}
-        for each in signature.properties:
-            if each.kinds == ("open",) and each.length is not None:
-                sizes, count = integers(properties.get(each.name)), self.count(each.length, letters)
-                properties[each.name] = numbers([DYNAMIC_INDEX] * count + list(sizes[count:]))
-            elif not each.is_optional or self.rng.random() < 0.3:
-                properties[each.name] = self.property(each, letters)
+        for entry in signature.properties:
+            if entry.kinds == ("open",) and entry.length is not None:
+                sizes, count = integers(properties.get(entry.name)), self.count(entry.length, letters)
+                properties[entry.name] = numbers([DYNAMIC_INDEX] * count + list(sizes[count:]))
+            elif not entry.is_optional or self.rng.random() < 0.3:
+                properties[entry.name] = self.property(entry, letters)
         for key, known in definition(name).properties.items():
-            is_listed = any(each.name == key for each in signature.properties)
+            is_listed = any(entry.name == key for entry in signature.properties)
             if is_listed or key in properties or (isinstance(known, OptPropertyDef) and self.rng.random() < 0.5):
                 continue
             candidates = [*sample_properties().get(key, ()), *(self.attribute(kind, None) for kind in KINDS)]
@@ -198,13 +198,15 @@ class RandomOperations:
                 properties[key] = self.pick(fitting)
         return properties
 
-    def property(self, each: Property, letters: Letters) -> Attribute:
-        kind = self.pick(each.kinds)
+    def property(self, entry: Property, letters: Letters) -> Attribute:
+        kind = self.pick(entry.kinds)
         if "." in kind:
             return next(
-                found for found in (*sample_properties().get(each.name, ()), *_SAMPLES) if found.name in each.kinds
+                attribute
+                for attribute in (*sample_properties().get(entry.name, ()), *_SAMPLES)
+                if attribute.name in entry.kinds
             )
-        return self.attribute(kind, None if each.length is None else self.count(each.length, letters))
+        return self.attribute(kind, None if entry.length is None else self.count(entry.length, letters))
 
     def region(self, name: str, number: int, body: Body, letters: Letters) -> Region:
         block = Block(arg_types=self.types(self.count(body.takes, letters), []))
@@ -234,7 +236,9 @@ class RandomOperations:
         segments = [self.count(count, letters) for count in signature.operands.counts]
         operands = self.values(sum(segments), groups=definition(name).operands)
         properties = self.properties(name, signature, letters)
-        if len(segments) == 1 and any(isinstance(each, AttrSizedOperandSegments) for each in definition(name).options):
+        if len(segments) == 1 and any(
+            isinstance(option, AttrSizedOperandSegments) for option in definition(name).options
+        ):
             segments = self.segments(name, len(operands))
         if len(segments) > 1:
             properties[_SEGMENTS] = builtin.DenseArrayBase.from_list(builtin.i32, segments)
@@ -258,7 +262,7 @@ class RandomOperations:
 
     def segments(self, name: str, count: int) -> list[int]:
         """Return the sizes of the operand groups: the minimum of each, and the remaining operands in the last one."""
-        sizes = [1 if type(each) is OperandDef else 0 for _, each in definition(name).operands]
+        sizes = [1 if type(group) is OperandDef else 0 for _, group in definition(name).operands]
         sizes[-1] += count - sum(sizes)
         return sizes
 

@@ -155,12 +155,12 @@ OTHERS: dict[str, tuple[str, str]] = {
         "'f99' as rhs_precision_type(.|\n)*num_primitive_operations must be a positive integer, got 0",
     ),
     **{
-        f"a ragged dot of {what}": (
+        f"a ragged dot of {case}": (
             main_of(f'%r = "chlo.ragged_dot"(%x, %w, %n) <{{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>{more}}}> : (tensor<6x5xf32>, tensor<3x5x7xf32>, tensor<{sizes}>) -> tensor<6x7xf32>', "tensor<6x7xf32>", f"%x: tensor<6x5xf32>, %w: tensor<3x5x7xf32>, %n: tensor<{sizes}>"),
             message,
         )
-        for what, sizes, more, message in (
-            *((what, sizes, "", r"needs integers of shape \[groups\] or \[\] \+ \[groups\] as group sizes") for what, sizes in (("sizes that are floats", "3xf32"), ("one size", "i32"), ("sizes of batches that it lacks", "2x3xi32"))),
+        for case, sizes, more, message in (
+            *((case, sizes, "", r"needs integers of shape \[groups\] or \[\] \+ \[groups\] as group sizes") for case, sizes in (("sizes that are floats", "3xf32"), ("one size", "i32"), ("sizes of batches that it lacks", "2x3xi32"))),
             ("three precisions", "3xi32", ", precision_config = [" + ", ".join(["#chlo<precision HIGH>"] * 3) + "]", "none or two of DEFAULT, HIGH, HIGHEST"),
         )
     },

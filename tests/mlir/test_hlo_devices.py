@@ -32,8 +32,8 @@ def program(op: str, result: str = "2x3", counts: str = "partitions = 4", after:
     )
 
 
-def reduced(rows: Sequence[Sequence[int]], how: str = GLOBAL, body: str = region()) -> str:
-    return f'"stablehlo.all_reduce"(%x) <{{replica_groups = {dense(rows)}, {how}}}> {body}'
+def reduced(rows: Sequence[Sequence[int]], group_mode: str = GLOBAL, body: str = region()) -> str:
+    return f'"stablehlo.all_reduce"(%x) <{{replica_groups = {dense(rows)}, {group_mode}}}> {body}'
 
 
 def run_devices(text: str, count: int = 4) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ def generic(arguments: dict[str, Array], reads: Sequence[str], loops: str, write
     """
     out = out if isinstance(out, str) else tensor(out)
     names = list(arguments)[: len(reads)]
-    all_maps = ", ".join(f"affine_map<({loops}) -> ({place})>" for place in (*reads, writes))
+    all_maps = ", ".join(f"affine_map<({loops}) -> ({indices})>" for indices in (*reads, writes))
     iterators = ", ".join(f'"{"parallel" if kind == "p" else "reduction"}"' for kind in kinds)
     inputs = (
         f"ins({', '.join(f'%{n}' for n in names)} : {', '.join(tensor(arguments[n]) for n in names)}) " if names else ""

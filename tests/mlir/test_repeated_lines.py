@@ -1,5 +1,5 @@
-"""Tests of repeated lines: a line like an earlier one reuses its parse and conversion; values, names and locations
-differ.
+"""Tests of repeated lines: a line like an earlier one reuses its parse and conversion, with its own values and
+location.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def test_value_of_another_function_is_refused_at_its_use() -> None:
 
 
 def test_repeated_constraint_depends_on_its_context() -> None:
-    """A second annotation of a value is for its users, even if an equal first one of another value was not."""
+    """A second annotation of a value is for its users, even if an equal earlier line annotated the producer."""
     mesh = 'sdy.mesh @mesh = <["x"=2]>\n'
     line = '%{} = sdy.sharding_constraint %{} <@mesh, [{{"x"}}]> : tensor<4xf32>'
     other = "%{} = sdy.sharding_constraint %{} <@mesh, [{{}}]> : tensor<4xf32>"
@@ -168,7 +168,7 @@ def test_repeated_constraint_depends_on_its_context() -> None:
 
 
 def test_patched_xdsl_verifier_is_restored_by_overlapping_threads() -> None:
-    """Two threads that parse at the same time may finish in the order in which they started."""
+    """The first of two overlapping patches may end first, so they cannot restore the verifier in reverse order."""
     original, first, second = IsolatedFromAbove.verify, visible_once(), visible_once()
     first.__enter__()
     second.__enter__()

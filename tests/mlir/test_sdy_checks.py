@@ -183,7 +183,7 @@ def test_inner_sharding_must_not_name_outer_manual_axis() -> None:
         parse_text(MANUAL.format(ins='"y", "x"', outs='"y"', axes='"y"', rows=1))
 
 
-# Rules on a dot of 4x8 and 8x6, with the expected message.
+# Sharding rules of a dot of 4x8 and 8x6, with the expected message ("" if the rule is valid).
 RULES = {
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={k}": "",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={k}, custom": "",

@@ -28,7 +28,7 @@ for name in NAMES:
 
 
 def has_complete_signature(name: str) -> bool:
-    """Whether the op's definition fixes its operands, results, regions and properties, or a signature does."""
+    """Whether the op's definition or its signature fixes its operands, results, regions and properties."""
     signature = dialects().signature_of(CLASSES[name])
     listed = {entry.name for entry in signature.properties} if signature else set[str]()
     open_kinds = {key for key, entry in definition(name).properties.items() if isinstance(entry.constr, AnyAttr)}

@@ -75,7 +75,7 @@ def test_syntax_error_in_a_file_shows_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line, place",
+    "line, location",
     [
         (f"%0 = stablehlo.add %x, %nowhere : {F}", "m.mlir:2"),
         ("%0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<3xf32>", "m.mlir:2"),
@@ -85,8 +85,8 @@ def test_syntax_error_in_a_file_shows_its_line(tmp_path: Path) -> None:
         (f"%0 = stablehlo.add %x, %x : {F}\n%0 = stablehlo.add %x, %x : {F}", "m.mlir:3"),
     ],
 )
-def test_unparsable_text_is_refused_at_its_line(line: str, place: str) -> None:
-    assert faults(function(line)) == [("MG0101", place)]
+def test_unparsable_text_is_refused_at_its_line(line: str, location: str) -> None:
+    assert faults(function(line)) == [("MG0101", location)]
 
 
 @pytest.mark.parametrize("end", ["", "\n", "  // a note\n\n"])
@@ -213,8 +213,8 @@ def test_many_faults_are_reported_in_linear_time() -> None:
 
     def work(count: int) -> int:
         lines = [f'%{i} = "stablehlo.add"(%x, %x, %x) : ({F}, {F}, {F}) -> tensor<{i + 1}x6xf32>' for i in range(count)]
-        call_count, wrong = calls(lambda: faults(function(*lines)))
-        assert wrong == [("MG0104", "m.mlir:2")]
+        call_count, reported = calls(lambda: faults(function(*lines)))
+        assert reported == [("MG0104", "m.mlir:2")]
         return call_count
 
     assert work(160) < 2.5 * work(80)

@@ -164,8 +164,8 @@ def test_schedule_of_launches_round_trips() -> None:
         buffers = (Place(number, f'b"{number}', "temporary", number, 256 * number),)
         node.notes = replace(node.notes, slot=slot, places=buffers)
     parsed = parse_text(print_text(module))
-    for found, expected in zip(parsed.graph.nodes, module.graph.nodes, strict=True):
-        assert found.notes == expected.notes
+    for parsed_node, expected in zip(parsed.graph.nodes, module.graph.nodes, strict=True):
+        assert parsed_node.notes == expected.notes
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ func.func @main(%x: tensor<?x5xf32>, %b: tensor<5xf32>) -> tensor<?xf32> {
 
 @pytest.mark.parametrize("rows", [1, 4, 10])
 def test_unknown_sizes_are_inferred_from_the_inputs(rows: int) -> None:
-    """Fills and broadcasts, whose size no operand has, are included."""
+    """This includes the sizes of fills and broadcasts, which no operand determines."""
     x, b = normal(rows, 5), normal(5)
     module = with_shapes(parse_text(OPEN), {"x": (rows, 5)})
     (result,) = evaluate(module.graph, [x, b])

@@ -124,6 +124,6 @@ def test_collective_outside_its_group_or_rows_is_refused(op: str, operands: list
 
 
 def test_fetch_rows_may_reach_past_the_tensor() -> None:
-    """Rows out of range are padding: the partitioner emits such fetches for a padded dim."""
+    """Rows out of range are padding. The partitioner emits such fetches for a padded dim."""
     for attrs in (FETCH, {**FETCH, "base": -8, "limit": 0}, {**FETCH, "parts": (0, 4, -3, 4, 4, 8)}):
         assert verify_node(node("fetch_rows", ["f32[4]"], ["f32[4]"], **attrs), MESH) == []

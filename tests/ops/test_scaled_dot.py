@@ -65,8 +65,8 @@ FAULTS = [
     (("m k, n k, k n -> m n", "f32", "i8", "f32"), 0, "dims must be in the order"),
     (("m g i p, n g i, n -> m n", "f32", "i8", "f32"), 4, "packed numbers must be ui8, not i8"),
     (("m g i p, n g i, n -> m n", "f32", "ui8", "f32"), 3, "bits 3 must be 0, 1, 2 or 4"),
-    (("m g i q, n g i, n -> m n", "f32", "ui8", "f32"), 4, "count the numbers in a byte"),
-    (("m g i, n g i, n -> m n", "f32", "ui8", "f32"), 4, "count the numbers in a byte"),
+    (("m g i q, n g i, n -> m n", "f32", "ui8", "f32"), 4, "count the elements of a byte"),
+    (("m g i, n g i, n -> m n", "f32", "ui8", "f32"), 4, "count the elements of a byte"),
 ]
 
 
