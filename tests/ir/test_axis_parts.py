@@ -25,7 +25,7 @@ def test_axis_parts_leave_out_sub_axes_that_do_not_nest() -> None:
     with pytest.raises(AssertionError, match="do not nest"):
         parts.refine(("y:(1)3",))
     assert parts.cover(("y:(1)2", "x")) == ("y:(1)2", "x")
-    assert parts.cover(("y:(1)3",)) == parts.parts["y"], "all parts of the axis tell where a device is along it"
+    assert parts.cover(("y:(1)3",)) == parts.parts["y"], "an axis part that does not nest needs all parts of the axis"
 
 
 @pytest.mark.parametrize(

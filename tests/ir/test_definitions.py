@@ -60,9 +60,9 @@ def test_value_defined_twice_is_reported() -> None:
     graph.nodes.insert(2, Node("abs", [graph.inputs[0]], graph.nodes[1].results, {}, Location("p.mlir", 9)))
     (fault,) = definition_faults(graph)
     assert fault.message == "%b : f32[2], a result of 'abs', is defined twice" and fault.loc and fault.loc.line == 9
-    again = chain()
-    again.nodes[2].regions[1].inputs.append(again.inputs[0])
-    assert messages(again) == ["%x : f32[2], an input of 'body', is defined twice"]
+    shared_input = chain()
+    shared_input.nodes[2].regions[1].inputs.append(shared_input.inputs[0])
+    assert messages(shared_input) == ["%x : f32[2], an input of 'body', is defined twice"]
 
 
 def test_output_without_definition_is_reported() -> None:

@@ -62,8 +62,8 @@ def test_donor_is_paired_with_first_free_matching_result() -> None:
     graph = Graph("main", [Value(kind, name) for name in "abc"])
     graph.outputs = [graph.add("tanh", [value], [kind]).result for value in graph.inputs]
     module = Module(mesh, graph, in_types=[kind] * 3, out_types=[kind] * 3)
-    split, whole = sharding_of(P("x", None), 2, mesh), sharding_of(P(None, None), 2, mesh)
-    module.in_shardings, module.out_shardings = [split, whole, split], [whole, split, split]
+    split, replicated = sharding_of(P("x", None), 2, mesh), sharding_of(P(None, None), 2, mesh)
+    module.in_shardings, module.out_shardings = [split, replicated, split], [replicated, split, split]
     module.donations = {0: None, 1: 2, 2: None}
     donation = settled(module)
     assert (
@@ -91,8 +91,10 @@ K, TURNED = TensorType((8, 4), "f32"), TensorType((4, 8), "f32")
 def test_elementwise_operand_may_be_overwritten() -> None:
     update = body(("multiply", (0, 1), K), ("subtract", (0, 2), K))
     assert overwrites(update) == {0: (0,), 1: (0,)}
-    turned = body(("transpose", (0,), TURNED), ("transpose", (2,), K), ("add", (3, 1), K))
-    assert overwrites(turned) == {1: (0,)}  # the transpose reads operand 0 at other indices than it would be written at
+    transposed = body(("transpose", (0,), TURNED), ("transpose", (2,), K), ("add", (3, 1), K))
+    assert overwrites(transposed) == {
+        1: (0,)
+    }  # the transpose reads operand 0 at other indices than it would be written at
     moment = body(("multiply", (0, 1), K), ("add", (0, 2), K), ("tanh", (1,), K), outputs=(4, 2, 3))
     assert overwrites(moment) == {0: (1, 2), 1: (0, 2)}  # both operands are loaded before any result is stored
 

@@ -34,7 +34,7 @@ def test_results_keep_their_identity_for_users_and_outputs() -> None:
     assert [node.op for node in after.nodes] == ["multiply", "sqrt", "negate"]
     assert after.outputs == graph.outputs and after.nodes[1].results == graph.nodes[0].results
     assert after.nodes[2] is graph.nodes[1]
-    assert [node.op for node in graph.nodes] == ["abs", "negate"], "the graph before is as it was"
+    assert [node.op for node in graph.nodes] == ["abs", "negate"], "the original graph is unchanged"
 
 
 def test_graph_without_matches_is_returned_unchanged() -> None:

@@ -127,9 +127,9 @@ class RandomOperations:
     def pick(self, choices: Sequence[T]) -> T:
         return choices[int(self.rng.integers(len(choices)))]
 
-    def values(self, count: int, others: Sequence[SSAValue] = (), groups: Groups = ()) -> list[SSAValue]:
+    def values(self, count: int, block_args: Sequence[SSAValue] = (), groups: Groups = ()) -> list[SSAValue]:
         """Return `count` random values of types that `groups` allow; most of them are the same value."""
-        candidates = [*self.block.args, *others]
+        candidates = [*self.block.args, *block_args]
         first, chosen = self.first or self.pick(candidates), list[SSAValue]()
         for number in range(count):
             fitting = [value for value in candidates if is_type_allowed(groups, number, value.type)] or candidates
@@ -188,12 +188,16 @@ class RandomOperations:
                 properties[entry.name] = numbers([DYNAMIC_INDEX] * count + list(sizes[count:]))
             elif not entry.is_optional or self.rng.random() < 0.3:
                 properties[entry.name] = self.property(entry, letters)
-        for key, known in definition(name).properties.items():
+        for key, property_definition in definition(name).properties.items():
             is_listed = any(entry.name == key for entry in signature.properties)
-            if is_listed or key in properties or (isinstance(known, OptPropertyDef) and self.rng.random() < 0.5):
+            if (
+                is_listed
+                or key in properties
+                or (isinstance(property_definition, OptPropertyDef) and self.rng.random() < 0.5)
+            ):
                 continue
             candidates = [*sample_properties().get(key, ()), *(self.attribute(kind, None) for kind in KINDS)]
-            fitting = list(islice(filter(known.constr.verifies, candidates), 4))
+            fitting = list(islice(filter(property_definition.constr.verifies, candidates), 4))
             if fitting:
                 properties[key] = self.pick(fitting)
         return properties

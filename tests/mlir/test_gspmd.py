@@ -19,12 +19,12 @@ W, T = "tensor<8x4xf32>", "tensor<2x4xf32>"  # a global tensor, and the tile of 
 ROWS, COLUMNS = "{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}"
 
 
-def start(name: str, operand: str, sharding: str = "{manual}", whole: str = W, tile: str = T) -> str:
-    return f'{name} = stablehlo.custom_call @SPMDFullToShardShape({operand}) {{mhlo.sharding = "{sharding}"}} : ({whole}) -> {tile}'
+def start(name: str, operand: str, sharding: str = "{manual}", global_type: str = W, tile: str = T) -> str:
+    return f'{name} = stablehlo.custom_call @SPMDFullToShardShape({operand}) {{mhlo.sharding = "{sharding}"}} : ({global_type}) -> {tile}'
 
 
-def end(name: str, operand: str, sharding: str = ROWS, tile: str = T, whole: str = W) -> str:
-    return f'{name} = stablehlo.custom_call @SPMDShardToFullShape({operand}) {{mhlo.sharding = "{sharding}"}} : ({tile}) -> {whole}'
+def end(name: str, operand: str, sharding: str = ROWS, tile: str = T, global_type: str = W) -> str:
+    return f'{name} = stablehlo.custom_call @SPMDShardToFullShape({operand}) {{mhlo.sharding = "{sharding}"}} : ({tile}) -> {global_type}'
 
 
 def marked(name: str, operand: str, sharding: str = ROWS, kind: str = W) -> str:

@@ -233,8 +233,8 @@ def test_factor_names_after_z_are_numbered() -> None:
     dims, sizes = ", ".join(names), ", ".join(f"{name}=2" for name in names)
     kind = TensorType((2,) * 20, "f32")
     assert not rule_fault(f"([{dims}])->([{dims}]) {{{sizes}}}", [kind], [kind])
-    one = [TensorType((1 << 20,), "f32")]
-    assert not rule_fault(f"([{''.join(names)}])->([{''.join(names)}]) {{{sizes}}}", one, one)
+    flat = [TensorType((1 << 20,), "f32")]
+    assert not rule_fault(f"([{''.join(names)}])->([{''.join(names)}]) {{{sizes}}}", flat, flat)
 
 
 def test_custom_rule_is_accepted_on_custom_call_only() -> None:

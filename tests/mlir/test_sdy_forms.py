@@ -213,8 +213,8 @@ def test_collective_may_name_its_reduction_kind(collective: str, kind: str) -> N
     assert shardings_of(parse_text(generic)) == shardings_of(parse_text(text))
     for form in (text, generic):
         operations = TextParser(dialects().context, form, "-").parse_module().walk()
-        (read,) = [operation for operation in operations if operation.name == f"sdy.{kind}"]
-        assert read.properties["reduction"] == StringAttr("max")
+        (parsed,) = [operation for operation in operations if operation.name == f"sdy.{kind}"]
+        assert parsed.properties["reduction"] == StringAttr("max")
 
 
 def test_manual_computation_result_may_be_unreduced_by_min() -> None:
@@ -242,7 +242,7 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"},
 
 
 @pytest.mark.parametrize(
-    ("op", "sharding", "reduce", "whole", "annotated"),
+    ("op", "sharding", "reduce", "reduced_sharding", "annotated"),
     [
         ('sharded_to_unreduced [{"x"}, {}]', '[{}, {}], unreduced={"x"}', 'all_reduce {"x"}', "[{}, {}]",
          ["[{}, {}] partial sum(x)", "[{}, {}]"]),
@@ -251,9 +251,14 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"},
     ],
 )  # fmt: skip
 def test_conversion_to_unreduced_keeps_the_value(
-    op: str, sharding: str, reduce: str, whole: str, annotated: list[str]
+    op: str, sharding: str, reduce: str, reduced_sharding: str, annotated: list[str]
 ) -> None:
-    text = UNREDUCED.replace("OP", op).replace("SHARDING", sharding).replace("REDUCE", reduce).replace("WHOLE", whole)
+    text = (
+        UNREDUCED.replace("OP", op)
+        .replace("SHARDING", sharding)
+        .replace("REDUCE", reduce)
+        .replace("WHOLE", reduced_sharding)
+    )
     assert shardings_of(parse_text(text)) == annotated
     counts(text)
     a = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
@@ -304,7 +309,7 @@ def test_invalid_sharding_on_one_device_is_refused(sharding: str, code: str, mes
 
 
 @pytest.mark.parametrize(
-    ("made", "warned"),
+    ("producer", "warning_count"),
     [
         ("stablehlo.tanh %a : tensor<8x8xf32>", 1),
         (
@@ -313,13 +318,13 @@ def test_invalid_sharding_on_one_device_is_refused(sharding: str, code: str, mes
         ),
     ],
 )
-def test_all_reduce_of_value_not_known_as_unreduced_gives_a_warning(made: str, warned: int) -> None:
+def test_all_reduce_of_value_not_known_as_unreduced_gives_a_warning(producer: str, warning_count: int) -> None:
     """Adding up equal copies would change the value. meshgen leaves it unchanged and warns."""
     text = f"""sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> tensor<8x8xf32> {{
-  %0 = {made}
+  %0 = {producer}
   %1 = sdy.all_reduce {{"x"}} %0 out_sharding=<@mesh, [{{}}, {{}}]> : tensor<8x8xf32>
   return %1 : tensor<8x8xf32>
 }}"""
     warnings = [warning for warning in mg.compile(text, target="cpu").warnings if warning.code == "MG0109"]
-    assert len(warnings) == warned and all(warning.loc and warning.loc.line == 4 for warning in warnings)
+    assert len(warnings) == warning_count and all(warning.loc and warning.loc.line == 4 for warning in warnings)

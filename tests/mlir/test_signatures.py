@@ -109,13 +109,13 @@ def variants(operation: Operation) -> Iterator[tuple[str, Callable[[], Operation
     def regions() -> list[Region]:
         return [region.clone() for region in operation.regions]
 
-    def changed(what: str, **parts: Any) -> tuple[str, Callable[[], Operation]]:
+    def changed(description: str, **parts: Any) -> tuple[str, Callable[[], Operation]]:
         fields: dict[str, Any] = {
             "operands": operation.operands,
             "result_types": operation.result_types,
             "properties": operation.properties,
         } | parts
-        return what, lambda: type(operation).create(**{"regions": regions()} | fields)  # pyright: ignore[reportArgumentType]
+        return description, lambda: type(operation).create(**{"regions": regions()} | fields)  # pyright: ignore[reportArgumentType]
 
     def with_an_argument() -> Operation:
         clone = operation.clone()
@@ -136,7 +136,7 @@ def variants(operation: Operation) -> Iterator[tuple[str, Callable[[], Operation
         yield changed("an empty region", regions=[Region() for _ in operation.regions])
         yield "an argument more", with_an_argument
     for name in properties:
-        yield changed(f"no {name}", properties={key: each for key, each in properties.items() if key != name})
+        yield changed(f"no {name}", properties={key: attribute for key, attribute in properties.items() if key != name})
         for kind, attribute in WRONG.items():
             yield changed(f"{name} is {kind}", properties=properties | {name: attribute})
 
@@ -199,12 +199,12 @@ def accepted_variants(name: str, is_wrong_by_variant: dict[str, bool]) -> Iterat
 
 @pytest.mark.parametrize("dialect", OF_DIALECT)
 def test_ops_that_violate_their_signature_are_refused(dialect: str) -> None:
-    known: dict[str, dict[str, bool]] = {}
+    verdicts: dict[str, dict[str, bool]] = {}
     refuse(
         [
             fault
             for name in OF_DIALECT[dialect]
-            for fault in accepted_variants(name, known.setdefault(signature_key(name), {}))
+            for fault in accepted_variants(name, verdicts.setdefault(signature_key(name), {}))
         ]
     )
 

@@ -21,7 +21,7 @@ def test_raw_dimension_numbers_import_like_bracketed_ones() -> None:
     raw = parse_text(RAW.replace("NUMBERS", NUMBERS))
     assert print_text(raw) == print_text(parse_text(RAW.replace("NUMBERS", "[b, 0, 1, f]x[0, 1, i, o]->[b, f, 0, 1]")))
     short = NUMBERS.replace("input_batch_dimension = 0, ", "", 1).replace("output_batch_dimension = 0, ", "")
-    assert print_text(parse_text(RAW.replace("NUMBERS", short))) == print_text(raw), "0 where it is not written"
+    assert print_text(parse_text(RAW.replace("NUMBERS", short))) == print_text(raw), "omitted dimension numbers are 0"
 
 
 @pytest.mark.parametrize(

@@ -122,16 +122,18 @@ def test_unsupported_dtype_is_refused() -> None:
 
 
 def test_invalid_functions_and_calls_are_refused() -> None:
-    one = "func.func @a() { return }\n"
-    assert faults(one + one.replace("@a", "@b")) == [("MG0104", "m.mlir:2")]
-    assert faults(one.replace("@a", "private @a")) == [("MG0102", "m.mlir:1")]
+    declaration = "func.func @a() { return }\n"
+    assert faults(declaration + declaration.replace("@a", "@b")) == [("MG0104", "m.mlir:2")]
+    assert faults(declaration.replace("@a", "private @a")) == [("MG0102", "m.mlir:1")]
     assert faults("// no function\nshard.grid @g(shape = 4)") == [("MG0102", "m.mlir:2")]
     call = f"%0 = func.call @f(%x) : ({F}) -> {F}"
     assert faults(function(call)) == [("MG0104", "m.mlir:2")]
     recursive = function(call) + function(call).replace("@main", "private @f")
     assert faults(recursive) == [("MG0103", "m.mlir:6")]
-    wrong = function(call) + "func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
-    assert faults(wrong) == [("MG0104", "m.mlir:2")]
+    mismatched = (
+        function(call) + "func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+    )
+    assert faults(mismatched) == [("MG0104", "m.mlir:2")]
     assert faults(f"func.func @main(%x: {F}) {{\n %0 = stablehlo.tanh %x : {F}\n}}")[0][0] == "MG0104"
 
 

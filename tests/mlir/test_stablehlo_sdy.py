@@ -189,7 +189,9 @@ def test_sdy_collectives_become_annotations(text: str) -> None:
     result = check(module, pipeline=lowered)
     assert result.ok, result.faults
     moved = analyze(lowered(parse_text(text))).counts
-    assert moved == {"all_reduce": 1, "all_to_all": 1, "retile": 1}, "the permute and the gather behind it are one"
+    assert moved == {"all_reduce": 1, "all_to_all": 1, "retile": 1}, (
+        "the permute and the following all_gather become one retile"
+    )
 
 
 def _collectives_of(text: str) -> list[tuple[str, dict[str, Attribute]]]:

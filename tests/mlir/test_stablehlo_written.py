@@ -52,7 +52,7 @@ def einsum(config: str, *arrays: Array) -> Case:
     return Case(
         dict(zip(names, arrays, strict=True)),
         f'%r = stablehlo.{op} {operands}, config = "{config}" : ({types}) -> {result}',
-        lambda *given: np.einsum(config, *given),
+        lambda *inputs: np.einsum(config, *inputs),
     )
 
 

@@ -84,11 +84,11 @@ def test_text_of_every_stage_round_trips(name: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compilation_can_resume_from_text_of_every_stage(name: str) -> None:
     """The remaining stages do the same with the parsed text of a stage as with the module itself."""
-    module = read = parse_text(PROGRAMS[name])
+    module = parsed = parse_text(PROGRAMS[name])
     for stage in STAGES:
-        module, read = stage(module), stage(parse_text(print_text(read)))
-        assert print_text(read).count("shard.all_") == print_text(module).count("shard.all_")
-        assert [node.op for node in read.graph.nodes] == [node.op for node in module.graph.nodes]
+        module, parsed = stage(module), stage(parse_text(print_text(parsed)))
+        assert print_text(parsed).count("shard.all_") == print_text(module).count("shard.all_")
+        assert [node.op for node in parsed.graph.nodes] == [node.op for node in module.graph.nodes]
 
 
 @pytest.mark.parametrize("stage, name", [("propagate", "layout"), ("partition", "layout"), ("partition", "global")])

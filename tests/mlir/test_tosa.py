@@ -205,7 +205,7 @@ def test_float_negate_ignores_zero_points() -> None:
 
 
 def test_nonzero_zero_point_of_floats_is_refused() -> None:
-    one = ZERO.replace("dense<0.0>", "dense<1.0>")
-    text = f"func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {{\n{one}\n%r = tosa.negate %x, %z, %z : (tensor<5xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<5xf32>\nreturn %r : tensor<5xf32>\n}}"
+    constant = ZERO.replace("dense<0.0>", "dense<1.0>")
+    text = f"func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {{\n{constant}\n%r = tosa.negate %x, %z, %z : (tensor<5xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<5xf32>\nreturn %r : tensor<5xf32>\n}}"
     with pytest.raises(ProgramError, match="zero points of f32 must be 0"):
         parse_text(text)

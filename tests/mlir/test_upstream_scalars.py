@@ -81,7 +81,7 @@ CASTS: list[tuple[str, Array, Array]] = [
 ]  # fmt: skip
 
 
-def one(op: str, arguments: tuple[Array, ...], function: Callable[..., Any], tail: str = "") -> Case:
+def tensor_op(op: str, arguments: tuple[Array, ...], function: Callable[..., Any], tail: str = "") -> Case:
     """Return a case of one op on tensors."""
     names = ["a", "b", "c"][: len(arguments)]
     text = f"  %r = {op} {', '.join(f'%{name}' for name in names)} : {tail or tensor(arguments[0])}"
@@ -90,7 +90,7 @@ def one(op: str, arguments: tuple[Array, ...], function: Callable[..., Any], tai
 
 def in_body(op: str, arguments: tuple[Array, ...], function: Callable[..., Any]) -> Case:
     """Return a case of the op in the body of a `linalg.generic`."""
-    tensor_case = one(op, arguments, function)
+    tensor_case = tensor_op(op, arguments, function)
     names, kinds = list(tensor_case.arguments), [tensor(a).split("x")[-1][:-1] for a in arguments]
     out = tensor(tensor_case.expected_arrays[0])
     scalar = out.split("x")[-1][:-1]
@@ -107,13 +107,13 @@ def in_body(op: str, arguments: tuple[Array, ...], function: Callable[..., Any])
 
 @pytest.mark.parametrize("row", [*BINARY, *UNARY, *TESTS], ids=lambda row: f"{row[0]}-{row[1][0].dtype}")
 def test_scalar_op_matches_numpy_on_tensors_and_in_bodies(row: Row) -> None:
-    one(*row).matches()
+    tensor_op(*row).matches()
     in_body(*row).matches()
 
 
 @pytest.mark.parametrize("op, source, result", CASTS, ids=[f"{op}-{a.dtype}-{b.dtype}" for op, a, b in CASTS])
 def test_cast_matches_numpy(op: str, source: Array, result: Array) -> None:
-    one(op, (source,), lambda a: result, f"{tensor(source)} to {tensor(result)}").matches()
+    tensor_op(op, (source,), lambda a: result, f"{tensor(source)} to {tensor(result)}").matches()
 
 
 FLOATS = {

@@ -104,15 +104,15 @@ def test_attention_rule_replicates_keys_and_depth() -> None:
     )
 
 
-@pytest.mark.parametrize("share", [first, lambda b, given: b.convert(given[0], "bf16")])
+@pytest.mark.parametrize("share", [first, lambda b, inputs: b.convert(inputs[0], "bf16")])
 def test_attention_text_round_trips(share: Function) -> None:
     node = node_of("t d, s d, s e, t s, () -> t e, t", SIZES, elements=["f32", "i32"], positions=["s"], score=biased, share=share,
                    precision=("HIGHEST", "HIGHEST"), zero_empty=True)  # fmt: skip
     module = Module(make_mesh({"x": 2}), graph_of(node))
     text = print_text(module)
-    (reparsed,) = (read := parse_text(text)).graph.nodes
+    (reparsed,) = (parsed := parse_text(text)).graph.nodes
     assert (reparsed.op, reparsed.attrs) == ("attention", node.attrs)
-    assert print_text(read) == text
+    assert print_text(parsed) == text
 
 
 BAD = (

@@ -63,8 +63,8 @@ def test_reflectors_of_tall_matrices_are_orthogonal(tmp_path: Path, capfd: pytes
 
 
 def test_tridiagonal_solve_of_one_equation() -> None:
-    one = np.array([4.0], np.float32)
-    *_, solution, info = factorise(ROUTINES["gtsv"], [one, one, one, np.array([[2.0, 6.0]], np.float32)],
+    diagonal = np.array([4.0], np.float32)
+    *_, solution, info = factorise(ROUTINES["gtsv"], [diagonal, diagonal, diagonal, np.array([[2.0, 6.0]], np.float32)],
                                 [TensorType((1,), "f32")] * 3 + [TensorType((1, 2), "f32"), TensorType((), "i32")], {})  # fmt: skip
     assert solution.tolist() == [[0.5, 1.5]] and info == 0
 
@@ -98,8 +98,8 @@ def test_jax_ormqr_custom_call_round_trips(target: str) -> None:
     module = parse_text(CALL.replace("TARGET", target), "m.mlir")
     (node,) = module.graph.nodes
     assert (node.attrs.routine, node.attrs.options) == ("ormqr", "side=L trans=T")
-    again = parse_text(print_text(module), "again.mlir").graph.nodes
-    assert [reparsed.attrs.options for reparsed in again] == ["side=L trans=T"]
+    parsed_nodes = parse_text(print_text(module), "again.mlir").graph.nodes
+    assert [reparsed.attrs.options for reparsed in parsed_nodes] == ["side=L trans=T"]
 
 
 @pytest.mark.parametrize("vectors", [("4x4", "4x6"), ("4x4", "6x6")])

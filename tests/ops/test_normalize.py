@@ -49,15 +49,17 @@ def test_scale_and_bias_are_applied_in_statistics_dtype(dtype: Any) -> None:
 
 @pytest.mark.parametrize("centered", [True, False])
 def test_normalize_gradient_matches_finite_differences(centered: bool) -> None:
-    x, back, scale = normal(3, 5, dtype=np.float64), normal(3, 5, seed=1, dtype=np.float64), normal(5, seed=2, dtype=np.float64)  # fmt: skip
+    x, cotangent, scale = normal(3, 5, dtype=np.float64), normal(3, 5, seed=1, dtype=np.float64), normal(5, seed=2, dtype=np.float64)  # fmt: skip
     _, *statistics = reference_normalize(x, (1,), centered=centered)
     rows = [*statistics[:-1], 1 / np.sqrt(statistics[-1] + 1e-5)]
     text = GRADIENT if centered else "t d, t d, t, d -> t d"
-    gradient = run("normalize_gradient", back, x, *rows, scale, factors=text, centered=centered)
+    gradient = run("normalize_gradient", cotangent, x, *rows, scale, factors=text, centered=centered)
     for at in np.ndindex(x.shape):
         step = np.zeros_like(x)
         step[at] = 1e-6
-        ends = [(reference_normalize(x + d, (1,), scale, centered=centered)[0] * back).sum() for d in (step, -step)]
+        ends = [
+            (reference_normalize(x + d, (1,), scale, centered=centered)[0] * cotangent).sum() for d in (step, -step)
+        ]
         np.testing.assert_allclose(gradient[at], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-7)
 
 

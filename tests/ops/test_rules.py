@@ -68,12 +68,12 @@ def test_reshape_factors_multiply_to_both_shapes() -> None:
     for _ in range(300):
         dims = [int(d) for d in rng.integers(1, 13, rng.integers(0, 5))]
         source, target = tuple(dims), tuple(int(d) for d in rng.permutation(_regrouped(dims, rng)))
-        sides, sizes, whole = reshape_factors(source, target)
+        sides, sizes, replicated = reshape_factors(source, target)
         for shape, side in zip((source, target), sides, strict=True):
             assert [math.prod(sizes[n] for n in part) for part in side] == list(shape)
-        shared = [n for n in sizes if n not in whole]
+        shared = [n for n in sizes if n not in replicated]
         order = [[n for part in side for n in part if n in shared] for side in sides]
-        assert order[0] == order[1] == shared, "shared factors stand in the same row-major order on both sides"
+        assert order[0] == order[1] == shared, "shared factors are in the same row-major order on both sides"
 
 
 def _regrouped(dims: list[int], rng: np.random.Generator) -> list[int]:

@@ -27,8 +27,8 @@ func.func @f(%x: {kind}, %k: index, %m: index) -> {result} {{
 }}"""
     devices = model.devices(GRID)
     numbers = [np.asarray(number, np.int64) for number in coordinates]
-    whole = mg.compile(text, target="cpu")(np.concatenate([operand[d] for d in devices]), *numbers)
-    return dict(zip(devices, np.split(np.asarray(whole), len(devices)), strict=True))
+    stacked = mg.compile(text, target="cpu")(np.concatenate([operand[d] for d in devices]), *numbers)
+    return dict(zip(devices, np.split(np.asarray(stacked), len(devices)), strict=True))
 
 
 def operand(*shape: int, dtype: Any = np.float32) -> Tensors:
@@ -68,10 +68,12 @@ def test_scatter_gather_and_reduce_with_dynamic_root(root: int) -> None:
     x, six, two = operand(6, 2), "tensor<6x2xf32>", "tensor<2x2xf32>"
     operation = f"%r = shard.scatter %x on @g grid_axes = [1] scatter_axis = 0 root = [%k] : ({six}, index) -> {two}"
     assert_same(run(operation, x, (root, 0), six, two), model.scatter(x, GRID, (1,), (root,), 0))
-    whole = "tensor<18x2xf32>"
-    operation = f"%r = shard.gather %x on @g grid_axes = [1] gather_axis = 0 root = [%k] : ({six}, index) -> {whole}"
+    gathered_type = "tensor<18x2xf32>"
+    operation = (
+        f"%r = shard.gather %x on @g grid_axes = [1] gather_axis = 0 root = [%k] : ({six}, index) -> {gathered_type}"
+    )
     gathered = model.at_root(x, GRID, (1,), (root,), model.all_gather(x, GRID, (1,), 0))
-    assert_same(run(operation, x, (root, 0), six, whole), gathered)
+    assert_same(run(operation, x, (root, 0), six, gathered_type), gathered)
     operation = f"%r = shard.reduce %x on @g grid_axes = [1] reduction = max root = [%k] : ({six}, index) -> {six}"
     reduced = model.at_root(x, GRID, (1,), (root,), model.all_reduce(x, GRID, (1,), np.maximum, np.float32))
     assert_same(run(operation, x, (root, 0), six, six), reduced)

@@ -213,10 +213,10 @@ def test_cholesky_bound_holds_before_a_failed_pivot() -> None:
 def test_irfft_bound_counts_inner_frequencies_twice() -> None:
     """Each inner frequency also represents its conjugate, so its error reaches the result with weight 2/n."""
     n = 16
-    half, whole = TensorType((n // 2 + 1,), "bf16"), TensorType((n // 2 + 1,), "f32")
-    graph = Graph("inverse", [Value(half), Value(half), Value(whole)])
+    narrow, wide = TensorType((n // 2 + 1,), "bf16"), TensorType((n // 2 + 1,), "f32")
+    graph = Graph("inverse", [Value(narrow), Value(narrow), Value(wide)])
     *summands, imaginary = graph.inputs
-    real = graph.add("convert", [graph.add("add", summands, [half]).result], [whole]).result
+    real = graph.add("convert", [graph.add("add", summands, [narrow]).result], [wide]).result
     spectrum = graph.add("complex", [real, imaginary], [TensorType((n // 2 + 1,), "c64")]).result
     graph.outputs = [graph.add("fft", [spectrum], [TensorType((n,), "f32")], {"kind": "IRFFT", "length": (n,)}).result]
     x, y = np.zeros((2, n // 2 + 1), ml_dtypes.bfloat16)

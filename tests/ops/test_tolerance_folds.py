@@ -121,4 +121,4 @@ def test_select_and_scatter_bound_covers_overlapping_windows() -> None:
     (result,) = evaluate(graph, [x, source])
     backwards = np.float32(source[2] + source[1]) + source[0]
     assert abs(result[2] - backwards) <= bound[2] and 0 < bound[2] < 1e-5
-    assert not bound[[0, 1, 7, 8]].any(), "nothing is added there"
+    assert not bound[[0, 1, 7, 8]].any(), "no window sums into these elements"
