@@ -65,7 +65,7 @@ def limit_of(text: str) -> Limit:
     return Limit(match["name"], number / 100, 0.0) if match["unit"] else Limit(match["name"], 0.0, number)
 
 
-def compared(before: Run, after: Run) -> Iterator[Difference]:
+def compare_runs(before: Run, after: Run) -> Iterator[Difference]:
     """Yield a difference for each figure of each record that both runs have, in the order of `after`."""
     records_before = {identity(record): record for record in before.records}
     for record in after.records:
@@ -91,12 +91,12 @@ def _verdict(key: str, old: Record, new: Record) -> str:
     if key not in _TIMES:
         return SAME if old[key] == new[key] else "more" if new[key] > old[key] else "less"
     spread = f"{key.removesuffix('us')}spread"
-    (low, high), (least, most) = (
+    (old_low, old_high), (new_low, new_high) = (
         median_interval(record[key], record.get(spread, 0.0), record.get("samples", 1)) for record in (old, new)
     )
-    if least <= high and low <= most:
+    if new_low <= old_high and old_low <= new_high:
         return SAME
-    return SLOWER if least > high else FASTER
+    return SLOWER if new_low > old_high else FASTER
 
 
 def limits_exceeded(differences: Sequence[Difference], limits: Sequence[Limit]) -> list[Difference]:

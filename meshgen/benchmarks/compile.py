@@ -74,8 +74,8 @@ def stages(name: str, text: str, runs: int) -> Iterator[Record]:
         for stage, seconds in (timing.seconds | {"all stages": sum(timing.seconds.values())}).items():
             samples.setdefault(stage, []).append(seconds)
     for stage, seconds in samples.items():
-        more = {"schedule_bytes": size} if stage == "all stages" else {}
-        yield {"suite": "compile", "program": name, "what": stage, **summary(seconds), **more}
+        extra_fields = {"schedule_bytes": size} if stage == "all stages" else {}
+        yield {"suite": "compile", "program": name, "what": stage, **summary(seconds), **extra_fields}
 
 
 def commands(name: str, text: str, runs: int) -> Iterator[Record]:

@@ -30,7 +30,7 @@ from typing import Any
 from meshgen import api
 from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.suite import Suite, Take, no_options
-from meshgen.benchmarks.transformers import chosen
+from meshgen.benchmarks.transformers import selected_programs
 from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.codegen.scheduling.schedule import Steps, sequential_bytes
 from meshgen.codegen.scheduling.timeline import Task, backwards, longest_paths, one_machine_bound
@@ -45,11 +45,11 @@ TITLES = {
 }  # fmt: skip
 
 
-def measured(name: str, program: str, mesh: Any = None) -> Record:
+def overlap_record(name: str, program: str, mesh: Any = None) -> Record:
     """Return the record of `program`, which is a text or a path. Raises MeshgenError if the program is invalid."""
-    whole = api.plan(program, mesh, target=TARGET, skip=["chunks"])
+    unchunked = api.plan(program, mesh, target=TARGET, skip=["chunks"])
     chunked = api.plan(program, mesh, target=TARGET)
-    tasks, cost = _tasks(whole), chunked.cost
+    tasks, cost = _tasks(unchunked), chunked.cost
     computing = sum(task.seconds for task in tasks if task.stream == COMPUTE)
     bound = max(computing, sum(task.seconds for task in tasks) - computing)
     floor_seconds, communication = floor(_tasks(chunked)), cost.communication_seconds
@@ -57,20 +57,20 @@ def measured(name: str, program: str, mesh: Any = None) -> Record:
         "suite": "overlap",
         "program": name,
         "target": TARGET,
-        "ranks": whole.mesh.size,
-        "serial_seconds": whole.cost.serial_seconds,
-        "whole_seconds": whole.plan.step_seconds,
+        "ranks": unchunked.mesh.size,
+        "serial_seconds": unchunked.cost.serial_seconds,
+        "whole_seconds": unchunked.plan.step_seconds,
         "step_seconds": cost.step_seconds,
         "bound_seconds": bound,
         "floor_seconds": floor_seconds,
         "over_bound": cost.step_seconds / bound if bound else None,
         "over_floor": cost.step_seconds / floor_seconds if floor_seconds else None,
-        "exposed_whole_seconds": whole.plan.exposed_seconds,
+        "exposed_whole_seconds": unchunked.plan.exposed_seconds,
         "exposed_seconds": cost.exposed_seconds,
         "hidden": max(1 - cost.exposed_seconds / communication, 0.0) if communication else None,
-        "peak_whole_bytes": whole.plan.arena_bytes,
+        "peak_whole_bytes": unchunked.plan.arena_bytes,
         "peak_bytes": chunked.plan.arena_bytes,
-        "cap_bytes": sequential_bytes(whole.fused, TARGET),
+        "cap_bytes": sequential_bytes(unchunked.fused, TARGET),
         "in_chunks": any(overlap.is_applied for overlap in chunked.overlap),
     }
 
@@ -121,8 +121,8 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
     """Plan each program and predict its overlap. Raises UsageError MG0001, MissingError MG0602; MeshgenError for
     invalid programs.
     """
-    for name, text, mesh in chosen(options.names):
-        take(measured(name, text, mesh))
+    for name, text, mesh in selected_programs(options.names):
+        take(overlap_record(name, text, mesh))
     return {}
 
 

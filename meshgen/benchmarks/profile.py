@@ -30,7 +30,7 @@ _ONE_PASS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """A measured collective: the bytes that each link of a rank carries, and the seconds."""
 
     moved: float
@@ -58,25 +58,25 @@ def profile_of(records: Sequence[Record], name: str, base: Machine | None = None
     return replace(base or Machine(name, ()), name=name, links=tuple(links))
 
 
-def _measured(records: Iterable[Record], groups: Sequence[str], kinds: Sequence[str]) -> list[Measured]:
+def _measured(records: Iterable[Record], groups: Sequence[str], kinds: Sequence[str]) -> list[Measurement]:
     return [
-        Measured(bus_factor(record["what"], record["ranks"]) * record["size"], record["us"] * 1e-6)
+        Measurement(bus_factor(record["what"], record["ranks"]) * record["size"], record["us"] * 1e-6)
         for record in records
         if record["group"] in groups and record["what"] in kinds and record.get("us")
     ]
 
 
-def _link(name: str, devices: int | None, measured: Sequence[Measured]) -> Link:
+def _link(name: str, devices: int | None, measured: Sequence[Measurement]) -> Link:
     if len({measurement.moved for measurement in measured}) < 2:
         hint = "give several sizes (-b 1K -e 32M -f 4), and all_reduce and sendrecv among the kinds"
         raise UsageError(
             Diagnostic("MG0001", f"a profile needs times of two sizes of the links {name} hosts", hint=hint)
         )
-    latency, rate = fitted(measured)
+    latency, rate = fit_link(measured)
     return Link(name, devices, rate, latency)
 
 
-def fitted(measured: Sequence[Measured]) -> tuple[float, float]:
+def fit_link(measured: Sequence[Measurement]) -> tuple[float, float]:
     """Fit the latency (seconds) and the rate (bytes per second) to measurements of at least two sizes."""
     moved, seconds = (np.array([getattr(m, name) for m in measured]) for name in ("moved", "seconds"))
     rows = np.stack([1 / seconds, moved / seconds], axis=1)  # Relative errors: (latency + moved / rate) / seconds = 1.

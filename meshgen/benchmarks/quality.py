@@ -21,7 +21,7 @@ from meshgen import api
 from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.stack import stack
 from meshgen.benchmarks.suite import Suite, Take, no_options
-from meshgen.benchmarks.transformers import chosen
+from meshgen.benchmarks.transformers import selected_programs
 from meshgen.benchmarks.xla import compiled_text, figures
 from meshgen.compiled.executable import Executable
 from meshgen.errors import MeshgenError
@@ -53,7 +53,7 @@ def _programs(names: list[str]) -> Iterator[tuple[str, str, Mesh | None]]:
         if name == STACK:
             yield name, stack(2), None
         else:
-            yield from chosen([name])
+            yield from selected_programs([name])
 
 
 def records(name: str, program: str, mesh: Mesh | None = None) -> Iterator[Record]:

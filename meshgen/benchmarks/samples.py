@@ -6,8 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-# Half the width of a median's 95 % notch, in interquartile ranges over sqrt(n). Source: McGill, Tukey, Larsen,
-# "Variations of box plots", The American Statistician 32(1), 1978.
+# Half of a median's 95 % notch, in interquartile ranges / sqrt(n). Source: McGill et al., Am. Statistician 32(1), 1978.
 NOTCH = 1.57
 
 

@@ -67,7 +67,7 @@ class Program:
 
 
 def programs(widths: Sequence[int] = (4096, 8192), sizes: Sequence[int] = (8, 64)) -> list[Program]:
-    """Return the programs of each width and number of ranks, in the order of the table."""
+    """Return the programs for each width and number of ranks."""
     selected: list[Program] = []
     for hidden in widths:
         for ranks in sizes:
@@ -85,7 +85,7 @@ def programs(widths: Sequence[int] = (4096, 8192), sizes: Sequence[int] = (8, 64
     return selected
 
 
-def chosen(names: Sequence[str]) -> Iterator[tuple[str, str, Mesh | None]]:
+def selected_programs(names: Sequence[str]) -> Iterator[tuple[str, str, Mesh | None]]:
     """Yield name, text or path, and mesh of each selected program: `.mlir` files, and programs whose names start with
     one of `names`.
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meshgen.benchmarks.comparing import Difference, compared, limit_of, limits_exceeded, only_in
+from meshgen.benchmarks.comparing import Difference, compare_runs, limit_of, limits_exceeded, only_in
 from meshgen.benchmarks.environment import environment
 from meshgen.benchmarks.records import FORMATS, Record, Run, cell, identity, read, tables, text_of, write
 from meshgen.benchmarks.suites import SUITES
@@ -88,7 +88,7 @@ def _compare_runs(options: argparse.Namespace, output: Output) -> int:
         raise UsageError(Diagnostic("MG0001", "compare takes two runs", hint="meshgen bench compare A.json B.json"))
     limits = [limit_of(text) for text in options.fail_on]
     before, after = (read(Path(name)) for name in options.names)
-    differences = list(compared(before, after))
+    differences = list(compare_runs(before, after))
     if not differences:
         text = "the two runs have measured nothing in common"
         raise UsageError(Diagnostic("MG0001", text, hint="run the same suite with the same sizes and names"))

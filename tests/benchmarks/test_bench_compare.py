@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from meshgen.benchmarks.comparing import Difference, compared, limit_of, limits_exceeded, only_in
+from meshgen.benchmarks.comparing import Difference, compare_runs, limit_of, limits_exceeded, only_in
 from meshgen.benchmarks.records import Run, write
 from meshgen.cli import main
 from meshgen.errors import UsageError
@@ -19,7 +19,7 @@ def record(us: float, spread: float = 0.02, **more: Any) -> dict[str, Any]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Difference]:
-    return {difference.figure: difference for difference in compared(Run({}, [old]), Run({}, [new]))}
+    return {difference.figure: difference for difference in compare_runs(Run({}, [old]), Run({}, [new]))}
 
 
 @pytest.mark.parametrize(

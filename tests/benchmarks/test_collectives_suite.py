@@ -17,13 +17,13 @@ from meshgen.benchmarks.collectives.cases import (
     Layout,
     bus_factor,
     case_of,
-    expected,
+    count_wrong,
+    expected_result,
     layout_of,
-    operand,
-    wrong,
+    random_operand,
 )
 from meshgen.benchmarks.collectives.suite import size_of, sizes_of
-from meshgen.benchmarks.profile import Measured, fitted
+from meshgen.benchmarks.profile import Measurement, fit_link
 from meshgen.cli import main
 from meshgen.errors import UsageError
 from meshgen.machine.profiles import Link, Machine
@@ -64,12 +64,15 @@ def test_wrong_elements_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     (row,) = ran(capsys, "all_reduce", "--engine", "simulated", "-g", "4", "-b", "1K", "-e", "1K")
     assert row["wrong"] == 4 * 256
     case = Case("all_reduce", 100, "bf16", "sum", "all", 4)
-    got = expected(case, 0)
-    assert got is not None and wrong(case, got, 0) == 0
+    got = expected_result(case, 0)
+    assert got is not None and count_wrong(case, got, 0) == 0
     got[7] = 0
-    assert wrong(case, got, 0) == 1
+    assert count_wrong(case, got, 0) == 1
     assert (
-        wrong(Case("sendrecv", 100, "i8", "", "all", 4), operand(Case("sendrecv", 100, "i8", "", "all", 4), 2), 3) == 0
+        count_wrong(
+            Case("sendrecv", 100, "i8", "", "all", 4), random_operand(Case("sendrecv", 100, "i8", "", "all", 4), 2), 3
+        )
+        == 0
     )
 
 
@@ -141,11 +144,11 @@ def test_compile_accepts_measured_profile_as_machine(
 def test_link_fit_tolerates_noise() -> None:
     rng = np.random.default_rng(0)
     sizes = [1 << n for n in range(10, 28)]
-    times = [Measured(n, (12e-6 + n / 300e9) * (1 + 0.05 * rng.standard_normal())) for n in sizes * 5]
-    latency, rate = fitted(times)
+    times = [Measurement(n, (12e-6 + n / 300e9) * (1 + 0.05 * rng.standard_normal())) for n in sizes * 5]
+    latency, rate = fit_link(times)
     assert latency == pytest.approx(12e-6, rel=0.05) and rate == pytest.approx(300e9, rel=0.1)
-    falling = [Measured(1e3, 9e-6), Measured(1e6, 8e-6), Measured(2e6, 7e-6)]
-    assert fitted(falling) == (pytest.approx(7e-6), pytest.approx(2e6 / 7e-6))
+    falling = [Measurement(1e3, 9e-6), Measurement(1e6, 8e-6), Measurement(2e6, 7e-6)]
+    assert fit_link(falling) == (pytest.approx(7e-6), pytest.approx(2e6 / 7e-6))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from meshgen.benchmarks.kernels import measure, suite
 from meshgen.benchmarks.kernels.baselines import Torch, baseline
 from meshgen.benchmarks.kernels.measure import Ceilings, Gpu
 from meshgen.benchmarks.kernels.programs import PROGRAMS, SHAPES, Program, _array, product
-from meshgen.benchmarks.kernels.static import built
+from meshgen.benchmarks.kernels.static import compile_and_describe
 from meshgen.benchmarks.nvml import Nvml
 from meshgen.cli import main
 from meshgen.codegen.roofline.kernel_time import device_of
@@ -113,15 +113,16 @@ def on_emulated(torch: Torch | None = None, nvml: Nvml | None = None, timer: Any
     return Gpu(emulated(1, "sm_90"), timer or (lambda *_: Steady()), torch, nvml, samples=3, copied=1 << 12)
 
 
-def measured(gpu: Gpu, name: str, folder: Path) -> list[dict[str, Any]]:
-    records = built(name, "cuda:sm_90", str(folder / "m.mgx"))
+def measure_program(gpu: Gpu, name: str, folder: Path) -> list[dict[str, Any]]:
+    records = compile_and_describe(name, "cuda:sm_90", str(folder / "m.mgx"))
     return [
-        dict(row) for row in measure.measured(gpu, mg.load(folder / "m.mgx"), records, Ceilings(1e12, 1e14, "given"))
+        dict(row)
+        for row in measure.measure_program(gpu, mg.load(folder / "m.mgx"), records, Ceilings(1e12, 1e14, "given"))
     ]
 
 
 def test_static_record_describes_the_built_kernel(tmp_path: Path) -> None:
-    (kernel,) = built("product-1024x1024x1024", "cuda:sm_90", str(tmp_path / "m.mgx"))
+    (kernel,) = compile_and_describe("product-1024x1024x1024", "cuda:sm_90", str(tmp_path / "m.mgx"))
     assert kernel["template"] == "dot" and kernel["spill_bytes"] == 0 and kernel["launches"] == 1
     assert kernel["units"].get("HGMMA", 0) > 0 and kernel["copies"]
     assert kernel["flops"] == 2 * 1024**3 and kernel["bytes"] == 3 * 2 * 1024**2
@@ -156,7 +157,7 @@ def test_unknown_programs_and_open_sizes_are_refused(tmp_path: Path) -> None:
     text = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\n"
     (tmp_path / "open.mlir").write_text(f"shard.grid @m(shape = 2)\n{text}")
     with pytest.raises(UsageError, match="open sizes"):
-        built(str(tmp_path / "open.mlir"), "cuda:sm_90", str(tmp_path / "m.mgx"))
+        compile_and_describe(str(tmp_path / "open.mlir"), "cuda:sm_90", str(tmp_path / "m.mgx"))
 
 
 def test_most_programs_have_pytorch_baselines() -> None:
@@ -168,7 +169,7 @@ def test_most_programs_have_pytorch_baselines() -> None:
 
 
 def test_program_is_measured_on_gpu_beside_pytorch(small: None, tmp_path: Path) -> None:
-    total, kernel = measured(on_emulated(Torch(fake_torch()), Nvml(Library())), "product-small", tmp_path)
+    total, kernel = measure_program(on_emulated(Torch(fake_torch()), Nvml(Library())), "product-small", tmp_path)
     assert (kernel["us"], kernel["cold_us"], kernel["spread"], kernel["samples"]) == (10, 20, 0, 3)
     assert kernel["of_ceiling"] == pytest.approx(kernel["bytes"] / 1e12 / 10e-6, abs=1e-4)
     assert total["kernel"] == "(all)" and (total["us"], total["cold_us"], total["flops"]) == (10, 20, kernel["flops"])
@@ -178,12 +179,12 @@ def test_program_is_measured_on_gpu_beside_pytorch(small: None, tmp_path: Path) 
 
 
 def test_wrong_kernel_result_is_reported(small: None, tmp_path: Path) -> None:
-    total, *_ = measured(on_emulated(Torch(fake_torch(1.1))), "product-small", tmp_path)
+    total, *_ = measure_program(on_emulated(Torch(fake_torch(1.1))), "product-small", tmp_path)
     assert total["correct"] is False
 
 
 def test_numpy_checks_results_without_pytorch(small: None, tmp_path: Path) -> None:
-    total, *kernels = measured(on_emulated(), "softmax-small", tmp_path)
+    total, *kernels = measure_program(on_emulated(), "softmax-small", tmp_path)
     assert total["correct"] is True and "against" not in total and "throttled" not in total
     assert total["launches"] == sum(row["launches"] for row in kernels)
 

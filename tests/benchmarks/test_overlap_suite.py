@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from meshgen.benchmarks.overlap import floor, measured
+from meshgen.benchmarks.overlap import floor, overlap_record
 from meshgen.codegen.scheduling.timeline import Task, start_times
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE
 
@@ -63,7 +63,7 @@ func.func @main(%x: tensor<512x1024xbf16>, %w: tensor<1024x1024xbf16>) -> tensor
 
 
 def test_overlap_record_compares_the_step_with_its_bounds() -> None:
-    overlap = measured("one sum", PROGRAM)
+    overlap = overlap_record("one sum", PROGRAM)
     assert overlap["ranks"] == 4 and 0 <= overlap["hidden"] <= 1
     assert overlap["floor_seconds"] <= overlap["step_seconds"] <= overlap["serial_seconds"]
     assert overlap["over_floor"] >= 1 and overlap["step_seconds"] <= overlap["whole_seconds"]

@@ -47,9 +47,9 @@ def whole_bodies() -> dict[str, Any]:
     def ring(a: Any, b: Any) -> Any:
         """Multiply the rows that circulate around the ring by this device's columns."""
 
-        def step(carry: Any, number: Any) -> Any:
+        def step(carry: Any, iteration: Any) -> Any:
             product, rows = carry
-            source = (lax.axis_index("y") - number) % 4
+            source = (lax.axis_index("y") - iteration) % 4
             product = lax.dynamic_update_slice_in_dim(product, rows @ b, source * 2, 0)
             return (product, lax.ppermute(rows, "y", RING)), None
 

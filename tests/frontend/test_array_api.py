@@ -275,7 +275,7 @@ def test_data_dependent_results_are_padded_to_given_size() -> None:
             mg.unique_counts(x, size=4),
         )
 
-    coordinates, (values, first, inverse, counts), two, by_inverse, by_counts = mg.compile(
+    coordinates, (values, first, inverse, counts), first_two, by_inverse, by_counts = mg.compile(
         functions, {"d": 2}, args=[x], in_specs=[mg.P("d")], target="cpu"
     )(x)
     compare(coordinates, tuple(np.append(indices, [9, 9]).astype(np.int32) for indices in np.nonzero(x)))
@@ -284,7 +284,7 @@ def test_data_dependent_results_are_padded_to_given_size() -> None:
         [np.array(v, np.int32) for v in ([0, 1, 3, 5, 0], [1, 5, 0, 3, 0], [[2, 0, 2], [3, 0, 1]], [2, 1, 2, 1, 0])],
     )
     compare(
-        [two, *by_inverse, *by_counts],
+        [first_two, *by_inverse, *by_counts],
         [np.array(v, np.int32) for v in ([0, 1], [0, 1, 3, 5], [[2, 0, 2], [3, 0, 1]], [0, 1, 3, 5], [2, 1, 2, 1])],
     )
     for function in (mg.nonzero, mg.unique_values, mg.where):

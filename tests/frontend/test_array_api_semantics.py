@@ -181,17 +181,17 @@ PAIRS = [pair for pair in combinations_with_replacement(("bool", *NUMERIC_TYPES)
 def test_result_types_follow_promotion_table() -> None:
     def check_pairs(*arrays: Any) -> None:
         arrays_by_dtype = dict(zip(("bool", *NUMERIC_TYPES), arrays, strict=True))
-        for one, other in PAIRS:
-            expected = np.result_type(one, other)
+        for left, right in PAIRS:
+            expected = np.result_type(left, right)
             assert (
-                mg.result_type(arrays_by_dtype[one], arrays_by_dtype[other]) == mg.result_type(one, other) == expected
+                mg.result_type(arrays_by_dtype[left], arrays_by_dtype[right]) == mg.result_type(left, right) == expected
             )
-            assert mg.where(arrays_by_dtype["bool"], arrays_by_dtype[one], arrays_by_dtype[other]).dtype == mg.concat([arrays_by_dtype[one], arrays_by_dtype[other]]).dtype == expected  # fmt: skip
-            assert (arrays_by_dtype[one] == arrays_by_dtype[other]).dtype == np.bool_
-            if one != "bool":
+            assert mg.where(arrays_by_dtype["bool"], arrays_by_dtype[left], arrays_by_dtype[right]).dtype == mg.concat([arrays_by_dtype[left], arrays_by_dtype[right]]).dtype == expected  # fmt: skip
+            assert (arrays_by_dtype[left] == arrays_by_dtype[right]).dtype == np.bool_
+            if left != "bool":
                 assert (
-                    (arrays_by_dtype[one] + arrays_by_dtype[other]).dtype
-                    == (arrays_by_dtype[other] * arrays_by_dtype[one]).dtype
+                    (arrays_by_dtype[left] + arrays_by_dtype[right]).dtype
+                    == (arrays_by_dtype[right] * arrays_by_dtype[left]).dtype
                     == expected
                 )
 
@@ -328,8 +328,14 @@ def test_matmul_and_linalg_functions_match_numpy() -> None:
              "xp.tensordot(x, y, axes=([2, 0], [1, 0]))", "xp.linalg.outer(v, v)", "xp.linalg.cross(x[..., :3], x[..., 1:])", "xp.linalg.trace(x, offset=1)",
              "xp.linalg.diagonal(x, offset=-1)", "xp.linalg.matrix_power(s, 3)", "xp.linalg.vector_norm(v, ord=1)", "xp.linalg.matrix_norm(x, ord=1, keepdims=True)"]  # fmt: skip
     draw = np.random.default_rng(2)
-    whole = lambda *shape: draw.integers(-3, 4, shape).astype(np.float32)  # noqa: E731
-    args = {"x": whole(2, 4, 4), "y": whole(2, 4, 4), "v": whole(4), "s": whole(3, 3), "c": whole(3) + 1j * whole(3)}
+    integers = lambda *shape: draw.integers(-3, 4, shape).astype(np.float32)  # noqa: E731
+    args = {
+        "x": integers(2, 4, 4),
+        "y": integers(2, 4, 4),
+        "v": integers(4),
+        "s": integers(3, 3),
+        "c": integers(3) + 1j * integers(3),
+    }
     assert_matches_numpy(lambda xp: lambda *arrays: {text: eval(text, {"xp": xp, **dict(zip(args, arrays, strict=True))}) for text in texts}, *args.values())  # fmt: skip
 
 

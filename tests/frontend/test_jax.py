@@ -47,7 +47,7 @@ def test_exported_function_is_imported() -> None:
 
 
 def test_is_jax_rejects_other_objects() -> None:
-    assert not any(is_jax(thing) for thing in ("text", layer.__wrapped__, 3, {}))
+    assert not any(is_jax(value) for value in ("text", layer.__wrapped__, 3, {}))
 
 
 def test_locations_are_lines_of_user_program() -> None:

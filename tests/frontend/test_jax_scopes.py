@@ -18,8 +18,8 @@ W = np.ones((8, 8), np.float32)
 
 
 def model(params: Any, x: Any) -> Any:
-    for number, w in enumerate(params["h"]):
-        with jax.named_scope(f"layer_{number}"), jax.named_scope("mlp"):
+    for index, w in enumerate(params["h"]):
+        with jax.named_scope(f"layer_{index}"), jax.named_scope("mlp"):
             x = jax.numpy.tanh(x @ w)
     return x.sum()
 

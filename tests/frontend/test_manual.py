@@ -233,9 +233,9 @@ def test_find_axes_recovers_sub_axes() -> None:
 
 
 def test_find_shift_recognizes_rotations_along_an_axis() -> None:
-    around = [(device, (device + 4) % 8) for device in range(8)]
-    assert find_shift(around, XY) == ("x", 1)
-    assert find_shift(around[1:], XY) is None
+    rotation = [(device, (device + 4) % 8) for device in range(8)]
+    assert find_shift(rotation, XY) == ("x", 1)
+    assert find_shift(rotation[1:], XY) is None
     assert find_shift([(device, device) for device in range(8)], XY) is None
     assert pair_faults(((0, 1), (1, 0)), 2) == ""
     assert "target of more than one" in pair_faults(((0, 1), (2, 1)))

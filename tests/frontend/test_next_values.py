@@ -32,7 +32,7 @@ def next_values(step: Any, args: Any, donate: Any) -> dict[str, str]:
     """Return the path of the next value of each donated array."""
     signature = signature_of(step, args, donate)
     path_of_result = paths(signature.result or Branch())
-    return {name: path_of_result[number] for name, number in signature.state.next_values.items()}
+    return {name: path_of_result[result_index] for name, result_index in signature.state.next_values.items()}
 
 
 def warnings(step: Any, args: Any, donate: Any) -> list[Diagnostic]:

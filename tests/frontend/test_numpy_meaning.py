@@ -21,8 +21,7 @@ FLOATS, COMPLEX = [np.float16, BF16, np.float32, np.float64], [np.complex64, np.
 ALL = [*BOOLS, *INTEGERS, *FLOATS, *COMPLEX]
 REAL = [*INTEGERS, *FLOATS]
 
-# Function names with their operand types. Integers that become floats are excluded: see
-# test_float_results_of_integers_are_f32.
+# Names with their operand types, except integers that become floats (test_float_results_of_integers_are_f32).
 UNARY: list[tuple[str, list[Any]]] = [
     ("negative", [*REAL, *COMPLEX]), ("abs", ALL), ("sign", REAL), ("floor", [*BOOLS, *REAL]), ("ceil", [*BOOLS, *REAL]),
     ("square", ALL), ("exp", [*FLOATS, *COMPLEX]), ("tanh", FLOATS), ("isfinite", ALL), ("logical_not", ALL),

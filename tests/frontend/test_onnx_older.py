@@ -79,10 +79,10 @@ SCALE, BIAS, MEAN, VARIANCE = f32(3), f32(3), f32(3), np.abs(f32(3))
 
 def trained(dims: tuple[int, ...] = (0, 2), momentum: float = 0.9) -> list[Any]:
     """Return the normalized rows, the updated running mean and variance, and the batch's mean and variance."""
-    now, spread = X.mean(dims), X.var(dims)
+    batch_mean, batch_variance = X.mean(dims), X.var(dims)
     normal = (X - X.mean(dims, keepdims=True)) / np.sqrt(X.var(dims, keepdims=True) + 1e-5)
-    running = [old * momentum + new * (1 - momentum) for old, new in ((MEAN, now), (VARIANCE, spread))]
-    return [normal * SCALE[:, None] + BIAS[:, None], *running, now, spread]
+    running = [old * momentum + new * (1 - momentum) for old, new in ((MEAN, batch_mean), (VARIANCE, batch_variance))]
+    return [normal * SCALE[:, None] + BIAS[:, None], *running, batch_mean, batch_variance]
 
 
 @pytest.mark.parametrize("opset, results, attributes", [

@@ -329,9 +329,9 @@ def packed_bits(numbers: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any
 def test_cross_entropy_matches_standard(reduction: str, ignored: int | None, weighted: bool) -> None:
     labels = RANDOM.integers(0, 5, (3, 4))
     labels[0, 0] = labels[0, 0] if ignored is None else ignored
-    more = {} if ignored is None else {"ignore_index": ignored}
+    ignore_options = {} if ignored is None else {"ignore_index": ignored}
     operands = f32(3, 5, 4), labels, *([abs(f32(5))] if weighted else [])
-    options = {"reduction": reduction, "results": 2, **more}
+    options = {"reduction": reduction, "results": 2, **ignore_options}
     assert_close(
         run_operator("SoftmaxCrossEntropyLoss", *operands, **options),
         run_reference("SoftmaxCrossEntropyLoss", *operands, **options),

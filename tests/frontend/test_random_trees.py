@@ -47,7 +47,7 @@ def weighted(tree: Any, weight: int = 1) -> Any:
 
 
 def shuffled(draw: random.Random, tree: Any) -> Any:
-    """Return the same structure with permuted dicts, and lists replaced by tuples or the other way round."""
+    """Return the structure with permuted dicts, and with lists and tuples replaced by each other at random."""
     if isinstance(tree, dict):
         return {key: shuffled(draw, tree[key]) for key in draw.sample(list(tree), len(tree))}
     if isinstance(tree, Pair):

@@ -1,4 +1,6 @@
-"""`mg.manual`: functions of a device's tiles with collectives over named axes, inside programs for one logical device."""
+"""`mg.manual`: functions of one device's tiles, with collectives over named axes, inside programs without other
+collectives.
+"""
 
 from __future__ import annotations
 

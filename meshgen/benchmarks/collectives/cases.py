@@ -134,7 +134,7 @@ def case_of(kind: str, size: int, dtype: str, reduction: str, group: str, ranks:
     return Case(kind, max(count, 1), dtype, reduction if kind in REDUCING else "", group, ranks, root)
 
 
-def lowered(case: Case, mesh: Mesh, rank: int, in_place: bool) -> Lowered:
+def lower_call(case: Case, mesh: Mesh, rank: int, in_place: bool) -> Lowered:
     """Return the call of one rank: the operand is in buffer `OPERAND`, the result in `RESULT` or, if `in_place`, in
     `OPERAND`.
     """
@@ -151,40 +151,42 @@ def lowered(case: Case, mesh: Mesh, rank: int, in_place: bool) -> Lowered:
     return Lowered((call,), 0)
 
 
-def operand(case: Case, member: int) -> Array:
+def random_operand(case: Case, member: int) -> Array:
     """Return the operand of rank `member` of the group: random small integers without 0, whose sums are exact in most
     types.
     """
-    most = 3 if case.reduction == "product" else 8
-    numbers = np.random.default_rng([member, case.operand_count]).integers(1, most, case.operand_count, np.uint8)
+    end = 3 if case.reduction == "product" else 8
+    numbers = np.random.default_rng([member, case.operand_count]).integers(1, end, case.operand_count, np.uint8)
     return numbers.astype(DTYPES[case.dtype])
 
 
-def expected(case: Case, member: int) -> Array | None:
+def expected_result(case: Case, member: int) -> Array | None:
     """Return the result of rank `member` of the group, or None if that rank has no result."""
     match case.kind:
         case "all_gather":
-            return np.concatenate([operand(case, source) for source in range(case.ranks)])
+            return np.concatenate([random_operand(case, source) for source in range(case.ranks)])
         case "all_to_all":
-            rows = (operand(case, source).reshape(case.ranks, -1)[member] for source in range(case.ranks))
+            rows = (random_operand(case, source).reshape(case.ranks, -1)[member] for source in range(case.ranks))
             return np.concatenate(list(rows))
         case "broadcast":
-            return operand(case, case.root)
+            return random_operand(case, case.root)
         case "sendrecv":
-            return operand(case, (member - 1) % case.ranks)
+            return random_operand(case, (member - 1) % case.ranks)
         case "reduce" if member != case.root:
             return None
         case _:
-            total = reduce_arrays([operand(case, source) for source in range(case.ranks)], case.reduction, case.dtype)
+            total = reduce_arrays(
+                [random_operand(case, source) for source in range(case.ranks)], case.reduction, case.dtype
+            )
             return total.reshape(case.ranks, -1)[member] if case.kind == "reduce_scatter" else total
 
 
-def wrong(case: Case, actual: Array, member: int) -> int:
+def count_wrong(case: Case, actual: Array, member: int) -> int:
     """Return the number of elements of `actual` that differ from the expected result.
 
     Reduced floats may differ by one rounding per rank.
     """
-    reference = expected(case, member)
+    reference = expected_result(case, member)
     if reference is None:
         return 0
     same = actual.view(reference.dtype) == reference

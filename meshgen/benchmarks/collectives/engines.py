@@ -48,7 +48,7 @@ class Engine(Protocol):
     reports: bool
     facts: Mapping[str, Any]
 
-    def measured(self, case: Case, in_place: bool, effort: Effort) -> Outcome | None:
+    def measure(self, case: Case, in_place: bool, effort: Effort) -> Outcome | None:
         """Measure a case, or return None if the engine has no such call. All processes make the same calls in the same
         order.
         """

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.benchmarks.collectives.cases import GROUPS, Case, layout_of, operand, wrong
+from meshgen.benchmarks.collectives.cases import GROUPS, Case, count_wrong, layout_of, random_operand
 from meshgen.benchmarks.collectives.engines import Effort, Outcome
 from meshgen.benchmarks.environment import mpi_library
 from meshgen.ccl.mpi import processes
@@ -42,7 +42,7 @@ class MpiEngine:
             members = next(ranks for ranks in mesh.groups(GROUPS[group]) if self._rank in ranks)
             self._comms[group] = self._all.Split(members[0], member)
 
-    def measured(self, case: Case, in_place: bool, effort: Effort) -> Outcome | None:
+    def measure(self, case: Case, in_place: bool, effort: Effort) -> Outcome | None:
         """Raises UsageError MG0001 for a reduction in a type that MPI does not have."""
         if case.reduction and case.dtype in _NARROW:
             text = f"MPI reduces no {case.dtype}"
@@ -60,7 +60,7 @@ class MpiEngine:
         if effort.checks:
             memory.fill()
             call()
-            wrong_count = int(self._all.allreduce(wrong(case, memory.result, self._members[case.group])))
+            wrong_count = int(self._all.allreduce(count_wrong(case, memory.result, self._members[case.group])))
         return Outcome(tuple(samples.tolist()), wrong_count)
 
     def _sample(self, call: Callable[[], object], iterations: int) -> float:
@@ -117,7 +117,7 @@ class _Memory:
     def __init__(self, case: Case, member: int, in_place: bool) -> None:
         dtype = DTYPES[case.dtype]
         size = max(case.operand_count, case.result_count)
-        self._buffer, self._values = np.zeros(size, dtype), operand(case, member)
+        self._buffer, self._values = np.zeros(size, dtype), random_operand(case, member)
         source, target = case.offsets(member) if in_place else (0, 0)
         self.operand = self._buffer[source : source + case.operand_count]
         self.result = (

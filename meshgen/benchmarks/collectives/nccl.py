@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.benchmarks.collectives.cases import GROUPS, Case, Layout, layout_of, lowered, operand, wrong
+from meshgen.benchmarks.collectives.cases import (
+    GROUPS,
+    Case,
+    Layout,
+    count_wrong,
+    layout_of,
+    lower_call,
+    random_operand,
+)
 from meshgen.benchmarks.collectives.engines import Effort, Outcome
 from meshgen.ccl.steps import OPERAND, BufferRef
 from meshgen.ccl.world import World
@@ -71,7 +79,7 @@ class NcclEngine:
         }
         self.facts: Mapping[str, Any] = {"nccl": release(api.comm("ncclGetVersion"))}
 
-    def measured(self, case: Case, in_place: bool, effort: Effort) -> Outcome:
+    def measure(self, case: Case, in_place: bool, effort: Effort) -> Outcome:
         """Raises RuntimeFailure: MG0604, MG0608, MG0609."""
         works = {rank: self._work(case, rank, in_place) for rank in self._devices}
         for rank in works:
@@ -88,7 +96,7 @@ class NcclEngine:
         def start_of(buffer: BufferRef) -> int:
             return first if buffer == OPERAND else second
 
-        steps = lowered(case, self._mesh, rank, in_place)
+        steps = lower_call(case, self._mesh, rank, in_place)
         return RankWork(device, device.streams[COMMUNICATION], steps, start_of)
 
     def _run(self, works: Mapping[int, RankWork], times: int) -> None:
@@ -133,7 +141,7 @@ class NcclEngine:
     def _fill(self, case: Case, rank: int, in_place: bool) -> None:
         member = self._mesh.index(rank, GROUPS[case.group])
         start = case.offsets(member)[0] * in_place * DTYPES[case.dtype].itemsize
-        self._devices[rank].upload(self._memory[rank][0] + start, operand(case, member))
+        self._devices[rank].upload(self._memory[rank][0] + start, random_operand(case, member))
 
     def _wrong(self, case: Case, works: Mapping[int, RankWork], in_place: bool) -> int:
         """Return the number of wrong elements over all ranks, after one call on fresh operands."""
@@ -146,7 +154,7 @@ class NcclEngine:
             member = self._mesh.index(rank, GROUPS[case.group])
             result = np.zeros(case.result_count, DTYPES[case.dtype])
             start = case.offsets(member)[1] * result.itemsize if in_place else 0
-            total += wrong(case, device.download(self._memory[rank][not in_place] + start, result), member)
+            total += count_wrong(case, device.download(self._memory[rank][not in_place] + start, result), member)
         if self._world:
             total = sum(int(bytes(count)) for count in self._world.all_gather("wrong", str(total).encode()))
         return total

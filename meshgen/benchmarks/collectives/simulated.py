@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.benchmarks.collectives.cases import GROUPS, Case, Layout, bus_factor, lowered, operand, wrong
+from meshgen.benchmarks.collectives.cases import (
+    GROUPS,
+    Case,
+    Layout,
+    bus_factor,
+    count_wrong,
+    lower_call,
+    random_operand,
+)
 from meshgen.benchmarks.collectives.engines import Effort, Outcome
 from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.links import seconds_along
@@ -40,7 +48,7 @@ class SimulatedEngine:
         self._mesh = replace(self.layout.mesh, machine=self._machine)
         self.facts: Mapping[str, Any] = {"machine": self._machine.name}
 
-    def measured(self, case: Case, in_place: bool, effort: Effort) -> Outcome:
+    def measure(self, case: Case, in_place: bool, effort: Effort) -> Outcome:
         op, axes = _LINK_OPS.get(case.kind, case.kind), GROUPS[case.group]
         moved = round(case.size * bus_factor(case.kind, case.ranks))
         seconds = seconds_along(op, moved, self._mesh, axes, case.ranks if case.kind == "all_to_all" else 0)
@@ -54,13 +62,18 @@ class SimulatedEngine:
         results: list[np.ndarray[Any, Any]] = []
         for member in members:
             size = max(case.operand_count, case.result_count) * dtype.itemsize
-            memory, other = np.zeros(size, np.uint8), np.zeros(case.result_count * dtype.itemsize, np.uint8)
+            operand_memory, result_memory = (
+                np.zeros(size, np.uint8),
+                np.zeros(case.result_count * dtype.itemsize, np.uint8),
+            )
             source, target = case.offsets(member) if in_place else (0, 0)
-            memory.view(dtype)[source : source + case.operand_count] = operand(case, member)
-            buffers.append(HostBuffers({OPERAND: memory, RESULT: other}))
-            results.append((memory if in_place else other).view(dtype)[target : target + case.result_count])
-        run_lowered([lowered(case, self._mesh, rank, in_place) for rank in ranks], buffers, self._mesh, Wires())
-        return sum(wrong(case, result, member) for result, member in zip(results, members, strict=True))
+            operand_memory.view(dtype)[source : source + case.operand_count] = random_operand(case, member)
+            buffers.append(HostBuffers({OPERAND: operand_memory, RESULT: result_memory}))
+            results.append(
+                (operand_memory if in_place else result_memory).view(dtype)[target : target + case.result_count]
+            )
+        run_lowered([lower_call(case, self._mesh, rank, in_place) for rank in ranks], buffers, self._mesh, Wires())
+        return sum(count_wrong(case, result, member) for result, member in zip(results, members, strict=True))
 
     def close(self, error: BaseException | None = None) -> None:
         """Do nothing: the engine holds no resources."""

@@ -186,9 +186,9 @@ def _record(engine: Engine, name: str, case: Case, effort: Effort) -> Record:
         "per_host": engine.layout.per_host, "size": case.size, "count": case.count, "type": nccl_names[case.dtype],
         "redop": nccl_names.get(case.reduction, "none"), "root": case.root if case.kind in ("broadcast", "reduce") else -1,
     }  # fmt: skip
-    record |= _timed(case, engine.measured(case, False, effort), "")
+    record |= _timed(case, engine.measure(case, False, effort), "")
     if case.kind in IN_PLACE:
-        record |= _timed(case, engine.measured(case, True, effort), "in_")
+        record |= _timed(case, engine.measure(case, True, effort), "in_")
     return record
 
 

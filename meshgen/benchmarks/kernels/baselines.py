@@ -45,7 +45,7 @@ class Torch:
             item.double().cpu().numpy() for item in results
         ]
 
-    def product_seconds(self) -> tuple[float, float]:
+    def gemm_flops_and_seconds(self) -> tuple[float, float]:
         """Return the floating-point operations of a large bf16 GEMM, and the seconds that cuBLAS needs for it."""
         x = self._torch.randn(WIDE, WIDE, dtype=self._torch.bfloat16, device="cuda")
         return 2.0 * WIDE**3, self._seconds(self._torch.matmul, [x, x])

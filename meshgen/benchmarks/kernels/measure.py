@@ -93,11 +93,11 @@ class Gpu:
         device.clear(source, copied, device.streams[0])
         seconds = self._copy_seconds(device, target, source, copied)
         device.close()
-        gemm_flops_and_seconds = self.torch.product_seconds() if self.torch else None
+        flops_and_seconds = self.torch.gemm_flops_and_seconds() if self.torch else None
         return Ceilings(
             2 * copied / seconds if seconds else sheet.bandwidth,
-            gemm_flops_and_seconds[0] / gemm_flops_and_seconds[1] if gemm_flops_and_seconds else sheet.peaks["bf16"],
-            f"copy {'measured' if seconds else 'from the data sheet'}, product {'by cuBLAS' if gemm_flops_and_seconds else 'from the data sheet'}",
+            flops_and_seconds[0] / flops_and_seconds[1] if flops_and_seconds else sheet.peaks["bf16"],
+            f"copy {'measured' if seconds else 'from the data sheet'}, GEMM {'by cuBLAS' if flops_and_seconds else 'from the data sheet'}",
         )
 
     def _copy_seconds(self, device: Device, target: int, source: int, nbytes: int) -> float:
@@ -117,7 +117,7 @@ def event_timer(device: Device, body: Graph) -> Timer:
     return EventTimer(device)
 
 
-def measured(gpu: Gpu, module: LoadedModule, records: Sequence[Record], ceilings: Ceilings) -> list[Record]:
+def measure_program(gpu: Gpu, module: LoadedModule, records: Sequence[Record], ceilings: Ceilings) -> list[Record]:
     """Return the records of a program's kernels with their times, after one record for the whole program."""
     rows = [{**record, **_kernel(gpu, module, record, ceilings)} for record in records]
     program = {key: records[0][key] for key in ("suite", "program", "target")} | {"kernel": "(all)"}
@@ -165,7 +165,7 @@ def _against(gpu: Gpu, module: LoadedModule, name: str, program: Mapping[str, An
     """
     if module.mesh.size > 1:
         return {}  # the inputs and results of the module belong to all devices
-    args = [random_array(binding.type, [SEED, number]) for number, binding in enumerate(module.inputs)]
+    args = [random_array(binding.type, [SEED, index]) for index, binding in enumerate(module.inputs)]
     results = module.run(args, device="emulate" if gpu.api.machine else "cuda")
     baseline_record, expected = gpu.torch.timed(name, args) if gpu.torch else ({}, None)
     if expected is None and program["flops"] <= MOST_REFERENCE_FLOPS:

@@ -23,7 +23,7 @@ UNITS = ("HGMMA", "QGMMA", "IGMMA", "UTCHMMA", "HMMA", "IMMA", "DMMA")  # SASS i
 COPIES = ("UTMALDG", "LDGSTS")  # SASS instructions that copy asynchronously to shared memory
 
 
-def built(name: str, target: str, module_path: str) -> list[Record]:
+def compile_and_describe(name: str, target: str, module_path: str) -> list[Record]:
     """Compile a program for one architecture, save its module at `module_path`, and return a record for each of its kernels.
 
     Args:
@@ -43,10 +43,10 @@ def built(name: str, target: str, module_path: str) -> list[Record]:
     if isinstance(module, OpenModule) or len(module.parts) > 1:
         text = f"{name} has open sizes or several meshes; its kernels cannot be measured by themselves"
         raise UsageError(Diagnostic("MG0001", text))
-    return described(Path(name).name, executable, module, target)
+    return kernel_records(Path(name).name, executable, module, target)
 
 
-def described(program: str, executable: Executable, module: LoadedModule, target: str) -> list[Record]:
+def kernel_records(program: str, executable: Executable, module: LoadedModule, target: str) -> list[Record]:
     """Return one flat record per kernel of a module. All values have JSON types."""
     counts = module.schedule.launch_counts()
     return [

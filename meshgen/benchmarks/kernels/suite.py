@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
     """Compile and, on a GPU, measure the programs. Raises UsageError: MG0001; MissingError: MG0602; RuntimeFailure;
     MeshgenError if a program is invalid.
     """
-    names = named(options.names)
+    names = select_programs(options.names)
     gpu = _gpu()
     target = options.target or (f"cuda:{gpu.arch}" if gpu else DEFAULT_TARGET)
     if gpu and target != f"cuda:{gpu.arch}":
@@ -52,13 +52,13 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
     if ceilings:
         facts["ceilings"] = f"{ceilings.bytes_per_second / 1e9:.0f} GB/s, {ceilings.flops_per_second / 1e12:.0f} TFLOP/s ({ceilings.source})"  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        for module_path, records in _built(names, target, options.jobs, Path(folder)):
+        for module_path, records in _compiled_programs(names, target, options.jobs, Path(folder)):
             for record in _measured(gpu, ceilings, module_path, records) if gpu and ceilings else records:
                 take(record)
     return facts
 
 
-def named(prefixes: Sequence[str]) -> list[str]:
+def select_programs(prefixes: Sequence[str]) -> list[str]:
     """Return the programs whose names start with one of `prefixes`, and the files among them.
 
     Raises MissingError MG0602 without JAX, UsageError MG0001 if no program has such a name.
@@ -82,17 +82,23 @@ def named(prefixes: Sequence[str]) -> list[str]:
     ]
 
 
-def _built(names: Sequence[str], target: str, jobs: int, folder: Path) -> Iterator[tuple[Path, list[Record]]]:
+def _compiled_programs(
+    names: Sequence[str], target: str, jobs: int, folder: Path
+) -> Iterator[tuple[Path, list[Record]]]:
     """Yield the module path and the kernel records of each program, in the order of `names`."""
-    from meshgen.benchmarks.kernels.static import built
+    from meshgen.benchmarks.kernels.static import compile_and_describe
 
     module_paths = [folder / f"{index}.mgx" for index in range(len(names))]
     if jobs <= 1:
         for name, module_path in zip(names, module_paths, strict=True):
-            yield module_path, built(name, target, str(module_path))
+            yield module_path, compile_and_describe(name, target, str(module_path))
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        yield from zip(module_paths, pool.map(built, names, [target] * len(names), map(str, module_paths)), strict=True)
+        yield from zip(
+            module_paths,
+            pool.map(compile_and_describe, names, [target] * len(names), map(str, module_paths)),
+            strict=True,
+        )
 
 
 def _gpu() -> Any:
@@ -109,13 +115,13 @@ def _gpu() -> Any:
 
 
 def _measured(gpu: Any, ceilings: Any, module_path: Path, records: list[Record]) -> list[Record]:
-    from meshgen.benchmarks.kernels.measure import measured
+    from meshgen.benchmarks.kernels.measure import measure_program
     from meshgen.runtime.loading import load
     from meshgen.runtime.module import LoadedModule
 
     module = load(module_path)
-    assert isinstance(module, LoadedModule), "`built` has refused others"
-    return measured(gpu, module, records, ceilings)
+    assert isinstance(module, LoadedModule), "`compile_and_describe` rejects others"
+    return measure_program(gpu, module, records, ceilings)
 
 
 SUITE = Suite("kernels of every template, compared with a copy, cuBLAS and PyTorch on a GPU; without a GPU, their code and predicted times", TITLES, add_options, run)  # fmt: skip

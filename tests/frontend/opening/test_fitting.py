@@ -29,8 +29,8 @@ def fit_formula(formulas: Formulas, text: str) -> Expr | None:
 def test_formula_is_fitted_to_samples(text: str, rounds: bool) -> None:
     formula = fit_formula(formulas(dict.fromkeys("stu", (0, None)), rounds=rounds), text)
     assert formula is not None
-    other = {"s": 5, "t": 11, "u": 4}
-    assert formula.at(other) == computed(text, other.__getitem__)
+    sizes = {"s": 5, "t": 11, "u": 4}
+    assert formula.at(sizes) == computed(text, sizes.__getitem__)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_quotient_is_fitted_to_samples_of_all_remainders(text: str, high: int | 
 
 def test_fitted_sizes_become_factors_of_later_formulas() -> None:
     fitted = formulas({"s": (0, None), "t": (0, None)}, rounds=True)
-    half, other = "((s - 3)//2 + 1)", "((t + 1)//3)"
-    for text in (half, other, f"{half}*{other}", f"({half} + 1)//2", f"({half} - 3)//2 + 1"):
+    half, third = "((s - 3)//2 + 1)", "((t + 1)//3)"
+    for text in (half, third, f"{half}*{third}", f"({half} + 1)//2", f"({half} - 3)//2 + 1"):
         formula = fit_formula(fitted, text)
         assert formula is not None, text
         for s in range(5, 90):

@@ -40,13 +40,13 @@ def unflatten(m: RandomBuilder) -> None:
 def transpose(m: RandomBuilder) -> None:
     x = m.of_rank(2, kinds=ANY)
     order = [int(d) for d in m.rng.permutation(m.at(x).ndim)]
-    one, other = m.axis(x), m.axis(x)
+    first_dim, second_dim = m.axis(x), m.axis(x)
     m.add(
         m.one_of(
             (
                 lambda x: x.permute(order),
-                lambda x: x.transpose(one, other),
-                lambda x: x.movedim(one, other),
+                lambda x: x.transpose(first_dim, second_dim),
+                lambda x: x.movedim(first_dim, second_dim),
                 lambda x: x.mT,
             )
         ),

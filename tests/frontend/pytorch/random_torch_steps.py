@@ -93,14 +93,14 @@ def promoted(m: RandomBuilder) -> None:
 
 @step
 def with_number(m: RandomBuilder) -> None:
-    number: Any = m.one_of((2, -0.5, 3, True, 0.25))
+    scalar: Any = m.one_of((2, -0.5, 3, True, 0.25))
     functions = (
-        lambda x: x + number,
-        lambda x: number - x,
-        lambda x: x * number,
+        lambda x: x + scalar,
+        lambda x: scalar - x,
+        lambda x: x * scalar,
         lambda x: torch.add(x, x, alpha=2),
         lambda x: x / 2,
-        lambda x: torch.rsub(x, number),
+        lambda x: torch.rsub(x, scalar),
     )
     m.add(m.one_of(functions), m.pick(kinds=(*FLOATS, *INTEGERS)), keeps=True)
 

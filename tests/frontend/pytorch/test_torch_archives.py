@@ -229,12 +229,12 @@ def test_truncated_archive_is_reported_as_damaged(tmp_path: Path) -> None:
             mg.compile(tmp_path / "cut.pt2", {"dp": 2}, target="cpu")
 
 
-def with_node(target: str, *numbers: int) -> Any:
+def with_node(target: str, *integers: int) -> Any:
     """Return an edit that inserts a node with integer operands before all others."""
 
     def edit(content: bytes) -> bytes:
         document = json.loads(content)
-        inputs = [{"name": "", "arg": {"as_int": number}, "kind": 1} for number in numbers]
+        inputs = [{"name": "", "arg": {"as_int": integer}, "kind": 1} for integer in integers]
         node = {"target": target, "inputs": inputs, "outputs": [{"as_sym_int": {"as_name": "n"}}], "metadata": {}}
         document["graph_module"]["graph"]["nodes"].insert(0, node)
         return json.dumps(document).encode()

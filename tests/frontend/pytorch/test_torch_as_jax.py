@@ -1,5 +1,5 @@
-"""Models in PyTorch and JAX with the same sharding have plans that move the same bytes. Read from files, without either
-package.
+"""Models in PyTorch and in JAX with the same sharding have plans that move the same bytes. Both are files, so neither
+package is needed.
 """
 
 from __future__ import annotations

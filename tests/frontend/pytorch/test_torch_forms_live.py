@@ -70,8 +70,8 @@ def test_result_integers_follow_open_sizes_of_call() -> None:
     program = torch.export.export(Sizes(), (torch.ones(6, 3),), dynamic_shapes=({0: rows},))
     executable = mg.compile(program, {"d": 2}, target="cpu")
     for count in (4, 7):
-        _, number, sizes = executable(np.ones((count, 3), np.float32))
-        assert (number, sizes) == (count, {"twice": 2 * count + 1, "width": 3}) and type(number) is int
+        _, row_count, sizes = executable(np.ones((count, 3), np.float32))
+        assert (row_count, sizes) == (count, {"twice": 2 * count + 1, "width": 3}) and type(row_count) is int
 
 
 @pytest.mark.parametrize("by_name", [False, True])

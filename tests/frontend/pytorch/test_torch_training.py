@@ -149,12 +149,12 @@ def test_invalid_training_steps_are_rejected() -> None:
         mg.compile(
             mg.training_step(model, lambda model, *xs: model(*xs), optimizer), {"dp": 2}, args=args, target="cpu"
         )
-    other = torch.optim.SGD(Net().parameters(), lr=0.1)
+    unsupported_optimizer = torch.optim.SGD(Net().parameters(), lr=0.1)
     with pytest.raises(UsageError, match="parameters of the optimizer are not in the model"):
-        mg.compile(mg.training_step(model, loss, other), {"dp": 2}, args=args, target="cpu")
-    other = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.1)
+        mg.compile(mg.training_step(model, loss, unsupported_optimizer), {"dp": 2}, args=args, target="cpu")
+    unsupported_optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.1)
     with pytest.raises(UsageError, match="SGD with dampening"):
-        mg.compile(mg.training_step(model, loss, other), {"dp": 2}, args=args, target="cpu")
+        mg.compile(mg.training_step(model, loss, unsupported_optimizer), {"dp": 2}, args=args, target="cpu")
 
 
 def test_lstm_and_spectral_norm_train_like_torch() -> None:

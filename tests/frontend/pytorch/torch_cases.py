@@ -221,11 +221,11 @@ def changed(x: Any, y: Any) -> Any:
 
 
 def masked(x: Any, y: Any, row: Any, v: Any) -> Any:
-    one, rows, columns = (x.clone() for _ in range(3))
-    one[y > 0.5] = 2.0
+    elements, rows, columns = (x.clone() for _ in range(3))
+    elements[y > 0.5] = 2.0
     rows[x[:, 0] > 0] = v[0]
     columns[:, row > 0] = v[:, :1]
-    return one, rows, columns, x.masked_scatter(y > 0.5, y), x.masked_scatter(row > 0, v), x.index_put((y > 0,), v[0, 0], accumulate=True)
+    return elements, rows, columns, x.masked_scatter(y > 0.5, y), x.masked_scatter(row > 0, v), x.index_put((y > 0,), v[0, 0], accumulate=True)
 
 
 def updates(add: Add) -> None:

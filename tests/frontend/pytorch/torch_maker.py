@@ -69,8 +69,8 @@ class RandomBuilder(Draws):
         self.constants: set[int] = set()
         self.results: Any = None
 
-    def at(self, number: int) -> Tensor:
-        return self.values[number]
+    def at(self, index: int) -> Tensor:
+        return self.values[index]
 
     def input(self, tensor: Tensor) -> int:
         """Add an argument to the module and return its index."""
@@ -101,24 +101,24 @@ class RandomBuilder(Draws):
         )
 
     def constant(self, tensor: Tensor) -> int:
-        number = self.add(lambda: tensor, keeps=True)
-        self.constants.add(number)
-        return number
+        index = self.add(lambda: tensor, keeps=True)
+        self.constants.add(index)
+        return index
 
     def pick(
         self, fits: Callable[[Tensor], bool] = lambda tensor: True, *, kinds: Any = FLOATS, exact: bool = False
     ) -> int:
         """Return a random value of one of the types `kinds` for which `fits` holds, often a recent one."""
         state_indices = {*self.names.values()}
-        numbers = [
+        indices = [
             n
             for n, tensor in enumerate(self.values)
             if tensor.dtype in kinds and n not in state_indices and fits(tensor)
         ]
-        numbers = [n for n in numbers if not exact or n in self.exact]
-        if not numbers:
+        indices = [n for n in indices if not exact or n in self.exact]
+        if not indices:
             raise CannotBuild
-        return self.one_of(numbers[-6:] if self.integer(0, 3) else numbers)
+        return self.one_of(indices[-6:] if self.integer(0, 3) else indices)
 
     def of_rank(self, rank: int, most: int = 6, *, kinds: Any = FLOATS, exact: bool = False) -> int:
         """Return a random value whose rank is between `rank` and `most`."""
@@ -174,16 +174,16 @@ class RandomBuilder(Draws):
 
     def _begin(self, tensor: Tensor) -> int:
         self.values.append(tensor.detach())
-        number = len(self.values) - 1
-        self.start[number] = deepcopy(tensor)
+        index = len(self.values) - 1
+        self.start[index] = deepcopy(tensor)
         if not tensor.is_floating_point() or bool((tensor * 4 == (tensor * 4).round()).all()):
-            self.exact.add(number)
-        return number
+            self.exact.add(index)
+        return index
 
     def _named(self, kind: str, tensor: Tensor) -> int:
-        number = self._begin(tensor)
-        self.names[f"{kind}{number}"] = number
-        return number
+        index = self._begin(tensor)
+        self.names[f"{kind}{index}"] = index
+        return index
 
     def _add(self, function: Callable[..., Any], layer: str, operands: tuple[int, ...], keeps: bool) -> Any:
         try:
@@ -195,17 +195,17 @@ class RandomBuilder(Draws):
         if not all(map(_is_usable, results)):
             raise CannotBuild
         first = len(self.values)
-        numbers = tuple(range(first, first + len(results)))
+        indices = tuple(range(first, first + len(results)))
         widest = max((self.rounding.get(n, 0.0) for n in operands), default=0.0)
-        for number, tensor in zip(numbers, results, strict=True):
+        for index, tensor in zip(indices, results, strict=True):
             self.values.append(tensor)
             is_whole = not (tensor.is_floating_point() or tensor.is_complex())
             if is_whole or (keeps and all(n in self.exact for n in operands) and bool((tensor.abs() < 64).all())):
-                self.exact.add(number)
-            self.rounding[number] = 0.0 if is_whole else max(widest, NARROW.get(tensor.dtype, 0.0))
+                self.exact.add(index)
+            self.rounding[index] = 0.0 if is_whole else max(widest, NARROW.get(tensor.dtype, 0.0))
         self.used.update(operands)
-        self.calls.append(Call(function, layer, operands, numbers))
-        return numbers[0] if len(numbers) == 1 else list(numbers)
+        self.calls.append(Call(function, layer, operands, indices))
+        return indices[0] if len(indices) == 1 else list(indices)
 
 
 def _is_usable(tensor: Tensor) -> bool:
@@ -227,17 +227,17 @@ class Program(torch.nn.Module):
             builder.results,
         )
         tensors, layers = deepcopy((builder.start, builder.layers))
-        for name, number in self.names.items():
-            if isinstance(tensors[number], torch.nn.Parameter):
-                self.register_parameter(name, tensors[number])
+        for name, index in self.names.items():
+            if isinstance(tensors[index], torch.nn.Parameter):
+                self.register_parameter(name, tensors[index])
             else:
-                self.register_buffer(name, tensors[number])
+                self.register_buffer(name, tensors[index])
         for name, layer in layers.items():
             self.add_module(name, layer)
 
     def forward(self, *args: Tensor) -> Any:
         values = dict(zip(self.inputs, args, strict=True))
-        values |= {number: getattr(self, name) for name, number in self.names.items()}
+        values |= {index: getattr(self, name) for name, index in self.names.items()}
         for call in self.calls:
             function = getattr(self, call.layer) if call.layer else call.function
             output = function(*(values[n] for n in call.operands))

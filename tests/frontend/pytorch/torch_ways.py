@@ -1,4 +1,4 @@
-"""The ways in which a random PyTorch module is imported, each with torch's results. Needs torch."""
+"""The ways to import a random PyTorch module, each with torch's results for it. Needs torch."""
 
 from __future__ import annotations
 
