@@ -1,4 +1,4 @@
-"""Memoization of graph analyses: each result is stored in the graph's def-use index."""
+"""Memoization of graph analyses: each result is cached in the def-use index of the graph (`Graph.index`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splitting of mesh axes into disjoint sub-axes, on which propagation and checks work, and merging of sub-axes."""
+"""Splitting of mesh axes into disjoint sub-axes, so that passes can compare references such as `x` and `x:(1)2`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import NamedTuple
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
-# characters in a reference to an axis or sub-axis; chosen: far above any real name, and bounds the parsing of forged
-# files
+# Maximum length, in characters, of a reference to an axis or sub-axis. Chosen: far above any real name; it bounds the
+# time to parse a forged file.
 MAX_REF = 1024
 NO_DIVISION = "an axis would have to be factored in two ways at once, as 6 devices into 2 x 3 and 3 x 2"
 
 
 class AxisParts(NamedTuple):
-    """The coarsest split of the mesh axes into disjoint sub-axes that a set of axis references needs.
+    """The coarsest split of the mesh axes into sub-axes, such that each of a set of axis references is a run of
+    sub-axes.
 
-    Some sets of references have no common sub-axes: an axis of size 6 split as 2 x 3 and as 3 x 2. `fits`
-    checks this.
+        references `x` and `x:(1)2` to an axis x of size 4  ->  sub-axes `x:(1)2`, `x:(2)2`
+
+    Some sets of references have no common sub-axes: an axis of size 6 split as 2 x 3 and as 3 x 2. `fits` checks this.
     """
 
     mesh: Mesh
@@ -28,7 +30,7 @@ class AxisParts(NamedTuple):
 
     @staticmethod
     def of(mesh: Mesh, refs: Sequence[str]) -> AxisParts:
-        """Return the sub-axes for `refs`; a reference that does not nest with the earlier ones is skipped."""
+        """Return the split for `refs`. A reference that no split has in common with the earlier references is ignored."""
         chains = {axis.name: [1, axis.size] for axis in mesh.axes if axis.size is not None}
         for name, pre, size in map(split_ref, refs):
             if size is None or size == 1 or name not in chains:
@@ -55,7 +57,7 @@ class AxisParts(NamedTuple):
         return pre in boundaries and pre * size in boundaries
 
     def refine(self, refs: Sequence[str]) -> tuple[str, ...]:
-        """Rewrite the references of one dim in terms of the sub-axes; `refs` must fit.
+        """Replace each reference in `refs`, the axes of one dim, by its sub-axes. All references must satisfy `fits`.
 
         References to an axis of unknown size are returned unchanged.
         """
@@ -75,7 +77,7 @@ class AxisParts(NamedTuple):
     def cover(self, refs: Sequence[str]) -> tuple[str, ...]:
         """Return the sub-axes that determine a device's coordinate along `refs`.
 
-        A reference that does not fit contributes all sub-axes of its axis.
+        A reference that is not a run of sub-axes (see `fits`) contributes all sub-axes of its axis.
         """
         return tuple(
             dict.fromkeys(
@@ -86,9 +88,9 @@ class AxisParts(NamedTuple):
         )
 
     def normal(self, sharding: Sharding) -> Sharding:
-        """Return the sharding in terms of the sub-axes, so that equal shardings (`x` and its two halves) compare equal.
+        """Return the sharding with each axis replaced by its sub-axes, so that equal shardings compare equal.
 
-        The `merged` form of `sharding` must fit.
+        For example, `x` and the two halves of `x` become the same. All axes of `merged(sharding)` must satisfy `fits`.
         """
         sharding = merged(sharding, self.mesh)
         partial = tuple((part, kind) for axis, kind in sharding.partial for part in self.refine((axis,)))
@@ -96,7 +98,7 @@ class AxisParts(NamedTuple):
         return replace(sharding, dims=dims, partial=partial)
 
     def merge(self, refs: Sequence[str]) -> tuple[str, ...]:
-        """Merge adjacent sub-axes again: the inverse of `refine`."""
+        """Merge adjacent sub-axes in `refs`: the inverse of `refine`."""
         return merge(refs, self.mesh)
 
     def all(self) -> list[str]:
@@ -111,8 +113,8 @@ class AxisParts(NamedTuple):
 
 
 def merge(refs: Sequence[str], mesh: Mesh) -> tuple[str, ...]:
-    """Merge adjacent sub-axes of an axis, major to minor, into one reference."""
-    if not any(":" in ref for ref in refs):  # No reference is to a sub-axis.
+    """Merge references to adjacent sub-axes of one axis: `x:(1)2`, `x:(2)2` becomes `x` if x has size 4."""
+    if not any(":" in ref for ref in refs):  # All references are to entire axes.
         return tuple(refs)
     merged_refs: list[str] = []
     for ref in refs:
@@ -130,10 +132,10 @@ def merge(refs: Sequence[str], mesh: Mesh) -> tuple[str, ...]:
 def merged(sharding: Sharding, mesh: Mesh) -> Sharding:
     """Return the sharding with adjacent sub-axes merged, so that equal shardings compare equal.
 
-    Unlike `AxisParts.normal`, this needs no sub-axes in common with another sharding.
+    In contrast to `AxisParts.normal`, no common split of the axes is needed.
     """
     plain = sharding.canonical(mesh)
-    if not any(":" in axis for axis in plain.used_axes):  # No reference is to a sub-axis.
+    if not any(":" in axis for axis in plain.used_axes):  # All references are to entire axes.
         return plain
     runs = itertools.groupby(plain.partial, lambda pair: pair[1])
     partial = tuple((axis, kind) for kind, run in runs for axis in merge([axis for axis, _ in run], mesh))

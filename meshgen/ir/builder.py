@@ -1,7 +1,8 @@
-"""The graph builder: appends nodes, with one method per op that sets its result types and attributes.
+"""The graph builder: appends nodes to a graph, with a method for each common op that infers result types and
+attributes.
 
-Subclasses add their own idioms: tiles (`sharding/partitioners/builder.py`), views of rows, and the attributes that the
-parser reads (`mlir/arith/payload.py`).
+Subclasses add methods for per-device tiles (`sharding/partitioners/builder.py`), for views of rows, and for the
+attributes that the parser reads (`mlir/arith/payload.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Scalar = bool | int | float
 
 @dataclass
 class Builder:
-    """Appends nodes to `graph`; each new node and its results get the location `loc`."""
+    """Appends nodes to `graph`. Each new node and its results get the source location `loc`."""
 
     graph: Graph
     loc: Location | None = None
@@ -35,7 +36,9 @@ class Builder:
         regions: tuple[Graph, ...] = (),
         notes: Notes = NO_NOTES,
     ) -> list[Value]:
-        """Append a node with one result per entry of `types`, and return the results. All other methods use this one."""
+        """Append a node with one result per entry of `types`, and return the results. All other methods call this
+        method.
+        """
         results = [Value(t, loc=self.loc) for t in types]
         self.add(Node(op, list(operands), results, attrs, self.loc, regions=regions, notes=notes))
         return results
@@ -49,11 +52,14 @@ class Builder:
         return self.append(op, operands, [result], attrs)[0]
 
     def make(self, results: Sequence[Value]) -> None:
-        """Replace the results of the last node with `results`. The old results must have no uses yet."""
+        """Replace the result values of the last node by `results`. The replaced values must have no uses yet."""
         self.graph.nodes[-1].results[:] = results
 
     def elementwise(self, op: str, *operands: Value, dtype: str = "") -> Value:
-        """Append an op on operands of one shape. `dtype` defaults to the element type of the last operand."""
+        """Append an element-wise op on operands of equal shape.
+
+        The element type of the result is `dtype`; by default that of the last operand.
+        """
         result_type = operands[-1].type
         return self.emit(op, operands, TensorType(result_type.shape, dtype) if dtype else result_type)
 
@@ -67,34 +73,40 @@ class Builder:
         return self.emit("compare", [left, right], result, direction=direction, compare_type=compare_type)
 
     def splat(self, scalar: Scalar | complex | np.ndarray[Any, Any], like: TensorType) -> Value:
-        """Append a constant of type `like` whose elements all equal `scalar`."""
+        """Append a constant of type `like` with all elements equal to `scalar`."""
         value = np.broadcast_to(np.asarray(scalar, like.numpy_dtype), like.sizes)
         return self.emit("constant", [], like, value=value)
 
     def spread(self, value: Value, shape: Sequence[int | None], dims: Sequence[int] = ()) -> Value:
-        """Broadcast a value to `shape`: dim i of `value` becomes dim `dims[i]`. Returns `value` if `shape` is 0-d."""
+        """Broadcast `value` to `shape`: dim i of `value` becomes dim `dims[i]` of the result.
+
+        Returns `value` unchanged if `shape` is 0-d.
+        """
         if not shape:
             return value
         return self.emit("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims))
 
     def broadcast_scalar(self, scalar: Scalar, like: TensorType) -> Value:
-        """Return a tensor filled with `scalar`, as a broadcast 0-d constant that kernels do not load from memory."""
+        """Return a tensor of type `like` with all elements equal to `scalar`, without memory for its elements.
+
+        The tensor is the broadcast of a 0-d constant, so kernels need not load it.
+        """
         return self.spread(self.splat(scalar, like.with_shape(())), like.shape)
 
     def convert(self, value: Value, dtype: str) -> Value:
-        """Convert a value to another element type."""
+        """Convert a value to element type `dtype`, or return it unchanged if it has this type already."""
         if value.type.dtype == dtype:
             return value
         return self.emit("convert", [value], TensorType(value.type.shape, dtype))
 
     def bits(self, value: Value, dtype: str) -> Value:
-        """Reinterpret the bits of a value as another element type of the same width."""
+        """Reinterpret the bits of each element as element type `dtype`, which must have the same width."""
         if value.type.dtype == dtype:
             return value
         return self.emit("bitcast_convert", [value], TensorType(value.type.shape, dtype))
 
     def reshape(self, value: Value, shape: Sequence[int | None]) -> Value:
-        """Append a reshape: the same elements in the same order."""
+        """Append a reshape to `shape`. The elements keep their row-major order."""
         return self.emit("reshape", [value], value.type.with_shape(shape))
 
     def shaped(self, value: Value, shape: Sequence[int | None]) -> Value:
@@ -102,7 +114,7 @@ class Builder:
         return value if value.type.shape == tuple(shape) else self.reshape(value, shape)
 
     def permuted(self, value: Value, perm: Sequence[int]) -> Value:
-        """Transpose a value, or return it unchanged if `perm` is the identity."""
+        """Transpose a value by `perm`, or return it unchanged if `perm` is the identity."""
         return value if list(perm) == sorted(perm) else self.transpose(value, perm)
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
@@ -118,7 +130,7 @@ class Builder:
         )
 
     def rows(self, value: Value, dim: int, start: int, stop: int) -> Value:
-        """Append a slice of the indices [`start`, `stop`) along one dim."""
+        """Append a slice of the index range [`start`, `stop`) along dim `dim`."""
         first, limit = [0] * value.type.rank, [*value.type.sizes]
         first[dim], limit[dim] = start, stop
         return self.slice(value, first, limit)
@@ -132,7 +144,7 @@ class Builder:
         )
 
     def concatenate(self, values: Sequence[Value], dim: int) -> Value:
-        """Append a concatenation of `values` along a dim."""
+        """Append a concatenation of `values` along dim `dim`."""
         shape = list(values[0].type.shape)
         shape[dim] = sum(value.type.sizes[dim] for value in values)
         return self.emit("concatenate", values, values[0].type.with_shape(shape), dim=dim)

@@ -1,7 +1,8 @@
-"""A canonical order of a graph's nodes, which depends on the computation only and not on the order of the program text.
+"""A canonical order of a graph's nodes. It depends on the computation only, not on the order of the program text.
 
-A post-order walk from the outputs, operands in order: producers precede users, as a tracer would emit them.
-Nodes that no output depends on follow, sorted by the digest of their text; ties keep the program order.
+The order is a post-order walk from the outputs that visits operands in order: producers precede users, as a tracer
+would emit them. Dead nodes follow, sorted by the digests of their text; nodes with equal digests keep the program
+order.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from meshgen.ir.spread import stored_bytes
 
 
 def canonical_order(graph: Graph) -> list[Node]:
-    """Return all nodes of a graph (not those of its regions), producers before users."""
+    """Return all nodes of a graph in canonical order. Nodes inside regions are not included."""
     return _ordered(graph, {})
 
 
 def _ordered(graph: Graph, reads: dict[Node, list[Value]]) -> list[Node]:
-    """Implement `canonical_order`; `reads` caches the values that each node reads, shared by all nesting levels."""
+    """Implement `canonical_order`. `reads` caches the result of `_reads` for nodes with regions, at all nesting levels."""
     producers = graph.index.producers
     done: dict[Node, None] = {}
     _visit(graph.outputs, producers, done, reads)
@@ -55,7 +56,10 @@ def _captured(region: Graph, reads: dict[Node, list[Value]]) -> list[Value]:
 
 
 def _visit(values: Iterable[Value], producers: Mapping[Value, Node], done: dict[Node, None], reads: dict[Node, list[Value]]) -> None:  # fmt: skip
-    """Add the producers of `values` to `done`, each after its own producers. Iterative, because programs are deep."""
+    """Append the producers of `values` to `done`, each after the producers of its operands.
+
+    Iterative instead of recursive, because dependency chains are longer than Python's stack.
+    """
     stack: list[tuple[Node, bool]] = [(producers[v], False) for v in reversed(list(values)) if v in producers]
     open_nodes: set[Node] = set()
     while stack:
@@ -69,9 +73,9 @@ def _visit(values: Iterable[Value], producers: Mapping[Value, Node], done: dict[
 
 
 class _Digests:
-    """Digests of nodes: nodes that compute the same function of the same inputs have equal digests.
+    """Computes digests of nodes: nodes that compute the same function of the same graph inputs have equal digests.
 
-    With `nodes`, only these nodes are hashed; the set must contain their producers.
+    With `nodes`, only these nodes are hashed. The set must contain the producers of their operands.
     """
 
     def __init__(self, graph: Graph, nodes: AbstractSet[Node] | None = None) -> None:
@@ -102,7 +106,7 @@ class _Digests:
 
 
 def _attr_text(value: Any) -> Any:
-    """Return the text of an attribute; arrays enter with a hash of all their bytes."""
+    """Return an attribute as text. An array is represented by a hash of its bytes."""
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return (array.shape, str(array.dtype), hashlib.sha256(stored_bytes(array)).hexdigest())

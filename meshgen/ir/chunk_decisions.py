@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ChunkDecision:
-    """The decision, with its reason, for a group of equal collectives that are exposed for `exposed_seconds` per step."""
+    """The decision whether a group of equal collectives is split into chunks, and the reason (`text`).
+
+    `exposed_seconds` is the time per step during which no kernel runs concurrently with these collectives.
+    """
 
     what: str
     exposed_seconds: float

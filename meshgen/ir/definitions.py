@@ -1,6 +1,7 @@
-"""SSA dominance: each value is defined exactly once, before its uses, in the graph of its user or an enclosing graph.
+"""Verification of SSA dominance: each value is defined once, before its uses, in its user's graph or an enclosing
+graph.
 
-Every pass must preserve this. The check is one walk over all nodes, including those in regions.
+Every pass must preserve this property. The check is one walk over all nodes, including the nodes in regions.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 
 
 def definition_faults(graph: Graph) -> list[Diagnostic]:
-    """Return a diagnostic for each undefined value that is used or output, and for each double definition."""
+    """Return a diagnostic for each operand or output that is not defined, and for each value that is defined twice."""
     faults: list[Diagnostic] = []
     _walk(graph, set(), faults)
     return faults
 
 
 def undefined_in(module: Module) -> list[Diagnostic]:
-    """Return the dominance faults of a module's graph and kernels, or of its per-mesh parts."""
+    """Return the SSA dominance faults of a module's graph and kernels. For a module with `parts`, check the parts
+    instead.
+    """
     if module.parts:
         return [fault for part in module.parts for fault in undefined_in(part)]
     return [fault for graph in (module.graph, *module.kernels.values()) for fault in definition_faults(graph)]
@@ -28,14 +31,17 @@ def undefined_in(module: Module) -> list[Diagnostic]:
 def require_defined(module: Module, made_by: str) -> None:
     """Raise AssertionError if the module violates SSA dominance, which is a bug of meshgen.
 
-    The message names the pass (`made_by`), the value and its location.
+    The message contains the name of the pass (`made_by`), the value and its location.
     """
     faults = undefined_in(module)
     assert not faults, f"{made_by} made a malformed program: {faults[0]}"
 
 
 def _walk(graph: Graph, defined: set[Value], faults: list[Diagnostic]) -> None:
-    """Collect the faults of a graph. `defined` has the values visible around it, and is unchanged on return."""
+    """Append the faults of a graph to `faults`. `defined` holds the values that are visible in the graph.
+
+    `defined` has the same content on return as on entry.
+    """
     local = set[Value]()
     _define(graph.inputs, f"an input of '{graph.name}'", None, defined, local, faults)
     for node in graph.nodes:

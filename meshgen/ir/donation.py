@@ -1,9 +1,9 @@
-"""Donated arguments: their buffers are reused for a result of the same type and sharding.
+"""Donated arguments: the buffer of a donated input is reused for an output of the same type and sharding.
 
     func.func @main(%w: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %g: tensor<8xf32> {jax.buffer_donor = true})
 
-`Module.donations` maps each donated input to the output that is its next value, or to None. The buffer of an input that
-maps to None is reused for any output that fits; this is decided once the shardings are known.
+`Module.donations` maps each donated input to the output that reuses its buffer, or to None. For None, meshgen chooses
+any output of equal type and sharding, once the shardings are known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from meshgen.ir.graph import Module, TensorType
 
 
 class Settled(NamedTuple):
-    """The result of donation: per donated input the output that reuses its buffer, or the reason why none does."""
+    """The outcome of donation for each donated input.
+
+    Attributes:
+        pairs: input index -> index of the output that reuses its buffer.
+        unused: input index -> the reason why no output reuses its buffer.
+    """
 
     pairs: dict[int, int]
     unused: dict[int, str]
@@ -51,9 +56,9 @@ def _faults(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def settled(module: Module) -> Settled:
-    """Choose the output that reuses the buffer of each donated input. The shardings of the module must be decided.
+    """Choose the output that reuses the buffer of each donated input. The module must have shardings.
 
-    A donated input without a prescribed output gets the first free one of its type and sharding.
+    A donated input without a prescribed output gets the first remaining output of its type and sharding.
     """
     pairs: dict[int, int] = {}
     unused: dict[int, str] = {}

@@ -72,13 +72,15 @@ def _node_sharding_from_json(value: Json, path: str) -> NodeSharding | None:
 
 
 def graph_to_json(graph: Graph) -> Json:
-    """Encode a graph. Values are numbered in order of appearance; the values of a region follow those around it."""
+    """Encode a graph. Values are numbered in order of appearance; values in a region are numbered after the values
+    around it.
+    """
     return _write_graph(graph, {}, itertools.count())
 
 
 def _write_graph(graph: Graph, numbers: dict[Value, int], counter: Iterator[int]) -> Json:
     def declare(value: Value) -> Json:
-        numbers[value] = next(counter)  # A region that two nodes share is encoded twice.
+        numbers[value] = next(counter)  # If two nodes share a region object, the region is encoded twice.
         entry: dict[str, Json] = {"type": type_to_json(value.type)}
         if value.name:
             entry["name"] = value.name

@@ -27,16 +27,16 @@ from meshgen.spec import Sharding
 
 Json = Any  # a JSON value: null, boolean, number, string, list or object
 T = TypeVar("T")
-# elements in a dim, or in an entry of its sharding; chosen: the byte limit of a tensor, which bounds the work for a
-# forged file
+# Maximum number of elements in a dim, or in an entry of its sharding. Chosen: the byte limit of a tensor, which bounds
+# the work for a forged file.
 MAX_SIZE = MAX_BYTES
-# levels of nested attributes; chosen: far above any real attribute, and bounds the recursion for a forged file
+# Maximum nesting depth of attributes. Chosen: far above any real attribute; it bounds the recursion for a forged file.
 MAX_DEPTH = 64
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def damaged(path: str, message: str) -> ModuleError:
-    """Return the error for a malformed document."""
+    """Return the error that reports a malformed document."""
     return ModuleError(Diagnostic("MG0502", f"{path}: {message}", hint="write the module again with 'meshgen compile'"))
 
 
@@ -87,7 +87,7 @@ def as_tuple(value: Json, path: str, item: Callable[[Json, str], T]) -> tuple[T,
 
 
 def _checked(path: str, make: Callable[[], T]) -> T:
-    """Return `make()`; its MeshgenErrors are raised again as damage of the document."""
+    """Return `make()`. A MeshgenError that `make` raises is reported as a malformed document."""
     try:
         return make()
     except ModuleError:
@@ -100,7 +100,9 @@ def _checked(path: str, make: Callable[[], T]) -> T:
 
 
 def type_to_json(type_: TensorType) -> Json:
-    """Encode a type as `["f32", [8, null]]`: element type and shape. A null size is unknown until load."""
+    """Encode a tensor type as `["f32", [8, null]]`: element type and shape. A null size is unknown until the module is
+    loaded.
+    """
     return [type_.dtype, list(type_.shape)]
 
 

@@ -1,4 +1,7 @@
-"""Forms: nodes without names, locations and notes. The repeated layers of a model have few distinct forms."""
+"""Forms of nodes: op, attributes and types without operands, names, locations and notes.
+
+The repeated layers of a model have few distinct forms, so analyses use forms as cache keys.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from meshgen.ir.graph import Node, TensorType
 
 
 class Form(NamedTuple):
-    """An op with its attributes and types: a cache key for properties that depend on nothing else."""
+    """An op with its attributes, operand types and result types: a cache key for properties that depend on these only."""
 
     op: str
     attrs: Attributes

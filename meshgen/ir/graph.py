@@ -25,12 +25,13 @@ from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
-COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # complex element type -> type of its real and imaginary parts
+# complex element type -> element type of the real and of the imaginary part
+COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}
 _NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 
 # shape and element type of a token (an order of side effects) among a program's inputs and outputs: an empty tensor
 TOKEN = ((0,), "i1")
-# integers per entry of `parts` in a `fetch_rows`: start, tile, base, step, rows, limit (`ccl/halo.py`)
+# number of integers per range in `FetchRows.parts`: start, tile, base, step, rows, limit (`ccl/halo.py`)
 FETCH_NUMBERS = 6
 
 
@@ -60,12 +61,12 @@ def real_dtype(dtype: str) -> str:
 
 
 class OpenSizeError(ValueError):
-    """A tensor size was needed that is unknown until load."""
+    """A pass needs a tensor size that is unknown until the module is loaded."""
 
 
 @dataclass(frozen=True)
 class TensorType:
-    """The shape and element type of a tensor. A size is None if it is unknown until load."""
+    """The shape and element type of a tensor. A size in the shape is None if it is unknown until the module is loaded."""
 
     shape: tuple[int | None, ...]
     dtype: str
@@ -87,7 +88,7 @@ class TensorType:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The shape with all sizes known. Raises OpenSizeError otherwise."""
+        """The shape, if all sizes are known. Raises OpenSizeError otherwise."""
         sizes = tuple(size for size in self.shape if size is not None)
         if len(sizes) != len(self.shape):
             raise OpenSizeError(f"{self} has sizes that are unknown until load")
@@ -121,9 +122,14 @@ class Value:
         type: the global type in stages up to `optimize`, the local (per-device) type from `partition` on.
         name: the name in the user's program or text, without `%`.
         sharding: set by the stage `materialize` and dropped by `partition`.
-        granted: indices of the annotations (in `annotations_of` the program at `propagate`) that this value satisfies.
-        is_bound: one of these annotations is required for the users of the value, which must keep reading this value.
-        id: identity across stages; a pass hands it to the value's replacement so that reports can match values.
+        granted: indices of the user's annotations that this value satisfies (positions in `annotations_of` the program
+        at
+            `propagate`).
+        is_bound: one of the annotations in `granted` is required for users of the value, so passes must not let the
+        users
+            read another value.
+        id: identity across stages. A pass copies it to the value that replaces this one, so that reports can match
+        them.
     """
 
     type: TensorType
@@ -135,17 +141,19 @@ class Value:
     id: int = field(default_factory=itertools.count().__next__)
 
     def stands_for(self, other: Value) -> None:
-        """Record that this value replaces `other`, which has the same sharding."""
+        """Take over the satisfied annotations of `other`, which this value replaces with an equal sharding."""
         self.granted += tuple(index for index in other.granted if index not in self.granted)
         self.is_bound |= other.is_bound
 
 
 @dataclass(frozen=True)
 class NodeSharding:
-    """The propagation decision for one node: the shardings of its operands and results, and the axes of its loops.
+    """The propagation decision for one node: the shardings of its operands and results, and the mesh axes of its loops.
 
     `option` has the mesh axes of each loop (factor) of the op's sharding rule, major to minor. `why` has one line per
-    axis that the node uses: the origin (annotation, value, source line) and the rejected alternatives.
+    mesh
+    axis that shards the node: the origin of the decision (annotation, value, source line) and the rejected
+    alternatives.
     """
 
     operands: tuple[Sharding, ...]
@@ -159,9 +167,9 @@ class Node:
     """An operation: `results = op(operands) {attrs}`, with `regions` for the bodies of control flow.
 
     Attributes:
-        attrs: the semantics of the op; an instance of the class that the op's record names (`ir/attributes`).
+        attrs: the attributes; an instance of the op's class in `ir/attributes`.
         option: the user's annotation of the mesh axes of each loop (factor) of the op's sharding rule, major to minor.
-            It refers to the loops of this node, so a node that replaces it does not inherit it.
+            Nodes that a pass creates in place of this node do not inherit it, because their loops may differ.
         notes: remarks of passes that do not change the semantics.
     """
 
@@ -181,7 +189,7 @@ class Node:
 
     @property
     def result(self) -> Value:
-        """The only result. Raises ValueError if there is not exactly one."""
+        """The result of a node with one result. Raises ValueError if the node has none or several."""
         (value,) = self.results
         return value
 
@@ -199,13 +207,16 @@ class GraphIndex:
         return len(graph.nodes), graph.nodes[-1] if graph.nodes else None, len(graph.outputs)
 
     def holds_for(self, graph: Graph) -> bool:
-        """Whether the graph still has the indexed nodes and outputs. Passes replace nodes only in new graphs."""
+        """Whether the index is up to date: `graph` still has the indexed nodes and outputs.
+
+        Checks lengths and the last node only: passes append nodes to a graph, but replace nodes only in a new graph.
+        """
         is_same = self._nodes is graph.nodes and self._outputs is graph.outputs
         return is_same and self._fingerprint == self._fingerprint_of(graph)
 
     @cached_property
     def producers(self) -> Mapping[Value, Node]:
-        """The node that produces each value; graph inputs are absent."""
+        """The node that produces each value. Graph inputs are not keys."""
         return {result: node for node in self._nodes for result in node.results}
 
     @cached_property
@@ -215,9 +226,9 @@ class GraphIndex:
 
     @cached_property
     def uses(self) -> Mapping[Value, Sequence[tuple[Node, int]]]:
-        """The uses of each value as (node, operand index), in program order, without graph outputs.
+        """The uses of each value as (node, operand index), in program order. Graph outputs are not counted as uses.
 
-        The index of a region also includes its uses of captured values.
+        The index of a region also lists the region's uses of captured values.
         """
         table: dict[Value, list[tuple[Node, int]]] = {value: [] for value in (*self._inputs, *self.positions)}
         for node in self._nodes:
@@ -237,14 +248,16 @@ class GraphIndex:
 
     @cached_property
     def ops(self) -> frozenset[str]:
-        """The names of the ops in the graph and its regions."""
+        """The names of all ops that occur in the graph or its regions."""
         inner = (region.index.ops for node in self._nodes for region in node.regions)
         return frozenset({node.op for node in self._nodes}).union(*inner)
 
 
 @dataclass(eq=False)
 class Graph:
-    """A function: nodes in program order, producers before users. `template` names a kernel body's template, or is ""."""
+    """A function: nodes in program order, producers before users. For a kernel body, `template` names the kernel
+    template.
+    """
 
     name: str
     inputs: list[Value] = field(default_factory=list)
@@ -255,7 +268,7 @@ class Graph:
 
     def add(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any] | None = None,
             *, loc: Location | None = None, name: str = "", notes: Notes = NO_NOTES) -> Node:  # fmt: skip
-        """Append a node with new results and return it."""
+        """Append a node with one new result per entry of `types`, and return the node."""
         results = [
             Value(t, name if len(types) == 1 else f"{name}_{i}" if name else "", loc=loc) for i, t in enumerate(types)
         ]
@@ -265,7 +278,7 @@ class Graph:
 
     @property
     def index(self) -> GraphIndex:
-        """The def-use index of the current nodes; it is rebuilt after nodes or outputs are added."""
+        """The def-use index of the graph. It is rebuilt after nodes or outputs were added."""
         if self._index is None or not self._index.holds_for(self):
             self._index = GraphIndex(self)
         return self._index
@@ -274,7 +287,7 @@ class Graph:
         return {**vars(self), "_index": None}
 
     def values(self) -> Iterator[Value]:
-        """Yield the inputs, then all results in program order."""
+        """Yield the graph inputs, then the results of all nodes in program order."""
         yield from self.inputs
         for node in self.nodes:
             yield from node.results
@@ -284,8 +297,8 @@ class Graph:
 class Annotation:
     """A user's sharding annotation of an input or output of the graph.
 
-    A `required` annotation is satisfied exactly; a hint may be dropped. If `open_dims[d]`, further axes may shard dim
-    d.
+    The compiler satisfies a `required` annotation exactly, and may drop any other. If `open_dims[d]`, propagation may
+    shard dim d over further axes.
     """
 
     sharding: Sharding
@@ -303,19 +316,22 @@ class Module:
 
     At stage `import`, a program on several meshes lists them in `meshes`, and each sharding names its mesh. From
     `propagate` on, such a program is a module without nodes whose `parts` are one module per mesh. Parts communicate
-    through pairs of `transfer_send` and `transfer_recv`; the outer module keeps the inputs and outputs of the program.
+    through pairs of `transfer_send` and `transfer_recv`. The outer module keeps the inputs and outputs of the program.
 
     Attributes:
-        in_annotations, out_annotations: one per graph input / output; None if it is not annotated.
-        in_types, out_types, in_shardings, out_shardings: the global signature, set from `partition` on.
+        in_annotations, out_annotations: the annotation of each graph input / output, or None if it has no annotation.
+        in_types, out_types, in_shardings, out_shardings: the types and shardings of the global inputs / outputs, set
+        from
+            `partition` on.
         kernels: the bodies that `kernel` nodes name, from `fuse` on.
-        donations: donated input -> the output that is its next value, or None if any fitting output may reuse its
-        buffer.
-        result_paths: output -> its path in the pytree that JAX's text names.
-        in_numbers, out_numbers: of a part: the indices of its inputs / outputs in the program.
-        reordered: mesh name -> device ids, for meshes whose device order is dropped.
-        nominal_sizes: sizes that were assumed for open axes.
-        chunks: decisions about splitting collectives into chunks; `memory_cap` is their memory limit in bytes.
+        donations: donated input -> the output that reuses its buffer, or None if any fitting output may reuse it.
+        result_paths: output -> its path in the pytree of results, if JAX's program text gives one.
+        in_numbers, out_numbers: only in a part: the positions of its inputs / outputs in the entire program.
+        reordered: mesh name -> device ids, for meshes whose declared device order is ignored (`ir/shared_devices.py`).
+        nominal_sizes: the sizes that the compiler assumed for mesh axes of unknown size.
+        chunks: decisions about splitting collectives into chunks; `memory_cap` is the limit for device memory, in
+        bytes,
+            that these decisions kept.
     """
 
     mesh: Mesh

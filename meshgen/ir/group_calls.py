@@ -1,9 +1,9 @@
-"""Collectives with several operands: one group call, as between `ncclGroupStart` and `ncclGroupEnd`.
+"""Collectives with several operands: one NCCL group call, as between `ncclGroupStart` and `ncclGroupEnd`.
 
-    %a, %b = all_reduce %x, %y {axes, kind}      each result equals the single-operand collective of its operand
+    %a, %b = all_reduce %x, %y {axes, kind}   equals   %a = all_reduce %x {axes, kind}; %b = all_reduce %y {axes, kind}
 
-Stage `fuse` creates them from messages that would otherwise have to be packed. In earlier stages each collective has
-one operand.
+Stage `fuse` combines messages into group calls where it would otherwise have to copy them into one buffer. In earlier
+stages each collective has one operand.
 """
 
 from __future__ import annotations

@@ -86,7 +86,10 @@ def _refuse_too_deep(graph: Graph, functions: Mapping[str, Graph], order: list[s
 
 
 def _heights(graph: Graph, heights: Mapping[str, int]) -> Iterator[tuple[Node, int]]:
-    """Yield each node with the nesting depth of the regions around it plus the depth of those inside it."""
+    """Yield each node with the depth of the deepest region nest through it after inlining.
+
+    `heights` has the depth of region nests in each callee.
+    """
     for node, depth in nodes_with_depth(graph):
         yield node, depth + (heights[node.attrs.callee] if is_call(node) else bool(node.regions))
 
@@ -117,9 +120,9 @@ def _inlined(graph: Graph, inlined_callees: Mapping[str, Graph]) -> Graph:
 
 
 def _locate(nodes: Sequence[Node], loc: Location | None) -> None:
-    """Give nodes and values without a location that of the call.
+    """Set the location of nodes and values that have none to `loc`, the location of the call.
 
-    JAX omits the location inside a function that it emits once for several call sites.
+    JAX omits locations in a function that it emits once for several call sites.
     """
     for node in nodes:
         node.loc = node.loc or loc
@@ -150,12 +153,15 @@ def _call_fault(node: Node, functions: Mapping[str, Graph], active: tuple[str, .
 
 
 def copy_nodes(body: Graph, arguments: list[Value], target: Graph) -> list[Value]:
-    """Append a copy of `body` to `target` with its inputs replaced by `arguments`, and return the copied outputs."""
+    """Append a copy of the nodes of `body` to `target`, with `arguments` for the inputs of `body`.
+
+    Returns the copies of the outputs of `body`.
+    """
     return _copied(body, arguments, target, {})
 
 
 def _copied(body: Graph, arguments: list[Value], target: Graph, values: dict[Value, Value]) -> list[Value]:
-    """Implement `copy_nodes`. `values` maps original values to copies; the copies of the body are added."""
+    """Implement `copy_nodes`. `values` maps original values to copies; the function adds the values of `body`."""
     values.update(zip(body.inputs, arguments, strict=True))
     for node in body.nodes:
         target.nodes.append(_copy_node(node, values))
@@ -163,7 +169,10 @@ def _copied(body: Graph, arguments: list[Value], target: Graph, values: dict[Val
 
 
 def _copy_node(node: Node, values: dict[Value, Value]) -> Node:
-    """Copy a node with its operands replaced by `values`, and add its results to `values`."""
+    """Return a copy of a node with new results.
+
+    `values` maps original values to copies. Operands are looked up in it, and the results are added.
+    """
     operands = [values.get(value, value) for value in node.operands]
     results = [_copy_value(value) for value in node.results]
     regions = tuple(_copy_region(region, values) for region in node.regions)

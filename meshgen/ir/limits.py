@@ -12,13 +12,15 @@ from meshgen.errors import Diagnostic, Location
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType
 from meshgen.ir.regions import all_nodes, nodes_with_depth
 
-# dims of a program's tensor; chosen: partition may split each dim of a tile in two, so a local tensor may have twice as
-# many
+# Maximum number of dims of a tensor in a program. Chosen: partition may split each dim of a tile in two, so a local
+# tensor may have twice as many dims.
 MAX_RANK = 32
-MAX_LOCAL_RANK = 60  # dims of a tensor in a module; NumPy allows 64 (NPY_MAXDIMS of NumPy 2), and evaluation adds a few
+# Maximum number of dims of a tensor in a module. NumPy allows 64 (NPY_MAXDIMS of NumPy 2), and evaluation adds a few.
+MAX_LOCAL_RANK = 60
 _ROOM = 4  # dims that passes may add to local tensors; chosen: above the most that any pass adds
-MAX_BYTES = 1 << 53  # bytes in a tensor (8 PiB); costs are floats, and a float64 represents integers exactly up to 2^53
-# levels of nested regions; chosen: a recursive walk takes a few of Python's 1,000 stack frames per level
+# Maximum number of bytes in a tensor (8 PiB). Costs are floats, and a float64 represents integers exactly up to 2^53.
+MAX_BYTES = 1 << 53
+# Maximum nesting depth of regions. Chosen: a recursive walk takes a few of Python's 1,000 stack frames per level.
 MAX_NESTING = 64
 
 

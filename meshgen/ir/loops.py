@@ -28,7 +28,9 @@ def trip_count(node: Node, producers: Mapping[Value, Node]) -> int | None:
 
 
 class _Counted(NamedTuple):
-    """The loop counter: the carried value at index `number` increases by `step` while it is less than `stop`."""
+    """The condition of a counted loop: the carried value at index `number` increases by `step` while it is less than
+    `stop`.
+    """
 
     number: int
     step: int
@@ -69,10 +71,10 @@ def inductions(node: Node, producers: Mapping[Value, Node]) -> dict[int, tuple[i
 
 
 def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
-    """Rewrite a `while` to capture loop-invariant values instead of carrying them.
+    """Rewrite a `while` so that its regions capture loop-invariant values, which the loop then need not carry.
 
-    Returns the new loop and a replacement for each dropped result. A loop that carries only invariant values is
-    returned unchanged.
+    Returns the new loop, and {result of the old loop: invariant value} for each result that the new loop lacks. If the
+    loop carries only invariant values, returns the loop unchanged.
     """
     body = loop.regions[1]
     changed = [
@@ -91,13 +93,15 @@ def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
 
 
 def with_outside(region: Graph, captured: Mapping[Value, Value]) -> Graph:
-    """Replace some arguments of a region by captured values."""
+    """Replace arguments of a region by captured values: `captured` maps region inputs to values from outside the
+    region.
+    """
     rewritten = rewired_graph(region, captured)
     return replace(rewritten, inputs=[value for value in region.inputs if value not in captured])
 
 
 def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> bool:
-    """Whether each `while` in a graph, regions included, increments a carried integer by a constant up to a constant.
+    """Whether every `while` terminates, in the graph and all regions: it counts up by a constant to a constant bound.
 
     The start of the counter may be unknown.
     """
@@ -119,7 +123,10 @@ def _counter_step(index: int, node: Node, producers: Mapping[Value, Node]) -> in
 
 
 def _constant(value: Value, node: Node, producers: Mapping[Value, Node]) -> int | None:
-    """Return the value of an integer constant, which the loop may carry unchanged, or None for other values."""
+    """Return the value of an integer constant, or None for other values.
+
+    A loop may carry the constant, provided that the loop's body returns it unchanged.
+    """
     for graph in node.regions:
         if value in graph.inputs:
             index = graph.inputs.index(value)

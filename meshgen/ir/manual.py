@@ -1,4 +1,6 @@
-"""Flattening of `manual` nodes: nested manual computations are inlined, and annotations without effect are dropped."""
+"""Flattening of `manual` nodes: manual computations inside manual computations are inlined, and useless annotations
+dropped.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from meshgen.spec import Sharding
 
 
 class _Computation(Protocol):
-    """A node, or an operation under verification (`ops/types/site.py`)."""
+    """A node, or an operation under verification (`ops/types/site.py`): anything with op, attributes and regions."""
 
     @property
     def op(self) -> str: ...
@@ -28,7 +30,10 @@ class _Computation(Protocol):
 
 
 def is_open(node: _Computation) -> bool:
-    """Whether a manual computation lets its free axes shard its operands, results, or body."""
+    """Whether the free axes of a manual computation may shard its operands, results or body.
+
+    The free axes are the mesh axes that are not in `Manual.axes`.
+    """
     return is_manual(node) and ("in_free" in node.attrs.given or has_annotations(node.regions[0]))
 
 
@@ -38,7 +43,9 @@ def has_annotations(graph: Graph) -> bool:
 
 
 def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
-    """Return `meshes` with the mesh that a manual computation names first; other nodes keep the order."""
+    """Return `meshes`, starting with the mesh that a manual computation names. For other nodes, return `meshes`
+    unchanged.
+    """
     if not is_manual(node):
         return meshes
     names = {sharding.mesh for key in ("in_shardings", "out_shardings") for sharding in getattr(node.attrs, key)}
@@ -48,12 +55,13 @@ def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
 def settle_manual(graph: Graph, *meshes: Mesh, keep_open: bool = True) -> Graph:
     """Flatten the bodies of all `manual` nodes of a graph, including those in regions.
 
-    With `keep_open`, the bodies of open computations (`is_open`) stay as they are. Shardings that name no mesh
-    refer to the first of `meshes`.
+    A manual computation inside another one is replaced by its inlined body. Its operands are replicated over its axes,
+    so
+    they are sliced into tiles before the body, and its results are gathered after the body.
 
-    A nested manual computation becomes its inlined body, between slices of its operands, which are replicated
-    over its axes, and gathers of its results.
-
+    Args:
+        meshes: a sharding that does not name a mesh refers to the first of these.
+        keep_open: whether the bodies of open computations (`is_open`) are left unchanged.
     Raises:
         ProgramError: MG0103 for each annotation in a body that names manual axes, and MG0203 for each manual
             computation that names an axis of an enclosing one.
@@ -79,7 +87,7 @@ def _settled(
 
     Args:
         manual: the mesh axes that are manual in the enclosing computations.
-        keeps: whether open computations stay as they are.
+        keeps: whether the bodies of open computations are left unchanged.
         inside: whether the graph belongs to a body into which nested manual computations are inlined.
     """
     result, mesh = Graph(graph.name, graph.inputs), meshes[0]
@@ -91,7 +99,7 @@ def _settled(
         node_meshes = meshes_of(node, meshes)
         faults += _bound_twice(node, manual)
         regions = tuple(_settled(region, node_meshes, inner, faults, keeps, flattens) for region in node.regions)
-        # Flattening dropped all annotations, so the computation became closed.
+        # The flattened body has no annotations any more, so the computation is no longer open.
         if is_manual(node) and not flattens and not is_open(replace(node, regions=regions)):
             flattens = True
             regions = tuple(_settled(region, node_meshes, inner, faults, keeps, flattens) for region in regions)
@@ -121,7 +129,7 @@ def _settled(
 def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
     """Return MG0203 if a manual computation names axes that are already manual in an enclosing one.
 
-    The axes of its operand and result shardings count as well.
+    The check includes the axes of `in_free` and `out_free`.
     """
     if not is_manual(node) or not manual:
         return []
@@ -141,7 +149,7 @@ def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
 
 
 def _all_axes(node: Node) -> tuple[str, ...]:
-    """Return the manual axes of a node and of the computations nested in it."""
+    """Return the manual axes of a node and of all manual computations in its regions."""
     nodes = [node, *(inner for region in node.regions for inner in all_nodes(region))]
     return tuple(dict.fromkeys(axis for inner in nodes if is_manual(inner) for axis in inner.attrs.axes))
 
@@ -154,7 +162,10 @@ def _manual_axes_annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
 
 
 def _inlined_results(node: Node, mesh: Mesh, into: Graph) -> list[Value]:
-    """Inline a manual computation whose operands are replicated, and return its results."""
+    """Append the body of a manual computation whose operands are replicated, and return its gathered results.
+
+    Each operand is sliced into tiles before the body, and each result is gathered after it.
+    """
     operand_shardings = zip(node.operands, node.attrs.in_shardings, strict=True)
     arguments = [_sliced_tile(node, value, sharding, mesh, into) for value, sharding in operand_shardings]
     outputs = copy_nodes(node.regions[0], arguments, into)

@@ -1,7 +1,7 @@
-"""Queries on def-use chains: the value behind a chain of layout ops, and the transitive producers of a value.
+"""Queries on def-use chains: the value below a chain of layout ops, and the transitive producers of a value.
 
-A `Producer` is `graph.index.producers.get`, or the lookup of a rewriter whose graph is unfinished. Sets of ops are
-passed as arguments (`ops/classes.py`).
+`Producer` is a function from a value to its producing node: `graph.index.producers.get`, or the lookup of a rewriter
+whose graph is unfinished. Sets of op names are parameters (`ops/classes.py`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ Dims = tuple[int | None, ...]
 
 
 def through(value: Value, producer: Producer, ops: AbstractSet[str]) -> Value:
-    """Look through the ops in `ops` along first operands, and return the first value that none of them produces."""
+    """Follow first operands while the producer's op is in `ops`. Return the first value that none of `ops` produces."""
     while (node := producer(value)) is not None and node.op in ops:
         value = node.operands[0]
     return value
 
 
 def layout_source(value: Value, dims: Dims, producer: Producer, until: int | None = None) -> tuple[Value, Dims]:
-    """Look through layout ops. Returns the value behind them and, for each of its dims, the matching entry of `dims`.
+    """Look through layout ops (broadcast, transpose, reshape).
 
     Args:
-        dims: labels of the dims of `value`; None for a dim of size 1.
+        dims: a label for each dim of `value`, or None for a dim of size 1.
         until: stop at the last value that still has a dim with this label.
+    Returns:
+        The value below the layout ops, with the label of each of its dims.
     """
     while until is None or until in dims:
         node = producer(value)
@@ -42,7 +44,10 @@ def layout_source(value: Value, dims: Dims, producer: Producer, until: int | Non
 
 
 def operand_dims(node: Node, dims: Dims) -> Dims | None:
-    """Map the dim labels of a layout op's result to its operand. Returns None for any other op."""
+    """Translate dim labels from the result of a layout op to its operand. Returns None for any other op.
+
+    transpose {perm = [1, 0]}, result labels (0, 1)  ->  operand labels (1, 0)
+    """
     sizes, source = node.results[0].type.shape, node.operands[0].type.shape if node.operands else ()
     if node.op == "broadcast_in_dim":
         size_dims = zip(source, node.attrs.dims, strict=True)
@@ -59,9 +64,9 @@ def operand_dims(node: Node, dims: Dims) -> Dims | None:
 def values_behind(
     values: Iterable[Value], producer: Producer, leaves: Callable[[Value], bool] = lambda value: False
 ) -> Iterator[Value]:
-    """Yield `values` and everything that they are computed from, including values that regions capture.
+    """Yield `values` and all values that they are computed from, including values that regions capture.
 
-    The walk does not continue past values for which `leaves` is true.
+    The walk does not visit the producers of values for which `leaves` is true.
     """
 
     def read(value: Value) -> Iterable[Value]:

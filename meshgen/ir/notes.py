@@ -1,4 +1,6 @@
-"""Notes of passes on a node, apart from its semantics: nodes that differ only in notes compute the same function."""
+"""Notes of passes on a node. They are not part of its semantics: nodes that differ only in notes compute the same
+function.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,14 @@ from meshgen.spec import Sharding
 
 
 class Slot(NamedTuple):
-    """The schedule slot of a launch or collective.
+    """The slot of a launch or collective in the schedule.
 
     Attributes:
-        waits: indices of the events to wait for; `records` is the event that it records.
-        seconds: the predicted duration; `start` is the predicted start.
-        exposure: of a collective, the seconds that are (hidden behind kernels, exposed).
+        stream: index of the stream.
+        waits: indices of the events that must have happened before.
+        records: index of the event that marks the end of the operation, or None.
+        seconds, start: the predicted duration and start time, in seconds.
+        exposure: for a collective, seconds as (overlapped with kernels, not overlapped).
         source: the source location of the operation.
     """
 
@@ -28,11 +32,12 @@ class Slot(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The buffer assignment of a value.
+    """The buffer of a value in a schedule.
 
     Attributes:
         number: index of the buffer.
-        storage: index of the buffer whose bytes it shares, at byte `offset`.
+        storage: index of the buffer that owns the bytes: this buffer, or the buffer that it is a view of at byte
+        `offset`.
         source: the source location of the value.
     """
 
@@ -52,12 +57,12 @@ class Notes:
         why: the reason for a collective or transfer, as text.
         edges: indices of the `materialize` edges that a collective implements. An edge leads from a value to a use that
             needs another sharding.
-        hint: for a transfer, the sharding of the value on the other mesh; propagation on this mesh uses it.
-        reduces: the axes of the reduction, if an annotation came from one in the text.
-        lazy: created by the parser in case another op reads it; removed if it stays unused.
-        in_memory: a copy that exists to have its own storage; users may not recompute it.
+        hint: for a transfer, the sharding of the value on the other mesh. Propagation on this mesh uses it as a hint.
+        reduces: for an annotation that the parser derived from a reduction in the text, the axes of this reduction.
+        lazy: the parser created the node in case another op needs its result, and removes the node if no op does.
+        in_memory: for a copy, the result must have a buffer that no other value shares, so users must not recompute it.
         trips: the assumed trip count (at least 1) of a loop whose condition does not determine it.
-        slot: when a scheduled node runs.
+        slot: the slot of a scheduled node.
         places: the buffers of the results of a scheduled node.
     """
 

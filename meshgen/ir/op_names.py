@@ -1,4 +1,4 @@
-"""Groups of ops by name, for walks over graphs. The records of the ops are in `meshgen/ops`."""
+"""Sets of op names for walks over graphs. The records of the ops are in `meshgen/ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The element types for which each reduction kind can be partial: and/or/xor need integers, max/min an order."""
+"""The element types that each reduction kind supports: and/or/xor need integers or booleans, max/min an ordered type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from meshgen.spec import Sharding
 
 
 def combines(kind: str, dtype: str) -> bool:
-    """Whether elements of type `dtype` can be reduced with `kind`."""
+    """Whether values of element type `dtype` can be partial with reduction kind `kind`."""
     if kind == "sum" and dtype == "f8E8M0FNU":  # f8E8M0FNU has no zero, the neutral element of a sum.
         return False
     if kind in ("and", "or", "xor"):
@@ -17,7 +17,7 @@ def combines(kind: str, dtype: str) -> bool:
 
 
 def kind_faults(sharding: Sharding, dtype: str) -> list[Diagnostic]:
-    """Return a diagnostic for each partial reduction kind of a sharding that `dtype` does not support."""
+    """Return a diagnostic for each reduction kind of the partial axes of `sharding` that element type `dtype` lacks."""
     return [
         Diagnostic("MG0204", f"elements of {dtype} cannot be partial with kind '{kind}'", hint=_HINT)
         for kind in dict.fromkeys(kind for _, kind in sharding.partial)

@@ -22,7 +22,10 @@ _TABLES = ("in_types", "out_types", "in_shardings", "out_shardings")
 
 
 def parts_of(module: Module) -> list[tuple[Module, Sequence[int], Sequence[int]]]:
-    """Return the module of each mesh with the positions of its inputs and outputs in the entire program."""
+    """Return (module, input positions, output positions) per mesh. Positions refer to the entire program.
+
+    A program on one mesh is its own only part.
+    """
     if module.parts:
         return [(part, numbers_of(part, "inputs"), numbers_of(part, "outputs")) for part in module.parts]
     return [(module, range(len(module.graph.inputs)), range(len(module.graph.outputs)))]
@@ -36,7 +39,10 @@ def numbers_of(part: Module, side: str) -> tuple[int, ...]:
 
 
 def joined(module: Module, parts: Sequence[Module]) -> Module:
-    """Return the module with `parts` as its parts, and with the stage, types and shardings of these."""
+    """Return `module` with `parts` as its parts.
+
+    Its stage and the types and shardings of its inputs and outputs are taken from `parts`.
+    """
     tables: dict[str, dict[int, Any]] = {name: {} for name in (*_TABLES, "inputs", "outputs")}
     for part in parts:
         for side in ("inputs", "outputs"):
@@ -53,7 +59,7 @@ def joined(module: Module, parts: Sequence[Module]) -> Module:
 
 
 def read_parts(module: Module, parts: Sequence[Module]) -> Module:
-    """Assemble a module from parts that were parsed. Raises ProgramError with all contradictions between the parts."""
+    """Assemble a module from parsed parts. Raises ProgramError with all contradictions between the parts."""
     parts = [_numbered(part, parts[:index]) for index, part in enumerate(parts)]
     faults = [*_part_faults(parts), *_signature_faults(parts)]
     faults = faults or list(_transfer_faults(parts))
@@ -63,9 +69,9 @@ def read_parts(module: Module, parts: Sequence[Module]) -> Module:
 
 
 def _numbered(part: Module, previous_parts: Sequence[Module]) -> Module:
-    """Return the part with positions of its inputs and outputs in the entire program.
+    """Return the part with `in_numbers` and `out_numbers` set.
 
-    A part whose text has no positions continues the numbering after `previous_parts`.
+    If the part's text does not give these positions, they continue after those of `previous_parts`.
     """
     first_in = sum(len(previous.graph.inputs) for previous in previous_parts)
     first_out = sum(len(previous.graph.outputs) for previous in previous_parts)
@@ -101,7 +107,9 @@ def _signature_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
 
 
 def _transfer_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for each transfer end without its counterpart and for each pair of ends that differ."""
+    """Yield a diagnostic for each send or receive without its counterpart, and for each send that contradicts its
+    receive.
+    """
     table: dict[int, dict[str, tuple[Node, Mesh]]] = {}
     for part in parts:
         for node in part.graph.nodes:
@@ -132,7 +140,11 @@ def _pair_faults(channel: int, sent: Node, sender: Mesh, got: Node, receiver: Me
 
 
 def whole_graph(module: Module) -> Graph:
-    """Return one graph of the nodes of all parts, before `partition`. Each received value becomes the sent value."""
+    """Merge the graphs of all parts into one graph without transfers: users of a received value use the sent value
+    instead.
+
+    Valid before `partition`, while types are global.
+    """
     sent: dict[int, Value] = {}
     graph = Graph(module.graph.name, list(module.graph.inputs))
     outputs_by_number: dict[int, Value] = {}
@@ -155,7 +167,7 @@ def whole_graph(module: Module) -> Graph:
 
 
 def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
-    """Yield the nodes of all parts so that each receive follows its send. Raises ProgramError for a cycle."""
+    """Yield the nodes of all parts, each receive after its send. Raises ProgramError if transfers wait for each other."""
     queues = [list(part.graph.nodes) for part in parts]
     sent: set[int] = set()
     while any(queues):
@@ -173,8 +185,9 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
 
 
 def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
-    """Return the name of the only mesh with all axes of a node's sharding option, or "" if no or several meshes have
-    them.
+    """Return the name of the mesh that the user's sharding option of a node refers to.
+
+    Returns "" unless exactly one of `meshes` has all axes of the option.
     """
     if not node.option or not meshes:
         return ""
@@ -184,7 +197,10 @@ def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
 
 
 def without_meshes(graph: Graph, mesh: Mesh) -> Graph:
-    """Return the graph for the part of one mesh: shardings lose their mesh name, and axis indices become axis names."""
+    """Return the graph as it appears in the part of `mesh`.
+
+    Shardings no longer name the mesh, and axis indices become axis names.
+    """
     return Graph(graph.name, graph.inputs, [on_mesh(node, mesh) for node in graph.nodes], graph.outputs)
 
 

@@ -1,6 +1,6 @@
-"""Predicates on a node's structural role: constant, control flow, manual computation, annotation, transfer, kernel.
+"""Predicates on the op of a node: constant, control flow, manual computation, annotation, transfer, kernel.
 
-Each takes a node or a schedule item, and is false for None, the producer of a value that has none.
+Each predicate accepts a node, a schedule item or None, and is false for None (the producer of a graph input).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from meshgen.ir.op_names import BETWEEN_MESHES, BRANCHES, CONTROL
 
 
 class Operation(Protocol):
-    """A node or a schedule item."""
+    """A node or a schedule item: anything with an op name."""
 
     @property
     def op(self) -> str: ...
@@ -21,7 +21,7 @@ N = TypeVar("N", bound=Operation)
 
 
 def is_constant(node: N | None) -> TypeGuard[N]:
-    """Whether the node is a `constant`, whose result is its attribute `value`."""
+    """Whether the node is a `constant`."""
     return node is not None and node.op == "constant"
 
 
@@ -51,7 +51,7 @@ def is_control(node: N | None) -> TypeGuard[N]:
 
 
 def is_manual(node: N | None) -> TypeGuard[N]:
-    """Whether the node is a manual computation, whose region is written per device."""
+    """Whether the node is a manual computation, whose region is a per-device program."""
     return node is not None and node.op == "manual"
 
 

@@ -1,4 +1,4 @@
-"""The reason for a collective, as text: the record of a pass, or a statement that the user wrote the collective."""
+"""The reason for a collective, as text: the note of the pass that inserted it, or that the user wrote it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from meshgen.ir.op_names import TEXT_NAMES
 
 
 def reason_of(node: Node) -> str:
-    """Return the reason for a collective. Without a pass record, the collective is explicit in the program."""
+    """Return the reason for a collective. Without a note of a pass, the collective is one that the user's program
+    contains.
+    """
     if node.notes.why:
         return node.notes.why
     where = bracketed(place_text(node.loc))

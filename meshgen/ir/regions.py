@@ -1,4 +1,4 @@
-"""Walks over graphs with their regions: nodes, uses, captured values, and replacement of values."""
+"""Walks over graphs and their regions, and the replacement of values in both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def flow_regions(node: Node) -> tuple[Graph, ...]:
 def program_regions(node: Node) -> tuple[Graph, ...]:
     """Return the regions of a loop, branch or manual computation, or () for any other node.
 
-    The regions of other nodes, such as reducers, work on scalars and are not parts of the program.
+    The regions of other nodes, such as the reducer of a `reduce_region`, work on scalars and contain no program ops.
     """
     return node.regions if node.op in WITH_PROGRAMS else ()
 
@@ -66,21 +66,21 @@ def nodes_with_depth(graph: Graph) -> Iterator[tuple[Node, int]]:
 
 
 def used_values(graph: Graph) -> Iterator[Value]:
-    """Yield each use of a value, including uses in regions and as graph outputs."""
+    """Yield the value of each use in a graph: operands of nodes, also in regions, and graph outputs."""
     for node in graph.nodes:
         yield from used_by(node)
     yield from graph.outputs
 
 
 def used_by(node: Node) -> Iterator[Value]:
-    """Yield a node's operands, then each value that its regions use, whether captured or local."""
+    """Yield a node's operands, then the value of each use in its regions. Values defined in the regions are included."""
     yield from node.operands
     for region in node.regions:
         yield from used_values(region)
 
 
 def captured(node: Node) -> list[Value]:
-    """Return the values from outside that a node's regions use, without duplicates."""
+    """Return the values that a node's regions use but do not define, without duplicates."""
     values: dict[Value, None] = {}
     for region in node.regions:
         local = set(region.values())
@@ -91,7 +91,7 @@ def captured(node: Node) -> list[Value]:
 
 
 def rewired(node: Node, replacements: Mapping[Value, Value]) -> Node:
-    """Return the node with operands replaced by `replacements`, also in its regions."""
+    """Return the node with its operands, and the values used in its regions, replaced by `replacements`."""
     operands = [replacements.get(value, value) for value in node.operands]
     return replace(
         node, operands=operands, regions=tuple(rewired_graph(region, replacements) for region in node.regions)
@@ -99,15 +99,15 @@ def rewired(node: Node, replacements: Mapping[Value, Value]) -> Node:
 
 
 def rewired_graph(graph: Graph, replacements: Mapping[Value, Value]) -> Graph:
-    """Return the graph with values replaced by `replacements`, in regions and outputs as well."""
+    """Return the graph with the values that its nodes, regions and outputs use replaced by `replacements`."""
     nodes = [rewired(node, replacements) for node in graph.nodes]
     return Graph(graph.name, list(graph.inputs), nodes, [replacements.get(value, value) for value in graph.outputs])
 
 
 def needed_nodes(nodes: Sequence[Node], outputs: Iterable[Value], stays: Callable[[Node], bool]) -> list[Node]:
-    """Return the live nodes in program order: those for which `stays` is true, and the producers of used values.
+    """Return the live nodes in program order.
 
-    A value is used by `outputs` and by live nodes.
+    A node is live if `stays(node)`, or if one of its results is in `outputs` or used by a live node.
     """
     used = set(outputs)
     live: list[Node] = []

@@ -63,7 +63,10 @@ def find_axes(groups: Groups, mesh: Mesh) -> tuple[str, ...] | None:
 
 
 def strides_of(group: Sequence[int]) -> list[tuple[int, int]]:
-    """Return (count, stride) of each grid dim, inner to outer, of a group that starts with device 0."""
+    """Return the grid that the device ids of a group form, as (count, stride) per dim, inner to outer.
+
+    The group starts with device 0: [0, 1, 4, 5] -> [(2, 1), (2, 4)].
+    """
     strides: list[tuple[int, int]] = []
     covered = 1
     while covered < len(group):
@@ -76,11 +79,14 @@ def strides_of(group: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def axes_along(count: int, stride: int, mesh: Mesh) -> list[str] | None:
-    """Return the axes or sub-axes, outer to inner, that `count` devices at distance `stride` span, or None."""
+    """Return the axes or sub-axes, outer to inner, along which `count` devices at distance `stride` are adjacent.
+
+    Returns None if no axes of the mesh have such groups.
+    """
     axes: list[str] = []
     if stride < 1:
         return None
-    minor_devices = 1  # number of devices along all axes minor to the current one
+    minor_devices = 1  # number of devices along all axes that are minor to the current one
     for axis, size in zip(reversed(mesh.names), reversed(mesh.sizes), strict=True):
         inner = stride // minor_devices
         if count > 1 and size > 1 and stride % minor_devices == 0 and inner < size:
@@ -94,9 +100,9 @@ def axes_along(count: int, stride: int, mesh: Mesh) -> list[str] | None:
 
 
 def axes_of_size(count: int, mesh: Mesh) -> tuple[str, ...]:
-    """Return axes or sub-axes, preferably minor ones, whose groups have `count` devices.
+    """Return axes or sub-axes, preferably minor ones, whose device groups have `count` devices.
 
-    `count` divides the mesh size.
+    `count` must divide the mesh size.
     """
     axes: list[str] = []
     for axis, size in zip(reversed(mesh.names), reversed(mesh.sizes), strict=True):
@@ -108,7 +114,7 @@ def axes_of_size(count: int, mesh: Mesh) -> tuple[str, ...]:
 
 
 def find_shift(pairs: Pairs, mesh: Mesh) -> tuple[str, int] | None:
-    """Return the axis and offset if `pairs` is a rotation along one axis, or None for any other pattern.
+    """Return the axis and offset of a rotation along one axis, or None if `pairs` is no such rotation.
 
     In a rotation each device sends to the device `offset` further along the axis, with wrap-around.
     """
@@ -125,7 +131,7 @@ def find_shift(pairs: Pairs, mesh: Mesh) -> tuple[str, int] | None:
 
 
 def moving_axes(pairs: Pairs, mesh: Mesh) -> tuple[str, ...]:
-    """Return the axes along which the source and target of some pair differ."""
+    """Return the axes along which at least one pair of `pairs` has a source and a target with different coordinates."""
     coordinates = [(mesh.coordinates(source), mesh.coordinates(target)) for source, target in pairs]
     return tuple(axis for i, axis in enumerate(mesh.names) if any(a[i] != b[i] for a, b in coordinates))
 

@@ -1,4 +1,4 @@
-"""Pattern rewriting: replace nodes of a graph while the values that other nodes read keep their identity.
+"""Pattern rewriting: replace nodes of a graph. The results keep their identity, so users need not be rewritten.
 
 def rule(builder: Builder, node: Node) -> Sequence[Value] | None:
     if node.op != "square":
@@ -22,9 +22,9 @@ node.
 
 
 def rewritten(graph: Graph, rule: Rule) -> Graph:
-    """Apply `rule` to each node in program order and return the new graph, or the same graph if no node changed.
+    """Apply `rule` to each node of a graph in program order, and return the new graph.
 
-    Regions are not visited.
+    Returns `graph` itself if `rule` changes no node. Nodes in regions are not visited.
     """
     result = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
@@ -37,7 +37,7 @@ def rewritten(graph: Graph, rule: Rule) -> Graph:
 
 
 def take_place(graph: Graph, values: Sequence[Value], results: Sequence[Value]) -> None:
-    """Make the nodes that produce `values` produce `results` instead. No node of the graph may read `values`."""
+    """Replace `values` by `results` as the results of their producers in `graph`. No node of `graph` may use `values`."""
     producers = graph.index.producers
     for value, result in zip(values, results, strict=True):
         outputs = producers[value].results

@@ -27,12 +27,13 @@ Refs = tuple[str, ...]
 
 
 def axes_over(host: Mesh, guest: Mesh, places: Sequence[int] = ()) -> dict[str, Refs] | None:
-    """Map each axis of `guest` to the host axes or sub-axes, major to minor, that enumerate the same devices.
+    """Express the axes of `guest` by axes of `host`: map each one to host axes or sub-axes that enumerate the same
+    devices.
 
     Args:
-        places: the index in `host` of each device of `guest`; empty if the orders are the same.
+        places: the index in `host` of each device of `guest`; empty if both device orders are the same.
     Returns:
-        The axes, or None if the host's axes cannot express them.
+        The host axes of each guest axis, major to minor, or None if the host's axes cannot express `guest`.
     """
     if not places or list(places) == list(range(host.size)):
         return _axes_in_order(host, guest)
@@ -51,9 +52,9 @@ def axes_over(host: Mesh, guest: Mesh, places: Sequence[int] = ()) -> dict[str, 
 def _by_stride(
     guest: Mesh, places: Sequence[int], factors: Callable[[int], list[int]]
 ) -> list[tuple[str, Axis]] | None:
-    """Split the axes of `guest` into factors and sort these by their stride in the device order of `host`.
+    """Split the axes of `guest` into `factors`, and sort the factors by their stride in the device order of `host`.
 
-    Returns (guest axis, factor) pairs, major to minor, or None if `places` is not a grid of such strides.
+    Returns (guest axis, factor) pairs, major to minor, or None if the devices of `guest` do not form a grid in `host`.
     """
     factors_by_position: list[tuple[int, str, Axis]] = []
     minor_size = guest.size
@@ -88,7 +89,7 @@ def _factors(size: int) -> list[int]:
 
 
 def _axes_in_order(host: Mesh, guest: Mesh) -> dict[str, Refs] | None:
-    """Implement `axes_over` for meshes whose devices have the same order."""
+    """Implement `axes_over` for two meshes with the same device order."""
     free = [(axis.name, host.axis_size(axis.name)) for axis in host.axes if axis.size != 1]
     used = dict.fromkeys(host.names, 1)
     axes: dict[str, Refs] = {}
@@ -112,9 +113,9 @@ def _axes_in_order(host: Mesh, guest: Mesh) -> dict[str, Refs] | None:
 
 
 def refs_over(host: Mesh, guest: Mesh, refs: Iterable[str], places: Sequence[int] = ()) -> Refs:
-    """Rewrite references to axes or sub-axes of `guest` in terms of `host`, with adjacent sub-axes merged.
+    """Translate references to axes or sub-axes of `guest` to axes of `host`, and merge adjacent sub-axes.
 
-    An axis that the host cannot express keeps its name.
+    A reference that the host cannot express is kept.
     """
     return _all_joined((host_ref for ref in refs for host_ref in _one_over(host, guest, ref, places)), host)
 
@@ -140,7 +141,7 @@ def _one_over(host: Mesh, guest: Mesh, ref: str, places: Sequence[int]) -> Refs:
 
 
 def _adjacent_parts(first: str, second: str, mesh: Mesh) -> str:
-    """Merge two sub-axes into one reference, or return "" if they are not adjacent."""
+    """Return one reference for two sub-axes, or "" if the second does not continue the first."""
     (name, pre, size), (other, other_pre, other_size) = split_ref(first), split_ref(second)
     if name != other or size is None or other_size is None or other_pre != pre * size:
         return ""
@@ -187,7 +188,7 @@ def shared_devices(
 
 
 def in_host_order(host: Mesh, guest: Mesh) -> list[int]:
-    """Return a device order of `guest`, as indices in `host`, that axes or sub-axes of `host` can express."""
+    """Return a new device order for `guest`, as indices in `host`, that axes or sub-axes of `host` can express."""
     if _axes_in_order(host, guest) is not None:
         return list(range(host.size))
     primes = [prime for axis in host.names for prime in _factors(host.axis_size(axis))]
@@ -199,9 +200,12 @@ def in_host_order(host: Mesh, guest: Mesh) -> list[int]:
 
 
 def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:
-    """Split the axes of `host` so that each sub-axis in `parts` consists of full axes, and rename it to `symbol`.
+    """Split the axes of `host` so that each reference in `parts` consists of entire axes. The new mesh is named
+    `symbol`.
 
-    Returns None if the sub-axes do not nest.
+        axis x = 4, parts x:(1)2  ->  axes x.0 = 2, x.1 = 2
+
+    Returns None if the references have no common sub-axes.
     """
     ends: dict[str, set[int]] = {}
     for name, pre, size in map(split_ref, parts):
@@ -229,7 +233,9 @@ def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:
 
 
 def _axes_distance(mappings: Iterable[Mapping[str, Refs] | None]) -> int:
-    """Rate a candidate host (lower is better): 1 per sub-axis that it needs, 1000 per mesh that it cannot express."""
+    """Rate a candidate host (lower is better): 1 per sub-axis in `mappings`, 1000 per guest that the host cannot
+    express.
+    """
     counts = (
         1000 if mapping is None else sum(":" in ref for refs in mapping.values() for ref in refs)
         for mapping in mappings
@@ -240,7 +246,10 @@ def _axes_distance(mappings: Iterable[Mapping[str, Refs] | None]) -> int:
 def _groups(
     meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]], refused: dict[str, Diagnostic]
 ) -> list[list[str]]:
-    """Group the meshes that have the same devices; a mesh that shares only some is added to `refused`."""
+    """Group the meshes over the same devices.
+
+    A mesh that shares only some devices with another one gets a diagnostic in `refused`.
+    """
     groups: list[list[str]] = []
     for symbol in meshes:
         for group in groups:

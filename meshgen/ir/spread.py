@@ -1,4 +1,4 @@
-"""Splat constants: a broadcast view that stores a single element for any shape."""
+"""Splat constants: arrays in which all elements are equal, stored as a broadcast view of a single element."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ Array = np.ndarray[Any, Any]
 
 
 def spread_element(array: Array) -> Array | None:
-    """Return the stored element of a splat as a 0-d array, or None if the array stores several elements or none."""
+    """Return the stored element of a splat as a 0-d array. Returns None for any other array."""
     if array.ndim == 0 or array.size == 0 or any(array.strides):
         return None
     return array[(0,) * array.ndim].reshape(())
 
 
 def stored_bytes(array: Array) -> bytes:
-    """Return the bytes that an array stores: of a splat, those of its single element."""
+    """Return the bytes of an array's elements; for a splat, the bytes of its single stored element."""
     element = spread_element(array)
     return (array if element is None else element).tobytes()
 
 
 def uniform_element(array: Array) -> Array | None:
-    """Return the common element of an array as a 0-d array, or None if its elements differ in bits or it is empty."""
+    """Return the element of an array whose elements have equal bits, as a 0-d array.
+
+    Returns None if the elements differ, or if there is no element.
+    """
     if array.size == 0:
         return None
     if any(array.strides):

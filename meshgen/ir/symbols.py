@@ -1,7 +1,7 @@
-"""Symbolic sizes: integers that carry the expression that computes them from unknown sizes.
+"""Symbolic sizes: integers with an expression over the unknown sizes of a program.
 
-An unknown dim of a tensor gets a name. Sums, products and quotients of it carry their expression along, so passes work
-on numbers while an analysis can still print `2*x_0 + 8`.
+Each unknown dim of a tensor has a name and an assumed size. Arithmetic on such sizes also computes the expression, so
+passes work on plain integers while an analysis can still print `2*x_0 + 8`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Atom: TypeAlias = "str | Floor"
 
 @dataclass(frozen=True)
 class Expr:
-    """A polynomial over names and rounded quotients: products and their coefficients, sorted by text."""
+    """A polynomial over names and rounded quotients: terms of (factors, coefficient), sorted by their text."""
 
     terms: tuple[tuple[Factors, int], ...]
 
@@ -87,7 +87,8 @@ class Expr:
     def divided(self, other: Expr) -> Expr:
         """Divide by a positive expression, rounding down.
 
-        Terms that are divisible are divided exactly, and a quotient of a quotient becomes a single quotient.
+        Terms that the divisor divides exactly are divided one by one. A quotient of a quotient becomes a single
+        quotient.
         """
         if self.number is not None and other.number:
             return Expr.of(self.number // other.number)
@@ -111,7 +112,10 @@ class Expr:
         return -(-self).divided(other)
 
     def signed(self) -> list[tuple[Factors, int]]:
-        """Return the terms as printed: each ceiling flips the sign of its coefficient (see `Floor.text`)."""
+        """Return the terms as they are printed.
+
+        A ceiling is stored as a negated `Floor`, so the sign of a coefficient flips for each ceiling in its term.
+        """
         return [
             (factors, count * (-1) ** sum(isinstance(f, Floor) and f.is_ceil for f in factors))
             for factors, count in self.terms
@@ -128,7 +132,7 @@ class Expr:
 
 
 def _bracketed(text: str, sign: str) -> str:
-    """Put `text` in brackets if `sign`, or an operator of lower precedence, occurs outside of its brackets."""
+    """Put `text` in brackets if it has a space or the operator `sign` outside of all brackets."""
     depth = 0
     for letter in text:
         depth += {"(": 1, ")": -1}.get(letter, 0)
@@ -146,7 +150,7 @@ def _sum_of_terms(start: Mapping[Factors, int], *terms: tuple[Factors, int]) -> 
 
 
 def _quotient(factors: Factors, count: int, divisor_factors: Factors, divisor: int) -> tuple[Factors, int] | None:
-    """Divide one product by another, or return None if the division is not exact."""
+    """Divide one term by another, or return None if the division is not exact."""
     remaining = list(factors)
     for factor in divisor_factors:
         if factor not in remaining:
@@ -156,7 +160,7 @@ def _quotient(factors: Factors, count: int, divisor_factors: Factors, divisor: i
 
 
 class Dim(int):
-    """An integer size with its symbolic expression. Arithmetic on it returns `Dim`; all other code sees a plain int."""
+    """An integer with its symbolic expression. Arithmetic on it returns a `Dim`; to all other code it is an int."""
 
     expr: Expr
 
@@ -165,7 +169,7 @@ class Dim(int):
         size.expr = expr
         return size
 
-    # arguments of __new__
+    # Implements pickling: the arguments of `__new__`.
     def __getnewargs__(self) -> tuple[int, Expr]:  # pyright: ignore[reportIncompatibleMethodOverride]  # what __new__ takes
         return int(self), self.expr
 
@@ -204,7 +208,7 @@ class Dim(int):
 
 
 def names_in(size: int | Expr) -> dict[str, None]:
-    """Return the names that occur in a size, in order of occurrence."""
+    """Return the names that occur in the expression of a size, in order of occurrence."""
     names: dict[str, None] = {}
     for factors, _ in Expr.of(size).terms:
         for factor in factors:
@@ -213,8 +217,8 @@ def names_in(size: int | Expr) -> dict[str, None]:
 
 
 def expressions(sizes: Iterable[int | None]) -> tuple[tuple[int, Expr], ...]:
-    """Return the expressions of symbolic sizes with their dims, as a cache key.
+    """Return each symbolic size in `sizes` as (dim index, expression), for use in cache keys.
 
-    Sizes with equal numbers compare equal, so caches need the expressions to tell them apart.
+    Symbolic sizes compare equal if their integers are equal, so a cache key without expressions would confuse them.
     """
     return tuple((dim, size.expr) for dim, size in enumerate(sizes) if isinstance(size, Dim))

@@ -1,4 +1,4 @@
-"""Dependency walks without recursion: dependency chains are deeper than Python's stack."""
+"""Dependency walks without recursion: dependency chains are longer than Python's recursion limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def operands_first(roots: Iterable[T], dependencies: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yield `roots` and their dependencies in post-order: each item once, after its dependencies.
+    """Yield `roots` and all their transitive dependencies in post-order: each item once, after its dependencies.
 
     `dependencies` is called when the walk reaches an item, so its result may depend on side effects of earlier items.
     """
@@ -28,7 +28,10 @@ def operands_first(roots: Iterable[T], dependencies: Callable[[T], Iterable[T]])
 
 
 def reachable(roots: Iterable[T], successors: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yield `roots` and everything reachable from them, each once. `successors` is called after an item is yielded."""
+    """Yield `roots` and all items reachable from them, each once.
+
+    `successors(item)` is called after `item` was yielded.
+    """
     visited = set[T]()
     stack = [*roots]
     while stack:

@@ -13,14 +13,14 @@ from meshgen.ops.parts import attention as parts
 from meshgen.ops.rules import attention as rules
 from meshgen.ops.types import attention as types
 
-# matmuls per op whose contracted or produced factor is the depth of queries and keys
+# Number of matmuls per op in which the depth of queries and keys is contracted, or is a dim of the result.
 _OF_DEPTH = {FORWARD: 1, QUERY_GRADIENT: 2, KEY_GRADIENT: 2}
-# matmuls per op whose contracted or produced factor is the width of the values
+# Number of matmuls per op in which the width of the values is contracted, or is a dim of the result.
 _OF_WIDTH = {FORWARD: 1, QUERY_GRADIENT: 1, KEY_GRADIENT: 2}
 
 
 def _attention_flops(node: Node, type_of: TypeOf) -> float:
-    """Return the operations of the matmuls; the softmax is not counted."""
+    """Return the floating-point operations of the matmuls. Those of the softmax are not counted."""
     factors = Factors.of(node)
     sizes: dict[str, int] = dict(factors.sizes)
     for names, value in zip((*factors.operands, *factors.results), (*node.operands, *node.results), strict=True):

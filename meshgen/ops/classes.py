@@ -1,4 +1,4 @@
-"""Sets of op names derived from the op records. Passes use them instead of naming single ops."""
+"""Sets of op names, derived from the op records. Passes test membership in these sets instead of naming single ops."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_attributes, with_kernel, with_trait
 
-# Sets by kernel form.
+# Sets by the form of the kernel that computes the op (`Kernel.form`).
 POINTWISE = with_kernel("expression")
-LAYOUT = with_kernel("layout")  # index maps: the consumer computes the index instead of loading a stored result
-MADE = with_kernel("source")  # computed without operands
+LAYOUT = with_kernel("layout")  # index maps: consumers load the operand at a mapped index, and no result is stored
+MADE = with_kernel("source")  # computed from the index alone, without operands
 LOOKUPS = with_kernel("lookup")
 LOOPS = with_kernel("dot", "ragged", "reduction", "attention")
 DOTS = with_kernel("dot")
 MATRIX_PRODUCTS = with_kernel("dot", "ragged")
 ATTENTIONS = with_kernel("attention")
-PRODUCTS = with_kernel("dot", "ragged", "convolution", "attention")  # ops with a kernel and an epilogue of their own
+# ops with their own kernel, whose epilogue other ops are fused into
+PRODUCTS = with_kernel("dot", "ragged", "convolution", "attention")
 TYPED = with_trait(Trait.TYPED)
 REDUCTIONS = with_kernel("reduction")
 UNSTORED = LAYOUT | MADE
-NESTS = with_kernel("nest")  # ops with a kernel of their own
+NESTS = with_kernel("nest")  # ops with their own kernel, without fusion
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS | PRODUCTS
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
@@ -39,16 +40,16 @@ OF_RANKS = with_trait(Trait.OF_RANK)
 RESHARDS = with_trait(Trait.RESHARD)
 RETILING = RESHARDS & with_attributes("source", "target")
 REDUCING = with_trait(Trait.REDUCES)
-REDUCED_ALIKE = REDUCING - with_attributes("root")  # each device of a group gets the result, or its tile
+REDUCED_ALIKE = REDUCING - with_attributes("root")  # every device of a group gets the result, or a tile of the result
 MOVES = RESHARDS | {"all_gather", "all_to_all"}  # ops that only move tiles between devices
 SHARDING_OPS = REDUCED_ALIKE | MOVES | LOCAL_OPS
 AWAITED = with_trait(Trait.AWAITED)
 OVERWRITING = with_trait(Trait.OVERWRITES)
-# ops by which user code in a manual computation can distinguish devices
+# Ops by which the body of a manual computation can distinguish devices.
 ON_RANKS = with_trait(Trait.IN_BODIES) | {"process_index"}
 
 # Sets by storage.
 VIEWS = with_trait(Trait.VIEW)
-UNLAUNCHED = VIEWS | {"join", "constant"}  # ops whose results exist without a launch
+UNLAUNCHED = VIEWS | {"join", "constant"}  # ops whose results need no launch
 # Ops whose nodes are never merged, even if their attributes and operands are equal.
 IMPURE = (COLLECTIVES - LOCAL_OPS) | AWAITED | VIEWS | {"join", "kernel", *ANNOTATIONS}

@@ -1,8 +1,7 @@
 """Verification of collectives: axes, roots, shapes, element types, and the shardings of operand and result.
 
-Each check yields all faults of a node with the sizes involved. Types are local shapes. If operand and
-result carry shardings, the types are global, and the shardings must differ exactly as the collective
-prescribes.
+Each check yields all faults of a node; messages contain the sizes. Types are local (per-device) shapes, unless operand
+and result carry shardings. In that case types are global, and the shardings must differ as the collective prescribes.
 """
 
 from __future__ import annotations
@@ -70,7 +69,10 @@ def _dim_faults(node: Node) -> Iterator[Fault]:
 
 
 def place_faults(name: str, coordinates: Sequence[int | None], axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
-    """Yield faults of a device's coordinates in its group. A coordinate that only run time determines is None."""
+    """Yield a fault for each coordinate of a device in its group that is outside its axis.
+
+    A coordinate that is only known at run time is None, and is not checked.
+    """
     text = f"[{', '.join('?' if coordinate is None else str(coordinate) for coordinate in coordinates)}]"
     if len(coordinates) != len(axes):
         yield "MG0104", f"{name} {text} has {len(coordinates)} coordinates, but the groups have {len(axes)} axes"
@@ -82,7 +84,10 @@ def place_faults(name: str, coordinates: Sequence[int | None], axes: Sequence[st
 
 
 def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, result: TensorType, mesh: Mesh) -> Iterator[Fault]:
-    """Yield the faults of a `fetch_rows` from tiles of type `kind`: it may only fetch rows of the group's tiles."""
+    """Yield the faults of a `fetch_rows`: every fetched row must be a row of the tiles of the group, or padding.
+
+    `kind` is the type of one tile.
+    """
     tile, axes, numbers = kind.shape[attrs["dim"]], attrs["axes"], attrs.get("parts", ())
     fetched_rows = result.shape[attrs["dim"]]
     if (
@@ -116,9 +121,9 @@ def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, result: TensorType,
 
 
 def farthest_start(rows: int, limit: int, divisor: int) -> int:
-    """Return a bound on the distance of a fetch's first row from row 0, in units of 1 / `divisor` row.
+    """Return a bound on the distance between a fetch's first row and row 0, in units of 1 / `divisor` row.
 
-    The bound holds for each fetch that overlaps the rows [0, `limit`).
+    Every fetch that overlaps the rows [0, `limit`) satisfies the bound.
     """
     return (limit + rows + 1) * max(1, divisor)
 
@@ -146,14 +151,18 @@ def _type_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
     if source.type.rank != result.type.rank:
         yield "MG0104", f"rank {source.type.rank} becomes rank {result.type.rank} ({source.type} -> {result.type})"
     elif source.sharding is not None or result.sharding is not None:
-        plain = Sharding.replicated(source.type.rank)  # one side may have no sharding in its type
+        # Operand or result may have no sharding in its type, which means replicated.
+        plain = Sharding.replicated(source.type.rank)
         yield from _global_faults(node, mesh, source.sharding or plain, result.sharding or plain)
     elif node.op not in ("permute", "retile", "update_halo", "fetch_rows"):
         yield from _local_faults(node, mesh, exact)
 
 
 def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
-    """Yield faults of local shapes: a gather multiplies one dim by the group size, a slice or scatter divides it."""
+    """Yield faults of local shapes.
+
+    A gather must multiply the size of one dim by the group size; a slice or scatter must divide it.
+    """
     source, result, axes = node.operands[0].type, node.result.type, axes_of(node.attrs)
     grows, shrinks = changed_dims(node)
     if any(mesh.axis(ref).size is None for ref in axes):
@@ -190,7 +199,10 @@ def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
 
 
 def changed_dims(node: Node) -> tuple[int | None, int | None]:
-    """Return the dims of the local type that grow and that shrink by the group size."""
+    """Return (grown dim, shrunk dim): the dims of the local type whose size a collective multiplies or divides by the
+    group
+    size. Each is None if there is no such dim.
+    """
     attrs = node.attrs
     if node.op in ("all_gather", "gather_to"):
         return attrs.dim, None

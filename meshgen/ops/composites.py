@@ -1,10 +1,12 @@
-"""Composites: ops that are defined by a decomposition into a graph of other ops, which the op's record builds.
+"""Composites: ops whose semantics is a decomposition into a graph of other ops. The op's record builds this graph.
 
-    %o, %l = attention %q, %k, %v        is        %s = dot_general %q, %k    %m = reduce maximum %s    ...
-    %o = dot_general %p, %v
+    %o, %l = attention %q, %k, %v        is        %s = dot_general %q, %k
+                                                   %m = reduce maximum %s
+                                                   ...
+                                                   %o = dot_general %p, %v
 
-A composite is recognized once, keeps its sharding rule and types through all stages, and is expanded if no
-kernel template implements it.
+An early pass recognizes a composite in the program. The composite has its own sharding rule and types in all later
+stages. It is expanded into its decomposition only if no kernel template implements it.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ def is_composite(node: Node) -> bool:
 
 
 def decomposed(node: Node) -> Graph:
-    """Return the decomposition of a composite node as a graph from its operands to its results.
+    """Return the decomposition of a composite node: a graph from the node's operands to its results.
 
-    Each operand becomes an input of its own, even if two operands are the same value.
+    The graph has one input per operand, even if two operands are the same value.
     """
     inputs = [Value(value.type, loc=value.loc) for value in node.operands]
     graph = Graph(node.op, inputs)

@@ -1,4 +1,4 @@
-"""Constant analysis: the array, or the single number, that a value is known to equal."""
+"""Constant analysis: whether a value is a known array, or a splat (all elements equal a known number)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from meshgen.ops.registry import with_meaning
 FOLDABLE = (ELEMENTWISE | POINTWISE | ARRANGING | LAYOUT | MADE) & with_meaning()
 _REPEATING = (LAYOUT - LEAVING) & with_meaning()  # each result element equals some operand element
 _FUNCTIONS = POINTWISE & ELEMENTWISE
-_FEW = 16  # elements in a constant that is folded; chosen: covers short index vectors, and keeps the walk cheap
+# Maximum number of elements of a folded constant. Chosen: covers short index vectors, and keeps the walk cheap.
+_FEW = 16
 
 
 def constant_of(
@@ -31,14 +32,16 @@ def constant_of(
     most_elements: int = _FEW,
     known: dict[Value, Array] | None = None,
 ) -> Array | None:
-    """Return the array that a value equals in every run of the program, by folding constants and `ops`.
+    """Return the array that a value equals in every run of the program, by constant-folding the nodes that it depends
+    on.
 
     Args:
-        most_elements: the size limit of each folded value.
-        known: the arrays of some values; the arrays computed on the way are added.
+        ops: the ops that may be folded.
+        most_elements: the maximum number of elements of each folded value.
+        known: the arrays of some values. The function adds each array that it computes.
 
     Returns:
-        The array, or None if the value depends on anything else or an intermediate value is too large.
+        The array, or None if the value depends on an input or another op, or if an intermediate value is too large.
     """
     arrays = {} if known is None else known
 
@@ -51,7 +54,7 @@ def constant_of(
         node = None if current in arrays else folded(current)
         return node.operands if node is not None else ()
 
-    if value not in arrays and folded(value) is None:  # Most values end here, without a walk.
+    if value not in arrays and folded(value) is None:  # Most values are not constant, and return here without a walk.
         return None
     for current in operands_first([value], operands):
         if current in arrays:
@@ -65,12 +68,12 @@ def constant_of(
 
 
 def splat_of(value: Value, producer: Producer, known: dict[Value, Array | None] | None = None) -> Array | None:
-    """Return the number that all elements of a value equal, as a 0-d array, or None if they may differ.
+    """Return the number that all elements of a value equal, as a 0-d array. Returns None if the elements may differ.
 
     The analysis looks through index maps and unary element-wise functions.
 
     Args:
-        known: the numbers of some constants; results are added, so that each array is scanned only once.
+        known: the numbers of some constants. The function adds its results, so that each array is scanned only once.
     """
     numbers = {} if known is None else known
     functions = list[Node]()
@@ -93,7 +96,7 @@ def splat_of(value: Value, producer: Producer, known: dict[Value, Array | None] 
 
 
 def element(node: Node, operands: Sequence[Array]) -> Array:
-    """Evaluate an element-wise node for one element, given one element of each operand."""
+    """Evaluate an element-wise node on a single element of each operand."""
     inputs = [Value(TensorType((), operand.type.dtype)) for operand in node.operands]
     scalar = Node(node.op, inputs, [Value(TensorType((), node.result.type.dtype))], node.attrs)
     return np.asarray(evaluate_node(scalar, list(operands))[0])

@@ -37,7 +37,7 @@ def _dot_flops(node: Node, type_of: TypeOf) -> float:
 
 
 def _ragged_flops(node: Node, type_of: TypeOf) -> float:
-    """Return the operations with each row counted once, scaled by the share of the groups that this device has."""
+    """Return 2 m k n operations (each row belongs to one group), times the fraction of the groups that this device has."""
     lhs, rhs, starts = (type_of(value) for value in node.operands[:3])
     return 2.0 * lhs.size * rhs.sizes[-1] * starts.size / max(ragged_groups(node), 1)
 
@@ -49,9 +49,9 @@ def _convolution_flops(node: Node, type_of: TypeOf) -> float:
 
 
 def _window_flops(node: Node, type_of: TypeOf) -> float:
-    """Return one operation per element of each window.
+    """Return the operations of a windowed reduction: one per element of each window.
 
-    A window as long as its dim is a running total, which takes log2 of the length in steps.
+    A window that is as long as its dim is a cumulative reduction, which takes log2(length) steps per element.
     """
     sizes = type_of(node.operands[0]).sizes
     windows = zip(node.attrs.window_dimensions, sizes, strict=True)
@@ -60,7 +60,9 @@ def _window_flops(node: Node, type_of: TypeOf) -> float:
 
 
 def _select_flops(node: Node, type_of: TypeOf) -> float:
-    """Return one comparison per element of each window. There is a window per element of the source."""
+    """Return the comparisons: one per element of each window. The number of windows is the number of elements of the
+    source.
+    """
     return float(type_of(node.operands[1]).size * math.prod(node.attrs.window_dimensions))
 
 

@@ -37,13 +37,15 @@ def _comparisons(node: Node, type_of: TypeOf) -> float:
 
 
 def _updates(node: Node, type_of: TypeOf) -> float:
-    """Return one operation per scattered element. The operands are n tensors, the indices, and n updates."""
+    """Return one operation per element of all updates. The operands of a scatter are n inputs, the indices, and n
+    updates.
+    """
     count = (len(node.operands) - 1) // 2
     return float(sum(type_of(value).size for value in node.operands[count + 1 :]))
 
 
 def _loop_flops(node: Node, type_of: TypeOf) -> float:
-    """Return one operation per element that the body computes, times the trip count."""
+    """Return one operation per result element of each node in the body, times the trip count."""
     return float(
         node.attrs.trips * sum(type_of(value).size for inner in node.regions[0].nodes for value in inner.results)
     )

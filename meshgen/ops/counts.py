@@ -1,7 +1,7 @@
-"""Range analysis for integers that count something: they are not negative, so their running totals ascend.
+"""Range analysis for non-negative integers, such as the number of rows per expert, whose running totals ascend.
 
-%n = scatter add %zeros, %experts, %ones            rows per expert: from 0 to the number of rows
-%e = reduce_window add %n {window = all before}     end of each expert's rows: ascending
+%n = scatter add %zeros, %experts, %ones       rows per expert: from 0 to the number of rows
+%e = reduce_window add %n {window = all before}      end of each expert's rows: ascending
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.common import integer_range
 from meshgen.ops.evaluate.window import fold_kind
 
-_STEPS = 32  # producers to follow in a chain; chosen: a histogram takes ten
-_EXACT = {"f32": 1 << 24, "f64": 1 << 53}  # float type -> bound below which it represents each integer exactly
+_STEPS = 32  # Maximum length of a chain of producers. Chosen: a histogram takes ten.
+_EXACT = {"f32": 1 << 24, "f64": 1 << 53}  # float type -> bound below which the type represents every integer
 _PARTS = {"broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "concatenate", "pad", "convert"}
 
 
 def largest_count(value: Value, producer: Producer, steps: int = _STEPS) -> int | None:
-    """Return an upper bound on the elements of a value, or None unless all elements are known to be non-negative."""
+    """Return an upper bound on the elements of an integer value that is provably non-negative. Returns None for other
+    values.
+
+    `steps` limits the length of the chain of producers that the analysis follows.
+    """
     value_type, node = value.type, producer(value)
     if value_type.dtype == "i1":
         return 1
@@ -38,14 +42,14 @@ def largest_count(value: Value, producer: Producer, steps: int = _STEPS) -> int 
 
 
 def _counted(node: Node) -> Sequence[Value]:
-    """Return the operands whose elements the result is computed from."""
+    """Return the operands that contribute elements to the result: not a predicate, and not indices."""
     if node.op == "select":
         return node.operands[1:]
     return (node.operands[0], node.operands[2]) if node.op == "scatter" else node.operands
 
 
 def _combined(node: Node, counts: Sequence[int]) -> int | None:
-    """Return the largest count in a result, given the largest counts in its operands."""
+    """Return an upper bound on the result's elements from `counts`, the bounds of the operands. None for other ops."""
     if node.op in _PARTS or node.op in ("select", "maximum"):
         return max(counts)
     if node.op == "add":
@@ -60,7 +64,7 @@ def _combined(node: Node, counts: Sequence[int]) -> int | None:
 
 
 def is_ascending(value: Value, producer: Producer) -> bool:
-    """Whether a 1-d value is the running total of non-negative numbers."""
+    """Whether a 1-d value is a cumulative sum of non-negative numbers, so that its elements ascend."""
     node = producer(value)
     if node is None or node.op != "reduce_window" or fold_kind(node.regions[0]) != "add" or value.type.rank != 1:
         return False

@@ -15,11 +15,13 @@ TypeOf = Callable[[Value], TensorType]
 
 
 class DotDims(NamedTuple):
-    """The dims of a dot, each as (dims of the left operand, dims of the right operand).
+    """The batch, contracting and free dims of a dot.
 
     Attributes:
-        batch, contract: paired dims, in the same order on both sides.
-        free: the remaining dims, ascending. The result has the batch dims, the left free dims, then the right ones.
+        batch, contract: (dims of the left operand, dims of the right operand), paired in order.
+        free: the remaining dims of each operand, ascending.
+
+    The result has the batch dims, then the free dims of the left operand, then those of the right operand.
     """
 
     batch: tuple[Dims, Dims]
@@ -43,7 +45,7 @@ class DotDims(NamedTuple):
         return _dims_of(batch, contract, (left.type.rank, right.type.rank))
 
     def depth(self, lhs: TensorType) -> int:
-        """Return the number of products summed for one result element."""
+        """Return the GEMM extent K: the number of products that one result element sums up."""
         return math.prod(lhs.sizes[d] for d in self.contract[0])
 
     def extents(self, lhs: TensorType, rhs: TensorType) -> tuple[int, int, int, int]:

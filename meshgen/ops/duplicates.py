@@ -1,7 +1,10 @@
-"""Common subexpression elimination: the equality of nodes, and the removal of duplicates from a graph.
+"""Common subexpression elimination: when two nodes are equal, and the removal of duplicates from a graph.
 
-before   %a = reduce %x   %b = reduce %x   return %a, %b
-after    %a = reduce %x                    return %a, %a
+before   %a = reduce %x
+         %b = reduce %x
+         return %a, %b
+after    %a = reduce %x
+         return %a, %a
 """
 
 from __future__ import annotations
@@ -23,12 +26,14 @@ Grouping: TypeAlias = Callable[[Node], Hashable]
 def merged_duplicates(
     graph: Graph, group_of: Grouping, *, keeps_constants: bool = False, first: dict[Value, Value] | None = None
 ) -> Graph:
-    """Merge each node with the first equal node of its graph, also in regions. Returns `graph` if none is equal.
+    """Merge each node with the first equal node of its graph, also in regions. Returns `graph` itself if no nodes are
+    equal.
 
     Args:
-        keeps_constants: keep nodes without operands, and nodes that read only such constants. Equal constants
-            still count as the same operand.
-        first: maps results of merged nodes to the results that replace them; the function adds to it.
+        group_of: only nodes of the same group are merged. Nodes of group None are kept.
+        keeps_constants: keep duplicates of constants, and of nodes that depend on constants only. For the comparison
+            of their users, equal constants still count as the same operand.
+        first: maps results of removed nodes to the results that replace them. The function adds to it.
     """
     first = {} if first is None else first
     results: dict[Hashable, list[Value]] = {}
@@ -53,7 +58,7 @@ def merged_duplicates(
             continue
         nodes.append(node)
     outputs = [first.get(value, value) for value in graph.outputs]
-    is_unchanged = (nodes, outputs) == (graph.nodes, graph.outputs)  # nodes and values compare by identity
+    is_unchanged = (nodes, outputs) == (graph.nodes, graph.outputs)  # Nodes and values compare by identity.
     return graph if is_unchanged else Graph(graph.name, graph.inputs, nodes, outputs)
 
 
@@ -64,7 +69,10 @@ def _with_first(node: Node, first: Mapping[Value, Value], regions: list[Graph]) 
 
 
 def computation_key(node: Node, operands: Sequence[Value]) -> Hashable:
-    """Return a key that is equal for nodes that compute equal results, or None if a region captures values."""
+    """Return a key that is equal for nodes that compute equal results.
+
+    Returns None for a node whose regions capture values. `operands` replaces the operands of `node` in the key.
+    """
     if node.regions and captured(node):
         return None
     result_types = tuple([(value.type, value.sharding) for value in node.results])
@@ -72,9 +80,9 @@ def computation_key(node: Node, operands: Sequence[Value]) -> Hashable:
 
 
 def structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
-    """Return a key that is equal for bodies that differ only in names and locations.
+    """Return a key that is equal for graphs that differ only in names and locations.
 
-    `outer` numbers the values around the body, which it may capture.
+    `outer` has an id for each value around the graph, for graphs that capture values.
     """
     depth = 0 if outer is None else 1 + max((level for level, _ in outer.values()), default=0)
     ids: dict[Value, Any] = {**(outer or {}), **{value: (depth, index) for index, value in enumerate(body.values())}}
@@ -87,7 +95,7 @@ def structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
 
 
 def attribute_key(value: Any) -> Any:
-    """Return attributes in a form that compares by value and by bits, so that 0.0 differs from -0.0 and 1 from True."""
+    """Return a hashable key of attributes that is equal only for equal bits: 0.0 differs from -0.0, and 1 from True."""
     if type(value) in (int, str):
         return value
     if isinstance(value, dict):

@@ -88,7 +88,10 @@ def _arcsine_parts(z: Array) -> Array:
 
 
 def _high_half(node: Node, args: list[Array]) -> Array:
-    """Return the upper half of the bits of an integer product. A 64-bit product is computed from 32-bit halves."""
+    """Return the upper half of the bits of the double-width product of two integers.
+
+    A 64-bit product is computed from 32-bit halves.
+    """
     dtype = node.result.type.dtype
     if (width := bits(dtype)) < 64:
         wide = np.uint64 if dtype.startswith("u") else np.int64
@@ -98,7 +101,7 @@ def _high_half(node: Node, args: list[Array]) -> Array:
     middle = (x >> half) * (y & low) + ((x & low) * (y & low) >> half)
     cross = (x & low) * (y >> half) + (middle & low)
     upper = (x >> half) * (y >> half) + (middle >> half) + (cross >> half)
-    if dtype == "i64":  # A negative number equals its unsigned value minus 2^64.
+    if dtype == "i64":  # A negative number equals its unsigned interpretation minus 2^64.
         upper -= np.where(args[0] < 0, y, 0).astype(np.uint64) + np.where(args[1] < 0, x, 0).astype(np.uint64)
     return upper
 

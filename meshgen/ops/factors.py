@@ -55,7 +55,7 @@ class Factors:
 
     @property
     def out(self) -> Names:
-        """The factors of the attention output, or of its gradient."""
+        """The factors of the output of attention, in dim order. A gradient takes the gradient of this output."""
         return self.results[0] if self.op == FORWARD else self.operands[GRADIENT]
 
     @property

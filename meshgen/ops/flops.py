@@ -1,4 +1,4 @@
-"""Arithmetic operation counts of nodes and graphs; data movement counts as none."""
+"""Arithmetic operation counts of nodes and graphs. Data movement counts as no operation."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from meshgen.ops.rules.rule import picked_kind
 
 
 def node_flops(node: Node, type_of: TypeOf = lambda value: value.type) -> float:
-    """Return the operations of one run of a node, without its regions.
+    """Return the arithmetic operations of one run of a node, excluding its regions.
 
-    Dots and convolutions are counted exactly; an op without a record counts as one operation per result element.
+    `type_of` returns the type of a value; it decides whether the count is global or per device.
     """
     return (OPS[node.op].flops if node.op in OPS else per_result)(node, type_of)
 
 
-# operations per comparison apart from its region: two selects that order the pair, and an increment (counted in the
-# kernel)
+# Operations per comparison apart from the comparator region: two selects that order the pair, and an increment. Counted
+# in the kernel.
 _COMPARISON_OVERHEAD = 3
 
 
 def ranking_operations(node: Node) -> float:
-    """Return the operations of a kernel that ranks elements by comparing each with its entire row.
+    """Return the operations of ranking in a kernel, which compares each element with all elements of its row.
 
-    This is a sort, or a scatter with many unsorted updates. Updates to few rows are not ranked: each row scans
-    all updates (`passes/scatter_to_rows.py`).
+    Kernels rank for a sort, and for a scatter with many unsorted updates. For a scatter into few rows, each row scans
+    all
+    updates instead (`passes/scatter_to_rows.py`). Returns 0 for other nodes.
     """
     if node.op in ("sort", "top_k"):
         operand_type = node.operands[0].type
@@ -55,13 +56,16 @@ def ranking_operations(node: Node) -> float:
 
 
 def reduced_kind(node: Node) -> str:
-    """Return the reduction kind of a scatter into one tensor if it has a neutral element, or "" for other nodes."""
+    """Return the reduction kind of a scatter into one tensor (`add`, `maximum`, ...).
+
+    Returns "" if the kind has no neutral element, or for other nodes.
+    """
     is_plain = len(node.operands) == 3 and picked_kind(node.operands[0].type.dtype) == "sum"
     return (fold_kind(node.regions[0]) or "") if is_plain else ""
 
 
 def rows_reduce_sooner(rows: int, width: int, count: int, nbytes: int) -> bool:
-    """Whether scanning all updates for each of `rows` rows is faster than ranking the updates.
+    """Whether a scatter is faster if each of its `rows` rows scans all updates, instead of ranking the updates.
 
     There are `count` updates of `width` elements each, `nbytes` in total. The scan reads all of them once per row.
     """
@@ -73,22 +77,31 @@ def rows_reduce_sooner(rows: int, width: int, count: int, nbytes: int) -> bool:
 
 
 def _ranking(count: int) -> int:
-    """Return the operations of ranking `count` keys by comparing all pairs."""
+    """Return the operations of ranking `count` keys by comparing all pairs of keys."""
     return count**2 * (1 + _COMPARISON_OVERHEAD)
 
 
 def _row_reductions(rows: int, width: int, count: int) -> int:
-    """Return the operations of a comparison per row and update, and of a select and a combination per element."""
+    """Return the operations of a scan of `count` updates per row.
+
+    A comparison per row and update, and a select and a combination per element of the update.
+    """
     return rows * count * (1 + 2 * width)
 
 
 def ranked_operand(node: Node) -> int | None:
-    """Return the index of the scatter operand that each device ranks completely unless it is sharded, or None."""
+    """Return the index of the operand of a scatter that must be sharded to share the ranking between devices.
+
+    Every device ranks an unsharded operand completely. Returns None for other nodes.
+    """
     return len(node.operands) // 2 if node.op == "scatter" else None
 
 
 def graph_flops(graph: Graph) -> float:
-    """Return the operations of one run of a graph: all iterations of loops, and the most expensive branch."""
+    """Return the arithmetic operations of one run of a graph.
+
+    Loops count all iterations, and a branch counts its most expensive region.
+    """
     total = 0.0
     for node in graph.nodes:
         if node.op in REPEATED:
@@ -101,13 +114,15 @@ def graph_flops(graph: Graph) -> float:
 
 
 def loop_runs(node: Node, count: int) -> list[tuple[Graph, int]]:
-    """Return the regions of a loop with `count` iterations, each with its run count: one more for the condition."""
+    """Return each region of a loop with the number of its runs. The condition runs once more than the `count`
+    iterations.
+    """
     *conditions, body = node.regions
     return [*((condition, count + 1) for condition in conditions), (body, count)]
 
 
 def named_trips(node: Node, graph: Graph) -> int:
-    """Return the trip count of a loop. An unknown count becomes a symbolic size with value 1, named like `trips_12`.
+    """Return the trip count of a loop. An unknown trip count is a symbolic size with value 1, for example `trips_12`.
 
     The number in the name is the source line of the loop.
     """
@@ -117,7 +132,7 @@ def named_trips(node: Node, graph: Graph) -> int:
 
 
 def trips(node: Node, graph: Graph) -> int:
-    """Return the trip count of a loop, or 1 if it is unknown or the node is not a loop."""
+    """Return the trip count of a loop. Returns 1 for an unknown trip count, and for a node that is not a loop."""
     if is_scan(node):
         return node.attrs.trips
     return (trip_count(node, graph.index.producers) or 1) if is_loop(node) else 1

@@ -1,8 +1,8 @@
-"""Matrix factorizations by LAPACK: a table of routines, with the types of their results and their SciPy calls.
+"""Matrix factorizations by LAPACK: a table of routines, with their result types and SciPy calls.
 
-JAX calls them for LU, QR, eigenvalues and singular values. A node `lapack` has the name of the routine
-without the letter of the element type, and `options` such as "uplo=L mode=V". Leading dims are batch dims.
-Each matrix is factorized separately, so its bits do not depend on the rest of the batch.
+JAX calls these routines for LU, QR, eigenvalues and singular values. A node `lapack` has the name of the routine
+without the letter of the element type, and `options` such as "uplo=L mode=V". Leading dims are batch dims. Each matrix
+is factorized separately, so the bits of its factors do not depend on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Routine(NamedTuple):
 
     Attributes:
         operands, results: the dims of each operand / result, as `m n`. A prefix `int`, `real` or `complex` sets
-            another element type.
-        compute: `compute(call, arrays, options)` factorizes one matrix; `call(name)` returns the LAPACK
-            function for its element type.
-        is_iterative: on NaN or infinity the routine may not terminate, or returns arbitrary numbers.
+            another element type than that of the node.
+        compute: `compute(call, arrays, options)` factorizes one matrix. `call(name)` returns the LAPACK function `name`
+            for the element type.
+        is_iterative: the routine iterates, so it may not terminate or return arbitrary numbers for NaN or infinity.
         jumps: indices of the results that are discontinuous, such as the signs and the order of vectors.
-        needs: constraints on the sizes, as text; `holds(sizes, options)` checks them.
-        is_product: the last operand is multiplied by the matrix that the others represent.
+        needs: constraints on the sizes, as text. `holds(sizes, options)` checks them.
+        is_product: the routine multiplies its last operand by the matrix that the other operands represent.
     """
 
     operands: str
@@ -47,16 +47,16 @@ class Routine(NamedTuple):
 
     @property
     def takes(self) -> str:
-        """The operand dims and the constraints, for error messages."""
+        """The operand dims and the size constraints, as text for error messages."""
         return f"{self.operands}; {self.needs}" if self.needs else self.operands
 
     @property
     def rank(self) -> int:
-        """The rank of the first operand without batch dims."""
+        """The rank of the first operand, not counting batch dims."""
         return _rank(self.operands.split(", ")[0].split())
 
     def result_types(self, operands: Sequence[TensorType], options: Options) -> list[TensorType] | None:
-        """Return the result types, or None if the operands do not fit the routine."""
+        """Return the result types, or None if the operand types are invalid for the routine."""
         names = [words.split() for words in self.operands.split(", ")]
         if not operands or operands[0].dtype not in LETTERS or operands[0].rank < self.rank:
             return None
@@ -85,7 +85,9 @@ class Routine(NamedTuple):
 
     def _results(self, dtype: str) -> list[list[str]]:
         text = self.results
-        if is_complex(dtype):  # complex eigenvalues are one result instead of real and imaginary parts
+        # For a complex matrix, the eigenvalues are one result; for a real matrix, two: the real and the imaginary
+        # parts.
+        if is_complex(dtype):
             text = text.replace("real parts n, real parts n", "n")
         return [[word for word in words.split() if word != "parts"] for words in text.split(", ")]
 
@@ -103,7 +105,7 @@ def _dtype_from_words(words: Sequence[str], dtype: str) -> str:
 
 
 def _with_result_sizes(sizes: Sizes, options: Options) -> dict[str, int]:
-    """Add the sizes of the results that follow from those of the operands."""
+    """Return `sizes`, the sizes of the operand dims by name, with the result sizes that follow from them."""
     m, n = sizes.get("m", 0), sizes.get("n", 0)
     thin = "S" in (options.get("mode"), options.get("vectors"))
     least = min(m, n)
@@ -111,20 +113,20 @@ def _with_result_sizes(sizes: Sizes, options: Options) -> dict[str, int]:
 
 
 def options_of(text: str) -> dict[str, str]:
-    """Parse the options of a node into a table by name."""
+    """Parse the `options` of a node: "uplo=L mode=V" -> {"uplo": "L", "mode": "V"}."""
     return dict(pair.split("=", 1) for pair in text.split())
 
 
 def factorise(routine: Routine, args: Sequence[Array], types: Sequence[TensorType], options: Options) -> list[Array]:
-    """Return the results, computed matrix by matrix. Raises ImportError if SciPy is missing."""
-    from scipy.linalg import lapack  # imported here because it is slow and few programs need it
+    """Run the routine on each matrix of the batch, and return the results. Raises ImportError if SciPy is missing."""
+    from scipy.linalg import lapack  # Imported on demand, because the import is slow and few programs need it.
 
     letter = LETTERS[dtype_name(args[0].dtype)]
     batch = args[0].shape[: args[0].ndim - routine.rank]
     results = [np.zeros(kind.sizes, kind.numpy_dtype) for kind in types]
     for batch_index in np.ndindex(*batch):
         matrices = [np.ascontiguousarray(x[batch_index]) for x in args]
-        if matrices[0].size == 0:  # LAPACK rejects empty matrices; the orthogonal vectors are then the unit vectors
+        if matrices[0].size == 0:  # LAPACK rejects empty matrices. Their orthogonal factors are identity matrices.
             for result in results:
                 if result[batch_index].ndim != 2:
                     result[batch_index] = 0
@@ -169,7 +171,10 @@ def _reflectors(call: Any, args: Sequence[Array], options: Options) -> Sequence[
 
 
 def _multiplied(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
-    """Return Q C or C Q, with Q transposed (conjugated if complex) if option `trans` is set."""
+    """Return Q C or C Q, where Q is given by its reflectors and C is the last operand.
+
+    With option `trans`, Q is transposed, and conjugated if it is complex.
+    """
     reflectors, scales, matrix = args
     if not scales.size or not matrix.size:
         return [matrix]
@@ -236,7 +241,7 @@ def _tridiagonal(call: Any, args: Sequence[Array], options: Options) -> Sequence
 def _tridiagonal_solve(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
     """Solve a tridiagonal system. The first number of the lower and the last of the upper diagonal are unused."""
     below, diagonal, above, right = args
-    if diagonal.size == 1:  # SciPy requires at least one number in the other diagonals.
+    if diagonal.size == 1:  # SciPy rejects empty diagonals next to the main diagonal.
         is_singular = not diagonal.any()
         return below, diagonal, above, right if is_singular else right / diagonal, int(is_singular)
     *_, solution, info = call("gtsv")(below[1:], diagonal, above[:-1], right)

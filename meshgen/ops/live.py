@@ -10,15 +10,15 @@ from meshgen.ops.classes import AWAITED
 
 
 def live_nodes(graph: Graph) -> list[Node]:
-    """Return the nodes with used results, and those that other devices wait for.
+    """Return the nodes whose results are used, and the collectives that other devices wait for.
 
-    All devices drop the same collectives, so no device waits forever.
+    Collectives of the latter kind are live on every device, because dropping one on some devices would hang the others.
     """
     return needed_nodes(graph.nodes, graph.outputs, _is_awaited)
 
 
 def without_dead(graph: Graph) -> Graph:
-    """Return the graph without its dead nodes, also in regions."""
+    """Return the graph without its dead nodes, including those in regions."""
     nodes = [replace(n, regions=tuple(map(without_dead, n.regions))) if n.regions else n for n in graph.nodes]
     return Graph(graph.name, graph.inputs, needed_nodes(nodes, graph.outputs, _is_awaited), graph.outputs)
 

@@ -1,4 +1,4 @@
-"""Verification of manual computations: the sizes in a body are written for one mesh and must be those of its tiles."""
+"""Verification of manual computations: the tensors in a body must have the sizes of one device's tiles on the mesh."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from meshgen.spec import Sharding
 def manual_faults(graph: Graph, meshes: Sequence[Mesh]) -> Iterator[Diagnostic]:
     """Yield the faults of all manual computations of a global program on `meshes`, including those in regions.
 
-    MG0201: the mesh has an unknown size. MG0202: the mesh lacks an axis. MG0204: values of the body are not
-    tiles of the operands and results. Faults of the collectives in a body follow. An op that names no mesh is
-    on the first mesh.
+    - MG0201: an axis of the mesh has no size.
+    - MG0202: the mesh lacks an axis that the computation names.
+    - MG0204: an argument or result of the body is not a tile of the operand or result of the node.
+    - The faults of each collective in the body.
+
+    A computation that names no mesh runs on the first one of `meshes`.
     """
     for node in graph.nodes:
         node_meshes = meshes_of(node, meshes)
@@ -61,9 +64,9 @@ def _boundary_faults(node: Node, role: str, values: Sequence[Value], shardings: 
 
 
 def tile_fault(kind: TensorType, sharding: Sharding, local: TensorType, mesh: Mesh, *, is_even: bool) -> str:
-    """Return why `local` is not the type of a value's tiles, or "" if it is.
+    """Return why `local` is not the type of a tile of a value with type `kind` and sharding `sharding`, or "" if it is.
 
-    With `is_even`, the tiles must have the same size on every device.
+    With `is_even`, all devices must have tiles of the same size.
     """
     if None in kind.shape:
         return f"{kind} has sizes that are unknown"

@@ -78,7 +78,7 @@ MOVES = (
        traits=frozenset((Trait.TAKES,))),
 )  # fmt: skip
 
-VIEWS = (  # Aliases of stored values: fusion creates them, and they copy nothing.
+VIEWS = (  # Views of stored values, which fusion creates. They copy nothing.
     _move("view", 1, types.view, means.view, 1, NO_RULE, NO_KERNEL, NoAttributes, Trait.VIEW),
     _move("subview", 1, types.sliced, means.sliced, 1, NO_RULE, NO_KERNEL, Slice, Trait.VIEW),
     _move("join", AtLeast(1), types.concatenate, means.concatenate, -1, NO_RULE, NO_KERNEL, OneDim),

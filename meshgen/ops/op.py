@@ -1,7 +1,7 @@
-"""The record of an op: types, semantics, errors, sharding rule, kernel form, arithmetic.
+"""The record of an op: types, semantics, error rule, sharding rule, kernel form, operation count.
 
-A family is a file of records (`elementwise.py`, `movement.py`, ...); `__init__.py` lists the families. A
-missing property is stated explicitly (`NO_KERNEL`, `NO_RULE`, ...): importing a family fails if a required
+An op family is a file of records (`elementwise.py`, `movement.py`, ...); `__init__.py` lists the families. The author
+of a record states a missing property explicitly (`NO_KERNEL`, `NO_RULE`, ...): importing a family fails if a required
 field is left out.
 """
 
@@ -31,7 +31,7 @@ Decompose: TypeAlias = Callable[[FactorWriter], Sequence[Value]]
 
 
 class Trait(Enum):
-    """Properties of ops that passes query."""
+    """Properties of ops. Passes query them instead of naming single ops."""
 
     ELEMENTWISE = "each result element is computed from the operand elements at the same index, or from 0-d operands"
     TYPED = "its kernel source needs typed operands, so literals are put into registers first"
@@ -72,18 +72,18 @@ class Kernel(NamedTuple):
     """How generated kernels compute an op.
 
     Attributes:
-        form: the kind of code.
+        form: the form of the generated code.
             `expression`: element-wise on registers.
             `layout`: an index map that the consumer applies when it loads.
-            `source`: elements computed without operands.
+            `source`: elements computed from their index, without operands.
             `lookup`: elements selected from several operands or at computed indices.
             `dot`, `reduction`: a loop nest that other ops are fused into.
             `convolution`: a `dot` over windows.
             `ragged`: a `dot` over groups of rows.
             `attention`: a kernel template with an epilogue, for the supported tile shapes.
-            `nest`: a kernel of its own that loads its operands from memory.
+            `nest`: a separate kernel that loads its operands from memory.
             `none`: no kernel.
-        expression: for the form `expression`, the generator of Triton source over operands in registers.
+        expression: for form `expression`, a function that returns Triton source for operands in registers.
     """
 
     form: Literal[
@@ -117,7 +117,7 @@ NO_RULE: None = None
 
 @dataclass(frozen=True)
 class AtLeast:
-    """A minimum number of operands."""
+    """The operand count of a variadic op: a minimum."""
 
     count: int
 
@@ -130,17 +130,17 @@ class Op:
         name: the StableHLO mnemonic, or the name of a sharding op.
         operands: the number of operands.
         results: the number of results; None if it differs between nodes.
-        attributes: the class of its nodes' attributes (`ir/attributes`).
-        has_regions: whether its nodes have regions.
-        types: infers result types from operands and attributes; records faults of malformed nodes.
+        attributes: the attribute class of nodes with this op (`ir/attributes`).
+        has_regions: whether nodes with this op have regions.
+        types: infers result types from operands and attributes, and records the faults of malformed nodes.
         evaluate: the semantics on NumPy arrays.
         error: how operand errors propagate to the results.
         rule: the sharding rule.
-        kernel: how generated kernels compute it.
-        flops: the operations of one run, without its regions.
+        kernel: how generated kernels compute the op.
+        flops: the arithmetic operations of one run, excluding regions.
         domains: for an element-wise op without attributes, the range of each operand in random test programs.
         decompose: for a composite, builds the decomposition that defines its semantics. A composite has no `evaluate`
-            and no `error`, but its own sharding rule, types and operation count.
+            and no `error`, but has a sharding rule, types and an operation count.
         parts: for an op that reduces a dim with a monoid, how to split the dim into parts (as in split-K).
     """
 
@@ -162,7 +162,7 @@ class Op:
 
 
 def no_flops(node: Node, type_of: TypeOf) -> float:
-    """Return 0: data movement counts as no arithmetic."""
+    """Return 0, for ops that only move data."""
     return 0.0
 
 

@@ -1,11 +1,11 @@
-"""The precision of GPU matmuls: StableHLO's `precision`, interpreted as XLA does.
+"""The precision of matmuls on GPUs: StableHLO's `precision`, interpreted as in XLA.
 
-    DEFAULT    f32 operands are truncated to tf32 (8 exponent bits, 11 significand bits), exact on tensor cores
-    HIGH       each operand is a sum of two tf32 numbers: three products, without that of the two low parts
-    HIGHEST    f32 on the FMA pipes
+    DEFAULT   f32 operands are truncated to tf32 (8 exponent bits, 11 significand bits), exact on tensor cores
+    HIGH      each operand is a sum of a high and a low tf32 number; the product of the two low ones is omitted
+    HIGHEST   f32 on the FMA pipes
 
-Accumulators are f32 in all cases. The higher precision of the two operands applies. Operands of other types
-are multiplied as they are. On a CPU each matmul uses its element type.
+Accumulators are f32 in all cases. If the precisions of both operands differ, the higher one applies. Operands of other
+types are multiplied without conversion. A CPU multiplies in the element type in all cases.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from meshgen.ir.attributes.contraction import ConvolutionDims, Dot, Ragged
 from meshgen.ir.graph import Graph, Module, Node, is_float, is_inexact, real_dtype
 
 TF32, TF32X3 = "tf32", "tf32x3"
-# option value -> StableHLO's precision; the names are those of JAX
+# option value, named as in JAX -> StableHLO's precision
 PRECISIONS: Mapping[str, str] = {"default": "DEFAULT", "high": "HIGH", "highest": "HIGHEST"}
 EXACT = ("HIGHEST", "HIGHEST")  # for matmuls whose source requires f32 arithmetic
 _PRODUCTS = (Dot, Ragged, ConvolutionDims, Attention, ScaledDot)
@@ -29,12 +29,12 @@ _OF_F32 = {"DEFAULT": TF32, "HIGH": TF32X3, "HIGHEST": "f32"}
 
 
 def sum_type(dtype: str) -> str:
-    """Return the accumulator type: f32 for narrow floats, else the element type itself."""
+    """Return the element type of accumulators for results of type `dtype`: f32 for narrow floats, else `dtype` itself."""
     return "f32" if is_float(dtype) and dtype != "f64" else dtype
 
 
 def common_type(node: Node) -> str:
-    """Return the element type to which a matmul or convolution converts its operands; f64 if its result is f64."""
+    """Return the element type to which a matmul or convolution converts both operands before it multiplies them."""
     operand_types = {value.type.dtype for value in node.operands[:2]}
     if node.results[0].type.dtype == "f64":
         return "f64"
@@ -46,7 +46,7 @@ def common_type(node: Node) -> str:
 
 
 def multiplied_as(node: Node) -> str:
-    """Return the number format in which a GPU multiplies a node's operands: an element type, `tf32` or `tf32x3`."""
+    """Return the number format in which a GPU multiplies the operands of a node: an element type, `tf32` or `tf32x3`."""
     dtype = common_type(node)
     if not is_inexact(node.results[0].type.dtype):
         return dtype
@@ -64,7 +64,7 @@ def multiplied(dtype: str, precision: Sequence[str]) -> str:
 
 
 def products_of(graph: Graph) -> Iterator[Node]:
-    """Yield the matmuls, convolutions and attention ops of a graph, including those in regions."""
+    """Yield the matmuls, convolutions and attention ops of a graph and its regions."""
     for node in graph.nodes:
         if isinstance(node.attrs, _PRODUCTS):
             yield node
@@ -73,9 +73,9 @@ def products_of(graph: Graph) -> Iterator[Node]:
 
 
 def precision_of(graphs: Iterable[Graph]) -> str:
-    """Return the precision (a key of `PRECISIONS`) that all f32 matmuls of the graphs share.
+    """Return the precision (a key of `PRECISIONS`) of the f32 matmuls of the graphs.
 
-    Returns "" if the precisions differ or the graphs lack f32 matmuls.
+    Returns "" if these matmuls have different precisions, or if there are none.
     """
     formats = {multiplied_as(node) for graph in graphs for node in products_of(graph)}
     names = [name for name, word in PRECISIONS.items() if _OF_F32[word] in formats]
@@ -83,7 +83,7 @@ def precision_of(graphs: Iterable[Graph]) -> str:
 
 
 def with_precision(module: Module, precision: str) -> Module:
-    """Return the program with all matmuls and convolutions set to `precision`, which overrides their own attribute.
+    """Return the program with the precision of all matmuls and convolutions replaced by `precision`.
 
     Raises UsageError MG0001 if `precision` is not in `PRECISIONS`.
     """

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import TensorType, Value
 
-# clamping bound for row numbers in i64; chosen: far beyond any row count, and sums of two bounds cannot overflow
+# Clamping bound for row numbers in i64. Chosen: far beyond any row count, and the sum of two bounds cannot overflow.
 _FAR = 1 << 40
 
 
@@ -31,23 +31,25 @@ def rows_by_group(
     precision: Sequence[str] = (),
     disjoint: bool = False,
 ) -> Value:
-    """Multiply each row by the matrix of its group. A row outside of all groups becomes zero.
+    """Append the product of each row and the matrix of the row's group. A row outside of all groups becomes zero.
 
     Args:
         rows: the left operand, with the dim `row` and the contracted dims.
         matrices: the right operand, with the dim `group`, the contracted dims, and free dims.
-        bounds: the first row of each group, and the row after its last; i32[groups] each.
+        bounds: two i32[groups] tensors: the first row of each group, and the row after the last row of each group.
+        row: the dim of `rows` that enumerates the rows.
         contract: the contracted dims of `rows` and of `matrices`, in matching order.
+        group: the dim of `matrices` that enumerates the groups.
         dtype: the element type of the result.
         precision: the precision of `rows` and of `matrices`.
         disjoint: whether no row is in two groups.
     Returns:
         A tensor [rows, *free dims of matrices].
     """
-    lhs_contract, theirs = contract
-    free = [d for d in range(matrices.type.rank) if d != group and d not in theirs]
+    lhs_contract, rhs_contract = contract
+    free = [d for d in range(matrices.type.rank) if d != group and d not in rhs_contract]
     lhs = _merged(builder, builder.permuted(rows, [row, *lhs_contract]), 1)
-    rhs = _merged(builder, builder.permuted(matrices, [group, *theirs, *free]), 1, 1 + len(theirs))
+    rhs = _merged(builder, builder.permuted(matrices, [group, *rhs_contract, *free]), 1, 1 + len(rhs_contract))
     result_type = TensorType((lhs.type.shape[0], rhs.type.shape[2]), dtype)
     product = builder.emit(
         "ragged_dot", [lhs, rhs, *bounds], result_type, contracts=False, precision=tuple(precision), disjoint=disjoint
@@ -65,12 +67,12 @@ def matrices_by_group(
     precision: Sequence[str] = (),
     disjoint: bool = False,
 ) -> Value:
-    """Contract the rows of each group of both operands, which gives one matrix per group.
+    """Append one matrix per group: the contraction of both operands over the rows of the group.
 
     Args:
         operands: the left and the right operand.
-        rows: the contracted dim of each operand.
         bounds, dtype, precision, disjoint: as in `rows_by_group`.
+        rows: per operand, the dim that enumerates the rows.
     Returns:
         A tensor [groups, *free dims of the left operand, *free dims of the right operand].
     """
@@ -88,12 +90,12 @@ def matrices_by_group(
 
 
 def bound_of(builder: Builder, number: Value, plus: int = 0, offsets: Sequence[Value] = ()) -> Value:
-    """Convert row numbers, one per group, to group bounds in i32, clamped to 0 or more.
+    """Append the conversion of one row number per group to group bounds i32[groups], clamped to 0 or more.
 
     Args:
         number: the row numbers, in a tensor of any shape.
-        plus: a constant to add.
-        offsets: 0-d values that the program adds to its row numbers; they are subtracted.
+        plus: a constant that is added to each row number.
+        offsets: 0-d values that are subtracted from each row number, because the program added them.
     """
     number = builder.shaped(number, (number.type.size,))
     if number.type.dtype == "i32" and not plus and not offsets:
@@ -114,7 +116,7 @@ def _clamped(builder: Builder, value: Value, low: int, high: int) -> Value:
 
 
 def _merged(builder: Builder, value: Value, *cuts: int) -> Value:
-    """Merge the dims between two cuts, and those after the last cut, into one dim each."""
+    """Merge dims: `cuts` splits the list of dims into ranges, and each range becomes one dim."""
     parts = list(itertools.pairwise([0, *cuts, value.type.rank]))
     if all(stop - start == 1 for start, stop in parts):
         return value

@@ -1,6 +1,6 @@
-"""Random bits with XLA's counters, so that a program draws the same numbers in meshgen as in XLA.
+"""Random bits with the counters that XLA uses, so that a program draws the same numbers in meshgen as in XLA.
 
-The generators use only overloaded operators, so that they run on arrays and on symbolic words of a kernel.
+The generators use overloaded operators only, so they run on NumPy arrays and on the symbolic words of a kernel.
 """
 
 from __future__ import annotations
@@ -54,20 +54,21 @@ def joined(low: Word, high: Word) -> Word:
 
 
 def carried(high: Word, low: Word, before: Word) -> Word:
-    """Return the high word of a counter after its low word advanced from `before` to `low`."""
+    """Return the high word of a counter, plus 1 if its low word wrapped around when it advanced from `before` to `low`."""
     return high + (low < before).astype(np.uint64)
 
 
 def paired_dim(shape: tuple[int, ...]) -> int:
-    """Return the dim along which two neighbors share a Threefry counter: the first of even size, else the largest."""
+    """Return the dim along which two adjacent elements share a Threefry counter: the first one of even size, else the
+    largest.
+    """
     return next((d for d, n in enumerate(shape) if n % 2 == 0), int(np.argmax(shape)) if shape else 0)
 
 
 def philox_bits(state: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Return the new state and the bits.
+    """Return the new state and random bits of shape `shape`, drawn by Philox.
 
-    The state is a key and a counter of one or two 64-bit words. If there is only one word, the key serves as
-    the other.
+    The state is a key and a counter of one or two 64-bit words. If the counter has one word, the key is its high word.
     """
     wide = dtype.itemsize == 8
     count = int(np.prod(shape, dtype=np.int64)) * (2 if wide else 1)
@@ -80,7 +81,7 @@ def philox_bits(state: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> t
 
 
 def threefry_bits(state: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Return the new state and the bits."""
+    """Return the new state and random bits of shape `shape`, drawn by Threefry. The state is a key and a counter."""
     wide, sizes, split = dtype.itemsize == 8, list(shape), paired_dim(shape)
     half = sizes.copy()
     if sizes and not wide:

@@ -37,17 +37,17 @@ def composites() -> frozenset[str]:
 
 
 def with_attributes(*names: str) -> frozenset[str]:
-    """Return the names of the ops that require all of these attributes."""
+    """Return the names of the ops that have all attributes in `names` as required attributes."""
     return frozenset(name for name, op in OPS.items() if {*names} <= op.attributes.required_fields)
 
 
 def with_kernel(*forms: str) -> frozenset[str]:
-    """Return the names of the ops whose kernel has one of these forms."""
+    """Return the names of the ops whose `Kernel.form` is one of `forms`."""
     return frozenset(name for name, op in OPS.items() if op.kernel.form in forms)
 
 
 def rule_of(node: Node) -> Rule:
-    """Return the sharding rule of a node. Raises ProgramError MG0103 if its op has none."""
+    """Return the sharding rule of a node. Raises ProgramError MG0103 if the op has none."""
     op = OPS.get(node.op)
     if op is None or op.rule is None:
         raise ProgramError(Diagnostic("MG0103", f"'{node.op}' has no sharding rule", node.loc))
@@ -55,13 +55,13 @@ def rule_of(node: Node) -> Rule:
 
 
 class Rules:
-    """A cache of the sharding rules of one program's nodes: nodes of equal form share a rule."""
+    """The sharding rules of a program's nodes. Nodes with equal forms (`ir/forms.py`) share one rule object."""
 
     def __init__(self) -> None:
         self._of_forms: dict[Form, Rule] = {}
 
     def of(self, node: Node) -> Rule:
-        """Return the sharding rule of a node. Raises ProgramError MG0103 if its op has none."""
+        """Return the sharding rule of a node. Raises ProgramError MG0103 if the op has none."""
         form = form_of(node)
         if form is None:
             return rule_of(node)
@@ -75,31 +75,33 @@ def has_rule(op: str) -> bool:
 
 
 def broadcasts(op: str) -> bool:
-    """Whether evaluation of an op broadcasts its operands."""
+    """Whether the NumPy evaluation of an op broadcasts operands, so that it accepts entire arrays for scalars."""
     return op in OPS and Trait.BROADCASTS in OPS[op].traits
 
 
 def meaning_of(op: str) -> Handler:
-    """Return the NumPy semantics of an op, which must not be a composite."""
+    """Return the function that evaluates an op on NumPy arrays. The op must not be a composite."""
     evaluate = OPS[op].evaluate
     assert evaluate is not None, op
     return evaluate
 
 
 def with_meaning() -> frozenset[str]:
-    """Return the names of the ops that can be evaluated on one device."""
+    """Return the names of the ops that the evaluator can run on one device: by a function, or through their
+    decomposition.
+    """
     return frozenset(name for name, op in OPS.items() if op.evaluate is not None or op.decompose is not None)
 
 
 def may_be_in_bodies(op: str) -> bool:
-    """Whether an op that distinguishes devices is allowed in the body of a manual computation."""
+    """Whether users may write an op in the body of a manual computation, although it depends on the device."""
     return op in OPS and Trait.IN_BODIES in OPS[op].traits
 
 
 def expression(node: Node, args: Sequence[Code]) -> Made:
-    """Return the Triton source of an element-wise node on values in registers, and the helper functions that it calls.
+    """Return the Triton source of an element-wise node, and the helper functions that the source calls.
 
-    Raises CodegenError MG0301 if Triton cannot express it.
+    `args` are the operands in registers. Raises CodegenError MG0301 if Triton cannot express the op for their type.
     """
     generate = OPS[node.op].kernel.expression
     if generate is None or args[0].dtype not in TRITON_TYPES:

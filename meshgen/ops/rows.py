@@ -1,7 +1,7 @@
-"""Reductions of matrices: row reductions, and sums of runs of rows. One kernel may compute both.
+"""Classification of reductions: row reductions, and sums over runs of consecutive rows. One kernel may compute both.
 
-%s = reduce add %x, dims [1]          f32[8192,4096]      -> f32[8192]        row reduction
-%p = reduce add %g, dims [1]          f32[256,32,4096]    -> f32[256,4096]    256 runs of 32 rows each
+%s = reduce add %x, dims [1]    f32[8192,4096] -> f32[8192]            row reduction
+%p = reduce add %g, dims [1]    f32[256,32,4096] -> f32[256,4096]      256 sums over runs of 32 rows each
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from meshgen.ops.classes import REDUCTIONS
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of rows that a node sums: `count` runs of `rows` rows with `length` elements each."""
+    """The reduction of [count, rows, length] to [count, length]: each of `count` runs of `rows` rows is summed."""
 
     count: int
     rows: int
@@ -24,7 +24,10 @@ class Runs:
 
 
 def row_length(node: Node) -> int:
-    """Return the number of elements in a row of a row reduction, or 0 for other nodes."""
+    """Return the number of elements that a row reduction sums for one result element. Returns 0 for other nodes.
+
+    A row reduction reduces the last dims.
+    """
     if node.op not in REDUCTIONS:
         return 0
     sizes, dims = node.operands[0].type.sizes, tuple(node.attrs.dims)
@@ -33,7 +36,9 @@ def row_length(node: Node) -> int:
 
 
 def runs_of_rows(node: Node) -> Runs | None:
-    """Return the runs of rows that a node sums, or None for other nodes."""
+    """Return the shape of a sum over runs of rows, or None for other nodes. The reduced dim is neither the first nor
+    the last.
+    """
     if node.op not in REDUCTIONS or node.attrs.kind != "add" or not is_float(node.result.type.dtype):
         return None
     sizes, dims = node.operands[0].type.sizes, node.attrs.dims
@@ -44,6 +49,6 @@ def runs_of_rows(node: Node) -> Runs | None:
 
 
 def sums_beside_rows(nodes: Sequence[Node]) -> bool:
-    """Whether `nodes` contain both a row reduction and a sum of runs of rows with the same row length."""
+    """Whether `nodes` contain both a row reduction and a sum over runs of rows, with equal row lengths."""
     lengths = {row_length(node) for node in nodes} - {0}
     return any(runs.length in lengths for node in nodes if (runs := runs_of_rows(node)))

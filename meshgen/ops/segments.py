@@ -1,11 +1,11 @@
 """Segments: independent subgraphs of a kernel body, so that one kernel can update tensors of different shapes.
 
-    p0' = p0 - g0    f32[512,64]          two segments: each is a range of the kernel's thread blocks
+    p0' = p0 - g0    f32[512,64]      two segments: each is a range of the kernel's thread blocks
     p1' = p1 - g1    f32[96]
 
-Outputs are in the same segment if they iterate over equally many elements (reductions: over the same dims) and
-read a large input in common, which is then read once. An operand of several segments is never updated in place
-(`runtime/in_place.py`), so no segment overwrites an element that another segment reads.
+Two outputs are in the same segment if they have equal iteration spaces (a reduction iterates over its operand) and a
+common large input, which the segment then loads once. If an operand is used by several segments, no segment updates it
+in place (`runtime/in_place.py`), so no segment overwrites an element that another segment reads.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ T = TypeVar("T")
 
 
 def segments(body: Graph) -> list[Graph]:
-    """Split a kernel body into segments, in the order of their first outputs. Returns [body] if there is only one.
+    """Split a kernel body into segments, in the order of their first outputs. Returns [body] if there is only one
+    segment.
 
-    The segments use the same values as the body.
+    The graphs of the segments share the values of `body`.
     """
     if len(body.outputs) < 2:
         return [body]
@@ -40,7 +41,7 @@ def segments(body: Graph) -> list[Graph]:
 
 
 class _Part:
-    """The nodes and inputs that one output depends on."""
+    """One output of a kernel body, with the nodes and inputs that it depends on."""
 
     def __init__(self, body: Graph, producers: dict[Value, Node], number: int) -> None:
         self.number = number
@@ -51,10 +52,11 @@ class _Part:
 
 
 def _shared(group: list[_Part]) -> Iterable[Hashable]:
-    """Yield the keys of a group of outputs; groups with a key in common become one segment.
+    """Yield the keys of a group of outputs. Groups with a common key become one segment.
 
-    A key is a large input with the iteration space over it, or a mark for outputs of one element. Two dots
-    share a segment only if they differ in nothing but their right operand.
+    A key is a large input with the iteration space over it, or a constant for outputs of one element. For a dot, the
+    key
+    contains everything but the right operand, so dots of one left operand share a segment.
     """
     if dots := {node: None for part in group for node in part.nodes if node.op in DOTS}:
         for dot in dots:
@@ -73,7 +75,9 @@ def _shared(group: list[_Part]) -> Iterable[Hashable]:
 
 
 def _rows_shared(group: list[_Part]) -> Iterable[Hashable]:
-    """Yield the keys of `_shared`, and keys that put row reductions and sums of the same rows into one segment."""
+    """Yield the keys of `_shared`, and further keys so that row reductions and run sums over the same rows share a
+    segment.
+    """
     yield from _shared(group)
     loops = {node: None for part in group for node in part.nodes if node.op in LOOPS}
     rows = {(node.operands[0].type.size, row_length(node) or _run_length(node)) for node in loops}
@@ -87,9 +91,9 @@ def _run_length(node: Node) -> int:
 
 
 def connected(items: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
-    """Group items that have a key in common, directly or through other items.
+    """Group items that have a key in common, directly or through other items (connected components).
 
-    Groups, and the items in them, keep the order of `items`.
+    Groups, and the items in each group, have the order of `items`.
     """
     group = list(range(len(items)))
     first: dict[Hashable, int] = {}

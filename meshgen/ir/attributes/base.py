@@ -34,16 +34,17 @@ Number: TypeAlias = float | complex | np.generic | np.ndarray[Any, Any]
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Attributes:
-    """The semantics of a node apart from its operands. Instances compare by fields, and are hashable if all values are.
+    """The attributes of one node: what distinguishes it from other nodes of the same op, apart from operands and types.
 
-    A field that equals its default counts as absent and is not in `given`.
+    Instances compare by their fields. An instance is hashable if all values of its fields are hashable.
+    A field whose value equals the default counts as absent and does not appear in `given`.
 
     Class attributes:
         field_types: the type of each field, as text (`ops/types/attributes.py`).
         required_fields: the fields without a default.
     """
 
-    __slots__ = ("_hash",)  # The cached hash is not a field.
+    __slots__ = ("_hash",)  # `_hash` holds the cached hash and is not a field.
     field_types: ClassVar[Mapping[str, str]] = MappingProxyType({})
     required_fields: ClassVar[frozenset[str]] = frozenset()
 
@@ -54,7 +55,8 @@ class Attributes:
             **{name: text.removesuffix(" | None") for name, text in annotations.items()},
         }
         cls.required_fields = frozenset(name for name in cls.field_types if not hasattr(cls, name))
-        dataclass(init=False, repr=False, eq=False)(cls)  # All subclasses share the methods below.
+        # `eq=False` and the like: all subclasses inherit the methods below instead of generated ones.
+        dataclass(init=False, repr=False, eq=False)(cls)
 
     def __init__(self, **given: Any) -> None:
         if not self.fits(given):
@@ -69,7 +71,7 @@ class Attributes:
 
     @classmethod
     def fits(cls, given: Mapping[str, Any]) -> bool:
-        """Whether the keys of `given` are field names, including all required ones."""
+        """Whether `given` has a value for each required field and for no name that is not a field."""
         return cls.required_fields <= given.keys() <= cls.field_types.keys()
 
     @property
@@ -138,7 +140,7 @@ class Attributes:
 
 
 class NoAttributes(Attributes):
-    """The attributes of an op that has none."""
+    """The attribute class of ops without attributes."""
 
 
 NO_ATTRIBUTES = NoAttributes()

@@ -38,6 +38,8 @@ class ScaledDot(Attributes):
 
 
 class SoftmaxCrossEntropy(Attributes):
-    """Attributes of softmax cross-entropy in factor notation; the factor that the labels lack is the class."""
+    """Attributes of softmax cross-entropy: `factors` as in `NormalizeGradient`. The factor that the labels lack is the
+    class.
+    """
 
     factors: str

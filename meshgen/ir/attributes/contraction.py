@@ -6,14 +6,16 @@ from meshgen.ir.attributes.base import Attributes, Ints, Names, Precisions
 
 
 class Reduce(Attributes):
-    """The reduced dims and the reduction kind: `add`, `maximum`, ..."""
+    """Attributes of `reduce`: the reduced dims, and the reduction `kind` (`add`, `maximum`, ...)."""
 
     dims: Ints
     kind: str
 
 
 class Dot(Attributes):
-    """The batch and contracting dims of both operands. `precision`: StableHLO's, per operand."""
+    """Attributes of `dot_general`: the batch and contracting dims of both operands, and StableHLO's `precision` per
+    operand.
+    """
 
     lhs_batch: Ints
     rhs_batch: Ints
@@ -23,13 +25,13 @@ class Dot(Attributes):
 
 
 class Ragged(Attributes):
-    """Attributes of a matmul of groups of rows with one matrix per group.
+    """Attributes of `ragged_dot`, a grouped matmul: the rows are divided into groups, with one matrix per group.
 
     Fields:
-        contracts: the rows are contracted, so each group produces a matrix. Otherwise each row is multiplied by
-            the matrix of its group.
+        contracts: if true, the rows are the contracted dim, so each group produces a matrix. Otherwise each row is
+            multiplied by the matrix of its group.
         disjoint: no row belongs to two groups.
-        total_groups: the number of groups on all devices, which costs depend on; 0: this device has all groups.
+        total_groups: the number of groups on all devices, which the cost model needs; 0 if this device has all groups.
         group_axes: the mesh axes that shard the groups.
     """
 
@@ -41,7 +43,9 @@ class Ragged(Attributes):
 
 
 class ConvolutionDims(Attributes):
-    """The dims of image (`input`), kernel and result, and strides and dilations of the windows, as in StableHLO."""
+    """Attributes that all convolutions share, as in StableHLO: dims of image (`input`), kernel and result, strides,
+    dilations.
+    """
 
     window_strides: Ints
     lhs_dilation: Ints
@@ -62,14 +66,14 @@ class ConvolutionDims(Attributes):
 
 
 class Convolution(ConvolutionDims):
-    """Attributes of a convolution with padding of the spatial dims, which may be negative."""
+    """Attributes of a convolution with static padding: `low` and `high` per spatial dim, which may be negative."""
 
     low: Ints
     high: Ints
 
 
 class SelectWindow(Attributes):
-    """The windows of `select_and_scatter`: size, stride and padding of each dim."""
+    """Attributes of `select_and_scatter`: the size, stride and padding of its windows along each dim."""
 
     window_dimensions: Ints
     window_strides: Ints
@@ -78,7 +82,9 @@ class SelectWindow(Attributes):
 
 
 class Window(SelectWindow):
-    """Attributes of `reduce_window`: the windows, and the dilations of the operand and of the windows."""
+    """Attributes of `reduce_window`: its windows, and the dilations of the operand (`base_dilations`) and of the
+    windows.
+    """
 
     base_dilations: Ints
     window_dilations: Ints

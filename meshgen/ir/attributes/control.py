@@ -12,24 +12,25 @@ FreeShardings: TypeAlias = tuple[tuple[Sharding, Flags], ...]
 
 
 class Call(Attributes):
-    """The name of the called function; calls are inlined when a program is parsed."""
+    """Attributes of `call`: the name of the called function. Calls are inlined when a program is parsed."""
 
     callee: str
 
 
 class Loop(Attributes):
-    """The trip count that the schedule assumes; 1 if it is unknown."""
+    """Attributes of `while`: the trip count that the schedule assumes, or 1 if the trip count is unknown."""
 
     trips: int = 1
 
 
 class Scan(Attributes):
-    """Attributes of a loop with a constant trip count, whose body may receive slices of its operands.
+    """Attributes of `scan`, a loop with a constant trip count whose body may receive slices of its operands.
 
     Fields:
         trips: the trip count.
         sliced: indices of the operands of which each iteration receives a slice along dim 0.
-        offsets, strides: for each of these, the first row in iteration 0, and the step in rows per iteration.
+        offsets, strides: per sliced operand, the first row of the slice in iteration 0, and the number of rows by which
+            the slice advances per iteration.
     """
 
     trips: int
@@ -38,28 +39,30 @@ class Scan(Attributes):
     strides: Ints = ()
 
     def starts(self, trip: int) -> dict[int, int]:
-        """Return the first row of each sliced operand in iteration `trip`, by operand index."""
+        """Return the first row of the slice in iteration `trip`, by index of the sliced operand."""
         return {operand: offset + stride * trip for operand, (offset, stride) in self.steps.items()}
 
     @property
     def steps(self) -> dict[int, tuple[int, int]]:
-        """The offset and stride of each sliced operand, by operand index."""
+        """(first row in iteration 0, rows per iteration), by index of the sliced operand."""
         return dict(zip(self.sliced, zip(self.offsets, self.strides, strict=True), strict=True))
 
 
 class Kernel(Attributes):
-    """The name of the launched kernel in the module."""
+    """Attributes of `kernel`: the name of the launched kernel, a key of `Module.kernels`."""
 
     kernel: str
 
 
 class Manual(Attributes):
-    """Attributes of a computation that is written per device over the mesh axes `axes`.
+    """Attributes of `manual`, a computation whose body is a per-device program over the manual mesh axes `axes`.
+
+    The other axes of the mesh are free: the partitioner may still shard the computation over them.
 
     Fields:
         in_shardings, out_shardings: shardings of operands and results over the manual axes.
-        in_free, out_free: per operand / result the sharding over free axes, and for each dim whether propagation
-            may add axes (empty: it may not). None if free axes must not shard operands and results.
+        in_free, out_free: per operand / result the sharding over free axes, and a flag per dim: whether propagation may
+            add free axes to this dim (no flags: it may not). None if free axes must not shard operands and results.
     """
 
     in_shardings: Shardings
@@ -79,12 +82,12 @@ class Manual(Attributes):
 
 
 class TopK(Attributes):
-    """The number of elements to select from each row."""
+    """Attributes of `top_k`: the number of elements to select from each row."""
 
     k: int
 
 
 class RandomBits(Attributes):
-    """The generator: THREE_FRY, PHILOX or DEFAULT."""
+    """Attributes of `rng_bit_generator`: the algorithm, which is THREE_FRY, PHILOX or DEFAULT."""
 
     algorithm: str = "DEFAULT"

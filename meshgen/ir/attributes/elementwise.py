@@ -13,7 +13,7 @@ class Compare(Attributes):
 
 
 class ReducePrecision(Attributes):
-    """The number of exponent and mantissa bits to keep."""
+    """Attributes of `reduce_precision`: the number of exponent bits and of mantissa bits to keep."""
 
     exponent_bits: int
     mantissa_bits: int

@@ -6,7 +6,9 @@ from meshgen.ir.attributes.base import Attributes, Ints
 
 
 class Cholesky(Attributes):
-    """Attributes of a Cholesky factorization; `lower`: the factor is a lower triangle."""
+    """Attributes of a Cholesky factorization. `lower`: the result is a lower triangular matrix, else an upper
+    triangular one.
+    """
 
     lower: bool
 
@@ -24,14 +26,14 @@ class TriangularSolve(Attributes):
 
 
 class FFT(Attributes):
-    """The kind of transform (FFT, IFFT, RFFT or IRFFT) and the length along each of the last dims."""
+    """Attributes of `fft`: the kind (FFT, IFFT, RFFT or IRFFT), and the transform length along each of the last dims."""
 
     kind: str
     length: Ints
 
 
 class Lapack(Attributes):
-    """The name of a LAPACK routine, and its options as `name=value` separated by spaces."""
+    """Attributes of `lapack`: the name of the LAPACK routine, and options as `name=value` pairs separated by spaces."""
 
     routine: str
     options: str

@@ -8,38 +8,42 @@ from meshgen.ir.attributes.base import Attributes, Ints
 
 
 class Constant(Attributes):
-    """A NumPy array or scalar; it may be a broadcast view of the tensor's shape."""
+    """Attributes of `constant`: the value as a NumPy array or scalar. An array may be a broadcast view (see
+    `ir/spread.py`).
+    """
 
     value: Any
 
 
 class OneDim(Attributes):
-    """The dim along which an iota counts or operands are concatenated, or whose size an op queries."""
+    """Attributes of ops with one dim: along it an `iota` counts, `concatenate` joins, or a size query reads the size."""
 
     dim: int
 
 
 class Sort(Attributes):
-    """The dim to sort along, and whether equal elements keep their order."""
+    """Attributes of `sort`: the dim to sort along, and whether equal elements keep their order."""
 
     dim: int
     is_stable: bool = False
 
 
 class Dims(Attributes):
-    """The operand dims to reverse or reduce, or the result dim of each operand dim of a broadcast."""
+    """Attributes of ops with several dims: the dims to reverse or reduce, or a broadcast's result dim of each operand
+    dim.
+    """
 
     dims: Ints
 
 
 class Transpose(Attributes):
-    """The operand dim of each result dim."""
+    """Attributes of `transpose`: dim d of the result is dim `perm[d]` of the operand."""
 
     perm: Ints
 
 
 class Slice(Attributes):
-    """The start index, end index and stride of each dim."""
+    """Attributes of `slice`: the start index, end index (exclusive) and stride of each dim."""
 
     start: Ints
     limit: Ints
@@ -47,7 +51,9 @@ class Slice(Attributes):
 
 
 class Pad(Attributes):
-    """The padding of each dim before, after and between elements; the first two may be negative."""
+    """Attributes of `pad`: the padding of each dim before, after and between elements. `low` and `high` may be
+    negative.
+    """
 
     low: Ints
     high: Ints
@@ -55,7 +61,7 @@ class Pad(Attributes):
 
 
 class Windows(Attributes):
-    """The dims that windows slide along, and for each the window size, the stride and the dilation."""
+    """Attributes of ops with sliding windows: the dims that windows slide along, with window size, stride and dilation."""
 
     dims: Ints
     sizes: Ints
@@ -64,13 +70,13 @@ class Windows(Attributes):
 
 
 class SliceSizes(Attributes):
-    """The shape of a slice whose start index is an operand."""
+    """Attributes of `dynamic_slice`: the shape of the slice. Its start index is an operand."""
 
     slice_sizes: Ints
 
 
 class GatherDims(Attributes):
-    """The correspondence of dims of the operand, indices and result, as in StableHLO's `gather`.
+    """Attributes that all gathers share: the correspondence of dims of operand, indices and result, as in StableHLO.
 
     Fields:
         offset_dims: the result dims along a slice.
@@ -96,7 +102,7 @@ class Gather(GatherDims):
 
 
 class Scatter(Attributes):
-    """The correspondence of dims of inputs, indices and updates, as in StableHLO's `scatter`."""
+    """Attributes of `scatter`: the correspondence of dims of inputs, indices and updates, as in StableHLO."""
 
     update_window_dims: Ints
     inserted_window_dims: Ints

@@ -25,43 +25,47 @@ class Annotate(Attributes):
 
 
 class ShardingGroup(Attributes):
-    """The number of a group whose members have the same sharding."""
+    """Attributes of `sharding_group`: the id of the group. All values of a group get the same sharding."""
 
     group: int
 
 
 class Barrier(Attributes):
-    """Attributes of a propagation barrier: the permitted direction, which is NONE, FORWARD, BACKWARD or BOTH."""
+    """Attributes of a propagation barrier: `direction` (NONE, FORWARD, BACKWARD or BOTH) is the only permitted
+    direction.
+    """
 
     direction: str
 
 
 class OverAxes(Attributes):
-    """The mesh axes that the device groups span, outer to inner."""
+    """Base class of the attributes of collectives: the mesh axes that each device group spans, outer to inner."""
 
     axes: Names
 
 
 class AllReduce(OverAxes):
-    """The reduction kind: sum, product, max, min, and, or, xor."""
+    """Attributes of `all_reduce`: the reduction kind, which is sum, product, max, min, and, or, xor."""
 
     kind: str
 
 
 class AlongDim(OverAxes):
-    """The dim along which tiles are concatenated or sliced."""
+    """Attributes of collectives along one dim: tiles are concatenated or sliced along it."""
 
     dim: int
 
 
 class ReduceScatter(AlongDim):
-    """The scattered dim and the reduction kind, as in `AllReduce`."""
+    """Attributes of `reduce_scatter`: the scattered dim, and the reduction kind (see `AllReduce`)."""
 
     kind: str
 
 
 class AllToAll(OverAxes):
-    """The dim along which tiles are split and the dim along which they are concatenated."""
+    """Attributes of `all_to_all`: the dim along which each tile is split, and the dim along which tiles are
+    concatenated.
+    """
 
     split_dim: int
     concat_dim: int
@@ -99,7 +103,10 @@ class Recv(OverAxes):
 
 
 class Shift(OverAxes):
-    """A shift by `offset` devices along `shift_axis`; with `rotate` it wraps around."""
+    """Attributes of a shift: each device sends its tile to the device `offset` further along `shift_axis`.
+
+    With `rotate`, the shift wraps around at the end of the axis.
+    """
 
     shift_axis: str
     offset: int
@@ -107,19 +114,20 @@ class Shift(OverAxes):
 
 
 class PermutePairs(OverAxes):
-    """The (source, target) pairs of device numbers."""
+    """Attributes of a permutation: the (source, target) pairs of device ids."""
 
     pairs: Any
 
 
 class FetchRows(AlongDim):
-    """Attributes of an op by which each device of a group fetches a range of rows from the tiles of the others.
+    """Attributes of `fetch_rows`, by which each device of a group fetches a range of rows from the tiles of all
+    devices.
 
-    The range of device i starts at row ceil((i * step + base) / divisor); its length is that of the result
+    The range of device i starts at row ceil((i * step + base) / divisor) and has as many rows as the result
     (`ccl/halo.py`). Rows from `limit` on do not exist.
 
     Fields:
-        parts: replaces the fields above by several fetches, each described by `FETCH_NUMBERS` integers.
+        parts: several ranges instead of one, each given by `FETCH_NUMBERS` integers. They replace the other fields.
         wrap: row indices are taken modulo `limit`.
     """
 
@@ -132,14 +140,14 @@ class FetchRows(AlongDim):
 
 
 class MaskPadding(AlongDim):
-    """The fill value for rows at global index `size` or higher."""
+    """Attributes of `mask_padding`: rows at global index `size` or higher are set to `fill`."""
 
     size: int
     fill: Number
 
 
 class Reshard(Attributes):
-    """A change of sharding of a tensor with global shape `shape`."""
+    """Attributes of `reshard`: a tensor of global shape `shape` changes from sharding `source` to sharding `target`."""
 
     source: Sharding
     target: Sharding
@@ -147,7 +155,7 @@ class Reshard(Attributes):
 
 
 class UpdateHalo(Attributes):
-    """The sharding, including the halo, of a tensor with global shape `shape`."""
+    """Attributes of a halo update: the sharding of the tensor, including the halo sizes, and its global shape."""
 
     sharding: Sharding
     shape: Ints
@@ -157,8 +165,8 @@ class Transfer(Attributes):
     """Attributes of the send or the receive of a transfer between two meshes.
 
     Fields:
-        channel: a number that identifies the transfer on both meshes.
-        peer: the other mesh.
+        channel: the id that the send and the receive of one transfer share.
+        peer: the mesh at the other end of the transfer.
         shape: the global shape of the value.
         source, target: the shardings on the sending and on the receiving mesh; None until propagation has chosen them.
     """
@@ -175,15 +183,15 @@ ROLES = ("root", "destination", "source")
 
 
 def axes_of(attrs: Attributes) -> Names:
-    """Return the mesh axes that an operation's device groups span, outer to inner, or () if it has no groups."""
+    """Return the mesh axes that the device groups of a collective span, outer to inner, or () for ops without groups."""
     return attrs.get("axes") or ()
 
 
 def reduction_of(attrs: Attributes) -> str:
-    """Return the kind of a reduction over device groups, or "" if the operation does not reduce."""
+    """Return the reduction kind of a collective, or "" if the collective does not reduce."""
     return attrs.get("kind", "")
 
 
 def places_of(attrs: Attributes) -> dict[str, Place]:
-    """Return the devices of each group that an operation names, by role (`ROLES`)."""
+    """Return the devices that a collective names, for example {"root": 0}. The keys are from `ROLES`."""
     return {role: place for role in ROLES if isinstance(place := attrs.get(role), int | tuple)}

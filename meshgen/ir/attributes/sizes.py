@@ -6,6 +6,6 @@ from meshgen.ir.attributes.base import Attributes
 
 
 class ShapeAssertion(Attributes):
-    """The message of a failed assertion; `{0}`, `{1}`, ... are replaced by the values of the operands."""
+    """Attributes of a shape assertion: the message if it fails. `{0}`, `{1}`, ... are replaced by the operands' values."""
 
     message: str

@@ -1,4 +1,4 @@
-"""The attribute class of each op, by op name. `ops/registry.py` registers the classes of all op records."""
+"""The attribute class of each op, by op name. `ops/registry.py` fills the table from the op records."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ KINDS: dict[str, type[Attributes]] = {"call": Call}
 
 
 def attributes_of(op: str, given: Mapping[str, Any] | Attributes) -> Attributes:
-    """Convert `given` to the op's attribute class, or to `Unchecked` if the names do not match its fields.
+    """Convert `given` to the op's attribute class, or to `Unchecked` if the names in `given` do not match the class's
+    fields.
 
-    An op without a record belongs to a single pass, and its attributes are not checked.
+    The attributes of an op without a record (an op that a single pass uses internally) are not checked.
     """
     attributes_class = KINDS.get(op, NoAttributes)
     if isinstance(given, Attributes):

@@ -1,10 +1,10 @@
 """The decomposition of attention and its gradients.
 
-scores = dot(q, k)                       [rows.., keys..] in the input type of region 0
-s      = region 0 of scores, in f32
-e      = exp(s - max(s)),  total = sum(e)
-p      = region 1 of e / total
-out    = dot(p, v),  lse = max(s) + log(total)
+scores = dot(q, k)                          [rows.., keys..]    in the input type of region 0
+s = region 0 of scores, in f32
+e = exp(s - max(s)), total = sum(e)         max and sum over the keys of each row
+p = region 1 of e / total
+out = dot(p, v), lse = max(s) + log(total)
 """
 
 from __future__ import annotations
@@ -18,27 +18,30 @@ from meshgen.ops.decompositions.writer import FactorWriter, Spread, arranged, pr
 from meshgen.ops.factors import DELTA, GRADIENT, KEYLESS, KEYS, QUERIES, ROWS, VALUES, Factors, Names, fixed
 from meshgen.ops.types.attention import POSITION, STATISTIC
 
-# ops in region 0 that may turn all scores of a row into large negative numbers
+# Ops in region 0 that may turn all scores of a row into large negative numbers (masking).
 _MASKING = ("select", "add", "subtract")
 
 
 def attention(writer: FactorWriter) -> Sequence[Value]:
-    """Append the decomposition of attention; returns the output and the log-sum-exp."""
+    """Append the decomposition of attention. Returns the output and the log-sum-exp."""
     return _Writer(writer.node, writer.builder).attention()
 
 
 def gradient_of_queries(writer: FactorWriter) -> Sequence[Value]:
-    """Append the decomposition of the gradient of the queries; returns the gradient."""
+    """Append the decomposition of the gradient of the queries. Returns the gradient."""
     return _Writer(writer.node, writer.builder).gradient_of_queries()
 
 
 def gradient_of_keys(writer: FactorWriter) -> Sequence[Value]:
-    """Append the decomposition of the gradients of keys and values; returns both."""
+    """Append the decomposition of the gradients of keys and values. Returns both gradients."""
     return _Writer(writer.node, writer.builder).gradient_of_keys()
 
 
 class _Writer:
-    """Builds the decomposition of one node. Tensors of the scores' shape have the dims `order`."""
+    """Builds the decomposition of one node.
+
+    `order` has the dims of the scores: the factors of the rows, then those of the keys.
+    """
 
     def __init__(self, node: Node, builder: Builder) -> None:
         self.node, self.builder, self.factors = node, builder, Factors.of(node)
@@ -52,7 +55,7 @@ class _Writer:
         exponentials = builder.elementwise("exponential", self.less(softmaxed, lowered))
         total = self.reduced("add", exponentials, 0)
         divisor = one_if_zero(builder, total) if node.attrs.zero_empty else total
-        # Placed before the second matmul, so that a kernel of both matmuls has the sum in registers.
+        # Placed before the second matmul: a kernel that fuses both matmuls then has the log-sum-exp in registers.
         rows = builder.elementwise("add", builder.elementwise("log", total), high)
         shares = builder.elementwise("divide", exponentials, self.wide(divisor))
         out = self.product(self.operand(VALUES), self.weights(shares), self.factors.out, node.results[0], node.attrs.value_precision[::-1])  # fmt: skip
@@ -92,9 +95,9 @@ class _Writer:
         return Spread(score_gradient, self.order), shares
 
     def _lost_sum(self, row: Value) -> Value:
-        """Return the log of the number of keys for each row whose log-sum-exp is below `KEYLESS`, else 0.
+        """Return log(number of keys) for each row whose log-sum-exp is below `KEYLESS`, and 0 for all other rows.
 
-        All scores of such a row are masked; its log-sum-exp is too large in magnitude to retain the log of the sum.
+        All scores of such a row are masked. The magnitude of its log-sum-exp is too large to retain the log of the sum.
         """
         keys = self.node.attrs.row_keys or math.prod(self.factors.shape(self.factors.keys))
         least, lost, none = (self.builder.broadcast_scalar(x, row.type) for x in (KEYLESS, math.log(max(keys, 1)), 0))
@@ -106,7 +109,7 @@ class _Writer:
         return Spread(self.node.operands[index], self.factors.operands[index])
 
     def _converted(self, index: int, other: Spread) -> Spread:
-        """Return an operand, converted to the element type of the tensor that it is multiplied by."""
+        """Return the operand at `index`, converted to the element type of `other`, the tensor that multiplies it."""
         value, names = self.node.operands[index], self.factors.operands[index]
         return Spread(self.builder.convert(value, other.value.type.dtype), names)
 
@@ -120,14 +123,14 @@ class _Writer:
         return self.builder.convert(self.function(self.node.regions[0], scores), STATISTIC)
 
     def weights(self, shares: Value) -> Spread:
-        """Return the matrix that the values are multiplied by: region 1 of the probabilities."""
+        """Return the left operand of the matmul with the values: the probabilities `shares` after region 1."""
         return Spread(self.function(self.node.regions[1], shares), self.order)
 
     def function(self, region: Graph, *first: Value, is_rounded: bool = True) -> Value:
         """Apply a region to each element of tensors of the scores' shape, and broadcast the result to that shape.
 
         Args:
-            is_rounded: False omits the final conversion of the region.
+            is_rounded: if False, the conversion at the end of the region is omitted.
         """
         values: dict[Value, Spread] = {}
         of_scores = [Spread(self.builder.convert(value, arg.type.dtype), self.order) for value, arg in zip(first, region.inputs, strict=False)]  # fmt: skip
@@ -169,15 +172,15 @@ class _Writer:
         return self.builder.spread(part.value, self.factors.shape(names), [names.index(f) for f in part.names])
 
     def wide(self, rows: Value) -> Value:
-        """Broadcast one value per row to the scores' shape."""
+        """Broadcast `rows`, one value per row, to the shape of the scores."""
         return self._spread(Spread(rows, self.factors.rows), self.order)
 
     def less(self, value: Value, rows: Value) -> Value:
-        """Subtract one value per row from a tensor of the scores' shape."""
+        """Subtract `rows`, one value per row, from a tensor of the scores' shape."""
         return self.builder.elementwise("subtract", value, self.wide(rows))
 
     def reduced(self, kind: str, value: Value, start: float) -> Value:
-        """Reduce a tensor of the scores' shape to one value per row."""
+        """Reduce a tensor of the scores' shape over the keys, to one value per row."""
         init = self.builder.splat(start, value.type.with_shape(()))
         dims = tuple(range(len(self.factors.rows), len(self.order)))
         return self.builder.emit("reduce", [value, init], value.type.with_shape(self.factors.shape(self.factors.rows)), kind=kind, dims=dims)  # fmt: skip
@@ -185,7 +188,7 @@ class _Writer:
     # ---- matmuls
 
     def product(self, left: Spread, right: Spread, order: Names, like: Value | TensorType, precision: tuple[str, ...]) -> Value:  # fmt: skip
-        """Multiply two tensors, and contract the factors that are not in `order`.
+        """Multiply two tensors and contract the factors that are not in `order`.
 
         The result has the dims `order` and the element type of `like`.
         """

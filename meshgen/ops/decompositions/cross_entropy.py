@@ -16,7 +16,7 @@ from meshgen.ops.decompositions.writer import FactorWriter
 
 
 def softmax_cross_entropy(writer: FactorWriter) -> Sequence[Value]:
-    """Append the decomposition; returns the losses and the log-sum-exp of each row."""
+    """Append the decomposition. Returns the losses and the log-sum-exp of each row."""
     logits, labels = writer.operands
     (factor,) = classes = tuple(f for f in logits.names if f not in labels.names)
     wide = writer.convert(logits, writer.node.results[0].type.dtype)

@@ -1,13 +1,13 @@
 """The decomposition of `normalize` and its gradient.
 
-mean     = sum(x) / n, or 0 unless `centered`        n: the size of the factors that the statistics lack
-variance = sum((x - mean)^2) / n
-result   = (x - mean) * rsqrt(variance + epsilon) * scale + bias
+    mean = sum(x) / n, or 0 unless `centered`       over the factors that the statistics lack; n: their sizes' product
+    variance = sum((x - mean)^2) / n
+    result = (x - mean) * rsqrt(variance + epsilon) * scale + bias
 
-If the elements are sharded, each device sums its elements and their squared distances from its own mean,
-and all devices exchange both sums at once. With c elements of mean u and squared distances s on a device,
-the total sum (x - m)^2 is the sum of s + c (u - m)^2 over all devices. Source: Chan, Golub, LeVeque,
-"Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+If the elements of a row are sharded, each device sums its elements and their squared distances from its own mean. All
+devices exchange both sums at once. With c elements of mean u and squared distances s on a device, the total sum of
+(x - m)^2 is the sum of s + c (u - m)^2 over all devices.
+Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from meshgen.ops.factors import Names
 
 
 def normalize(writer: FactorWriter) -> Sequence[Value]:
-    """Append a normalization; returns the result, the mean if `centered`, and the variance."""
+    """Append a normalization. Returns the result, the mean if `centered`, and the variance."""
     attrs, results = writer.node.attrs, writer.node.results
     x, *affine = writer.operands
     wide = writer.convert(x, results[-1].type.dtype)
@@ -41,7 +41,7 @@ def normalize(writer: FactorWriter) -> Sequence[Value]:
 
 
 def _moments(writer: FactorWriter, x: Spread, over: Names) -> tuple[Spread, Spread, Spread]:
-    """Append the centered elements, the mean, and the sum of squared distances from it."""
+    """Append the mean over the factors `over`. Returns `x` minus the mean, the mean, and the sum of (x - mean)^2."""
     total = writer.reduced("add", writer.masked(x, over, 0), over)
     mean = writer.apply("divide", total, writer.tile_count(over, x.dtype))
     centered = writer.apply("subtract", x, mean)
@@ -61,10 +61,10 @@ def _moments(writer: FactorWriter, x: Spread, over: Names) -> tuple[Spread, Spre
 
 
 def normalize_gradient(writer: FactorWriter) -> Sequence[Value]:
-    """Append the gradient of the normalized operand; returns it.
+    """Append the gradient of the normalized operand, and return it.
 
-    The operands are the gradient of the result, the operand, the mean if `centered`, rsqrt(variance + epsilon),
-    and an optional scale.
+    The operands of the node are the gradient of the result, the normalized operand, the mean if `centered`,
+    rsqrt(variance + epsilon), and an optional scale.
     """
     attrs, result = writer.node.attrs, writer.node.results[0]
     gradient, x, *statistics = writer.operands

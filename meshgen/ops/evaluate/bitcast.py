@@ -13,7 +13,11 @@ from meshgen.ops.evaluate.common import Array, bits
 
 
 def bitcast(x: Array, dtype: str) -> Array:
-    """Return the bits of `x` as elements of `dtype`: a narrower type appends a minor dim, a wider type removes it."""
+    """Reinterpret the bits of `x` as elements of `dtype`.
+
+    A narrower type appends a minor dim to the shape, and a wider type removes the last dim: f32[4] -> i8[4,4] ->
+    f32[4].
+    """
     source, target = bits(dtype_name(x.dtype)), bits(dtype)
     width = min(source, target)
     if dtype == dtype_name(x.dtype):

@@ -32,12 +32,12 @@ def compute_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def widen(array: Array, dtype: str) -> Array:
-    """Convert an array of an IR element type to its compute type. Returns `array` itself if the types are equal."""
+    """Convert an array of IR element type `dtype` to the compute type. Returns `array` itself if both types are equal."""
     return np.asarray(array).astype(compute_dtype(dtype), copy=False)
 
 
 def narrow(array: Any, dtype: str) -> Array:
-    """Convert a result to its IR element type. Floats are rounded once, to nearest even; integers wrap around."""
+    """Convert a result to IR element type `dtype`. Floats are rounded once, to nearest even; integers wrap around."""
     return np.asarray(array).astype(DTYPES[dtype], copy=False)
 
 
@@ -75,7 +75,7 @@ def neutral(kind: str, dtype: str) -> Array:
 
 
 def _largest_or_smallest(dtype: str, least: bool) -> float:
-    """Return -inf if `least`, else inf. For a type without infinities, return its finite limit."""
+    """Return -inf if `least`, else inf. If the type has no infinities, return the smallest or largest finite value."""
     infinity = np.array(-np.inf if least else np.inf, DTYPES[dtype]).astype(np.float64)
     limits = ml_dtypes.finfo(DTYPES[dtype])
     return float(infinity if np.isinf(infinity) else limits.min if least else limits.max)
@@ -87,9 +87,9 @@ def _all_ones(dtype: str) -> int:
 
 
 def poison(dtype: str) -> Array:
-    """Return the 0-d value that marks elements that no op may read.
+    """Return the 0-d value that fills elements which no op may read.
 
-    It is NaN for floats, and for integers a bit pattern that is unlikely in data.
+    For floats it is NaN; for integers it is a bit pattern that is unlikely in data.
     """
     if is_inexact(dtype):
         return np.array(complex(np.nan, np.nan) if dtype.startswith("c") else np.nan, DTYPES[dtype])
@@ -99,5 +99,5 @@ def poison(dtype: str) -> Array:
 
 
 def poisoned(shape: tuple[int, ...], dtype: str) -> Array:
-    """Return a new array filled with poison."""
+    """Return a new array filled with `poison`."""
     return np.full(shape, poison(dtype), DTYPES[dtype])

@@ -55,7 +55,9 @@ def dot_general(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def ragged_dot(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Evaluate one matmul per group of rows. Rows that several groups share are multiplied by the matrix of each group."""
+    """Evaluate one matmul per group of rows. A row that belongs to several groups is multiplied by the matrix of each
+    group.
+    """
     left, right, starts, ends = args
     kinds, result = [value.type.dtype for value in node.operands[:2]], node.result.type
     total = np.zeros(result.sizes, _product(left[:0, :0], left[:0, :0].T, kinds, result.dtype).dtype)
@@ -69,7 +71,7 @@ def ragged_dot(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Evaluate one matmul over the features per kernel position.
+    """Evaluate a convolution as one matmul over the input features per kernel position.
 
     `meshgen/ops/types/contraction.py` describes the attributes.
     """
@@ -107,16 +109,22 @@ def _padded_image(node: Node, image: Array) -> Array:
 def _taps(
     kernel_position: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> list[slice]:
-    """Return slices of the padded image: for one kernel position, the input element of every output."""
+    """Return slices of the padded image that select, for one kernel position, the input element of every output
+    position.
+    """
     parts = zip(kernel_position, sizes, strides, dilation, strict=True)
     return [slice(p * d, p * d + (n - 1) * s + 1 if n else p * d, s) for p, n, s, d in parts]
 
 
 def _grouped(taps: Array, weights: Array, groups: int, batches: int) -> Array:
-    """Return [batches, rows, groups, outputs per group, positions] for one tap of the image and the kernel."""
+    """Multiply the input elements of one kernel position by the kernel's weights at this position.
+
+    Returns [batch groups, rows, feature groups, outputs per group, output positions].
+    """
     rows, features = taps.shape[0] // batches, taps.shape[1] // groups
     positions = int(np.prod(taps.shape[2:], dtype=np.int64))
     image = taps.reshape(batches, rows, groups, features, positions)
     per_group = weights.shape[0] // groups // batches
-    # At most one of the two counts exceeds 1, so the same reshape splits the outputs for either of them.
+    # At most one of `groups` and `batches` exceeds 1, so one reshape splits the output features for both kinds of
+    # groups.
     return np.matmul(weights.reshape(batches, 1, groups, per_group, features), image)

@@ -43,7 +43,7 @@ def scan(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def rows_at(node: Node, iteration: int) -> dict[int, slice]:
-    """Return the rows that a scan's body receives in one loop iteration, by the index of each sliced operand."""
+    """Return the rows that the body of a scan receives in iteration `iteration`, by index of the sliced operand."""
     starts, inputs = node.attrs.starts(iteration), node.regions[0].inputs
     return {index: slice(start, start + inputs[index].type.sizes[0]) for index, start in starts.items()}
 

@@ -102,8 +102,9 @@ def _signed(x: Array, width: int) -> Array:
 
 
 def _shifted_bits(x: Array, y: Array, width: int, arithmetic: bool, left: bool) -> Array:
-    """Shift as StableHLO defines it: an amount outside [0, width) gives 0, or copies of the sign for an arithmetic
-    shift.
+    """Shift as StableHLO defines it.
+
+    A shift amount outside [0, width) gives 0, or copies of the sign bit for an arithmetic right shift.
     """
     outside = (y < 0) | (y >= width)
     amount = np.where(outside, 0, y).astype(x.dtype)
@@ -172,7 +173,9 @@ def complex_number(node: Node, args: list[Array]) -> Array:
 
 
 def next_after(node: Node, args: list[Array]) -> Array:
-    """Return the next value after x towards y in x's own type: its bit pattern plus or minus 1."""
+    """Return the next representable value of x's type after x towards y, by adding or subtracting 1 from the bit
+    pattern.
+    """
     x, y = args
     wide_x, wide_y = widen(x, _operand_dtype(node)), widen(y, _operand_dtype(node))
     signed = np.ascontiguousarray(x).reshape(x.shape).view(_SIGNED[x.dtype.itemsize])
@@ -187,16 +190,18 @@ def next_after(node: Node, args: list[Array]) -> Array:
 def reduce_precision(node: Node, args: list[Array]) -> Array:
     """Round to nearest even to a float type with the node's `exponent_bits` and `mantissa_bits`.
 
-    A result below the type's smallest normal number becomes 0. If the exponent is as wide as the operand's, subnormal
-    numbers remain and lose the same number of low bits as all others. Without mantissa bits, a tie rounds to an even
-    (biased) exponent.
+    A result below the smallest normal number of this type becomes 0. If the type has as many exponent bits as the
+    operand,
+    subnormal numbers are kept, with their mantissas rounded to `mantissa_bits` like all others. Without mantissa bits,
+    a
+    tie rounds to an even (biased) exponent.
     """
     x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_operand_dtype(node)])
     exponent_bits, mantissa_bits = node.attrs.exponent_bits, min(node.attrs.mantissa_bits, int(limits.nmant))
     exponent = np.maximum(np.frexp(x)[1], int(limits.minexp) + 1)
     scaled = np.ldexp(x, mantissa_bits + 1 - exponent)
     integral = np.rint(scaled)
-    if mantissa_bits == 0:  # 1.5 is between 1, which has this exponent, and 2, which has the next one.
+    if mantissa_bits == 0:  # The neighbors of 1.5 are 1, with this exponent, and 2, with the next exponent.
         has_even_exponent = (
             exponent - int(limits.minexp)
         ) % 2 == 0  # The smallest normal number has the biased exponent 1.
@@ -227,9 +232,7 @@ OfNode = Callable[[Node, list[Array]], Array]
 
 
 def of_node(function: OfNode) -> Handler:
-    """Return a handler that calls a function of the node and its operands and rounds the result to the node's element
-    type.
-    """
+    """Return a handler that calls `function(node, operands)` and rounds the result to the node's element type."""
 
     def handle(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [narrow(function(node, args), node.result.type.dtype)]
@@ -238,7 +241,7 @@ def of_node(function: OfNode) -> Handler:
 
 
 def of_numbers(function: Callable[..., Any]) -> Handler:
-    """Return a handler that calls a function of arrays in the operands' compute type and rounds the result once."""
+    """Return a handler that calls `function(*operands)` in the operands' compute type and rounds the result once."""
     return of_node(lambda node, args: function(*(widen(x, _operand_dtype(node)) for x in args)))
 
 
@@ -259,7 +262,7 @@ def converted(node: Node, args: list[Array]) -> Array:
 
 
 def spread(node: Node, args: list[Array]) -> Array:
-    """Return the value of a constant, as a broadcast view if it is a splat."""
+    """Return the value of a constant. A splat is returned as a broadcast view."""
     return np.broadcast_to(node.attrs.value, node.result.type.sizes)
 
 

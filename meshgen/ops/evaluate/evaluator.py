@@ -19,20 +19,21 @@ from meshgen.ops.registry import OPS
 
 
 class Evaluator:
-    """Runs graphs on arrays. `extra` adds handlers for ops that cannot be evaluated alone, such as ops that read the
-    rank.
+    """Evaluates nodes and graphs on NumPy arrays.
+
+    `extra` has handlers for ops that have no semantics on one device, such as ops that read the rank.
     """
 
     def __init__(self, extra: Mapping[str, Handler] | None = None) -> None:
         self._extra = dict(extra or {})
 
     def node(self, node: Node, args: Sequence[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
-        """Evaluate one op; a composite evaluates its decomposition.
+        """Evaluate one node. A composite is evaluated through its decomposition.
 
         Args:
-            outer: the captured values that the regions of the op use.
+            outer: the arrays of the values that the node's regions capture.
         Raises:
-            ProgramError: MG0103 if the op cannot be evaluated on one device.
+            ProgramError: MG0103 if the op has no semantics on one device.
         """
         if is_composite(node):
             return self.graph(decomposed(node), args)
@@ -48,7 +49,7 @@ class Evaluator:
             return [np.asarray(result) for result in handler(node, list(args), run)]
 
     def graph(self, graph: Graph, args: Sequence[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
-        """Return the outputs of a graph. A value is dropped after its last use."""
+        """Return the outputs of a graph. The array of a value is freed after the last use of the value."""
         values: dict[Value, Array] = dict(outer or {})
         values.update(zip(graph.inputs, args, strict=True))
         dying_values = last_uses(graph)
@@ -61,9 +62,9 @@ class Evaluator:
 
 
 def last_uses(graph: Graph) -> dict[int, list[Value]]:
-    """Return, by node index, the values that no later node uses.
+    """Return, by node index, the values whose last use is in this node.
 
-    Uses inside regions count as uses, and graph outputs are excluded.
+    A use in a region of the node counts as a use by the node. Graph outputs are excluded.
     """
     last_use: dict[Value, int] = {}
     for index, node in enumerate(graph.nodes):
@@ -78,13 +79,13 @@ def last_uses(graph: Graph) -> dict[int, list[Value]]:
 
 
 def evaluate_node(node: Node, args: list[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
-    """Evaluate one op on arrays. Raises ProgramError MG0103 if the op cannot be evaluated on one device."""
+    """Evaluate one node on arrays. Raises ProgramError MG0103 if the op has no semantics on one device."""
     return Evaluator().node(node, args, outer)
 
 
 def evaluate(graph: Graph, args: Sequence[Array]) -> list[Array]:
-    """Evaluate a graph on arrays, one per input, and return its outputs in their element types.
+    """Evaluate a graph on arrays, one per input. Returns the outputs in their element types.
 
-    `annotate` is the identity, so for an imported program the result is what one device computes.
+    `annotate` is evaluated as the identity, so the result of an imported program is the result on a single device.
     """
     return Evaluator().graph(graph, [np.asarray(a) for a in args])

@@ -1,6 +1,6 @@
 """Evaluation of matrix factorizations and Fourier transforms over the last dims; leading dims are batches.
 
-A factorization performs each step for all batches at once. The bits of a result do not depend on the batch around it.
+Each step of a factorization runs on all batches at once. The bits of a result do not depend on the other batches.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ def _transposed(x: Array) -> Array:
 
 
 def cholesky(x: Array) -> Array:
-    """Return the lower Cholesky factor, reading only the lower half of `x`.
+    """Return the lower Cholesky factor. Only the lower triangle of `x` is read.
 
-    The factor is NaN from the first step with a non-positive pivot on.
+    From the first step with a non-positive pivot on, the columns of the factor are NaN.
     """
     rest = np.tril(x)
     factor = np.zeros_like(rest)
@@ -41,7 +41,7 @@ def cholesky_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def triangular_solve(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
-    """Solve a x = b for x by substitution, row by row. Reads only the lower or upper half of `a`."""
+    """Solve a x = b for x by substitution, row by row. Only the lower (or upper) triangle of `a` is read."""
     rest, rows = b.copy(), range(a.shape[-1])
     solution = np.empty_like(rest)
     for row in rows if lower else reversed(rows):
@@ -53,7 +53,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
 
 
 def triangular_solve_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Solve op(a) x = b, or x op(a) = b through its transpose."""
+    """Solve op(a) x = b, or x op(a) = b by solving the transposed system."""
     attrs, dtype = node.attrs, node.result.type.dtype
     a, b = (widen(x, dtype) for x in args)
     lower = bool(attrs.lower)

@@ -1,4 +1,4 @@
-"""Memory for the evaluation of a graph: live values, and NumPy's temporaries of each operation."""
+"""Memory that the NumPy evaluation of a graph needs: live values, and the temporaries of each operation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.predicates import is_control
 from meshgen.ops.evaluate.evaluator import last_uses
 
-# Results of these ops are views, without memory for their elements.
+# The results of these ops are NumPy views, without memory for their elements.
 _VIEWS = ("constant", "broadcast_in_dim", "transpose", "slice", "reverse", "iota")
 _COMPUTED_BYTES = 4  # The minimum size of a computed element in bytes: narrow types are computed in f32.
 
 
 def body_bytes(graph: Graph) -> int:
-    """Return the peak number of live bytes during the evaluation of a graph, without its inputs."""
+    """Return the peak number of live bytes during the evaluation of a graph, excluding its inputs."""
     live_values: dict[Value, int] = {}
     dying_values, live, peak = last_uses(graph), 0, 0
     for index, node in enumerate(graph.nodes):
@@ -28,7 +28,7 @@ def body_bytes(graph: Graph) -> int:
 
 
 def _working_bytes(node: Node) -> int:
-    """Return the bytes of temporaries that an operation needs besides its results."""
+    """Return the bytes of the temporaries that NumPy allocates for an operation, excluding the results."""
     types = [value.type for value in (*node.operands, *node.results)]
     if node.op == "iota":
         return 8 * node.result.type.sizes[node.attrs.dim]
@@ -37,7 +37,7 @@ def _working_bytes(node: Node) -> int:
     computed = sum(map(_computed_bytes, types))
     if is_control(node):
         return computed + max(map(body_bytes, node.regions))
-    if node.regions:  # These regions run on entire arrays.
+    if node.regions:  # All other regions are evaluated on entire arrays, so each of their values is an array.
         computed *= 2 + sum(len(region.nodes) + len(region.inputs) for region in node.regions)
     return computed + 2 * _padded_bytes(node)
 
@@ -47,7 +47,9 @@ def _computed_bytes(kind: TensorType) -> int:
 
 
 def _padded_bytes(node: Node) -> int:
-    """Return the bytes of the padded and dilated operand, which may be far larger than operand and result."""
+    """Return the bytes of the operand after padding and dilation. They may be far more than those of operand and
+    result.
+    """
     attrs, kind = node.attrs, node.operands[0].type if node.operands else TensorType((), "i1")
     if node.op == "pad":
         shape = _padded(kind.sizes, attrs.low, attrs.high, attrs.interior)

@@ -64,9 +64,9 @@ def _as_int64(x: Array) -> Array:
 
 
 def window_starts(indices: Array, vector_dim: int, index_map: Sequence[int], rank: int) -> list[Array]:
-    """Return the start indices along each operand dim, over the batch dims of `indices`.
+    """Return the start indices of the windows along each operand dim, over the batch dims of `indices`.
 
-    The starts are 0 for a dim that `index_map` does not have.
+    Along an operand dim that `index_map` does not contain, all starts are 0.
     """
     wide = _as_int64(indices)
     wide = wide[..., None] if vector_dim == indices.ndim else np.moveaxis(wide, vector_dim, -1)
@@ -77,7 +77,7 @@ def window_starts(indices: Array, vector_dim: int, index_map: Sequence[int], ran
 
 
 def add_batching(starts: list[Array], operand_dims: Sequence[int], index_dims: Sequence[int], vector_dim: int) -> None:
-    """Set the starts along each operand batching dim to the batch coordinate of the indices."""
+    """Set the window starts along each operand batching dim to the coordinate of the matching batch dim of the indices."""
     for operand_dim, index_dim in zip(operand_dims, index_dims, strict=True):
         batch_dim = index_dim - (index_dim > vector_dim)
         batch = starts[operand_dim].shape
@@ -87,7 +87,10 @@ def add_batching(starts: list[Array], operand_dims: Sequence[int], index_dims: S
 
 def window_positions(starts: list[Array], sizes: Sequence[int], dropped: Sequence[int], offset_dims: Sequence[int],
                      result_rank: int) -> list[Array]:  # fmt: skip
-    """Return the element indices along each operand dim, broadcastable over the result's batch and offset dims."""
+    """Return the index along each operand dim of every element of all windows.
+
+    The index arrays are broadcastable to the result's shape (batch dims and offset dims).
+    """
     batch_dims = [d for d in range(result_rank) if d not in offset_dims]
     window = iter(offset_dims)
     positions: list[Array] = []
@@ -127,7 +130,7 @@ def dynamic_update_slice(node: Node, args: list[Array]) -> Array:
 
 
 def _clamped_window(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Array]) -> tuple[slice, ...]:
-    """Return the window of `sizes` at `starts`, shifted so that it is inside `shape`."""
+    """Return the window of size `sizes` at `starts` as slices. A start is clamped so that the window is inside `shape`."""
     window: list[slice] = []
     for n, size, start in zip(shape, sizes, starts, strict=True):
         first = min(max(int(start), 0), n - size)
@@ -161,7 +164,7 @@ def concatenate(node: Node, args: list[Array]) -> Array:
 
 
 def of_node(function: Callable[[Node, list[Array]], Array]) -> Handler:
-    """Return a handler that calls a function of the node and its operands. Moved elements need no rounding."""
+    """Return a handler that calls `function(node, operands)`. No rounding: the function only moves elements."""
 
     def handle(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [function(node, args)]

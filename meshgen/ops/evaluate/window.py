@@ -35,7 +35,9 @@ def apply_region(region: Graph, args: list[Array], run: RunRegion) -> list[Array
 
 
 def fold_kind(region: Graph) -> str | None:
-    """Return the reduce kind of a region that is a single binary op of its two inputs, else None."""
+    """Return the reduction kind of a region that is a single binary op on its two inputs. Returns None for other
+    regions.
+    """
     needed = needed_nodes(region.nodes, region.outputs, lambda _: False)
     if len(needed) != 1 or len(region.inputs) != 2:
         return None
@@ -45,10 +47,10 @@ def fold_kind(region: Graph) -> str | None:
 
 
 def cumulative_dim(node: Node, init: Node | None) -> int | None:
-    """Return the dim of a cumulative op, or None if the windowed reduction is not cumulative.
+    """Return the dim along which a windowed reduction is cumulative, or None if it is not cumulative.
 
-    Each window of a cumulative op contains all elements up to its own position, or all from there on. `init` is the
-    producer of the initial value.
+    In a cumulative reduction, each window has all elements up to its own position, or all elements from there on.
+    `init` is the producer of the initial value.
     """
     a, kind = node.attrs, fold_kind(node.regions[0])
     window_dims = [d for d, size in enumerate(a.window_dimensions) if size > 1]
@@ -65,8 +67,9 @@ def cumulative_dim(node: Node, init: Node | None) -> int | None:
 
 
 def _fold(region: Graph, operand_groups: Iterator[list[Array]], inits: list[Array], run: RunRegion) -> list[Array]:
-    """Fold the initial values and all `operand_groups` in order. A single-op fold keeps its accumulator in the compute
-    type.
+    """Fold the initial values and all `operand_groups` in order.
+
+    If the region is a single op, the accumulator stays in the compute type.
     """
     kind, dtype = fold_kind(region), region.inputs[0].type.dtype
     total: list[Array] | None = None
@@ -84,7 +87,7 @@ def _fold(region: Graph, operand_groups: Iterator[list[Array]], inits: list[Arra
 
 
 def reduce_region(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Halve the reduced elements until one is left, with log2 n calls of the region."""
+    """Reduce pairs of elements in a tree until one element is left, which calls the region log2(n) times."""
     count, dims = len(args) // 2, tuple(node.attrs.dims)
     kept = [d for d in range(args[0].ndim) if d not in dims]
     shape = [args[0].shape[d] for d in kept]
@@ -108,7 +111,7 @@ def _window_count(size: int, window: int, stride: int, dilation: int) -> int:
 
 
 def window_places(shape: Sequence[int], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Iterator[tuple[slice, ...]]:  # fmt: skip
-    """Yield, for each offset inside the window, slices that select the element at this offset of every window."""
+    """Yield slices for each offset inside a window: they select, from every window, the element at this offset."""
     counts = [_window_count(*part) for part in zip(shape, window, strides, dilations, strict=True)]
     for offset in np.ndindex(*window):
         parts = zip(offset, counts, strides, dilations, strict=True)
@@ -117,7 +120,7 @@ def window_places(shape: Sequence[int], window: Sequence[int], strides: Sequence
 
 def reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     attrs, region, count = node.attrs, node.regions[0], len(args) // 2
-    if node.results[0].type.size == 0:  # A window may be larger than its operand.
+    if node.results[0].type.size == 0:  # If the window is larger than the operand, there is no result element.
         return [np.zeros(value.type.sizes, value.type.numpy_dtype) for value in node.results]
     interior = [d - 1 for d in attrs.base_dilations]
     padded = [pad(x, i, attrs.low, attrs.high, interior) for x, i in zip(args[:count], args[count:], strict=True)]
@@ -132,7 +135,10 @@ def reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
-    """Fold a single-op window dim by dim, which costs the sum of the window's sizes instead of their product."""
+    """Fold a window with a single op along one dim after another.
+
+    This costs the sum of the window's sizes per element, instead of their product.
+    """
     attrs, dtype, ufunc = node.attrs, node.operands[0].type.dtype, ufunc_of(kind)
     total = widen(x, dtype)
     for dim, window in enumerate(attrs.window_dimensions):
@@ -150,7 +156,10 @@ def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
 
 
 def select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Combine the source of each window with the element that `select` prefers in it. `select` never prefers padding."""
+    """Combine each source element into the operand position that `select` prefers in the element's window.
+
+    Padding is never selected.
+    """
     operand, source, init = args
     attrs, no_interior = node.attrs, [0] * operand.ndim
     if source.size == 0:
@@ -192,8 +201,9 @@ def scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def _scatter_into(targets: list[Array], flat: Array, inside: Array, updates: list[Array], region: Graph, run: RunRegion) -> None:  # fmt: skip
-    """Apply updates in order, in place. Round r applies the r-th update of every target, so a round never has
-    conflicts.
+    """Apply updates in order, in place.
+
+    Round r applies the r-th update of each target element, so the targets of one round are distinct.
     """
     flat, updates = flat[inside], [u[inside] for u in updates]
     kind, dtype = fold_kind(region), region.inputs[0].type.dtype

@@ -1,1 +1,1 @@
-"""Split reductions: ops that reduce a dim with a monoid, computed in parts of the dim and then combined."""
+"""Split reductions: an op that reduces a dim with a monoid is computed on parts of the dim, and the parts are combined."""

@@ -36,7 +36,7 @@ def attention(node: Node, producer: Producer) -> Parts | None:
 
 
 def _filling_counts(node: Node, factors: Factors, keys: int) -> list[int]:
-    """Return a list with the largest number of parts that run at once, or [] if no split is needed."""
+    """Return the largest number of parts that the device runs at once, in a list, or [] if no split is needed."""
     limits, shared = DEFAULT.fusion, {*factors.operands[KEYS], *factors.operands[VALUES]}
     rows = math.prod(factors.sizes[f] for f in factors.rows if f not in shared)
     heads = math.prod(factors.sizes[f] for f in factors.rows if f in shared)
@@ -49,7 +49,10 @@ def _filling_counts(node: Node, factors: Factors, keys: int) -> list[int]:
 
 
 class _SplitAttention:
-    """An attention node and the factor of its keys that is split."""
+    """Builds the partial attention of each part of the keys, and the combination of the parts.
+
+    `name` is the factor of the keys that is split.
+    """
 
     def __init__(self, node: Node, factors: Factors, name: str) -> None:
         self.node, self.factors, self.name, self.part = node, factors, name, f"{name}_part"
@@ -74,7 +77,9 @@ class _SplitAttention:
         return tuple(f for name in names for f in ((self.part, name) if name == self.name else (name,)))
 
     def _region(self, region: Graph, length: int) -> Graph:
-        """Return a region with the arguments (part index, position in the part) instead of the position."""
+        """Return a region whose argument for the position along the split factor is replaced by two: part, position in
+        the part.
+        """
         positions = self.node.attrs.positions
         if self.name not in positions:
             return region

@@ -1,8 +1,9 @@
-"""Split reductions: an op that reduces a dim, computed in parts of the dim whose results are then combined.
+"""Split reductions: an op that reduces a dim is computed on parts of the dim, whose results are then combined.
 
-%s = reduce add %x, dims [0]                          f32[4096,96] -> f32[96]
-%p = reduce add (reshape %x), dims [1]                f32[64,64,96] -> f32[64,96]       partial, 64 parts
-%s = reduce add %p, dims [0]                          f32[64,96] -> f32[96]             combined
+%s = reduce add %x, dims [0]                 f32[4096,96] -> f32[96]
+
+%p = reduce add (reshape %x), dims [1]       f32[64,64,96] -> f32[64,96]     partial, 64 parts
+%s = reduce add %p, dims [0]                 f32[64,96] -> f32[96]           combined
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Parts:
     Attributes:
         counts: the possible numbers of parts, ascending, each at least 2.
         partial: `partial(builder, count)` appends the computation of `count` parts and returns their results.
-        combine: `combine(builder, partials)` appends the combination of these and returns the results of the node.
+        combine: `combine(builder, partials)` combines these partial results and returns the results of the node.
     """
 
     counts: Sequence[int]
@@ -38,22 +39,25 @@ PartsOf: TypeAlias = Callable[[Node, Producer], Parts | None]
 
 
 def even_counts(size: int, least: int) -> list[int]:
-    """Return the numbers of equal parts, each of `least` elements or more, up to the number that fills a device."""
+    """Return the numbers of parts that divide `size` evenly into parts of at least `least` elements.
+
+    The largest number is the number of thread blocks that fills a device.
+    """
     max_count = min(size // max(1, least), DEFAULT.fusion.programs)
     return [count for count in range(2, max_count + 1) if size % count == 0]
 
 
 def cut(builder: Builder, value: Value, dim: int, count: int, shape: Sequence[int] = ()) -> Value:
-    """Split a dim into `count` parts: [.., n, ..] -> [.., count, n / count, ..].
+    """Split dim `dim` into `count` parts: [.., n, ..] -> [.., count, n / count, ..].
 
-    The value is first reshaped to `shape`, if given.
+    If `shape` is not empty, the value is first reshaped to it.
     """
     sizes = shape or value.type.sizes
     return builder.reshape(value, (*sizes[:dim], count, sizes[dim] // count, *sizes[dim + 1 :]))
 
 
 def total(builder: Builder, partial: Value, dim: int, result: TensorType, kind: str = "add") -> Value:
-    """Reduce the parts along `dim` in a fixed order, and convert the result to its element type."""
+    """Reduce the partial results along `dim` in a fixed order, and convert the total to the element type of `result`."""
     dtype = partial.type.dtype
     start = builder.splat(neutral(kind, dtype), TensorType((), dtype))
     folded = builder.emit("reduce", [partial, start], TensorType(result.shape, dtype), dims=(dim,), kind=kind)

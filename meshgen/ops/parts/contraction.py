@@ -42,9 +42,9 @@ def dot_general(node: Node, producer: Producer) -> Parts | None:
 
 
 def convolution(node: Node, producer: Producer) -> Parts | None:
-    """Split the input features into parts that become feature groups.
+    """Split the input features of a convolution into parts, by means of feature groups.
 
-    This serves the gradient of a convolution kernel, whose input features are the batch.
+    This serves weight gradients, whose input features are the batch of the forward convolution.
     """
     attrs, result = node.attrs, node.result.type
     features = node.operands[1].type.sizes[attrs.kernel_input_feature]
@@ -66,7 +66,10 @@ def convolution(node: Node, producer: Producer) -> Parts | None:
 
 
 def _grouped_kernel(builder: Builder, node: Node, count: int) -> Value:
-    """Return the kernel with 1 / `count` of the input features, and the output features of the groups concatenated."""
+    """Return the kernel for a convolution with `count` feature groups.
+
+    It has 1 / `count` of the input features, and the output features of all groups are concatenated.
+    """
     feature, output = node.attrs.kernel_input_feature, node.attrs.kernel_output_feature
     value = cut(builder, node.operands[1], feature, count)
     other_dims = [d for d in range(value.type.rank) if d != feature]

@@ -18,10 +18,10 @@ from meshgen.ops.precision import sum_type
 
 @dataclass(frozen=True)
 class _Dims:
-    """The dims of a reduction after adjacent ones are merged, and the dim to split.
+    """The dims of a reduction, and the dim to split.
 
     Attributes:
-        shape: the operand shape with adjacent reduced dims merged.
+        shape: the operand shape. Adjacent reduced dims are merged into one.
         dims: the reduced dims of `shape`.
         cut: the dim of `shape` that is split.
         counts: the possible numbers of parts.
@@ -46,36 +46,39 @@ class _Dims:
 
     @property
     def of_parts(self) -> tuple[int, ...]:
-        """The dims that each part reduces."""
+        """The dims that the partial reductions reduce, in the shape of the split operand."""
         return tuple(d + (d >= self.cut) for d in self.dims)
 
     @property
     def place(self) -> int:
-        """The dim that enumerates the parts in the partial results."""
+        """The dim of the partial results that enumerates the parts."""
         return sum(d not in self.dims for d in range(self.cut))
 
     def pieces(self, builder: Builder, value: Value, count: int) -> tuple[Value, TensorType]:
-        """Split a value into parts; returns it with the type of the partial results."""
+        """Split a value into parts. Returns the value with the type that the partial results have after reduction."""
         pieces = cut(builder, value, self.cut, count, self.shape)
         return pieces, pieces.type.with_shape(n for d, n in enumerate(pieces.type.sizes) if d not in self.of_parts)
 
 
 def _fold_type(kind: str, dtype: str) -> str:
-    """Return the type of the partial results: narrow floats are summed in f32 and rounded once, extrema are exact."""
+    """Return the element type of the partial results.
+
+    Narrow floats are summed in f32 and rounded once at the end. A maximum or minimum is exact in the type itself.
+    """
     return dtype if kind in ("maximum", "minimum") else sum_type(dtype)
 
 
 def reduce(node: Node, producer: Producer) -> Parts | None:
-    """Split a `reduce`. Only the combination starts from the initial value; parts start from the neutral element."""
+    """Split a `reduce`. The parts start from the neutral element; only the combination starts from the initial value."""
     if not node.attrs.dims:
         return None
     (value, init), kind, dims, result = node.operands, node.attrs.kind, _Dims.of(node), node.result.type
     wide = _fold_type(kind, result.dtype)
 
     def partial(builder: Builder, count: int) -> list[Value]:
-        split_value, given = dims.pieces(builder, builder.convert(value, wide), count)
+        split_value, partial_type = dims.pieces(builder, builder.convert(value, wide), count)
         start = builder.splat(neutral(kind, wide), TensorType((), wide))
-        return [builder.emit("reduce", [split_value, start], given, dims=dims.of_parts, kind=kind)]
+        return [builder.emit("reduce", [split_value, start], partial_type, dims=dims.of_parts, kind=kind)]
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
         operands = [partials[0], builder.convert(init, wide)]
@@ -86,15 +89,17 @@ def reduce(node: Node, producer: Producer) -> Parts | None:
 
 
 def reduce_region(node: Node, producer: Producer) -> Parts | None:
-    """Split a `reduce_region`. All reductions start from the initial values; StableHLO allows repeated use of them."""
+    """Split a `reduce_region`. Parts and combination start from the initial values; StableHLO allows repeated use of
+    them.
+    """
     if not node.attrs.dims:
         return None
     half, dims = len(node.operands) // 2, _Dims.of(node)
     values, inits = node.operands[:half], node.operands[half:]
 
     def partial(builder: Builder, count: int) -> list[Value]:
-        split_values, given = zip(*(dims.pieces(builder, value, count) for value in values), strict=True)
-        return builder.append(node.op, [*split_values, *inits], given, {"dims": dims.of_parts}, node.regions)
+        split_values, partial_types = zip(*(dims.pieces(builder, value, count) for value in values), strict=True)
+        return builder.append(node.op, [*split_values, *inits], partial_types, {"dims": dims.of_parts}, node.regions)
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
         result_types = [value.type for value in node.results]
@@ -140,7 +145,7 @@ def cumulative(node: Node, producer: Producer) -> Parts | None:
 
 
 def _scan(builder: Builder, value: Value, init: Value, dim: int, is_reverse: bool, kind: str) -> Value:
-    """Append a cumulative reduction along a dim."""
+    """Append a cumulative reduction of kind `kind` along dim `dim`."""
     rank, scalar = value.type.rank, value.type.with_shape(())
     ones, none = (1,) * rank, (0,) * rank
     window = tuple(n if d == dim else 1 for d, n in enumerate(value.type.sizes))

@@ -1,4 +1,4 @@
-"""Split `top_k`: the largest elements of a row are among the largest of its parts."""
+"""Split `top_k`: the largest elements of a row are among the largest elements of the parts of the row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from meshgen.ir.graph import DTYPES, Node, TensorType, Value, is_float
 from meshgen.ir.matchers import Producer
 from meshgen.ops.parts.base import Parts
 
-# row elements that a kernel compares pairwise; longer rows are split. Chosen: pairwise comparison is
+# Elements of a row that a kernel compares pairwise; longer rows are split. Chosen: the cost of pairwise comparison is
 # quadratic in the length.
 _COMPARED_ROW = 1024
 
@@ -21,10 +21,9 @@ _GATHERED = {
 
 
 def top_k(node: Node, producer: Producer) -> Parts | None:
-    """Split rows into parts of `_COMPARED_ROW` elements, the last one padded.
+    """Split rows into parts of `_COMPARED_ROW` elements. The last part is padded with the least value in total order.
 
-    Of equal elements the first still wins: parts are in order, and the padding, the least value in total order,
-    comes last.
+    Equal elements keep their precedence by index: parts are in order, and the padding comes last.
     """
     (value,), k, part = node.operands, node.attrs.k, _COMPARED_ROW
     value_type, size = value.type, value.type.sizes[-1]

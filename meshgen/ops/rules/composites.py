@@ -13,20 +13,21 @@ from meshgen.ops.rules.rule import Linear, Rule, rule
 
 
 def normalize(node: Node) -> Rule:
-    """Return the rule of a normalization: the devices that share a row combine its statistics."""
+    """Return the rule of a normalization. Devices that share a row combine the row's statistics."""
     (x, *_), results = parsed(node.attrs.factors)
     return _combining(node, (f for f in x if f not in results[-1]))
 
 
 def normalize_gradient(node: Node) -> Rule:
-    """Return the rule of a normalization's gradient: the devices that share a row combine its two means."""
+    """Return the rule of a normalization's gradient. Devices that share a row combine two means over the row."""
     (_, x, rows, *_), _ = parsed(node.attrs.factors)
     return _combining(node, (f for f in x if f not in rows))
 
 
 def softmax_cross_entropy(node: Node) -> Rule:
-    """Return the rule of softmax cross-entropy: the devices that share a row combine its maximum, sum and label
-    element.
+    """Return the rule of softmax cross-entropy.
+
+    Devices that share a row combine the row's maximum, its sum, and the element that the label selects.
     """
     (logits, labels), _ = parsed(node.attrs.factors)
     return _combining(node, (f for f in logits if f not in labels))
@@ -35,9 +36,8 @@ def softmax_cross_entropy(node: Node) -> Rule:
 def scaled_dot(node: Node) -> Rule:
     """Return the rule of a matmul with block-scaled operands.
 
-    Scales and zero points are sharded with the element groups that they apply to. A sharded contracted factor leaves a
-    partial sum. A contracted factor that the second operand does not have stays replicated: it counts the elements
-    that are packed in a byte.
+    Scales and zero points are sharded like the blocks of elements that they scale. A sharded contracted factor leaves a
+    partial sum. The factor that counts the elements packed in one byte stays replicated.
     """
     names, (out,) = parsed(node.attrs.factors)
     operands = [value.type for value in node.operands]

@@ -10,9 +10,9 @@ from meshgen.ops.rules.rule import Linear, Rule, letters, linear_in_each, reduct
 
 
 def reduce(node: Node) -> Rule:
-    """Return the rule of a reduction: partial operands give a partial result.
+    """Return the rule of a reduction. Partial operands give a partial result.
 
-    The initial value is partial too, so only one device adds it.
+    The result is also linear in the initial value, which is partial like the operand, so that only one device adds it.
     """
     operand, result = node.operands[0].type, node.result.type
     factor_names = letters(operand.rank)
@@ -60,8 +60,8 @@ def dot_general(node: Node) -> Rule:
 def ragged_dot(node: Node) -> Rule:
     """Return the rule of a grouped matmul with factors rows (m), contracted dim (k), columns (n) and groups (g).
 
-    The starts and ends of groups are positions along the rows. A device that has some of the groups writes zeros to
-    the rows of all others, so results are partial sums over the groups.
+    The operands for starts and ends of groups contain positions along the rows. If the groups of `m k, g k n -> m n`
+    are sharded, each device multiplies the rows of its groups and writes zeros for all others: a partial sum.
     """
     operands = [value.type for value in node.operands]
     linear = linear_in_each(operands[:2], node.result.type)

@@ -14,7 +14,7 @@ def pointwise(*linear: Linear) -> Callable[[Node], Rule]:
     """Return a rule function for ops whose operands and results all have the same dims.
 
     Args:
-        linear: the sets of operands in which the op is linear. If these operands are partial, so is the result.
+        linear: the sets of operands in which the op is linear: if these operands are partial, so is the result.
     """
 
     def pointwise_rule(node: Node) -> Rule:
@@ -32,14 +32,17 @@ PRODUCT = pointwise(Linear((0,)), Linear((1,)), Linear((0, 1), ("product",)))
 
 
 def of_kind(kind: str) -> Callable[[Node], Rule]:
-    """Return a rule function for an op that combines two partial values of its own kind, as `maximum` does partial
-    maxima.
+    """Return a rule function for a binary op that preserves partial values of kind `kind`.
+
+    For example, the `maximum` of two partial maxima is a partial maximum.
     """
     return pointwise(Linear((0, 1), (kind,)))
 
 
 def divide(node: Node) -> Rule:
-    """Return the rule of a division: linear in the dividend, except for integers, whose quotients are truncated."""
+    """Return the rule of a division. It is linear in the dividend, except for integers, because their quotients are
+    truncated.
+    """
     return (FIRST if is_inexact(node.result.type.dtype) else WHOLE)(node)
 
 
@@ -60,7 +63,7 @@ def convert(node: Node) -> Rule:
 def _has_all(dtype: str, other: str) -> bool:
     """Whether float type `dtype` represents every value of float type `other`.
 
-    bf16 and f16 have the same width, but neither represents every value of the other.
+    For bf16 and f16 this is false in both directions, although both have 16 bits.
     """
     wide, narrow = (ml_dtypes.finfo(DTYPES[name]) for name in (dtype, other))
     return wide.nmant >= narrow.nmant and wide.maxexp >= narrow.maxexp and wide.minexp <= narrow.minexp
@@ -88,6 +91,6 @@ def _with_scalars(*linear: Linear) -> Callable[[Node], Rule]:
     return select_rule
 
 
-# A 0-d predicate or bound is replicated. `select` is linear in its two branches together.
+# A 0-d predicate or bound is replicated. `select` is linear in its two branches jointly.
 select = _with_scalars(Linear((1, 2), ALL_KINDS))
 clamp = _with_scalars()

@@ -18,9 +18,9 @@ def cholesky(node: Node) -> Rule:
 
 
 def triangular_solve(node: Node) -> Rule:
-    """Return the rule of a triangular solve.
+    """Return the rule of a triangular solve. The right-hand sides are independent, so their dim is parallel.
 
-    Each right-hand side is solved independently, so they are parallel. The solution is linear in the right-hand sides.
+    The solution is linear in the right-hand sides.
     """
     a, b = (value.type for value in node.operands)
     batch = letters(a.rank - 2)

@@ -1,4 +1,6 @@
-"""Sharding rule of `gather`: batches of look-ups are parallel, and masks allow a sharded indexed dim."""
+"""Sharding rule of `gather`. Batches of look-ups are parallel. With masked look-ups, the indexed dim may also be
+sharded.
+"""
 
 from __future__ import annotations
 

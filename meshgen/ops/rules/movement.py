@@ -8,7 +8,8 @@ import math
 from meshgen.ir.graph import Node
 from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, picked_kind, rule
 
-_MOVES = (Linear((0,), ALL_KINDS),)  # Elements are only moved, so partial values of any kind pass through.
+# The elements are only moved, so a partial operand of any kind gives a partial result of the same kind.
+_MOVES = (Linear((0,), ALL_KINDS),)
 
 
 def source(node: Node) -> Rule:
@@ -36,8 +37,8 @@ def transpose(node: Node) -> Rule:
 
 
 def reverse(node: Node) -> Rule:
-    """Return the rule of a reversal: a tile of a reversed dim consists of the rows at the same distance from the other
-    end.
+    """Return the rule of a reversal: each tile of a reversed dim is computed from the operand rows mirrored at the
+    dim's middle.
     """
     operand = node.operands[0].type
     names = letters(operand.rank)
@@ -49,8 +50,9 @@ def reverse(node: Node) -> Rule:
 def window(node: Node) -> Rule:
     """Return the rule of `slice`, `pad` or `concatenate`.
 
-    Unchanged dims share their factors. A tile of a sliced, padded or concatenated dim needs rows of other tiles. A
-    slice of few rows of a sharded dim may instead leave a partial sum (see `Pick`).
+    Unchanged dims share their factors. A tile of a sliced, padded or concatenated dim needs operand rows from the tiles
+    of
+    other devices. A slice of few rows of a sharded dim may instead leave a partial sum (see `Pick`).
     """
     operands, result = [value.type for value in node.operands], node.result.type
     data = operands if node.op == "concatenate" else operands[:1]
@@ -58,7 +60,7 @@ def window(node: Node) -> Rule:
     windows = {(names[d], i): window_rows for (d, i), window_rows in _moved_windows(node).items()}
     dims = " ".join(names) or "()"
     scalars = ["()"] * (len(operands) - len(data))
-    # For `pad`, the padding value is an operand too, and is partial like the others.
+    # The padding value of `pad` is also an operand, and is partial if the other operand is.
     linear = Linear(tuple(range(len(operands))), ALL_KINDS)
     text = f"{', '.join([*[dims] * len(data), *scalars])} -> {dims}"
     picks = picked_kind(result.dtype) if node.op == "slice" else ""
@@ -66,8 +68,9 @@ def window(node: Node) -> Rule:
 
 
 def _moved_windows(node: Node) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Return the window (base, stride, width, dilation) of each (dim, operand) whose rows are sliced, padded or
-    shifted.
+    """Return the window (base, stride, width, dilation) per (dim, operand index).
+
+    Only dims along which the op slices, pads or shifts the rows of the operand are keys.
     """
     attrs, shape = node.attrs, node.operands[0].type.shape
     if node.op == "slice":
@@ -86,9 +89,10 @@ def _moved_windows(node: Node) -> dict[tuple[int, int], tuple[int, ...]]:
 
 
 def reshape(node: Node) -> Rule:
-    """Return the rule that writes both shapes as products of common factors in row-major order.
+    """Return the rule of a reshape: both shapes are written as products of common factors, in row-major order.
 
-    8x16x64 -> 128x64 is `a b c -> (a b) c`; 6x4 -> 8x3 shares only a major factor 2. All other factors stay replicated.
+    8x16x64 -> 128x64 is `a b c -> (a b) c`. 6x4 -> 8x3 have only the major factor 2 in common; all other factors stay
+    replicated.
     """
     source, target = node.operands[0].type, node.result.type
     sides, sizes, replicated = reshape_factors(source.sizes, target.sizes)
@@ -102,7 +106,12 @@ def reshape(node: Node) -> Rule:
 def reshape_factors(
     source: tuple[int, ...], target: tuple[int, ...]
 ) -> tuple[list[list[list[str]]], dict[str, int], list[str]]:
-    """Return the factor names of each dim of both shapes, the factor sizes, and the factors that must stay replicated."""
+    """Return common factors of two shapes.
+
+    Returns:
+        For both shapes, the factor names of each dim; the size of each factor; and the factors that must stay
+        replicated.
+    """
     sides: list[list[list[str]]] = [[[] for _ in source], [[] for _ in target]]
     sizes: dict[str, int] = {}
     replicated: list[str] = []
@@ -130,7 +139,8 @@ def reshape_factors(
             append_factor(common, 0, 1)
             remaining = [remaining[0] // common, remaining[1] // common]
             continue
-        # The sizes are coprime: keep the dims replicated until both sides have consumed equally many elements.
+        # The sizes are coprime. Keep the dims replicated up to the point where both shapes have covered equally many
+        # elements.
         consumed = [1, 1]
         while True:
             side = 0 if consumed[0] * remaining[0] <= consumed[1] * remaining[1] else 1

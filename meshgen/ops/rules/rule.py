@@ -1,8 +1,8 @@
-"""Sharding rules: the loops (factors) of an operation and the factors of each operand and result dim.
+"""Sharding rules: the loops (factors) of an operation, and the factors of each operand and result dim.
 
-In factor notation a word is a factor, and dims with the same factor are sharded alike. `(a b)` is a dim that
-consists of two factors, major to minor, and `1` is a dim without a factor. The iterator types and indexing maps of
-the RFC's ShardingInterface follow from a rule.
+In factor notation a word is a factor, and dims with the same factor are sharded equally. `(a b)` is a dim that consists
+of two factors, major to minor, and `1` is a dim without a factor. The rules determine the iterator types and indexing
+maps of the RFC's ShardingInterface.
 """
 
 from __future__ import annotations
@@ -39,25 +39,29 @@ COMBINED_KINDS = {**_REDUCTIONS, "subtract": "sum"}
 
 
 def reduction_kind(combiner: str) -> str:
-    """Return the kind of partial value that a sharded reduction with StableHLO op `combiner` leaves."""
+    """Return the kind of the partial result if the reduced dim of a reduction with op `combiner` is sharded: `add` ->
+    `sum`.
+    """
     return _REDUCTIONS[combiner]
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A loop of an operation, with a size and a kind.
+    """A loop of an operation.
 
-    Kinds:
+    `size` is the trip count; for a window factor it is the size of the result's dim. `kind` is one of:
         parallel: may be sharded.
-        indexed: may be sharded. An operand holds positions along the factor; the partitioner makes them tile-relative.
+        indexed: may be sharded. An operand contains positions along the factor, which the partitioner makes relative to
+            the tile.
         reduce: may be sharded; leaves a partial result.
         combine: may be sharded; the op itself gathers and combines the results of the devices.
         scan: may be sharded; the devices exchange one row each, the total of their tile.
-        window: may be sharded; a tile of the result needs other operand rows than the operand's own tile has.
+        window: may be sharded; a tile of the result needs operand rows from the tiles of other devices.
         whole: must stay replicated.
 
-    `size` is the size of the result's dim for a window factor. A `reduce` factor may have windows too. The op then
-    reduces a dim of one operand, and a tile of this dim needs other rows of another operand.
+    A `reduce` factor may have windows too. The op then reduces a dim of one operand, and a tile of this dim needs rows
+    of
+    another operand that are in the tiles of other devices.
     """
 
     name: str
@@ -77,18 +81,20 @@ class Linear(NamedTuple):
 
 
 def picked_kind(dtype: str) -> str:
-    """Return the kind of partial value in which one device holds each element and all others hold the neutral element.
+    """Return the partial kind for values of which one device holds each element, and all others hold the neutral
+    element.
 
-    All f8E8M0FNU values are positive, so addition has no neutral element in this type.
+        f32 -> sum (neutral element 0), i1 -> or
+
+    For f8E8M0FNU it is max: all values of this type are positive, so addition has no neutral element.
     """
     return {"i1": "or", "f8E8M0FNU": "max"}.get(dtype, "sum")
 
 
 def linear_in_each(operands: Sequence[TensorType], result: TensorType) -> tuple[Linear, ...]:
-    """Return a `Linear` for each operand of a matmul in which the result is linear.
+    """Return a `Linear` for each operand in which the result of a matmul is linear.
 
-    An integer operand that is narrower than the result is excluded: its partial sums wrap around before the result
-    does.
+    This excludes an integer operand that is narrower than the result: its partial sums would wrap around at its width.
     """
 
     def wraps_alike(dtype: str) -> bool:
@@ -102,9 +108,11 @@ def linear_in_each(operands: Sequence[TensorType], result: TensorType) -> tuple[
 class Window(NamedTuple):
     """The operand rows that a window factor needs.
 
-    Result rows [r, s) need rows [r stride + base, (s - 1) stride + base + width) of the operand's dim. Rows outside the
+    Result rows [r, s) need rows [r * stride + base, (s - 1) * stride + base + width) of the operand's dim. Rows outside
+    the
     operand are the op's padding. A stride of -1 (width 1) describes a reversed dim, whose rows are read in reverse
-    order. With a dilation d, the operand's rows are at 0, d, 2 d, ..., with padding between them.
+    order.
+    With a dilation d, the operand's rows are at 0, d, 2 d, ..., with padding between them.
     """
 
     factor: int
@@ -117,25 +125,26 @@ class Window(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """A window with so few rows that a partial result can be cheaper than gathering the rows.
+    """A window of so few rows that a partial result can be cheaper than a gather of the rows.
 
-    Each device writes the rows in its tile and zeros for all others, so the result is partial. The op itself then needs
-    no communication, and a later all-reduce covers only these rows.
+    Each device copies the rows that are in its tile and writes zeros for all others, so the result is partial. The op
+    itself then needs no communication, and a later all-reduce covers only these rows.
     """
 
     window: Window
     kind: str
 
     def pays(self, rows: int, devices: int) -> bool:
-        """Whether an all-reduce of `rows` rows moves at most as much as gathering them as padded tiles."""
+        """Whether an all-reduce of `rows` rows moves at most as many bytes as a gather of the rows, padded to tiles."""
         return 2 * rows <= devices
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The sharding rule of an operation: its factors, and the factors of each dim of each operand and result.
+    """The sharding rule of an operation: the factors (loops), and the factors of each dim of each operand and result.
 
-    The factors of a dim are ordered major to minor. A dim without factors is replicated or has size 1.
+    `operands` and `results` hold factor indices per dim, major to minor. A dim without factors is replicated or has
+    size 1.
     """
 
     factors: tuple[Factor, ...]
@@ -171,7 +180,7 @@ class Rule:
         object.__setattr__(self, "_places", dims_by_factor)
 
     def places(self, factor: int) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
-        """Return, for each operand and for each result, the dim that has the factor, or None."""
+        """Return the dim that the factor appears in, for each operand and for each result. None if it does not appear."""
         return self._places[factor]
 
     def iterator_types(self) -> tuple[str, ...]:
@@ -195,14 +204,16 @@ def rule(
     windows: Mapping[tuple[str, int], tuple[int, ...]] | None = None,
     picks: str = "",
 ) -> Rule:
-    """Return the rule that `notation` describes. Factor sizes come from the types, or from `sizes` for compound dims.
+    """Return the rule for `notation`. Factor sizes are those of the tensors' dims; `sizes` gives the sizes in compound
+    dims.
 
     Args:
         windows: (base, stride, width) or (base, stride, width, dilation) by factor and operand index (see `Window`).
         picks: the kind of partial result that a window may leave (see `Pick`).
     Raises:
-        ValueError: a side has the wrong number of tensors or dims, a factor has two sizes, or a keyword argument
-            names a factor that does not occur.
+        ValueError: a side has the wrong number of tensors or dims, a factor has two sizes, or a keyword argument names
+        a
+            factor that does not occur.
     """
     notes = _Notes(
         tuple(sorted((reduce or {}).items())),
@@ -247,11 +258,12 @@ def _parsed(
     notes: _Notes,
     named: tuple[tuple[int, Expr], ...],
 ) -> Rule:
-    """Parse a rule. The cache serves repeated layers, which have the same rules.
+    """Parse a rule. Repeated layers have equal rules, so results are cached.
 
     Args:
-        named: the symbolic expressions of sizes, so that equal numbers with different expressions are separate cache
-        keys.
+        named: the symbolic sizes with their expressions. As a part of the cache key, they distinguish symbolic sizes
+        that
+            have equal integers.
     """
     left, arrow, right = notation.partition("->")
     sides = [_tensors(left), _tensors(right)]
@@ -300,9 +312,9 @@ def _collect(
     seen_factors: dict[str, None],
     windowed: set[str],
 ) -> None:
-    """Add the factors of a tensor's dims to `seen_factors` and their sizes to `factor_sizes`.
+    """Add the factors of a tensor's dims to `seen_factors`, and their sizes to `factor_sizes`.
 
-    The result, not the operand, sets the size of a windowed factor.
+    A factor in `windowed` gets no size here, because its size is that of the result's dim.
     """
     if len(dims) != tensor_type.rank:
         raise ValueError(f"rule '{notation}' gives {len(dims)} dims to a tensor of rank {tensor_type.rank}")
@@ -315,7 +327,9 @@ def _collect(
 
 
 def _loop_order(order: Iterable[str], sides: list[list[list[list[str]]]]) -> list[str]:
-    """Return the factors of the results in dim order, followed by all others in operand order (the RFC's order)."""
+    """Return all factor names: the factors of the results in dim order, then those of the operands (the order of the
+    RFC).
+    """
     named = (n for dims in (*sides[1], *sides[0]) for dim in dims for n in dim)
     return [*dict.fromkeys(itertools.chain(named, order))]
 

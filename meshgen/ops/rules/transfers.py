@@ -1,6 +1,6 @@
-"""Sharding rules of sends and receives between meshes.
+"""Sharding rules of the two ends of a transfer between meshes: `transfer_send` and `transfer_recv`.
 
-A send is like an output of its mesh's program and a receive is like an input, so any dim of the value may be sharded.
+A send is like an output of the program on the sending mesh, and a receive is like an input. Any dim may be sharded.
 """
 
 from __future__ import annotations

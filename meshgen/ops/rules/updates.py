@@ -14,8 +14,8 @@ def _spaced_names(names: list[str]) -> str:
 def dynamic_slice(node: Node) -> Rule:
     """Return the rule of `dynamic_slice`: dims that are copied in full share their factors.
 
-    Along a sliced dim, every device writes the rows that are in its tile and zeros for all others. The result is then a
-    partial sum.
+    A sliced dim may be sharded: each device copies the requested rows that are in its tile and writes zeros for all
+    others. The result is then a partial sum.
     """
     operand, result = node.operands[0].type, node.result.type
     names = letters(operand.rank)
@@ -35,7 +35,8 @@ def dynamic_slice(node: Node) -> Rule:
 def dynamic_update_slice(node: Node) -> Rule:
     """Return the rule of `dynamic_update_slice`.
 
-    Dims that the update covers in full share their factors. Along the others, each device writes the rows in its tile.
+    Dims that the update covers in full share their factors. The other dims may be sharded too: each device writes those
+    rows of the update that are in its tile.
     """
     operand, update = node.operands[0].type, node.operands[1].type
     names = letters(operand.rank)
@@ -51,7 +52,9 @@ def dynamic_update_slice(node: Node) -> Rule:
 def sort(node: Node) -> Rule:
     """Return the rule of `sort` or `top_k`: all dims except the sorted one share their factors.
 
-    `top_k` may shard the sorted dim: the k greatest elements are among the k greatest of every tile, which it gathers.
+    `top_k` may also shard the sorted dim. Each device selects the k greatest elements of its tile, and the op gathers
+    these
+    candidates and selects again.
     """
     operands, results = [v.type for v in node.operands], [v.type for v in node.results]
     dim = node.attrs.dim if node.op == "sort" else operands[0].rank - 1
@@ -64,10 +67,11 @@ def sort(node: Node) -> Rule:
 
 
 def reduce_region(node: Node) -> Rule:
-    """Return the rule of a reduction with a region: each device reduces its rows, and the results are combined in
-    order.
+    """Return the rule of a reduction with a region.
 
-    The region may be the function of any monoid.
+    The reduced dims may be sharded: each device reduces its rows, and the op combines the devices' results in row
+    order, so
+    the region need not be commutative.
     """
     count = len(node.operands) // 2
     names = letters(node.operands[0].type.rank)
@@ -80,9 +84,11 @@ def reduce_region(node: Node) -> Rule:
 def scatter(node: Node) -> Rule:
     """Return the rule of a scatter.
 
-    Batching dims share their factors. So do window dims that every update covers in full, starting at index 0. Along an
-    indexed dim with updates of size 1, each device writes the updates in its tile. Sharded updates leave a partial
-    result if the region is a single op that is also a reduction.
+    These dims share their factors: batching dims, and window dims that every update covers in full, starting at index
+    0.
+    An indexed dim with updates of size 1 may be sharded: each device applies the updates whose targets are in its tile.
+    If
+    the updates are sharded, the result is partial; this requires a region that is a single reduction op.
     """
     attrs, count = node.attrs, len(node.operands) // 2
     operand, indices, update = (node.operands[i].type for i in (0, count, count + 1))
@@ -110,7 +116,7 @@ def scatter(node: Node) -> Rule:
                 replicated.append(index_factors[index_dim])
             continue
         origin = next(window_dims)
-        # An index other than 0 shifts the update's rows relative to the operand's.
+        # An index other than 0 shifts the rows of the update against those of the operand.
         is_placed = origin in attrs.scatter_dims_to_operand_dims
         covered = update.shape[dim] == operand.shape[origin] and not is_placed
         is_row = update.shape[dim] == 1 and is_placed
@@ -129,9 +135,11 @@ def scatter(node: Node) -> Rule:
 
 
 def scatter_reduction(node: Node) -> str | None:
-    """Return the reduction op of a scatter's region if partial results can combine its updates, else None.
+    """Return the reduction op of a scatter whose updates may be sharded, or None.
 
-    Without indices, the partitioner cannot mask updates. Booleans wrap around, so their `add` is not a sum.
+    Excluded are scatters without indices, because the partitioner could not mask their updates, and `add` and
+    `multiply` of
+    booleans, which are not sums and products.
     """
     if len(node.operands) != 3 or not node.attrs.scatter_dims_to_operand_dims:
         return None
@@ -140,7 +148,9 @@ def scatter_reduction(node: Node) -> str | None:
 
 
 def rng_bit_generator(node: Node) -> Rule:
-    """Return the rule of a random generator: an element depends only on its position, so each device draws its tile."""
+    """Return the rule of a random generator. Each element depends only on its position, so each device draws its own
+    tile.
+    """
     state, bits = (v.type for v in node.results)
     text = f"state -> next, {_spaced_names(letters(bits.rank))}"
     return rule(text, [v.type for v in node.operands], [state, bits], whole=["state", "next"])

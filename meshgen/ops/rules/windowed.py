@@ -1,6 +1,6 @@
 """Sharding rules of convolutions and windowed reductions.
 
-Batch and channel dims share their factors; a tile of a spatial dim needs a halo.
+Batch and channel dims share their factors. A tile of a spatial dim needs a halo: operand rows of adjacent tiles.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from meshgen.ops.rules.rule import Rule, letters, linear_in_each, rule
 
 
 def reduce_window(node: Node) -> Rule:
-    """Return the rule of a windowed reduction: a tile of the result needs the operand rows under its windows."""
+    """Return the rule of a windowed reduction: a tile of the result needs all operand rows that its windows cover."""
     if (dim := scanned_dim(node)) is not None:
         names = letters(node.operands[0].type.rank)
         text = f"{' '.join(names)}, () -> {' '.join(names)}"
@@ -34,10 +34,11 @@ def reduce_window(node: Node) -> Rule:
 
 
 def scanned_dim(node: Node) -> int | None:
-    """Return the dim of a cumulative op, or None if the windowed reduction is not cumulative.
+    """Return the dim along which a windowed reduction is cumulative, or None if it is not cumulative.
 
-    Each window of a cumulative op reaches from one end of the dim to the window's row. Its region must be a single op
-    with a neutral element, so that the devices can combine the totals of their tiles.
+    In a cumulative reduction, each window extends from one end of the dim to the row of the result. The region must be
+    a
+    single op with a neutral element, so that the devices can combine the totals of their tiles.
     """
     attrs, window_dims = node.attrs, windowed(node)
     if len(node.operands) != 2 or len(window_dims) != 1 or fold_kind(node.regions[0]) is None:
@@ -51,15 +52,15 @@ def scanned_dim(node: Node) -> int | None:
 
 
 def _span(size: int, dilation: int) -> int:
-    """Return the number of rows from the first to the last element of a dilated window."""
+    """Return the number of rows that a window of `size` elements covers, including the gaps of the dilation."""
     return (size - 1) * dilation + 1 if size else 0
 
 
 def select_and_scatter(node: Node) -> Rule:
-    """Return the rule of `select_and_scatter`: a tile of the result needs the sources of all windows that touch it.
+    """Return the rule of `select_and_scatter`: a tile of the result needs the sources of all windows that overlap the
+    tile.
 
-    Each device selects the elements for the windows that touch its tile. Where windows overlap, these reach into rows
-    of neighboring devices.
+    Each device selects the elements of these windows. The windows may extend into the tiles of adjacent devices.
     """
     attrs, names = node.attrs, letters(node.result.type.rank)
     dims = " ".join(names) or "()"
@@ -73,7 +74,7 @@ def select_and_scatter(node: Node) -> Rule:
 
 
 def windowed(node: Node) -> list[int]:
-    """Return the dims along which a window is wider than one element, strides, dilates or pads."""
+    """Return the dims along which a window has more than one element, or there is a stride, a dilation or padding."""
     attrs = node.attrs
     ones = [1] * len(attrs.window_dimensions)
     parts = zip(
@@ -91,8 +92,9 @@ def convolution(node: Node) -> Rule:
     """Return the rule of a convolution, for example `b i h, o i kh -> b o h`, which sums over the input channels i.
 
     Groups are parallel: feature groups are `b (g i) h, (g o) i kh -> b (g o) h` and batch groups are
-    `(g b) i h, (g o) i kh -> b (g o) h`. Of each spatial dim, the rule shards the rows of the result or the rows of the
-    kernel, whichever are more. Sharded kernel rows, as in a weight gradient, are reduced: `b i k, o i k -> b o h`.
+    `(g b) i h, (g o) i kh -> b (g o) h`. Per spatial dim, either the rows of the result or the rows of the kernel may
+    be
+    sharded, whichever are more. Sharded kernel rows are reduced, as in a weight gradient: `b i k, o i k -> b o h`.
     """
     attrs = node.attrs
     image, kernel = (v.type for v in node.operands)
@@ -104,7 +106,7 @@ def convolution(node: Node) -> Rule:
     batches_per_group = result.sizes[attrs.output_batch]
 
     def grouped_dim(name: str, count: int, size: int) -> str:
-        # A dim of groups of one element has factor `g` alone, so it can be sharded unevenly.
+        # If a group has one element, the factor of the dim is `g` alone, so the dim can be sharded unevenly.
         return name if count == 1 else f"(g {name})" if size != 1 else "g"
 
     left[attrs.input_batch], out[attrs.output_batch] = grouped_dim("b", batches, batches_per_group), "b"
@@ -138,7 +140,9 @@ def convolution(node: Node) -> Rule:
 
 
 def summed_dims(node: Node) -> list[int]:
-    """Return the indices of the spatial dims along which the kernel's rows are sharded instead of the result's."""
+    """Return the indices of the spatial dims along which the rows of the kernel may be sharded instead of the result's
+    rows.
+    """
     attrs, kernel, result = node.attrs, node.operands[1].type.sizes, node.result.type.sizes
     pairs = zip(attrs.kernel_spatial, attrs.output_spatial, attrs.window_reversal, strict=True)
     return [
