@@ -122,14 +122,9 @@ class Value:
         type: the global type in stages up to `optimize`, the local (per-device) type from `partition` on.
         name: the name in the user's program or text, without `%`.
         sharding: set by the stage `materialize` and dropped by `partition`.
-        granted: indices of the user's annotations that this value satisfies (positions in `annotations_of` the program
-        at
-            `propagate`).
-        is_bound: one of the annotations in `granted` is required for users of the value, so passes must not let the
-        users
-            read another value.
-        id: identity across stages. A pass copies it to the value that replaces this one, so that reports can match
-        them.
+        granted: positions of the user's annotations (in `annotations_of` the `propagate` program) that are satisfied.
+        is_bound: an annotation in `granted` is required for users of the value: they must keep reading this value.
+        id: identity across stages. A pass copies it to a replacement, so that reports can match both values.
     """
 
     type: TensorType
@@ -150,10 +145,10 @@ class Value:
 class NodeSharding:
     """The propagation decision for one node: the shardings of its operands and results, and the mesh axes of its loops.
 
-    `option` has the mesh axes of each loop (factor) of the op's sharding rule, major to minor. `why` has one line per
-    mesh
-    axis that shards the node: the origin of the decision (annotation, value, source line) and the rejected
-    alternatives.
+    Attributes:
+        option: the mesh axes of each loop (factor) of the op's sharding rule, major to minor.
+        why: one line per mesh axis that shards the node: the origin (annotation, value, source line) of the decision
+            and the rejected alternatives.
     """
 
     operands: tuple[Sharding, ...]
@@ -169,7 +164,7 @@ class Node:
     Attributes:
         attrs: the attributes; an instance of the op's class in `ir/attributes`.
         option: the user's annotation of the mesh axes of each loop (factor) of the op's sharding rule, major to minor.
-            Nodes that a pass creates in place of this node do not inherit it, because their loops may differ.
+            Nodes that replace this node do not inherit it, because their loops may differ.
         notes: remarks of passes that do not change the semantics.
     """
 
@@ -207,10 +202,7 @@ class GraphIndex:
         return len(graph.nodes), graph.nodes[-1] if graph.nodes else None, len(graph.outputs)
 
     def holds_for(self, graph: Graph) -> bool:
-        """Whether the index is up to date: `graph` still has the indexed nodes and outputs.
-
-        Checks lengths and the last node only: passes append nodes to a graph, but replace nodes only in a new graph.
-        """
+        """Whether `graph` still has the indexed nodes and outputs. Passes replace nodes only in new graphs."""
         is_same = self._nodes is graph.nodes and self._outputs is graph.outputs
         return is_same and self._fingerprint == self._fingerprint_of(graph)
 
@@ -226,10 +218,7 @@ class GraphIndex:
 
     @cached_property
     def uses(self) -> Mapping[Value, Sequence[tuple[Node, int]]]:
-        """The uses of each value as (node, operand index), in program order. Graph outputs are not counted as uses.
-
-        The index of a region also lists the region's uses of captured values.
-        """
+        """The uses of each value as (node, operand index): captures count as uses in a region, graph outputs do not."""
         table: dict[Value, list[tuple[Node, int]]] = {value: [] for value in (*self._inputs, *self.positions)}
         for node in self._nodes:
             for index, operand in enumerate(node.operands):
@@ -295,10 +284,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class Annotation:
-    """A user's sharding annotation of an input or output of the graph.
+    """A user's sharding annotation of an input or output of the graph. If `open_dims[d]`, propagation may shard dim d
+    further.
 
-    The compiler satisfies a `required` annotation exactly, and may drop any other. If `open_dims[d]`, propagation may
-    shard dim d over further axes.
+    The compiler satisfies a `required` annotation exactly, and may drop any other.
     """
 
     sharding: Sharding
@@ -320,18 +309,14 @@ class Module:
 
     Attributes:
         in_annotations, out_annotations: the annotation of each graph input / output, or None if it has no annotation.
-        in_types, out_types, in_shardings, out_shardings: the types and shardings of the global inputs / outputs, set
-        from
-            `partition` on.
+        in_types, out_types, in_shardings, out_shardings: of the global inputs / outputs, set from `partition` on.
         kernels: the bodies that `kernel` nodes name, from `fuse` on.
         donations: donated input -> the output that reuses its buffer, or None if any fitting output may reuse it.
         result_paths: output -> its path in the pytree of results, if JAX's program text gives one.
         in_numbers, out_numbers: only in a part: the positions of its inputs / outputs in the entire program.
         reordered: mesh name -> device ids, for meshes whose declared device order is ignored (`ir/shared_devices.py`).
         nominal_sizes: the sizes that the compiler assumed for mesh axes of unknown size.
-        chunks: decisions about splitting collectives into chunks; `memory_cap` is the limit for device memory, in
-        bytes,
-            that these decisions kept.
+        chunks: decisions about splitting collectives into chunks, within `memory_cap` bytes of device memory.
     """
 
     mesh: Mesh

@@ -56,8 +56,7 @@ def settle_manual(graph: Graph, *meshes: Mesh, keep_open: bool = True) -> Graph:
     """Flatten the bodies of all `manual` nodes of a graph, including those in regions.
 
     A manual computation inside another one is replaced by its inlined body. Its operands are replicated over its axes,
-    so
-    they are sliced into tiles before the body, and its results are gathered after the body.
+    so they are sliced into tiles before the body, and its results are gathered after the body.
 
     Args:
         meshes: a sharding that does not name a mesh refers to the first of these.
@@ -99,7 +98,7 @@ def _settled(
         node_meshes = meshes_of(node, meshes)
         faults += _bound_twice(node, manual)
         regions = tuple(_settled(region, node_meshes, inner, faults, keeps, flattens) for region in node.regions)
-        # The flattened body has no annotations any more, so the computation is no longer open.
+        # Flattening has removed all annotations from the body, so the computation counts as closed.
         if is_manual(node) and not flattens and not is_open(replace(node, regions=regions)):
             flattens = True
             regions = tuple(_settled(region, node_meshes, inner, faults, keeps, flattens) for region in regions)

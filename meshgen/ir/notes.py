@@ -36,8 +36,7 @@ class Place(NamedTuple):
 
     Attributes:
         number: index of the buffer.
-        storage: index of the buffer that owns the bytes: this buffer, or the buffer that it is a view of at byte
-        `offset`.
+        storage: index of the buffer that owns the bytes: `number`, or the buffer in which this is a view at `offset`.
         source: the source location of the value.
     """
 

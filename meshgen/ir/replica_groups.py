@@ -114,7 +114,7 @@ def axes_of_size(count: int, mesh: Mesh) -> tuple[str, ...]:
 
 
 def find_shift(pairs: Pairs, mesh: Mesh) -> tuple[str, int] | None:
-    """Return the axis and offset of a rotation along one axis, or None if `pairs` is no such rotation.
+    """Return the axis and offset if `pairs` is a rotation along one axis, or None otherwise.
 
     In a rotation each device sends to the device `offset` further along the axis, with wrap-around.
     """

@@ -25,7 +25,7 @@ def stored_bytes(array: Array) -> bytes:
 def uniform_element(array: Array) -> Array | None:
     """Return the element of an array whose elements have equal bits, as a 0-d array.
 
-    Returns None if the elements differ, or if there is no element.
+    Returns None if the elements differ, or if the array is empty.
     """
     if array.size == 0:
         return None

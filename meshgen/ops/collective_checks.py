@@ -199,9 +199,9 @@ def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
 
 
 def changed_dims(node: Node) -> tuple[int | None, int | None]:
-    """Return (grown dim, shrunk dim): the dims of the local type whose size a collective multiplies or divides by the
-    group
-    size. Each is None if there is no such dim.
+    """Return (grown dim, shrunk dim): a collective multiplies or divides their local sizes by the group size.
+
+    A member of the pair is None if the collective changes no dim in this way.
     """
     attrs = node.attrs
     if node.op in ("all_gather", "gather_to"):

@@ -33,8 +33,7 @@ def ranking_operations(node: Node) -> float:
     """Return the operations of ranking in a kernel, which compares each element with all elements of its row.
 
     Kernels rank for a sort, and for a scatter with many unsorted updates. For a scatter into few rows, each row scans
-    all
-    updates instead (`passes/scatter_to_rows.py`). Returns 0 for other nodes.
+    all updates instead (`passes/scatter_to_rows.py`). Returns 0 for other nodes.
     """
     if node.op in ("sort", "top_k"):
         operand_type = node.operands[0].type

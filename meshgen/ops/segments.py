@@ -55,8 +55,7 @@ def _shared(group: list[_Part]) -> Iterable[Hashable]:
     """Yield the keys of a group of outputs. Groups with a common key become one segment.
 
     A key is a large input with the iteration space over it, or a constant for outputs of one element. For a dot, the
-    key
-    contains everything but the right operand, so dots of one left operand share a segment.
+    key contains everything but the right operand, so dots of one left operand share a segment.
     """
     if dots := {node: None for part in group for node in part.nodes if node.op in DOTS}:
         for dot in dots:

@@ -191,10 +191,8 @@ def reduce_precision(node: Node, args: list[Array]) -> Array:
     """Round to nearest even to a float type with the node's `exponent_bits` and `mantissa_bits`.
 
     A result below the smallest normal number of this type becomes 0. If the type has as many exponent bits as the
-    operand,
-    subnormal numbers are kept, with their mantissas rounded to `mantissa_bits` like all others. Without mantissa bits,
-    a
-    tie rounds to an even (biased) exponent.
+    operand, subnormal numbers are kept, with their mantissas rounded to `mantissa_bits` like all others. Without
+    mantissa bits, a tie rounds to an even (biased) exponent.
     """
     x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_operand_dtype(node)])
     exponent_bits, mantissa_bits = node.attrs.exponent_bits, min(node.attrs.mantissa_bits, int(limits.nmant))

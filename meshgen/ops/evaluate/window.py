@@ -120,7 +120,7 @@ def window_places(shape: Sequence[int], window: Sequence[int], strides: Sequence
 
 def reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     attrs, region, count = node.attrs, node.regions[0], len(args) // 2
-    if node.results[0].type.size == 0:  # If the window is larger than the operand, there is no result element.
+    if node.results[0].type.size == 0:  # If the window is larger than the operand, the result is empty.
         return [np.zeros(value.type.sizes, value.type.numpy_dtype) for value in node.results]
     interior = [d - 1 for d in attrs.base_dilations]
     padded = [pad(x, i, attrs.low, attrs.high, interior) for x, i in zip(args[:count], args[count:], strict=True)]

@@ -51,8 +51,7 @@ def window(node: Node) -> Rule:
     """Return the rule of `slice`, `pad` or `concatenate`.
 
     Unchanged dims share their factors. A tile of a sliced, padded or concatenated dim needs operand rows from the tiles
-    of
-    other devices. A slice of few rows of a sharded dim may instead leave a partial sum (see `Pick`).
+    of other devices. A slice of few rows of a sharded dim may instead leave a partial sum (see `Pick`).
     """
     operands, result = [value.type for value in node.operands], node.result.type
     data = operands if node.op == "concatenate" else operands[:1]
@@ -106,11 +105,8 @@ def reshape(node: Node) -> Rule:
 def reshape_factors(
     source: tuple[int, ...], target: tuple[int, ...]
 ) -> tuple[list[list[list[str]]], dict[str, int], list[str]]:
-    """Return common factors of two shapes.
-
-    Returns:
-        For both shapes, the factor names of each dim; the size of each factor; and the factors that must stay
-        replicated.
+    """Return common factors of two shapes: names per dim of each shape, sizes by name, and the names of replicated
+    factors.
     """
     sides: list[list[list[str]]] = [[[] for _ in source], [[] for _ in target]]
     sizes: dict[str, int] = {}

@@ -60,8 +60,7 @@ class Factor:
         whole: must stay replicated.
 
     A `reduce` factor may have windows too. The op then reduces a dim of one operand, and a tile of this dim needs rows
-    of
-    another operand that are in the tiles of other devices.
+    of another operand that are in the tiles of other devices.
     """
 
     name: str
@@ -84,8 +83,6 @@ def picked_kind(dtype: str) -> str:
     """Return the partial kind for values of which one device holds each element, and all others hold the neutral
     element.
 
-        f32 -> sum (neutral element 0), i1 -> or
-
     For f8E8M0FNU it is max: all values of this type are positive, so addition has no neutral element.
     """
     return {"i1": "or", "f8E8M0FNU": "max"}.get(dtype, "sum")
@@ -94,7 +91,7 @@ def picked_kind(dtype: str) -> str:
 def linear_in_each(operands: Sequence[TensorType], result: TensorType) -> tuple[Linear, ...]:
     """Return a `Linear` for each operand in which the result of a matmul is linear.
 
-    This excludes an integer operand that is narrower than the result: its partial sums would wrap around at its width.
+    An integer operand narrower than the result is excluded: its partial sums would wrap around at its width.
     """
 
     def wraps_alike(dtype: str) -> bool:
@@ -109,10 +106,8 @@ class Window(NamedTuple):
     """The operand rows that a window factor needs.
 
     Result rows [r, s) need rows [r * stride + base, (s - 1) * stride + base + width) of the operand's dim. Rows outside
-    the
-    operand are the op's padding. A stride of -1 (width 1) describes a reversed dim, whose rows are read in reverse
-    order.
-    With a dilation d, the operand's rows are at 0, d, 2 d, ..., with padding between them.
+    the operand are the op's padding. A stride of -1 (width 1) describes a reversed dim, whose rows are read in reverse
+    order. With a dilation d, the operand's rows are at 0, d, 2 d, ..., with padding between them.
     """
 
     factor: int
@@ -180,7 +175,7 @@ class Rule:
         object.__setattr__(self, "_places", dims_by_factor)
 
     def places(self, factor: int) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
-        """Return the dim that the factor appears in, for each operand and for each result. None if it does not appear."""
+        """Return the dim that the factor appears in, or None, for each operand and for each result."""
         return self._places[factor]
 
     def iterator_types(self) -> tuple[str, ...]:
@@ -212,8 +207,7 @@ def rule(
         picks: the kind of partial result that a window may leave (see `Pick`).
     Raises:
         ValueError: a side has the wrong number of tensors or dims, a factor has two sizes, or a keyword argument names
-        a
-            factor that does not occur.
+            a factor that does not occur.
     """
     notes = _Notes(
         tuple(sorted((reduce or {}).items())),
@@ -261,9 +255,7 @@ def _parsed(
     """Parse a rule. Repeated layers have equal rules, so results are cached.
 
     Args:
-        named: the symbolic sizes with their expressions. As a part of the cache key, they distinguish symbolic sizes
-        that
-            have equal integers.
+        named: the expressions of symbolic sizes. In the cache key they distinguish sizes with equal integers.
     """
     left, arrow, right = notation.partition("->")
     sides = [_tensors(left), _tensors(right)]

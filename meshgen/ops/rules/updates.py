@@ -53,8 +53,7 @@ def sort(node: Node) -> Rule:
     """Return the rule of `sort` or `top_k`: all dims except the sorted one share their factors.
 
     `top_k` may also shard the sorted dim. Each device selects the k greatest elements of its tile, and the op gathers
-    these
-    candidates and selects again.
+    these candidates and selects again.
     """
     operands, results = [v.type for v in node.operands], [v.type for v in node.results]
     dim = node.attrs.dim if node.op == "sort" else operands[0].rank - 1
@@ -70,8 +69,7 @@ def reduce_region(node: Node) -> Rule:
     """Return the rule of a reduction with a region.
 
     The reduced dims may be sharded: each device reduces its rows, and the op combines the devices' results in row
-    order, so
-    the region need not be commutative.
+    order, so the region need not be commutative.
     """
     count = len(node.operands) // 2
     names = letters(node.operands[0].type.rank)
@@ -84,11 +82,10 @@ def reduce_region(node: Node) -> Rule:
 def scatter(node: Node) -> Rule:
     """Return the rule of a scatter.
 
-    These dims share their factors: batching dims, and window dims that every update covers in full, starting at index
-    0.
-    An indexed dim with updates of size 1 may be sharded: each device applies the updates whose targets are in its tile.
-    If
-    the updates are sharded, the result is partial; this requires a region that is a single reduction op.
+    Batching dims share their factors, and so do window dims that every update covers in full from index 0 on. An
+    indexed
+    dim with updates of size 1 may be sharded: each device applies the updates whose targets are in its tile. If the
+    updates are sharded, the result is partial; this requires a region that is a single reduction op.
     """
     attrs, count = node.attrs, len(node.operands) // 2
     operand, indices, update = (node.operands[i].type for i in (0, count, count + 1))
@@ -138,8 +135,7 @@ def scatter_reduction(node: Node) -> str | None:
     """Return the reduction op of a scatter whose updates may be sharded, or None.
 
     Excluded are scatters without indices, because the partitioner could not mask their updates, and `add` and
-    `multiply` of
-    booleans, which are not sums and products.
+    `multiply` of booleans, which are not sums and products.
     """
     if len(node.operands) != 3 or not node.attrs.scatter_dims_to_operand_dims:
         return None

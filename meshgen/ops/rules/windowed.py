@@ -37,8 +37,7 @@ def scanned_dim(node: Node) -> int | None:
     """Return the dim along which a windowed reduction is cumulative, or None if it is not cumulative.
 
     In a cumulative reduction, each window extends from one end of the dim to the row of the result. The region must be
-    a
-    single op with a neutral element, so that the devices can combine the totals of their tiles.
+    a single op with a neutral element, so that the devices can combine the totals of their tiles.
     """
     attrs, window_dims = node.attrs, windowed(node)
     if len(node.operands) != 2 or len(window_dims) != 1 or fold_kind(node.regions[0]) is None:
@@ -93,8 +92,7 @@ def convolution(node: Node) -> Rule:
 
     Groups are parallel: feature groups are `b (g i) h, (g o) i kh -> b (g o) h` and batch groups are
     `(g b) i h, (g o) i kh -> b (g o) h`. Per spatial dim, either the rows of the result or the rows of the kernel may
-    be
-    sharded, whichever are more. Sharded kernel rows are reduced, as in a weight gradient: `b i k, o i k -> b o h`.
+    be sharded, whichever are more. Sharded kernel rows are reduced, as in a weight gradient: `b i k, o i k -> b o h`.
     """
     attrs = node.attrs
     image, kernel = (v.type for v in node.operands)
