@@ -67,8 +67,10 @@ def _panel(figure: Figure, measured: Sequence[Record]) -> str:
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#3578d4"><title>{record["commit"]} {record["date"]}: {figure.text(total)}</title></circle>'
                    for (x, y), record, total in zip(points, measured, totals, strict=True))  # fmt: skip
-    ends = (points[0], totals[0], "start"), (points[-1], totals[-1], "end")
-    values = "".join(f'<text x="{x:.1f}" y="{y - 8:.1f}" text-anchor="{anchor}">{figure.text(total)}</text>' for (x, y), total, anchor in ends[len(totals) == 1:])  # fmt: skip
+    # A value stands above the line, which also passes through the nearest other point.
+    ends = (points[:2], points[0][0], totals[0], "start"), (points[-2:], points[-1][0], totals[-1], "end")
+    values = "".join(f'<text x="{x:.1f}" y="{min(y for _, y in nearest) - 8:.1f}" text-anchor="{anchor}">{figure.text(total)}</text>'
+                     for nearest, x, total, anchor in ends[len(totals) == 1:])  # fmt: skip
     dates = "".join(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="{anchor}">{record["date"][:10]}</text>'
                     for x, anchor, record in ((MARGIN, "start", measured[0]), (WIDTH - MARGIN, "end", measured[-1])))  # fmt: skip
     return (
