@@ -1,7 +1,8 @@
-"""`python -m bench models`: a table of plans of real models (`bench/models/table.py`). `python -m bench training_loops`: sessions against
-the training loops of frameworks (`bench/training_loops/run.py`). `--check-device`: exit code 5 without a GPU.
+"""`python -m bench models`: a table of plans of real models (`bench/models/table.py`). `python -m bench
+training_loops`: sessions compared with the training loops of frameworks (`bench/training_loops/run.py`).
+`--check-device`: exit code 5 without a GPU.
 
-What users measure is `meshgen bench` (`docs/benchmarks.md`).
+The benchmarks for users are in `meshgen bench` (`docs/benchmarks.md`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""`python -m bench.launches FOLDER`: launches and device traffic of planned programs beside those of XLA's GPU pipeline. No GPU is needed.
+"""`python -m bench.launches FOLDER`: launches and device traffic of planned programs, compared with XLA's GPU pipeline.
+No GPU is needed.
 
-FOLDER has programs, `NAME.shardy.mlir`, and `peers.json`: by name, under `xla_gpu`, the `kernels` that XLA launches per device and the
-`device_bytes` that they read and write. Programs for which XLA was not measured are left out.
+FOLDER has programs, `NAME.shardy.mlir`, and `peers.json`: for each name, under `xla_gpu`, the `kernels` that XLA
+launches per device and the `device_bytes` that they read and write. Programs without XLA figures are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from meshgen import api
 
 
 class Row(NamedTuple):
-    """A program: launches and bytes of a device, ours and XLA's."""
+    """Launches and bytes per device of a program: meshgen's and XLA's."""
 
     name: str
     launches: int
@@ -30,31 +31,31 @@ class Row(NamedTuple):
 
 
 def planned(path: str) -> tuple[int, int]:
-    """Launches and bytes of a step of a program."""
+    """Return the launches and bytes of a step of a program."""
     cost = api.plan(path, target="cuda:sm_90").cost
     return cost.kernels, cost.device_bytes
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """The programs of a folder, in the order of its peers."""
+    """Return a row for each program of a folder, in the order of its peers."""
     peers: Mapping[str, Any] = json.loads((folder / "peers.json").read_text())
-    known = {name: peer["xla_gpu"] for name, peer in peers.items() if (peer.get("xla_gpu") or {}).get("kernels")}
+    xla_figures = {name: peer["xla_gpu"] for name, peer in peers.items() if (peer.get("xla_gpu") or {}).get("kernels")}
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        ours = pool.map(planned, [str(folder / f"{name}.shardy.mlir") for name in known])
+        ours = pool.map(planned, [str(folder / f"{name}.shardy.mlir") for name in xla_figures])
     return [
-        Row(name, own[0], xla["kernels"], own[1], xla["device_bytes"])
-        for (name, xla), own in zip(known.items(), ours, strict=True)
+        Row(name, figures[0], xla["kernels"], figures[1], xla["device_bytes"])
+        for (name, xla), figures in zip(xla_figures.items(), ours, strict=True)
     ]
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A Markdown table; a figure above XLA's is marked."""
+    """Return a Markdown table that marks figures above XLA's."""
     lines = ["| program | launches | XLA | MB | XLA |", "| --- | --- | --- | --- | --- |"]
     for row in rows:
-        more = ["**" if above else "" for above in (row.launches > row.xla_launches, row.nbytes > row.xla_bytes)]
+        marks = ["**" if above else "" for above in (row.launches > row.xla_launches, row.nbytes > row.xla_bytes)]
         lines.append(
-            f"| {row.name} | {more[0]}{row.launches}{more[0]} | {row.xla_launches} "
-            f"| {more[1]}{row.nbytes / 1e6:.1f}{more[1]} | {row.xla_bytes / 1e6:.1f} |"
+            f"| {row.name} | {marks[0]}{row.launches}{marks[0]} | {row.xla_launches} "
+            f"| {marks[1]}{row.nbytes / 1e6:.1f}{marks[1]} | {row.xla_bytes / 1e6:.1f} |"
         )
     launches = geometric_mean([row.launches / row.xla_launches for row in rows])
     nbytes = geometric_mean([row.nbytes / row.xla_bytes for row in rows])

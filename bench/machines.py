@@ -1,12 +1,15 @@
 """`python -m bench.machines`: plans of the same programs for different machines. No GPU is needed.
 
-Transformer and expert programs (`meshgen/benchmarks/transformers.py`, two layers of hidden size 4096) on 2 and on 16 hosts of 8 GPUs, for each built-in
-machine: one JSON record per line, then a Markdown table. `tp` is inside a host and `dp` between hosts, or `dp` is over both (`zero3`,
-`ep`). All figures are predictions, so they do not depend on the machine that runs this:
+Transformer and expert programs (`meshgen/benchmarks/transformers.py`, two layers of hidden size 4096) are planned for 2
+and for 16 hosts of 8 GPUs, on each built-in machine. The output is one JSON record per line, then a Markdown table.
+`tp` is inside a host and `dp` between hosts, or `dp` is over both (`zero3`, `ep`). All figures are predictions, so they
+do not depend on the machine that runs this:
 
-    step        of the schedule, and communication in it that nothing hides
-    one host    the step on that machine (`meshgen simulate`) of the plan for one host of any size, and of the plan for the machine
-    links       per class of links the axes, collectives, bytes and seconds of collectives that reach it and none further out
+    step        step of the schedule, and its exposed communication
+    one host    simulated step on the machine (`meshgen simulate`) of the plan for one host of any size, and of the plan
+    for the machine
+    links       per class of links: axes, collectives, bytes and seconds of the collectives whose outermost link is of
+    this class
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ KINDS = ("dp_tp", "dp_tp_sp", "fsdp_tp", "zero3", "ep")
 
 @dataclass(frozen=True)
 class Row:
-    """One program on one machine. Seconds; `unaware` and `aware` are simulated, of the plan for one host and of this plan."""
+    """Figures of one program on one machine. The simulated steps `unaware` and `aware` (seconds) are of the plans for
+    one host and for the machine.
+    """
 
     program: str
     ranks: int
@@ -45,7 +50,7 @@ class Row:
 
 
 def chosen() -> list[Program]:
-    """Training steps, and the forward pass of experts, per number of ranks."""
+    """Return the training steps, and the forward pass of experts, for each number of ranks."""
     return [program for program in programs([HIDDEN], RANKS) if program.kind in KINDS]
 
 
@@ -53,39 +58,39 @@ def rows() -> Iterator[Row]:
     for program in chosen():
         text = program.text()
         for machine in MACHINES:
-            if machine != DEFAULT_MACHINE:  # the others are hosts of some size
+            if machine != DEFAULT_MACHINE:  # all other machines have hosts of limited size
                 yield measured(program, text, machine)
 
 
 def measured(program: Program, text: str, machine: str) -> Row:
-    """The figures of a program on a machine."""
-    found = api.plan(text, machine=machine)
-    plain = api.plan(text, machine=one_host(MACHINES[machine]))
+    """Return the figures of a program on a machine."""
+    executable = api.plan(text, machine=machine)
+    one_host_plan = api.plan(text, machine=one_host(MACHINES[machine]))
     return Row(
         program=program.name,
         ranks=program.ranks,
         machine=machine,
-        step=found.cost.step_seconds,
-        exposed=found.cost.exposed_seconds,
-        unaware=api.simulate(plain, machine).step_seconds,
-        aware=api.simulate(found, machine).step_seconds,
-        counts=found.comms.counts,
-        links=[each.record() for each in link_classes(found)],
-        peak_bytes=found.memory.peak_bytes,
+        step=executable.cost.step_seconds,
+        exposed=executable.cost.exposed_seconds,
+        unaware=api.simulate(one_host_plan, machine).step_seconds,
+        aware=api.simulate(executable, machine).step_seconds,
+        counts=executable.comms.counts,
+        links=[link.record() for link in link_classes(executable)],
+        peak_bytes=executable.memory.peak_bytes,
     )
 
 
 def one_host(machine: Machine) -> Machine:
-    """The machine as if all its devices were in one host."""
+    """Return the machine with all its devices in one host."""
     return replace(machine, name=f"{machine.name}, one host", links=(replace(machine.links[0], devices=None),))
 
 
-def table(found: Sequence[Row]) -> str:
+def table(measured_rows: Sequence[Row]) -> str:
     lines = [
         "| program | machine | step | exposed | planned for one host | planned for it | collectives | links |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for row in found:
+    for row in measured_rows:
         cells = [
             row.program,
             row.machine,
@@ -104,16 +109,16 @@ def _link_text(link: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    found: list[Row] = []
+    measured_rows: list[Row] = []
     try:
         for row in rows():
-            found.append(row)
+            measured_rows.append(row)
             sys.stdout.write(json.dumps(asdict(row)) + "\n")
             sys.stdout.flush()
     except MeshgenError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    sys.stdout.write(table(found) + "\n")
+    sys.stdout.write(table(measured_rows) + "\n")
     return 0
 
 

@@ -1,7 +1,9 @@
-"""`python -m bench.onnx_nodes [NAME ...]`: the node tests of the installed `onnx` package against the reference engine, and the score.
+"""`python -m bench.onnx_nodes [NAME ...]`: node tests of the installed `onnx` package on the reference engine, with a
+score.
 
-Each case is a model of one operator with operands and results. Operands that decide shapes, which the tests pass as inputs, are given
-as constants where the importer asks for that. Results are compared with the tolerances of the suite, or those of the type.
+Each case is a model of one operator with operands and results. The tests pass operands that decide shapes as inputs.
+The bench passes them as constants if the importer requires it. Results are compared with the suite's tolerances or
+those of the dtype.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 
 Array = np.ndarray[Any, Any]
 
-# What is refused, by the names of cases, and why.
+# Refused cases, by reason. Words are parts of case names.
 REFUSED = {
     "random numbers of each run are not those of a module": ("bernoulli", "training_dropout"),
     "strings are no tensors of numbers": ("string", "strnorm", "regex", "tfidf", "label_encoder_string"),
@@ -47,7 +49,9 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a case went: `same`, `refused` or `differs`, and what was said. `has_constants`: operands had to be constants."""
+    """The result of a case: `same`, `refused` or `differs`, with a message. `has_constants`: the importer required
+    constant operands.
+    """
 
     name: str
     verdict: str
@@ -58,7 +62,7 @@ class Outcome:
 
 
 def cases() -> list[Any]:
-    """The cases of the package, which are made when they are asked for."""
+    """Return the cases of the package, which creates them on demand."""
     onnx_package()
     from onnx.backend.test.loader import load_model_tests
 
@@ -70,55 +74,61 @@ def cases() -> list[Any]:
 def run(case: Any) -> Outcome:
     """Import a case and compare its results."""
     onnx = onnx_package()
-    given, wanted = ([_array(each, onnx) for each in column] for column in case.data_sets[0])
-    names = [each.name for each in case.model.graph.input]
-    held = dict(zip(names, given, strict=False))
+    operands, expected = ([_array(entry, onnx) for entry in column] for column in case.data_sets[0])
+    names = [entry.name for entry in case.model.graph.input]
+    arrays = dict(zip(names, operands, strict=False))
     try:
-        module, signature = _imported(case.model, held)
+        module, signature = _imported(case.model, arrays)
     except MeshgenError as error:
         return Outcome(case.name, "refused", error.diagnostics[0].message)
-    arguments = tuple(_argument(value.name, held, signature) for value in module.graph.inputs)
-    found = evaluate(module.graph, arguments)
-    texts = [text for each in zip(found, wanted, strict=True) if (text := _difference(*each, case.rtol, case.atol))]
-    has_constants = any(name not in signature.nodes for name in held)
+    arguments = tuple(_argument(value.name, arrays, signature) for value in module.graph.inputs)
+    results = evaluate(module.graph, arguments)
+    texts = [
+        text for entry in zip(results, expected, strict=True) if (text := _difference(*entry, case.rtol, case.atol))
+    ]
+    has_constants = any(name not in signature.nodes for name in arrays)
     return Outcome(case.name, "differs" if texts else "same", "; ".join(texts), module, arguments, has_constants)
 
 
-def _array(given: Any, onnx: Any) -> Any:
-    """An operand or result of a case; sequences and optional values as they are."""
-    if isinstance(given, onnx.TensorProto):
-        return onnx.numpy_helper.to_array(given)
-    return np.asarray(given) if isinstance(given, (np.ndarray, np.generic)) else given
+def _array(entry: Any, onnx: Any) -> Any:
+    """Return an operand or result of a case as an array. Sequences and optional values are returned unchanged."""
+    if isinstance(entry, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(entry)
+    return np.asarray(entry) if isinstance(entry, (np.ndarray, np.generic)) else entry
 
 
-def _imported(model: Any, held: dict[str, Any]) -> tuple[Module, Signature]:
-    """The module; with constants for all operands that can decide shapes, where one must be known."""
-    shapes: dict[str, Any] = {name: each.shape for name, each in held.items() if isinstance(each, np.ndarray)}
+def _imported(model: Any, arrays: dict[str, Any]) -> tuple[Module, Signature]:
+    """Import the model. If a shape depends on an operand, import it again with all operands that can decide shapes as
+    constants.
+    """
+    shapes: dict[str, Any] = {name: each.shape for name, each in arrays.items() if isinstance(each, np.ndarray)}
     try:
         return read(model, args=shapes)
     except MeshgenError as error:
-        whole = {name for name in shapes if held[name].dtype.kind in "iub" or not held[name].ndim or name in _SIZES}
-        if not whole or not any("is data here" in each.message for each in error.diagnostics):
+        constant_names = {
+            name for name in shapes if arrays[name].dtype.kind in "iub" or not arrays[name].ndim or name in _SIZES
+        }
+        if not constant_names or not any("is data here" in each.message for each in error.diagnostics):
             raise
-    return read(model, args=shapes | {name: constant(held[name]) for name in whole})
+    return read(model, args=shapes | {name: constant(arrays[name]) for name in constant_names})
 
 
-_SIZES = ("roi", "scales")  # operands of Resize, which are floats
+_SIZES = ("roi", "scales")  # float operands of Resize
 
 
-def _argument(name: str, held: dict[str, Any], signature: Signature) -> Array:
-    return held[name] if name in held else np.asarray(signature.weights[name])
+def _argument(name: str, arrays: dict[str, Any], signature: Signature) -> Array:
+    return arrays[name] if name in arrays else np.asarray(signature.weights[name])
 
 
-def _difference(found: Array, wanted: Any, rtol: float, atol: float) -> str:
-    """How a result differs; empty where it is the same within the tolerance of the suite, or 4 roundings of its type."""
-    wanted = np.asarray(wanted)
-    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-        return f"{found.dtype}{list(found.shape)} in place of {wanted.dtype}{list(wanted.shape)}"
-    if found.dtype.kind in "iub" or found.dtype.name.startswith(("int", "uint")):
-        return "" if np.array_equal(found, wanted) else "whole numbers differ"
-    rtol = max(rtol, 4 * float(ml_dtypes.finfo(found.dtype).eps))
-    left, right = found.astype(np.float64), wanted.astype(np.float64)
+def _difference(result: Array, expected: Any, rtol: float, atol: float) -> str:
+    """Return how a result differs, or "" if it is within the tolerance of the suite or 4 roundings of its dtype."""
+    expected = np.asarray(expected)
+    if (result.shape, result.dtype) != (expected.shape, expected.dtype):
+        return f"{result.dtype}{list(result.shape)} in place of {expected.dtype}{list(expected.shape)}"
+    if result.dtype.kind in "iub" or result.dtype.name.startswith(("int", "uint")):
+        return "" if np.array_equal(result, expected) else "whole numbers differ"
+    rtol = max(rtol, 4 * float(ml_dtypes.finfo(result.dtype).eps))
+    left, right = result.astype(np.float64), expected.astype(np.float64)
     if np.allclose(left, right, rtol, max(atol, rtol * 1e-3), equal_nan=True):
         return ""
     with np.errstate(all="ignore"):
@@ -126,34 +136,36 @@ def _difference(found: Array, wanted: Any, rtol: float, atol: float) -> str:
 
 
 def reason(name: str) -> str | None:
-    """Why a case is refused; None for those that are not."""
+    """Return why a case is refused, or None if no reason is listed."""
     return next((why for why, words in REFUSED.items() if any(word in name for word in words)), None)
 
 
 def outcomes(names: Sequence[str] = ()) -> Iterator[Outcome]:
-    """The outcomes of all cases, or of those whose names contain one of these."""
-    return (run(case) for case in cases() if not names or any(each in case.name for each in names))
+    """Return the outcomes of all cases, or of the cases whose names contain one of `names`."""
+    return (run(case) for case in cases() if not names or any(part in case.name for part in names))
 
 
-def score(found: Sequence[Outcome]) -> str:
-    """The numbers of outcomes, and why cases are refused."""
-    verdicts = Counter(each.verdict for each in found)
-    constants = sum(each.verdict == "same" and each.has_constants for each in found)
+def score(all_outcomes: Sequence[Outcome]) -> str:
+    """Return the counts of outcomes, and the reasons of refusals."""
+    verdicts = Counter(outcome.verdict for outcome in all_outcomes)
+    constants = sum(outcome.verdict == "same" and outcome.has_constants for outcome in all_outcomes)
     lines = [
-        f"{verdicts['same']} of {len(found)} node tests agree, {verdicts['refused']} are refused, {verdicts['differs']} differ",
+        f"{verdicts['same']} of {len(all_outcomes)} node tests agree, {verdicts['refused']} are refused, {verdicts['differs']} differ",
         f"{constants} of those that agree need constants for operands, most of which decide shapes",
     ]
-    reasons = Counter(reason(each.name) or "not expected" for each in found if each.verdict == "refused")
+    reasons = Counter(
+        reason(outcome.name) or "not expected" for outcome in all_outcomes if outcome.verdict == "refused"
+    )
     return "\n".join([*lines, *(f"{count:5} {why}" for why, count in reasons.most_common())])
 
 
 def main() -> int:
-    found = list(outcomes(sys.argv[1:]))
-    for each in found:
-        if each.verdict == "differs" or (each.verdict == "refused" and reason(each.name) is None):
-            sys.stdout.write(f"{each.name}: {each.verdict}: {each.text}\n")
-    sys.stdout.write(score(found) + "\n")
-    return int(any(each.verdict == "differs" for each in found))
+    all_outcomes = list(outcomes(sys.argv[1:]))
+    for outcome in all_outcomes:
+        if outcome.verdict == "differs" or (outcome.verdict == "refused" and reason(outcome.name) is None):
+            sys.stdout.write(f"{outcome.name}: {outcome.verdict}: {outcome.text}\n")
+    sys.stdout.write(score(all_outcomes) + "\n")
+    return int(any(outcome.verdict == "differs" for outcome in all_outcomes))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
-"""`python -m bench.passes FOLDER... [--random N] [--stage NAME]`: what each pass gains, one JSON document. No GPU is needed.
+"""`python -m bench.passes FOLDER... [--random N] [--stage NAME]`: the gain of each pass, as one JSON document. No GPU
+is needed.
 
-Every `*.mlir` below the folders, and of `tests/passes/gains`, is planned for `cuda:sm_90`, and once more without each pass that changed it.
-`python -m bench.models.texts` writes the programs of real models to such a folder. Of N random programs only those that a pass changes are counted.
-`--stage` measures the passes of one stage only. Figures are predictions, so they do not depend on the machine that runs this. `docs/generate.py` makes docs/passes.md of the output.
+Every `*.mlir` below the folders and in `tests/passes/gains` is planned for `cuda:sm_90`, and again without each pass
+that changed it. `python -m bench.models.texts` writes the programs of real models to such a folder. Of N random
+programs, only the number that each pass changes is counted. `--stage` measures the passes of one stage. Figures are
+predictions, so they do not depend on the machine that runs this. `docs/generate.py` writes docs/passes.md from the
+output.
 
-Names the programs on stderr of which a pass makes the step more than 1 % longer, and exits with 1 if one of them is not listed in `LONGER`.
+Names on stderr each program whose step a pass makes more than 1 % longer, and exits with 1 if such a program is not in
+`LONGER`.
 """
 
 from __future__ import annotations
@@ -29,10 +33,10 @@ from meshgen.pipeline import Timing, run_stages
 from meshgen.testing.random_programs import options_of, program_of
 
 TARGET = "cuda:sm_90"
-PROGRAMS = Path(__file__).parents[1] / "tests" / "passes" / "gains"  # one at least for each pass
+PROGRAMS = Path(__file__).parents[1] / "tests" / "passes" / "gains"  # at least one for each pass
 _SEARCH = "without it each element looks at all updates one after the other, and predictions do not count that latency"
-LEAST = 0.99  # of the step without a pass over the one with it: below, the pass makes the program longer
-# Passes that make the step of a program longer, by pass and program, and why they apply all the same.
+LEAST = 0.99  # ratio of the step without a pass to the step with it; below this the pass makes the program longer
+# Passes that make the step of a program longer, by pass and program, with the reason to apply them.
 LONGER = {
     ("all-reduce-promote", "i08b_chain_kinds"): "without it NCCL's maximum drops NaN",
     ("concatenate-to-group-call", "mlp_train_dp"): "without it a packed copy takes a third more memory, beside which two dots are fused",
@@ -47,14 +51,14 @@ LONGER = {
 
 @dataclass(frozen=True)
 class Gain:
-    """What a pass gains on a program: figures without the pass over figures with it, 1 where it makes no difference.
+    """The gain of a pass on a program: figures without the pass divided by figures with it; 1 means no difference.
 
     Attributes:
-        ring_bytes: sent by a device; None for a program that sends nothing with the pass, and something without it.
-        step: the predicted time.
-        launches: kernels that are launched in a step; None for a program that launches none with the pass.
-        memory: the most bytes that a device holds at once.
-        is_enabled: the program has kernels for GPUs with the pass only.
+        ring_bytes: ratio of bytes that a device sends; None if the pass removes all communication.
+        step: ratio of predicted step times.
+        launches: ratio of kernel launches per step; None if the pass removes all launches.
+        memory: ratio of peak device memory.
+        is_enabled: whether the program has kernels for GPUs only with the pass.
     """
 
     program: str
@@ -66,65 +70,68 @@ class Gain:
 
     @property
     def is_longer(self) -> bool:
-        """Whether the step is more than 1 % longer with the pass, of a program that has kernels without it too."""
+        """Whether the pass makes the step more than 1 % longer, on a program that has kernels without the pass too."""
         return self.step < LEAST and not self.is_enabled
 
 
 def gains(path: Path, name: str, passes: Collection[str]) -> Iterator[tuple[str, Gain]]:
-    """For each of the passes that changed the program what it gains. Raises MeshgenError where the program is refused."""
-    whole = api.plan(str(path), target=TARGET)
-    for each in [record.name for record in whole.passes.values() if record.kept and record.name in passes]:
-        yield each, _gain(name, whole, api.plan(str(path), target=TARGET, skip=[each]))
+    """Yield the gain of each of `passes` that changed the program. Raises MeshgenError if the program is refused."""
+    with_all = api.plan(str(path), target=TARGET)
+    for pass_name in [record.name for record in with_all.passes.values() if record.kept and record.name in passes]:
+        yield pass_name, _gain(name, with_all, api.plan(str(path), target=TARGET, skip=[pass_name]))
 
 
-def _gain(name: str, whole: Executable, without: Executable) -> Gain:
-    costs = whole.cost, without.cost
+def _gain(name: str, with_all: Executable, without: Executable) -> Gain:
+    costs = with_all.cost, without.cost
     sent, launches = (_ratio(*(getattr(cost, figure) for cost in costs)) for figure in ("ring_bytes", "kernels"))
     step = _ratio(*(cost.step_seconds for cost in costs)) or 1.0
-    memory = _ratio(*(executable.memory.peak_bytes for executable in (whole, without)))
-    return Gain(name, sent, step, launches, memory, not lacks_kernels(whole) and lacks_kernels(without))
+    memory = _ratio(*(executable.memory.peak_bytes for executable in (with_all, without)))
+    return Gain(name, sent, step, launches, memory, not lacks_kernels(with_all) and lacks_kernels(without))
 
 
-def _ratio(whole: float, without: float) -> float | None:
-    return without / whole if whole else None if without else 1.0
+def _ratio(with_pass: float, without: float) -> float | None:
+    return without / with_pass if with_pass else None if without else 1.0
 
 
 def lacks_kernels(executable: Executable) -> bool:
-    """Whether no kernel can be generated for an op or type of the program."""
-    parts = executable.parts if isinstance(executable, PartsExecutable) else [executable]
-    return any(lacking_faults((body, 1) for body in part.plan.kernels.values()) for part in parts)
+    """Whether no kernel can be generated for an op or dtype of the program."""
+    executables = executable.parts if isinstance(executable, PartsExecutable) else [executable]
+    return any(
+        lacking_faults((body, 1) for body in executable_of_mesh.plan.kernels.values())
+        for executable_of_mesh in executables
+    )
 
 
 def measured(folders: list[Path], passes: Collection[str]) -> tuple[int, dict[str, list[Gain]]]:
-    """How many programs there are, and the gains by pass."""
-    found: dict[str, list[Gain]] = {name: [] for name in passes}
+    """Return the number of programs, and the gains by pass."""
+    gains_by_pass: dict[str, list[Gain]] = {name: [] for name in passes}
     count = 0
     for folder in folders:
         for path in sorted(folder.rglob("*.mlir")):
             try:
-                for each, gain in gains(path, str(path.relative_to(folder.parent)), passes):
-                    found[each].append(gain)
-            except MeshgenError:  # for no mesh, or not meant to be right
+                for pass_name, gain in gains(path, str(path.relative_to(folder.parent)), passes):
+                    gains_by_pass[pass_name].append(gain)
+            except MeshgenError:  # the program has no mesh, or is invalid on purpose
                 continue
             count += 1
             sys.stderr.write(f"{path.name}\n")
-    return count, found
+    return count, gains_by_pass
 
 
 def random_counts(count: int) -> Counter[str]:
-    """Of how many random programs each pass changed something that was kept."""
-    found = Counter[str]()
+    """Count, for each pass, the random programs in which a change of the pass was kept."""
+    counts = Counter[str]()
     for seed in range(count):
         timing = Timing()
         run_stages(program_of(seed), options_of(seed), timing, "fuse")
-        found.update(record.name for record in timing.passes.values() if record.kept)
-    return found
+        counts.update(record.name for record in timing.passes.values() if record.kept)
+    return counts
 
 
-def _record(count: int, found: dict[str, list[Gain]]) -> dict[str, Any]:
+def _record(count: int, gains_by_pass: dict[str, list[Gain]]) -> dict[str, Any]:
     return {
         "programs": count,
-        "passes": {name: [asdict(gain) for gain in measured_gains] for name, measured_gains in found.items()},
+        "passes": {name: [asdict(gain) for gain in measured_gains] for name, measured_gains in gains_by_pass.items()},
     }
 
 
@@ -134,14 +141,14 @@ def main() -> int:
     parser.add_argument("--random", type=int, default=0, metavar="N")
     parser.add_argument("--stage", choices=BY_STAGE)
     options = parser.parse_args()
-    passes = [each.name for each in BY_STAGE[options.stage]] if options.stage else list(PASSES)
+    passes = [pass_.name for pass_ in BY_STAGE[options.stage]] if options.stage else list(PASSES)
     given, shown = measured(options.folders, passes), measured([PROGRAMS], passes)
     changed = random_counts(options.random)
     document = {
         "given": {**_record(*given), "random": options.random, "changed": dict(changed)},
         "gains": _record(*shown),
     }
-    text = re.sub(r"\n {5,}|\n {4}(?=})", " ", json.dumps(document, indent=1))  # a gain on each line
+    text = re.sub(r"\n {5,}|\n {4}(?=})", " ", json.dumps(document, indent=1))  # one gain per line
     sys.stdout.write(f"{text}\n")
     longer = [(name, gain) for _, found in (given, shown) for name in passes for gain in found[name] if gain.is_longer]
     reasons = [LONGER.get((name, Path(gain.program).name.partition(".")[0])) for name, gain in longer]

@@ -1,6 +1,8 @@
-"""`python -m bench.products`: what the model of products predicts, beside published measurements. No GPU is needed.
+"""`python -m bench.products`: GEMM throughput predicted by the cost model, compared with published measurements. No GPU
+is needed.
 
-Operands are m x k and k x n, in TFLOP/s; each row has the tile that was measured where the publication names it, else the model's choice.
+Operands are m x k and k x n; figures are in TFLOP/s. A row has the measured tile if the publication names it, else the
+model's choice.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _USUAL = Tile(128, 256, 64, 8, 3, 1.0)
 
 
 class Published(NamedTuple):
-    """A measurement on an H100 SXM. `is_fitted`: the parameters of the model were chosen for it."""
+    """A measurement on an H100 SXM. `is_fitted`: parameters of the cost model were fitted to it."""
 
     m: int
     n: int
@@ -43,18 +45,18 @@ PUBLISHED = (
 
 
 def predicted(row: Published) -> float:
-    """TFLOP/s, the launch included."""
-    device, product = device_of("h100"), Product(1, row.m, row.n, row.k, row.dtype)
-    tile = row.tile or rank_tiles([product], device)[0][1]
-    return product.flops / (tile_seconds(tile, product, device) + device.launch_seconds) / 1e12
+    """Return the predicted TFLOP/s, including the launch."""
+    device, gemm = device_of("h100"), Product(1, row.m, row.n, row.k, row.dtype)
+    tile = row.tile or rank_tiles([gemm], device)[0][1]
+    return gemm.flops / (tile_seconds(tile, gemm, device) + device.launch_seconds) / 1e12
 
 
 def main() -> int:
     lines = ["| m | n | k | type | measured | predicted | error | source |", "| --- " * 8 + "|"]
     for row in PUBLISHED:
-        found = predicted(row)
+        tflops = predicted(row)
         source = row.source + (" (fitted)" if row.is_fitted else "")
-        cells = (row.m, row.n, row.k, row.dtype, row.tflops, f"{found:.0f}", f"{found / row.tflops - 1:+.1%}", source)
+        cells = (row.m, row.n, row.k, row.dtype, row.tflops, f"{tflops:.0f}", f"{tflops / row.tflops - 1:+.1%}", source)
         lines.append(f"| {' | '.join(map(str, cells))} |")
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

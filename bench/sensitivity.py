@@ -1,11 +1,15 @@
-"""`python -m bench.sensitivity [GROUP | FIELD ... | --table FILE]`: which fields of the cost model decide, on the programs of this repository. No GPU is needed.
+"""`python -m bench.sensitivity [GROUP | FIELD ... | --table FILE]`: the cost model fields that decide plans of this
+repository's programs. No GPU is needed.
 
-Each number of the cost model is halved and doubled (a ratio about 1: its distance from 1; a tuple: its elements), one at a time, and
-all programs are planned again, in a process of their own. (Data sheets of devices stay as they are.) One JSON record per line: how many programs have another plan (collectives,
-kernels, order of launches, or buffers: all but predicted times), and which of those that change moves how many more bytes or has how
-much longer a predicted step; `--table` makes a Markdown table of the records in a file. Groups are those of the cost model (`links`, `propagation`, ...), fields have their group's name (`links.peer_seconds`); default: all.
+Each number of the cost model is halved and doubled (a ratio about 1: its distance from 1; a tuple: its elements), one
+at a time, and all programs are planned again in another process. Data sheets of devices are not changed. The output is
+one JSON record per line: the number of programs with another plan (collectives, kernels, launch order or buffers, but
+not predicted times), and the changes of their moved bytes and predicted steps. `--table` prints a Markdown table of the
+records in a file. Groups are those of the cost model (`links`, `propagation`, ...); fields have the form
+`links.peer_seconds`; default: all.
 
-The programs: `examples`, `tests/data`, seeds 0 to 39 of `meshgen check --random`, and transformers (`meshgen/benchmarks/transformers.py`, `meshgen/benchmarks/stack.py`).
+The programs are `examples`, `tests/data`, seeds 0 to 39 of `meshgen check --random`, and transformers
+(`meshgen/benchmarks/transformers.py`, `meshgen/benchmarks/stack.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from meshgen.cost_model.fields import Entry, entries
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = "cuda:sm_90"
 SEEDS = 40
-SHOWN = 4  # programs in a row of the table
+SHOWN = 4  # chosen: programs named in a row of the table
 JOBS = 2
 TRANSFORMERS = (
     "forward_tp_4096_8",
@@ -36,14 +40,14 @@ TRANSFORMERS = (
     "forward_ep_4096_8",
     "train_dp_tp_4096_8",
 )
-# Imported once, before processes are forked: what takes long and does not read the cost model.
+# Slow modules that do not read the cost model. They are imported once, before processes are forked.
 SLOW_IMPORTS = ("numpy", "ml_dtypes", "xdsl.dialects.builtin", "xdsl.dialects.func", "xdsl.parser", "xdsl.printer")
-# What a schedule's text says besides the plan: predicted times and reasons.
+# Parts of a schedule's text that are not the plan: predicted times and reasons.
 NOT_THE_PLAN = re.compile(r'why = (?:"[^"]*"|\[[^\]]*\])|source = "[^"]*"|\d+\.\d+(?:e[-+]?\d+)?')
 
 
 class Plan(NamedTuple):
-    """What a program became: a digest of all but times, the bytes that a device moves, and the predicted step."""
+    """The plan of a program: a digest without times, the bytes that a device sends, and the predicted step."""
 
     digest: str
     ring_bytes: int
@@ -52,7 +56,9 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """What another value of a field changes. `bytes` and `step` are the largest and the least change of the programs in `changed`."""
+    """The changes that another value of a field causes. `bytes` and `step` are the smallest and largest relative change
+    over `changed`.
+    """
 
     field: str
     value: Any
@@ -64,13 +70,13 @@ class Row:
 
 
 def other_values(entry: Entry) -> tuple[Any, ...]:
-    """Half and twice the value; none for what is no number."""
+    """Return half and twice the value, or nothing for values that are not numbers."""
     if isinstance(entry.value, tuple):
-        return tuple(tuple(_times(each, factor, "") for each in entry.value) for factor in (0.5, 2))
+        return tuple(tuple(_times(element, factor, "") for element in entry.value) for factor in (0.5, 2))
     if not isinstance(entry.value, (int, float)):
         return ()
-    found = (_times(entry.value, factor, entry.unit) for factor in (0.5, 2))
-    return tuple(each for each in found if each != entry.value)
+    candidates = (_times(entry.value, factor, entry.unit) for factor in (0.5, 2))
+    return tuple(element for element in candidates if element != entry.value)
 
 
 def _times(value: float, factor: float, unit: str) -> float:
@@ -80,43 +86,46 @@ def _times(value: float, factor: float, unit: str) -> float:
 
 
 def texts() -> dict[str, str]:
-    """The programs that do not depend on the cost model, by name."""
+    """Return the programs by name. They do not depend on the cost model."""
     from meshgen.benchmarks.stack import stack
     from meshgen.mlir.text import print_text
     from meshgen.testing.random_programs import program_of
 
     paths = [*sorted((ROOT / "examples").glob("*.mlir")), *sorted((ROOT / "tests" / "data").rglob("*.mlir"))]
-    found = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
-    found |= {f"seed {seed}": print_text(program_of(seed)) for seed in range(SEEDS)}
-    return found | {"gpt_stack": stack(2, 2, 4), **{each.name: each.text() for each in _transformers()}}
+    programs_by_name = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
+    programs_by_name |= {f"seed {seed}": print_text(program_of(seed)) for seed in range(SEEDS)}
+    return programs_by_name | {
+        "gpt_stack": stack(2, 2, 4),
+        **{program.name: program.text() for program in _transformers()},
+    }
 
 
 def _transformers() -> list[Any]:
     from meshgen.benchmarks.transformers import programs
 
-    return [each for each in programs() if each.name in TRANSFORMERS]
+    return [program for program in programs() if program.name in TRANSFORMERS]
 
 
 def planned(programs: Mapping[str, str]) -> dict[str, Plan | str]:
-    """The plan of each program, or the code of the fault for which it is refused."""
+    """Return the plan of each program, or the diagnostic code of a refused program."""
     from meshgen import api
     from meshgen.errors import MeshgenError
 
-    meshes = {each.name: each.mesh for each in _transformers()}
-    found: dict[str, Plan | str] = {}
+    meshes = {program.name: program.mesh for program in _transformers()}
+    plans: dict[str, Plan | str] = {}
     for name, text in programs.items():
         try:
             executable = api.plan(text, meshes.get(name), target=TARGET)
-            said = executable.as_text("schedule").partition("\n")[2]  # the first line has the module's attributes
-            digest = hashlib.sha256(NOT_THE_PLAN.sub("", said).encode()).hexdigest()
-            found[name] = Plan(digest, executable.cost.ring_bytes, executable.plan.step_seconds)
+            schedule = executable.as_text("schedule").partition("\n")[2]  # the first line has the module's attributes
+            digest = hashlib.sha256(NOT_THE_PLAN.sub("", schedule).encode()).hexdigest()
+            plans[name] = Plan(digest, executable.cost.ring_bytes, executable.plan.step_seconds)
         except MeshgenError as error:
-            found[name] = error.diagnostics[0].code
-    return found
+            plans[name] = error.diagnostics[0].code
+    return plans
 
 
 def _with_values(values: Mapping[str, Any], programs: Mapping[str, str]) -> dict[str, Plan | str]:
-    """In a forked process, before any pass is imported: passes then read this model."""
+    """Plan the programs with other cost model values. Runs in a forked process that has imported no pass yet."""
     assert "meshgen.mesh" not in sys.modules, "passes have read the cost model already"
     model.DEFAULT = model.DEFAULT.with_values(values)
     return planned(programs)
@@ -136,8 +145,8 @@ def rows(groups: Sequence[str]) -> Iterator[Row]:
         programs = pool.apply(texts)
         usual = pool.apply(_with_values, ({}, programs))
         programs = {name: text for name, text in programs.items() if not isinstance(usual[name], str)}
-        found = [pool.apply_async(_with_values, ({entry.name: value}, programs)) for entry, value in tried]
-        for (entry, value), plans in zip(tried, found, strict=True):
+        pending = [pool.apply_async(_with_values, ({entry.name: value}, programs)) for entry, value in tried]
+        for (entry, value), plans in zip(tried, pending, strict=True):
             yield _row(entry, value, usual, plans.get())
 
 
@@ -160,26 +169,26 @@ def _ends(changes: Sequence[float]) -> tuple[float, float]:
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> str:
-    """A Markdown table of the values that change a plan."""
+    """Return a Markdown table of the values that change a plan."""
     from meshgen.reports.cost_model import value_text
 
     lines = ["| field | value | tried | plans | bytes moved | predicted step | programs |", "| --- " * 7 + "|"]
-    for each in records:
-        if each["changed"]:
-            changes = [" to ".join(f"{end:+.1%}" for end in sorted({*each[name]})) for name in ("bytes", "step")]
-            programs = ", ".join(each["changed"][:SHOWN]) + (", ..." if len(each["changed"]) > SHOWN else "")
-            values = [value_text(each[name]) for name in ("value", "tried")]
-            cells = [f"`{each['field']}`", *values, len(each["changed"]), *changes, programs]
+    for record in records:
+        if record["changed"]:
+            changes = [" to ".join(f"{end:+.1%}" for end in sorted({*record[name]})) for name in ("bytes", "step")]
+            programs = ", ".join(record["changed"][:SHOWN]) + (", ..." if len(record["changed"]) > SHOWN else "")
+            values = [value_text(record[name]) for name in ("value", "tried")]
+            cells = [f"`{record['field']}`", *values, len(record["changed"]), *changes, programs]
             lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
-def main(*given: str) -> int:
-    if given[:1] == ("--table",):
-        records = [json.loads(line) for line in Path(given[1]).read_text().splitlines()]
+def main(*words: str) -> int:
+    if words[:1] == ("--table",):
+        records = [json.loads(line) for line in Path(words[1]).read_text().splitlines()]
         sys.stdout.write(table(records) + "\n")
         return 0
-    for row in rows(given):
+    for row in rows(words):
         sys.stdout.write(json.dumps(asdict(row)) + "\n")
         sys.stdout.flush()
     return 0

@@ -1,11 +1,13 @@
-"""`python -m bench.simulated`: the simulated step against the explained one, of twenty programs on every built-in machine. No GPU is needed.
+"""`python -m bench.simulated`: simulated steps compared with explained steps, of twenty programs on every built-in
+machine. No GPU is needed.
 
-Transformer and expert programs of hidden size 1024 on 16 ranks, `examples/transformer_block.mlir` and random programs with loops and
-branches. Each is planned for each machine, and simulated on it without and with the slowdown of kernels beside collectives:
+The programs are transformer and expert programs of hidden size 1024 on 16 ranks, `examples/transformer_block.mlir`, and
+random programs with loops and branches. Each program is planned for each machine, and simulated without and with the
+slowdown of kernels beside collectives:
 
     explain     the predicted step, in microseconds
-    ideal       the simulated step over it, where nothing contends: 1 within 1 %
-    contended   the same with the machine's slowdown: not below 1
+    ideal       simulated step / predicted step without contention: 1 within 1 %
+    contended   the same ratio with the machine's slowdown: at least 1
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from meshgen.testing.random_programs import program_of
 
 SEEDS = (1, 2, 12, 14, 19, 20, 28, 35, 37, 75)
 EXAMPLE = Path(__file__).parent.parent / "examples" / "transformer_block.mlir"
-MOST = 20  # programs
+MOST = 20  # chosen: number of programs
 
 
 def chosen() -> Iterator[tuple[str, Module]]:
-    """The programs, by name."""
+    """Yield the programs with their names."""
     yield "transformer_block", api.lower(EXAMPLE, stage="import")
     yield from ((f"random {seed}", program_of(seed)) for seed in SEEDS)
     for program in programs([1024], (16,)):
@@ -37,12 +39,12 @@ def chosen() -> Iterator[tuple[str, Module]]:
 
 
 def row(module: Module, machine: str) -> tuple[float, float, float]:
-    """The explained step in seconds, and the simulated ones over it."""
+    """Return the explained step in seconds, and the ratios of the simulated steps (ideal, contended) to it."""
     profile = MACHINES[machine]
-    found = api.plan_module(on_machine(module, profile), Options("cpu"), Timing())
-    step = found.cost.step_seconds
-    ideal = api.simulate(found, replace(profile, overlap_slowdown=0.0)).step_seconds
-    return step, ideal / step, api.simulate(found, profile).step_seconds / step
+    executable = api.plan_module(on_machine(module, profile), Options("cpu"), Timing())
+    step = executable.cost.step_seconds
+    ideal = api.simulate(executable, replace(profile, overlap_slowdown=0.0)).step_seconds
+    return step, ideal / step, api.simulate(executable, profile).step_seconds / step
 
 
 def main() -> int:

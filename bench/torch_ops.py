@@ -1,8 +1,8 @@
-"""`python -m bench.torch_ops [NAME ...]`: the samples of PyTorch's OpInfo database against the reference engine, and the score.
+"""`python -m bench.torch_ops [NAME ...]`: samples of PyTorch's OpInfo database on the reference engine, with a score.
 
-Each sample is a call of one operator with arguments that PyTorch's own tests use. The call, or with `--gradients` the record that
-`make_fx` makes of its `torch.func.vjp`, is imported; its results are compared with those of torch, on one device and with the first
-dim of each tensor split over two. NAMES choose operators by parts of their names.
+Each sample is a call of one operator with arguments from PyTorch's own tests. The program is the exported call, or with
+`--gradients` the `make_fx` trace of its `torch.func.vjp`. Its results are compared with torch's, on one device and with
+the first dim of each tensor split over two devices. NAMES select operators by parts of their names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
 
-# Operators whose results a comparison cannot judge, by their names in the database, and why.
+# Operators whose results cannot be compared, by reason. Names are those of the database.
 EXCLUDED = {
     "the numbers are random": (
         "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal", "normal.number_mean", "rand_like", "randint",
@@ -45,7 +45,7 @@ EXCLUDED = {
         "linalg.eig", "linalg.eigh", "linalg.svd", "svd",
     ),
 }  # fmt: skip
-# Of 16-bit floats and integers, a rounding or the order of equal elements decides between results that are far apart.
+# For 16-bit floats and integers, rounding or the order of equal elements selects between results that are far apart.
 TIES = "equal elements, or a rounding at a boundary, choose between results that are far apart"
 TIED = (
     "argsort",
@@ -59,7 +59,7 @@ TIED = (
     "sort",
     "topk",
 )
-# Refusals that are documented limits, by what the message says.
+# Refusals that are documented limits, with a pattern of their messages.
 DOCUMENTED = {
     "the size of the result is data": r"the size of .* is data|data-dependent|Could not guard",
     "a number of Python is made of a tensor": r"converts a tensor, which is data, to a Python number",
@@ -69,12 +69,14 @@ DOCUMENTED = {
 RELATIVE = {
     "f": 1e-4,
     "c": 1e-4,
-}  # of torch's own errors: sums in another order, functions of 4 ulp, small matrices that are inverted
+}  # relative; torch's own errors: other summation orders, functions of 4 ulp, inverses of small matrices
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a sample went, on one device and split: `same`, `refused`, `crashed`, `differs`, or `not run` where torch cannot run it."""
+    """The result of a sample, on one device and split: `same`, `refused`, `crashed`, `differs`, or `not run` if torch
+    cannot run it.
+    """
 
     op: str
     sample: int
@@ -85,12 +87,12 @@ class Outcome:
 
 
 def operators(names: Sequence[str]) -> list[Any]:
-    """The operators of the database whose names contain one of these, without those that cannot be judged."""
+    """Return the comparable operators of the database whose names contain one of `names`."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     excluded = {name for group in EXCLUDED.values() for name in group}
-    chosen = [each for each in op_db if not names or any(name in title(each) for name in names)]
-    return [each for each in chosen if title(each) not in excluded]
+    chosen = [op for op in op_db if not names or any(name in title(op) for name in names)]
+    return [op for op in chosen if title(op) not in excluded]
 
 
 def title(op: Any) -> str:
@@ -98,52 +100,52 @@ def title(op: Any) -> str:
 
 
 def outcomes(op: Any, dtype: str, samples: int, gradients: bool) -> Iterator[Outcome]:
-    """The outcomes of samples of an operator that are evenly apart in the order of the database."""
+    """Yield the outcomes of evenly spaced samples of an operator, in the order of the database."""
     import torch
 
-    kind = getattr(torch, dtype)
-    if kind not in op.dtypes or (gradients and not (op.supports_autograd and kind in op.backward_dtypes)):
+    torch_dtype = getattr(torch, dtype)
+    if torch_dtype not in op.dtypes or (gradients and not (op.supports_autograd and torch_dtype in op.backward_dtypes)):
         return
     torch.manual_seed(0)
-    given = list(op.sample_inputs("cpu", kind, requires_grad=False))
-    for number in sorted({round(each) for each in np.linspace(0, len(given) - 1, min(samples, len(given)))}):
-        outcome = _outcome(op, number, given[number], gradients)
+    inputs = list(op.sample_inputs("cpu", torch_dtype, requires_grad=False))
+    for index in sorted({round(position) for position in np.linspace(0, len(inputs) - 1, min(samples, len(inputs)))}):
+        outcome = _outcome(op, index, inputs[index], gradients)
         yield outcome
 
 
-def _outcome(op: Any, number: int, sample: Any, gradients: bool) -> Outcome:
+def _outcome(op: Any, index: int, sample: Any, gradients: bool) -> Outcome:
     import torch
 
     function, tensors = _function_of(op, sample)
     if gradients:
         function, tensors = _gradient_of(function, tensors)
     try:
-        wanted = [_array(each) for each in _tensors_in(function(*tensors))]
+        expected = [_array(tensor) for tensor in _tensors_in(function(*tensors))]
         program = _recorded(function, tensors) if gradients else torch.export.export(_module(function), tuple(tensors))
     except Exception as error:
-        return Outcome(title(op), number, "not run", _first_line(error))
-    if not wanted or not tensors:
-        return Outcome(title(op), number, "not run", "the sample has no tensor among its arguments or results")
+        return Outcome(title(op), index, "not run", _first_line(error))
+    if not expected or not tensors:
+        return Outcome(title(op), index, "not run", "the sample has no tensor among its arguments or results")
     try:
-        return Outcome(title(op), number, *_verdict(program, tensors, wanted))
+        return Outcome(title(op), index, *_verdict(program, tensors, expected))
     except MeshgenError as error:
-        return Outcome(title(op), number, "refused", error.diagnostics[0].message)
+        return Outcome(title(op), index, "refused", error.diagnostics[0].message)
     except Exception as error:
-        return Outcome(title(op), number, "crashed", _first_line(error))
+        return Outcome(title(op), index, "crashed", _first_line(error))
 
 
-def _verdict(program: Any, tensors: Sequence[Any], wanted: list[Array]) -> tuple[str, str, str, str]:
-    """The verdict on one device and what was said, and the same of two."""
+def _verdict(program: Any, tensors: Sequence[Any], expected: list[Array]) -> tuple[str, str, str, str]:
+    """Return verdict and message on one device, then the same split over two devices."""
     module, signature = read(program, args=tuple(tensors) if is_module(program) else None)
-    given = iter(tensors)
+    operands = iter(tensors)
     arguments = [
-        np.asarray(signature.weights[value.name]) if value.name in signature.weights else plain_array(next(given))
+        np.asarray(signature.weights[value.name]) if value.name in signature.weights else plain_array(next(operands))
         for value in module.graph.inputs
     ]
-    text = _difference(evaluate(module.graph, arguments), wanted)
+    text = _difference(evaluate(module.graph, arguments), expected)
     if text:
         return "differs", text, "not run", ""
-    specs = [mg.P("d") if each.ndim and each.shape[0] > 1 else None for each in arguments]
+    specs = [mg.P("d") if array.ndim and array.shape[0] > 1 else None for array in arguments]
     if not any(specs):
         return "same", "", "not run", ""
     try:
@@ -152,45 +154,45 @@ def _verdict(program: Any, tensors: Sequence[Any], wanted: list[Array]) -> tuple
         return "same", "", "refused", error.diagnostics[0].message
     except Exception as error:
         return "same", "", "crashed", _first_line(error)
-    text = _difference(list(results) if isinstance(results, tuple | list) else [results], wanted)
+    text = _difference(list(results) if isinstance(results, tuple | list) else [results], expected)
     return "same", "", "differs" if text else "same", text
 
 
 def _function_of(op: Any, sample: Any) -> tuple[Function, list[Any]]:
-    """A function of the tensors of a sample that calls the operator, and these tensors."""
+    """Return a function of the sample's tensors that calls the operator, and these tensors."""
     import torch
 
     leaves, tree = torch.utils._pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-    is_tensor = [isinstance(each, torch.Tensor) for each in leaves]
+    is_tensor = [isinstance(leaf, torch.Tensor) for leaf in leaves]
 
     def call(*tensors: Any) -> Any:
         rest = iter(tensors)
-        filled = [next(rest) if own else each for own, each in zip(is_tensor, leaves, strict=True)]
+        filled = [next(rest) if is_operand else leaf for is_operand, leaf in zip(is_tensor, leaves, strict=True)]
         first, args, kwargs = torch.utils._pytree.tree_unflatten(filled, tree)
         return op.op(first, *args, **kwargs)
 
-    return call, [each.detach() for each, own in zip(leaves, is_tensor, strict=True) if own]
+    return call, [leaf.detach() for leaf, is_operand in zip(leaves, is_tensor, strict=True) if is_operand]
 
 
 def _gradient_of(function: Function, tensors: Sequence[Any]) -> tuple[Function, list[Any]]:
-    """The gradients of a function towards its tensors of floats, for cotangents that are drawn here."""
+    """Return a function of `tensors` and random cotangents that computes the gradients, and its operands."""
     import torch
 
-    def has_gradient(each: Any) -> bool:
-        return isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex())
+    def has_gradient(tensor: Any) -> bool:
+        return isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())
 
-    own = [has_gradient(each) for each in tensors]
-    floats = [each for each, is_float in zip(tensors, own, strict=True) if is_float]
-    others = [each for each, is_float in zip(tensors, own, strict=True) if not is_float]
+    float_flags = [has_gradient(tensor) for tensor in tensors]
+    floats = [tensor for tensor, is_float in zip(tensors, float_flags, strict=True) if is_float]
+    others = [tensor for tensor, is_float in zip(tensors, float_flags, strict=True) if not is_float]
 
     def results(floats: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         first, second = iter(floats), iter(others)
-        found = function(*(next(first if is_float else second) for is_float in own))
-        return [each for each in torch.utils._pytree.tree_leaves(found) if has_gradient(each)]
+        result = function(*(next(first if is_float else second) for is_float in float_flags))
+        return [tensor for tensor in torch.utils._pytree.tree_leaves(result) if has_gradient(tensor)]
 
     like = []
-    with suppress(Exception):  # what the function raises, it raises again where its results are computed
-        like = [torch.randn_like(each) for each in results(floats, others)]
+    with suppress(Exception):  # an exception of the function is raised again where its results are computed
+        like = [torch.randn_like(tensor) for tensor in results(floats, others)]
 
     def gradients(*given: Any) -> Any:
         inside, rest = given[: len(floats)], given[len(floats) : len(tensors)]
@@ -215,34 +217,32 @@ def _module(function: Function) -> Any:
 def _tensors_in(result: Any) -> list[Any]:
     import torch
 
-    return [each for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor)]
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
-def _array(given: Any) -> Array:
-    return plain_array(given.resolve_conj().resolve_neg())
+def _array(tensor: Any) -> Array:
+    return plain_array(tensor.resolve_conj().resolve_neg())
 
 
-def _difference(results: Sequence[Any], wanted: Sequence[Array]) -> str:
-    """How the results differ; empty where all are the same within the tolerance of their types."""
-    if len(results) < len(wanted):
-        return f"{len(results)} results in place of {len(wanted)}"
-    return "; ".join(text for each in zip(results, wanted, strict=False) if (text := difference_of_one(*each)))
+def _difference(results: Sequence[Any], expected: Sequence[Array]) -> str:
+    """Return a description of the differences, or "" if all results are equal within the tolerances of their dtypes."""
+    if len(results) < len(expected):
+        return f"{len(results)} results in place of {len(expected)}"
+    return "; ".join(text for each in zip(results, expected, strict=False) if (text := difference_of_one(*each)))
 
 
-def difference_of_one(found: Any, wanted: Array, least: float = 0.0) -> str:
-    """How an array differs from another one; empty within a relative error that its type determines, or of `least` of the largest element."""
-    found = np.asarray(found)
-    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-        return f"{found.dtype}{list(found.shape)} in place of {wanted.dtype}{list(wanted.shape)}"
-    if found.dtype.kind in "iub":
-        return "" if np.array_equal(found, wanted) else "whole numbers differ"
-    kind = found.dtype.kind
-    relative = (
-        RELATIVE[kind] if kind in RELATIVE and found.dtype.itemsize > 2 else 4 * float(ml_dtypes.finfo(found.dtype).eps)
-    )
-    relative = max(relative, least)
+def difference_of_one(result: Any, expected: Array, least: float = 0.0) -> str:
+    """Return how an array differs, or "" if its relative error is within `least` or the tolerance of the dtype."""
+    result = np.asarray(result)
+    if (result.shape, result.dtype) != (expected.shape, expected.dtype):
+        return f"{result.dtype}{list(result.shape)} in place of {expected.dtype}{list(expected.shape)}"
+    if result.dtype.kind in "iub":
+        return "" if np.array_equal(result, expected) else "whole numbers differ"
+    kind = result.dtype.kind
+    is_wide = kind in RELATIVE and result.dtype.itemsize > 2
+    relative = max(RELATIVE[kind] if is_wide else 4 * float(ml_dtypes.finfo(result.dtype).eps), least)
     wide = np.complex128 if kind == "c" else np.float64
-    left, right = found.astype(wide), wanted.astype(wide)
+    left, right = result.astype(wide), expected.astype(wide)
     finite = np.abs(right[np.isfinite(right)])
     largest = float(finite.max(initial=0.0))
     absolute = max(relative * min(1.0, largest), relative / 100 * largest, least * max(1.0, largest))
@@ -257,7 +257,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def reason(outcome: Outcome) -> str:
-    """Why a sample is refused: a documented limit, or what was said, without numbers and names of values."""
+    """Return why a sample is refused: a documented limit, or the message without numbers and value names."""
     text = outcome.text if outcome.verdict == "refused" else outcome.split_text
     for why, pattern in DOCUMENTED.items():
         if re.search(pattern, text):
@@ -271,14 +271,14 @@ def is_tie(op: str, dtype: str) -> bool:
     return dtype not in ("float32", "float64") and op in TIED
 
 
-def summary(found: Sequence[Outcome], heading: str) -> str:
-    """Counts of samples and operators as a table of Markdown, then what is not right, by reason."""
-    run = [each for each in found if each.verdict != "not run"]
+def summary(all_outcomes: Sequence[Outcome], heading: str) -> str:
+    """Return counts of samples and operators as a Markdown table, followed by refusals and wrong samples by reason."""
+    run = [outcome for outcome in all_outcomes if outcome.verdict != "not run"]
     by_op = defaultdict[str, set[str]](set)
-    for each in run:
-        by_op[each.op].add(each.verdict)
-    whole = sum(verdicts == {"same"} for verdicts in by_op.values())
-    some = sum("same" in verdicts for verdicts in by_op.values()) - whole
+    for outcome in run:
+        by_op[outcome.op].add(outcome.verdict)
+    right_in_all = sum(verdicts == {"same"} for verdicts in by_op.values())
+    right_in_some = sum("same" in verdicts for verdicts in by_op.values()) - right_in_all
     rows = [
         f"## {heading}",
         "",
@@ -293,29 +293,29 @@ def summary(found: Sequence[Outcome], heading: str) -> str:
         rows.append(
             f"| {name} | {counts['same']} | {counts['refused']} | {counts['crashed']} | {counts['differs']} | {len(verdicts)} |"
         )
-    share = f"{100 * whole / max(len(by_op), 1):.1f} %"
+    share = f"{100 * right_in_all / max(len(by_op), 1):.1f} %"
     rows += [
         "",
-        f"Of {len(by_op)} operators {whole} ({share}) are right in all samples, {some} in some; of {len(found) - len(run)} samples there is no program or no result of torch's.",
+        f"Of {len(by_op)} operators {right_in_all} ({share}) are right in all samples, {right_in_some} in some; of {len(all_outcomes) - len(run)} samples there is no program or no result of torch's.",
     ]
     return "\n".join([*rows, *_listed(run)])
 
 
 def _listed(run: Sequence[Outcome]) -> Iterator[str]:
-    """Every refusal by its reason, and every sample that is wrong or crashes."""
+    """Yield every refusal by its reason, and every sample that is wrong or crashes."""
     refused = defaultdict[str, list[str]](list)
-    for each in run:
-        if "refused" in (each.verdict, each.split):
-            refused[reason(each)].append(each.op)
+    for outcome in run:
+        if "refused" in (outcome.verdict, outcome.split):
+            refused[reason(outcome)].append(outcome.op)
     if refused:
         yield from ("", "| samples refused | reason | operators |", "| --- | --- | --- |")
     for why, ops in sorted(refused.items(), key=lambda row: (-len(row[1]), row[0])):
         yield f"| {len(ops)} | {why.replace('|', '/')} | {', '.join(f'`{op}`' for op in sorted(set(ops)))} |"
-    bad = [each for each in run if {each.verdict, each.split} & {"crashed", "differs"}]
+    bad = [outcome for outcome in run if {outcome.verdict, outcome.split} & {"crashed", "differs"}]
     if bad:
         yield ""
-    for each in bad:
-        yield f"- `{each.op}`, sample {each.sample}: {each.verdict}; {each.text or each.split_text}"
+    for outcome in bad:
+        yield f"- `{outcome.op}`, sample {outcome.sample}: {outcome.verdict}; {outcome.text or outcome.split_text}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -331,19 +331,19 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> int:
     options = _parser().parse_args()
     warnings.simplefilter("ignore")
-    found: list[Outcome] = []
+    all_outcomes: list[Outcome] = []
     for op in operators(options.names):
         if is_tie(title(op), options.dtype):
             continue
-        for each in outcomes(op, options.dtype, options.samples, options.gradients):
-            found.append(each)
-            if options.verbose and (each.verdict != "same" or each.split not in ("same", "not run")):
+        for outcome in outcomes(op, options.dtype, options.samples, options.gradients):
+            all_outcomes.append(outcome)
+            if options.verbose and (outcome.verdict != "same" or outcome.split not in ("same", "not run")):
                 sys.stderr.write(
-                    f"{each.op} {each.sample}: {each.verdict} {each.text} / {each.split} {each.split_text}\n"
+                    f"{outcome.op} {outcome.sample}: {outcome.verdict} {outcome.text} / {outcome.split} {outcome.split_text}\n"
                 )
-    what = "gradients" if options.gradients else "forward"
-    sys.stdout.write(summary(found, f"{what}, {options.dtype}, {options.samples} samples an operator") + "\n")
-    return int(any({each.verdict, each.split} & {"crashed", "differs"} for each in found))
+    heading = "gradients" if options.gradients else "forward"
+    sys.stdout.write(summary(all_outcomes, f"{heading}, {options.dtype}, {options.samples} samples an operator") + "\n")
+    return int(any({outcome.verdict, outcome.split} & {"crashed", "differs"} for outcome in all_outcomes))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
-"""Performance over time: one line for each measured commit in `bench/results/trend.jsonl`, which `docs/performance.md` plots.
+"""Performance over time: one line for each measured commit in `bench/results/trend.jsonl`, which `docs/performance.md`
+plots.
 
-    python -m bench.trend                     measures this checkout, and adds its line or replaces it; `make bench-trend` runs it
+    python -m bench.trend                     measures this checkout, and adds or replaces its line; `make bench-trend`
+    runs it
     python -m bench.trend --tree FOLDER --commit HASH --date YYYY-MM-DD      measures another checkout
 
-Each line has for a dozen small programs the instructions that planning executes, the launches and bytes of the plan, and its predicted
-step. The programs are those of this checkout whatever tree is measured.
+For each of a dozen small programs, a line has the instructions that planning executes, the launches and bytes of the
+plan, and its predicted step. The programs are always those of this checkout, even if another tree is measured.
 
-Instructions are counted by valgrind's cachegrind. A process imports meshgen and plans another program first, so that most modules are
-loaded; then it forks a process for each program, and one that plans nothing. cachegrind writes a total for each process, and the
-difference to the one that plans nothing is the program's. Hashes of strings are fixed. Two runs differ by less than 0.5 %, unlike times.
+valgrind's cachegrind counts instructions. A process imports meshgen and plans another program first, so that most
+modules are loaded. Then it forks an idle process, and a process for each program. cachegrind writes a total for each
+process. A program's instructions are the difference to the idle process. String hashes are fixed. Two runs differ by
+less than 0.5 %, unlike times.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ def plan(path: Path) -> dict[str, Any]:
 
 
 def fork_plans() -> None:
-    """Plan each program in a process of its own, and print the process ids by name; '' is the process that plans nothing."""
+    """Plan each program in its own process, and print the process ids by name. The name '' stands for the idle process."""
     plan(WARM_UP)
     processes: dict[str, int] = {}
     for name in ("", *PROGRAMS):
@@ -73,10 +76,10 @@ def _run(tree: Path, words: Sequence[str], prefix: Sequence[str] = ()) -> Any:
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MESHGEN"))}
     settings |= {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
     command = [*prefix, sys.executable, __file__, *words]
-    done = subprocess.run(command, cwd=tree, env=settings, text=True, capture_output=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    completed = subprocess.run(command, cwd=tree, env=settings, text=True, capture_output=True)
+    if completed.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {completed.returncode}\n{completed.stderr[-2000:]}")
+    return json.loads(completed.stdout.splitlines()[-1])
 
 
 def instructions(tree: Path) -> dict[str, int]:
@@ -108,7 +111,7 @@ def measured(tree: Path, commit: str, date: str) -> dict[str, Any]:
 
 
 def added(lines: Sequence[str], line: Mapping[str, Any]) -> list[str]:
-    """Return the lines with one more, or with another one of the same commit, in order of dates."""
+    """Return the lines, ordered by date, with `line` added or replacing the line of the same commit."""
     records = [record for record in map(json.loads, lines) if record["commit"] != line["commit"]]
     return [json.dumps(record) for record in sorted([*records, line], key=lambda record: record["date"])]
 
@@ -132,13 +135,13 @@ def main() -> None:
         commit, date = _git(options.tree)
         line = measured(options.tree.resolve(), options.commit or commit, options.date or date)
         lines = options.output.read_text().splitlines() if options.output.exists() else []
-        options.output.write_text("".join(f"{each}\n" for each in added(lines, line)))
+        options.output.write_text("".join(f"{text}\n" for text in added(lines, line)))
         total = sum(row["instructions"] for row in line["programs"].values())
         sys.stdout.write(f"{line['commit']}: {total / 1e9:.2f}e9 instructions for {len(PROGRAMS)} programs\n")
 
 
 def _git(tree: Path) -> tuple[str, str]:
-    """Return the short hash and the date of a tree's commit; empty if it is in no repository."""
+    """Return the short hash and the date of a tree's commit, or empty strings outside a repository."""
     command = ["git", "log", "-1", "--format=%h %cd", "--date=format:%Y-%m-%dT%H:%M", "--abbrev=8"]
     words = subprocess.run(command, cwd=tree, text=True, capture_output=True).stdout.split()
     return (words[0], words[1]) if len(words) == 2 else ("", "")

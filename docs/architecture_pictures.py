@@ -1,7 +1,7 @@
-"""Draws the pictures of docs/architecture.md from the code: the pipeline, where state is kept, a step on a GPU, the layers of imports.
+"""Draws the pictures of docs/architecture.md from the code: pipeline, state, a step on a GPU, layers of imports.
 
-`docs/generate.py` writes them to docs/images. The stages, their entry files and passes come from `meshgen/pipeline.py` and `meshgen/passes.py`,
-fields from the dataclasses, the step from a plan, and the layers from `tests/test_layering.py`.
+`docs/generate.py` writes them to docs/images. Stages, entry files and passes come from `meshgen/pipeline.py` and
+`meshgen/passes.py`, fields from the dataclasses, the step from a plan, and the layers from `tests/test_layering.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from meshgen.runtime.plan import Buffer, Item, Schedule
 
 ROOT = Path(__file__).resolve().parents[1]
 COLORS = {"frontend": "blue", "mlir": "blue", "sharding": "green", "codegen": "orange", "runtime": "purple"}
-WIDTH = 780  # pixels, at most what pages show unscaled
+WIDTH = 780  # pixels; pages show wider pictures scaled down
 AFTER = {
     "import": "global tensors, some annotations",
     "propagate": "a sharding for every operand and result",
@@ -56,7 +56,7 @@ MEMBERS = {
 
 
 def pipeline_picture() -> Picture:
-    """A row per stage: its name, the file that makes it, its passes, and what the program is after it."""
+    """Draw a row per stage: its name, its file, its number of passes, and the properties of the program after it."""
     assert list(AFTER) == list(MADE_BY) == ["import", *pipeline.STAGES, ".mgx", "step"]
     rows, height, top = list(AFTER), 46, 92
     picture = Picture(WIDTH, top + height * len(rows) + 14, "The pipeline of meshgen: stages, files and passes")
@@ -65,26 +65,26 @@ def pipeline_picture() -> Picture:
     )
     for x, title in ((16, "stage"), (148, "made by meshgen/..."), (402, "passes"), (470, "after it the program has")):
         picture.text(x, 76, title, color=GRAY)
-    for number, stage in enumerate(rows):
-        y, path = top + number * height, MADE_BY[stage]
+    for row, stage in enumerate(rows):
+        y, path = top + row * height, MADE_BY[stage]
         assert (ROOT / "meshgen" / path).exists(), path
         picture.labeled(16, y, 120, 30, stage, COLORS[path.partition("/")[0]], bold=True)
         picture.text(148, y + 20, path, room=255)
         picture.text(420, y + 20, str(len(BY_STAGE[stage])) if stage in BY_STAGE else "", room=40)
         picture.text(470, y + 20, AFTER[stage], size=13)
-        picture.arrow(76, y - 16 if number else 48, 76, y - 1)
+        picture.arrow(76, y - 16 if row else 48, 76, y - 1)
     return picture
 
 
 def fields_of(kind: type[Any]) -> list[str]:
     """Return the names of the public fields of a class."""
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    names = [each.name for each in fields] or list(getattr(kind, "_fields", ()))
+    names = [field.name for field in fields] or list(getattr(kind, "_fields", ()))
     return [name for name in names if not name.startswith("_")]
 
 
 def wrapped(names: Sequence[str], room: float, size: float) -> list[str]:
-    """Join names with commas into lines that fit."""
+    """Join names with commas into lines that fit into `room` pixels."""
     lines = [names[0]]
     for name in names[1:]:
         longer = f"{lines[-1]}, {name}"
@@ -97,7 +97,9 @@ def wrapped(names: Sequence[str], room: float, size: float) -> list[str]:
 
 
 def state_picture() -> Picture:
-    """Three columns: the context of a compilation, the program, and the plan; below them what a module file keeps."""
+    """Draw three columns (the context of a compilation, the program, the plan) and below them the members of a module
+    file.
+    """
     kept = ["analyses, by graph", "programs that passes made", "the last large analysis"]
     decided = ["propagate: labels, costs", "chunks: chains, gains"]
     session = ["donated arguments", "state on the devices"]
@@ -113,8 +115,8 @@ def state_picture() -> Picture:
     drawn = {name for names in MEMBERS for name in names.split(", ")} | {"manifest.sha256"}
     assert drawn == member_kinds(), drawn ^ member_kinds()
     picture = Picture(WIDTH, tallest + 148 + line * len(MEMBERS), "Where state is kept during a compilation")
-    for number, ((title, path, color, _), column) in enumerate(zip(columns, blocks, strict=True)):
-        x, y = 16 + number * (width + 14), 16
+    for column_index, ((title, path, color, _), column) in enumerate(zip(columns, blocks, strict=True)):
+        x, y = 16 + column_index * (width + 14), 16
         picture.box(x, y, width, tallest + 54, color)
         picture.text(x + 12, y + 22, title, bold=True, room=width)
         picture.text(x + 12, y + 41, f"meshgen/{path}", size=size, color=GRAY, room=width)
@@ -156,7 +158,9 @@ func.func @main(%x: tensor<8192x1024xbf16>, %w1: tensor<1024x4096xbf16>, %w2: te
 
 
 def step_picture() -> Picture:
-    """The plan of two gradients on 4 devices: launches on two streams with events, and the arena over the same time."""
+    """Draw the plan of two gradients on 4 devices: launches on two streams with events, and the arena over the same
+    time.
+    """
     plan = mg.compile(BACKWARD, {"dp": 4}, in_specs={"x": mg.P("dp"), "dy": mg.P("dp")}, target="cpu").plan
     picture = Picture(WIDTH, 560, "A step: launches on two streams, and the arena over time")
     left, right = 112, 766
@@ -170,14 +174,14 @@ def step_picture() -> Picture:
     for item in plan.items:
         _, color, y = lanes[item.stream]
         x, width = left + item.start * scale, item.seconds * scale
-        results = ", ".join(plan.buffers[number].name for number in item.outputs)
+        results = ", ".join(plan.buffers[index].name for index in item.outputs)
         picture.box(x + 1, y, width - 2, 40, color)
         picture.text(x + width / 2, y + 17, item.op if item.is_collective else item.kernel, size=13, room=width - 4, anchor="middle")  # fmt: skip
         picture.text(x + width / 2, y + 34, results, size=13, room=width - 4, color=GRAY, anchor="middle")
         for event in item.waits:
-            at = left + records[event].end * scale
-            picture.arrow(at - 12, 92, at + 8, 117)
-            picture.text(at - 24, 110, f"event {event}", size=13, room=90, color=GRAY, anchor="end")
+            event_x = left + records[event].end * scale
+            picture.arrow(event_x - 12, 92, event_x + 8, 117)
+            picture.text(event_x - 24, 110, f"event {event}", size=13, room=90, color=GRAY, anchor="end")
     _arena(picture, plan, left, scale, 196, 320)
     picture.text(left, 546, "time", size=13, color=GRAY)
     picture.arrow(left + 40, 541, right, 541)
@@ -185,7 +189,7 @@ def step_picture() -> Picture:
 
 
 def _arena(picture: Picture, plan: Schedule, left: float, scale: float, top: float, height: float) -> None:
-    """Draw the bytes of the arena from top to bottom, each buffer while it is alive."""
+    """Draw the bytes of the arena from top to bottom, each buffer during its lifetime."""
     unit = height / plan.arena_bytes
     picture.text(12, top + 14, "arena", bold=True)
     picture.text(12, top + 34, "0 bytes", size=13, room=100, color=GRAY)
@@ -193,36 +197,36 @@ def _arena(picture: Picture, plan: Schedule, left: float, scale: float, top: flo
     colors = {"input": "gray", "temporary": "blue", "output": "purple"}
     for row, (kind, color) in enumerate(colors.items()):
         picture.labeled(12, top + 60 + 32 * row, 88, 24, kind, color, size=13)
-    for number, (begin, end) in lifetimes(plan).items():
-        buffer = plan.buffers[number]
+    for index, (begin, end) in lifetimes(plan).items():
+        buffer = plan.buffers[index]
         x, y, width, tall = left + begin * scale, top + buffer.offset * unit, (end - begin) * scale, buffer.type.nbytes * unit  # fmt: skip
         picture.box(x + 1, y + 1, width - 2, tall - 2, colors[buffer.kind])
         picture.text(x + 9, y + tall / 2 + 5, buffer.name, size=13, room=width - 10)
 
 
 def lifetimes(plan: Schedule) -> Mapping[int, tuple[float, float]]:
-    """Return for each buffer the predicted seconds at which its bytes begin and end to be in use."""
+    """Return, for each buffer, the predicted seconds at which its lifetime begins and ends."""
     spans: dict[int, tuple[float, float]] = dict.fromkeys(plan.inputs, (0.0, plan.step_seconds))
     for item in plan.items:
-        for number in item.outputs:
-            spans[number] = item.start, plan.step_seconds if plan.buffers[number].kind == "output" else item.end
-        for number in item.inputs:
-            begin, end = spans[number]
-            replaced = any(plan.buffers[other].offset == plan.buffers[number].offset for other in item.outputs)
-            spans[number] = begin, item.start if replaced else max(end, item.end)
+        for index in item.outputs:
+            spans[index] = item.start, plan.step_seconds if plan.buffers[index].kind == "output" else item.end
+        for index in item.inputs:
+            begin, end = spans[index]
+            replaced = any(plan.buffers[other].offset == plan.buffers[index].offset for other in item.outputs)
+            spans[index] = begin, item.start if replaced else max(end, item.end)
     return spans
 
 
 def layers_picture() -> Picture:
-    """The layers of imports in two columns: a module imports its own layer and those below."""
+    """Draw the layers of imports in two columns. A module imports its own layer and lower layers."""
     layers, size, row_height = _layers(), 13, 30
     rows = -(-len(layers) // 2)
     picture = Picture(WIDTH, 52 + row_height * rows, "Layers of imports")
     picture.text(16, 26, "a package imports its own layer and the layers below it", size=size, color=GRAY)
-    for number, parts in enumerate(layers):
-        column, row = divmod(number, rows)
+    for layer, parts in enumerate(layers):
+        column, row = divmod(layer, rows)
         x, y = 42 + column * 380.0, 40 + row * row_height
-        picture.text(x - 28, y + 17, str(number + 1), size=size, color=GRAY)
+        picture.text(x - 28, y + 17, str(layer + 1), size=size, color=GRAY)
         for name in (part for part in parts if not part.startswith("__")):
             is_folder = (ROOT / "meshgen" / name).is_dir()
             label = name + "/" * is_folder

@@ -14,7 +14,7 @@ PARTS = ("Context", "Decision", "Evidence", "Consequences")
 
 
 class Decision(NamedTuple):
-    """What the first lines of a record say."""
+    """The first lines of a decision record."""
 
     path: Path
     number: str

@@ -1,6 +1,7 @@
-"""Small programs for each operation that kernels are generated for: `docs/generate.py` says what comes of them.
+"""Small programs for each operation with generated kernels. `docs/generate.py` reports which of them generate.
 
-An element-wise operation is tried for every element type; the others move or make elements whatever these are.
+An element-wise operation is tried for every dtype. All other operations move or create elements regardless of the
+dtype.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LAYER = {
     "batch_group_count": 1, "precision": (),
 }  # fmt: skip
 
-# operation: (shapes of its operands, "i" before one of i32; shape of the result; attributes). All else is f32.
+# operation: (operand shapes, with "i" for i32; result shape; attributes). All other operands are f32.
 _OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
     "broadcast_in_dim": (["6"], "4,6", {"dims": (1,)}),
     "reshape": (["4,6"], "3,8", {}),
@@ -92,7 +93,7 @@ _CHANGE = """{
 _QUERIES, _KEYS = "tensor<4x8xf32>", "tensor<6x8xf32>"
 _GRADIENT_ARGS = f"%q: {_QUERIES}, %k: {_KEYS}, %v: {_KEYS}, %l: tensor<4xf32>, %d: tensor<4xf32>, %o: {_QUERIES}"
 _GRADIENT_TYPES = f"({_QUERIES}, {_KEYS}, {_KEYS}, tensor<4xf32>, tensor<4xf32>, {_QUERIES})"
-# Programs of operations that are no element of a kernel's body: written out before there are kernels, or a whole body.
+# Programs of operations that are not elements of a kernel's body: they are expanded earlier, or are an entire body.
 PROGRAMS = {
     **dict.fromkeys(("complex", "fft", "imag", "real"), _SPECTRUM),
     "attention": f"""func.func @main(%q: {_QUERIES}, %k: {_KEYS}, %v: {_KEYS}) -> {_QUERIES} {{
@@ -223,7 +224,7 @@ PROGRAMS = {
 
 
 def kernels_of(name: str) -> str:
-    """What a row of the table says of the operation's kernels: "yes", the types for which there are none, or nothing."""
+    """Return the table's entry on an operation's kernels: "yes", the dtypes without kernels, or ""."""
     if name in PROGRAMS:
         return "yes" if _program_generates(PROGRAMS[name]) else ""
     if name in _ARITY:
@@ -238,7 +239,7 @@ def kernels_of(name: str) -> str:
 
 
 def names() -> frozenset[str]:
-    """The operations that there is a program for."""
+    """Return the operations that have an example program."""
     return frozenset({*_ARITY, *_OTHERS, *PROGRAMS, "constant"})
 
 
@@ -273,8 +274,8 @@ def _body(name: str, operands: Sequence[TensorType], result: TensorType, attrs: 
 
 def _constant() -> Graph:
     graph = Graph("constant")
-    kind = TensorType((), "f32")
-    graph.outputs = [graph.add("constant", [], [kind], {"value": np.zeros((), np.float32)}).result]
+    scalar = TensorType((), "f32")
+    graph.outputs = [graph.add("constant", [], [scalar], {"value": np.zeros((), np.float32)}).result]
     return graph
 
 

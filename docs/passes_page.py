@@ -1,4 +1,4 @@
-"""The page on passes: what each does, and what it gains on the programs that `python -m bench.passes` measured."""
+"""The page on passes: the effect of each pass, and its gain on the programs that `python -m bench.passes` measured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Passes before code generation always apply. Without some of them a program has n
 
 
 def passes_page(note: str) -> str:
-    """The page; `note` says who wrote it."""
+    """Return the page, which starts with `note` about its generator."""
     parts = [f"# Passes\n\n{note}\n{HEAD}", *map(_stage, BY_STAGE), _gains()]
     return "\n".join(parts)
 
@@ -45,10 +45,15 @@ def _stage(stage: str) -> str:
         "fuse": "Before kernels are made",
     }
     earlier = [
-        each for before in itertools.takewhile(lambda name: name != stage, BY_STAGE) for each in BY_STAGE[before]
+        stage_pass
+        for earlier_stage in itertools.takewhile(lambda name: name != stage, BY_STAGE)
+        for stage_pass in BY_STAGE[earlier_stage]
     ]
-    own = dict.fromkeys(each for each in BY_STAGE[stage] if each not in earlier)
-    rows = [f"| `{each.name}` | {each.applies} | {each.summary}.{_enables(each.enables)} |\n" for each in own]
+    new_passes = dict.fromkeys(stage_pass for stage_pass in BY_STAGE[stage] if stage_pass not in earlier)
+    rows = [
+        f"| `{stage_pass.name}` | {stage_pass.applies} | {stage_pass.summary}.{_enables(stage_pass.enables)} |\n"
+        for stage_pass in new_passes
+    ]
     return f"## {titles[stage]}\n\n| pass | applies | what it does |\n| --- | --- | --- |\n{''.join(rows)}"
 
 
@@ -57,8 +62,8 @@ def _enables(programs: str) -> str:
 
 
 def _gains() -> str:
-    found = json.loads(FIGURES.read_text())
-    given, own = found["given"], found["gains"]
+    figures = json.loads(FIGURES.read_text())
+    given, own = figures["given"], figures["gains"]
     text = f"""## The gain of each pass
 
 `python -m bench.passes` measures each gain as a ratio: the bytes that a device sends, or the predicted step on `cuda:sm_90`, without the pass and with it. *Best, given* is
@@ -76,26 +81,33 @@ the largest ratio of the programs that the pass changes.
     return text + "".join(_row(name, given, own) for name in PASSES)
 
 
-def _row(name: str, given: dict[str, Any], own: dict[str, Any]) -> str:
+def _row(name: str, given: dict[str, Any], own_gains: dict[str, Any]) -> str:
     gains = given["passes"].get(name)
     changed = ["", ""] if gains is None else [str(len(gains)), str(given["changed"].get(name, 0))]
-    cells = [f"`{name}`", *changed, _best(gains or []), _best(own["passes"].get(name, [])) or _asked(name)]
+    cells = [
+        f"`{name}`",
+        *changed,
+        _best(gains or []),
+        _best(own_gains["passes"].get(name, [])) or _required_gain(name),
+    ]
     return f"| {' | '.join(cells)} |\n"
 
 
 def _best(gains: list[dict[str, Any]]) -> str:
-    """The largest gain in bytes or in the step, and where."""
-    figures = [(gain[what], what, gain["program"]) for gain in gains for what in ("ring_bytes", "step") if gain[what]]
-    if none := next((gain["program"] for gain in gains if gain["ring_bytes"] is None), ""):
-        return f"sends nothing instead of something: {_file(none)}"
+    """Return the largest gain in bytes or in the step, with its program."""
+    figures = [
+        (gain[figure], figure, gain["program"]) for gain in gains for figure in ("ring_bytes", "step") if gain[figure]
+    ]
+    if without_bytes := next((gain["program"] for gain in gains if gain["ring_bytes"] is None), ""):
+        return f"sends nothing instead of something: {_file(without_bytes)}"
     if not figures or max(figures)[0] < 1.0005:
         return ""
-    ratio, what, program = max(figures)
-    return f"{'bytes' if what == 'ring_bytes' else 'step'} x {ratio:.3g}: {_file(program)}"
+    ratio, figure, program = max(figures)
+    return f"{'bytes' if figure == 'ring_bytes' else 'step'} x {ratio:.3g}: {_file(program)}"
 
 
-def _asked(name: str) -> str:
-    """The gain that the program of a pass asks for."""
+def _required_gain(name: str) -> str:
+    """Return the gain that the test program of a pass requires."""
     program = ROOT / "tests" / "passes" / "gains" / f"{name}.mlir"
     text = program.read_text() if program.exists() else ""
     assert "// GAIN: " in text, (

@@ -1,6 +1,6 @@
-"""Writes the pictures of the pages, docs/images/report-*.png: the report of examples/transformer_block.mlir, light and dark.
+"""Writes the pictures docs/images/report-*.png: the report of examples/transformer_block.mlir, light and dark.
 
-python docs/pictures.py          needs Chromium; tests/test_docs_pictures.py does the same into a folder of its own
+python docs/pictures.py          needs Chromium; tests/test_site.py writes the same pictures into its own folder
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
 )
-SCHEMES = {"light": 1, "dark": 0}  # Blink's numbers of `prefers-color-scheme`
+SCHEMES = {"light": 1, "dark": 0}  # Blink's values of `prefers-color-scheme`
 WIDTH, HEIGHT = 1200, 900  # pixels
 
 
 def write_pictures(to: Path) -> list[Path]:
-    """A picture of the top of the page in each scheme."""
+    """Write a picture of the top of the page in each color scheme, and return the files."""
     to.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    with tempfile.TemporaryDirectory() as place:
-        page = Path(place, "report.html")
+    with tempfile.TemporaryDirectory() as profile:
+        page = Path(profile, "report.html")
         api.compile(ROOT / "examples" / "transformer_block.mlir", target="cpu").report(page)
-        for name, number in SCHEMES.items():
+        for name, scheme in SCHEMES.items():
             written.append(to / f"report-{name}.png")
             words = [
                 "--headless",
                 "--no-sandbox",
                 "--disable-gpu",
                 "--hide-scrollbars",
-                f"--user-data-dir={place}/{name}",
+                f"--user-data-dir={profile}/{name}",
             ]
-            words += [f"--blink-settings=preferredColorScheme={number}", f"--window-size={WIDTH},{HEIGHT}"]
+            words += [f"--blink-settings=preferredColorScheme={scheme}", f"--window-size={WIDTH},{HEIGHT}"]
             words += [f"--screenshot={written[-1]}", page.as_uri()]
             subprocess.run([CHROMIUM, *words], check=True, capture_output=True, timeout=120)
     return written

@@ -1,4 +1,4 @@
-"""What `mkdocs build` does beyond its configuration: pages that the navigation does not name come last, and links out of docs/ become names."""
+"""Hooks of `mkdocs build`: pages missing in the navigation come last, and links out of docs/ become names."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _SWITCHED = '<style id="hljs-light"></style><style id="hljs-dark"></style>'
 
 
 def on_config(config: Any) -> Any:
-    """Pages that are in the folder, but not in `nav`, are listed under More."""
-    named = set(_files(config.nav))
-    others = sorted(path.name for path in Path(config.docs_dir).glob("*.md") if path.name not in named)
-    if others:
-        config.nav.append({"More": others})
+    """List pages of the folder that `nav` lacks under More."""
+    in_navigation = set(_files(config.nav))
+    unlisted = sorted(path.name for path in Path(config.docs_dir).glob("*.md") if path.name not in in_navigation)
+    if unlisted:
+        config.nav.append({"More": unlisted})
     return config
 
 
 def _files(nav: Any) -> Iterator[str]:
-    for each in nav if isinstance(nav, list) else nav.values():
-        if isinstance(each, str):
-            yield each
+    for entry in nav if isinstance(nav, list) else nav.values():
+        if isinstance(entry, str):
+            yield entry
         else:
-            yield from _files(each)
+            yield from _files(entry)
 
 
 def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
@@ -34,10 +34,12 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Add the style sheets that the theme's darkmode.js switches: without highlight.js there are none, and the script fails."""
+    """Add the style sheets that the theme's darkmode.js switches. Without highlight.js they are missing, and the script
+    fails.
+    """
     return output.replace("</head>", f"{_SWITCHED}</head>", 1)
 
 
 def on_post_template(output_content: str, **_: Any) -> str:
-    """The same for pages that are not of a Markdown file."""
+    """Add the style sheets to pages without a Markdown file."""
     return on_post_page(output_content)

@@ -11,7 +11,7 @@ from meshgen.pipeline import STAGES
 PROGRAM = re.compile(r"```mlir\n(// mlp\.mlir\n.*?)```", re.DOTALL)
 EXCERPT = re.compile(r"(<!-- stages -->\n).*?(<!-- end of stages -->)", re.DOTALL)
 SHOWN = re.compile(r" *(%(?:y|y_reduced) = .*)")
-# What is cut: provenance, operand types, predicted seconds and places in the source.
+# Removed parts: provenance, operand types, predicted seconds and source locations.
 CUTS = (
     (re.compile(r", why = \[\".*?\"\]"), ""),
     (re.compile(r"\{why = \".*?\", edges = array<i64: \d+>(?:, )?"), "{"),
@@ -41,10 +41,10 @@ def with_excerpts(page: str) -> str:
 
 
 def lines_at(stage: str, program: str) -> list[str]:
-    """Return the shortened lines of the program at a stage that compute `%y` and what follows from it."""
+    """Return the shortened lines of the program at a stage that define `%y` and its users."""
     module = mg.lower(program, {"tp": 2}, stage=stage, in_specs={"w1": mg.P(None, "tp")}, target="cuda:sm_90")
     main, *_ = print_text(module).partition("func.func private")
-    return [shortened(found[1]) for line in main.splitlines() if (found := SHOWN.match(line))]
+    return [shortened(match[1]) for line in main.splitlines() if (match := SHOWN.match(line))]
 
 
 def shortened(line: str) -> str:

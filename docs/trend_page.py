@@ -12,7 +12,7 @@ Record = dict[str, Any]  # a line of the file
 
 
 class Figure(NamedTuple):
-    """One figure of a plan: its key in the file, its title, and how a sum of it is written."""
+    """A figure of a plan: its key in the file, its title, and the format of its sum."""
 
     key: str
     title: str
@@ -44,8 +44,8 @@ def trend_chart(measured: Sequence[Record]) -> str:
     """Return an SVG with a panel for each figure: sums over the programs, one point for each commit, the oldest at the left."""
     rows = -(-len(FIGURES) // COLUMNS)
     panels = [
-        f'<g transform="translate({number % COLUMNS * WIDTH} {number // COLUMNS * HEIGHT})">{_panel(figure, measured)}</g>'
-        for number, figure in enumerate(FIGURES)
+        f'<g transform="translate({panel_index % COLUMNS * WIDTH} {panel_index // COLUMNS * HEIGHT})">{_panel(figure, measured)}</g>'
+        for panel_index, figure in enumerate(FIGURES)
     ]
     return "\n".join(
         [
@@ -81,7 +81,7 @@ def _panel(figure: Figure, measured: Sequence[Record]) -> str:
 
 
 def trend_page(note: str) -> str:
-    """Return the page."""
+    """Return the text of the page."""
     measured = records()
     newest = measured[-1]
     rows = [

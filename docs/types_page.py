@@ -1,4 +1,4 @@
-"""The page on element types: what each target can do with them, read from the compiler's tables."""
+"""The page on element types: the support of each target, from the compiler's tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def types_page(note: str) -> str:
         f"| `{name}` | {DTYPES[name]} | {_kernels(name)} | {_gemm(name)} | {_sums(name)} |\n" for name in DTYPES
     )
     table = f"| type | NumPy | kernels | GEMM | sum over devices |\n| --- | --- | --- | --- | --- |\n{rows}"
-    f8 = ", ".join(f"`{each.name}`" for each in ARCHITECTURES.values() if each.has_f8)
+    f8 = ", ".join(f"`{architecture.name}`" for architecture in ARCHITECTURES.values() if architecture.has_f8)
     notes = NOTES.format(f8=f8, architectures=_architectures())
     return f"# Element types\n\n{note}\n{HEAD}\n{table}{notes}"
 
@@ -75,9 +75,9 @@ def _sums(name: str) -> str:
 
 def _architectures() -> str:
     rows = [
-        f"| `{each.name}` | {each.products} | {each.shared_bytes // 1024} KiB | {'yes' if each.tensor_cores.has_tma else 'no'} | "
-        f"{', '.join(each.tensor_cores.instructions)} |\n"
-        for each in ARCHITECTURES.values()
+        f"| `{architecture.name}` | {architecture.products} | {architecture.shared_bytes // 1024} KiB | {'yes' if architecture.tensor_cores.has_tma else 'no'} | "
+        f"{', '.join(architecture.tensor_cores.instructions)} |\n"
+        for architecture in ARCHITECTURES.values()
     ]
     head = (
         "| target | devices | shared memory of a block | TMA | GEMM instructions |\n| --- | --- | --- | --- | --- |\n"

@@ -1,8 +1,9 @@
-"""Tensor-parallel attention: heads over `tp`, and an annotation that keeps the result split along the sequence.
+"""Tensor-parallel attention: heads over `tp`, and an annotation that splits the result along the sequence.
 
 python examples/attention.py
 
-Without the annotation the sum over heads is an all-reduce of the whole result; with it a reduce-scatter, and the next layer gathers.
+Without the annotation the sum over heads is an all-reduce. With it the sum is a reduce-scatter, and the next layer
+gathers.
 """
 
 import sys

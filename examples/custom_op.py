@@ -1,8 +1,9 @@
-"""An operation with a sharding rule of its own, for Python and for MLIR text.
+"""A custom operation with its own sharding rule, for Python and for MLIR text.
 
 python examples/custom_op.py
 
-The rule ties dims by letters: rows `b` may be split, columns `d` too, and then each device has a partial sum.
+Letters of the rule name dims: rows `b` may be split. Columns `d` may be split too, and each device then has a partial
+sum.
 """
 
 import sys
@@ -14,7 +15,7 @@ import meshgen as mg
 
 @mg.op_rule("b d, d f -> b f")
 def quantized_matmul(x, w):
-    """x times w in 8 bits, one scale per row of x and per column of w."""
+    """Multiply x and w in 8 bits, with one scale per row of x and per column of w."""
     rows = mg.max(mg.abs(x), axis=1, keepdims=True) / 127
     columns = mg.max(mg.abs(w), axis=0, keepdims=True) / 127
     product = mg.round(x / rows).astype("int8").astype("int32") @ mg.round(w / columns).astype("int8").astype("int32")

@@ -1,9 +1,9 @@
-"""Prints a transformer block as JAX lowers it: StableHLO with the shardings that its user gave it.
+"""Prints a transformer block as lowered by JAX: StableHLO with the user's shardings.
 
     python examples/lower_transformer_block.py [bfloat16|float32] > examples/transformer_block.mlir
 
-Layer norm, causal multi-head attention, layer norm, GELU MLP, residuals; on a mesh of dp=2 x tp=4. Rows of
-the batch are split over dp; heads and the MLP's hidden dim over tp (Megatron). Nothing else is annotated.
+Layer norm, causal multi-head attention, layer norm, GELU MLP, residuals; on a mesh of dp=2 x tp=4. Rows of the batch
+are split over dp. Heads and the MLP's hidden dim are split over tp (Megatron). Nothing else is annotated.
 """
 
 import os
@@ -22,8 +22,8 @@ SIZE = MODEL // HEADS
 
 def layer_norm(x, scale, bias):
     x = x.astype(jnp.float32)
-    centred = x - x.mean(-1, keepdims=True)
-    return centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * scale + bias
+    centered = x - x.mean(-1, keepdims=True)
+    return centered * jax.lax.rsqrt((centered * centered).mean(-1, keepdims=True) + 1e-5) * scale + bias
 
 
 def attention(x, weights):
@@ -43,7 +43,7 @@ def block(x, weights):
     return x + h @ weights["w2"] + weights["b2"]
 
 
-# name: shape, which mesh axis splits each dim, element type (None: that of the activations)
+# name: shape, the mesh axis that splits each dim, dtype (None: the dtype of the activations)
 WEIGHTS = {
     "scale1": ((MODEL,), (), "float32"),
     "bias1": ((MODEL,), (), "float32"),
@@ -61,16 +61,16 @@ WEIGHTS = {
 
 
 def lowered(dtype: str) -> str:
-    """The block's text with activations and matrices in `dtype`."""
+    """Return the block's text with activations and matrices in `dtype`."""
     mesh = jax.make_mesh((2, 4), ("dp", "tp"), axis_types=(AxisType.Auto, AxisType.Auto))
 
-    def on(*axes):
+    def sharding(*axes):
         return NamedSharding(mesh, PartitionSpec(*axes))
 
     types = {name: jax.ShapeDtypeStruct(shape, kind or dtype) for name, (shape, _, kind) in WEIGHTS.items()}
-    specs = {name: on(*axes) for name, (_, axes, _) in WEIGHTS.items()}
+    specs = {name: sharding(*axes) for name, (_, axes, _) in WEIGHTS.items()}
     x = jax.ShapeDtypeStruct((BATCH, LENGTH, MODEL), dtype)
-    step = jax.jit(block, in_shardings=(on("dp"), specs), out_shardings=on("dp"))
+    step = jax.jit(block, in_shardings=(sharding("dp"), specs), out_shardings=sharding("dp"))
     return step.lower(x, types).as_text()
 
 

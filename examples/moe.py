@@ -1,9 +1,9 @@
-"""Experts on devices, also when there are fewer experts than devices: the mesh axis is split into parts.
+"""Expert parallelism, also with fewer experts than devices: the mesh axis is split into sub-axes.
 
 python examples/moe.py
 
-Two experts on the eight devices of axis x: `x:(1)2` has the experts, and the four devices of each, `x:(2)4`, share its
-hidden layer. With sixteen experts every device has two.
+Two experts on the eight devices of axis x: `x:(1)2` splits the experts, and `x:(2)4` splits the hidden layer of each.
+With sixteen experts every device has two.
 """
 
 import sys
@@ -12,24 +12,24 @@ import numpy as np
 
 import meshgen as mg
 
-TOKENS, WIDTH, HIDDEN, SLOTS = 512, 64, 256, 128  # an expert takes up to SLOTS tokens
+TOKENS, WIDTH, HIDDEN, SLOTS = 512, 64, 256, 128  # an expert accepts up to SLOTS tokens
 MESH = mg.make_mesh({"x": 8})
 
 
 def experts(tokens, route, w1, w2):
-    """`route[t, e, c]` weighs what slot c of expert e has of token t."""
-    taken = mg.einsum("tec,td->ecd", route, tokens)
-    hidden = mg.maximum(mg.einsum("ecd,edf->ecf", taken, w1), 0.0)
+    """Apply the experts. `route[t, e, c]` is the weight of token t in slot c of expert e."""
+    slots = mg.einsum("tec,td->ecd", route, tokens)
+    hidden = mg.maximum(mg.einsum("ecd,edf->ecf", slots, w1), 0.0)
     return mg.einsum("tec,ecd->td", route, mg.einsum("ecf,efd->ecd", hidden, w2))
 
 
 def specs(count: int) -> dict[str, mg.Sharding]:
-    """Tokens over all devices, experts over as many as there are, the hidden layer over the others."""
-    whole = {"tokens": mg.P("x"), "route": mg.P("x")}
+    """Split tokens over all devices, experts over as many as possible, and the hidden layer over the remaining sub-axis."""
+    token_specs = {"tokens": mg.P("x"), "route": mg.P("x")}
     if count >= MESH.size:
-        return whole | {"w1": mg.P("x"), "w2": mg.P("x")}
-    mine, shared = f"x:(1){count}", f"x:({count}){MESH.size // count}"
-    return whole | {"w1": mg.P(mine, None, shared), "w2": mg.P(mine, shared, None)}
+        return token_specs | {"w1": mg.P("x"), "w2": mg.P("x")}
+    expert_axis, hidden_axis = f"x:(1){count}", f"x:({count}){MESH.size // count}"
+    return token_specs | {"w1": mg.P(expert_axis, None, hidden_axis), "w2": mg.P(expert_axis, hidden_axis, None)}
 
 
 def compiled(count: int, target: str = "cpu") -> mg.Executable:

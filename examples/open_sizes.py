@@ -1,4 +1,4 @@
-"""One module for several mesh sizes and batch sizes: made ahead of time for some, compiled at load for others.
+"""One module for several mesh sizes and batch sizes: some are compiled ahead of time, others at load.
 
 python examples/open_sizes.py
 """

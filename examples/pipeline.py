@@ -20,7 +20,7 @@ SPECS = {
 
 def model(x, w0, w1, w2, w3):
     x = x + mg.gelu(x @ w0) @ w1
-    x = mg.annotate(x, mesh="last")  # from here on: the other mesh; how x is split there is left open
+    x = mg.annotate(x, mesh="last")  # the other mesh starts here; propagation chooses the sharding of x on it
     return x + mg.gelu(x @ w2) @ w3
 
 

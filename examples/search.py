@@ -1,4 +1,4 @@
-"""Shardings that nobody wrote: with memory to spare every device keeps all weights of a small stack; with less, they are split.
+"""Automatic shardings: weights of a small stack are replicated if memory suffices, and split otherwise.
 
 python examples/search.py
 """
@@ -20,10 +20,10 @@ def stack(x, layers):
 
 def main(target: str = "cpu") -> None:
     for megabytes in (40, 7):
-        found = mg.search(stack, MESH, args=TYPES, target=target, memory_limit=megabytes * 10**6)
-        exe = mg.compile(stack, MESH, args=TYPES, in_specs=found.specs, target=target)
-        sys.stdout.write("\n".join([f"up to {megabytes} MB:", *found.sentences, ""]))
-        sys.stdout.write(f"step {found.step_seconds * 1e6:.0f} us, {exe.comms.counts}\n\n")
+        result = mg.search(stack, MESH, args=TYPES, target=target, memory_limit=megabytes * 10**6)
+        exe = mg.compile(stack, MESH, args=TYPES, in_specs=result.specs, target=target)
+        sys.stdout.write("\n".join([f"up to {megabytes} MB:", *result.sentences, ""]))
+        sys.stdout.write(f"step {result.step_seconds * 1e6:.0f} us, {exe.comms.counts}\n\n")
 
 
 if __name__ == "__main__":

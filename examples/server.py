@@ -1,8 +1,8 @@
-"""A server loop on a module: weights are loaded once, a cache stays on the devices, each request is one step.
+"""A server loop on a module: weights are loaded once, a cache stays on the devices, and each request is one step.
 
 python examples/server.py
 
-Requests are lines of standard input, numbers that stand for a token's features; answers go to standard output.
+Requests are lines of numbers on standard input, which stand for a token's features. Answers go to standard output.
 """
 
 import sys
@@ -16,7 +16,7 @@ LENGTH, MODEL = 32, 16
 
 
 def decode(w, cache, position, token):
-    """Attention of one token over all before it; the cache is donated, so it is updated in place."""
+    """Compute attention of one token to all previous tokens. The cache is donated, so it is updated in place."""
     cache = mg.dynamic_update_slice(cache, token, (position, 0))
     scores = mg.where(mg.arange(LENGTH) <= position, (cache @ token[0]) / MODEL**0.5, -1e9)
     return cache, (mg.softmax(scores) @ cache) @ w

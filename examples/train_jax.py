@@ -1,4 +1,4 @@
-"""A training step from JAX with AdamW: compiled, saved, and run as a session that keeps parameters and moments on the devices.
+"""A training step from JAX with AdamW: compiled, saved, and run in a session that keeps the state on the devices.
 
 python examples/train_jax.py
 """

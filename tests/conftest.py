@@ -12,10 +12,8 @@ import pytest
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 # New objects between two collections of the youngest generation. At Python's default, 700, collections take a tenth of
-# the time of all tests.
-# Collections of the oldest generation take another tenth: they walk through millions of objects of shared plans and
-# free next to nothing.
-# They run about once in a quarter of an hour here.
+# the time of all tests. Collections of the oldest generation take another tenth: they walk through millions of objects
+# of shared plans and free next to nothing. They run about once in a quarter of an hour here.
 gc.set_threshold(10_000, 10, 100)
 
 

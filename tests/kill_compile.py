@@ -1,9 +1,8 @@
 """`python -m tests.kill_compile [--count N] [--seed S]`: kill compiles at random times and check the files that remain.
 
 After each kill, the output is absent, complete or unchanged, and every entry of the cache is valid. The next compile
-writes
-the same bytes as an undisturbed one, and leaves nothing beside its output or in the directory for temporary files.
-Half of the compiles start with an empty cache. Exits with code 1 at the first fault.
+writes the same bytes as an undisturbed one, and leaves nothing beside its output or in the directory for temporary
+files. Half of the compiles start with an empty cache. Exits with code 1 at the first fault.
 """
 
 from __future__ import annotations

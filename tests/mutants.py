@@ -4,12 +4,10 @@ meshgen.
     python -m tests.mutants [--count 10000] [--seed 0] [--keep DIR] [--jax] [FILE ...]
 
 The programs are FILEs, or those of tests/mlir/every_op.py and tests/data, and random ones. Each mutant (mutator.py)
-goes
-through `meshgen check`. A third of them are made-up operations (tests/mlir/made_operations.py), unchanged or mutated.
-Mutants that crash or take too long are written to DIR. A program that never ends on one device is endless, which is no
-fault.
-With --jax, JAX's parser of StableHLO and Shardy judges too: mutants that JAX refuses and meshgen accepts are written as
-well.
+goes through `meshgen check`. A third of them are made-up operations (tests/mlir/made_operations.py), unchanged or
+mutated. Mutants that crash or take too long are written to DIR. A program that never ends on one device is endless,
+which is no fault. With --jax, JAX's parser of StableHLO and Shardy judges too: mutants that JAX refuses and meshgen
+accepts are written as well.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Small random errors in programs: operands, results, regions, arguments or lines are dropped, duplicated, moved or
-replaced,
-and types, numbers, attributes or operation names are changed.
+replaced, and types, numbers, attributes or operation names are changed.
 
 The errors are made in xDSL's operations and printed in generic form, which can express more invalid programs than the
 pretty form.

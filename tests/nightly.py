@@ -5,10 +5,8 @@ interfaces.
     COUNT=... SEED=...
 
 Each campaign is a command that runs alone; the summary prints it with its seed. A mutant that survives is a missing
-test and
-is listed. A campaign that finds a fault of meshgen fails. A campaign that takes longer than --seconds is stopped, and
-does not fail.
-Inputs that show a fault are kept in build/nightly.
+test and is listed. A campaign that finds a fault of meshgen fails. A campaign that takes longer than --seconds is
+stopped, and does not fail. Inputs that show a fault are kept in build/nightly.
 """
 
 from __future__ import annotations

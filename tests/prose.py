@@ -3,8 +3,7 @@
     python -m tests.prose FOLDER [--cut N] [--list]
 
 The score of a text depends on its first sentence. Each matching rule below adds its points, and a text of `HARD` points
-or
-more is hard to read. Of 200 texts that a person classified, seven of ten with three points had to be read twice.
+or more is hard to read. Of 200 texts that a person classified, seven of ten with three points had to be read twice.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     python -m tests.shards 1/4        prints test files
 
 The split depends only on the names and sizes of the files: the largest files come first, and each goes to the shard
-with the
-fewest bytes. All shards together are the suite.
+with the fewest bytes. All shards together are the suite.
 """
 
 from __future__ import annotations

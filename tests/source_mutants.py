@@ -3,18 +3,12 @@
     python -m tests.source_mutants [--count 200] [--seed 0] [--time-out 300] [--most 12] [--whole] [PATH ...]
 
 A mutant swaps a comparison, `and` and `or`, `+` and `-`, `min` and `max`, drops a guard (an `if` whose body only
-leaves), negates a
-condition, or changes an integer. A small integer (an index, a rank, a count) changes by one. A large one (a limit, a
-table size, a
-cost) is doubled, because hardly any program lies between a limit and one more. Decorators, which set cache sizes, and
-assertions,
-which hold for all programs, are not changed. Each mutant is made in a copy of the tree, and `tests.near` selects the
-tests that must
-detect it. The output is file:line with the change and the failing test, which passes without the mutant. The last line
-has the
-fraction of survivors. --whole runs survivors again against all tests of their folder. PATH restricts mutants to files
-or folders
-of the package.
+leaves), negates a condition, or changes an integer. A small integer (an index, a rank, a count) changes by one. A large
+one (a limit, a table size, a cost) is doubled, because hardly any program lies between a limit and one more.
+Decorators, which set cache sizes, and assertions, which hold for all programs, are not changed. Each mutant is made in
+a copy of the tree, and `tests.near` selects the tests that must detect it. The output is file:line with the change and
+the failing test, which passes without the mutant. The last line has the fraction of survivors. --whole runs survivors
+again against all tests of their folder. PATH restricts mutants to files or folders of the package.
 """
 
 from __future__ import annotations

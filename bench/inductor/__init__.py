@@ -1,1 +1,3 @@
-"""What `torch.compile` launches for the programs that meshgen is measured by, counted in the code that Inductor writes. No GPU is needed."""
+"""Launches of `torch.compile` for the programs that meshgen is benchmarked on, counted in Inductor's code. No GPU is
+needed.
+"""

@@ -1,7 +1,9 @@
-"""`python -m bench.inductor FOLDER...`: launches of programs that `torch.compile` compiles beside meshgen's and XLA's. No GPU is needed.
+"""`python -m bench.inductor FOLDER...`: launches of programs compiled with `torch.compile`, compared with meshgen's and
+XLA's. No GPU is needed.
 
-Folders have programs as `bench.launches` takes them, `NAME.mlir` or `NAME.shardy.mlir`, and perhaps `peers.json`; those that they lack have
-no figure of meshgen. The same computations in PyTorch are in `programs.py`. Their code for CUDA is written by a build of PyTorch without CUDA.
+Folders have the format of `bench.launches`: programs `NAME.mlir` or `NAME.shardy.mlir`, and optionally `peers.json`. A
+missing program has no meshgen figure. `programs.py` has the same computations in PyTorch. A build of PyTorch without
+CUDA writes their code for CUDA.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from meshgen.errors import MissingError
 
 
 class Row(NamedTuple):
-    """Launches of a program in a step: Inductor's, those where Triton's template computes every product, meshgen's on one device, and where
-    the case has a mesh those of one of its devices, meshgen's and XLA's."""
+    """Launches of a program per step: Inductor's, Inductor's with Triton's template for all GEMMs, and meshgen's on one
+    device. If the case has a mesh, also the launches per device of meshgen and XLA.
+    """
 
     name: str
     inductor: Launches
@@ -33,21 +36,21 @@ class Row(NamedTuple):
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A Markdown table; '-' is what was not counted."""
+    """Return a Markdown table, with '-' for missing figures."""
     lines = [
         "| program | Triton kernels | library calls | launches | with Triton's products | meshgen | meshgen, sharded | XLA, sharded |",
         "| --- " * 8 + "|",
     ]
     for row in rows:
         calls = ", ".join(f"{count} `{name}`" for name, count in sorted(row.inductor.library.items())) or "0"
-        own = (row.inductor.kernels, calls, row.inductor.total, row.templates.total)
-        cells = (*own, row.one_device, row.per_device, row.xla)
+        inductor_cells = (row.inductor.kernels, calls, row.inductor.total, row.templates.total)
+        cells = (*inductor_cells, row.one_device, row.per_device, row.xla)
         lines.append(f"| {row.name} | {' | '.join('-' if cell is None else str(cell) for cell in cells)} |")
     return "\n".join(lines)
 
 
 def with_case(row: Row, folders: Sequence[Path]) -> Row:
-    """The row, with what its case in the folders is known to launch; what follows a comma in the name is not the case's."""
+    """Return the row with the launches of its case in the folders. The case is the name up to a comma."""
     case = row.name.partition(",")[0]
     paths = (folder / f"{case}{suffix}" for folder in folders for suffix in (".mlir", ".shardy.mlir"))
     if (path := next(filter(Path.exists, paths), None)) is None:
@@ -61,8 +64,8 @@ def with_case(row: Row, folders: Sequence[Path]) -> Row:
 
 
 def _of_xla(peers: Path, case: str) -> int | None:
-    known: Any = json.loads(peers.read_text()) if peers.exists() else {}
-    return (known.get(case, {}).get("xla_gpu") or {}).get("kernels")
+    figures_by_case: Any = json.loads(peers.read_text()) if peers.exists() else {}
+    return (figures_by_case.get(case, {}).get("xla_gpu") or {}).get("kernels")
 
 
 def _counted(build: Any, *, triton_products: bool = False) -> Launches:

@@ -1,7 +1,8 @@
-"""What a module that Inductor wrote launches when it is called.
+"""Count the launches of a module that Inductor wrote.
 
-Its `call` is straight-line Python: `triton_poi_fused_add_0.run(...)` launches a kernel, `extern_kernels.mm(...)` and `torch.ops.aten. ...` call
-the library, `x.copy_(y)` copies; all else that it calls is known here by name, so that nothing is overlooked.
+The module's `call` is straight-line Python: `triton_poi_fused_add_0.run(...)` launches a kernel,
+`extern_kernels.mm(...)` and `torch.ops.aten. ...` call the library, and `x.copy_(y)` copies. All other calls must be
+listed here by name, so that no launch is overlooked.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _HOST = {
 
 @dataclass(frozen=True)
 class Launches:
-    """Of one step. `library`: how often each operation of the library is called, copies too, whatever kernels it launches."""
+    """Launches of one step. `library`: calls of each library operation, including copies, regardless of the kernels
+    that it launches.
+    """
 
     kernels: int = 0
     library: Counter[str] = field(default_factory=Counter)
@@ -38,7 +41,7 @@ def launches_of(text: str) -> Launches:
     """Count the launches of a module by its text.
 
     Raises:
-        ValueError: it calls something of which it is not known whether it launches.
+        ValueError: the module calls a function that is not listed here.
     """
     tree = ast.parse(text)
     kernels = set(_kernels(tree))
@@ -57,7 +60,7 @@ def launches_of(text: str) -> Launches:
 
 
 def _kernels(tree: ast.Module) -> Iterator[str]:
-    """`NAME = async_compile.triton(...)`."""
+    """Yield each NAME of `NAME = async_compile.triton(...)`."""
     for line in tree.body:
         match line:
             case ast.Assign([ast.Name(name)], ast.Call(ast.Attribute(ast.Name("async_compile"), "triton"))):
@@ -67,7 +70,7 @@ def _kernels(tree: ast.Module) -> Iterator[str]:
 
 
 def _called(tree: ast.Module) -> Iterable[str]:
-    """The dotted names of what `call` calls."""
+    """Return the dotted names of the functions that `call` calls."""
     bodies = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "call"]
     if len(bodies) != 1:
         raise ValueError(f"a module has one function 'call', this one has {len(bodies)}")
@@ -75,5 +78,5 @@ def _called(tree: ast.Module) -> Iterable[str]:
 
 
 def _operation(name: str) -> str:
-    """`mm` of `extern_kernels.mm`, `_fft_r2c` of `torch.ops.aten._fft_r2c.default`."""
+    """Return `mm` for `extern_kernels.mm`, and `_fft_r2c` for `torch.ops.aten._fft_r2c.default`."""
     return name.split(".")[-2 if name.startswith(("torch.ops.", "aten.")) else -1]

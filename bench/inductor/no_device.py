@@ -1,7 +1,8 @@
-"""Inductor's code for an H100, written on a machine without one: nothing is launched, tensors have shapes and no data.
+"""Inductor's code for an H100, written on a machine without a GPU: nothing is launched, and tensors have shapes but no
+data.
 
-`load` lets PyTorch (a build without CUDA) find a CUDA device (`no_device.cpp`); `modules` runs a step on fake tensors with what Inductor
-asks the device answered from a table, and gives back the text of every module that the step calls.
+`load` makes PyTorch (a build without CUDA) find a CUDA device (`no_device.cpp`). `modules` runs a step on fake tensors,
+answers Inductor's device queries from a table, and returns the text of every module that the step calls.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ _H100 = SimpleNamespace(
 
 
 def load() -> None:
-    """Make a CUDA device that does not exist for PyTorch to find. Call it before anything imports torch.
+    """Register a nonexistent CUDA device with PyTorch. Call this before any import of torch.
 
     Raises:
         MissingError: MG0602, torch, triton or g++ is not installed, or this build of torch has CUDA.
     """
-    found = {package: find_spec(package) for package in ("torch", "triton")}
-    if missing := [package for package, spec in found.items() if spec is None or spec.origin is None]:
+    specs = {package: find_spec(package) for package in ("torch", "triton")}
+    if missing := [package for package, spec in specs.items() if spec is None or spec.origin is None]:
         raise _missing(f"not installed: {', '.join(missing)}")
-    root = Path(str(getattr(found["torch"], "origin", ""))).parent
+    root = Path(str(getattr(specs["torch"], "origin", ""))).parent
     if (root / "lib/libtorch_cuda.so").exists():
         raise _missing("this build of torch has CUDA")
     with tempfile.TemporaryDirectory() as folder:
@@ -53,17 +54,17 @@ def load() -> None:
     warnings.filterwarnings("ignore", module="torch")
 
 
-def _missing(what: str) -> MissingError:
+def _missing(message: str) -> MissingError:
     hint = "install a build of torch for CPUs with its headers (2.13.0+cpu, say), triton and g++"
-    return MissingError(Diagnostic("MG0602", what, hint=hint))
+    return MissingError(Diagnostic("MG0602", message, hint=hint))
 
 
 def modules(build: Callable[[], Callable[[], object]], *, triton_products: bool = False) -> list[str]:
-    """The texts of the modules that Inductor writes for a step: one for each time that the step calls it, in their order.
+    """Return the texts of Inductor's modules for a step, one for each call, in call order.
 
-    `build` makes the operands, on "cuda", and gives back the step, which holds functions that are compiled. Products are the library's, as by
-    default. With `triton_products` every one is of Inductor's template, which fuses with what follows: a mode that tunes, `max-autotune`, may
-    choose that for each product, by timing it on the device.
+    `build` creates the operands on "cuda" and returns the step, which contains compiled functions. By default the
+    library computes GEMMs. With `triton_products` all GEMMs use Inductor's template, which fuses epilogues. The mode
+    `max-autotune` may select it for each GEMM by timing it on the device.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -77,7 +78,7 @@ def modules(build: Callable[[], Callable[[], object]], *, triton_products: bool 
 
 @contextmanager
 def _device(texts: list[str]) -> Generator[None]:
-    """Answer for the device; note the code instead of loading it."""
+    """Answer device queries, and record the code instead of loading it."""
     import torch.utils._triton
     from torch._dynamo.device_interface import CudaInterface
     from torch._inductor import config
@@ -104,7 +105,7 @@ def _device(texts: list[str]) -> Generator[None]:
 
 @contextmanager
 def _templates() -> Generator[None]:
-    """Tune products, with Triton's template as the only candidate and the first of its tiles the best."""
+    """Tune GEMMs with Triton's template as the only candidate, and select its first tile."""
     from torch._inductor import config
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
@@ -123,7 +124,9 @@ def _always(answer: Any) -> Callable[..., Any]:
 
 
 def _noting(texts: list[str]) -> Callable[[Any], Any]:
-    """Instead of loading a module: a call of it notes its text and gives what its graph says of the results."""
+    """Return a replacement for loading a module. Its call records the text and returns the results' metadata from the
+    graph.
+    """
 
     def compile_to_module(graph: Any) -> Any:
         text = graph.codegen()[0].value
@@ -142,7 +145,7 @@ def _noting(texts: list[str]) -> Callable[[Any], Any]:
 
 
 def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let Inductor compute the constants that it folds on the CPU rather than on the device."""
+    """Make Inductor constant-fold on the CPU instead of the device."""
     from torch import device
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map_only

@@ -1,4 +1,6 @@
-"""The programs in PyTorch, on one device: a function makes operands and gives back a step. `no_device.load` comes before importing this."""
+"""The benchmark programs in PyTorch, on one device. A function creates operands and returns a step. Call
+`no_device.load` before importing this.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ _linear = partial(nn.Linear, bias=False, device="cuda")
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal, q[b, h, t, d] and k, v[b, h / g, t, d]: what `F.scaled_dot_product_attention` calls for CUDA.
+    """Compute causal attention, q[b, h, t, d] and k, v[b, h / g, t, d], with the op that
+    `F.scaled_dot_product_attention` selects on CUDA.
 
-    That function chooses by the build of PyTorch, and writes products out where it has no CUDA, so its choice is named here: flash attention
-    for halves (on an H100 it may take cuDNN's, which is one call as well), the memory-efficient one for single precision.
+    That function selects by the build of PyTorch, and uses plain matmuls without CUDA, so the op is explicit here:
+    flash attention for half precision (on an H100 cuDNN's is possible, also one call), and memory-efficient attention
+    for single precision.
     """
     ops = torch.ops.aten
     if q.dtype == torch.float32:
@@ -29,7 +33,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 class GptBlock(nn.Module):
-    """As the case `block_dp_tp`: layer norms, attention without biases, a unit with biases and tanh GELU."""
+    """The block of case `block_dp_tp`: layer norms, attention without biases, and an MLP with biases and tanh GELU."""
 
     def __init__(self, width: int, heads: int, hidden: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -47,7 +51,9 @@ class GptBlock(nn.Module):
 
 
 class LlamaBlock(nn.Module):
-    """As the cases `llama_*`: RMS norms, rotary embedding, grouped-query attention, SwiGLU. Computes in bf16, whatever its parameters are."""
+    """The block of cases `llama_*`: RMS norms, rotary embedding, grouped-query attention, SwiGLU. It computes in bf16
+    for all parameter dtypes.
+    """
 
     def __init__(self, width: int, heads: int, groups: int, hidden: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -73,7 +79,7 @@ def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """x[b, t, h, d] with cos, sin[t, 1, d / 2]."""
+    """Apply rotary embeddings to x[b, t, h, d], with cos, sin[t, 1, d / 2]."""
     a, b = x.chunk(2, -1)
     return torch.cat((a * cos - b * sin, a * sin + b * cos), -1)
 
@@ -92,7 +98,9 @@ def _without_gradients(function: Callable[..., Any], *operands: Tensor) -> objec
 
 
 def training(model: nn.Module, optimizer: torch.optim.Optimizer, target: Tensor, *operands: Tensor) -> Step:
-    """As users write it: the loss is compiled, which makes a module forward and one back, and so is the optimizer's step, a third."""
+    """Return a training step in the usual form. Inductor compiles three modules: loss forward, loss backward, and the
+    optimizer's step.
+    """
     made_state(model, optimizer)
     loss = torch.compile(lambda *x: mean_square(model(*x), target))
     update = torch.compile(optimizer.step)
@@ -110,7 +118,7 @@ def mean_square(x: Tensor, target: Tensor) -> Tensor:
 
 
 def made_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """One step that is not compiled, for the optimizer to make its state."""
+    """Run one uncompiled optimizer step, which creates the optimizer's state."""
     for parameter in model.parameters():
         parameter.grad = torch.empty_like(parameter)
     optimizer.step()
@@ -120,7 +128,9 @@ def made_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 def in_one_module(
     model: nn.Module, update: Callable[..., None], copies: int, target: Tensor, *operands: Tensor
 ) -> Step:
-    """The same as one function, for Inductor to fuse across: gradients by `torch.func`, then `update(parameters, gradients, *states)`."""
+    """Return the training step as one function, so that Inductor can fuse across: `torch.func` gradients, then
+    `update(parameters, gradients, *states)`.
+    """
     parameters = dict(model.named_parameters())
     states = [[torch.empty_like(p) for p in parameters.values()] for _ in range(copies)]
 
@@ -140,7 +150,7 @@ def sgd(parameters: list[Tensor], gradients: list[Tensor]) -> None:
 
 
 def adamw(parameters: list[Tensor], gradients: list[Tensor], means: list[Tensor], squares: list[Tensor]) -> None:
-    """As the cases have it: without the correction of the first steps."""
+    """Update in place as in the cases: AdamW without bias correction."""
     torch._foreach_lerp_(means, gradients, 0.1)
     torch._foreach_mul_(squares, 0.95)
     torch._foreach_addcmul_(squares, gradients, gradients, 0.05)
@@ -203,7 +213,7 @@ def product_gelu_residual() -> Step:
 
 
 def cross_entropy(vocabulary: int) -> tuple[Callable[[], Tensor], Tensor, Tensor]:
-    """The loss of a language model's head, and its operands that have gradients."""
+    """Return the loss of a language model's head, and its operands that have gradients."""
     x, w = (_tensor(shape, dtype=_BF16, requires_grad=True) for shape in ((4096, 4096), (4096, vocabulary)))
     labels = _tensor(4096, dtype=torch.int64)
     return torch.compile(lambda: F.cross_entropy((x @ w).float(), labels)), x, w
@@ -232,4 +242,4 @@ STEPS: dict[str, Callable[[], Step]] = {
     "xent_vocab": cross_entropy_forward,
     "xent_vocab_train": cross_entropy_training,
 }
-"""By the case that computes the same; what follows a comma says how PyTorch is asked for it."""
+"""Steps by the name of the equivalent case. The text after a comma describes the PyTorch variant."""

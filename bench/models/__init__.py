@@ -1,1 +1,1 @@
-"""Models as their authors write them, each with shardings as a user gives them: `catalog.py` lists the families."""
+"""Models in the style of their authors, with shardings in the style of users. `catalog.py` lists the families."""

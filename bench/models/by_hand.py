@@ -1,4 +1,4 @@
-"""A program with its activations annotated by hand, as in Megatron: what plans from the weights' shardings alone are measured against."""
+"""A program with hand-annotated activations, as in Megatron: the baseline for plans from the weights' shardings alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TRANSPOSED = "FlaxConv1D"  # GPT-2's layer, whose matrix has its outputs as rows
 
 
 def by_hand(program: Program) -> Program:
-    """The output of every flax module constrained: rows as the batch's, columns as those of the module's matrix or of a vocabulary.
+    """Return the program with a constraint on the output of every flax module: rows split like the batch, columns like
+    the module's matrix.
 
     Raises ValueError if the program has no flax modules.
     """
@@ -28,40 +29,40 @@ def by_hand(program: Program) -> Program:
     sizes = tuple(program.mesh.values())
     mesh = AbstractMesh(sizes, tuple(program.mesh), axis_types=(AxisType.Auto,) * len(sizes))
     batch = {leaf.shape[0] for leaf in jax.tree.leaves(program.args[-1]) if leaf.shape}
-    seen: list[str] = []
+    constrained_paths: list[str] = []
 
     def intercept(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
         path = ".".join(context.module.path)
         out = call(*args, **kwargs)
         if context.method_name != "__call__":
             return out
-        seen.append(path)
+        constrained_paths.append(path)
         axis = columns.get((path, type(context.module).__name__ == TRANSPOSED))
         return jax.tree.map(lambda each: constrained(each, axis), out)
 
-    def constrained(each: Any, axis: Any) -> Any:
-        if not isinstance(each, jax.Array) or each.ndim < 2 or each.shape[0] not in batch:
-            return each
-        even = axis is not None and axis != rows and each.shape[-1] % program.mesh[axis] == 0
-        spec = P(rows, *[None] * (each.ndim - 2), axis if even else None)
-        return jax.lax.with_sharding_constraint(each, NamedSharding(mesh, spec))
+    def constrained(value: Any, axis: Any) -> Any:
+        if not isinstance(value, jax.Array) or value.ndim < 2 or value.shape[0] not in batch:
+            return value
+        even = axis is not None and axis != rows and value.shape[-1] % program.mesh[axis] == 0
+        spec = P(rows, *[None] * (value.ndim - 2), axis if even else None)
+        return jax.lax.with_sharding_constraint(value, NamedSharding(mesh, spec))
 
     def function(*args: Any) -> Any:
         with linen.intercept_methods(intercept):
-            found = program.function(*args)
-        if not seen:
+            result = program.function(*args)
+        if not constrained_paths:
             raise ValueError("no flax module to annotate")
-        return found
+        return result
 
     return replace(program, function=function)
 
 
 def _column_axes(specs: Any) -> Mapping[tuple[str, bool], Any]:
-    """For the path of a module and whether its matrix is transposed: the axis that splits its outputs."""
-    found: dict[tuple[str, bool], Any] = {}
-    for path, spec in tree_util.tree_leaves_with_path(specs, is_leaf=lambda each: isinstance(each, P)):
+    """Return the axis that splits a module's outputs, by module path and by whether its matrix is transposed."""
+    axes: dict[tuple[str, bool], Any] = {}
+    for path, spec in tree_util.tree_leaves_with_path(specs, is_leaf=lambda leaf_spec: isinstance(leaf_spec, P)):
         module, _, leaf = dotted(path).rpartition(".")
         if leaf == "kernel":
-            whole = (*spec, None, None)
-            found |= {(module, False): whole[1], (module, True): whole[0]}
-    return found
+            padded_spec = (*spec, None, None)
+            axes |= {(module, False): padded_spec[1], (module, True): padded_spec[0]}
+    return axes

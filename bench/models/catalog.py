@@ -1,4 +1,6 @@
-"""Families of programs: a module each, with what has to be installed besides JAX or PyTorch. Its `PROGRAMS` make a program from `small`, by name."""
+"""Families of programs: a module each, with the packages that it needs besides JAX or PyTorch. `PROGRAMS` of a module
+maps names to functions of `small`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Family:
-    """The packages that a family needs beside its framework, and its programs; names of training steps end in `-train`."""
+    """The programs of a family, and the packages that it needs besides its framework. Names of training steps end in
+    `-train`.
+    """
 
     needs: tuple[str, ...]
     programs: tuple[str, ...]
@@ -19,7 +23,7 @@ class Family:
 
     @property
     def missing(self) -> list[str]:
-        """The packages that are not installed."""
+        """Return the packages that are not installed."""
         return [name for name in (self.framework, *self.needs) if find_spec(name) is None]
 
 
@@ -79,6 +83,6 @@ FAMILY_OF = {name: family for family, each in FAMILIES.items() for name in each.
 
 
 def program(name: str, small: bool) -> Any:
-    """A program of a family that is installed."""
+    """Return a program of an installed family."""
     make: Mapping[str, Callable[[bool], Any]] = import_module(f"bench.models.{FAMILY_OF[name]}").PROGRAMS
     return make[name](small)

@@ -1,4 +1,6 @@
-"""ResNet-50 of `transformers`, and the U-Net of a diffusion model: convolutions over pictures, with batch norms and group norms."""
+"""ResNet-50 of `transformers`, and the U-Net of a diffusion model: convolutions over images, with batch norms and group
+norms.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from bench.models.training import OPTIMIZER, cross_entropy, training
 
 
 def resnet(small: bool, trains: bool = False) -> Program:
-    """Data parallel. Training takes the means of the whole batch in its norms, and gives their running means beside the parameters."""
+    """Return data-parallel ResNet. Training normalizes over the global batch, and returns running means beside the
+    parameters.
+    """
     sizes = (
         {"embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 1], "num_labels": 8}
         if small
@@ -46,7 +50,7 @@ def resnet(small: bool, trains: bool = False) -> Program:
 
 
 class Residual(nn.Module):
-    """Two convolutions behind group norms; the time is added between them."""
+    """Two convolutions with group norms. The time embedding is added between them."""
 
     channels: int
 
@@ -59,7 +63,7 @@ class Residual(nn.Module):
 
 
 class Attention(nn.Module):
-    """Places of a picture look at each other, then at the prompt."""
+    """Self-attention among the positions of an image, then cross-attention to the prompt."""
 
     heads: int = 8
 
@@ -74,7 +78,7 @@ class Attention(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down to smaller pictures with more channels, and up again with what was seen on the way."""
+    """Convolutions over smaller images with more channels, then over larger ones, with skip connections."""
 
     channels: tuple[int, ...]
     blocks: int
@@ -107,7 +111,9 @@ class UNet(nn.Module):
 
 
 def unet(small: bool, trains: bool = False) -> Program:
-    """Latent diffusion: noise is predicted from a picture with noise, a time and a prompt. Heads and hidden dims over `tp`."""
+    """Return latent diffusion: predict the noise of an image from a time and a prompt. Heads and hidden dims are over
+    `tp`.
+    """
     model = UNet((16, 32), 1) if small else UNet((320, 640, 1280), 2)
     rows, side, words, width = (8, 8, 4, 16) if small else (16, 64, 77, 768)
     inputs = array(rows, side, side, 4), array(rows), array(rows, words, width)

@@ -1,6 +1,8 @@
-"""Language models of `transformers` that generate: GPT-2, Llama, Mistral, Gemma; forward, a step with cache, training.
+"""Generating language models of `transformers`: GPT-2, Llama, Mistral, Gemma. Forward passes, steps with cache, and
+training steps.
 
-Megatron's split over `dp` (rows of the batch) and `tp` (heads, the MLP's hidden dim), or fully sharded parameters over `fsdp`.
+The split is Megatron's, with batch rows over `dp` and heads and MLP hidden dims over `tp`, or parameters are fully
+sharded over `fsdp`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from bench.models.program import Program, by_name, by_size, tokens
 from bench.models.training import next_token, training
 
 MESH = {"dp": 2, "tp": 4}
-# GPT-2 in Flax keeps its matrices transposed.
+# Flax's GPT-2 stores its matrices transposed.
 GPT2 = by_name({"*.c_attn.kernel": P("tp"), "*.c_attn.bias": P("tp"), "*.c_fc.kernel": P("tp"), "*.c_fc.bias": P("tp"),
                 "*.c_proj.kernel": P(None, "tp")})  # fmt: skip
 _IN, _OUT = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "lm_head"), ("o_proj", "down_proj")
@@ -34,7 +36,7 @@ def gpt2_model(small: bool) -> Any:
 def llama_model(
     small: bool, config: Any = hf.LlamaConfig, model: Any = hf.FlaxLlamaForCausalLM, layers: int = 8, **more: Any
 ) -> Any:
-    """With the widths of an 8B model, and fewer layers."""
+    """Return a model with the widths of an 8B model and fewer layers."""
     sizes = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "vocab_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 32}  # fmt: skip
     if not small:
         sizes |= {"num_hidden_layers": layers, "hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 32000, "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 2048}  # fmt: skip
@@ -55,7 +57,7 @@ def forward(model: Any, split: Any, ids: Any) -> Program:
 
 
 def decode(model: Any, split: Any, rows: int, length: int) -> Program:
-    """One token per row behind a cache for `length`."""
+    """Return a decoding step of one token per row, with a cache for `length` tokens."""
     params = parameters(model)
     cache = jax.eval_shape(lambda: model.init_cache(rows, length))
 

@@ -1,4 +1,6 @@
-"""Models of `transformers` with an encoder: BERT, T5, Whisper, ViT, CLIP; forward and training, heads and hidden dims over `tp`."""
+"""Encoder models of `transformers`: BERT, T5, Whisper, ViT, CLIP. Forward and training steps, with heads and hidden
+dims over `tp`.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from bench.models.training import cross_entropy, training
 
 MESH = {"dp": 2, "tp": 4}
 _IN, _OUT = P(None, "tp"), P("tp")
-# The matrices that a device's heads, or its part of the hidden dim, are read from and written with.
+# Matrices into and out of the heads or the hidden dim of a device.
 SPLIT = by_name({f"*.{name}.kernel": _IN for name in ("query", "key", "value", "q_proj", "k_proj", "v_proj", "q", "k", "v", "wi", "wi_0", "wi_1", "fc1")}
                 | {f"*.{name}.kernel": _IN for name in ("intermediate.dense",)}
                 | {f"*.{name}.kernel": _OUT for name in ("o", "wo", "out_proj", "fc2", "output.dense", "self_attention.dense")})  # fmt: skip
 
 
 class _OlderNumpy:
-    """`jax.numpy` whose `clip` has the names that transformers 4.57 uses, and JAX 0.10 no more."""
+    """`jax.numpy` with the argument names of `clip` that transformers 4.57 uses and JAX 0.10 no longer has."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(jnp, name)
@@ -40,7 +42,7 @@ def _weights(model: Any, *inputs: Any) -> Any:
 
 
 def bert(small: bool, trains: bool = False) -> Program:
-    """Masked words; the loss counts every place."""
+    """Return masked-word prediction with a loss over all positions."""
     sizes = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "vocab_size": 64, "max_position_embeddings": 32}  # fmt: skip
     model = hf.FlaxBertForMaskedLM(hf.BertConfig(**sizes if small else {}), _do_init=False)
     params, ids = _weights(model, (1, 8)), tokens(8, 16) if small else tokens(32, 512)
@@ -66,7 +68,7 @@ def t5(small: bool, trains: bool = False) -> Program:
 
 
 def whisper(small: bool) -> Program:
-    """Sound of 30 s to text, at the widths of whisper-small."""
+    """Return speech to text for 30 s of sound, at the widths of whisper-small."""
     layers, width = (1, 32) if small else (12, 768)
     sizes: dict[str, Any] = {f"{side}_{name}": value for side in ("encoder", "decoder")
                              for name, value in (("layers", layers), ("attention_heads", 4 if small else 12), ("ffn_dim", 4 * width))}  # fmt: skip
@@ -86,7 +88,7 @@ def whisper(small: bool) -> Program:
 
 
 def vit(small: bool, trains: bool = False) -> Program:
-    """ViT-B/16 on pictures of 224 x 224."""
+    """Return ViT-B/16 on images of 224 x 224."""
     sizes = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "image_size": 16, "patch_size": 4} if small else {}  # fmt: skip
     config = hf.ViTConfig(**sizes, num_labels=8 if small else 1000)
     model = hf.FlaxViTForImageClassification(config, _do_init=False)
@@ -102,7 +104,7 @@ def vit(small: bool, trains: bool = False) -> Program:
 
 
 def clip(small: bool) -> Program:
-    """Which text fits which picture: the rows of both are multiplied."""
+    """Return the similarity of texts and images: a matmul of the embeddings of both."""
     layers = (
         {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4} if small else {}
     )

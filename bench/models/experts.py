@@ -1,4 +1,6 @@
-"""A language model with experts in the form of Mixtral: each token goes to the best two of eight experts, which are split over `ep`."""
+"""A language model with experts in the form of Mixtral: each token uses the best two of eight experts, which are split
+over `ep`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ SPLIT = by_name({"*.gate": P("ep"), "*.up": P("ep"), "*.down": P("ep")})
 
 
 def parameters(layers: int, width: int, hidden: int, words: int, heads: int, groups: int, experts: int = 8) -> Any:
-    """Types by name. Queries have `heads` heads, keys and values `groups`."""
+    """Return the parameter types by name. Queries have `heads` heads; keys and values have `groups` heads."""
     head = width // heads
     layer = {
         "norm1": array(width),
@@ -42,8 +44,8 @@ def _normed(x: Any, scale: Any) -> Any:
     return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * (1 + scale)
 
 
-def _turned(x: Any) -> Any:
-    """Rotary positions."""
+def _rotated(x: Any) -> Any:
+    """Apply rotary position embeddings."""
     half = x.shape[-1] // 2
     angles = jnp.arange(x.shape[1])[:, None] * 1e4 ** (-jnp.arange(half) / half)
     sin, cos = jnp.sin(angles)[:, None], jnp.cos(angles)[:, None]
@@ -53,12 +55,12 @@ def _turned(x: Any) -> Any:
 
 def _attention(x: Any, layer: Any) -> Any:
     q, k, v = (jnp.einsum("blw,whd->blhd", x, layer[name]) for name in "qkv")
-    out = jax.nn.dot_product_attention(_turned(q), _turned(k), v, is_causal=True)
+    out = jax.nn.dot_product_attention(_rotated(q), _rotated(k), v, is_causal=True)
     return jnp.einsum("blhd,hdw->blw", out, layer["o"])
 
 
 def _experts(x: Any, layer: Any) -> Any:
-    """Every expert has room for `CHOSEN` of its even share of tokens per row; what comes later goes past it."""
+    """Apply the experts. An expert accepts twice the chosen tokens' even share per row; later tokens skip it."""
     experts, (_, length, _) = layer["gate"].shape[0], x.shape
     room = -(-2 * CHOSEN * length // experts)
     weights, chosen = jax.lax.top_k(jax.nn.softmax(x @ layer["router"]), CHOSEN)
@@ -83,7 +85,7 @@ def logits(params: Any, ids: Any) -> Any:
 
 
 def step(params: Any, ids: Any) -> Any:
-    """Plain gradient descent."""
+    """Take a step of plain gradient descent."""
 
     def loss(params: Any) -> Any:
         chances = jax.nn.log_softmax(logits(params, ids)[:, :-1])

@@ -1,4 +1,6 @@
-"""Navier-Stokes equations of jax-cfd on a grid that is split in two dims: steps of finite volumes with a pressure solver by FFT."""
+"""Navier-Stokes equations of jax-cfd on a grid that is split in two dims: finite-volume steps with an FFT pressure
+solver.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,20 @@ def finite_volumes(small: bool) -> Program:
     boundary = cfd.boundaries.periodic_boundary_conditions(2)
 
     def flow(u: Any, v: Any) -> Any:
-        faces = [cfd.grids.GridArray(each, offset, grid) for each, offset in zip((u, v), grid.cell_faces, strict=True)]
-        return tuple(each.array.data for each in steps(tuple(cfd.grids.GridVariable(face, boundary) for face in faces)))
+        faces = [
+            cfd.grids.GridArray(component, offset, grid)
+            for component, offset in zip((u, v), grid.cell_faces, strict=True)
+        ]
+        return tuple(
+            component.array.data for component in steps(tuple(cfd.grids.GridVariable(face, boundary) for face in faces))
+        )
 
     spec = P("x", "y")
     return Program(flow, MESH, (array(side, side),) * 2, (spec, spec), (spec, spec))
 
 
 def vorticity(small: bool) -> Program:
-    """The spectral form: the state is the transform of the vorticity, of `side / 2 + 1` columns, which is given by its rows."""
+    """Return the spectral form. The state is the transformed vorticity with `side / 2 + 1` columns, split by rows."""
     side, steps = (16, 2) if small else (1024, 10)
     grid = cfd.grids.Grid((side, side), domain=((0, 2 * np.pi), (0, 2 * np.pi)))
     equation = spectral.equations.NavierStokes2D(VISCOSITY, grid, smooth=True)

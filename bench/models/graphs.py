@@ -1,4 +1,6 @@
-"""Graph networks: messages along edges that are split over devices, summed at nodes. jraph's GraphNetwork, and graph attention."""
+"""Graph networks: messages along edges, which are split over devices, are summed at nodes. jraph's GraphNetwork, and
+graph attention.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ CLASSES = 8
 
 
 def _graph(small: bool, width: int) -> tuple[Any, Any]:
-    """Types of a graph, and its specs: nodes and edges in rows."""
+    """Return the types of a graph and its specs, with nodes and edges split by rows."""
     nodes, edges = (16, 64) if small else (65536, 524288)
     ends = array(edges, dtype="int32")
-    kinds = jraph.GraphsTuple(
+    types = jraph.GraphsTuple(
         array(nodes, width),
         array(edges, width),
         ends,
@@ -29,11 +31,11 @@ def _graph(small: bool, width: int) -> tuple[Any, Any]:
         array(1, dtype="int32"),
         array(1, dtype="int32"),
     )
-    return kinds, jraph.GraphsTuple(P("dp"), P("dp"), P("dp"), P("dp"), P(), P(), P())
+    return types, jraph.GraphsTuple(P("dp"), P("dp"), P("dp"), P("dp"), P(), P(), P())
 
 
 def _parameters(width: int, layers: int) -> Any:
-    sides = {"nodes": 4 * width, "edges": 4 * width}  # own features, of both sides, of the whole graph
+    sides = {"nodes": 4 * width, "edges": 4 * width}  # own features, features of both neighbors, features of the graph
     return [{name: array(size, width) for name, size in sides.items()} for _ in range(layers)] + [
         {"head": array(width, CLASSES)}
     ]
@@ -50,7 +52,7 @@ def _network(layer: Any) -> Any:
 
 
 def classes(params: Any, graph: Any) -> Any:
-    """Scores of each node."""
+    """Return the class scores of each node."""
     total = graph.nodes.shape[0], graph.edges.shape[0]
     graph = graph._replace(n_node=jnp.asarray(total[:1]), n_edge=jnp.asarray(total[1:]))
     for layer in params[:-1]:
@@ -69,7 +71,7 @@ def network(small: bool, trains: bool = False) -> Program:
 
 
 def attention(small: bool) -> Program:
-    """Each node weighs its senders by a softmax over them."""
+    """Return graph attention: each node weighs its senders by a softmax."""
     width = 8 if small else 128
     nodes, edges = (16, 64) if small else (65536, 524288)
     params = {"w": array(width, width), "sent": array(width), "received": array(width)}

@@ -1,4 +1,4 @@
-"""Data parallel training by `jax.shard_map`: its gradients are reduced where the parameters are used, so once per use."""
+"""Data-parallel training by `jax.shard_map`: gradients are reduced at each use of a parameter, so once per use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _per_device(function: Callable[..., Any], inputs: Any, outputs: Any) -> Call
 
 
 def microbatched(small: bool) -> Program:
-    """Gradients that optax sums over four micro-batches of each device, then a step of AdamW."""
+    """Return a step of AdamW on gradients that optax sums over four micro-batches per device."""
     width, rows, layers = (16, 64, 2) if small else (2048, 4096, 4)
     params, optimizer = _layers(width, layers), optax.adamw(1e-3)
     state = jax.eval_shape(optimizer.init, params)
@@ -56,7 +56,9 @@ def microbatched(small: bool) -> Program:
 
 
 def tied(small: bool) -> Program:
-    """A language model whose embedding is its last matrix too: two uses, one looked up by rows, one transposed."""
+    """Return a language model that uses its embedding twice: rows are looked up, and the transposed matrix computes the
+    logits.
+    """
     width, words, rows, length, layers = (16, 64, 16, 8, 2) if small else (1024, 32000, 64, 512, 4)
     params = {"embed": array(words, width), "layers": _layers(width, layers)}
 

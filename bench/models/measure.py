@@ -1,6 +1,8 @@
-"""`python -m bench.models.measure meshgen|by-hand|xla NAME [--small]`: one tool plans or compiles one program; a JSON record.
+"""`python -m bench.models.measure meshgen|by-hand|xla NAME [--small]`: plan or compile one program with one tool, and
+print a JSON record.
 
-A process each, so that CPU seconds and memory are those of one tool. Lowering is not in the seconds; it is in the memory, as `bytes_before`.
+Each run has its own process, so that CPU seconds and memory belong to one tool. The seconds exclude lowering, and the
+memory includes it (`bytes_before`).
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from typing import Any
 from bench.models.catalog import FAMILIES, FAMILY_OF, program
 
 TARGET = "cuda:sm_90"
-MOST_SECONDS = 900  # of CPU, for lowering and planning or compiling one program
+MOST_SECONDS = 900  # chosen: CPU seconds for lowering and planning or compiling one program
 
 
-def planned(given: Any) -> dict[str, Any]:
-    """From what `jax.jit(...).lower(...)` or `torch.export` gives to the schedule."""
+def planned(entered: Any) -> dict[str, Any]:
+    """Plan a program of JAX or torch.export up to the schedule, and return its figures."""
     from meshgen import api
 
-    lowered = given.lowered()
-    executable, seconds = timed(lambda: api.plan(lowered, target=TARGET, **given.options))
+    lowered = entered.lowered()
+    executable, seconds = timed(lambda: api.plan(lowered, target=TARGET, **entered.options))
     cost = executable.cost
     return seconds | {
         "collectives": {kind: count for kind, count in sorted(executable.comms.counts.items()) if count},
@@ -39,26 +41,26 @@ def planned(given: Any) -> dict[str, Any]:
     }
 
 
-def compiled(given: Any) -> dict[str, Any]:
-    """By XLA for as many CPU devices."""
-    return timed(given.lowered(devices=True).compile)[1]
+def compiled(entered: Any) -> dict[str, Any]:
+    """Compile with XLA for as many CPU devices, and return seconds and memory."""
+    return timed(entered.lowered(devices=True).compile)[1]
 
 
-def annotated(given: Any) -> dict[str, Any]:
-    """As `planned`, of a program of JAX with its activations annotated."""
+def annotated(entered: Any) -> dict[str, Any]:
+    """Plan a JAX program with annotated activations, and return the same figures as `planned`."""
     from bench.models.by_hand import by_hand
 
-    return planned(by_hand(given))
+    return planned(by_hand(entered))
 
 
 TOOLS = {"meshgen": planned, "by-hand": annotated, "xla": compiled}
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
-    """What a call gives; its CPU seconds, of all threads, and the peak of memory before and after it."""
+    """Return the result of a call, its CPU seconds over all threads, and the peak memory before and after."""
     before, begin = _peak_bytes(), time.process_time()
-    found = call()
-    return found, {"cpu_seconds": time.process_time() - begin, "bytes_before": before, "peak_bytes": _peak_bytes()}
+    result = call()
+    return result, {"cpu_seconds": time.process_time() - begin, "bytes_before": before, "peak_bytes": _peak_bytes()}
 
 
 def _peak_bytes() -> int:
@@ -66,12 +68,12 @@ def _peak_bytes() -> int:
 
 
 def main(tool: str, name: str, *options: str) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 1))  # ends the process by SIGXCPU
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 1))  # SIGXCPU ends the process
     try:
         if tool != "meshgen" and FAMILIES[FAMILY_OF[name]].framework != "jax":
             raise ValueError("for programs of JAX only")
         record = TOOLS[tool](program(name, "--small" in options))
-    except Exception as error:  # one program that is refused is a row of the table, not the end of it
+    except Exception as error:  # a refused program is a row of the table
         record = {"refused": f"{type(error).__name__}: {error}"[:1000]}
     sys.stdout.write(json.dumps(record) + "\n")
 

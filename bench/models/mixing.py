@@ -1,4 +1,6 @@
-"""Transformers in plain JAX whose split is not a matter of course: Fourier transforms in place of attention, ten heads over four devices."""
+"""Transformers in plain JAX with an unusual split: Fourier transforms instead of attention, and ten heads over four
+devices.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from bench.models.program import Program, array, by_name
 
 
 def fourier(small: bool, trains: bool = False) -> Program:
-    """FNet: rows of the batch over `dp`."""
+    """Return FNet, with rows of the batch over `dp`."""
     layers, rows, length, width = (2, 8, 8, 16) if small else (12, 64, 512, 768)
     params = [{"up": array(width, 4 * width), "down": array(4 * width, width)} for _ in range(layers)]
 
@@ -33,7 +35,9 @@ def fourier(small: bool, trains: bool = False) -> Program:
 
 
 def ten_heads(small: bool) -> Program:
-    """Matrices of ten heads by columns over four devices: no head begins where a tile does."""
+    """Return attention whose matrices of ten heads are split by columns over four devices: tile and head boundaries
+    differ.
+    """
     heads, head, rows, length = (10, 4, 4, 8) if small else (10, 64, 8, 1024)
     width = heads * head
     params = {name: array(width, width) for name in "qkvo"}

@@ -1,4 +1,4 @@
-"""Perceptrons of equinox and of flax's nnx: a model is a pytree of its own class; training with dropout takes a typed PRNG key."""
+"""Perceptrons of equinox and of flax's nnx: a model is a pytree of its own class, and dropout uses a typed PRNG key."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bench.models.training import OPTIMIZER, training
 
 
 def with_equinox(small: bool) -> Program:
-    """All parameters split over `fsdp`. The model is an argument."""
+    """Return a step with all parameters split over `fsdp`. The model is an argument."""
     width, rows = (32, 16) if small else (4096, 8192)
     model = eqx.filter_eval_shape(lambda: eqx.nn.MLP(width, width, 4 * width, 2, key=jax.random.key(0)))
-    params, static = eqx.partition(model, lambda each: isinstance(each, jax.ShapeDtypeStruct))
+    params, static = eqx.partition(model, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
 
     def loss(params: Any, x: Any, y: Any) -> Any:
         return ((jax.vmap(eqx.combine(params, static))(x) - y) ** 2).mean()
@@ -37,7 +37,7 @@ class Net(nnx.Module):
 
 
 def with_nnx(small: bool) -> Program:
-    """Data parallel. Its state is parameters and running means; the optimizer's, by hand, is the second moment of each."""
+    """Return a data-parallel step. Its state consists of parameters, running means, and the optimizer's state."""
     width, rows = (16, 16) if small else (4096, 8192)
     graph, params, means = nnx.split(nnx.eval_shape(lambda: Net(width, nnx.Rngs(0))), nnx.Param, ...)
     params, means = nnx.to_pure_dict(params), nnx.to_pure_dict(means)
@@ -55,8 +55,10 @@ def with_nnx(small: bool) -> Program:
         updates, state = OPTIMIZER.update(gradients, state, params)
         return jax.tree.map(jnp.add, params, updates), seen, state, value
 
-    kept = whole(params), whole(means), whole(state)
-    return Program(step, mesh, (params, means, state, x, x, key), (*kept, P("dp"), P("dp"), P()), P(), donate=(0, 1, 2))
+    state_specs = whole(params), whole(means), whole(state)
+    return Program(
+        step, mesh, (params, means, state, x, x, key), (*state_specs, P("dp"), P("dp"), P()), P(), donate=(0, 1, 2)
+    )
 
 
 PROGRAMS = {"equinox-train": with_equinox, "nnx-train": with_nnx}

@@ -1,4 +1,6 @@
-"""Physics in plain JAX: bodies that attract each other, heat on a plate, and its equilibrium by JAX's conjugate gradients."""
+"""Physics in plain JAX: bodies that attract each other, heat on a plate, and its equilibrium by JAX's conjugate
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from bench.models.program import Program, array
 
 
 def bodies(small: bool) -> Program:
-    """Steps of all pairs; bodies are split over `x`."""
+    """Return steps over all pairs of bodies, which are split over `x`."""
     count, steps = (64, 3) if small else (16384, 10)
 
     def pull(x: Any) -> Any:
@@ -33,7 +35,7 @@ def bodies(small: bool) -> Program:
 
 
 def heat(small: bool) -> Program:
-    """Steps of five-point differences; the plate is split in both dims, its edge stays as it is."""
+    """Return steps of five-point differences. The plate is split in both dims, and its edge is fixed."""
     side, steps = (16, 3) if small else (4096, 1000)
 
     def simulated(t: Any) -> Any:
@@ -49,7 +51,7 @@ def heat(small: bool) -> Program:
 
 
 def equilibrium(small: bool) -> Program:
-    """The temperature of a plate from the heat that it takes up, its edge at zero; the plate is split in both dims."""
+    """Return the temperature of a plate for a heat source, with a zero edge. The plate is split in both dims."""
     side = 16 if small else 4096
 
     def difference(t: Any) -> Any:

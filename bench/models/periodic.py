@@ -1,4 +1,4 @@
-"""Convolutions of flax on a periodic grid (`padding="CIRCULAR"`), as surrogates of simulations have them; rows are split."""
+"""Convolutions of flax on a periodic grid (`padding="CIRCULAR"`), as in surrogates of simulations. Rows are split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program of the zoo: a function, its mesh, the types of its arguments and their shardings, all in the words of JAX."""
+"""A benchmark program in JAX's terms: a function, its mesh, the types of its arguments, and their shardings."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 Rules = Mapping[str, P]
-SCALAR = 3  # integers without dims: a place in a cache, the number of a step
+SCALAR = 3  # value of integers without dims: a position in a cache, the index of a step
 
 
 @dataclass(frozen=True)
 class Program:
-    """`function(*args)` on a mesh.
+    """A call `function(*args)` on a mesh.
 
-    `args` are pytrees of `ShapeDtypeStruct`. `in_specs` has for each argument a pytree of PartitionSpec, one for the whole
-    argument, or None, which leaves it open; `out_specs` so for the result. Integers in arguments are below `below`: rows of tables, classes.
+    `args` are pytrees of `ShapeDtypeStruct`. For each argument, `in_specs` has a pytree of PartitionSpec, a single
+    PartitionSpec, or None, which leaves the sharding open. `out_specs` is the same for the result. Integers in
+    arguments (table rows, classes) are below `below`.
     """
 
     function: Callable[..., Any]
@@ -35,82 +36,90 @@ class Program:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What is given beside the program: nothing, its mesh and shardings are in what JAX lowers."""
+        """Return no options: JAX's lowering contains mesh and shardings."""
         return {}
 
     def lowered(self, devices: bool = False) -> Any:
-        """What `jax.jit(...).lower(...)` gives: for devices that are there if `devices`, else for a mesh without any."""
+        """Return the result of `jax.jit(...).lower(...)`, for existing devices if `devices`, else for an abstract mesh."""
         sizes, names = tuple(self.mesh.values()), tuple(self.mesh)
-        types = (AxisType.Auto,) * len(sizes)  # constraints are for these; newer JAX has explicit axes by default
+        types = (AxisType.Auto,) * len(sizes)  # constraints need automatic axes; newer JAX defaults to explicit ones
         mesh = jax.make_mesh(sizes, names, types) if devices else AbstractMesh(sizes, names, axis_types=types)
-        given = {"in_shardings": _placed(mesh, self.in_specs)}
+        shardings = {"in_shardings": _placed(mesh, self.in_specs)}
         if self.out_specs is not None:
-            given["out_shardings"] = _placed(mesh, self.out_specs)
+            shardings["out_shardings"] = _placed(mesh, self.out_specs)
         return (
-            jax.jit(self.function, donate_argnums=self.donate, **given)
+            jax.jit(self.function, donate_argnums=self.donate, **shardings)
             .trace(*self.args)
             .lower(lowering_platforms=("cpu",))
         )
 
     def values(self, seed: int = 0) -> tuple[Any, ...]:
-        """Random arguments. What optimizers and norms divide by (`nu`, `var`) is positive."""
+        """Return random arguments. The divisors of optimizers and norms (`nu`, `var`) are positive."""
         rng = np.random.default_rng(seed)
 
-        def value(path: Any, kind: Any) -> Any:
+        def value(path: Any, leaf_type: Any) -> Any:
             name = dotted(path)
-            if jax.dtypes.issubdtype(kind.dtype, jax.dtypes.prng_key):
+            if jax.dtypes.issubdtype(leaf_type.dtype, jax.dtypes.prng_key):
                 return jax.random.key(seed)
-            if kind.dtype == bool:
-                return np.ones(kind.shape, bool)
-            if np.issubdtype(kind.dtype, np.integer):
-                drawn = rng.integers(0, self.below, kind.shape) if kind.shape else SCALAR
-                return np.asarray(drawn, kind.dtype)
-            drawn = rng.standard_normal(kind.shape)
+            if leaf_type.dtype == bool:
+                return np.ones(leaf_type.shape, bool)
+            if np.issubdtype(leaf_type.dtype, np.integer):
+                numbers = rng.integers(0, self.below, leaf_type.shape) if leaf_type.shape else SCALAR
+                return np.asarray(numbers, leaf_type.dtype)
+            numbers = rng.standard_normal(leaf_type.shape)
             positive = any(word in ("nu", "var", "v_row", "v_col") for word in name.split("."))
-            return np.asarray(np.abs(drawn) + 0.1 if positive else 0.2 * drawn).astype(kind.dtype)
+            return np.asarray(np.abs(numbers) + 0.1 if positive else 0.2 * numbers).astype(leaf_type.dtype)
 
         return tree_util.tree_map_with_path(value, self.args)
 
 
 def _placed(mesh: Mesh | AbstractMesh, specs: Any) -> Any:
-    return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=lambda each: isinstance(each, P))
+    return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=lambda leaf: isinstance(leaf, P))
 
 
 def dotted(path: Any) -> str:
-    """The name of a leaf: `params.h.0.attn.kernel`."""
+    """Return the name of a leaf, such as `params.h.0.attn.kernel`."""
     return tree_util.keystr(path, simple=True, separator=".")
 
 
 def by_name(rules: Rules) -> Callable[[Any], Any]:
-    """From a tree of types the tree of their specs: of the first pattern that a leaf's name matches (`*.c_attn.kernel`), else P().
+    """Return a function from a tree of types to specs. A leaf has the spec of the first pattern that matches its name
+    (`*.c_attn.kernel`), else P().
 
-    The state of an optimizer has its parameters' names at the end of its own, so it is split as they are.
+    Names in an optimizer's state end in the parameter names, so the state is split like the parameters.
     """
 
-    def spec(path: Any, kind: Any) -> P:
+    def spec(path: Any, leaf_type: Any) -> P:
         name = dotted(path)
         return next(
-            (each for pattern, each in rules.items() if fnmatch(name, pattern) and len(each) <= len(kind.shape)), P()
+            (
+                rule_spec
+                for pattern, rule_spec in rules.items()
+                if fnmatch(name, pattern) and len(rule_spec) <= len(leaf_type.shape)
+            ),
+            P(),
         )
 
     return lambda tree: tree_util.tree_map_with_path(spec, tree)
 
 
 def by_size(axis: str, devices: int, least: int = 1024) -> Callable[[Any], Any]:
-    """Fully sharded: each tensor of at least `least` elements along the largest dim that the devices divide evenly."""
+    """Return a function from types to fully sharded specs: tensors of `least` or more elements are split along their
+    largest even dim.
+    """
 
-    def spec(kind: Any) -> P:
-        even = [dim for dim, size in enumerate(kind.shape) if size % devices == 0]
-        if not even or np.prod(kind.shape) < least:
+    def spec(leaf_type: Any) -> P:
+        even = [dim for dim, size in enumerate(leaf_type.shape) if size % devices == 0]
+        if not even or np.prod(leaf_type.shape) < least:
             return P()
-        dim = max(even, key=lambda each: kind.shape[each])
+        dim = max(even, key=lambda dim_index: leaf_type.shape[dim_index])
         return P(*[None] * dim, axis)
 
     return lambda tree: jax.tree.map(spec, tree)
 
 
 def whole(tree: Any) -> Any:
-    """Every tensor on every device: data parallel."""
+    """Return replicated specs, for data parallelism."""
     return jax.tree.map(lambda _: P(), tree)
 
 

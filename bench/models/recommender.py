@@ -1,4 +1,6 @@
-"""DLRM: tables of embeddings split by rows over `mp`, pairwise products of their vectors, two perceptrons; rows of the batch over `dp`."""
+"""DLRM: embedding tables split by rows over `mp`, pairwise dot products of their vectors, two perceptrons, and batch
+rows over `dp`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def _perceptron(x: Any, layers: Any) -> Any:
 
 
 def scores(params: Any, dense: Any, picked: Any) -> Any:
-    """`dense` has numbers, `picked` a row of each table."""
+    """Return click scores. `dense` has numeric features, `picked` a row of each table."""
     vectors = [_perceptron(dense, params["bottom"]), *(table[picked[:, i]] for i, table in enumerate(params["tables"]))]
     stacked = jnp.stack(vectors, 1)
     products = jnp.einsum("bid,bjd->bij", stacked, stacked)

@@ -1,4 +1,6 @@
-"""A language model of Mamba blocks: selective state spaces, summed over time by an associative scan. Channels are split over `tp`."""
+"""A language model of Mamba blocks: selective state spaces with an associative scan over time. Channels are split over
+`tp`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from bench.models.program import Program, array, by_name, tokens
 
 MESH = {"dp": 2, "tp": 4}
-TAPS = 4  # of the convolution over time
+TAPS = 4  # taps of the convolution over time
 SPLIT = by_name({"*.in": P(None, None, "tp"), "*.taps": P(None, "tp"), "*.select": P("tp"), "*.step": P(None, "tp"), "*.step_bias": P("tp"),
                  "*.decay": P("tp"), "*.skip": P("tp"), "*.out": P("tp")})  # fmt: skip
 
@@ -63,7 +65,7 @@ def logits(params: Any, ids: Any) -> Any:
 
 
 def step(params: Any, ids: Any) -> Any:
-    """Plain gradient descent."""
+    """Take a step of plain gradient descent."""
 
     def loss(params: Any) -> Any:
         chances = jax.nn.log_softmax(logits(params, ids)[:, :-1])

@@ -1,8 +1,10 @@
-"""`python -m bench models [NAMES] [--small] [--xla] [--by-hand]`: plans of real models, and what planning them costs. No GPU is needed.
+"""`python -m bench models [NAMES] [--small] [--xla] [--by-hand]`: plans of real models, and the cost of planning. No
+GPU is needed.
 
-NAMES are programs or families of `bench/models`; families whose packages are not installed are listed as such. Plans are for
-`cuda:sm_90`; predictions do not depend on the machine, seconds and memory do. `--xla` compiles each program with XLA as well, for as many CPU devices;
-`--by-hand` plans it a second time with the outputs of all flax modules annotated (`by_hand.py`).
+NAMES are programs or families of `bench/models`. Families with missing packages are listed as such. Plans are for
+`cuda:sm_90`. Predictions do not depend on the machine; seconds and memory do. `--xla` compiles each program with XLA
+too, for as many CPU devices. `--by-hand` plans each program a second time with the outputs of all flax modules
+annotated (`by_hand.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ SHORT = {
 
 
 def measured(name: str, tools: Sequence[str], small: bool) -> dict[str, Any]:
-    """The records of a program by tool."""
+    """Return the records of a program by tool."""
     return {"program": name, **{tool: _record(tool, name, small) for tool in tools}}
 
 
@@ -47,16 +49,16 @@ def _record(tool: str, name: str, small: bool) -> dict[str, Any]:
     flags = "--xla_force_host_platform_device_count=8" if tool == "xla" else ""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     words = [sys.executable, "-m", "bench.models.measure", tool, name, *["--small"] * small]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True)
-    if done.returncode == -signal.SIGXCPU:
+    completed = subprocess.run(words, env=environment, capture_output=True, text=True)
+    if completed.returncode == -signal.SIGXCPU:
         return {"refused": f"more than {MOST_SECONDS} CPU s"}
-    if done.returncode:
-        return {"refused": f"exit {done.returncode}: {done.stderr[-500:]}"}
-    return json.loads(done.stdout.splitlines()[-1])
+    if completed.returncode:
+        return {"refused": f"exit {completed.returncode}: {completed.stderr[-500:]}"}
+    return json.loads(completed.stdout.splitlines()[-1])
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A Markdown table; behind it the geometric mean of planning over compiling, of training steps."""
+    """Return a Markdown table. For training steps, the geometric mean of planning time over XLA's compile time follows."""
     with_xla, with_hand = (any(tool in row for row in rows) for tool in ("xla", "by-hand"))
     titles = [
         "program",
@@ -73,34 +75,34 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     titles += ["XLA CPU", "XLA RSS", "ratio"] if with_xla else []
     lines = [f"| {' | '.join(titles)} |", f"| {' | '.join('---' for _ in titles)} |"]
     for row in rows:
-        found = row["meshgen"]
-        cells = [row["program"], *([found["refused"][:60], *[""] * 7] if "refused" in found else _plan(found))]
+        figures = row["meshgen"]
+        cells = [row["program"], *([figures["refused"][:60], *[""] * 7] if "refused" in figures else _plan(figures))]
         cells[5:5] = [_step(row["by-hand"])] if with_hand else []
-        cells += _xla(found, row["xla"]) if with_xla else []
+        cells += _xla(figures, row["xla"]) if with_xla else []
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, *_means(rows)]) if with_xla else "\n".join(lines)
 
 
-def _plan(found: Mapping[str, Any]) -> list[str]:
-    counts = " ".join(f"{count} {SHORT.get(kind, kind)}" for kind, count in found["collectives"].items())
-    share = (found["redundant_flops"] or 0) / max(found["flops"], 1)
-    return [counts or "none", f"{found['moved_bytes'] / 1e6:.1f} MB", f"{share:.1%}", _step(found), f"{found['launches']} / {found['kernels']}",
-            f"{found['device_bytes'] / 1e6:.0f} MB", *_costs(found)]  # fmt: skip
+def _plan(figures: Mapping[str, Any]) -> list[str]:
+    counts = " ".join(f"{count} {SHORT.get(kind, kind)}" for kind, count in figures["collectives"].items())
+    share = (figures["redundant_flops"] or 0) / max(figures["flops"], 1)
+    return [counts or "none", f"{figures['moved_bytes'] / 1e6:.1f} MB", f"{share:.1%}", _step(figures), f"{figures['launches']} / {figures['kernels']}",
+            f"{figures['device_bytes'] / 1e6:.0f} MB", *_costs(figures)]  # fmt: skip
 
 
-def _step(found: Mapping[str, Any]) -> str:
-    return "" if "refused" in found else f"{found['step_seconds'] * 1e3:.2f} ms"
+def _step(figures: Mapping[str, Any]) -> str:
+    return "" if "refused" in figures else f"{figures['step_seconds'] * 1e3:.2f} ms"
 
 
-def _costs(found: Mapping[str, Any]) -> list[str]:
-    return [f"{found['cpu_seconds']:.1f} s", f"{found['peak_bytes'] / 1e6:.0f} MB"]
+def _costs(figures: Mapping[str, Any]) -> list[str]:
+    return [f"{figures['cpu_seconds']:.1f} s", f"{figures['peak_bytes'] / 1e6:.0f} MB"]
 
 
-def _xla(found: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    if "refused" in other:
-        return [other["refused"][:60], "", ""]
-    ratio = "" if "refused" in found else f"{found['cpu_seconds'] / other['cpu_seconds']:.2f}"
-    return [*_costs(other), ratio]
+def _xla(figures: Mapping[str, Any], xla_figures: Mapping[str, Any]) -> list[str]:
+    if "refused" in xla_figures:
+        return [xla_figures["refused"][:60], "", ""]
+    ratio = "" if "refused" in figures else f"{figures['cpu_seconds'] / xla_figures['cpu_seconds']:.2f}"
+    return [*_costs(xla_figures), ratio]
 
 
 def _means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -118,11 +120,11 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def environment() -> dict[str, Any]:
-    """The machine, and the versions of what is installed."""
-    found: dict[str, str] = {}
+    """Return the machine, and the versions of installed packages."""
+    versions: dict[str, str] = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
     processor = platform.processor()
@@ -132,26 +134,28 @@ def environment() -> dict[str, Any]:
             processor,
         )
     machine = {"processor": processor, "cores": os.cpu_count(), "system": platform.platform()}
-    return {"machine": machine, "versions": {"python": platform.python_version(), **found}}
+    return {"machine": machine, "versions": {"python": platform.python_version(), **versions}}
 
 
 def _named(names: Sequence[str]) -> list[str]:
-    """The programs to measure. Raises MissingError where none is installed, UsageError for a name that nothing has."""
+    """Return the programs to measure. Raises MissingError if none is installed, and UsageError for an unknown name."""
     if unknown := [name for name in names if name not in {*FAMILIES, *FAMILY_OF}]:
         hint = f"the families are {', '.join(FAMILIES)}"
         raise UsageError(Diagnostic("MG0001", f"there is no program or family '{unknown[0]}'", hint=hint))
-    asked = [name for name, family in FAMILY_OF.items() if not names or {name, family} & {*names}]
-    for family in dict.fromkeys(FAMILY_OF[name] for name in asked):
-        if lacking := FAMILIES[family].missing:
-            sys.stderr.write(f"{family}: not installed: {', '.join(lacking)}\n")
-    found = [name for name in asked if not FAMILIES[FAMILY_OF[name]].missing]
-    if not found:
+    selected = [name for name, family in FAMILY_OF.items() if not names or {name, family} & {*names}]
+    for family in dict.fromkeys(FAMILY_OF[name] for name in selected):
+        if missing_packages := FAMILIES[family].missing:
+            sys.stderr.write(f"{family}: not installed: {', '.join(missing_packages)}\n")
+    installed = [name for name in selected if not FAMILIES[FAMILY_OF[name]].missing]
+    if not installed:
         raise MissingError(Diagnostic("MG0602", "no such program is installed", hint="pip install '.[jax,models]'"))
-    return found
+    return installed
 
 
 def main(words: Sequence[str]) -> int:
-    """Raises MeshgenError for unknown names, and where nothing is installed."""
+    """Measure the named programs and print the table. Raises MeshgenError for unknown names, or if no program is
+    installed.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench models", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAMES")
     parser.add_argument("--small", action="store_true", help="the sizes of the tests")

@@ -1,6 +1,7 @@
-"""Models in PyTorch, as `transformers` has them and by hand, on the meta device: GPT-2, Llama, BERT, T5, ViT, ResNet, Mamba; experts, scans, a U-Net.
+"""PyTorch models on the meta device, from `transformers` or hand-written: GPT-2, Llama, BERT, T5, ViT, ResNet, Mamba;
+experts, scans, a U-Net.
 
-Shardings are those of the JAX programs beside: rows of the batch over `dp`, heads and hidden dims over `tp`.
+Shardings equal those of the JAX programs: rows of the batch over `dp`, heads and hidden dims over `tp`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ GPT2 = {"*.c_attn.weight": P(None, "tp"), "*.c_attn.bias": P("tp"), "*.c_fc.weig
 
 @dataclass(frozen=True)
 class TorchProgram:
-    """A model, the types of its arguments by name, and shardings; on `mesh`."""
+    """A model with the types of its arguments by name, and its shardings on `mesh`."""
 
     model: Any
     args: Mapping[str, str]
@@ -33,18 +34,18 @@ class TorchProgram:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What is given beside the program."""
+        """Return the options of `mg.compile` for this program."""
         return {"mesh": self.mesh, "in_specs": self.in_specs}
 
     def lowered(self) -> Any:
-        """The program of torch.export; of a model on the meta device without elements."""
+        """Return the torch.export program. It has no elements if the model is on the meta device."""
         from meshgen.frontend.torch.live import exported
 
         return exported(self.model, self.args)
 
 
 def made(kind: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """A model in eval mode without elements."""
+    """Return a model in eval mode on the meta device."""
     with torch.device("meta"):
         return kind(*args, **options).eval()
 
@@ -102,21 +103,23 @@ def mamba(small: bool) -> TorchProgram:
 
 
 def mixtral(small: bool) -> TorchProgram:
-    """The twin of `experts.py`. Mixtral of `transformers` loops over the experts that were chosen, which torch.export refuses."""
+    """Return the counterpart of `experts.py`. The Mixtral of `transformers` loops over chosen experts, which
+    torch.export refuses.
+    """
     sizes, ids = ((1, 16, 32, 32, 4, 2), "i64[4,8]") if small else ((4, 4096, 14336, 32000, 32, 8), "i64[8,1024]")
     split = {f"*.{name}": P("ep") for name in ("gate", "up", "down")} | {"ids": P("dp")}
     return TorchProgram(made(modules.Mixtral, *sizes), {"ids": ids}, split, {"dp": 2, "ep": 4})
 
 
 def mamba_scan(small: bool) -> TorchProgram:
-    """The twin of `state_space.py`."""
+    """Return the counterpart of `state_space.py`."""
     sizes, ids = ((1, 16, 4, 32), "i64[4,8]") if small else ((4, 2048, 16, 32000), "i64[8,1024]")
     split = {"*.into": P(None, None, "tp"), "*.step": P(None, "tp")} | {f"*.{name}": P("tp") for name in ("taps", "select", "step_bias", "decay", "skip", "out")}  # fmt: skip
     return TorchProgram(made(modules.Mamba, *sizes), {"ids": ids}, split | {"ids": P("dp")}, MESH)
 
 
 def unet(small: bool) -> TorchProgram:
-    """The twin of the U-Net in `convolutional.py`."""
+    """Return the counterpart of the U-Net in `convolutional.py`."""
     rows, side, words, width = (8, 8, 4, 16) if small else (16, 64, 77, 768)
     model = made(modules.UNet, *(((16, 32), 1) if small else ((320, 640, 1280), 2)), width)
     inputs = {"x": f"f32[{rows},4,{side},{side}]", "time": f"f32[{rows}]", "prompt": f"f32[{rows},{words},{width}]"}

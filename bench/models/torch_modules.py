@@ -1,6 +1,7 @@
-"""Models in PyTorch written as their JAX twins beside are: `experts.py`, `state_space.py` and the U-Net of `convolutional.py`.
+"""PyTorch models in the form of their JAX counterparts: `experts.py`, `state_space.py` and the U-Net of
+`convolutional.py`.
 
-Sizes and shardings are equal too, so that a plan of one is held against a plan of the other. Linear layers have their weights as [out, in].
+Sizes and shardings are equal too, so that their plans can be compared. Linear layers have weights [out, in].
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 CHOSEN = 2  # experts per token
-TAPS = 4  # of the convolution over time
+TAPS = 4  # taps of the convolution over time
 
 
 def _parameter(*shape: int) -> nn.Parameter:
@@ -20,12 +21,12 @@ def _parameter(*shape: int) -> nn.Parameter:
 
 
 def _heads(x: Tensor, layer: nn.Linear, size: int) -> Tensor:
-    """What a layer makes of rows [b, l, w], as [b, heads, l, size]."""
+    """Return the layer's result for rows [b, l, w], as [b, heads, l, size]."""
     return layer(x).unflatten(-1, (-1, size)).transpose(1, 2)
 
 
 class Rotated(nn.Module):
-    """Causal attention with rotary positions; keys and values have fewer heads than queries."""
+    """Causal attention with rotary positions. Keys and values have fewer heads than queries."""
 
     def __init__(self, width: int, heads: int, groups: int) -> None:
         super().__init__()
@@ -40,8 +41,8 @@ class Rotated(nn.Module):
         sin, cos = angles.sin(), angles.cos()
 
         def turned(y: Tensor) -> Tensor:
-            a, b = y.chunk(2, -1)
-            return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+            first, second = y.chunk(2, -1)
+            return torch.cat([first * cos - second * sin, first * sin + second * cos], -1)
 
         q, k, v = (_heads(x, layer, self.head) for layer in (self.q, self.k, self.v))
         out = functional.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True, enable_gqa=True)
@@ -49,7 +50,7 @@ class Rotated(nn.Module):
 
 
 class Experts(nn.Module):
-    """Every expert has room for `CHOSEN` of its even share of tokens per row; what comes later goes past it."""
+    """A layer of experts. An expert accepts twice the chosen tokens' even share per row; later tokens skip it."""
 
     def __init__(self, width: int, hidden: int, experts: int) -> None:
         super().__init__()
@@ -63,16 +64,18 @@ class Experts(nn.Module):
         weights, chosen = self.router(x).softmax(-1).topk(CHOSEN)
         taken = functional.one_hot(chosen, experts).to(x.dtype)  # b l c e
         flat = taken.flatten(1, 2)
-        place = (flat.cumsum(1) * flat - 1).view_as(taken).long()
-        sent = (place[..., None] == torch.arange(room, device=x.device)).to(x.dtype)  # b l c e r
-        got = torch.einsum("blcer,blw->berw", sent, x)
-        gate = functional.silu(torch.einsum("berw,ewh->berh", got, self.gate))
-        made = torch.einsum("berh,ehw->berw", gate * torch.einsum("berw,ewh->berh", got, self.up), self.down)
-        return torch.einsum("blcer,blc,berw->blw", sent, weights / weights.sum(-1, keepdim=True), made)
+        slot = (flat.cumsum(1) * flat - 1).view_as(taken).long()
+        sent = (slot[..., None] == torch.arange(room, device=x.device)).to(x.dtype)  # b l c e r
+        expert_inputs = torch.einsum("blcer,blw->berw", sent, x)
+        gate = functional.silu(torch.einsum("berw,ewh->berh", expert_inputs, self.gate))
+        outputs = torch.einsum(
+            "berh,ehw->berw", gate * torch.einsum("berw,ewh->berh", expert_inputs, self.up), self.down
+        )
+        return torch.einsum("blcer,blc,berw->blw", sent, weights / weights.sum(-1, keepdim=True), outputs)
 
 
 class Mixtral(nn.Module):
-    """Each token goes to the best two of eight experts."""
+    """A language model in which each token uses the best two of eight experts."""
 
     def __init__(self, layers: int, width: int, hidden: int, words: int, heads: int, groups: int) -> None:
         super().__init__()
@@ -94,10 +97,10 @@ def _both(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple[
 
 
 def _scanned(steps: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """`_both` of all steps up to each, along dim 1, whose size is a power of two."""
+    """Return the inclusive scan of `_both` along dim 1, whose size is a power of two."""
     if steps[0].shape[1] == 1:
         return steps
-    first, second = (tuple(each[:, start::2] for each in steps) for start in (0, 1))
+    first, second = (tuple(values[:, start::2] for values in steps) for start in (0, 1))
     odd = _scanned(_both(first, second))
     later = _both((odd[0][:, :-1], odd[1][:, :-1]), (first[0][:, 1:], first[1][:, 1:]))
     even = (torch.cat([f[:, :1], e], 1) for f, e in zip(first, later, strict=True))
@@ -106,7 +109,7 @@ def _scanned(steps: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 class Selective(nn.Module):
-    """A Mamba block: a selective state space. Channels are `inner`, twice the width."""
+    """A Mamba block: a selective state space with `inner` channels, twice the width."""
 
     def __init__(self, width: int, states: int) -> None:
         super().__init__()
@@ -144,7 +147,7 @@ class Mamba(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two convolutions behind group norms; the time is added between them."""
+    """Two convolutions with group norms. The time embedding is added between them."""
 
     def __init__(self, given: int, channels: int, time: int) -> None:
         super().__init__()
@@ -160,7 +163,7 @@ class Residual(nn.Module):
 
 
 class Heads(nn.Module):
-    """Rows look at other rows."""
+    """Multi-head attention from rows `x` to rows `seen`."""
 
     def __init__(self, channels: int, width: int, heads: int) -> None:
         super().__init__()
@@ -174,7 +177,7 @@ class Heads(nn.Module):
 
 
 class Attention(nn.Module):
-    """Places of a picture look at each other, then at the prompt."""
+    """Self-attention among the positions of an image, then cross-attention to the prompt."""
 
     def __init__(self, channels: int, width: int, heads: int = 8) -> None:
         super().__init__()
@@ -193,7 +196,7 @@ class Attention(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down to smaller pictures with more channels, and up again with what was seen on the way."""
+    """Convolutions over smaller images with more channels, then over larger ones, with skip connections."""
 
     def __init__(self, channels: tuple[int, ...], blocks: int, width: int) -> None:
         super().__init__()
@@ -203,17 +206,17 @@ class UNet(nn.Module):
         self.middle = nn.ModuleList([Residual(last, last, time), Attention(last, width), Residual(last, last, time)])
         self.norm = nn.GroupNorm(8, first)
         self.downs, self.ups = nn.ModuleList(), nn.ModuleList()
-        now, kept = first, [first]
+        width_now, kept = first, [first]
         for level, size in enumerate(channels):
-            self.downs.append(nn.ModuleList(_level(size, time, width, level, [now, *[size] * (blocks - 1)])))
+            self.downs.append(nn.ModuleList(_level(size, time, width, level, [width_now, *[size] * (blocks - 1)])))
             self.downs.append(nn.Conv2d(size, size, 3, 2, 1) if size != last else nn.Identity())
             kept += [size] * (blocks + (size != last))
-            now = size
+            width_now = size
         for level, size in reversed([*enumerate(channels)]):
-            given = [now + kept.pop(), *(size + kept.pop() for _ in range(blocks))]
+            given = [width_now + kept.pop(), *(size + kept.pop() for _ in range(blocks))]
             self.ups.append(nn.ModuleList(_level(size, time, width, level, given)))
             self.ups.append(nn.Conv2d(size, size, 3, padding=1) if level else nn.Identity())
-            now = size
+            width_now = size
 
     def forward(self, x: Tensor, time: Tensor, prompt: Tensor) -> Tensor:
         half = self.start.out_channels // 2
@@ -240,8 +243,10 @@ class UNet(nn.Module):
 
 
 def _level(size: int, time: int, width: int, level: int, given: list[int]) -> list[nn.Module]:
-    """Residual blocks of these many channels to `size`, each followed by attention but on the first level."""
-    return [part for each in given for part in (Residual(each, size, time), Attention(size, width) if level else nn.Identity())]  # fmt: skip
+    """Return residual blocks to `size` channels from each of `given`, each followed by attention except on the first
+    level.
+    """
+    return [module for channels in given for module in (Residual(channels, size, time), Attention(size, width) if level else nn.Identity())]  # fmt: skip
 
 
 def _pairs(blocks: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A training step of a loss: adamw behind clipping of the gradients' norm, parameters and state donated."""
+"""A training step of a loss: AdamW with clipped gradient norms, and donated parameters and state."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3))
 
 def training(loss: Callable[..., Any], params: Any, batch: tuple[Any, ...], mesh: Mapping[str, int], split: Callable[[Any], Any],
              batch_specs: tuple[Any, ...], optimizer: optax.GradientTransformation = OPTIMIZER, below: int = 8) -> Program:  # fmt: skip
-    """`step(params, state, *batch)` gives parameters, state and the loss; `loss(params, *batch)` is a number.
+    """Return the program `step(params, state, *batch)`, whose results are parameters, state and the loss `loss(params,
+    *batch)`.
 
-    `split` gives the specs of a tree of types, of the parameters and of the optimizer's state alike.
+    `split` returns the specs of a tree of types, for the parameters and for the optimizer's state.
     """
     state = jax.eval_shape(optimizer.init, params)
 
@@ -27,15 +28,23 @@ def training(loss: Callable[..., Any], params: Any, batch: tuple[Any, ...], mesh
         updates, state = optimizer.update(gradients, state, params)
         return optax.apply_updates(params, updates), state, value
 
-    kept = split(params), split(state)
-    return Program(step, mesh, (params, state, *batch), (*kept, *batch_specs), (*kept, P()), donate=(0, 1), below=below)
+    state_specs = split(params), split(state)
+    return Program(
+        step,
+        mesh,
+        (params, state, *batch),
+        (*state_specs, *batch_specs),
+        (*state_specs, P()),
+        donate=(0, 1),
+        below=below,
+    )
 
 
 def cross_entropy(logits: Any, labels: Any) -> Any:
-    """The mean over all labels."""
+    """Return the mean cross entropy over all labels."""
     return optax.softmax_cross_entropy_with_integer_labels(logits.astype("float32"), labels).mean()
 
 
 def next_token(logits: Any, ids: Any) -> Any:
-    """The loss of a language model."""
+    """Return the loss of a language model."""
     return cross_entropy(logits[:, :-1], ids[:, 1:])

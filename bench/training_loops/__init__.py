@@ -1,1 +1,1 @@
-"""Training loops as the manuals of their frameworks write them, against sessions of the compiled step."""
+"""Training loops from the manuals of their frameworks, compared with sessions of the compiled step."""

@@ -1,4 +1,4 @@
-"""Loops of flax, equinox and haiku with optax, and of PyTorch, as their manuals have them."""
+"""Training loops of flax, equinox and haiku with optax, and of PyTorch, in the style of their manuals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.training_loops.loop import Loop
 
 
 def linen(size: int) -> Loop:
-    """flax.linen with a `TrainState`, dropout and batch statistics."""
+    """Return a flax.linen loop with a `TrainState`, dropout and batch statistics."""
     import flax.linen as nn
     import jax
     import jax.numpy as jnp
@@ -18,7 +18,7 @@ def linen(size: int) -> Loop:
     class Net(nn.Module):
         @nn.compact
         def __call__(self, x: Any) -> Any:
-            x = nn.Dense(4 * size, use_bias=False)(x)  # Adam makes steps of the noise of a gradient that is zero
+            x = nn.Dense(4 * size, use_bias=False)(x)  # with a bias, Adam would amplify the noise of its zero gradient
             x = nn.BatchNorm(use_running_average=False, momentum=0.9)(x)
             x = nn.Dropout(0.1, deterministic=False)(nn.gelu(x))
             return nn.Dense(2)(x)
@@ -54,7 +54,7 @@ def linen(size: int) -> Loop:
 
 
 def nnx(size: int) -> Loop:
-    """flax.nnx: model and optimizer are split into a static graph and the state of their arrays."""
+    """Return a flax.nnx loop whose model and optimizer are split into a static graph and the state of their arrays."""
     import jax
     import jax.numpy as jnp
     import optax
@@ -68,11 +68,11 @@ def nnx(size: int) -> Loop:
         def __call__(self, x: Any) -> Any:
             return self.down(nnx.gelu(self.norm(self.up(x))))
 
-    def made() -> Any:
+    def split_model() -> Any:
         model = Net(nnx.Rngs(0))
         return nnx.split((model, nnx.Optimizer(model, optax.adamw(3e-3), wrt=nnx.Param)))
 
-    graph, first = made()
+    graph, first = split_model()
 
     def step(state: Any, x: Any, y: Any) -> Any:
         model, optimizer = nnx.merge(graph, state)
@@ -90,7 +90,9 @@ def nnx(size: int) -> Loop:
 
 
 def equinox(size: int) -> Loop:
-    """equinox: the arrays of the model are a tree of its class, which has activation functions as static leaves."""
+    """Return an equinox loop. The model's arrays are a tree of the model class, with activation functions as static
+    leaves.
+    """
     import equinox as eqx
     import jax
     import jax.numpy as jnp
@@ -119,7 +121,7 @@ def equinox(size: int) -> Loop:
 
 
 def haiku(size: int) -> Loop:
-    """haiku: transformed functions with state, and a named tuple for all that is trained."""
+    """Return a haiku loop with transformed functions and state. One named tuple holds everything that is trained."""
     from typing import NamedTuple
 
     import haiku as hk
@@ -161,7 +163,7 @@ def haiku(size: int) -> Loop:
 
 
 def torch(size: int) -> Loop:
-    """PyTorch: `torch.func` and `make_fx` with AdamW's formula, against `torch.optim.AdamW`."""
+    """Return a PyTorch loop: `torch.func` and `make_fx` with AdamW's formula, compared with `torch.optim.AdamW`."""
     import numpy as np
     import torch
     from torch import nn

@@ -1,4 +1,4 @@
-"""A training loop: what its framework is given, and how a step of it is compiled."""
+"""A training loop: its state, the framework's own step, and the program to compile."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Loop:
     """A loop of one size.
 
     Attributes:
-        program: what `mg.compile` takes, a step on the state and a batch.
-        state: the donated arguments by the names that they have in the program, in order.
-        step: the framework's own step; takes the state in order and a batch, and returns the next state in order, and the loss.
-        donate: as `mg.compile` takes it; None where the program says it.
-        batch: the arguments of the batch by name.
+        program: the step for `mg.compile`, a function of the state and a batch.
+        state: the donated arguments in order, by their names in the program.
+        step: the framework's own step, from state (in order) and batch to the next state (in order) and the loss.
+        donate: the `donate` argument of `mg.compile`, or None if the program declares donation.
+        batch: the names of the batch arguments.
     """
 
     program: Any
@@ -31,8 +31,8 @@ class Loop:
     batch: tuple[str, str] = ("x", "y")
 
 
-def batches(size: int, number: int, rows: int = 8) -> Batch:
-    """The rows and targets of a step."""
-    rng = np.random.default_rng([size, number])
+def batches(size: int, step: int, rows: int = 8) -> Batch:
+    """Return the rows and targets of a step."""
+    rng = np.random.default_rng([size, step])
     x = rng.standard_normal((rows, size), np.float32)
     return x, np.tanh(x[:, :2] * 2 - x[:, 2:4])

@@ -1,4 +1,4 @@
-"""Loops of plain JAX and of optax: the state is in trees, and the step returns it at different places."""
+"""Training loops in plain JAX and optax: the state is in pytrees, at a different position of each step's results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def loss_of(params: Any, x: Any, y: Any) -> Any:
 
 
 def sgd(size: int) -> Loop:
-    """The loss comes first, as of `value_and_grad`, and the learning rate is part of the state."""
+    """Return a loop whose step returns the loss first, as `value_and_grad` does. The learning rate is part of the
+    state.
+    """
 
     def step(state: Any, x: Any, y: Any) -> Any:
         loss, grads = jax.value_and_grad(loss_of)(state["params"], x, y)
@@ -39,7 +41,7 @@ def sgd(size: int) -> Loop:
 
 
 def momentum(size: int) -> Loop:
-    """Parameters and velocities have one structure, and are paired in order."""
+    """Return a loop whose parameters and velocities have the same structure, so that results are matched in order."""
 
     def step(params: Any, velocity: Any, x: Any, y: Any) -> Any:
         loss, grads = jax.value_and_grad(loss_of)(params, x, y)
@@ -58,7 +60,9 @@ def momentum(size: int) -> Loop:
 
 
 def adam(size: int) -> Loop:
-    """Adam by hand, with a dict of results; the gradients are a result as well, of the structure of the parameters."""
+    """Return hand-written Adam with a dict of results. The results include gradients, which have the structure of the
+    parameters.
+    """
 
     def step(params: Any, moments: Any, x: Any, y: Any) -> Any:
         loss, grads = jax.value_and_grad(loss_of)(params, x, y)
@@ -67,7 +71,7 @@ def adam(size: int) -> Loop:
         second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, moments["second"], grads)
         scale = jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
         params = jax.tree.map(lambda p, m, v: p - 0.003 * scale * m / (jnp.sqrt(v) + 1e-6), params, first, second)
-        return {"params": params, "moments": {"first": first, "second": second, "count": count}, "loss": loss, "norm": optax_norm(grads)}  # fmt: skip
+        return {"params": params, "moments": {"first": first, "second": second, "count": count}, "loss": loss, "norm": global_norm(grads)}  # fmt: skip
 
     params = parameters(size)
     zeros = jax.tree.map(jnp.zeros_like, params)
@@ -81,12 +85,12 @@ def adam(size: int) -> Loop:
     return Loop(jax.jit(step, donate_argnums=(0, 1)), state, framework)
 
 
-def optax_norm(tree: Any) -> Any:
+def global_norm(tree: Any) -> Any:
     return jnp.sqrt(sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(tree)))
 
 
 def accumulated(size: int) -> Loop:
-    """Gradients are accumulated by a scan over parts of the batch, and clipped by their norm."""
+    """Return a loop that accumulates gradients by a scan over parts of the batch, and clips them by norm."""
 
     def step(params: Any, velocity: Any, x: Any, y: Any) -> Any:
         def part(total: Any, rows: Any) -> Any:
@@ -95,7 +99,7 @@ def accumulated(size: int) -> Loop:
 
         zero = (jnp.float32(0), jax.tree.map(jnp.zeros_like, params))
         (loss, grads), _ = jax.lax.scan(part, zero, (x.reshape(2, 4, -1), y.reshape(2, 4, -1)))
-        grads = jax.tree.map(lambda g: g / 2 / jnp.maximum(optax_norm(grads) / 2, 1.0), grads)
+        grads = jax.tree.map(lambda g: g / 2 / jnp.maximum(global_norm(grads) / 2, 1.0), grads)
         velocity = jax.tree.map(lambda v, g: 0.9 * v + g, velocity, grads)
         return loss / 2, (jax.tree.map(lambda p, v: p - 0.01 * v, params, velocity), velocity)
 
@@ -111,7 +115,9 @@ def accumulated(size: int) -> Loop:
 
 
 def adamw(size: int) -> Loop:
-    """As optax's manual has it, with a schedule and clipping: its state has trees of the parameters' structure."""
+    """Return AdamW as in optax's manual, with a schedule and clipping. Its state has trees with the parameters'
+    structure.
+    """
     import optax
 
     schedule = optax.warmup_cosine_decay_schedule(0.0, 0.01, 10, 100)
@@ -135,4 +141,4 @@ def adamw(size: int) -> Loop:
 
 
 LOOPS = {"sgd": sgd, "momentum": momentum, "adam": adam, "accumulated": accumulated}
-"""Loops that need JAX alone."""
+"""Loops that need only JAX."""

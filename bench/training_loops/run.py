@@ -1,8 +1,9 @@
-"""`python -m bench training_loops [NAME...]`: sessions of compiled training steps against the loops of their frameworks.
+"""`python -m bench training_loops [NAME...]`: sessions of compiled training steps, compared with the loops of their
+frameworks.
 
-Each loop runs 100 steps at three sizes, with no annotation, with one (rows of the batch over dp), and with all (weights over tp as
-well), on 2 x 2 simulated devices. The losses and the state at the end must be those of the framework, and the memory of each donated
-array must be reused for its next value.
+Each loop runs 100 steps at three sizes, on 2 x 2 simulated devices: without annotations, with the batch split over dp,
+and with the weights split over tp too. Losses and the final state must equal the framework's, and the memory of each
+donated array must be reused for its next value.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from meshgen.calls.nodes import leaves_of
 
 MESH = {"dp": 2, "tp": 2}
 SIZES, STEPS = (8, 16, 32), 100
-TOLERANCE = 2e-3  # relative: 100 steps of f32 whose sums are taken in another order
+TOLERANCE = 2e-3  # relative; chosen for 100 steps in f32 with other summation orders
 
 
 def loops() -> Iterator[tuple[str, Callable[[int], Loop] | str]]:
-    """The loops by name; for one whose framework is missing the name of that."""
+    """Yield the name of each loop with its constructor, or with the name of a missing package."""
     for name, package in (
         ("sgd", "jax"), ("momentum", "jax"), ("adam", "jax"), ("accumulated", "jax"), ("adamw", "optax"), ("linen", "flax"),
         ("nnx", "flax"), ("equinox", "equinox"), ("haiku", "haiku"), ("torch", "torch"),
@@ -44,7 +45,7 @@ def loops() -> Iterator[tuple[str, Callable[[int], Loop] | str]]:
 
 
 def annotations(loop: Loop) -> dict[str, dict[str, Any]]:
-    """The specs of a loop by how much is annotated: none, the batch, and the weights as well."""
+    """Return the specs of a loop by extent: none, the batch, or the batch and the weights."""
     rows = dict.fromkeys(loop.batch, mg.P("dp"))
     split: dict[str, Any] = {}
     for root, tree in loop.state.items():
@@ -58,7 +59,7 @@ def annotations(loop: Loop) -> dict[str, dict[str, Any]]:
 def differences(
     loop: Loop, size: int, specs: dict[str, Any], path: Path, steps: int = STEPS
 ) -> tuple[float, list[str]]:
-    """The largest relative error of a loss or of an array of the state, and what MG0111 and MG0112 say."""
+    """Return the largest relative error of losses and state arrays, and the messages of warnings MG0111 and MG0112."""
     first = batches(size, 0)
     args = (*loop.state.values(), *first)
     exe = mg.compile(loop.program, MESH, args=args, in_specs=specs, donate=loop.donate, target="cpu")
@@ -67,13 +68,13 @@ def differences(
     with mg.load(path).session() as session:
         for name, tree in loop.state.items():
             session[name] = tree
-        for number in range(steps):
-            batch = batches(size, number)
+        for step in range(steps):
+            batch = batches(size, step)
             state, loss = loop.step(*state, *batch)
             errors.append(_error(_loss(session(*batch)), np.asarray(loss)))
         for name, tree in zip(loop.state, state, strict=True):
             errors += _errors(session[name], tree)
-    faults = [each.message for each in exe.warnings if each.code in ("MG0111", "MG0112")]
+    faults = [warning.message for warning in exe.warnings if warning.code in ("MG0111", "MG0112")]
     return max(errors), faults
 
 
@@ -88,7 +89,7 @@ def _errors(got: Any, want: Any) -> Iterator[float]:
 
 
 def _words(leaf: Any) -> Any:
-    """A typed PRNG key as its words."""
+    """Return a typed PRNG key as its words, and other leaves unchanged."""
     if hasattr(leaf, "dtype") and "key" in str(leaf.dtype):
         import jax
 
@@ -119,11 +120,11 @@ def main(words: Sequence[str]) -> int:
                 _say(f"{name:12} not run: {make} is not installed")
                 continue
             for size in SIZES:
-                for kind in ("none", "batch", "all"):
+                for extent in ("none", "batch", "all"):
                     loop = make(size)
-                    error, faults = differences(loop, size, annotations(loop)[kind], Path(folder, "m.mgx"))
+                    error, faults = differences(loop, size, annotations(loop)[extent], Path(folder, "m.mgx"))
                     is_right = error <= TOLERANCE and not faults
                     failed += not is_right
                     tail = "" if is_right else f"WRONG {'; '.join(faults)}"
-                    _say(f"{name:12} {size:4} {kind:6} error {error:.1e} {tail}".rstrip())
+                    _say(f"{name:12} {size:4} {extent:6} error {error:.1e} {tail}".rstrip())
     return 3 if failed else 0

@@ -2,8 +2,7 @@
 refused.
 
 A header is `// RUN: meshgen check %s --json [options]` and `// REQUIRED:` with the kinds and counts of collectives of
-an
-optimal solution (`all_gather 1, all_reduce 2`, or `none`), or `reject CODE "words of the message"`.
+an optimal solution (`all_gather 1, all_reduce 2`, or `none`), or `reject CODE "words of the message"`.
 """
 
 from __future__ import annotations

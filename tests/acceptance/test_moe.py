@@ -28,8 +28,7 @@ def test_expert_parallel_plan_is_correct(count: int) -> None:
 
 def test_fewer_experts_than_devices_match_hand_schedule() -> None:
     """Sizes are large enough for bytes to dominate. Expert inputs are reduce-scattered over the sub-axis of the experts
-    and
-    all-reduced over the devices of each expert. Expert outputs are all-reduced over these devices and gathered.
+    and all-reduced over the devices of each expert. Expert outputs are all-reduced over these devices and gathered.
     """
     executable = planned(2, tokens=8192, width=1024, hidden=4096, slots=4096)
     nbytes = 2 * 4096 * 1024 * 4  # all slots of both experts
