@@ -33,8 +33,9 @@ KINDS = ("dp_tp", "dp_tp_sp", "fsdp_tp", "zero3", "ep")
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of one program on one machine. The simulated steps `unaware` and `aware` (seconds) are of the plans for
-    one host and for the machine.
+    """Figures of a program on a machine.
+
+    `unaware` and `aware` are simulated steps in seconds: of the plan for one host, and of the plan for the machine.
     """
 
     program: str

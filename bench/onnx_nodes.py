@@ -121,7 +121,7 @@ def _argument(name: str, arrays: dict[str, Any], signature: Signature) -> Array:
 
 
 def _difference(result: Array, expected: Any, rtol: float, atol: float) -> str:
-    """Return how a result differs, or "" if it is within the tolerance of the suite or 4 roundings of its dtype."""
+    """Return how a result differs, or "" within the tolerance of the suite or 4 roundings of the dtype."""
     expected = np.asarray(expected)
     if (result.shape, result.dtype) != (expected.shape, expected.dtype):
         return f"{result.dtype}{list(result.shape)} in place of {expected.dtype}{list(expected.shape)}"

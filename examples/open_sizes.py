@@ -1,4 +1,4 @@
-"""One module for several mesh sizes and batch sizes: some are compiled ahead of time, others at load.
+"""A module for several mesh sizes and batch sizes: some are compiled ahead of time, the rest at load.
 
 python examples/open_sizes.py
 """

@@ -117,7 +117,7 @@ def _state(bench: Bench, had_output: bool) -> str:
 
 
 def _check_cache(folder: Path) -> None:
-    """Require that every entry of the cache is read as it was stored."""
+    """Require that every entry of the cache is valid."""
     cache = Cache(folder)
     assert cache.warning is None, cache.warning
     for entry in folder.rglob("*.bin"):

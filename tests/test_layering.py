@@ -173,7 +173,7 @@ for name in sys.argv[1:]:
 
 
 def test_deployment_needs_no_compiler() -> None:
-    """Each module imports by itself while imports of xdsl, triton and jax fail."""
+    """Check that each module imports alone while imports of xdsl, triton and jax fail."""
     command = [sys.executable, "-c", IMPORT_ALONE, *LIGHT]
     outcome = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (outcome.returncode, outcome.stdout) == (0, ""), outcome.stderr

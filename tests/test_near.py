@@ -17,7 +17,7 @@ from tests.sources import ROOT
             "tests/passes/test_pass_files.py",
         ),  # by the text file of the pass
         ("meshgen/ccl/lower_groups.py", "tests/codegen/passes/test_all_reduce_promote.py"),  # by import
-        ("meshgen/names.py", "tests/test_spec.py"),  # by words: nearly all tests have the same import distance
+        ("meshgen/names.py", "tests/test_mesh.py"),  # by words: nearly all tests have the same import distance
         ("meshgen/ir/inline.py", "tests/acceptance/test_long_programs.py"),  # by words, despite a large import distance
         ("meshgen/compiled/on_meshes.py", "tests/sharding/multi_mesh/test_meshes_modules.py"),  # by a word of the name
         ("meshgen/frontend/onnx/ops/layout.py", "tests/frontend/test_onnx_operators.py"),  # by a folder as a word

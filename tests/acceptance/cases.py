@@ -45,7 +45,7 @@ def realistic_names() -> list[str]:
 
 
 def recipe(name: str) -> dict[str, Any]:
-    """Return how the arguments of the case are generated, and its tolerance."""
+    """Return the generator settings of the arguments and the tolerance of a case."""
     return json.loads((CASES / f"{name}.json").read_text())
 
 

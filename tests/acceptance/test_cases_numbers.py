@@ -87,7 +87,7 @@ def test_interpreted_kernels_match_jax(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_wrong_arguments_fail_the_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Other inputs give other results, so the comparison fails with exit code 3."""
+    """Changed inputs change the results, so the comparison fails with exit code 3."""
     module = tmp_path / "softmax.mgx"
     assert document(capsys, "compile", small("softmax_sharded"), "--target", "cpu", "-o", module)[0] == 0
     words = ["--expect", CASES / "small" / "softmax_sharded.npz", "--tolerance", 1e-3]

@@ -193,7 +193,7 @@ def test_required_annotation_wins_over_cheaper_sharding() -> None:
 
 
 def test_caches_distinguish_sizes_meshes_and_splits() -> None:
-    """One function in one process: caches of shardings and kernels must not mix sizes, meshes or splits."""
+    """The caches of shardings and kernels in a process must not mix sizes, meshes or splits of a function."""
     for rows in (8, 3):
         for mesh in (TWO, FOUR, {"x": 3}):
             for spec in (P("x"), P(None, "x")):

@@ -108,7 +108,7 @@ def test_cheap_ops_are_fused_into_dot_epilogues(executable: Executable) -> None:
 
 
 def test_dot_stores_its_result_once(executable: Executable) -> None:
-    """Each dot stores its result in the dtype of the next user: no kernel between them casts."""
+    """Each dot stores in the dtype of the next user: kernels between dots do not cast."""
     for kernel in kernels(executable):
         if "dot_general" in kernel.ops:
             assert kernel.text.count("tl.dot(") >= 1

@@ -145,14 +145,14 @@ def ten_heads_on_four_devices(x: Any, w: Any, wo: Any) -> Any:
 
 @program({"x": 8}, [((2, 16, 8), (None, "x")), ((8, 64), ())], [()], 2 * ring(2 * 8 * F32, 8))
 def logits_of_the_last_token(x: Any, w: Any) -> Any:
-    """The device that holds the last token contributes it to a sum, the others contribute zeros."""
+    """The owner of the last token adds it to a sum, and all other devices add zeros."""
     return x[:, -1] @ w
 
 
 @program({"pp": 4, "tp": 2}, [((6, 4, 8), ()), ((4, 8, 8), ("pp", None, "tp")), ((4, 8, 8), ("pp", "tp"))], [()],
          9 * (4 * 8 * F32 + 2 * ring(4 * 8 * F32, 2)) + 2 * ring(6 * 4 * 8 * F32, 4))  # fmt: skip
 def pipeline_of_four_stages(x: Any, w: Any, v: Any) -> Any:
-    """Each tick sends one microbatch to the next stage. The outputs of the last stage are summed once, after the loop."""
+    """A tick sends a microbatch to the next stage. The outputs of the last stage are summed once, after the loop."""
 
     def tick(carried: Any, time: Any) -> Any:
         stages, outputs = carried
@@ -194,7 +194,7 @@ def gradient_of_roll(x: Any, dy: Any) -> Any:
 @program({"tp": 4}, [((8, 16), ()), ((16, 48), (None, "tp")), ((16, 16), ("tp",))], [()],
          3 * 4 * 16 * F32 + 2 * ring(8 * 16 * F32, 4))  # fmt: skip
 def fused_qkv_projection_split_by_heads(x: Any, w: Any, wo: Any) -> Any:
-    """Each device receives its heads' columns of q, k and v in one message: at most a quarter of each third."""
+    """A device receives the columns of q, k and v for its heads in one message: at most a quarter of each third."""
     q, k, v = (projection.reshape(8, 4, 4) for projection in jnp.split(x @ w, 3, -1))
     scores = jax.nn.softmax(jnp.einsum("lhd,mhd->hlm", q, k), -1)
     return jnp.einsum("hlm,mhd->lhd", scores, v).reshape(8, 16) @ wo
@@ -214,7 +214,7 @@ def halves_of_a_split_dim_multiplied(x: Any) -> Any:
 
 @program({"x": 2, "y": 4}, [((8, 16), ("x", "y"))], [("x", "y")], 2 * 4 * F32 + 2 * 4 * F32)
 def stencil_as_slices_of_a_padded_tensor(u: Any) -> Any:
-    """One row or column from each neighbor, with tiles of 4 x 4."""
+    """Tiles are 4 x 4: each neighbor sends a row or a column."""
     p = jnp.pad(u, 1)
     return p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * u
 
@@ -263,7 +263,7 @@ def cache_split_by_heads(cache: Any, key: Any, positions: Any) -> Any:
 
 @program({"x": 4}, [((3, 8, 5), (None, "x")), ((3,), (), np.int32)], [()], 2 * ring(3 * 5 * F32, 4))
 def dynamic_row_of_each_sequence(x: Any, positions: Any) -> Any:
-    """The device that holds the row contributes it to a sum, the others contribute zeros."""
+    """The owner of the row adds it to a sum, and all other devices add zeros."""
     return jax.vmap(lambda row, p: lax.dynamic_slice(row, (p, 0), (1, 5)))(x, positions)
 
 

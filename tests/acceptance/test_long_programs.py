@@ -77,7 +77,7 @@ def test_chain_longer_than_the_stack_compiles_and_loads(kind: str, tmp_path: Pat
 
 @pytest.mark.usefixtures("small_stack")
 def test_long_chain_of_generated_values_is_stored_midway(tmp_path: Path) -> None:
-    """Each kernel that reads a generated value recomputes its chain, up to a limited length."""
+    """A kernel recomputes the chain of a generated value that it reads, up to a limited length."""
     lines = [f"%i{n + 1} = stablehlo.add %i{n}, %w : tensor<8xi32>" for n in range(LENGTH)]
     start = "%i0 = stablehlo.iota dim = 0 : tensor<8xi32>\n%w = stablehlo.iota dim = 0 : tensor<8xi32>\n"
     end = f"%r = stablehlo.add %x, %i{LENGTH} : tensor<8xi32>\nreturn %r : tensor<8xi32>\n"

@@ -16,7 +16,7 @@ from meshgen.compiled.executable import Executable
 from meshgen.mesh import Axis, Mesh
 
 jax = pytest.importorskip("jax")
-# Some packages warn about their own age when they are imported or traced.
+# Imports and traces of some packages warn about outdated versions.
 pytestmark = pytest.mark.filterwarnings("ignore")
 # Sums in f32 of up to a thousand elements, in another order. Intermediate values in bf16 are rounded to 2^-9 each.
 ALLOWED = {"f32": 1e-5, "bf16": 2e-2}

@@ -126,7 +126,7 @@ def test_compile_prints_reasons_kernels_and_stage_times(folder: Path, capsys: py
 
 
 def test_all_ops_without_kernel_are_reported_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each unsupported op is reported once, with its types, its launches per step and its other source locations."""
+    """An unsupported op is reported once, with types, launches per step and all source locations."""
     lines, sizes = list[str](), [2053] * 7 + [2063]  # no FFT kernel supports these lengths: prime and long
     for n, size in enumerate(sizes):
         real, half = f"tensor<6x{size}xf32>", f"tensor<6x{size // 2 + 1}x{{}}>"

@@ -28,7 +28,7 @@ from tests.trials import trials
 
 GROUP = 50  # random programs per test, so that a failure names few seeds; `meshgen check --random N` generates more
 COVERED = 1000
-# created or removed by passes; for Shardy's groups see test_shardy_propagation.py: they contradict random requirements
+# created or removed by passes; random requirements contradict Shardy's groups (test_shardy_propagation.py)
 NOT_GENERATED = {
     "sharding_group", "propagation_barrier",
     "axis_size",  # only for meshes with open sizes, removed with them (test_shard_queries.py)
