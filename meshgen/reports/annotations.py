@@ -18,7 +18,7 @@ from meshgen.reports.interface import Compiled
 from meshgen.sharding.materialize import annotations_of
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.joints import edges_of
-from meshgen.sharding.propagation.labels import asks_use, is_as_asked
+from meshgen.sharding.propagation.labels import constrains_use, follows_annotation
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.reshard.plan import same_layout
 
@@ -110,11 +110,13 @@ def other_uses(solved: Solved) -> Iterator[OtherUse]:
     for value, (producer, _), uses in edges_of(solved.sites):
         for user_index, operand in uses:
             user = solved.sites[user_index]
-            if not asks_use(solved.sites[producer], user):
+            if not constrains_use(solved.sites[producer], user):
                 continue
             for axis, decision in solved.decisions.items():
                 state = decision.solution.labels[user_index].operands[operand]
-                if not is_as_asked(solved.sites[producer], state, axis):
+                if not follows_annotation(solved.sites[producer], state, axis):
                     where = place_text(user.node.loc)
                     why = f"along {axis} it {state_text(state)}, which its rule or another requirement needs"
-                    yield OtherUse(f"%{value.name or '?'}", str(solved.sites[producer].asked), user.node.op, why, where)
+                    yield OtherUse(
+                        f"%{value.name or '?'}", str(solved.sites[producer].user_sharding), user.node.op, why, where
+                    )

@@ -206,10 +206,10 @@ class _Search:
         if abs(plan_ratio - 1) > FAR:
             yield problem.reweighted(plan_ratio)
         groups: dict[frozenset[str], list[int]] = {}
-        for cluster in sorted(problem.memory, key=lambda each: (-float(problem.memory[each].max()), each)):
+        for cluster in sorted(problem.memory, key=lambda index: (-float(problem.memory[index].max()), index)):
             groups.setdefault(problem.axes_of(cluster, first.labels[cluster]), []).append(cluster)
         by_group = itertools.chain.from_iterable(itertools.zip_longest(*groups.values()))
-        for cluster in itertools.islice((each for each in by_group if each is not None), MUTATIONS):
+        for cluster in itertools.islice((index for index in by_group if index is not None), MUTATIONS):
             yield [problem.without(cluster, first.labels[cluster])]
 
     def _solve(self, problem: Problem, cap: float | None, change: Sequence[Table] = ()) -> Solution | None:

@@ -175,11 +175,11 @@ class _Tables:
         self, sites: Sequence[Site], clusters: Sequence[int], strategies: Sequence[Strategies], links: Sequence[Link]
     ) -> None:
         self.sites, self.clusters, self.strategies, self.links = sites, clusters, strategies, links
-        self.sizes = [len(each.labels) for each in strategies]
+        self.sizes = [len(site_strategies.labels) for site_strategies in strategies]
         self.alone = Counter(clusters)
         self.counts = Counter[tuple[int, int, int]]()  # (first variable, second variable, array index) -> multiplicity
         self.arrays: list[Array] = []
-        self.known: dict[object, int] = {}
+        self.array_indices: dict[object, int] = {}
         self.shared: dict[object, tuple[int, list[Placing]]] = {}
 
     def all(self) -> list[Table]:
@@ -220,10 +220,10 @@ class _Tables:
         self, first: int, second: int, value: Value, times: float, produced: Sequence[Placing], read: Sequence[Placing]
     ) -> None:
         key = value.type.nbytes, times, tuple(produced), tuple(read)
-        if key not in self.known:
-            self.known[key] = len(self.arrays)
+        if key not in self.array_indices:
+            self.array_indices[key] = len(self.arrays)
             self.arrays.append(times * reshard_seconds(self.links, value.type.nbytes, produced, read))
-        self.counts[first, second, self.known[key]] += 1
+        self.counts[first, second, self.array_indices[key]] += 1
 
 
 def reshard_seconds(

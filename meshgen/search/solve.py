@@ -117,7 +117,7 @@ def _priced(
 ) -> tuple[int, ...] | None:  # fmt: skip
     """Return a labelling within the cap, by minimizing cost plus a price per byte that rises from the dual price.
 
-    These programs have no memory constraint, so their relaxations are usually integral.
+    The integer programs with a price have no memory constraint, so their relaxations are usually integral.
     """
     for _ in range(PRICE_COUNT):
         price *= PRICE_RATIO

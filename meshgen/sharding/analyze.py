@@ -48,7 +48,10 @@ class CollectiveRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Volume:
-    """Collectives in program order, and the bytes that a device moves per step, as numbers and as formulas."""
+    """The communication of a program: its collectives in program order, with bytes per device and step.
+
+    The bytes are available as numbers and as formulas in the mesh axis sizes.
+    """
 
     mesh: Mesh
     collectives: tuple[CollectiveRecord, ...]

@@ -77,8 +77,9 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def annotations_of(graph: Graph) -> Iterator[Node]:
-    """Yield the annotations of a program in program order; the annotations in loops, branches and open bodies come
-    after their op.
+    """Yield the annotations of a program in program order.
+
+    Annotations in the regions of loops, branches and open bodies come after the op that has the region.
     """
     for node in graph.nodes:
         if is_annotation(node):
@@ -220,7 +221,7 @@ def _shardings_of(node: Node) -> NodeSharding:
 def _use_shardings(
     graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]
 ) -> dict[Value, list[Sharding]]:
-    """Return, for each value, the shardings in which its uses need it, in canonical order.
+    """Return the shardings that the uses of each value need, in canonical order.
 
     If an annotation does not change the sharding of its operand, uses of its result count as uses of the operand.
     """

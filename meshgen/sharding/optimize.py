@@ -94,7 +94,7 @@ def optimize_local(module: Module, context: Compilation | None = None) -> Module
 
 
 def _improved(module: Module, passes: Sequence[Pass], context: Compilation | None) -> Module:
-    def bytes_sent(each: Module) -> float:
-        return total_bytes(each.graph, each.mesh)
+    def bytes_sent(program: Module) -> float:
+        return total_bytes(program.graph, program.mesh)
 
     return (context or Compilation()).apply(module, passes, bytes_sent, "B")

@@ -25,6 +25,6 @@ def overlapped(module: Module, context: Compilation) -> Module:
         return module
     planner = Planner.of(context, module.mesh)
     try:
-        return context.apply(module, PASSES, lambda each: planner.candidate(each).plan().step_seconds, "s")
+        return context.apply(module, PASSES, lambda program: planner.candidate(program).plan().step_seconds, "s")
     except CodegenError:  # The program cannot be scheduled at all; the schedule stage reports it.
         return module

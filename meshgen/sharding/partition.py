@@ -105,7 +105,7 @@ def local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
 
 
 def _check(module: Module) -> None:
-    """Raise ProgramError or ShardingError with all faults, if there are any."""
+    """Raise ProgramError or ShardingError with all faults that prevent partitioning the module, if there are any."""
     _ = module.mesh.sizes  # raises if a size is unknown
     faults = [d for value in module.graph.inputs for d in _value_faults(value, module.mesh)]
     faults += graph_faults(module.graph, module.mesh)

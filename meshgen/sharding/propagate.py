@@ -52,8 +52,9 @@ class Propagation:
 
 
 def decisions_of(propagated: Module, decisions: Decisions) -> Propagation | None:
-    """Return the decisions that led to a program at stage `propagate`, or None if the program was read at this
-    stage.
+    """Return the decisions that led to a program at stage `propagate`.
+
+    Returns None if the program was parsed at this stage, so that no decisions are known.
     """
     return decisions.get("propagate", {}).get(propagated.graph)
 

@@ -38,8 +38,9 @@ class Party(NamedTuple):
 
 
 def node_party(node: Node, role: str = "") -> Party:
-    """Return a node as an end of an edge. With a `role` such as "argument", the end is that value of the node's regions
-    instead.
+    """Return a node as an end of an edge.
+
+    With a `role` such as "argument", the end is the value with that role in the node's regions instead.
     """
     name = node.results[0].name if node.results and not role else ""
     text = f"{role} of {node.op}" if role else "annotation" if is_annotation(node) else node.op
@@ -82,10 +83,10 @@ def split_reason(axis: str, loop: Factor | None, partial: str, origin: str, reje
 
 
 def reshard_reason(producer: Party, user: Party, plan: ReshardPlan, number: int, axes: Sequence[str]) -> str:
-    """Return why a step of a reshard exists.
+    """Return the reason of step `number` of a reshard plan.
 
-    The text names the edge, its shardings, the step's position in the plan, and, for the axes that the step moves, why
-    they split both ends.
+    The text names the edge, the shardings at its ends, the position of the step in the plan, and the reasons why the
+    axes that the step moves split the value at both ends.
     """
     count = f" (step {number + 1} of {len(plan.steps)})" if len(plan.steps) > 1 else ""
     text = f"{producer} gives {plan.source}, {user} needs {plan.target}{count}"
@@ -103,7 +104,7 @@ def need_reason(node: Node, need: str) -> str:
 
 
 def merged_reason(nodes: Sequence[Node], note: str) -> str:
-    """Return the reasons of merged nodes, with a note on the merge, or an empty text if the nodes have no reason."""
+    """Return the reasons of merged nodes with a note on the merge, or an empty text if no node has a reason."""
     text = "; and ".join(dict.fromkeys(node.notes.why for node in nodes if node.notes.why))
     return f"{text} [{note}]" if text and not text.endswith(f"[{note}]") else text
 

@@ -116,15 +116,15 @@ the stride.
 
 
 class _Prefetch:
-    """A scan whose `chosen` collectives run one iteration early."""
+    """Rewrites a scan so that the `chosen` collectives run one iteration early."""
 
     def __init__(self, node: Node, chosen: Sequence[Node]) -> None:
         body, attrs = node.regions[0], node.attrs
         self._node, self._body, self._count = node, body, len(node.results)
         self._steps = attrs.steps
-        self._prefetched = [value for each in chosen for value in each.results]
+        self._prefetched = [value for collective in chosen for value in collective.results]
         self._fetch = replace(body, nodes=live_nodes(replace(body, outputs=self._prefetched)), outputs=self._prefetched)
-        rest = replace(body, nodes=[each for each in body.nodes if each not in chosen])
+        rest = replace(body, nodes=[inner for inner in body.nodes if inner not in chosen])
         self._rest = replace(rest, inputs=[*body.inputs, *self._prefetched], nodes=live_nodes(rest))
 
     def written(self) -> list[Node]:
@@ -140,7 +140,7 @@ class _Prefetch:
         return [*before.nodes, main_scan, last]
 
     def _most(self, fetched: Sequence[Value]) -> Node:
-        """Return the scan of all iterations but the last.
+        """Return the scan of all iterations but the last, with prefetched values as additional carried values.
 
         Each iteration uses the values that the previous one fetched, and fetches from the rows of the next iteration.
         """
@@ -156,7 +156,7 @@ class _Prefetch:
         return self._scan([*arguments[:count], *carried, *rest], body, [*outputs, *fetched_next], trips - 1)
 
     def _arguments(self, operands: Sequence[Value], inputs: Sequence[Value], first_iteration: int) -> list[_Argument]:
-        """Return the arguments of a scan that begins at iteration `first_iteration` of this one."""
+        """Return the arguments of a scan that starts at iteration `first_iteration` of the original scan."""
         steps = {n: (first + step * first_iteration, step) for n, (first, step) in self._steps.items()}
         return [(value, inner, steps.get(n)) for n, (value, inner) in enumerate(zip(operands, inputs, strict=True))]
 
@@ -175,7 +175,7 @@ class _Prefetch:
         return replace(self._node, operands=operands, results=results, attrs=attrs, regions=(body,))
 
     def _first_rows(self, number: int, into: Graph) -> Value:
-        """Return the value of body input `number` in the first iteration."""
+        """Return the value of body input `number` in the first iteration: the operand, or its first rows."""
         operand, rows = self._node.operands[number], self._body.inputs[number].type
         if number < self._count or number not in self._steps:
             return operand

@@ -14,17 +14,20 @@ from meshgen.sharding.partition import partition
 
 
 def materialized(module: Module, context: Compilation) -> Module:
-    """Return a propagated program with its collectives."""
+    """Return a propagated program after inserting its collectives (stage `materialize`)."""
     return context.made("materialize", module, lambda _: materialize(module))
 
 
 def optimized(module: Module, context: Compilation) -> Module:
-    """Return a materialized or local program with less communication."""
+    """Return a materialized or local program after the passes that reduce communication."""
     return context.made("optimize", module, lambda inner: optimize(module, inner))
 
 
 def partitioned(module: Module, arguments: str, context: Compilation) -> Module:
-    """Return the program of one device, with less communication; `arguments` as for `partition`."""
+    """Return the program of one device, after the passes that reduce communication.
+
+    `arguments` is that of `partition`.
+    """
     return context.made(
         "partition", module, lambda inner: optimize_local(partition(module, arguments), inner), arguments
     )

@@ -21,8 +21,9 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.sizes.program import input_names, refuse_unknown_dims
 from meshgen.spec import Sharding
 
-TRIAL_SIZES = (1, 2, 3)  # chosen: not split, split evenly, and mostly unevenly
-MOST_TRIAL_DEVICES = 72  # chosen: all devices are simulated in one process
+# chosen: an axis that splits nothing, one that splits most dims evenly, and one that splits most dims unevenly
+TRIAL_SIZES = (1, 2, 3)
+MOST_TRIAL_DEVICES = 72  # chosen: all devices of a trial are simulated in one process
 Rest = ParamSpec("Rest")
 
 
@@ -61,11 +62,12 @@ def nominal_mesh(module: Module) -> Mesh:
 
 
 def trial_meshes(module: Module) -> list[Mesh]:
-    """Return meshes to test a program on. Each unknown axis takes each of `TRIAL_SIZES` once, and axes differ from each
-    other.
+    """Return meshes to test a program on, with sizes for all axes. Returns the module's own mesh if all sizes are
+    known.
 
-    If the program refers to sub-axes, the sizes are multiples of these. Axes that would exceed `MOST_TRIAL_DEVICES` get
-    their least size, unused axes first. Returns only the module's own mesh if all sizes are known.
+    Over the meshes, each unknown axis takes each of `TRIAL_SIZES` once; on one mesh, axes differ in size. If the
+    program refers to sub-axes, the sizes are multiples of theirs. Axes with which the mesh would exceed
+    `MOST_TRIAL_DEVICES` get their least size, unused axes first.
     """
     unknown = [axis.name for axis in module.mesh.axes if axis.size is None]
     if not unknown:
@@ -75,11 +77,11 @@ def trial_meshes(module: Module) -> list[Mesh]:
 
 
 def trial_shapes(module: Module) -> list[dict[str, tuple[int, ...]]]:
-    """Return shapes of all inputs to test a program that has open tensor dims, or an empty list if no input has an open
-    dim.
+    """Return shapes of all inputs, per trial, to test a program that has tensor dims of unknown size (open dims).
 
-    In the first trial all open dims have one size that the devices divide, in the second one that they do not divide.
-    In the last trial all sizes differ. A program accepts the first trial unless it constrains its sizes.
+    Returns an empty list if no input has an open dim. In the first trial, all open dims have one size that the number
+    of devices divides. In the second trial, they have one size that it does not divide. In the last trial, all sizes
+    differ. A program accepts the first trial unless it constrains its sizes.
     """
     inputs = list(zip(input_names(module.graph), module.graph.inputs, strict=True))
     if not any(None in value.type.shape for _, value in inputs):
@@ -119,7 +121,7 @@ def at_nominal_sizes(
         refuse_unknown_dims(module)
         if module.mesh.is_static:
             return stage(module, *args, **kwargs)
-        if module.stage == "partition":  # local types are valid for one size only
+        if module.stage == "partition":  # local types hold for one mesh size only
             refuse_unknown_axes(module)
         nominal = nominal_mesh(module)
         result = stage(replace(module, mesh=nominal), *args, **kwargs)

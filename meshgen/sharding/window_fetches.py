@@ -11,12 +11,13 @@ from meshgen.ops.rules.rule import Rule, Window
 
 
 def row_fetch(total: int, window: Window, size: int, count: int) -> RowFetch:
-    """Return the rows that each device fetches for a window.
+    """Return the rows that each device fetches for a window, if the factor and the operand's dim are split over `count`
+    devices.
 
     Args:
-        total: rows of the factor, which is a dim of the result or a reduced dim.
-        size: rows of the operand's dim.
-        count: devices that both dims are split over.
+        total: number of rows of the factor, which is a dim of the result or a reduced dim.
+        size: number of rows of the operand's dim.
+        count: number of devices that both dims are split over.
     """
     tile, held = -(-total // count), -(-size // count)
     # stride -1 is a reversed dim: the first row of a result's tile needs the last row of the fetch
@@ -32,9 +33,9 @@ def row_fetch(total: int, window: Window, size: int, count: int) -> RowFetch:
 
 
 def span(window: Window, tile: int) -> int:
-    """Return the number of positions from the first to the last that `tile` rows of the factor read.
+    """Return the number of positions from the first to the last that windows of `tile` rows of the factor read.
 
-    Rows are `dilation` positions apart.
+    Operand rows are at every `dilation`-th position.
     """
     return (tile - 1) * window.stride + window.width if tile else 0
 

@@ -32,7 +32,7 @@ class Estimates:
         """Return an upper bound on the exposed seconds that chunks can hide behind the dots of each part."""
         return sum(min(sum(exposed), work) for exposed, work in map(self._exposed_and_work, chain.parts))
 
-    def messages_longer(self, cut: Mapping[Node, Loop], count: int) -> float:
+    def extra_message_seconds(self, cut: Mapping[Node, Loop], count: int) -> float:
         """Return the extra seconds that the collectives in `cut` take in `count` chunks instead of one message."""
         return sum(self._chunk_overhead(node, loop, count) for node, loop in cut.items())
 

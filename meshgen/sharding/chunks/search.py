@@ -85,7 +85,7 @@ def search(module: Module, planner: Planner, opened: Callable[[Module], Module])
         return Found(module, ())  # Nothing to decide; scheduling here would take most of the compile time so far.
     candidate = planner.candidate(module)
     searched = _Search(module, candidate, planner)
-    return (_Search(opened(module), candidate, planner) if searched.may_pay else searched).run()
+    return (_Search(opened(module), candidate, planner) if searched.may_be_profitable else searched).run()
 
 
 class _Search:
@@ -112,7 +112,7 @@ class _Search:
         return self._candidate.steps.sequential_bytes if limit is None else limit
 
     def run(self) -> Found:
-        state, improved = self._base, self._base if self.may_pay else None
+        state, improved = self._base, self._base if self.may_be_profitable else None
         while improved is not None:
             state, improved = improved, self._round(improved)
         gain = 1 - state.plan.step_seconds / self._base.plan.step_seconds if state.proposals else 0.0
@@ -123,7 +123,7 @@ class _Search:
         return Found(self._planner.with_chunks(state.module, decisions, self._cap), decisions)
 
     @property
-    def may_pay(self) -> bool:
+    def may_be_profitable(self) -> bool:
         """Whether chunks would be profitable if they hid all exposed time."""
         return self._bound >= DEFAULT.chunks.gain
 
@@ -260,7 +260,10 @@ def _proposals_along(
     """
     fewest, least_gain = DEFAULT.chunks.counts[0], _FURTHER_GAIN * step
     for count in DEFAULT.chunks.counts:
-        if count % fewest == 0 and limit * step - estimates.messages_longer(flow.cut(seeds, count), count) < least_gain:
+        if (
+            count % fewest == 0
+            and limit * step - estimates.extra_message_seconds(flow.cut(seeds, count), count) < least_gain
+        ):
             continue
         for through_dots in (False, True):
             chain = flow.grow(seeds, count, through_dots=through_dots)

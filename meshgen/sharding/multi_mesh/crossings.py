@@ -47,8 +47,9 @@ def propagate_parts(parts: Sequence[Module], propagate: Stage) -> list[Module]:
 
 
 def _with_hints(part: Module, number: int, propagated: Mapping[int, Module]) -> Module:
-    """Return the part with hints for transferred values that are still unsplit here, or `part` itself if it gets no
-    hint.
+    """Return the part with hints for transferred values that propagation of the part has not split yet.
+
+    Returns `part` itself if it gets no hint.
     """
     peers = {
         _channel_key(node): (_transferred_sharding(node), peer.mesh)
@@ -204,7 +205,7 @@ def settle(parts: Sequence[Module]) -> list[Module]:
 
 
 def _produced_shardings(part: Module) -> dict[Value, Sharding]:
-    """Return the sharding in which every value of a propagated part is produced."""
+    """Return, for every value of a propagated part, the sharding in which the value's producer computes it."""
     shardings = dict(zip(part.graph.inputs, part.in_shardings, strict=True))
     for node in part.graph.nodes:
         shardings.update(zip(node.results, _shardings_of(node).results, strict=True))

@@ -17,7 +17,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.parts import mesh_of_option
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import RETILING  # transfers to another mesh, in programs that contain collectives already
+from meshgen.ops.classes import RETILING  # ops that transfer a value to another mesh, in programs with collectives
 from meshgen.spec import Sharding
 
 

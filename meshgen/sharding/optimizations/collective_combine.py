@@ -30,7 +30,7 @@ from meshgen.runtime.plan import MOST_PARTS
 from meshgen.sharding.optimizations.messages import MESSAGES, MessageBuilder
 from meshgen.sharding.optimizations.rewrite import price_of, with_graph
 
-# chosen: a collective of at most 1/256 of a full message always fits
+# chosen: a collective of at most 1/256 of a full message may always join a message
 _TINY_PART = 256
 
 # chosen: largest size in bytes of a value that may be computed later, after a message

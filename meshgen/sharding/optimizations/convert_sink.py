@@ -44,5 +44,5 @@ def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _keeps_order(old: str, new: str) -> bool:
-    """Whether the wider type represents every value of the narrower type."""
+    """Whether a widening convert from dtype `old` to dtype `new` keeps the order of values. Both must be floats."""
     return is_float(old) and is_float(new)

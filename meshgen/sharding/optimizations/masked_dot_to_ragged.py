@@ -141,7 +141,7 @@ def _write_ragged(builder: Builder, groups: _Groups, dot: Node) -> bool:
 
 
 def _is_alike(other: _Masked | None, dims: DotDims, side: int) -> bool:
-    """Whether the other operand has a mask along the same dims of the dot."""
+    """Whether the other operand is masked as well, along the same batch and contracted dim of the dot."""
     return other is not None and dims.batch[side] == (other.group,) and dims.contract[side] == (other.row,)
 
 

@@ -59,7 +59,7 @@ class MessageBuilder(Builder):
         return self.pad(value, zero, (0,) * rank, tuple(missing if d == dim else 0 for d in range(rank)))
 
     def _unpack(self, node: Node, part: Value, count: int) -> None:
-        """Convert a member's columns of the message to its result."""
+        """Convert `part`, the columns of the message that belong to `node`, to the result of `node`."""
         shape, value = node.result.type.sizes, part
         if node.op == "all_gather":
             dim, tile = node.attrs.dim, node.operands[0].type.sizes
@@ -80,7 +80,7 @@ def _one_row(builder: MessageBuilder, node: Node, count: int, dtype: str) -> Val
 
 
 def _tiles(builder: MessageBuilder, node: Node, count: int, dtype: str) -> Value:
-    """Arrange the operand as one row per device of the group: the tile that this device will receive."""
+    """Arrange the operand as one row per device of the group. Each row is the tile that its device will receive."""
     dim, tile = node.attrs.dim, node.result.type.sizes
     value = builder.padded(node.operands[0], dim, count * tile[dim])
     value = builder.reshape(value, (*tile[:dim], count, *tile[dim:]))

@@ -18,7 +18,7 @@ from meshgen.sharding.partitioners.composites import factor_axes
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
 _SUMMED = {FORWARD: (), QUERY_GRADIENT: (KEYS,), KEY_GRADIENT: (QUERIES, GRADIENT)}
-"""Operands of the matmuls that compute a gradient; their padding must be 0."""
+"""op -> the operands that a matmul sums over rows, so that their padding must be 0"""
 
 
 @partitioner(FORWARD, QUERY_GRADIENT, KEY_GRADIENT)

@@ -18,7 +18,7 @@ from meshgen.ops.rules.rule import picked_kind
 from meshgen.spec import Sharding
 
 INDEX = "i32"  # dtype of device indices and of positions along a dim
-IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself returns it
+IDEMPOTENT = ("maximum", "minimum", "and", "or")  # reductions for which x combined with x is x
 Fill: TypeAlias = Scalar | Value | np.ndarray[Any, Any]
 """A fill value for padding: a Python number, a bit-exact 0-d array, or a 0-d value of the program."""
 

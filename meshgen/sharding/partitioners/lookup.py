@@ -1,4 +1,8 @@
-"""Partitioner of gather. Batch dims and unsplit dims are local; lookups in a split dim are masked."""
+"""Partitioner of gather.
+
+Batch dims and unsplit dims are local. Along a split dim, each device looks up the rows of its tile and masks the
+others.
+"""
 
 from __future__ import annotations
 

@@ -167,11 +167,11 @@ class Axes:
         return replace(self, offers=offers, _history=decided)
 
     def seconds(self, decisions: dict[str, Decision]) -> float:
-        """Return the estimated seconds of traffic plus work per device, summed over the axes."""
+        """Return the estimated seconds of traffic plus work per device and step, summed over the axes."""
         return sum(self.estimate(decisions))
 
     def estimate(self, decisions: dict[str, Decision]) -> tuple[float, float]:
-        """Return the estimated seconds of traffic, and of work per device."""
+        """Return the estimated seconds of traffic, and the estimated seconds of work, per device and step."""
         work = [1.0] * len(self.sites)
         traffic = 0.0
         for decision in decisions.values():

@@ -157,14 +157,14 @@ class Reasons:
         if value not in self._producers:
             return []
         site = self._solved.sites[self._producers[value][0]]
-        annotated_axes = site.asked.used_axes if site.asked else ()
+        annotated_axes = site.user_sharding.used_axes if site.user_sharding else ()
         mesh = self._solved.module.mesh
         return [
             Chain(
                 axis,
                 "splits nothing: it has one device",
                 (),
-                f"annotation {site.asked} of {self.name(value)}{_place(site)}",
+                f"annotation {site.user_sharding} of {self.name(value)}{_place(site)}",
             )
             for axis in annotated_axes
             if mesh.axis_size(axis) == 1
@@ -178,7 +178,7 @@ class Reasons:
         index, result = self._producers[value]
         decision, site = self._solved.decisions[axis], self._solved.sites[index]
         if site.annotation and site.annotation.required and state_of(site.annotation.sharding, axis) is None:
-            return f"required annotation {site.asked} of {self.name(value)}{_place(site)} leaves {axis} out"
+            return f"required annotation {site.user_sharding} of {self.name(value)}{_place(site)} leaves {axis} out"
         offers = {state: origin for state, origin in decision.origins.get(value, {}).items() if state is not None}
         if not offers:
             return f"no annotation reaches this value along {axis}"

@@ -26,7 +26,7 @@ from meshgen.sharding.propagation.amounts import View
 from meshgen.sharding.propagation.edge_tables import EdgeTables, edge_tables
 from meshgen.sharding.propagation.eliminate import Table, cheapest, least_cost
 from meshgen.sharding.propagation.joints import End, Joint
-from meshgen.sharding.propagation.labels import Label, asked_face, is_as_asked
+from meshgen.sharding.propagation.labels import Label, annotated_value_state, follows_annotation
 from meshgen.sharding.propagation.pseudo_ops import ENDS
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State
@@ -100,7 +100,7 @@ class AxisProblem:
             if edge.tables:
                 variables = *joint.scope, len(sizes) - 1
                 tables += [Table(tuple([variables[p] for p in positions]), costs) for positions, costs in edge.tables]
-            for use in joint.asking:
+            for use in joint.constrained_uses:
                 tables.append(Table((use[0],), self._use_penalties(joint, use)))
         tables.append(Table((), np.array(constant)))
         return sizes, tables
@@ -154,10 +154,10 @@ class AxisProblem:
             return cost if option_factor == label.factor else cost + weights.forbidden_seconds
         if site.is_manual(self.link.axis):
             return cost
-        state = asked_face(site, label)
+        state = annotated_value_state(site, label)
         if site.annotation is None:
             return cost + (weights.forbidden_seconds if site.node.op in ENDS and isinstance(state, str) else 0.0)
-        if is_as_asked(site, state, self.link.axis):
+        if follows_annotation(site, state, self.link.axis):
             return cost
         return cost + (weights.forbidden_seconds if site.annotation.required else weights.hint_seconds)
 
@@ -224,7 +224,7 @@ class AxisProblem:
         return edge
 
     def _tables(self, joint: Joint) -> EdgeTables:
-        produced_states = [label.results[joint.maker[1]] for label in self.labels[joint.maker[0]]]
+        produced_states = [label.results[joint.producer[1]] for label in self.labels[joint.producer[0]]]
         used_states = [[label.operands[i] for label in self.labels[site]] for site, i in joint.uses]
         states = tuple(dict.fromkeys(state for side in (produced_states, *used_states) for state in side))
         ends = list(zip(joint.uses, joint.ends, strict=True))
@@ -236,9 +236,9 @@ class AxisProblem:
         """Return the penalty for each label of a user: positive if the label violates the annotation on the value's
         uses.
         """
-        producer, penalty = self.sites[joint.maker[0]], DEFAULT.propagation.use_seconds
+        producer, penalty = self.sites[joint.producer[0]], DEFAULT.propagation.use_seconds
         states = [label.operands[use[1]] for label in self.labels[use[0]]]
-        return np.array([0.0 if is_as_asked(producer, state, self.link.axis) else penalty for state in states])
+        return np.array([0.0 if follows_annotation(producer, state, self.link.axis) else penalty for state in states])
 
     def _weight(self, use: tuple[int, int], end: End) -> float:
         """Return the factor on the reshard costs of a use. It is lower if another axis reshards the value for the same

@@ -39,7 +39,7 @@ def covers(split: Splits) -> Covered:
 
 
 def without_uncovered(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> dict[str, tuple[Label, ...]]:
-    """Return all labels, with each site replicated whose split needs a major factor that no other axis splits."""
+    """Return the labels after replicating each site whose split needs a major factor that no other axis splits."""
     updated = {axis: list(axis_labels) for axis, axis_labels in labels.items()}
     joined_sites = [index for index, site in enumerate(sites) if _is_joined(site)]
     is_changed = bool(joined_sites)

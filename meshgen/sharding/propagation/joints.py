@@ -15,7 +15,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.sharding.optimizations.own_rows import OwnRows
-from meshgen.sharding.propagation.labels import asks_use
+from meshgen.sharding.propagation.labels import constrains_use
 from meshgen.sharding.propagation.pseudo_ops import is_barrier_value, is_changed_carry
 from meshgen.sharding.propagation.sites import Site
 
@@ -48,13 +48,15 @@ class Joint(NamedTuple):
     `scope` lists the producer's site, then the site of each use. Edges of one `kind` differ only in their sites.
     """
 
-    maker: tuple[int, int]
+    producer: tuple[int, int]
     uses: list[tuple[int, int]]
     scope: tuple[int, ...]
     kind: int
     ends: tuple[End, ...]
     has_argument: bool
-    asking: tuple[tuple[int, int], ...]  # the uses to which the producer's annotation on the uses of its result applies
+    constrained_uses: tuple[
+        tuple[int, int], ...
+    ]  # the uses to which the producer's annotation on the uses of its result applies
 
 
 def edges_of(sites: Sequence[Site]) -> list[Edge]:
@@ -87,8 +89,10 @@ def joints_of(sites: Sequence[Site], edges: Sequence[Edge], placed: AbstractSet[
         )
         scope = (producer[0], *[user for user, _ in uses])
         kind = kinds.setdefault((producer[1], ends, _pattern(scope)), len(kinds))
-        asking = tuple([use for use in uses if asks_use(site, sites[use[0]])]) if is_annotation(site.node) else ()
-        joints.append(Joint(producer, uses, scope, kind, ends, any(end.is_argument for end in ends), asking))
+        constrained_uses = (
+            tuple([use for use in uses if constrains_use(site, sites[use[0]])]) if is_annotation(site.node) else ()
+        )
+        joints.append(Joint(producer, uses, scope, kind, ends, any(end.is_argument for end in ends), constrained_uses))
     return joints
 
 
@@ -101,7 +105,7 @@ def _pattern(scope: Sequence[int]) -> tuple[int, ...]:
 
 
 def _own_values(sites: Sequence[Site], edges: Sequence[Edge]) -> AbstractSet[Value]:
-    """Return the values of which each device reads only the rows of its own groups (`optimizations/own_rows.py`)."""
+    """Return the values of which each device reads only the rows of its own groups of ragged dots (see `OwnRows`)."""
     if not any(site.node.op == "ragged_dot" for site in sites):
         return frozenset()
     producers = {value: sites[producer].node for value, (producer, _), _ in edges}

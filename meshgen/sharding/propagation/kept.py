@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.axis_parts import NO_DIVISION
-from meshgen.sharding.propagation.labels import Label, asked_face, asks_use
+from meshgen.sharding.propagation.labels import Label, annotated_value_state, constrains_use
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import state_of
 
@@ -39,8 +39,9 @@ def unusable_annotations(sites: Sequence[Site]) -> list[Diagnostic]:
     """
     faults: list[Diagnostic] = []
     for producer in (site for site in sites if site.misfits):
-        if any(asks_use(producer, user) and producer.value in user.node.operands for user in sites):
-            text = f"annotation {producer.asked} of {producer.value.type} cannot be kept by its users: {NO_DIVISION}"
+        if any(constrains_use(producer, user) and producer.value in user.node.operands for user in sites):
+            annotation = f"annotation {producer.user_sharding} of {producer.value.type}"
+            text = f"{annotation} cannot be kept by its users: {NO_DIVISION}"
             hint = f"leave out {', '.join(producer.misfits)}, or factor the axis alike in all annotations"
             where = producer.annotation.loc if producer.annotation else producer.node.loc
             faults.append(Diagnostic("MG0206", text, where, hint=hint))
@@ -59,7 +60,7 @@ def _option_fault(site: Site, label: Label, axis: str) -> str:
 def _annotation_fault(site: Site, label: Label, axis: str) -> str:
     if site.annotation is None or not site.annotation.required:
         return ""
-    required_state, chosen_state = state_of(site.annotation.sharding, axis), asked_face(site, label)
+    required_state, chosen_state = state_of(site.annotation.sharding, axis), annotated_value_state(site, label)
     if (
         required_state is None
         or required_state == chosen_state

@@ -44,7 +44,7 @@ class KnownArrays:
             self.sums[key] = self.one(one + other)
         return self.sums[key]
 
-    def dearer(self, array: Array, axis: int) -> Array:
+    def cost_differences(self, array: Array, axis: int) -> Array:
         """Return a matrix m of cost differences: label i of `axis` costs at least m[i, j] more than label j.
 
         m[i, j] is the minimum of the difference over the labels of all other axes.

@@ -126,17 +126,17 @@ def _manual_label(site: Site, axis: str) -> Label:
     declared_state = state_of(site.annotation.sharding, axis)
     return (
         Label(None, None, (declared_state,), results)
-        if site.asks_operand
+        if site.annotates_operand
         else Label(None, None, operands, (declared_state,))
     )
 
 
-def asked_face(site: Site, label: Label) -> State:
+def annotated_value_state(site: Site, label: Label) -> State:
     """Return the state that `label` gives to the value that the site's annotation describes."""
-    return label.operands[0] if site.asks_operand else label.results[0]
+    return label.operands[0] if site.annotates_operand else label.results[0]
 
 
-def is_as_asked(site: Site, state: State, axis: str) -> bool:
+def follows_annotation(site: Site, state: State, axis: str) -> bool:
     """Whether the value of a site's annotation may have `state` along `axis`: it is the annotated state, or an open
     dim.
     """
@@ -147,7 +147,7 @@ def is_as_asked(site: Site, state: State, axis: str) -> bool:
     )
 
 
-def asks_use(producer: Site, user: Site) -> bool:
+def constrains_use(producer: Site, user: Site) -> bool:
     """Whether the annotation of `producer` constrains how `user` reads the value.
 
     Only a required annotation on the value's uses does, and only if the user has no annotation of its own for that
@@ -157,7 +157,7 @@ def asks_use(producer: Site, user: Site) -> bool:
     return (
         is_bound
         and not producer.node.attrs.as_result
-        and not (user.annotation is not None and user.asks_operand)
+        and not (user.annotation is not None and user.annotates_operand)
         and not is_annotation(user.node)
     )
 
@@ -217,13 +217,13 @@ def _free_dim_instead_of_contracted(
 
 def _has(site: Site, labels: list[Label], state: State) -> bool:
     """Whether one of `labels` puts the site's annotated value in `state`."""
-    return any(asked_face(site, label) == state for label in labels)
+    return any(annotated_value_state(site, label) == state for label in labels)
 
 
 def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
     operands, results = site.rule.places(factor)
     pairs = [*zip(site.node.operands, operands, strict=True), *zip(site.node.results, results, strict=True)]
-    # States do not propagate from the operand of a propagation barrier, but the states of its result account for that.
+    # States of the operand of a propagation barrier may not pass. States of its result account for that already.
     if is_propagation_barrier(site.node):
         pairs = pairs[1:]
     return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)

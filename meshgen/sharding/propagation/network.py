@@ -40,14 +40,17 @@ class _Step(NamedTuple):
 
     variable: int
     labels: Scope
-    others: Scope
-    known: tuple[Scope, ...]  # the labels that each neighbor had when the variable was eliminated
+    neighbors: Scope
+    label_lists: tuple[Scope, ...]  # the labels that each neighbor had when the variable was eliminated
     best: Any
 
     def label(self, labels: Sequence[int]) -> int:
         """Return the best label, given the labels of all other variables."""
         positions = tuple(
-            [candidates.index(labels[other]) for other, candidates in zip(self.others, self.known, strict=True)]
+            [
+                candidates.index(labels[other])
+                for other, candidates in zip(self.neighbors, self.label_lists, strict=True)
+            ]
         )
         return self.labels[self.best[positions]]
 
@@ -62,8 +65,7 @@ class Network:
     def __init__(self, sizes: Sequence[int], tables: Iterable[Table]) -> None:
         self.labels: list[Scope] = [tuple(range(size)) for size in sizes]
         self.constant = 0.0
-        # per variable: scope -> table
-        self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]
+        self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # per variable: scope -> costs of its table
         self._steps: list[_Step] = []
         self._memo = KnownArrays()
         self._near: list[set[int]] = [set() for _ in sizes]  # neighbors: variables that share a table with this one
@@ -203,11 +205,11 @@ class Network:
             if group is None:
                 groups.append(group := {})
             group[scope] = costs
-        others = self._near[variable]
+        neighbors = self._near[variable]
         self._remove(variable)
-        for other in others:  # Variables of different groups stop being neighbors.
-            self._near[other] = set().union(*self._tables[other]) - {other}
-            self._widths[other] = self._sizes[other] * self._cells(self._near[other])
+        for neighbor in neighbors:  # Variables of different groups stop being neighbors.
+            self._near[neighbor] = set().union(*self._tables[neighbor]) - {neighbor}
+            self._widths[neighbor] = self._sizes[neighbor] * self._cells(self._near[neighbor])
         for group in groups:
             scope = tuple(sorted(set().union(*group)))
             _, least_costs = self._joined(variable, scope, group)
@@ -340,7 +342,7 @@ class Network:
         """Return the positions of the labels that no other label dominates."""
         extra_costs = np.zeros((count, count))  # [i, j]: the least amount by which label i costs more than label j
         for scope, costs in self._tables[variable].items():
-            extra_costs = extra_costs + self._memo.dearer(costs, scope.index(variable))
+            extra_costs = extra_costs + self._memo.cost_differences(costs, scope.index(variable))
         undominated, extra_cost_rows = list(range(count)), extra_costs.tolist()
         for label in reversed(range(count)):
             if any(extra_cost_rows[label][other] >= 0 for other in undominated if other != label):

@@ -60,7 +60,7 @@ def _fixed(sites: list[Site], splitting_axes: Orders) -> list[tuple[Site, int, t
     for index, site in enumerate(sites):
         axes_by_factor = dict(enumerate(site.option or ()))
         if site.annotation:
-            maps = (site.rule.operands if site.asks_operand else site.rule.results)[0]
+            maps = (site.rule.operands if site.annotates_operand else site.rule.results)[0]
             axes_by_factor = {
                 factors[0]: axes for factors, axes in zip(maps, site.annotation.sharding.dims, strict=True) if factors
             }

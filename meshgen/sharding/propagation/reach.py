@@ -84,7 +84,7 @@ class Reached:
         self._ties = _Ties(size, covered)
         self._queue: deque[tuple[Value, State]] = deque()
         self._touching: dict[Value, list[Site]] = {}
-        # Values without a producer are splats; states do not spread over them.
+        # Values without a producer are splats, which each device computes. States do not spread over splats.
         produced_values = {value for site in sites for value in site.node.results}
         for site in sites:
             for value in produced_values.intersection(site.values):
@@ -151,7 +151,7 @@ class Reached:
 
 
 def _offered(site: Site, size: int) -> list[tuple[Value, State]]:
-    """Return the states of a site's values that result if an axis of this size splits one of the site's loops."""
+    """Return the states of a site's values that result if an axis of `size` devices splits one of the site's loops."""
     loops = [factor for factor, loop in enumerate(site.rule.factors) if loop.kind in ("parallel", "indexed", "reduce")]
     return [
         value_and_state
@@ -171,7 +171,7 @@ def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
         where = bracketed(place_text(site.annotation.loc))
         subject = f"{_SUBJECTS.get(site.node.op, 'value')} %{site.value.name or '?'}"
         if state is not None:
-            origin_text = crossing_text(site) or f"{strength} annotation {site.asked} of {subject}{where}"
+            origin_text = crossing_text(site) or f"{strength} annotation {site.user_sharding} of {subject}{where}"
             seeded.append((site.value, state, origin_text))
     for factor, axes in enumerate(site.option or ()):
         if axis in axes:
@@ -187,7 +187,7 @@ def crossing_text(site: Site) -> str:
         return ""
     channel, peer = site.node.attrs.channel, site.node.attrs.peer.name
     route = f"to @{peer}, which takes" if is_transfer_send(site.node) else f"from @{peer}, which has"
-    return f"transfer {channel} {route} %{site.value.name or '?'} as {site.asked}"
+    return f"transfer {channel} {route} %{site.value.name or '?'} as {site.user_sharding}"
 
 
 def _sources(value: Value, state: State, producers: dict[Value, Site], size: int) -> list[tuple[Value, State]]:
@@ -213,7 +213,7 @@ def _sources(value: Value, state: State, producers: dict[Value, Site], size: int
 
 
 def _states_of_factor(site: Site, factor: int) -> list[tuple[Value, State]]:
-    """Return the states of the site's values if the factor is split."""
+    """Return the states of the site's operands and results if the axis splits `factor`."""
     rule = site.rule
     operands, results = rule.places(factor)
     states: list[tuple[Value, State]] = [
@@ -228,7 +228,7 @@ def _states_of_factor(site: Site, factor: int) -> list[tuple[Value, State]]:
 
 
 class _Ties:
-    """Tied states of sites, cached per site structure."""
+    """Finds the states that a site's rule ties to a given state of one of the site's values. Results are cached."""
 
     def __init__(self, size: int, covered: Covered) -> None:
         self.size, self.covered = size, covered

@@ -20,7 +20,7 @@ from meshgen.ir.axis_parts import NO_DIVISION
 from meshgen.ir.predicates import is_transfer
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.eliminate import Table, cheapest
-from meshgen.sharding.propagation.labels import Label, asked_face
+from meshgen.sharding.propagation.labels import Label, annotated_value_state
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.states import state_of
@@ -87,11 +87,13 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
         yield from _misfit_hints(site)
         for axis, decision in solved.decisions.items():
             hinted_state = state_of(annotation.sharding, axis)
-            chosen_state = asked_face(site, decision.solution.labels[index])
+            chosen_state = annotated_value_state(site, decision.solution.labels[index])
             if hinted_state is None or hinted_state == chosen_state:
                 continue
             options = [
-                n for n, label in enumerate(decision.problem.labels[index]) if asked_face(site, label) == hinted_state
+                n
+                for n, label in enumerate(decision.problem.labels[index])
+                if annotated_value_state(site, label) == hinted_state
             ]
             costs = [cost for option in options if (cost := _extra_seconds(solved, axis, index, option)) is not None]
             location = annotation.loc or site.node.loc
@@ -108,16 +110,18 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
 
 def _misfit_hints(site: Site) -> Iterator[LostHint]:
     """Yield a lost hint for each sub-axis in a hint that does not nest in the sub-axes of the other annotations."""
-    if site.asked is None or site.annotation is None:
+    if site.user_sharding is None or site.annotation is None:
         return
     location = place_text(site.annotation.loc or site.node.loc)
     for axis in site.misfits:
-        hinted_state = state_text(state_of(site.asked, axis))
+        hinted_state = state_text(state_of(site.user_sharding, axis))
         yield LostHint(f"%{site.value.name or '?'}", axis, hinted_state, "it is not", NO_DIVISION, location)
 
 
 def _extra_seconds(solved: Solved, axis: str, index: int, option: int) -> float | None:
-    """Return the extra seconds of the cheapest program in which the site has this label, or None if it is forbidden."""
+    """Return the extra seconds of the cheapest program in which the site has label `option`, or None if this is
+    forbidden.
+    """
     decision = solved.decisions[axis]
     costs = np.full(decision.problem.sizes[index], np.inf)
     costs[option] = 0.0

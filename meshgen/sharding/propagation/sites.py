@@ -45,7 +45,7 @@ class Site:
 
     Attributes:
         annotation: annotation of `value`, in terms of the sub-axes that the program is solved over.
-        asked: sharding of the annotation as the user wrote it.
+        user_sharding: sharding of the annotation as the user wrote it.
         option: the user's mesh axes per loop.
         times: number of executions per step.
         seconds: seconds of work per step if a single device executes the site.
@@ -53,13 +53,13 @@ class Site:
         misfits: sub-axes of the user's annotation that do not nest in those of the solution (6 as 2 x 3 and as 3 x 2).
             `annotation` leaves them out. If the annotation is required, the value is resharded to it and back.
         splats: indices of the operands that are one number everywhere (`splats.py`).
-        like: a number, equal for sites that differ only in their values, and so have the same labels and costs.
+        like: a number, equal for sites that differ only in their values. Caches are keyed by this number.
     """
 
     node: Node
     rule: Rule
     annotation: Annotation | None
-    asked: Sharding | None
+    user_sharding: Sharding | None
     option: tuple[tuple[str, ...], ...] | None
     times: float
     seconds: float
@@ -99,14 +99,14 @@ class Site:
         )
 
     @property
-    def asks_operand(self) -> bool:
+    def annotates_operand(self) -> bool:
         """Whether the annotation describes the first operand, not the first result."""
-        return _asks_operand(self.node)
+        return _annotates_operand(self.node)
 
     @property
     def value(self) -> Value:
         """Return the value that the annotation describes."""
-        return self.node.operands[0] if self.asks_operand else self.node.results[0]
+        return self.node.operands[0] if self.annotates_operand else self.node.results[0]
 
     def carries(self, source: Value, target: Value) -> bool:
         """Whether states may propagate from `source` to `target`: a barrier permits one direction, or none."""
@@ -119,7 +119,7 @@ class Site:
         return split_ref(axis)[0] in self.manual
 
 
-def _asks_operand(node: Node) -> bool:
+def _annotates_operand(node: Node) -> bool:
     return not node.results or is_manual_operand(node) or is_transfer_send(node)
 
 
@@ -158,7 +158,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
         annotation = annotations.get(node) or annotation_of(node)
         if is_sharding_group(node):
             annotation = annotation_of_group(node, value_annotations, faults, parts)
-        value = node.operands[0] if _asks_operand(node) else node.results[0]
+        value = node.operands[0] if _annotates_operand(node) else node.results[0]
         if annotation:
             annotation = replace(annotation, sharding=fit(annotation.sharding, value.type.rank))
             if annotation_faults := _faults(annotation, value, node.loc, module.mesh):

@@ -19,7 +19,7 @@ from meshgen.spec import Sharding
 
 
 class Bounds:
-    """Lower bounds for one reshard problem."""
+    """Lower bounds on the remaining cost of a reshard, from any intermediate sharding (a state) of one problem."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -44,7 +44,9 @@ class Bounds:
         return nbytes
 
     def _compute_missing(self, reduced: Sharding) -> int:
-        """Compute the bytes that the device with the most missing elements lacks."""
+        """Return the bytes of missing elements on the device that lacks most. `reduced` is a sharding without partial
+        values.
+        """
         if not is_plain(reduced) or not self.elements:
             return self.received(reduced, self._target)
         common_elements: Numbers = np.ones(1, np.int64)
@@ -67,7 +69,9 @@ class Bounds:
         )
 
     def least(self, state: Sharding) -> Cost:
-        """Return a lower bound on the remaining cost: a latency, plus the missing bytes over slow and all links."""
+        """Return a lower bound on the cost from `state` to the target: a latency, plus the missing bytes over slow and
+        all links.
+        """
         bound = self._least.get(state)
         if bound is None:
             bound = self._least[state] = self._compute_least(state)
@@ -84,19 +88,19 @@ class Bounds:
         for regions in self._slow:
             if crossing_bytes := self._crossing(state, regions):
                 fast_seconds = max(missing - crossing_bytes, 0) / problem.bandwidth
-                if problem.mesh.machine:  # The levels of a machine transfer their shares concurrently.
+                if problem.mesh.machine:  # The link levels of a machine profile transfer their shares at the same time.
                     fast_seconds = 0.0
                 seconds = max(seconds, regions.latency + crossing_bytes / regions.bandwidth + fast_seconds)
         return int(seconds * PICOSECONDS), missing, 0, 1
 
     def _reduced(self, state: Sharding) -> int:
-        """Return the bytes that a device receives on average for the required reductions."""
+        """Return a lower bound on the bytes that some device receives for the required reductions."""
         problem = self._problem
         axes = _to_reduce(problem, state)
         if not axes:
             return 0
-        # The first of even tiles has no padding: its device needs the partial values of other devices for all of the
-        # tile.
+        # If all tiles are even, the first tile has no padding. Its device needs partial values of other devices for all
+        # elements.
         tile_bytes = problem.local(self._target).nbytes if is_plain(self._target) else 0
         return max(self._messages(state, axes, problem.axes), tile_bytes)
 
@@ -135,7 +139,10 @@ def _to_reduce(problem: Problem, state: Sharding) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class _Regions:
-    """Groups of devices that differ along fast axes only; links along `axes` connect different groups."""
+    """Groups of devices (regions) that fast links connect.
+
+    Links along `axes` are slower and connect different regions.
+    """
 
     grid: Grid
     axes: tuple[str, ...]
@@ -144,7 +151,7 @@ class _Regions:
     devices: int  # per region
     _common_rows: dict[tuple[Split, Split], Numbers]
     _tiles_of: dict[Split, _Tiles]
-    _wanted: Numbers | None = None
+    _needed: Numbers | None = None
 
     @staticmethod
     def of(problem: Problem, bandwidth: float) -> _Regions:
@@ -153,23 +160,25 @@ class _Regions:
         latency = min(problem.links[axis].latency for axis in axes)
         return _Regions(grid_of(problem.mesh, problem.axes), axes, bandwidth, latency, devices, {}, {})
 
-    def missing(self, wanted: list[Split], held: list[Split]) -> int:
+    def missing(self, needed: list[Split], held: list[Split]) -> int:
         """Return the largest number of elements that devices of one region need and none of them holds."""
         common_elements: Numbers = np.ones(1, np.int64)
-        for target_split, held_split in zip(wanted, held, strict=True):
+        for target_split, held_split in zip(needed, held, strict=True):
             common_elements = common_elements * self._common(target_split, held_split)
-        return int((self._total(wanted) - common_elements).max())
+        return int((self._total(needed) - common_elements).max())
 
-    def _total(self, wanted: list[Split]) -> Numbers:
-        """Return the elements that the devices of each region need together; equal for all states of a problem."""
-        if self._wanted is None:
-            self._wanted = math.prod((self._common(want, want) for want in wanted), start=np.ones(1, np.int64))
-        return self._wanted
+    def _total(self, needed: list[Split]) -> Numbers:
+        """Return the number of elements that the devices of each region need together. It is equal for all states of a
+        problem.
+        """
+        if self._needed is None:
+            self._needed = math.prod((self._common(want, want) for want in needed), start=np.ones(1, np.int64))
+        return self._needed
 
     def _common(self, want: Split, have: Split) -> Numbers:
-        """Return for each region the rows of a dim that it both needs and holds.
+        """Return, for each region, the number of rows of a dim that the region both needs and holds.
 
-        Takes the time of sorting the devices.
+        The cost is that of sorting the devices.
         """
         row_counts = self._common_rows.get((want, have))
         if row_counts is None:
@@ -195,22 +204,24 @@ class _Regions:
 
 
 class _Tiles:
-    """Disjoint ranges of rows in regions, sorted by region and then by row."""
+    """Disjoint row ranges in regions, sorted by region and then by row."""
 
     def __init__(self, region: Numbers, start: Numbers, stop: Numbers) -> None:
         self.region, self.start, self.stop = region, start, stop
-        self._before = np.concatenate([[0], np.cumsum(stop - start)])  # rows of all ranges before each range
+        self._before = np.concatenate([[0], np.cumsum(stop - start)])  # number of rows in all ranges before each range
 
     def below(self, region: Numbers, row: Numbers, rows: Numbers) -> Numbers:
-        """Return the number of rows before `row` in the ranges of a region, plus all rows of earlier regions.
+        """Return, for each query (`region`, `row`), the number of rows in ranges before it.
 
-        `rows` contains all starts and all query rows, sorted.
+        These are the rows before `row` in the ranges of the region, plus all rows of earlier regions. `rows` contains
+        all starts of ranges and all query rows, sorted.
         """
 
         def key(region: Numbers, row: Numbers) -> Numbers:
             return region * len(rows) + np.searchsorted(rows, row)
 
-        count = np.searchsorted(key(self.region, self.start), key(region, row))  # ranges that begin before the query
+        # number of ranges that begin before the query
+        count = np.searchsorted(key(self.region, self.start), key(region, row))
         last = np.maximum(count - 1, 0)
         is_open = (count > 0) & (self.region[last] == region)
         return self._before[count] - np.where(is_open, np.maximum(self.stop[last] - row, 0), 0)

@@ -37,10 +37,10 @@ def _with_dim(state: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding:
 
 
 def _slices(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """Yield slices of dims along axes that replicate the value.
+    """Yield slices of dims along axes along which the value is replicated.
 
-    A slice uses any single axis, or several axes at once that the target has on this dim and the state lacks. A slice
-    that the target lacks is useful if the smaller tiles are then reduced or cross slow links.
+    A slice uses any single axis, or several axes at once that the target has on the dim and the state lacks. Slices
+    that the target does not have are useful if the smaller tiles are then reduced or cross slow links.
     """
     free = [axis for axis in problem.axes if axis not in state.used_axes]
     for dim, axes in enumerate(state.dims):
@@ -57,7 +57,7 @@ def _slices(problem: Problem, state: Sharding) -> Iterator[Move]:
 
 
 def _suffixes(problem: Problem, state: Sharding) -> Iterator[tuple[int, tuple[str, ...], tuple[str, ...]]]:
-    """Yield the ways to remove minor-most axes from a dim, as (dim, remaining axes, removed axes)."""
+    """Yield all ways to remove minor-most axes from a dim, as (dim, remaining axes, removed axes)."""
     for dim, axes in enumerate(state.dims):
         for count in range(1, len(axes) + 1):
             remaining, removed = axes[:-count], axes[-count:]
@@ -91,7 +91,9 @@ def _reducible(state: Sharding) -> tuple[tuple[str, ...], str]:
 
 
 def _subsets(problem: Problem, axes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield all subsets of few axes, larger ones first. Of many axes, yield the target's dims and adjacent runs."""
+    """Yield all subsets of `axes`, larger ones first. If there are many axes, yield the axes of each target dim and
+    runs only.
+    """
     if len(axes) <= _ALL_ORDERS_OF_AXES:
         for count in range(len(axes), 0, -1):
             yield from itertools.combinations(axes, count)
@@ -111,7 +113,9 @@ def _without(state: Sharding, reduced: tuple[str, ...]) -> Sharding:
 
 
 def _scatters(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """Yield reduce_scatters onto the minor-most position of a dim, in the target's axis order if possible."""
+    """Yield reduce_scatters that put the reduced axes at the minor-most position of a dim, in the target's order if
+    possible.
+    """
     candidates, kind = _reducible(state)
     for axes in _subsets(problem, candidates):
         for dim, present in enumerate(state.dims):
@@ -129,7 +133,7 @@ def _reductions(problem: Problem, state: Sharding) -> Iterator[Move]:
 
 
 def missing_summands(state: Sharding, target: Sharding) -> tuple[tuple[str, str], ...] | None:
-    """Return the partial axes that only the target has, or None if the state must first reduce some of its own.
+    """Return the partial axes of `target` that `state` lacks, or None if `state` must first reduce partial axes.
 
     An axis can only be added inside of axes of other kinds: the neutral element of its kind would not survive a later
     inner reduction of another kind.
@@ -145,9 +149,9 @@ def missing_summands(state: Sharding, target: Sharding) -> tuple[tuple[str, str]
 
 
 def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """Yield the last step, once everything else matches the target: become partial along replicated axes.
+    """Yield the last move of a path, which makes the value partial along replicated axes.
 
-    Outer axes come first.
+    Only if everything else matches the target. If axes of several kinds are missing, the outer kind comes first.
     """
     target = problem.target
     missing = missing_summands(state, target)
@@ -170,7 +174,7 @@ def moved_summands(problem: Problem, state: Sharding) -> tuple[tuple[str, str], 
         return None
     if len({kind for _, kind in (*state.partial, *target_partial)}) != 1:
         return None
-    # device count -> the most pairs, and the first of these
+    # number of devices -> the largest number of trailing (axis, kind) pairs with that many devices
     pairs_by_devices: dict[int, tuple[tuple[str, str], ...]] = {1: ()}
     for pair in reversed(target_partial):
         size = problem.parts((pair[0],))
@@ -184,9 +188,10 @@ def moved_summands(problem: Problem, state: Sharding) -> tuple[tuple[str, str], 
 def transfer(
     problem: Problem, state: Sharding, after: Sharding, partial: tuple[tuple[str, str], ...] | None = None
 ) -> Move | None:
-    """Return a move straight to the tiles of another sharding, by sends and receives, or None if nothing moves.
+    """Return a move by sends and receives straight to the tiles of the sharding `after`, or None if nothing moves.
 
-    Partial values stay partial, over the axes in `partial` or their present ones, which must be free in `after`.
+    Partial values stay partial over the axes in `partial`, or over their present axes if `partial` is None. These axes
+    must not split dims in `after`.
     """
     after = after.with_partial(state.partial if partial is None else partial)
     if after == state or any(axis in after.split_axes for axis in after.partial_axes):
@@ -211,9 +216,11 @@ def _orders(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def predecessors(problem: Problem) -> Iterator[tuple[Sharding, Move]]:
-    """Yield plain shardings from which one all_gather, all_to_all or slice leads to the target's tiles, with that move.
+    """Yield plain shardings that one all_gather, all_to_all or slice turns into the target's tiles, each with that
+    move.
 
-    If few devices hold much data, or links are slow, it is faster to send a part to each device and gather afterwards.
+    If few devices hold much data, or links are slow, it is faster to send a part of a tile to each device and gather
+    the parts afterwards.
     """
     target = replace(problem.target.without_partial(), halo=())
     if not is_plain(target):

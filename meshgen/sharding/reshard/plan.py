@@ -31,7 +31,7 @@ _FREE, _ROOM = 5, 1 << 16
 
 
 class Step(NamedTuple):
-    """One collective: the read-only attributes of its node, and the sharding after it."""
+    """A collective of a plan: its op, its read-only attributes, its cost per device, and the sharding of its result."""
 
     op: str
     attrs: Mapping[str, Any]
@@ -41,7 +41,9 @@ class Step(NamedTuple):
 
 
 class ReshardPlan(NamedTuple):
-    """Steps from `source` to `target`. `bound_bytes` is a lower bound on the bytes that some device receives."""
+    """The steps of a reshard from `source` to `target`. `bound_bytes` is a lower bound on the bytes that some device
+    receives.
+    """
 
     source: Sharding
     target: Sharding
@@ -112,7 +114,7 @@ def same_layout(left: Sharding, right: Sharding, type: TensorType, mesh: Mesh) -
 def _plan(
     type: TensorType, source: Sharding, target: Sharding, mesh: Mesh, named: tuple[tuple[int, Expr], ...]
 ) -> ReshardPlan:
-    """Compute a plan. `named` distinguishes symbolic sizes that have equal values, as a cache key."""
+    """Compute a plan. `named` is part of the cache key only: it distinguishes symbolic sizes that have equal values."""
     terms = _Terms.of(mesh, source, target)
     start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
     problem = Problem(type, goal, mesh, terms.axes)
@@ -123,10 +125,11 @@ def _plan(
 
 
 class _Terms(NamedTuple):
-    """The axes of a search: disjoint sub-axes, or the user's axes if those of the two ends do not nest.
+    """The axes in terms of which a search runs: disjoint sub-axes, or the user's axes if sub-axes of both ends do not
+    nest.
 
-    Overlapping axes can be reduced one after the other, and tiles over them can be sent to each other directly, but a
-    search would treat them as independent.
+    Overlapping axes can be reduced one after the other, and tiles over them can be sent directly, but a search would
+    treat the axes as independent.
     """
 
     mesh: Mesh
@@ -173,7 +176,9 @@ class _Terms(NamedTuple):
 
 
 def _useful(parts: AxisParts, used: Sequence[str]) -> tuple[str, ...]:
-    """Return the axes that the ends use, plus a few of the largest free axes. More would not lead to better plans."""
+    """Return the axes that the source or target uses, plus a few of the largest unused axes. More would not improve
+    plans.
+    """
     mesh, useful = parts.mesh, set(used)
     free = [axis for axis in parts.all() if axis not in useful]
     if len(free) > _FREE:
@@ -191,7 +196,7 @@ def _useful(parts: AxisParts, used: Sequence[str]) -> tuple[str, ...]:
 def _steps(
     problem: Problem, terms: _Terms, source: Sharding, start: Sharding, target: Sharding, path: Path
 ) -> Iterator[Step]:
-    """Yield the path in the user's axes; the last step ends in the target as the user wrote it."""
+    """Yield the steps of `path` in terms of the user's axes. The last step ends in `target` as the user wrote it."""
     state, previous = start, source
     for index, move in enumerate(path):
         after = target if index == len(path) - 1 else terms.readable(move.sharding, (source, target))
@@ -199,7 +204,7 @@ def _steps(
         if "sharding" in attrs:
             attrs["sharding"] = after
         elif "source" in attrs and state.partial == move.sharding.partial:
-            # `after` may name other axes
+            # the user's axes in `after` may have other names than the axes of the search
             partial = tuple(pair for pair in previous.partial if terms.mesh.axis(pair[0]).size != 1)
             attrs |= {"source": previous, "target": after.with_partial(partial)}
         elif "source" in attrs:  # partial values move to other axes

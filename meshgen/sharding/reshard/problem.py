@@ -14,7 +14,7 @@ from meshgen.ops.classes import RESHARDS
 from meshgen.spec import Sharding
 
 PICOSECONDS = 1e12  # Picoseconds per second: times are compared as integers.
-Cost = tuple[int, int, int, int]  # picoseconds, bytes, grouped sends and receives, steps
+Cost = tuple[int, int, int, int]  # picoseconds, bytes per device, number of grouped sends and receives, number of steps
 
 
 def cost_sum(left: Cost, right: Cost) -> Cost:
@@ -22,7 +22,7 @@ def cost_sum(left: Cost, right: Cost) -> Cost:
 
 
 class Move(NamedTuple):
-    """One step: an op with its attributes, and the resulting sharding."""
+    """A move of the search: an op with its attributes, and the sharding of its result."""
 
     op: str
     attrs: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Move(NamedTuple):
 
     @property
     def name(self) -> tuple[Any, ...]:
-        """Return the key that orders paths of equal cost."""
+        """Return the sort key of the move, which decides between paths of equal cost."""
         attrs = self.attrs
         dims = tuple(attrs.get(key, -1) for key in ("dim", "split_dim", "concat_dim"))
         return self.op, tuple(attrs.get("axes", ())), dims, self.sharding.dims
@@ -42,11 +42,11 @@ def is_plain(sharding: Sharding) -> bool:
 
 
 class Problem:
-    """A tensor and the sharding to reach, over disjoint axes of size at least 2.
+    """The reshard problem: a tensor and the sharding to reach, over disjoint axes of size at least 2.
 
     Attributes:
         axes: all axes that an intermediate sharding may use, in mesh order.
-        latency, bandwidth: of the fastest links.
+        latency, bandwidth: latency (s) and bandwidth (bytes/s) of the fastest links.
         has_slow_links: whether other links have less bandwidth.
     """
 
@@ -107,6 +107,6 @@ class Problem:
         return seconds_of(move.op, move.attrs, moved_bytes, self.mesh), moved_bytes
 
     def cost(self, source: Sharding, move: Move) -> Cost:
-        """Return the cost of a move that the search adds up."""
+        """Return the cost of a move from `source` in the units that the search adds up (`Cost`)."""
         seconds, moved_bytes = self.price(source, move)
         return round(seconds * PICOSECONDS), moved_bytes, int(bool(moved_bytes) and move.op in RESHARDS), 1

@@ -28,10 +28,10 @@ _NEVER: tuple[Cost, tuple[Any, ...]] = ((2**63, 2**63, 0, 0), ())
 
 
 class _Entry(NamedTuple):
-    """A path in the search's queue; ordered by its lower bound, then by the names of its steps.
+    """A path in the search's queue. Entries are ordered by the lower bound of the path, then by the names of its moves.
 
-    `joins`: the path continues with a transfer to tiles from which one more collective yields the target. Such paths
-    are tried last.
+    `joins` marks a path that continues with a transfer to tiles which one more collective turns into the target. Such
+    paths are tried last.
     """
 
     order: Cost
@@ -64,7 +64,10 @@ def straight(problem: Problem, start: Sharding) -> Path:
 
 
 def cheapest(problem: Problem, start: Sharding) -> Path:
-    """Return the path of least cost; collectives replace grouped sends and receives if they move no more bytes."""
+    """Return the path of least cost.
+
+    If a path of collectives moves no more bytes than a grouped send and receive, it is preferred.
+    """
     bounds = Bounds(problem)
     fallback = straight(problem, start)
     search = _Search(problem, bounds, start, _path_cost(problem, start, fallback), fallback)
@@ -86,14 +89,14 @@ def without(problem: Problem, start: Sharding, op: str) -> Path | None:
 
 @dataclass
 class _Search:
-    """One search from `start` to the problem's target.
+    """The search for the cheapest path from `start` to the target of `problem`.
 
     Attributes:
-        most: upper limit of the cost of a path; the cost of the best path so far.
+        most: upper limit on the cost of a path, which is the cost of the best path so far.
         best: the best path so far.
         avoided: ops that paths must not contain, unless they are local.
-        moved: limit of bytes moved.
-        spent: cost of the best path to each sharding, and the names of its steps.
+        moved: limit on the bytes moved.
+        spent: for each sharding, the cost of the best path to it and the names of the moves.
     """
 
     problem: Problem
@@ -138,7 +141,7 @@ class _Search:
             if entry.state == self.problem.target:
                 if not self._is_greedy:
                     return entry.path
-                continue  # `best` is already this path or a cheaper one
+                continue  # `best` is this path already, or a cheaper path
             for move in itertools.takewhile(
                 self._is_within, self._joined(entry) if entry.joins else self._moves(entry)
             ):
@@ -156,7 +159,7 @@ class _Search:
         return self._tried_moves <= self._max_tried_moves
 
     def _order(self, bound: Cost, state: Sharding) -> Cost:
-        """Return the priority of a path: its lower bound.
+        """Return the priority of a path, which is its lower bound `bound`.
 
         In the greedy phases the bound on the remaining cost counts twice, to find a complete path early.
         """
@@ -166,12 +169,15 @@ class _Search:
         return cost <= self.most and cost[1] <= self.moved
 
     def _is_late(self, state: Sharding, cost: Cost, names: tuple[Any, ...]) -> bool:
-        """Whether a better path to the state is known."""
+        """Whether the search has already found a better path to `state`."""
         best_known = self.spent.get(state)
         return best_known is not None and best_known < (cost, names)
 
     def _after(self, entry: _Entry, move: Move, number: int) -> _Entry | None:
-        """Return the entry one move further, or None if it exceeds memory or cannot lead to the cheapest path."""
+        """Return the entry for the path extended by `move`.
+
+        Returns None if the move exceeds the memory limit or cannot lead to the cheapest path.
+        """
         problem, state = self.problem, move.sharding
         least = self.bounds.least(state)
         if not self._allows(cost_sum(entry.cost, least)) or problem.elements(state) > self._limit:
@@ -212,7 +218,9 @@ class _Search:
                     yield move
 
     def _ends(self, state: Sharding) -> Iterator[Sharding]:
-        """Yield targets of sends and receives: the target, equal tiles, and tiles one slice away from the target's."""
+        """Yield shardings that a send and receive may lead to: the target, equal tiles, and tiles one slice from the
+        target's.
+        """
         target = self.problem.target
         yield target
         if not is_plain(state):
@@ -222,14 +230,14 @@ class _Search:
         yield from (before for time, before in self._joins() if not time)
 
     def _joins(self) -> list[tuple[int, Sharding]]:
-        """Return the tiles that one move turns into the target's, with the picoseconds of that move."""
+        """Return the shardings that one move turns into the target's tiles, each with the picoseconds of that move."""
         if self._predecessors is None:
             pairs = predecessors(self.problem)
             self._predecessors = [(self.problem.cost(before, move)[0], before) for before, move in pairs]
         return self._predecessors
 
     def _may_join(self, entry: _Entry) -> bool:
-        """Whether sending smaller tiles and gathering them may be cheaper than sending the target's tiles directly."""
+        """Whether it may be cheaper to send smaller tiles and gather them than to send the target's tiles directly."""
         problem, state = self.problem, entry.state
         direct = transfer(problem, state, problem.target)
         least = self.bounds.least(state.with_partial(problem.target.partial))[0]

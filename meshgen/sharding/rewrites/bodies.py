@@ -27,7 +27,7 @@ def in_bodies(graph: Graph, rewrite: Rewrite) -> Graph | None:
 
 
 def everywhere(rewrite: Rewrite) -> Rewrite:
-    """Return a rewrite that rewrites the bodies inside of a graph, then the graph itself."""
+    """Return a rewrite that applies `rewrite` to all bodies inside a graph, then to the graph itself."""
 
     def rewritten(graph: Graph) -> Graph | None:
         inner = in_bodies(graph, rewritten)

@@ -31,14 +31,12 @@ from meshgen.sharding.propagation.amounts import view_of
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.stages import materialized, optimized, partitioned
 
-CHOOSING = ("concatenate", "select")  # their work is not counted, since masks are fused into other ops
+CHOOSING = ("concatenate", "select")  # ops without work of their own, since masks are fused
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Time of one device: bytes on links, the work of dots, the work of all other ops, and the latencies of
-    collectives.
-    """
+    """Predicted seconds per step on one device: bytes on links, work of dots, work of all other ops, and latencies."""
 
     links: float
     dots: float
@@ -47,19 +45,19 @@ class Seconds:
 
     @property
     def total(self) -> float:
-        """Return the time without latencies."""
+        """Return the seconds without the latencies of collectives."""
         return self.links + self.dots + self.rows
 
     @property
     def step(self) -> float:
-        """Return the time with latencies, as if no computation overlapped with collectives."""
+        """Return the seconds with latencies, as if no computation overlapped with collectives."""
         return self.total + self.latencies
 
     def __lt__(self, other: Seconds) -> bool:
         return (self.total, self.links) < (other.total, other.links)
 
     def is_worth(self, first: Seconds) -> bool:
-        """Whether this cost justifies a program other than the user's, which costs `first`."""
+        """Whether this cost is so much lower than `first` that it justifies a program other than the user's."""
         weights = DEFAULT.rewriting
         if self.total < weights.worth * first.total:
             return True
@@ -67,14 +65,16 @@ class Seconds:
         return is_work_similar and self.links < weights.worth * first.links
 
     def is_shorter(self, first: Seconds) -> bool:
-        """Whether lower latencies justify a plan that may move and repeat more than a plan that costs `first`."""
+        """Whether this cost, latencies included, is clearly lower than `first`, although the plan may move or repeat
+        more.
+        """
         weights = DEFAULT.rewriting
         return self.step < weights.worth * first.step and self.step < first.step - weights.saved_seconds
 
 
 def planned_seconds(solved: Solved, written: Module, context: Compilation) -> Seconds:
-    """Return the cost of a solved program after partitioning. `written` is the module with the decisions of
-    `solved`.
+    """Return the cost of a solved program after partitioning. `written` is the module with the decisions written into
+    it.
     """
     view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
@@ -84,9 +84,10 @@ def planned_seconds(solved: Solved, written: Module, context: Compilation) -> Se
 
 
 def step_seconds(written: Module, context: Compilation) -> float:
-    """Return the predicted step of a program with decisions, without chunks, or infinity if it cannot be scheduled.
+    """Return the predicted seconds of a step of a program with decisions, without chunks.
 
-    The prediction is for the default target, or for the device of this machine.
+    Returns infinity if the program cannot be scheduled. The prediction is for the default target, or for the device of
+    this machine.
     """
     local = _local(written, context)
     try:
@@ -101,7 +102,7 @@ def _local(written: Module, context: Compilation) -> Module:
 
 
 def link_seconds(local: Module) -> tuple[float, float]:
-    """Return the seconds of a local program's bytes on links, and of the latencies of its collectives."""
+    """Return the seconds of a local program's bytes on links, and the seconds of its collectives' latencies."""
     records = [record for record in volume_of(local).collectives if record.ring_bytes]
     rates = [_rate(record, local.mesh) for record in records]
     links = sum(record.ring_bytes * record.times / rate.bandwidth for record, rate in zip(records, rates, strict=True))
@@ -109,5 +110,5 @@ def link_seconds(local: Module) -> tuple[float, float]:
 
 
 def _rate(record: CollectiveRecord, mesh: Mesh) -> Rate:
-    # without axes, it is a transfer to another mesh
+    # a record without axes is a transfer to another mesh
     return rate_along(mesh, record.axes) if record.axes else rate_between(mesh)

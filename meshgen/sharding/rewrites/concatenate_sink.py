@@ -23,7 +23,7 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
 class _Join(NamedTuple):
-    """The parts, along a dim, of a concatenation that is not emitted yet."""
+    """A concatenation that is not emitted yet: its dim and its parts."""
 
     dim: int
     parts: tuple[Value, ...]
@@ -51,7 +51,7 @@ class _PartwiseWriter(Builder):
         super().__init__(Graph(graph.name))
         self._producers = dict(graph.index.producers)
         self._joins: dict[Value, _Join] = {}
-        self.moved = 0  # number of ops that were emitted per part
+        self.moved = 0  # number of ops that were emitted once per part
 
     def plain(self, value: Value) -> Value:
         """Return the value itself, after emitting its concatenation if that was deferred."""
@@ -120,9 +120,9 @@ class _PartwiseWriter(Builder):
         self.moved += 1
 
     def _cut_of(self, joins: Sequence[_Join], number: int) -> tuple[int, int] | None:
-        """Return the part that part `number` is a slice of, and the slice's first row.
+        """Return the index of the part that part `number` is a slice of, and the slice's first row.
 
-        Returns None if it is not a slice, or if the concatenations differ in this.
+        Returns None if the part is not such a slice in all `joins`.
         """
         sources: set[tuple[int, int] | None] = set()
         for join in joins:
@@ -153,7 +153,7 @@ class _PartwiseWriter(Builder):
 
 
 def _is_along_others(node: Node, join: _Join) -> bool:
-    """Whether an op moves elements along other dims than the joined one."""
+    """Whether an op moves elements only along dims other than the concatenated one."""
     dim, attrs = join.dim, node.attrs
     if node.op == "slice":
         return (attrs.start[dim], attrs.limit[dim], attrs.stride[dim]) == (0, sum(join.sizes), 1)
@@ -163,7 +163,7 @@ def _is_along_others(node: Node, join: _Join) -> bool:
 
 
 def _on_part(node: Node, dim: int, rows: int) -> dict[str, Any]:
-    """Return the attributes of the op on a part of `rows` rows."""
+    """Return the attributes of the op when it runs on a part of `rows` rows instead of the complete concatenation."""
     if node.op != "slice":
         return dict(node.attrs)
     return node.attrs | {"limit": tuple(rows if d == dim else end for d, end in enumerate(node.attrs.limit))}

@@ -23,9 +23,10 @@ _Roots = Mapping[Value, AbstractSet[Value]]
 
 
 def entry_barriers(graph: Graph) -> set[Node]:
-    """Return the barriers that separate nothing.
+    """Return the optimization barriers of `graph` that do not separate any computation.
 
-    Their operands are only rearranged inputs, and all other computation with these inputs comes after the barrier.
+    The operands of such a barrier are only rearranged inputs, and all other computation with these inputs comes after
+    the barrier.
     """
     if not any(map(is_optimization_barrier, graph.nodes)):
         return set()
@@ -42,14 +43,17 @@ def entry_barriers(graph: Graph) -> set[Node]:
 
 
 def _computes(node: Node) -> bool:
-    """Whether a node does more than rearrange elements or count."""
+    """Whether a node does more than rearrange elements or update counters."""
     if is_optimization_barrier(node) or node.op in _ARRANGED:
         return False
     return node.op not in POINTWISE or any(v.type.rank or is_inexact(v.type.dtype) for v in node.results)
 
 
 def _separates(barrier: Node, graph: Graph, roots: _Roots) -> bool:
-    """Whether some computation with a barrier's inputs, other than counters, does not come after the barrier."""
+    """Whether some computation with a barrier's inputs does not depend on the barrier.
+
+    Updates of counters are ignored.
+    """
     inputs = {root for v in barrier.operands for root in roots[v] if root.type.rank or is_inexact(root.type.dtype)}
     after = set(barrier.results)
     for node in graph.nodes:

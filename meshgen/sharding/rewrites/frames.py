@@ -22,14 +22,15 @@ from meshgen.sharding.rewrites.constant_places import window_start
 from meshgen.sharding.rewrites.row_views import Frame
 
 Dim = tuple[Value, int]
-Parts = Callable[[Value, int], int]  # returns into how many shards a dim may be split
+# function from (value, dim) to the number of shards into which the dim may be split
+Parts = Callable[[Value, int], int]
 CARRIERS = with_trait(Trait.ELEMENTWISE) | {
     "broadcast_in_dim", "dot_general", "gather", "iota", "reduce", "reshape", "transpose",
 }  # fmt: skip
 CARRIERS_ALONG_OTHER_DIMS = (
     "concatenate",
     "scatter",
-)  # these ops carry rows along the dims that they neither join nor reduce
+)  # ops that carry rows along the dims that they neither join nor reduce
 
 
 def cut_dims(node: Node) -> list[int]:
@@ -80,29 +81,29 @@ class _DimClass:
 
     Attributes:
         members: the dims, in order of discovery.
-        starts: the starts of the slices that define some of the dims.
-        places: the tensors, by size and start row, that the rows are put into.
+        starts: the slices that define some of the dims, as (size of the sliced dim, first row).
+        places: the tensors that the rows become part of, as (size of the tensor's dim, first row).
     """
 
     members: dict[Dim, None] = field(default_factory=dict[Dim, None])
     row_ops: int = 0  # number of ops that process the rows one by one or reduce them
     starts: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # (size of the sliced dim, start)
-    places: list[tuple[int, int]] = field(
-        default_factory=list[tuple[int, int]]
-    )  # (size of the tensor that the rows become part of, start)
+    places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
 
 class _Finder:
     def __init__(self, graph: Graph) -> None:
         self._producers = graph.index.producers
-        self._uses: dict[Value, list[tuple[Node, int]]] = {}  # includes the inputs of the graphs around a body
+        self._uses: dict[Value, list[tuple[Node, int]]] = {}  # also has the inputs of the graphs around a body
         for node in graph.nodes:
             for number, value in enumerate(node.operands):
                 self._uses.setdefault(value, []).append((node, number))
         self.frames: dict[Dim, Frame] = {}
 
     def enter(self, dim_class: _DimClass, size: int, at: int | None = None) -> None:
-        """Give all dims of a class a frame of `size` rows, if its slices are nearly as long."""
+        """Give all dims of a class a frame of `size` rows, if the class has slices of a dim of that size that shift few
+        rows.
+        """
         starts = [start for source, start in dim_class.starts if source == size]
         if at is None:
             starts_in_result = [start for result_size, start in dim_class.places if result_size == size]
@@ -116,9 +117,9 @@ class _Finder:
             self.frames |= dict.fromkeys(dim_class.members, Frame(size, at))
 
     def class_of(self, first: Dim) -> _DimClass:
-        """Return the class of all dims that hold the same rows as `first`."""
+        """Return the class of all dims that hold the same rows as the dim `first`."""
         dim_class, queue = _DimClass({first: None}), [first]
-        for value, dim in queue:  # the queue grows
+        for value, dim in queue:  # the loop appends to the queue
             producer = self._producers.get(value)
             for node in [*([producer] if producer else []), *(user for user, _ in self._uses.get(value, ()))]:
                 for other in _dims_with_same_loop(node, (value, dim)):
@@ -134,7 +135,9 @@ class _Finder:
         return dim_class
 
     def _places(self, user: Node, number: int, dim: int) -> Iterator[tuple[int, int]]:
-        """Yield the size of a user's result, and the position at which the user puts the rows of its operand."""
+        """Yield the size of the result's dim, and the row of the result at which `user` puts the rows of operand
+        `number`.
+        """
         if user.op == "concatenate" and user.attrs.dim == dim:
             yield user.result.type.sizes[dim], sum(v.type.sizes[dim] for v in user.operands[:number])
         elif user.op == "pad" and number == 0:
@@ -144,9 +147,9 @@ class _Finder:
 
 
 def row_loops(node: Node) -> list[tuple[Dim, int | None]]:
-    """Return each dim of an op's operands and results, with the loop that processes its rows or reduces them.
+    """Return each dim of an op's operands and results, with the loop that goes over its rows or reduces them.
 
-    The loop is None if the dim is made of several loops, or the loop shares a dim elsewhere.
+    The loop is None if the dim consists of several loops, or if another dim consists of this loop and others.
     """
     if node.op not in (*CARRIERS, *CARRIERS_ALONG_OTHER_DIMS, "slice", "pad") or node.option is not None:
         return []
@@ -163,7 +166,7 @@ def row_loops(node: Node) -> list[tuple[Dim, int | None]]:
 
 
 def _dims_with_same_loop(node: Node, dim: Dim) -> Iterator[Dim]:
-    """Yield the dims of a node that have the same loop as `dim`, and no other loop."""
+    """Yield the dims of a node that the same single loop goes over as `dim`."""
     ends = row_loops(node)
     loops = {loop for end, loop in ends if end == dim and loop is not None}
     yield from (end for end, loop in ends if loop in loops)

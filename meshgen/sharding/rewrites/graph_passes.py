@@ -13,8 +13,9 @@ from meshgen.sharding.rewrites.bodies import Rewrite, everywhere
 
 @dataclass(frozen=True, kw_only=True)
 class GraphPass(Pass):
-    """A pass with a rewrite of a single graph, `rewrite`, that can be called by itself. It returns None if nothing
-    changes.
+    """A pass that rewrites one graph at a time.
+
+    `rewrite` can be called by itself, and returns None if nothing changes.
     """
 
     rewrite: Rewrite
@@ -24,7 +25,8 @@ def graph_pass(name: str, *, applies: Applies = "always", in_bodies: bool = True
     """Declare a rewrite of graphs as a pass that runs on programs before propagation.
 
     Args:
-        in_bodies: whether to apply the rewrite to the bodies of loops and branches as well. False if it does so itself.
+        in_bodies: whether the pass applies the rewrite to the bodies of loops and branches as well. False if the
+            rewrite visits the bodies itself.
     """
 
     def declared(rewrite: Rewrite) -> GraphPass:

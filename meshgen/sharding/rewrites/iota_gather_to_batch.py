@@ -26,10 +26,10 @@ _Producers = Mapping[Value, Node]
 
 
 class _Names(NamedTuple):
-    """The names of corresponding attributes of gather and scatter."""
+    """Names of attributes that gather and scatter have in common under different names."""
 
-    indexed: str  # operand dims that the components of an index vector index
-    dropped: str  # operand dims of size 1 in the window, which the result does not have
+    indexed: str  # operand dims that the components of an index vector refer to
+    dropped: str  # operand dims of size 1 in the window, which are removed from the result
     batches: tuple[str, str]  # batching dims of the operand and of the indices
 
 
@@ -75,7 +75,9 @@ def _by_batch(node: Node, producers: _Producers) -> list[Node]:
 
 
 def _row_components(node: Node, names: _Names, join: Node, producers: _Producers) -> dict[int, int]:
-    """Return the components of the index vectors, by position, that equal the row index along a dim of the indices."""
+    """Return, for each component of the index vectors that is a row index, the dim of the indices along which it
+    counts.
+    """
     attrs, dim, sizes = node.attrs, join.attrs.dim, node.operands[0].type.sizes
     used_dims, row_components = {dim, *attrs[names.batches[1]]}, dict[int, int]()
     if any(part.type.sizes[dim] != 1 for part in join.operands):
@@ -122,8 +124,9 @@ def own_dim(value: Value, producers: _Producers) -> int | None:
 
 
 def _carried(node: Node, dim: int) -> int | None:
-    """Return the dim of the result that holds an operand's dim, for an op that moves elements, or None if its size
-    changes.
+    """Return the dim of the result that corresponds to `dim` of the operand, for an op that moves elements.
+
+    Returns None if the size of the dim changes.
     """
     operand, sizes = node.operands[0].type.sizes, node.result.type.sizes
     if node.op == "broadcast_in_dim":
@@ -140,7 +143,7 @@ def _carried(node: Node, dim: int) -> int | None:
 
 
 def _counting(array: np.ndarray) -> int | None:
-    """Return the dim along which an array counts from 0, or None for other values."""
+    """Return the dim along which an array counts from 0, or None if it is not such an array."""
     if array.dtype.kind not in "iu" or array.size < 2:
         return None
     for dim, size in enumerate(array.shape):

@@ -20,7 +20,11 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 
 class _Rows(NamedTuple):
-    """Tensors with the first row of each, in ascending order, along a dim of a larger tensor that is zero elsewhere."""
+    """A sum of zero-padded tensors: the tensors, and the row of a larger tensor at which each starts, in ascending
+    order.
+
+    All other rows of the larger tensor, along `dim`, are zero.
+    """
 
     dim: int
     parts: tuple[tuple[int, Value], ...]

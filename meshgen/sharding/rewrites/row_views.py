@@ -2,10 +2,8 @@
 itself.
 
 Example, x : f32[1024]: `x[2:]` and `x[:-2]` have 1022 rows, and their tiles begin elsewhere than the tiles of x. An op
-that combines
-them would move rows only for that. In the frame of x, with its size and tiles, they are x shifted by two rows, and x
-itself;
-the other rows of the frame may hold anything.
+that combines both slices would have to move rows just to align their tiles. In the frame of x, with its size and tiles,
+they are x shifted by two rows, and x itself; the other rows of the frame may hold anything.
 """
 
 from __future__ import annotations
@@ -23,33 +21,38 @@ from meshgen.sharding.partitioners.builder import INDEX
 
 
 class Frame(NamedTuple):
-    """A dim as part of a longer one: its row r is row `at` + r of the `size` rows."""
+    """The position of a dim within a longer dim (its frame): row r of the dim is row `at` + r of the frame's `size`
+    rows.
+    """
 
     size: int
     at: int = 0
 
 
 class View(NamedTuple):
-    """A view: its row r along dim d is row `at[d]` + r of `value`."""
+    """A value that is not emitted, since it consists of rows of `value`: row r along dim d is row `at[d]` + r of
+    `value`.
+    """
 
     value: Value
     at: tuple[int, ...]
 
 
 class FrameWriter(Builder):
-    """Builder that rewrites a graph, with values as views of other values."""
+    """Builder that rewrites a graph, in which values may be views (`View`) of other values."""
 
     def __init__(self, old: Graph) -> None:
         super().__init__(Graph(old.name, old.inputs))
         self.producers = old.index.producers
         self._views: dict[Value, View] = {}
-        self._seen: set[Value] = set(old.values())  # values that others refer to, so `set` must not replace them
+        self._seen: set[Value] = set(old.values())  # values that other nodes refer to, so `set` must not replace them
         self._made: dict[tuple[Value, tuple[Frame, ...]], Value] = {}
         self._shifted: dict[tuple[Value, tuple[int, ...], tuple[int, ...]], Value] = {}
 
     def set(self, old: Value, new: Value, at: Sequence[int]) -> None:
-        """Record that `old` is the rows of `new` from `at` on. If `old` is all of `new`, which has no other name yet,
-        `new` is replaced by `old`.
+        """Record that the value `old` consists of the rows of `new` from `at` on.
+
+        If `old` is all of `new`, and no other node refers to `new` yet, `old` takes the place of `new` in the graph.
         """
         last = self.graph.nodes[-1] if self.graph.nodes else None
         if new.type == old.type and new not in self._seen and last is not None and last.results == [new]:
@@ -78,7 +81,10 @@ class FrameWriter(Builder):
         return value
 
     def framed(self, value: Value, frames: Sequence[Frame]) -> Value:
-        """Return the value in the given frames, one per dim. The other rows may hold anything."""
+        """Return the value extended to `frames`, one per dim.
+
+        The rows that the value does not have may hold anything.
+        """
         key = value, tuple(frames)
         if key not in self._made:
             self._made[key] = self._framed(value, frames)
@@ -110,9 +116,7 @@ class FrameWriter(Builder):
         return self._shifted[value, low, sizes]
 
     def _spread(self, value: Value, frames: Sequence[Frame]) -> Value | None:
-        """Return a value that is constant along all dims whose size changes, generated in the new size, or None for
-        other values.
-        """
+        """Return the value with the frames' sizes if it is constant along all dims whose size changes, else None."""
         node = self.producers.get(value)
         if self.is_view(value) or node is None or node.op not in ("broadcast_in_dim", "constant"):
             return None

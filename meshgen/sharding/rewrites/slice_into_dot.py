@@ -23,7 +23,7 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 def slice_into_dot(graph: Graph) -> Graph | None:
     """Return the rewritten graph, or None if no dot is sliced along a dim of only one operand."""
     uses, outputs = graph.index.uses, {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
-    moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices split
+    moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) to slice instead of the result
     for node in graph.nodes:
         is_free = node.op in MATRIX_PRODUCTS and node.option is None and node.result not in outputs
         if is_free and (operand_dim := _sliced_operand_dim(node, [user for user, _ in uses[node.result]])):
@@ -37,8 +37,9 @@ def slice_into_dot(graph: Graph) -> Graph | None:
 
 
 def _sliced_operand_dim(node: Node, users: list[Node]) -> tuple[int, int] | None:
-    """Return the operand, and its dim, that all users of the dot slice, or None. The users must be at least two
-    slices.
+    """Return the operand and its dim that all users of the dot slice, or None if there is no such dim.
+
+    The dot must have at least two users, and all of them must be slices.
     """
     if len(users) < 2 or any(user.op != "slice" for user in users):
         return None

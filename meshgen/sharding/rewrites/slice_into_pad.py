@@ -36,8 +36,9 @@ def _pad(node: Node, producers: Mapping[Value, Node], amounts: dict[str, tuple[i
 
 
 def _amounts(node: Node, producers: Mapping[Value, Node]) -> dict[str, tuple[int, ...]] | None:
-    """Return the padding that turns the pad's operand into the slice of the pad, or None if the node is not such a
-    slice.
+    """Return the attributes of a pad that computes the slice directly from the operand of the sliced pad.
+
+    Returns None if the node is not a slice of a pad.
     """
     pad = producers.get(node.operands[0]) if node.op == "slice" else None
     options = node.option is not None or (pad is not None and pad.option is not None)

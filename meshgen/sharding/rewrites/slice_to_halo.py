@@ -112,7 +112,7 @@ class _Rewrite:
         return True
 
     def _is_cut_join(self, node: Node) -> bool:
-        """Whether a concatenation along a split dim has operands that are slices or in frames, and is not just a
+        """Whether a concatenation along a split dim has slices or values in frames as operands, and is not just a
         rotation.
         """
         if node.op != "concatenate" or node.option is not None:
@@ -202,10 +202,10 @@ class _Rewrite:
         return value
 
     def _placed(self, node: Node, indices: Value) -> Value:
-        """Return the indices of a gather or scatter, relative to the frames of its operand. No index reaches other
-        rows.
+        """Return the indices of a gather or scatter, shifted to the frames of the operand's dims.
 
-        A window that covers an entire dim also covers its frame, so it stays at 0.
+        Indices never reach rows of a frame that the operand does not have. A window that covers an entire dim also
+        covers its frame, so its index stays 0.
         """
         attrs, sizes, frames = node.attrs, node.operands[0].type.sizes, self._frame(node.operands[0])
         is_gather = node.op == "gather"
@@ -236,7 +236,7 @@ class _Rewrite:
         return self._writer.elementwise("add", indices, self._vector(at, indices.type, along))
 
     def _vector(self, numbers: Sequence[int], tensor_type: TensorType, dim: int) -> Value:
-        """Return `numbers` along the dim of the index vectors, equal for all vectors."""
+        """Return a constant with `numbers` along `dim`, the dim of the index vectors. All vectors are equal."""
         shape = [len(numbers) if d == dim else 1 for d in range(tensor_type.rank)]
         array = np.asarray(numbers, tensor_type.numpy_dtype)
         array = np.broadcast_to(array.reshape(shape) if dim < tensor_type.rank else array[0], tensor_type.sizes)

@@ -38,7 +38,10 @@ def _reduced(node: Node) -> list[Node]:
 
 
 def _whole_dims(node: Node) -> Sequence[int]:
-    """Return the dims along which one window covers all rows, or an empty sequence if there are other windows."""
+    """Return the dims along which a single window covers all rows.
+
+    Returns an empty sequence if along some other dim a window is not just a single row.
+    """
     attrs, sizes = node.attrs, node.operands[0].type.sizes
     is_plain = not any((*attrs.low, *attrs.high)) and {*attrs.base_dilations, *attrs.window_dilations} <= {1}
     moving = [dim for dim, size in enumerate(attrs.window_dimensions) if size > 1 or attrs.window_strides[dim] > 1]
