@@ -95,7 +95,7 @@ class Problem:
         return [Table(scope, costs * (times - 1)) for scope, costs in self.tables if len(scope) > 1]
 
     def shardings(self, chosen: Sequence[int]) -> list[Sharding]:
-        """Return the sharding of each input under a labelling."""
+        """Return the sharding of each input under the labelling `chosen`."""
         shardings: list[Sharding] = []
         for site, cluster in zip(self.sites, self.clusters, strict=True):
             if is_input(site.node):

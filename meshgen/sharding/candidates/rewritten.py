@@ -17,7 +17,7 @@ from meshgen.sharding.rewrites.passes import ALTERNATIVES
 
 
 def rewritten(search: Search, solved: Solved) -> Iterator[Candidate]:
-    """Yield the program after each rewrite, and after all rewrites that change it."""
+    """Yield the program after each single rewrite that changes it, and after all of these rewrites together."""
     fired: list[Pass] = []
     fully_rewritten = solved.module
     for rewrite in filter(search.context.runs, ALTERNATIVES):

@@ -1,4 +1,4 @@
-"""The search of propagation: it solves, plans and compares candidates, and computes the cost of each only once."""
+"""The search for the cheapest equivalent program: solve, plan and compare candidates, with cached costs."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def _without_group_dim(dim: int, masked: _Masked) -> int:
 
 
 def _finish(builder: Builder, result: Value, dot: Node) -> None:
-    """Let the last node define the result of the dot."""
+    """Make the last appended node, which computes `result`, define the result of `dot`."""
     assert result.type.shape == dot.result.type.shape, "a ragged dot has the result of its masked one"
     builder.make(dot.results)
 
@@ -265,7 +265,7 @@ def _masked(value: Value, producers: Producers) -> _Masked | None:
             dims = operand_dims(node, dims) or ()
         node = producers.get(node.operands[0])
     zero = splat_of(node.operands[2], producers.get) if node is not None and node.op == "select" else None
-    if node is None or zero is None or "f8E8M0FNU" in dtypes or zero.any():  # f8E8M0FNU has no zero
+    if node is None or zero is None or "f8E8M0FNU" in dtypes or zero.any():  # f8E8M0FNU cannot represent zero
         return None
     bounds = _mask_bounds(node.operands[0], dims, producers)
     if bounds is None or {bound.is_start for bound in bounds} != {True, False}:
@@ -327,7 +327,7 @@ def _per_group(value: Value, dims: Dims, producers: Producers) -> tuple[Value, i
     """
     value, dims = layout_source(value, dims, producers.get)
     varied = [d for d, size in zip(dims, value.type.sizes, strict=True) if size > 1]
-    if not varied and len(dims) == 1:  # a single group
+    if not varied and len(dims) == 1:  # the dim of size 1 is that of a single group
         varied = [*dims]
     group = varied[0] if len(varied) == 1 else None
     return None if group is None else (value, group)

@@ -27,9 +27,10 @@ def combine_candidates(
     as many messages. The faster plan is chosen.
 
     Args:
-        candidates: the device's candidates for each operand. The last dim runs over candidates; all other dims are rows.
+        candidates: the device's candidates for each operand. The last dim runs over candidates; all other dims are
+            rows.
         finish: computes the results of some rows from the candidates of all devices, in the order of the group.
-        results_per_row: number of results per row, or 0 if the results have no such dim.
+        results_per_row: number of results per row, or 0 if the results have no last dim for them.
     """
     builder, count = site.builder, site.mesh.group_size(axes)
     *outer, width = candidates[0].type.sizes

@@ -59,7 +59,7 @@ def _chosen_positions(site: Site, split: list[int]) -> Value:
     none = builder.splat(-1, TensorType((), dtype))
     zero = builder.splat(0, TensorType((), operand.type.dtype))
     for dim in split:
-        # a window along the operand's rows whose factor is the row of the source, as in the reduce_window
+        # the operand rows that a source row's window covers in the reduce_window
         window = Window(-1, 0, dim, -attrs.low[dim], attrs.window_strides[dim], attrs.window_dimensions[dim])
         axes, total = site.axes(0, dim), node.operands[1].type.sizes[dim]
         operand = fetch(site, operand, window, axes, None, total=total)

@@ -156,8 +156,7 @@ def fetch(
     """Return the rows of a value that the device's tile of the window's factor needs, with `fill` for rows outside of
     the value.
 
-    The value is split along the dim like the window's operand. `total` is the factor's size if the rule has no such
-    factor.
+    The value is split along the dim like the window's operand. `total` is the size of the window's factor, for a window whose factor is not in the rule.
     """
     dim, plan = window.dim, _plan(site, window, axes, total).reduced()
     why = site.why(f"rows of other tiles along dim {dim}")

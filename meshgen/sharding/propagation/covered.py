@@ -15,7 +15,7 @@ from meshgen.sharding.propagation.reach import Covered
 from meshgen.sharding.propagation.sites import Site
 
 Splits = dict[Site, dict[int, int]]
-Labels = Mapping[str, Sequence[Label]]  # per axis, one label per site
+Labels = Mapping[str, Sequence[Label]]  # axis -> the label of each site
 
 
 def splits(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> Splits:

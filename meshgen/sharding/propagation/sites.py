@@ -219,7 +219,7 @@ def _rule_in_graph(node: Node, joined: AbstractSet[Value], makers: Mapping[Value
     node_rule = _rule(node)
     if node_rule.picks and node.result in joined:  # Rotated or shifted rows are fetched once.
         node_rule = replace(node_rule, picks=())
-    if turn(node, makers.get) is not None:  # The rows of a rotation move once; the slices in it count their cost.
+    if turn(node, makers.get) is not None:  # Rows of a rotation move once. Slices account for it.
         node_rule = replace(node_rule, windows=())
     return node_rule
 

@@ -1,4 +1,4 @@
-"""The reshard problem: a tensor and its target sharding, with cached answers to queries of the moves and the search."""
+"""The reshard problem: a tensor and its target sharding. Tile sizes and the costs of moves are cached."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def cut_dims(node: Node) -> list[int]:
 
 
 def frames_of(graph: Graph, parts: Parts) -> dict[Dim, Frame]:
-    """Return the frame of each dim that has one."""
+    """Return the frame of each dim that must be computed as part of a longer dim."""
     if not any(node.op in ("slice", "concatenate") for node in graph.nodes):
         return {}
     finder = _Finder(graph)

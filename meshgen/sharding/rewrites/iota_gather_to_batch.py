@@ -45,7 +45,7 @@ _NAMES = {
 
 @graph_pass("iota-gather-to-batch")
 def iota_gather_to_batch(graph: Graph) -> Graph | None:
-    """Return the rewritten graph, or None if it has no such gather or scatter."""
+    """Return the rewritten graph, or None if no gather or scatter indexes a dim by the row number."""
     producers = graph.index.producers
     nodes = [rewritten for node in graph.nodes for rewritten in _by_batch(node, producers)]
     if len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True)):

@@ -45,7 +45,7 @@ class _Rows(NamedTuple):
 
 @graph_pass("pad-sum-to-concatenate")
 def pad_sum_to_concatenate(graph: Graph) -> Graph | None:
-    """Return the rewritten graph, or None if it has no such sum."""
+    """Return the rewritten graph, or None if it has no sum of zero-padded tensors."""
     producers, rows = graph.index.producers, dict[Value, _Rows]()
     nodes: list[Node] = []
     for node in graph.nodes:

@@ -25,7 +25,7 @@ _Producers = Mapping[Value, Node]
 
 @graph_pass("scatter-drop-zero-indices")
 def scatter_drop_zero_indices(graph: Graph) -> Graph | None:
-    """Return the rewritten graph, or None if no scatter has such indices."""
+    """Return the rewritten graph, or None if no scatter has index components that are always zero."""
     producers = graph.index.producers
     nodes = [rewritten for node in graph.nodes for rewritten in _without_zeros(node, producers)]
     if len(nodes) == len(graph.nodes):

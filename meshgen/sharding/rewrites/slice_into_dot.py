@@ -37,7 +37,7 @@ def slice_into_dot(graph: Graph) -> Graph | None:
 
 
 def _sliced_operand_dim(node: Node, users: list[Node]) -> tuple[int, int] | None:
-    """Return the operand and its dim that all users of the dot slice, or None if there is no such dim.
+    """Return the operand and its dim that all users of the dot slice, or None if they slice different dims.
 
     The dot must have at least two users, and all of them must be slices.
     """

@@ -19,7 +19,7 @@ from meshgen.sharding.rewrites.graph_passes import graph_pass
 
 @graph_pass("window-to-reduce")
 def window_to_reduce(graph: Graph) -> Graph | None:
-    """Return the rewritten graph, or None if it has no such reduction."""
+    """Return the rewritten graph, or None if no single window covers entire dims."""
     nodes = [rewritten for node in graph.nodes for rewritten in _reduced(node)]
     return None if len(nodes) == len(graph.nodes) else replace(graph, nodes=nodes)
 
