@@ -1,8 +1,7 @@
 """GPU architectures: a row per target, and the properties of each generation of tensor cores.
 
-A new architecture of a known generation is a row of `ARCHITECTURES`. A new generation also needs a
-`TensorCores`, a device in `meshgen/cost_model/kernels.py` that predicts its times, and tiles in `matmul.py`
-and `attention.py`.
+A new architecture of a known generation is a row of `ARCHITECTURES`. A new generation also needs a `TensorCores`, a
+device in `meshgen/cost_model/kernels.py` that predicts its times, and tiles in `matmul.py` and `attention.py`.
 """
 
 from __future__ import annotations

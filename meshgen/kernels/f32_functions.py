@@ -1,5 +1,4 @@
-"""Triton functions in single precision with an error of at most 4 ulp over the entire range; see
-`functions.py`.
+"""Triton functions in single precision with an error of at most 4 ulp over the entire range; see `functions.py`.
 
 The device's own functions are less accurate: `ex2.approx` of a rounded product is off by 20 ulp, and
 several flush numbers below 2^-126 to 0.

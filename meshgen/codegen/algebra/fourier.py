@@ -1,8 +1,7 @@
 """Fourier transforms as matmuls with real matrices, on pairs of real and imaginary parts.
 
 A dim of n = a b elements is transformed along a, multiplied by twiddle factors (roots of unity), and transformed along
-b (Cooley and
-Tukey, 1965). A dim with few elements, or with a prime number of them, is multiplied by its DFT matrix.
+b (Cooley and Tukey, 1965). A dim with few elements, or with a prime number of them, is multiplied by its DFT matrix.
 """
 
 from __future__ import annotations

@@ -5,12 +5,9 @@ gradient ops.
     dot(f(ds, scores), k)
 
 Frameworks and people write `ds` in many ways. Which value is `ds`, and what each matmul computes, is therefore tested
-numerically. Each
-value is evaluated as a function of random scores, maxima, sums and gradients, and compared with its expected value. An
-identity of such
-functions that holds for hundreds of random numbers holds in general. The ops between `ds` and the matmuls, which are
-the derivative of
-the score function, are kept as they are.
+numerically. Each value is evaluated as a function of random scores, maxima, sums and gradients, and compared with its
+expected value. An identity of such functions that holds for hundreds of random numbers holds in general. The ops
+between `ds` and the matmuls, which are the derivative of the score function, are kept as they are.
 """
 
 from __future__ import annotations

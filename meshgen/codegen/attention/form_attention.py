@@ -5,10 +5,9 @@
     after    %o, %l = attention %q, %k, %v {factors = "a b d, a s d, a s e -> a b e, a b"}
 
 As one op, its rows can be sharded while its keys stay together. The function between the matmuls may be any
-element-wise function of the
-scores, of other operands and of positions: scales, masks, biases, caps, dropout. Two cases stay unchanged: scores with
-users other than
-their gradients, and matmuls for which no attention kernel exists (`codegen/fusion/attention_loops.py`).
+element-wise function of the scores, of other operands and of positions: scales, masks, biases, caps, dropout. Two cases
+stay unchanged: scores with users other than their gradients, and matmuls for which no attention kernel exists
+(`codegen/fusion/attention_loops.py`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Names of the loops of an attention, and its operands with one dim per loop.
 
 Layout ops between operands and matmuls are looked through: transposes, dims of size 1, heads that are repeated or
-merged with the batch. A
-variable that is read in parts (`head // 4`: four query heads share one key head) becomes two variables, so that each
-dim of an
-operand is one loop.
+merged with the batch. A variable that is read in parts (`head // 4`: four query heads share one key head) becomes two
+variables, so that each dim of an operand is one loop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Tests on random numbers of whether scalar functions are identical.
 
 Each function consists of a few additions, multiplications, divisions, exponentials and selections. Two functions that
-agree on all of the
-independent random arguments tested here are the same up to rounding (Schwartz, JACM 27(4), 1980).
+agree on all of the independent random arguments tested here are the same up to rounding (Schwartz, JACM 27(4), 1980).
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Samples:
 
     Args:
         probe: the region. Its first arguments are a score, a maximum, a sum of exponentials and a gradient of a
-        probability.
+            probability.
         first: the values of which these arguments are elements, in this order.
         score, share: the regions of an attention, each with its result.
         sizes: sizes of the factors whose positions are arguments.

@@ -5,9 +5,8 @@
                                                                   %m = select %c, (%score + %bias), -inf
 
 Values that vary over rows and keys are thus computed where they are used. Data, and values that are expensive per
-element, become
-operands. Values that depend on the score are computed in f32, which only adds precision to the narrower dtypes of the
-program.
+element, become operands. Values that depend on the score are computed in f32, which only adds precision to the narrower
+dtypes of the program.
 """
 
 from __future__ import annotations

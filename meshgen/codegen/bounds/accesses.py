@@ -4,8 +4,7 @@
     x = tl.load(x_ptr + i % 5 * 3 + i // 5, mask=i < 15)       0 <= i % 5 * 3 + i // 5 < 15 where i < 15
 
 Every name becomes a variable with a range. Its definition is used only if ranges do not suffice. Values that the index
-code does not define
-are unknown. Bounds of data-dependent indices come from the clamp around them.
+code does not define are unknown. Bounds of data-dependent indices come from the clamp around them.
 """
 
 from __future__ import annotations

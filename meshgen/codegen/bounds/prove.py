@@ -33,8 +33,7 @@ def prove(question: Question, definitions: Mapping[Var, Number], opened: Sequenc
     """Whether the claim can be proven.
 
     Ranges are tried first: with every name as a variable of its own, and with names replaced by their definitions. Then
-    variables are
-    split. Finally, all points are enumerated, if there are few.
+    variables are split. Finally, all points are enumerated, if there are few.
 
     Args:
         definitions: maps a variable that names an expression to this expression.

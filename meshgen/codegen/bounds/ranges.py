@@ -15,8 +15,7 @@ class Ranges:
     """Propagates facts, then bounds expressions.
 
     A fact with one term narrows the range of that atom, and of the dividend of a quotient. A fact with several terms
-    also bounds their sum:
-    `4*x + y <= 9` bounds `8*x + 2*y + z` by 18 plus the range of z.
+    also bounds their sum: `4*x + y <= 9` bounds `8*x + 2*y + z` by 18 plus the range of z.
 
     Attributes:
         is_empty: whether the facts contradict each other, so that they hold in no lane.

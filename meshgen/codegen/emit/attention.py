@@ -30,7 +30,7 @@ from meshgen.ops.factors import FORWARD, KEYS, QUERIES, VALUES, Names
 from meshgen.ops.precision import multiplied
 from meshgen.ops.triton.registers import Code, both, rounded
 
-# variables of the generated source
+# Names of the variables in the generated source of this template.
 _NAMES = ("high", "higher", "shift", "weights", "rescale", "total", "d_col", "d_row", "e", "rows_sum")
 
 
@@ -62,7 +62,7 @@ ATTENTION = Template("attention", _match, _emit, KernelForm.ATTENTION)
 
 
 class _Attention(AttentionWriter):
-    """Writer of one attention kernel."""
+    """Writer of the source of one attention kernel."""
 
     def head(self) -> None:
         """Write the prologue: the feature indices, the tile of queries and zeroed accumulators."""
@@ -86,7 +86,9 @@ class _Attention(AttentionWriter):
         write("total = tl.zeros((BLOCK_M, 1), tl.float32)")
 
     def _operand_tile(self, operand_index: int, table: Table, name: str, block: tuple[str, str], summed: Var) -> str:
-        """Return a tile of an operand, converted to the matmul dtype. Elements past the end of `summed` are 0."""
+        """Return a register tile of operand `operand_index`, converted to the matmul dtype. Elements past the end of
+        the contracted variable `summed` are 0.
+        """
         return operand_tile(
             self.evaluator, self.node.operands[operand_index], self.index(operand_index, table), name, block, summed
         )
@@ -122,7 +124,9 @@ class _Attention(AttentionWriter):
         return precision_option(multiplied(self.node.operands[operand_index].type.dtype, words))
 
     def _update_softmax(self, scores: Code, function: Graph) -> None:
-        """Write the exponentials of this step's scores relative to the running maximum, and update their sum."""
+        """Write the exponentials of this step's scores relative to the running row maximum, and add the exponentials to
+        the running row sums.
+        """
         evaluator, write = self.evaluator, self.evaluator.write
         factor = 0.0
         if self.node.operands[QUERIES].type.dtype != "f32":
@@ -140,10 +144,11 @@ class _Attention(AttentionWriter):
         write("total = total * rescale + tl.sum(weights, 1)[:, None]")
 
     def _unnormalized_weights(self, function: Graph) -> str:
-        """Return the exponentials after the weight function, in the dtype of the values.
+        """Apply the weight function `function` to the exponentials of this step, and return the result in the dtype of
+        the values.
 
-        They are not yet divided by the softmax sum. Dividing the result instead is valid because the weight
-        function is linear.
+        The weights are not yet divided by the softmax sum. Because the weight function is linear, the kernel may divide
+        the attention result instead.
         """
         text = self.functions.value(function, Code("weights", "f32")).text
         text, helpers = rounded(text, self.node.operands[VALUES].type.dtype)

@@ -1,7 +1,7 @@
 """Code generation for the element-wise functions of an attention op (score, weight, derivative).
 
-Their arguments are register tiles of scores or probabilities, elements of further operands such as a bias, and
-positions.
+The functions' arguments are register tiles of scores or probabilities, elements of further operands such as a bias,
+and row and key positions.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class Functions:
         return list(zip(self.node.operands[fixed(self.node.op) :], factors.elements, strict=True))
 
     def prepare(self, region: Graph, loop: Var) -> None:
-        """Load the operand elements that `region` reads and that do not vary with `loop`, which hoists them out of the
-        loop.
-        """
+        """Load, before the loop over `loop`, the operand elements that `region` reads and that do not vary with `loop`."""
         for _, (value, names) in self._used_elements(region):
             if not any(loop in variables(self.table[f]) for f in names):
                 self._element(value, names)
 
     def value(self, region: Graph, *leading: Code) -> Code:
-        """Write the computation of `region` and return its result. `leading`: registers of its leading arguments."""
+        """Write the computation of `region` and return the result. `leading`: registers of the region's first
+        arguments.
+        """
         evaluator = self.evaluator
         evaluator.producer.update((node.result, node) for node in region.nodes)
         registers = dict(zip(region.inputs, leading, strict=False))
@@ -60,7 +60,9 @@ class Functions:
         return evaluator.value(region.outputs[0], ())
 
     def inside(self, region: Graph, mask: Mask | None) -> Graph:
-        """Return `region` specialized to rows and keys inside the bounds of `mask`, where its comparisons are known."""
+        """Return `region` specialized to rows and keys inside the bounds of `mask`, where the mask's comparisons are
+        constant.
+        """
         return region if mask is None else self.positions.where(region, mask.tests)
 
     def _used_elements(self, region: Graph) -> Iterator[tuple[Value, tuple[Value, Names]]]:
@@ -78,14 +80,15 @@ class Functions:
 
 
 def factored(region: Graph) -> tuple[Graph, float]:
-    """Split the last multiplication by a positive constant off a score function.
+    """Split a score function into a function without its last multiplication by a positive constant, and this constant.
 
-    The scale and the subtraction of the maximum are then one multiplication and one subtraction.
+    The attention kernel merges the constant into the exponent: it then scales the scores and subtracts the maximum
+    with one multiplication and one subtraction.
 
     Returns:
-        The function without the multiplication, and the constant. The constant is 1.0 without such a multiplication,
-        and 0.0 if the function does more than scale the scores. Masked scores may be as large as floats can be, so they
-        must not be scaled.
+        The remaining function and the constant. The constant is 1.0 if the function does not end with such a
+        multiplication. It is 0.0, with the unchanged function, if the function adds to the scores or masks them: masked
+        scores may be as large as floats can be, so the kernel must not scale them.
     """
     if not _is_plain(region):
         return region, 0.0
@@ -99,7 +102,9 @@ def factored(region: Graph) -> tuple[Graph, float]:
 
 
 def _is_plain(region: Graph) -> bool:
-    """Whether the function only scales, converts or caps (tanh) the scores: it adds nothing to them and masks none."""
+    """Whether the score function only scales, converts or caps (tanh) the scores, and neither adds to them nor masks
+    any.
+    """
     value, producers = region.outputs[0], region.index.producers
     while (node := producers.get(value)) is not None:
         non_constants = [v for v in node.operands[1:] if fixed_number(producers.get(v)) is None]

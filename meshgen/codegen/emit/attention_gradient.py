@@ -84,10 +84,10 @@ ATTENTION_GRADIENT = Template("attention-gradient", _match, _emit, KernelForm.AT
 
 
 class _Accumulator(NamedTuple):
-    """An accumulator of the kernel.
+    """One accumulator of the gradient kernel: a sum of operand rows, weighted by probabilities or score gradients.
 
     Attributes:
-        result: the result that is accumulated.
+        result: the result of the op that is accumulated.
         operand: index of the operand whose rows are summed.
         weighted_by_probabilities: whether the weights are probabilities instead of score gradients.
     """
@@ -109,10 +109,10 @@ _TileOf = Callable[[int, str], str]  # returns the tile of an operand, given the
 
 
 class _Gradient(AttentionWriter):
-    """Writer of one attention-gradient kernel."""
+    """Writer of the source of one attention-gradient kernel."""
 
     def head(self) -> None:
-        """Write the prologue before all loops, and zero the accumulators."""
+        """Write the code before all loops, and set the accumulators to zero."""
         evaluator, is_of_queries = self.evaluator, self.node.op == QUERY_GRADIENT
         self.sums = {accumulator: f"sum_{i}" for i, accumulator in enumerate(_accumulators(self.node, self.body))}
         self.widths = dict.fromkeys((self.loops.depth, self.loops.width))
@@ -132,12 +132,12 @@ class _Gradient(AttentionWriter):
         return self.edges({Var(f"d{size}", 0, size - 1): power_of_two(size) for size in self.widths})
 
     def _feature_var(self, operand_index: int) -> Var:
-        """Return the feature variable of an operand."""
+        """Return the tile variable over the features of operand `operand_index`."""
         size = self.loops.depth if operand_index in (QUERIES, KEYS) else self.loops.width
         return Var(f"d{size}", 0, size - 1)
 
     def _table(self, operand_index: int, table: Table) -> Table:
-        """Return `table` extended with the feature factors of an operand."""
+        """Return `table` extended with the index expressions of the feature factors of operand `operand_index`."""
         names = self.factors.depth if operand_index in (QUERIES, KEYS) else self.factors.width
         return table | self.loops.table(names, along(self._feature_var(operand_index)))
 
@@ -159,15 +159,17 @@ class _Gradient(AttentionWriter):
         return operand_tile(self.evaluator, self.node.operands[operand_index], index, "x", block, feature)
 
     def _row_statistic(self, operand_index: int) -> str:
-        """Return one number per row: the log-sum-exp (ROWS), or the dot product of the result's row with its gradient
-        (DELTA).
+        """Return a register with one number per row.
+
+        `operand_index` is ROWS for the log-sum-exp of each row, or DELTA for the dot product of each result row with
+        the gradient of this row.
         """
         return self.evaluator.value(self.node.operands[operand_index], self.index(operand_index, self.by_column)).text
 
     # ---- the loops
 
     def widen(self, mask: Mask) -> None:
-        """Extend the loop bounds to all blocks if some row has no score well above the mask's fill value."""
+        """Extend the loop bounds to all blocks if some row of the tile has no score well above the mask's fill value."""
         index = self.index(ROWS, self.by_column)
         write_low_rows(self.evaluator, mask, self.node.operands[ROWS], index, self.n, self.blocks)
 
@@ -207,13 +209,13 @@ class _Gradient(AttentionWriter):
     def _probabilities(self, scores: Code, function: Graph) -> Code:
         """Return the block's probabilities, computed as powers of two.
 
-        If the score function only scales, the exponent takes one multiplication and one subtraction.
+        If the score function only scales, the exponent takes only one multiplication and one subtraction.
         """
         factor = 0.0
         if self.node.operands[QUERIES].type.dtype != "f32":
             function, factor = factored(function)
         text, low = self.functions.value(function, scores).text, self._row_statistic(ROWS)
-        if factor:  # The scores are only scaled, so no row is fully masked.
+        if factor:  # The score function only scales, so no row is fully masked.
             argument = f"{text} * {factor * LOG2_E!r} - {low} * {LOG2_E!r}"
         else:
             keys = self.node.attrs.row_keys or self.loops.size(self.factors.keys)
@@ -227,9 +229,10 @@ class _Gradient(AttentionWriter):
         """Return the gradient of the scores, which are the input of the softmax."""
         weight_gradient = self._matmul_block(1, self.node.attrs.value_precision, tile_of)
         last_node = weight.index.producers.get(weight.outputs[0])
-        if last_node is not None and last_node.op == "convert":  # the gradient passes through a rounding unchanged
+        # The derivative of a rounding is 1, so the gradient passes unchanged.
+        if last_node is not None and last_node.op == "convert":
             weight = replace(weight, outputs=[last_node.operands[0]])
-        # a copy: `weight` was already evaluated on the probabilities
+        # Copy `weight`, because its values already have registers from the evaluation on the probabilities.
         change = self.functions.value(specialized(weight), weight_gradient).text
         text = f"{probabilities.text} * ({change} - {self._row_statistic(DELTA)})"
         return Code(self.evaluator.assign("change", text), "f32")

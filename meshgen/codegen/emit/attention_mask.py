@@ -16,12 +16,12 @@ from meshgen.ir.graph import Value
 
 
 def write_ends(evaluator: Evaluator, mask: Mask, m: Var, whole: int, blocks: int) -> None:
-    """Write the block ranges of a masked tile: [begin, end) to visit, of which [full_begin, full_end) are unmasked in
-    all rows.
+    """Write the block ranges of a masked tile: [begin, end) contains an unmasked element, and [full_begin, full_end) is
+    unmasked in all rows.
 
     Args:
         m: the row variable. The generated variable `first` is the first row of the tile.
-        whole: the number of blocks that do not reach past the last key.
+        whole: the number of blocks that end at or before the last key.
         blocks: the number of all blocks.
     """
     let, begin, end = evaluator.let, integer("begin"), integer("end")
@@ -46,7 +46,7 @@ def write_ends(evaluator: Evaluator, mask: Mask, m: Var, whole: int, blocks: int
 
 
 def _tightest(bounds: Sequence[Expr], m: Var, greatest: bool, pick: Callable[[Int, Int], Int]) -> Int:
-    """Return the tightest of `bounds`, each at its least or greatest value over the rows of the tile."""
+    """Return the tightest of `bounds`, where each bound takes its least or greatest value over the rows of the tile."""
     return functools.reduce(pick, (integer(_extreme(bound, m, greatest)) for bound in bounds))
 
 
@@ -59,13 +59,14 @@ def _extreme(bound: Expr, m: Var, greatest: bool) -> Expr:
 
 
 def write_low_rows(evaluator: Evaluator, mask: Mask, shift: Value, index: Index, n: Var, blocks: int) -> None:
-    """Widen the block range to all blocks if some row has no score above the mask's limit: masked keys then have
-    non-zero weights.
+    """Widen the block range to all blocks if the maximum score of some row is not above the mask's limit.
+
+    Masked keys then have non-zero weights in this row.
 
     Args:
-        shift: the maximum of each row, read at `index`.
-        n: the variable over a block. If `index` varies with `n`, the blocks are blocks of rows; otherwise the rows are
-            the tile's.
+        shift: the maximum score of each row, loaded at `index`.
+        n: the variable over a block. If `index` varies with `n`, the loop visits blocks of rows. Otherwise the rows are
+            the rows of the tile.
     """
     let, limit = evaluator.let, repr(mask.limit) if math.isfinite(mask.limit) else 'float("-inf")'
 

@@ -22,11 +22,11 @@ def operand_tile(
     """Return a tile of `value` in the matmul dtype. Elements past the end of `summed` are 0.
 
     Args:
-        name: variable for a computed tile. A loaded tile is named after the loaded value.
+        name: name of the variable for a computed tile. The name of a loaded tile is derived from the loaded value.
         block: shape of a computed tile.
         summed: the contracted variable.
-        dtype: the matmul dtype; by default that of `value`. If `value` is converted from `dtype`, the tile skips the
-            conversion.
+        dtype: the matmul dtype, or "" for the dtype of `value`. If `value` is a conversion from `dtype`, the tile is
+            loaded without this conversion.
     """
     plain = _plain_load(evaluator, value, index, dtype or value.type.dtype)
     if plain is not None:
@@ -41,7 +41,7 @@ def operand_tile(
 
 
 def _plain_load(evaluator: Evaluator, value: Value, index: Index, dtype: str) -> str | None:
-    """Return the tile as one load seen through index maps, or None if it must be computed."""
+    """Return the variable of the tile if one load through index maps produces it, or None if the tile must be computed."""
     guards: Guards = ()
     while (node := evaluator.producer.get(value)) is not None:
         if node.op == "convert" and value.type.dtype != dtype and node.operands[0].type.dtype == dtype:
@@ -57,9 +57,9 @@ def _plain_load(evaluator: Evaluator, value: Value, index: Index, dtype: str) ->
 
 
 def source_of(producer: Producer, value: Value, index: Index) -> tuple[Value, Index]:
-    """Return the value and index that `value` is read from, seen through index maps and conversions.
+    """Return the value and index that `value` at `index` is loaded from, after following index maps and conversions.
 
-    Operands with the same source share one tile.
+    Operands with the same source value and index share one tile.
     """
     while (node := producer(value)) is not None and node.op in _READ_THROUGH:
         index = index if node.op == "convert" else backward(node, index)

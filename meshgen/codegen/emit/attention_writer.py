@@ -1,6 +1,6 @@
 """Base class for writers of attention and attention-gradient kernels.
 
-Each program has a tile of rows and loops over blocks of the summed dim (keys, or rows for the gradients of keys and
+Each program owns a tile of rows and loops over blocks of the summed dim (keys, or rows for the gradients of keys and
 values).
 """
 
@@ -23,7 +23,7 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.attention import AttentionTile
 from meshgen.ops.triton.registers import Code
 
-_NAMES = (  # variables of the generated source, besides those of all templates
+_NAMES = (  # Variables of the generated source, in addition to the variables that all templates use.
     "last", "begin", "end", "whole", "full_begin", "full_end", "is_low", "n_row", "block",
 )  # fmt: skip
 Table = dict[str, Expr]
@@ -38,7 +38,7 @@ class AttentionWriter(ABC):
         n: the variable over a block of the summed dim, laid out along columns.
         n_row: the same positions as `n`, laid out along rows.
         by_column: index expressions of the row and key factors in terms of `n`.
-        by_row: the same in terms of `n_row`.
+        by_row: index expressions of the row and key factors in terms of `n_row`.
     """
 
     def __init__(self, evaluator: Evaluator, body: Graph, plan: KernelPlan, outer: Table) -> None:
@@ -59,11 +59,11 @@ class AttentionWriter(ABC):
 
     @abstractmethod
     def step(self, mask: Mask | None) -> None:
-        """Write one iteration of the loop over blocks. If `mask` is set, its bounds contain the entire block."""
+        """Write one iteration of the loop over blocks. If `mask` is not None, the entire block is unmasked."""
 
     def launch(self, widths: Mapping[str, int]) -> Launch:
-        """Return the launch parameters. `widths` maps the constants for feature blocks to the feature sizes of the
-        operands.
+        """Return the launch parameters. `widths` maps the name of each feature-block constant to the operand's feature
+        size.
         """
         constants = {"BLOCK_M": self.tile.m, "BLOCK_N": self.tile.n}
         constants |= {name: power_of_two(size) for name, size in widths.items()}
@@ -71,7 +71,7 @@ class AttentionWriter(ABC):
         return Launch((programs, 1, 1), constants, self.tile.num_warps, self.tile.num_stages)
 
     def start(self) -> None:
-        """Write the batch index and the row indices of a program."""
+        """Write the batch index and the row indices of the current program."""
         let, tile, batch = self.evaluator.let, integer("tile"), self.loops.batch
         blocks = -(-self.loops.rows // self.tile.m)
         let("tile", self.evaluator.widened(program_id()))
@@ -99,10 +99,10 @@ class AttentionWriter(ABC):
         return -(-self.loops.steps // self.tile.n)
 
     def sum(self, widen: Callable[[Mask], None] | None = None) -> Mask | None:
-        """Write the loops over all blocks of the summed dim except those that the mask excludes.
+        """Write the loops over all blocks of the summed dim except the blocks that the mask excludes.
 
         Args:
-            widen: writes wider loop bounds for the case that masked elements count.
+            widen: writes wider loop bounds, for rows in which masked elements have non-zero weights.
         Returns:
             The mask, or None if the attention has none.
         """
@@ -140,12 +140,14 @@ class AttentionWriter(ABC):
         evaluator.tile.edges = edges
 
     def place(self, result: Value, name: str, table: Table) -> None:
-        """Bind a result of the node to the variable `name`."""
+        """Bind a result of the attention op to the variable `name`, indexed by the factors in `table`."""
         names = self.factors.results[self.node.results.index(result)]
         self.evaluator.placed[result] = tuple(table[f] for f in names), Code(name, result.type.dtype)
 
     def store(self, outputs: Collection[Value], table: Table, span: tuple[Var, ...]) -> None:
-        """Store some outputs of the kernel. `span`: the variables that the stored registers vary with."""
+        """Store those outputs of the kernel that are in `outputs`. `span`: the variables that the stored registers vary
+        with.
+        """
         variables = {Var(f, 0, self.factors.sizes[f] - 1): index for f, index in table.items()}
         for position, value in enumerate(self.body.outputs):
             if value in outputs:
@@ -166,5 +168,5 @@ def power_of_two(size: int) -> int:
 
 
 def along(var: Var) -> Expr:
-    """Return a variable as an expression, or 0 if the variable has only one value."""
+    """Return the index expression `var`, or 0 if the variable has only one value."""
     return ex.ZERO if var.high == 0 else Expr(((var, 1),))

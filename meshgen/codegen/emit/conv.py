@@ -43,9 +43,9 @@ class _Side(NamedTuple):
     """An operand of a convolution, whose features or batch may be split into groups.
 
     Attributes:
-        group: the dim that counts the groups, or None if there is only one group.
+        group: the dim of the groups, or None if there is only one group.
         contract: the contracted dims: input features, then the offsets within a window.
-        free: the other dims, in the order of the result dims that they become.
+        free: the other dims, in the order of the corresponding result dims.
     """
 
     value: Value
@@ -55,7 +55,7 @@ class _Side(NamedTuple):
 
 
 class _Lowering:
-    """The lowering of one convolution, which appends its ops to a graph."""
+    """Lowers one convolution: appends the ops that compute it to a graph."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
         self.graph, self.node, self.attrs = graph, node, node.attrs
@@ -63,7 +63,7 @@ class _Lowering:
 
     def lower(self) -> None:
         if not all(value.type.size for value in (*self.node.operands, self.node.result)):
-            empty_sum = self._zero(self.node.result.type.dtype)  # an empty sum is 0
+            empty_sum = self._zero(self.node.result.type.dtype)  # a sum over no elements is 0
             self.graph.nodes.append(
                 Node("broadcast_in_dim", [empty_sum], self.node.results, {"dims": ()}, self.node.loc)
             )
@@ -126,13 +126,13 @@ class _Lowering:
         return _Side(value, output, contract, (output + 1,))
 
     def _split_groups(self, value: Value, dim: int) -> Value:
-        """Split a dim in two: the groups, and the elements of one group."""
+        """Split dim `dim` of a value into two dims: the group, and the element within the group."""
         sizes = value.type.sizes
         split_sizes = (*sizes[:dim], self.groups, sizes[dim] // self.groups, *sizes[dim + 1 :])
         return self._op("reshape", [value], {}, value.type.with_shape(split_sizes))
 
     def _zero(self, dtype: str) -> Value:
-        """Return the scalar 0."""
+        """Return the scalar constant 0 of `dtype`."""
         return self._op("constant", [], {"value": np.zeros((), DTYPES[dtype])}, TensorType((), dtype))
 
     # ---- the matmul: its dims are the group, batch, spatial dims and output feature
@@ -151,8 +151,9 @@ class _Lowering:
         return self._op("transpose", [value], {"perm": perm})
 
     def _multiply_and_sum(self, image: _Side, kernel: _Side) -> Value:
-        """Return a depthwise convolution as a multiply and a sum over the leading dims. Each group has one output
-        feature.
+        """Return a depthwise convolution as an element-wise multiply and a sum over the leading dims.
+
+        The convolution has one output feature per group.
         """
         dtype = self.node.result.type.dtype
         sum_dtype = "f32" if is_float(dtype) and dtype != "f64" else dtype

@@ -27,7 +27,7 @@ from meshgen.ops.triton.registers import Code, register_type
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Match dots that share their left operand, or whose results have equal sizes and meet in one epilogue."""
+    """Match dots that share their left operand, or whose results have equal sizes and are inputs of one epilogue."""
     space = common_space(body, [node for node in loops_of(body) if node.op in DOTS])
     if space is None or (node := space.dot) is None:
         return None
@@ -45,9 +45,9 @@ class GemmWriter:
     """Writer of the source of one GEMM kernel.
 
     Attributes:
-        edges: the conditions under which rows and columns are stored.
-        names: the accumulator variables of each accumulation: one, or one per column subtile if subtiles are multiplied
-            separately.
+        edges: the in-bounds conditions of rows and columns, which mask the stores.
+        names: the accumulator variables of each accumulation: one variable, or one per column subtile if the main loop
+            multiplies subtiles separately.
     """
 
     def __init__(self, evaluator: Evaluator, gemm: Gemm) -> None:
@@ -128,7 +128,8 @@ class GemmWriter:
             let("tile_n", tile if rows == 1 and cols > 1 else integer(0))
 
     def _choose_dot(self, blocks: int) -> None:
-        """Write the selection of the dot that a program computes, for several dots with one left operand.
+        """Write the selection of the dot that the current program computes, if the kernel has several dots with one
+        left operand.
 
         Neighboring programs compute the same tile of different dots, so that they share tiles of the left operand in
         the cache.
@@ -150,9 +151,7 @@ class GemmWriter:
         evaluator.targets[outputs.index(dots[0].result)] = result
 
     def loops(self) -> None:
-        """Write the main loops: one loop for all matmuls if they share it, otherwise the loops of one accumulator after
-        the other.
-        """
+        """Write the main loops: one loop that all matmuls share, or one loop per accumulator, one after the other."""
         evaluator, dtype = self.evaluator, register_type(self.gemm.problem.accumulator)
         columns = f"BLOCK_N // {self.tile.parts}" if len(self.names[0]) > 1 else "BLOCK_N"
         zeroing = f"{{name}} = tl.zeros((BLOCK_M, {columns}), {dtype})"
@@ -191,7 +190,9 @@ class GemmWriter:
                 self._store(subtile_names)
 
     def _parts(self, name: str, count: int) -> list[str]:
-        """Split an accumulator's columns recursively in halves, and return the variables of its `count` subtiles."""
+        """Split the columns of accumulator `name` recursively into halves, and return the variables of the `count`
+        subtiles.
+        """
         if count == 1:
             return [name]
         left, right = (self.evaluator.names.fresh("acc") for _ in range(2))
@@ -201,7 +202,7 @@ class GemmWriter:
         return [subtile for half in (left, right) for subtile in self._parts(half, count // 2)]
 
     def _store(self, subtiles: Sequence[str]) -> None:
-        """Write the epilogue of one subtile of each accumulator, and store its outputs."""
+        """Write the epilogue of one subtile of each accumulator, and store the outputs of this subtile."""
         gemm = self.gemm
         for name, accumulation in zip(subtiles, gemm.accumulations, strict=True):
             self.evaluator.spread_over(name, self.evaluator.tile.edges)
@@ -213,7 +214,7 @@ class GemmWriter:
             reduce_parts(self.evaluator, gemm.body, gemm.space, gemm.table)
         for position, value in enumerate(gemm.body.outputs):
             if value in [d.result for d in gemm.dots[1:]]:
-                continue  # stored through the pointer of the first dot
+                continue  # The kernel stores the results of all dots through the pointer of the first dot.
             index = where(gemm.space, value, gemm.table)
             self.evaluator.store(position, index, span_of(gemm.space, index, gemm.m, gemm.n))
 

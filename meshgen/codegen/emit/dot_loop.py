@@ -1,4 +1,4 @@
-"""The main loop of one matmul of a kernel, which iterates over the contracted dims and adds to an accumulator."""
+"""The main loop of one matmul of a kernel, which iterates over the contracted dims and adds products to an accumulator."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ class MainLoop:
     """The main loop of one matmul.
 
     Attributes:
-        is_described: whether TMA descriptors copy its operands.
+        is_described: whether the loop copies its operands through TMA descriptors.
     """
 
-    reuses_descriptors = True  # whether all tiles use the same TMA descriptors
-    more_rows = 0  # additional rows of tiles, for programs that compute only some rows of a tile
-    is_divisible = True  # whether its kernel can be warp-specialized
+    reuses_descriptors = True  # whether the descriptors are the same for all tiles
+    more_rows = 0  # additional tiles along m, if programs store only some rows of their tile
+    is_divisible = True  # whether a kernel with this loop can be warp-specialized
 
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
-        """`free` holds the row and column variables of the tile, `edges` their in-bounds conditions."""
+        """Initialize the loop. `free` holds the row and column variables of the tile, `edges` maps them to in-bounds
+        conditions.
+        """
         self.evaluator, self.node, self.tile = evaluator, node, tile
         self.problem = problem_of(node)
         self.operands = Operands(evaluator, node, self.problem, tile, batch, free, self._parts(*free))
@@ -52,34 +54,36 @@ class MainLoop:
         return self.is_described and right and (left or computed or not self._has_left)
 
     def _parts(self, m: Var, n: Var) -> Mapping[Var, Int]:
-        """Return the sizes, in source, of variables whose size depends on data."""
+        """Return the sizes, as source expressions, of variables whose size depends on data. Empty in the base class."""
         return {}
 
     def find_rows(self) -> str:
-        """Write the rows that the program computes, if these are only some rows of its tile.
+        """Write the range of rows that the program stores, if it stores only some rows of its tile.
 
         Returns:
-            The condition under which row `m` is one of them, or "" if the program computes the entire tile.
+            The condition under which row `m` is in the range, or "" if the program stores the entire tile.
         """
         return ""
 
     def _edge(self, k: Var) -> str:
-        """Return the in-bounds condition of a contracted index, or "" if it always holds."""
+        """Return the in-bounds condition of the contracted variable `k`, or "" if it always holds."""
         return integer(k.text).below(self.problem.k) if self.problem.k % self.tile.k else ""
 
     def _steps(self) -> tuple[Operand, Operand]:
-        """Return the bounds of the loop over the contracted dims."""
+        """Return the start and end of the loop over the contracted dims."""
         return 0, self.problem.k
 
     def describe(self) -> None:
-        """Write the TMA descriptors of the operands, unless they exist already."""
+        """Write the TMA descriptors of the operands, unless this loop has already written them."""
         if self.is_described and not self._has_descriptors:
             self.evaluator.tile.edges = dict(self._edges)
             self.operands.describe()
             self._has_descriptors = True
 
     def without_left(self) -> None:
-        """Drop the load of the left operand: the loop of another matmul of the same rows provides its tile."""
+        """Drop the load of the left operand, because the loop of another matmul of the same rows already loads this
+        tile.
+        """
         self.operands.loads = (None, self.operands.loads[1])
         self._has_left = False
 
@@ -94,7 +98,10 @@ class MainLoop:
         self._add([(self, accumulators), *others])
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
-        """Add matmuls of the same rows to their accumulators."""
+        """Write the loop that adds this matmul and further matmuls of the same rows to their accumulators.
+
+        `products` pairs each matmul's main loop with its accumulator variables.
+        """
         if uses_tensor_cores(self.problem):
             self._multiply_tiles(products)
         else:
@@ -122,7 +129,7 @@ class MainLoop:
         evaluator.close()
 
     def _multiply_tiles(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
-        """Write `accumulator = dot(a, b, accumulator)` for each matmul in each step of k."""
+        """Write the loop over k that computes `accumulator = dot(a, b, accumulator)` for each matmul."""
         evaluator = self.evaluator
         for loop, _ in products:
             loop.describe()
@@ -150,7 +157,8 @@ class MainLoop:
         self.evaluator.loop("start", *self._steps(), "BLOCK_K", call=call, options=options)
 
     def write_sum(self, accumulators: Sequence[str], others: Sequence[MainLoop]) -> None:
-        """Write one loop over the steps of this matmul and then of `others`, which add to the same accumulators.
+        """Write one loop over the steps of this matmul and then of the matmuls `others`, all with the same
+        accumulators.
 
         Each step selects the descriptors of one of the matmuls, so all operands must be TMA tiles with the same layout.
         """
@@ -179,7 +187,7 @@ class MainLoop:
         evaluator.close()
 
     def add(self, accumulator: str, a: str, b: str) -> None:
-        """Write the matmul of two tiles, added to an accumulator."""
+        """Write the matmul of tiles `a` and `b`, added to an accumulator."""
         dtype = self.problem.dtype
         if self._is_promoted:
             self.evaluator.write(f"{accumulator} += tl.dot({a}, {b})")

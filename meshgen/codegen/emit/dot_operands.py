@@ -31,12 +31,12 @@ _SIDES = ("a", "b")
 
 @dataclass(frozen=True)
 class Load:
-    """An operand that is one load.
+    """An operand of the main loop that a single load produces.
 
     Attributes:
-        stride: address increment per step of k, in elements. None if it is not constant or the access is
+        stride: address increment per step of k, in elements. None if the increment is not constant or the access is
             bounds-checked.
-        tma: the layout for a TMA descriptor, or None if the operand cannot have one.
+        tma: the layout for a TMA descriptor, or None if the operand cannot have a descriptor.
     """
 
     value: Value
@@ -48,12 +48,12 @@ class Load:
 
 @dataclass(frozen=True)
 class TmaTile:
-    """An operand as rows of contiguous elements, of which one TMA instruction copies a tile.
+    """An operand as a matrix with contiguous rows, of which one TMA instruction copies a tile.
 
     Attributes:
-        first: offset of the first element, in elements; the same in all lanes.
-        row, column: the variables that count rows and columns; one of them is k.
-        stride: elements from row to row.
+        first: offset of the matrix in the operand, in elements; the same in all lanes.
+        row, column: the variables over the rows and the columns of the matrix. One of them is k.
+        stride: elements between the starts of two rows.
         outer: the batch variable and the elements between two matrices, or None if there is one matrix.
     """
 
@@ -65,7 +65,8 @@ class TmaTile:
 
 
 class Operands:
-    """Both operands of a dot in terms of the tile variables: `batch`, m and n, and k as a column and as a row.
+    """The two operands of a dot, indexed by the tile variables: `batch`, m, n, and k (laid out along columns and along
+    rows).
 
     Attributes:
         group: the batch variable if the main loop iterates over it, or None. Descriptors then cover all matrices of the
@@ -82,9 +83,9 @@ class Operands:
         self.order = tuple(range(len(self.dims.contract[0])))
         self.loads: tuple[Load | None, Load | None] = (None, None)
         self.descriptors: list[str] = ["", ""]
-        self.step = "start"  # offset along k of this step's TMA tiles, in source
+        self.step = "start"  # source of the offset along k of the TMA tiles that this step copies
         self.leaves: tuple[Load, ...] = ()  # TMA tiles that the left operand is computed from
-        self.is_made_of_tma_tiles = False  # whether `leaves` are its only non-constant inputs
+        self.is_made_of_tma_tiles = False  # whether the left operand is computed only from `leaves` and constants
         self._leaf_descriptors: list[str] = []
 
     def arrange(self) -> None:
@@ -139,9 +140,7 @@ class Operands:
         return Load(value, index, (), None, tma) if tma else None
 
     def describes(self, device: Device) -> bool:
-        """Whether TMA descriptors copy operands: the device has TMA, the matmul is large enough, and some operand can
-        have a descriptor.
-        """
+        """Whether TMA descriptors copy operands: the device has TMA, the matmul is large, and an operand is a TMA tile."""
         has_tma = tensor_cores(device.architecture).has_tma and self.tile.m >= TMA_ROWS
         return (
             has_tma and self.problem.k >= TMA_K and (bool(self.leaves) or any(load and load.tma for load in self.loads))
@@ -205,7 +204,8 @@ class Operands:
         factors = dict(offset.terms)
         is_even = k in factors and not any(k in g.over for g in guards) and not _is_inside(k, offset)
         tma = self._tma_tile(value, offset, k, side) if is_even and not guards else None
-        if side not in over:  # the operand is a single row, and only TMA fills the tile's other rows with zeros
+        # The operand is a single row. Only a TMA copy fills the other rows of its tile with zeros.
+        if side not in over:
             return Load(value, index, guards, None, tma) if tma else None
         advances = is_even and not self.evaluator.checked and k not in self.parts
         return Load(value, index, guards, factors[k] if advances else None, tma)
@@ -221,7 +221,7 @@ class Operands:
     ) -> TmaTile | None:
         """Return the operand as rows of a matrix, or None if rows are not contiguous, aligned and evenly spaced."""
         factors, nbytes = dict(offset.terms), DTYPES[value.type.dtype].itemsize
-        if side.high == 0:  # a single row: any distance between rows is valid
+        if side.high == 0:  # A TMA descriptor of a single row may have any row stride.
             factors[side] = k.high + 1
         if side not in factors or _is_inside(side, offset) or nbytes not in sizes:
             return None
@@ -242,7 +242,7 @@ class Operands:
 
     @property
     def layout(self) -> tuple[bool, ...]:
-        """Return for each operand that is a TMA tile whether k counts its rows."""
+        """Return for each operand that is a TMA tile whether k is the tile's row variable (if not, it is the column's)."""
         return tuple(load.tma.row in self.k for load in self.loads if load and load.tma)
 
     # ---- the tile of a step
@@ -270,9 +270,7 @@ class Operands:
             )
 
     def tile_of(self, operand_index: int, pointer: str, part: int = 0) -> str:
-        """Return an operand's tile of this step in the matmul dtype. `part`: the column subtile of the right operand,
-        if it has subtiles.
-        """
+        """Return this step's tile of an operand in the matmul dtype. `part`: the column subtile of the right operand."""
         load, evaluator = self.loads[operand_index], self.evaluator
         if load is not None and self.descriptors[operand_index]:
             return self.copied(operand_index, self.descriptors[operand_index], load.tma, part)
@@ -285,10 +283,11 @@ class Operands:
         return evaluator.loaded(_SIDES[operand_index], integer(pointer), mask, zero(load.value.type.dtype))
 
     def copied(self, operand_index: int, name: str, tma: TmaTile | None, subtile: int = 0) -> str:
-        """Return a TMA tile, transposed if the matmul needs k along the other side."""
+        """Write the TMA copy of a tile, transposed if the matmul needs k in the other dim, and return the variable."""
         assert tma is not None
         narrow = ".to(tl.int32)" if self.evaluator.wide else ""
-        # Triton 3.6 derives the rows of the second warp group from this expression, so no other code may use it.
+        # Triton 3.6 derives the rows of the second warp group from this expression, so no other variable may use this
+        # expression.
         row = "tl.maximum(tile_m, 0)" if self.tile.is_specialized else "tile_m"
         column_offset = f" + {subtile} * (BLOCK_N // {self.tile.parts})" if subtile else ""
         starts = {
@@ -310,7 +309,7 @@ class Operands:
         return self.evaluator.assign(_SIDES[operand_index], f"{name}.load([{offsets}]){suffix}")
 
     def _computed(self, operand_index: int) -> str:
-        """Return an operand that is computed in registers, with 0 in lanes past the end of k."""
+        """Return the tile of an operand that is computed in registers. Lanes past the end of k are 0."""
         evaluator = self.evaluator
         leaves = (
             zip(self.leaves, self._leaf_descriptors, strict=True)
@@ -337,10 +336,10 @@ class Operands:
 
 
 def _is_inside(var: Var, offset: Expr) -> bool:
-    """Whether `var` occurs inside a quotient or remainder of `offset`."""
+    """Whether `var` occurs in the dividend of a quotient or remainder of `offset`."""
     return any(var in ex.variables(atom.of) for atom, _ in offset.terms if not isinstance(atom, Var))
 
 
 def one(var: Var) -> Expr:
-    """Return a variable as an expression, or 0 if the variable has only one value."""
+    """Return `var` as an index expression, or 0 if the variable has only one value."""
     return ZERO if var.high == 0 else Expr(((var, 1),))

@@ -1,7 +1,7 @@
-"""Demand-driven generation of source, from a value and an index backwards to the code that computes this element.
+"""Demand-driven generation of source: starting from a value and an index, write the code that computes this element.
 
-Layout ops become index expressions and conditions of loads; every other op becomes one line of source. A value that
-is used twice at the same index is computed once per scope. Each loop opens a scope.
+Layout ops become index expressions and conditions of loads. Every other op becomes one line of source. Within a scope,
+a value that is used twice at the same index is computed once. Each loop opens a scope.
 """
 
 from __future__ import annotations
@@ -32,28 +32,32 @@ from meshgen.runtime.in_place import chain
 
 
 class Evaluator(Writer):
-    """Emitter of the source of one kernel body; `lines` grow on demand."""
+    """Emitter of the source of one kernel body. Requesting a value appends the lines that compute it."""
 
     def __init__(self, body: Graph, mesh: Mesh, checked: frozenset[int] = frozenset()) -> None:
-        """`checked`: ordinals of the loads and stores that compare their offset with the size of the tensor."""
+        """Initialize an emitter of `body`.
+
+        `checked`: ordinals of the loads and stores that compare their offset with the size of the accessed tensor.
+        """
         super().__init__(needs_wide(body), checked)
         self.body = body
         self.mesh = mesh
         self.helpers: dict[str, None] = {}
-        self.functions: dict[str, str] = {}  # sources, by name, of functions that only this kernel uses
+        self.functions: dict[str, str] = {}  # source by name of the helper functions that only this kernel uses
         self.coordinates: dict[tuple[str, ...], str] = {}
         self._wide_coordinates: dict[tuple[str, ...], str] = {}  # variables with 64-bit copies of `coordinates`
         self.producer = dict(body.index.producers)
         self.pointers = [self.names.pointer(self.name_of(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.name_of(v, 'x')}_out") for v in body.outputs]
-        self.targets = list(self.results)  # pointers that stores go through; initially those of the results
-        self.is_part = False  # whether other programs compute other parts of the body
-        self.program = program_id()  # index of the program among those that compute the body
-        self.constants: dict[str, int] = {}  # compile-time parameters by name
+        # pointers through which outputs are stored: those of the results, or of the current segment
+        self.targets = list(self.results)
+        self.is_part = False  # whether `body` is only a segment of the kernel, beside segments of other programs
+        self.program = program_id()  # index of the program among the programs that compute `body`
+        self.constants: dict[str, int] = {}  # compile-time parameters of the kernel by name
         self.placed: dict[Value, tuple[Index, Code]] = {}
         self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
         self.data_over: dict[Var, tuple[Var, ...]] = {}
-        # values that are a range of rows of another value: that value, and the first row
+        # For a value that is a range of rows of another value: the other value, and the first row of the range.
         self.rows: dict[Value, tuple[Value, Expr]] = {}
 
     def name_of(self, value: Value, otherwise: str) -> str:
@@ -66,12 +70,12 @@ class Evaluator(Writer):
 
     @contextmanager
     def part(self, body: Graph, program: Int, pointers: dict[Value, str], targets: Sequence[str]) -> Generator[None]:
-        """Emit the source of `body`, a part of the kernel's body, inside this context.
+        """Set up a context in which the emitter writes the source of `body`, a segment of the kernel's body.
 
         Args:
-            program: index of the program among those that compute the part.
-            pointers: the pointers of the part's inputs.
-            targets: the pointers of its outputs.
+            program: index of the program among the programs that compute the segment.
+            pointers: the pointers of the segment's inputs.
+            targets: the pointers of the segment's outputs.
         """
         saved = self.body, self.program, self.pointer_of, self.targets, self.tile
         self.body, self.program, self.pointer_of, self.targets, self.tile = body, program, pointers, [*targets], Tile()
@@ -82,7 +86,7 @@ class Evaluator(Writer):
         self.is_part = False
 
     def constant(self, name: str, value: int) -> str:
-        """Return the name of a compile-time parameter that has this value, and add the parameter if it is missing."""
+        """Return the name of a compile-time parameter with value `value`. Adds the parameter if the kernel has none."""
         free = itertools.chain((name,), (f"{name}_{n}" for n in itertools.count(2)))
         parameter = next(candidate for candidate in free if self.constants.get(candidate, value) == value)
         self.constants[parameter] = value
@@ -95,12 +99,13 @@ class Evaluator(Writer):
         return name
 
     def over(self, *exprs: Expr) -> tuple[Var, ...]:
-        """Return the tile variables that the expressions vary with, in the tile's order."""
+        """Return the tile variables that `expressions` vary with, in the tile's order."""
         varying = {v for e in exprs for w in ex.variables(e) for v in self.data_over.get(w, (w,))}
         return tuple(v for v in self.tile.edges if v in varying)
 
     def value(self, value: Value, index: Index, guards: Guards = ()) -> Code:
-        """Return a register with `value` at `index`. Where a guard does not hold, the content is undefined.
+        """Return a register with `value` at `index`. In lanes where a guard does not hold, the register's content is
+        undefined.
 
         Raises:
             CodegenError: MG0301, if the kernel holds the value only at another index.
@@ -165,7 +170,7 @@ class Evaluator(Writer):
         return self._address_at(self.pointer_of[value], offset, tuple(dict.fromkeys(wider))), all_of(conditions)
 
     def _address_at(self, pointer: str, offset: Expr, wider: tuple[Var, ...]) -> Int:
-        """Return the address `offset` elements after a pointer; the address also varies with the variables `wider`.
+        """Return the address `offset` elements after `pointer`, broadcast over the variables `wider`.
 
         The offset that all lanes share is added first. The offsets of a thread's elements then differ by constants,
         which load and store instructions encode. Otherwise each address would take two registers.
@@ -210,16 +215,19 @@ class Evaluator(Writer):
         return self.as_index(preferred, integer(expr).bracketed().to(register_type(dtype)), dtype)
 
     def as_index(self, preferred: str, value: Int, dtype: str = "i32") -> Code:
-        """Assign an integer that index expressions use to a variable.
+        """Assign the integer `value` to a variable that index expressions can use, and return the variable.
 
-        In a scope, the same text yields the same variable; otherwise values at that index would be computed again.
+        Within a scope, equal source text yields the same variable. Values that were computed at this index are then
+        reused.
         """
         if (code := self._cached(value.text)) is None:
             code = self._scopes[-1][value.text] = Code(self.assign(preferred, value), dtype)
         return code
 
     def coordinate(self, axes: tuple[str, ...]) -> Expr:
-        """Return the index of the device in its group over `axes`: a kernel parameter, or 0 in a group of one."""
+        """Return the index of the device in its group over the mesh axes `axes`: a kernel parameter, or 0 in a group of
+        one.
+        """
         size = self.mesh.group_size(axes)
         if size == 1:
             return ZERO
@@ -254,8 +262,9 @@ class Evaluator(Writer):
         return Code(text if text == args[0].text else self.assign(self.name_of(node.result, node.op), text), dtype)
 
     def in_register(self, code: Code) -> Code:
-        """Convert a literal to a Triton scalar. Literals are Python numbers, which lack Triton's methods and
-        arithmetic.
+        """Convert a literal to a Triton scalar; registers are returned unchanged.
+
+        Literals are Python numbers, which lack Triton's methods and arithmetic.
         """
         if not is_literal(code):
             return code
@@ -271,7 +280,9 @@ class Evaluator(Writer):
     # ---- conditions
 
     def within(self, where: Expr, low: int, high: int) -> Guards:
-        """Return the conditions for `low <= where < high` that are not always true, or NEVER if they cannot hold."""
+        """Return guards for `low <= where < high`, without conditions that always hold. Returns NEVER if the range is
+        empty.
+        """
         least, most = where.bounds
         if most < low or least >= high:
             return (NEVER,)
@@ -282,7 +293,8 @@ class Evaluator(Writer):
     # ---- results
 
     def store(self, number: int, index: Index, span: tuple[Var, ...] = ()) -> None:
-        """Store output `number` of the body at an index. For in-place updates, store only the updated windows.
+        """Store output `number` of the body at `index`. If the output is an in-place update, store only the updated
+        windows.
 
         `span`: variables that the stored registers vary with even if the index does not.
         """
@@ -294,7 +306,7 @@ class Evaluator(Writer):
             self.put(number, index, self.value(value, index), span)
 
     def put(self, number: int, index: Index, code: Code, span: tuple[Var, ...] = (), guards: Guards = ()) -> None:
-        """Store registers as elements of output `number` of the body."""
+        """Store the registers `code` as elements of output `number` of the body at `index`."""
         value, code = self.body.outputs[number], self.in_register(code)
         offset = ex.linearize(index, value.type.sizes)
         over = (*self.over(offset), *(v for v in span if v not in self.over(offset)))

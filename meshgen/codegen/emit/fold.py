@@ -1,4 +1,4 @@
-"""Region reductions: reduce one or several tensors at once by an arbitrary combiner, such as argmax.
+"""Kernels of `reduce_region`: reduce one or several tensors at once with an arbitrary combiner, such as argmax.
 
     index, value = reduce_region(x, iota) by (a, i, b, j) -> (a > b or (a == b and i < j)) ? (a, i) : (b, j)
 
@@ -51,7 +51,7 @@ def _reduced_rows(evaluator: Evaluator, rows: Rows, node: Node, combine: str, co
 
 
 def _last(evaluator: Evaluator, rows: Rows, lanes: Sequence[str], function: str) -> list[str]:
-    """Write the scan along the rows of a tile, and return the variables of each row's last element."""
+    """Write a scan along the rows of the tile `lanes`, and return the variables of each row's last element."""
     count = len(lanes)
     scanned = f"tl.associative_scan({_tuple(lanes)}, {rows.axis}, {function})"
     names = _assigned(evaluator, "scanned", scanned, count)
@@ -65,8 +65,9 @@ def _tuple(texts: Sequence[str]) -> str:
 
 
 def _picking(evaluator: Evaluator, count: int) -> str:
-    """Return the name of a function that picks the flagged one of two elements. In each row only the last element has a
-    flag.
+    """Return the name of a Triton function that returns whichever of two elements has the flag 1.
+
+    In each row only the last element has this flag, so a reduction with this function extracts the last element.
     """
     name = "picked"
     if name not in evaluator.functions:
@@ -88,13 +89,13 @@ def _flagged(rows: Rows, lanes: list[str]) -> list[str]:
 
 
 def _flag(rows: Rows) -> str:
-    """Return source for a tile with 1 in the lanes inside the row and 0 outside."""
+    """Return the source of a tile that is 1 in lanes inside the row and 0 outside."""
     text = f"tl.where({rows.edge}, 1, 0)" if rows.edge else "1"
     return f"tl.broadcast_to({text}, {rows.tile()})" if rows.edge else f"tl.full({rows.tile()}, 1, tl.int32)"
 
 
 def _with_flags(evaluator: Evaluator, combine: str, count: int) -> str:
-    """Return the name of `combine` for elements with a flag: elements whose flag is 0 are neutral."""
+    """Return the name of a Triton function that applies `combine` to flagged elements and ignores elements with flag 0."""
     name = f"{combine}_flagged"
     if name not in evaluator.functions:
         left, right = [f"a{n}" for n in range(count)], [f"b{n}" for n in range(count)]
@@ -111,7 +112,7 @@ def _with_flags(evaluator: Evaluator, combine: str, count: int) -> str:
 
 
 def _assigned(evaluator: Evaluator, preferred: str, call: str, count: int) -> list[str]:
-    """Assign the results of a call to new variables."""
+    """Assign the `count` results of a call to new variables, and return these variables."""
     names = [evaluator.names.fresh(preferred) for _ in range(count)]
     evaluator.write(f"{several(names)} = {call}")
     return names

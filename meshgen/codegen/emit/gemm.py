@@ -1,4 +1,4 @@
-"""Description of a GEMM kernel with one tile size: what its programs compute, before any source is written."""
+"""Description of a GEMM kernel with one tile size, built before any source is written: what each program computes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from meshgen.ops.dot_dims import DotDims
 
 @dataclass(frozen=True)
 class Accumulation:
-    """A value, and the main loops that accumulate it."""
+    """An accumulated value, and the main loops that add to it."""
 
     total: Value
     loops: tuple[MainLoop, ...]
@@ -31,18 +31,18 @@ class Accumulation:
 
 @dataclass(frozen=True)
 class Gemm:
-    """A GEMM kernel with one tile size.
+    """Description of a GEMM kernel with one tile size.
 
     Attributes:
         problem: sizes and dtypes of the first matmul.
-        dots: the dots with a common left operand, of which each program computes one; for other kernels the first dot.
+        dots: the dots with a common left operand, of which each program computes one. Other kernels list the first dot.
         accumulations: the values that each program accumulates.
         shares_loop: whether one main loop adds to all accumulators.
         m, n: the row and column variables of the result.
         edges: the conditions under which m and n are inside the result, or "" if they always are.
-        table: the variables of `space` (dims of the result) in terms of the batch, m and n.
-        most_programs: the number of programs of a persistent kernel, which compute several tiles each; None for other
-            kernels.
+        table: the variables of `space` (dims of the result), expressed in the batch variable, m and n.
+        most_programs: the number of programs of a persistent kernel, in which each program computes several tiles. None
+            for other kernels.
     """
 
     body: Graph
@@ -64,7 +64,7 @@ class Gemm:
 
     @property
     def lanes(self) -> dict[Var, Lanes]:
-        """Return m and n as sums of the first row or column of the tile and an offset per lane."""
+        """Return m and n, each as the sum of the tile's first row or column and an offset per lane."""
         return {v: Lanes(Var(f"{v.text}_first", 0, v.high), Var(f"{v.text}_lane", 0, v.high)) for v in (self.m, self.n)}
 
     @property
@@ -79,7 +79,7 @@ class Gemm:
 
     @property
     def blocks(self) -> int:
-        """Return the number of tiles of all dots and batches."""
+        """Return the number of tiles over all dots and batch elements."""
         return self.tile_rows * self.tile_columns * self.problem.batch * len(self.dots)
 
     @property
@@ -89,7 +89,7 @@ class Gemm:
 
 def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device: Device,
             loop: type[MainLoop] = MainLoop, masks_all: bool = False) -> Gemm:  # fmt: skip
-    """Describe the GEMM kernel of a body with tiles of one shape.
+    """Describe the GEMM kernel of a body for tiles of shape `tile`.
 
     Args:
         evaluator: emitter of the kernel; index maps of the operands may add kernel parameters to it.
@@ -117,19 +117,24 @@ def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device:
 
 
 def _tile_var(text: str, size: int) -> Var:
-    """Return a tile variable for `size` values. Unlike `ex.variable`, it remains a variable for a single value."""
+    """Return a tile variable with `size` values. Unlike `ex.variable`, this function also returns a variable if `size`
+    is 1.
+    """
     return Var(text, 0, size - 1)
 
 
 def _fills_multiprocessor(gemm: Gemm, device: Device) -> bool:
-    """Whether one block fills a multiprocessor and uses TMA descriptors, which a persistent kernel writes only once."""
+    """Whether a persistent kernel is beneficial: one block fills a multiprocessor, and the block uses TMA descriptors.
+
+    A persistent kernel writes each descriptor only once per block.
+    """
     columns = gemm.tile.n * (2 if gemm.shares_loop else 1)
     shared = staged_bytes(replace(gemm.tile, n=columns), DTYPES[gemm.problem.dtype].itemsize)
     return any(loop.is_described for loop in gemm.loops) and 2 * shared > device.shared_bytes
 
 
 def _table(space: Space, batch: Expr, m: Var, n: Var) -> dict[Var, Expr]:
-    """Return the variables of the space (dims of the result) in terms of batch, m and n."""
+    """Return the variables of `space` (dims of the result), each expressed in `batch`, `m` and `n`."""
     assert space.dot is not None
     dims = DotDims.of(space.dot)
     free = len(dims.free[0])

@@ -1,4 +1,4 @@
-"""Guards (conditions under which a kernel computes a value), and the requests that evaluations exchange."""
+"""Guards (conditions under which a kernel computes a value), and the types of the evaluator's generators."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Guard(NamedTuple):
 
 
 Guards: TypeAlias = tuple[Guard, ...]
-Asked: TypeAlias = tuple[Value, Index, Guards]  # a request for a value at an index under guards
+# an operand that an evaluation requests: the value, its index and its guards
+Asked: TypeAlias = tuple[Value, Index, Guards]
 Steps: TypeAlias = Generator[
     Asked, Code, Code
-]  # an evaluation: yields requests for operands, receives their registers, and returns the register of its result
-NEVER = Guard("never", ())  # never holds: the guarded value is not computed
+]  # the evaluation of one value: yields requests for operands, receives their registers, returns the result's register
+NEVER = Guard("never", ())  # a guard that never holds: the guarded value is not computed

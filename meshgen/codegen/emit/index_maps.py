@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """A read by a layout op.
+    """The element that a layout op reads for one element of its result.
 
     Attributes:
-        conditions: guards of the read.
-        fill: the result where a guard does not hold; None if the result is undefined there.
+        conditions: guards under which the element is read.
+        fill: the result where a guard does not hold. None if the result is undefined there.
     """
 
     value: Value
@@ -32,7 +32,7 @@ class Read:
 
 
 def emit_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
-    """Emit the result of a layout op at an index."""
+    """Emit the element at `index` of the result of a layout op."""
     read = read_through(evaluator, node, index)
     fill, dtype = read.fill, node.result.type.dtype
     if not read.conditions:
@@ -50,7 +50,7 @@ def emit_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) 
 
 
 def read_through(evaluator: Evaluator, node: Node, index: Index) -> Read:
-    """Return the read that a layout op performs for `index` of its result."""
+    """Return the source element that the layout op `node` reads for the element `index` of its result."""
     source = node.operands[0]
     if node.op == "pad":
         return _unpad(evaluator, node, index)

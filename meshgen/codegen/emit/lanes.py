@@ -1,11 +1,11 @@
-"""Recurrences: scans that one kernel can run, because each lane owns its elements of the carried values in all
+"""Analysis of recurrences: scans that one kernel can run, because each lane updates the same elements in all
 iterations.
 
     h, ys = scan 1024 (h0, rows of ys, rows of a, rows of b) { h = a * h + b; sum of h }
 
 The body has one iteration space, here over the elements of `h`. It reads and writes each carried value at
 one index, and reduces only over dims that one tile contains entirely. Loads of rows do not depend on
-carried values, so they can be issued ahead of their iteration.
+carried values, so the kernel can issue them ahead of their iteration.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IN_LANES = _LANE_BY_LANE | LAYOUT | LOOKUPS | MADE
 
 
 def carried(node: Node) -> list[int]:
-    """Return the positions of the operands that a scan carries from iteration to iteration, as opposed to operands
+    """Return the positions of the operands that a scan carries from iteration to iteration. The other operands are
     sliced into rows.
     """
     return [n for n in range(len(node.results)) if n not in node.attrs.sliced]
@@ -55,7 +55,9 @@ def lanes_of(node: Node) -> Space | None:
 
 
 def _place_forwarded(body: Graph, space: Space, positions: Sequence[int]) -> None:
-    """Give an output that merely forwards another carried value, as in a shift register, the index of that value."""
+    """Give each output that only forwards another carried value (as in a shift register) the index of that value in
+    `space`.
+    """
     next_values = {body.inputs[n]: body.outputs[n] for n in positions}
     for value in body.outputs:
         source = value
@@ -67,14 +69,16 @@ def _place_forwarded(body: Graph, space: Space, positions: Sequence[int]) -> Non
 
 
 def place_of(space: Space, value: Value) -> Index | None:
-    """Return the index of a value in the iteration space of its body, or None if the space does not contain it. A
-    scalar has index ().
+    """Return the index of `value` in the iteration space `space` of its body, or None if the space does not contain the
+    value.
+
+    The index of a scalar is ().
     """
     return space.locate(value) if value.type.rank else ()
 
 
 def _writes_all(node: Node) -> bool:
-    """Whether all operands are carried or sliced, and the iterations write every row of every stacked result."""
+    """Whether all operands of a scan are carried or sliced, and its iterations write every row of every stacked result."""
     rows = [n for n in node.attrs.sliced if n < len(node.results)]
     written = {n: node.regions[0].outputs[n].type.sizes[0] * node.attrs.trips for n in rows}
     is_whole = all(written[n] == node.results[n].type.sizes[0] for n in rows)
@@ -82,8 +86,9 @@ def _writes_all(node: Node) -> bool:
 
 
 def _is_written_once(body: Graph, space: Space) -> bool:
-    """Whether each result varies with all kept dims or with none of them. The first program alone stores a result
-    that varies with none.
+    """Whether each output of the body varies with all kept dims or with none of them.
+
+    If an output varies with none, only the first program stores it.
     """
     kept = {v for v in space.dims if v not in space.reduced}
     output_vars = [_variables(place_of(space, value) or ()) for value in body.outputs]
@@ -130,8 +135,10 @@ def dependent(body: Graph, values: Iterable[Value]) -> set[Value]:
 
 
 def reads(node: Node, index: Index) -> list[tuple[Value, Index]] | None:
-    """Return the operands, with indices, that an element-wise op or unconditional index map reads, or None for
-    other ops.
+    """Return the operands that an element-wise op or an unconditional index map reads, each with the index that it
+    reads.
+
+    Returns None for other ops.
     """
     if node.op in POINTWISE:
         return [(value, index if value.type.rank else ()) for value in node.operands]

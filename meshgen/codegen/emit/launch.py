@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 
 class Launch(NamedTuple):
-    """The grid, the compile-time constants of the entry function, and Triton's launch options."""
+    """Launch parameters of a kernel: the grid, the compile-time constants of the entry function, and Triton's launch
+    options.
+    """
 
     grid: tuple[int, int, int]
     constants: dict[str, int]

@@ -41,11 +41,12 @@ def _concatenate(evaluator: Evaluator, node: Node, index: Index, guards: Guards)
 
 
 def _data_index(evaluator: Evaluator, code: Code, size: int, index: Index) -> Expr:
-    """Clamp an index that was loaded from memory, and return it as a variable of index expressions."""
+    """Clamp `code`, an index that was loaded from memory, to [0, size), and return a variable for index expressions."""
     if size <= 1:
         return ZERO
     index_dtype = "tl.int64" if evaluator.wide or code.dtype in ("i64", "ui32", "ui64") else "tl.int32"
-    position = minimum(code.text, size - 1) if code.dtype == "ui64" else integer(code.text)  # ui64 may exceed 2^63
+    # A ui64 index may exceed 2^63, so it is clamped as ui64, before the conversion to a signed integer.
+    position = minimum(code.text, size - 1) if code.dtype == "ui64" else integer(code.text)
     var = Var(evaluator.as_index("at", clamped(position.to(index_dtype), 0, size - 1)).text, 0, size - 1)
     evaluator.data_over[var] = evaluator.over(*index)
     return Expr(((var, 1),))
@@ -107,8 +108,8 @@ def updated_windows(evaluator: Evaluator, nodes: Sequence[Node], index: Index) -
     """Yield each window that a chain of in-place updates writes.
 
     Yields:
-        The value of the window, the position in the result of its element `index`, and the condition that no later
-        window of the chain overwrites this element.
+        The value of the window; the position in the result of the window's element at `index`; and the condition that
+        no later window of the chain overwrites this element.
     """
     starts = [_window_starts(evaluator, node) for node in nodes]
     for i, node in enumerate(nodes):
@@ -128,18 +129,20 @@ def _window_starts(evaluator: Evaluator, node: Node) -> list[Expr]:
 
 
 def _not_all(guards: Guards | list[Guard]) -> Guard:
-    """Return the condition that at least one of the guards does not hold."""
+    """Return the guard that at least one of `guards` does not hold."""
     over = tuple(dict.fromkeys(v for guard in guards for v in guard.over))
     return Guard(f"(({both([guard.text for guard in guards])}) == 0)", over)
 
 
 def is_cut(node: Node) -> bool:
-    """Whether a bitcast splits each element into several narrower ones, or joins several into a wider one."""
+    """Whether an op is a bitcast that splits each element into several narrower elements, or joins several into a wider
+    one.
+    """
     return node.op == "bitcast_convert" and node.operands[0].type.rank != node.result.type.rank
 
 
 def emit_cut(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
-    """Emit a bitcast to elements of another width. The least significant bits come first."""
+    """Emit an element of a bitcast that splits or joins elements (`is_cut`). The least significant bits come first."""
     (source,), result = node.operands, node.result
     if not {source.type.dtype, result.type.dtype} <= _WIDTHS.keys():
         raise CodegenError(unsupported(node))

@@ -1,4 +1,4 @@
-"""Kernels without reductions: each output element is computed independently."""
+"""Template of kernels without reductions: each output element is computed independently."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from meshgen.runtime.in_place import UPDATE, updates, written
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Match bodies without reductions or other loops that write the same number of elements of each output."""
+    """Match bodies without reductions or other loops, in which the kernel writes equally many elements of each output."""
     del device
     is_map = not loops_of(body) and len({v.type.size for v in written(body)}) == 1
     return KernelPlan(MAP) if is_map else None
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """Write one tile over the outputs, or a tile for each range of a concatenation."""
+    """Write one tile over the outputs, or one tile for each range of a concatenation (`pieces.py`)."""
     del plan, device
     body = _with_window_outputs(body)
     sizes = body.outputs[0].type.sizes
@@ -39,7 +39,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 def _store(evaluator: Evaluator, body: Graph, tile: Tile, program: Int) -> None:
-    """Write the computation and the store of a tile of each output."""
+    """Write the computation and the store of one tile of each output, for program `program`."""
     index, sizes = tile.begin(evaluator, program), body.outputs[0].type.sizes
     for position, value in enumerate(body.outputs):
         output_sizes = value.type.sizes
@@ -49,9 +49,10 @@ def _store(evaluator: Evaluator, body: Graph, tile: Tile, program: Int) -> None:
 
 
 def _with_window_outputs(body: Graph) -> Graph:
-    """Return the body with the windows of in-place updates as outputs, or `body` itself if it has no updates.
+    """Return the body with outputs that are in-place updates replaced by the updated windows. All windows have the same
+    shape.
 
-    All windows have the same shape.
+    Returns `body` itself if no output is an in-place update.
     """
     if not (update_chains := updates(body)):
         return body

@@ -1,10 +1,10 @@
-"""Tiles of kernels without reductions, over a box of output elements: flat tiles, or squares for transposed
-reads.
+"""Tiles of kernels without reductions, over a box of output elements: flat tiles, or squares if an operand is read
+transposed.
 
     x + y                       i = program * BLOCK + tl.arange(0, BLOCK)
     x + transpose(y)            row = ... tl.arange(0, SIDE)[:, None], col = ... tl.arange(0, SIDE)[None, :]
 
-A square reads full memory sectors along the rows of both operands, and the compiler transposes one of them
+With a square, loads read full memory sectors along the rows of both operands. Triton transposes one of the two tiles
 in shared memory.
 """
 
@@ -26,24 +26,25 @@ from meshgen.ops.classes import JOINING, LAYOUT, LEAVING, POINTWISE
 
 _BLOCK = 1024  # elements of a flat tile: 8 per thread, one 16-byte vector of bf16
 _SIDE = 32  # elements along each side of a square; chosen: 32 elements of f32 fill a 128-byte cache line
-_LEAST = 4096  # elements; chosen: a square gains nothing for smaller operands, which stay in a cache
-_LEAST_ROW = 8  # elements of a row of such an operand; chosen: 8 elements of f32 fill a 32-byte sector
+_LEAST = 4096  # least elements of a transposed operand for a square tile; chosen: smaller operands stay in a cache
+# least elements of a row of this operand for a square tile; chosen: 8 elements of f32 fill a 32-byte sector
+_LEAST_ROW = 8
 
 
 @dataclass(frozen=True)
 class Box:
-    """A box of elements of an output: along each dim `sizes[d]` elements from `starts[d]` on."""
+    """A box of elements of an output: along each dim `d`, `sizes[d]` elements that start at `starts[d]`."""
 
     starts: tuple[int, ...]
     sizes: tuple[int, ...]
 
     def index(self, inside: Index) -> Index:
-        """Return the index in the output of the element at `inside` in the box."""
+        """Return the index in the output of the box element at index `inside`."""
         return tuple(e + start for e, start in zip(inside, self.starts, strict=True))
 
 
 def whole(sizes: tuple[int, ...]) -> Box:
-    """Return the box of all elements of an output."""
+    """Return the box that contains all elements of an output of shape `sizes`."""
     return Box((0,) * len(sizes), sizes)
 
 
@@ -67,7 +68,9 @@ class Flat:
         return max(1, self.block // 256)
 
     def begin(self, evaluator: Evaluator, program: Int) -> Index:
-        """Write the tile's index variable for program `program`, and return the tile's index in the output."""
+        """Write the index variable of the tile of program `program`, and return the index in the output of the tile's
+        elements.
+        """
         size, block = math.prod(self.box.sizes), self.block
         if size > 1:
             name = evaluator.constant("BLOCK", block)
@@ -106,7 +109,9 @@ class Square:
         return 4
 
     def begin(self, evaluator: Evaluator, program: Int) -> Index:
-        """Write the tile's index variables for program `program`, and return the tile's index in the output."""
+        """Write the index variables of the tile of program `program`, and return the index in the output of the tile's
+        elements.
+        """
         sizes, steps, let = self.box.sizes, self.steps, evaluator.let
         rows, cols = sizes[self.across], sizes[self.last]
         outer = [sizes[d] for d in self.other_dims]
@@ -135,15 +140,16 @@ Tile = Flat | Square
 
 
 def tile_of(body: Graph, box: Box) -> Tile:
-    """Return the tile for a box of the outputs: a square if a large operand is read transposed, otherwise a flat
-    tile.
-    """
+    """Return the tile for a box of the outputs: a square if a large operand is read transposed, otherwise a flat tile."""
     across = _transposed_dim(body, box)
     return Flat(box) if across is None else Square(box, across)
 
 
 def _transposed_dim(body: Graph, box: Box) -> int | None:
-    """Return the output dim along which the largest operand is contiguous, or None if this is the last dim."""
+    """Return the output dim along which the largest operand is contiguous if that operand is read transposed.
+
+    Returns None if no operand that is as large as the largest one is read transposed, or if it is too small.
+    """
     if any(v.type.shape != body.outputs[0].type.shape for v in body.outputs) or len(box.sizes) < 2:
         return None
     inside = tuple(ex.variable(f"d{d}", size) for d, size in enumerate(box.sizes))
@@ -168,10 +174,10 @@ def _only(expr: Expr) -> Var:
 
 
 def _reads(body: Graph, index: Index) -> Iterator[tuple[Value, Index]]:
-    """Yield the operands and indices that the outputs read through element-wise ops, index maps and
-    concatenations.
+    """Yield the inputs of a body that the outputs read at `index`, each with the index that is read.
 
-    A concatenation is followed only if one of its operands contains the entire box.
+    Follows element-wise ops, index maps and concatenations. Follows a concatenation only if one of its operands
+    contains the entire box.
     """
     producers = body.index.producers
 
@@ -191,8 +197,9 @@ def _reads(body: Graph, index: Index) -> Iterator[tuple[Value, Index]]:
 
 
 def _concatenated_operand(node: Node, index: Index) -> list[tuple[Value, Index]]:
-    """Return the operand of a concatenation that contains all of `index`, with its index there, or [] if `index`
-    spans several operands.
+    """Return the operand of a concatenation that contains the entire range `index`, with the range inside this operand.
+
+    Returns [] if the range spans several operands.
     """
     dim = node.attrs.dim
     ends = itertools.accumulate((v.type.sizes[dim] for v in node.operands), initial=0)

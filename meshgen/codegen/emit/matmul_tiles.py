@@ -1,12 +1,12 @@
-"""Selection of the tiles that a GEMM kernel tries, in order.
+"""Selection of the candidate tiles of a GEMM kernel, in the order in which the compiler tries them.
 
 1. Rank the tiles of the table (`kernels/matmul.py`) by their predicted times (`kernels/matmul_time.py`).
-2. Try the best tiles in several forms: warp-specialized ones that fit shared memory and are predicted to take no
-   longer, then the tile with its epilogue at once and in subtiles.
+2. List the forms of each of the best tiles. First come warp-specialized forms that fit shared memory and are predicted
+   to take no longer. Then come the tile with an undivided epilogue and the tile with its epilogue in subtiles.
 3. `is_usable` drops a warp-specialized form if not all operands turn out to be TMA tiles.
 
-A predicted time is that of one matmul, of several that each program computes, or of several side by side,
-of which each program computes a tile of one. The compiler ships the first form whose build has no fault
+The time is predicted for one matmul; for several matmuls that each program computes; or for several matmuls side by
+side, of which each program computes one tile. The compiler ships the first form whose build has no fault
 (`building/candidates.py`).
 """
 
@@ -29,24 +29,26 @@ from meshgen.ops.classes import DOTS
 from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.precision import multiplied_as
 
-_MOST_TILES = 4  # tiles to try; chosen: tiles that are predicted to be faster may spill or not fit
-# matmuls in one main loop; chosen: each tile executes the epilogues of all of them, masked except for its own
+# number of best tiles to try; chosen: the fastest predicted tiles may spill registers or exceed shared memory
+_MOST_TILES = 4
+# most matmuls in one main loop; chosen: each tile executes the epilogues of all matmuls, with all but one masked out
 _MOST_IN_ONE_LOOP = 8
-# registers per thread (CUDA C++ programming guide, "Technical specifications per compute capability")
+# most registers per thread (CUDA C++ programming guide, "Technical specifications per compute capability")
 _MOST_REGISTERS = 255
 _LEAST_COLUMNS = 16  # columns of a tile; `tl.dot` needs at least 16, whatever the dtype (Triton 3.6)
-_BARRIER_BYTES = 512  # bytes of shared memory that are left for the barriers of all stages and for sums across warps
+# bytes of shared memory reserved for the barriers of all pipeline stages and for reductions across warps
+_BARRIER_BYTES = 512
 
 
 # ---- ranking by predicted time
 
 
 def rank_tiles(products: Sequence[Product], device: Device, held: int = 0) -> list[tuple[float, Tile]]:
-    """Return (predicted seconds, tile) pairs for matmuls that each program computes one after the other, fastest
-    first.
+    """Return (predicted seconds, tile) pairs, fastest first, for programs that compute all of `products` one after the
+    other.
 
     Args:
-        held: the number of result tiles that wait in registers, besides the accumulator of the current matmul.
+        held: the number of result tiles that stay in registers, besides the accumulator of the current matmul.
     """
     tiles = candidates(products[0].dtype, device.architecture)
     is_promoted = tensor_cores(device.architecture).promotes(products[0].dtype)
@@ -55,7 +57,7 @@ def rank_tiles(products: Sequence[Product], device: Device, held: int = 0) -> li
 
 
 def rank_joint_tiles(accumulators: Sequence[Accumulator], device: Device) -> list[tuple[float, Tile]]:
-    """Return (predicted seconds, tile) pairs for matmuls that each program computes, fastest first.
+    """Return (predicted seconds, tile) pairs, fastest first, for programs that compute all of `accumulators`.
 
     The times exclude the launch and device memory. Two matmuls that share a main loop are timed as one matmul
     with the columns of both; each gets half the columns of the tile.
@@ -68,8 +70,8 @@ def rank_joint_tiles(accumulators: Sequence[Accumulator], device: Device) -> lis
 
 
 def rank_side_by_side_tiles(dots: Sequence[Node], device: Device) -> list[tuple[float, Tile]]:
-    """Return (predicted seconds, tile) pairs for matmuls in one launch, fastest first. Each program computes a
-    tile of one matmul.
+    """Return (predicted seconds, tile) pairs, fastest first, for a launch in which each program computes a tile of one
+    dot.
     """
     products = [_product(dot) for dot in dots]
 
@@ -85,7 +87,7 @@ def _ranked(tiles: Iterable[Tile], seconds: Callable[[Tile], float]) -> list[tup
 
 
 def _rounded(seconds: float) -> float:
-    """Round to three digits, because the model is not more precise."""
+    """Round a predicted time to three digits, because the model is not more precise."""
     return float(f"{seconds:.3g}")
 
 
@@ -97,13 +99,13 @@ def _product(dot: Node) -> Product:
 
 
 def matmul_tiles(body: Graph, dots: Sequence[Node], device: Device, columns: int = 0) -> tuple[Tile, ...]:
-    """Return the tiles of a body in the order in which they are tried.
+    """Return the candidate tiles of a body with matmuls, in the order in which they are tried.
 
     Args:
         dots: dots with the same sizes and left operand. Ignored if each program computes several matmuls
             (`joint_products`).
-        columns: columns that the epilogue reduces at a time, which a subtile must have; 0 if the epilogue reduces
-            nothing.
+        columns: the number of columns that the epilogue reduces at a time, which each subtile must have. 0 if the
+            epilogue reduces nothing.
     """
     accumulators = joint_products(body)
     dots = [dot for accumulator in accumulators for dot in accumulator.products] or dots
@@ -121,13 +123,13 @@ def matmul_tiles(body: Graph, dots: Sequence[Node], device: Device, columns: int
 def side_by_side_tiles(
     bodies: Sequence[Graph], dots: Sequence[Node], device: Device, columns: AbstractSet[int]
 ) -> tuple[Tile, ...]:
-    """Return the tiles for several bodies in one launch, in the order in which they are tried.
+    """Return the candidate tiles for several bodies in one launch, in the order in which they are tried.
 
     Each program computes a tile of one matmul. Warp-specialized kernels have one main loop for all matmuls, so
-    they are tried only for few matmuls.
+    they are tried only for at most `_MOST_IN_ONE_LOOP` matmuls.
 
     Args:
-        columns: columns that the epilogues reduce at a time, which a subtile must have.
+        columns: the number of columns that the epilogues reduce at a time, which each subtile must have.
     """
     dots_of = [[node for node in body.nodes if node.op in DOTS] for body in bodies]
     is_wide = any(_has_wide_tiles(body, body_dots) for body, body_dots in zip(bodies, dots_of, strict=True))
@@ -139,13 +141,13 @@ def side_by_side_tiles(
 def _forms_of_best(
     ranked: Iterable[tuple[float, Tile]], columns: AbstractSet[int], forms: Callable[[Tile], Sequence[Tile]]
 ) -> tuple[Tile, ...]:
-    """Return the forms of the best tiles, restricted to forms whose subtiles have the required columns."""
+    """Return the forms of the best tiles in `ranked`, restricted to forms whose subtiles have `columns` columns."""
     tiles = [tile for _, tile in ranked if columns <= part_columns(tile)][:_MOST_TILES]
     return tuple(form for tile in tiles for form in forms(tile) if columns <= {form.n // form.parts})
 
 
 def _joint_forms(body: Graph, accumulators: Sequence[Accumulator], device: Device) -> Callable[[Tile], Sequence[Tile]]:
-    """Return a function that lists the forms of a tile, for matmuls that each program computes."""
+    """Return a function that lists the forms of a tile, for programs that compute all of `accumulators`."""
     dots = [dot for accumulator in accumulators for dot in accumulator.products]
     is_wide, (batch, m, n, k, dtype) = _has_wide_tiles(body, dots), _product(dots[0])
     if len(accumulators) == 1:
@@ -156,7 +158,8 @@ def _joint_forms(body: Graph, accumulators: Sequence[Accumulator], device: Devic
     both = Product(batch, m, 2 * n, k, dtype)
 
     def forms(tile: Tile) -> list[Tile]:
-        # The two accumulators are halves of a tile of 256 columns; halves of a tile of 128 have no shorter loop.
+        # For two accumulators, halve a specialized tile of 256 columns. Halves of a tile of 128 columns would not be
+        # faster.
         special = specialized_tiles(replace(tile, n=2 * tile.n), [both], device, is_wide)
         halves = dict.fromkeys(replace(form, n=form.n // 2, parts=1) for form in special if form.n > 128)
         return _ordered_forms(tile, list(halves))
@@ -167,10 +170,10 @@ def _joint_forms(body: Graph, accumulators: Sequence[Accumulator], device: Devic
 def _forms_of(
     products: Sequence[Product], left_bytes: int, device: Device, is_wide: bool
 ) -> Callable[[Tile], Sequence[Tile]]:
-    """Return a function that lists the forms of a tile, for one matmul or several side by side.
+    """Return a function that lists the forms of a tile, for one matmul or several matmuls side by side.
 
     Args:
-        left_bytes: bytes that are copied per element of the left operand.
+        left_bytes: bytes that are copied to shared memory per element of the left operand.
         is_wide: whether some tile of the epilogue has elements of 4 bytes.
     """
 
@@ -200,10 +203,10 @@ def _ordered_forms(tile: Tile, specialized_forms: Sequence[Tile]) -> list[Tile]:
 
 
 def specialized_tiles(tile: Tile, products: Sequence[Product], device: Device, is_wide: bool) -> list[Tile]:
-    """Return the warp-specialized forms of a tile that are predicted to take no longer than the tile, fastest
+    """Return the warp-specialized forms of a tile that are predicted to take no longer than the tile itself, fastest
     first.
 
-    Of forms with equal times, the one with the shorter main loop comes first.
+    Of forms with equal times, the form with the shorter main loop comes first.
 
     Args:
         products: the matmuls of one launch.
@@ -219,15 +222,19 @@ def specialized_tiles(tile: Tile, products: Sequence[Product], device: Device, i
 
 
 def _fits(tile: Tile, left_bytes: int, right_bytes: int, device: Device, is_wide: bool) -> bool:
-    """Whether shared memory holds the operands of all stages and the layout conversion of half a result tile
-    (Triton 3.6).
+    """Whether shared memory holds the operand tiles of all pipeline stages and the layout conversion of half a result
+    tile.
+
+    Triton 3.6 converts the layout of the result in two halves.
     """
     staged = (tile.m * left_bytes + tile.n * right_bytes) * tile.k * tile.num_stages
     return staged + tile.m * tile.n * (2 if is_wide else 1) + _BARRIER_BYTES <= device.shared_bytes
 
 
 def _left_bytes(body: Graph, dot: Node) -> int:
-    """Return the bytes that are copied per element of the left operand, which may be computed from several values."""
+    """Return the bytes copied to shared memory per element of the left operand, summed over the values it is computed
+    from.
+    """
     producer, size = body.index.producers, dot.operands[0].type.size
     sources, stack = dict[Value, None](), [dot.operands[0]]
     while stack:
@@ -241,8 +248,8 @@ def _left_bytes(body: Graph, dot: Node) -> int:
 
 
 def _has_wide_tiles(body: Graph, dots: Sequence[Node]) -> bool:
-    """Whether some output or epilogue operand has as many elements as the dots' results, of more than 2 bytes
-    each.
+    """Whether some output or epilogue operand has as many elements as a dot's result, with more than 2 bytes per
+    element.
     """
     producer, size, accumulated = body.index.producers, dots[0].result.type.size, {dot.result for dot in dots}
     accessed, stack = dict.fromkeys(body.outputs), [*body.outputs]
@@ -257,10 +264,10 @@ def _has_wide_tiles(body: Graph, dots: Sequence[Node]) -> bool:
 
 
 def is_usable(gemm: Gemm) -> bool:
-    """Whether a kernel supports its tile.
+    """Whether a GEMM kernel supports its tile.
 
-    A warp-specialized tile needs a kernel that can be specialized. The subtiles must have the columns that the
-    body reduces at a time.
+    A warp-specialized tile needs a kernel that can be specialized. Each subtile must have as many columns as the body
+    reduces at a time.
     """
     if gemm.tile.is_specialized and not _can_specialize(gemm):
         return False
@@ -273,7 +280,8 @@ def _can_specialize(gemm: Gemm) -> bool:
     if not first.is_divisible or first.evaluator.wide:
         return False
     is_one = gemm.shares_loop or len(loops) == 1
-    if len(gemm.accumulations) == 1 and not is_one:  # one loop, in which each step copies the TMA tiles of one matmul
+    # A single loop is possible in which each step copies the TMA tiles of one of the matmuls.
+    if len(gemm.accumulations) == 1 and not is_one:
         layouts = {loop.operands.layout for loop in loops}
         is_one = len(layouts) == 1 and len(layouts.pop()) == 2 and type(first) is MainLoop
     return is_one and all(loop.reads_tma_tiles_only for loop in loops)

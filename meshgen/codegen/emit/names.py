@@ -1,4 +1,4 @@
-"""Names in a kernel's source: of the kernel, its parameters and its variables."""
+"""Names in a kernel's source: the entry function, its parameters and its variables."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _TEMPLATES = frozenset(
 
 
 def identifier(preferred: str, otherwise: str) -> str:
-    """Return an ASCII identifier close to `preferred`, or `otherwise` if no character remains. It may still be a
-    keyword.
+    """Return an ASCII identifier close to `preferred`, or `otherwise` if no character remains.
+
+    The identifier may be a Python keyword.
     """
     base = re.sub(r"\W+", "_", preferred, flags=re.ASCII).strip("_") or otherwise
     return f"{otherwise[0]}{base}" if base[0].isdigit() else base
@@ -39,10 +40,10 @@ class Names:
 
     def __init__(self) -> None:
         self._taken: set[str] = set(_LANGUAGE | _TEMPLATES)
-        self._last: dict[str, int] = {}  # last suffix used for each base name
+        self._last: dict[str, int] = {}  # last numeric suffix used for each base name
 
     def take(self, *names: str) -> None:
-        """Reserve names that templates write literally."""
+        """Reserve names that templates write literally, so that no other variable gets them."""
         assert self._taken.isdisjoint(names), "fixed names are reserved before new ones are allocated"
         self._taken.update(names)
 

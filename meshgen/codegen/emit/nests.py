@@ -1,6 +1,6 @@
-"""Templates of kernels with a single op that has its own loop nest, such as a sort.
+"""Templates of kernels with a single op that has a loop nest of a special form, such as a sort.
 
-The operands of the op are in memory or generated in registers (constants, iota); each emitter reads them
+The operands of the op are in memory or generated in registers (constants, iota). Each emitter reads the operands
 through the evaluator.
 """
 

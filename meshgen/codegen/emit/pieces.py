@@ -30,13 +30,14 @@ from meshgen.ir.matchers import values_behind
 from meshgen.ir.walks import reachable
 from meshgen.ops.classes import POINTWISE
 
-_VECTOR = 4  # elements: ranges start and end at multiples of it, so that a load is a 16-byte vector of f32
-_MOST = 64  # ranges of one kernel; chosen: each is a branch of the source
+_VECTOR = 4  # Elements. Ranges start and end at multiples of this number, so that a load is a 16-byte vector of f32.
+_MOST = 64  # most ranges of one kernel; chosen: the source has one branch per range
 
 
 class Pieces(NamedTuple):
-    """Ranges along a dim of the outputs, in each of which every concatenation reads one operand. All outputs have
-    the same shape.
+    """A split of the outputs into ranges along a dim, such that every concatenation reads one operand within a range.
+
+    All outputs have the same shape.
     """
 
     dim: int
@@ -60,8 +61,9 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(body: Graph) -> Pieces | None:
-    """Return the ranges of a body whose outputs are element-wise functions of concatenations, or None if one tile
-    is better.
+    """Return the ranges of a body whose outputs are element-wise functions of concatenations.
+
+    Returns None if one tile over the entire output is better, or if the body has no such concatenations.
     """
     sizes, producers = body.outputs[0].type.sizes, body.index.producers
     ends: dict[int, set[int]] = {}
@@ -97,7 +99,7 @@ def _share(body: Graph, producers: Mapping[Value, Node], node: Node) -> bool:
 
 
 def emit_pieces(evaluator: Evaluator, tiles: Sequence[Tile], emit: Callable[[Tile], None]) -> int:
-    """Write a branch for each range, and return the number of programs.
+    """Write a branch for each range of the outputs, and return the number of programs of the kernel.
 
     Args:
         emit: writes a tile; the variable `piece` is the index of the program within its range.

@@ -22,14 +22,14 @@ from meshgen.ops.segments import connected
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """How a body is generated. The body itself remains the definition of what the kernel computes.
+    """The choice of how to generate a kernel for a body. The body alone defines what the kernel computes.
 
     Attributes:
         template: the template that generates the body.
-        space: the indices of the body's values, for templates with one iteration space; otherwise None.
+        space: the indices of the body's values, for templates with one iteration space. None for other templates.
         roles: nodes and values of the body by their role in the template.
-        candidates: tiles and launch options in a type of the template's own, best predicted first. Emission uses the
-            first one. Empty if there is nothing to choose.
+        candidates: tiles and launch options, in a type that the template defines, in ascending order of predicted time.
+            Emission uses the first candidate. Empty if the template has no options.
     """
 
     template: Template
@@ -48,9 +48,9 @@ class Template:
         match: returns the plan of a body on a device, or None for a body that the template cannot generate.
         emit: writes the source of the plan's first candidate and returns its launch parameters, or None if the body
             cannot use the candidate. At least one candidate of a plan is usable.
-        form: the form of its kernels. For GEMMs that join others, candidates are of type `kernels.matmul.Tile`.
-        fuses: whether its kernels absorb ops that other kernels would compute.
-        joins: whether its kernels can share a launch with others, each in its own range of programs (`segmented`).
+        form: the kernel form of its kernels. GEMM templates with `joins` use candidates of type `kernels.matmul.Tile`.
+        fuses: whether its kernels may absorb ops that would otherwise be separate kernels.
+        joins: whether its kernels can share a launch with other kernels, each in a range of programs (`segmented`).
     """
 
     name: str
@@ -62,13 +62,14 @@ class Template:
 
 
 def loops_of(body: Graph) -> list[Node]:
-    """Return the nodes that loop over more than their result: dots, reductions, ..."""
+    """Return the nodes that iterate over more than the elements of their result: dots, reductions, ..."""
     return [node for node in body.nodes if node.op in LOOPS]
 
 
 def common_space(body: Graph, anchors: Sequence[Node]) -> Space | None:
-    """Return the first space, grown from one of `anchors`, that contains all loops and outputs of the body, or
-    None if none does.
+    """Return the first iteration space, grown from one of `anchors`, that contains all loops and outputs of the body.
+
+    Returns None if no anchor has such a space.
     """
     loops = loops_of(body)
     if not _may_have_common_space(body, loops):
@@ -83,9 +84,10 @@ def common_space(body: Graph, anchors: Sequence[Node]) -> Space | None:
 
 
 def _may_have_common_space(body: Graph, loops: Sequence[Node]) -> bool:
-    """Whether all reductions have the same sizes, and indices lead from each loop and output to every other one.
+    """Whether a common space is possible: all reductions have equal sizes, and index maps connect all loops and
+    outputs.
 
-    False for a body of several independent segments, for which no anchor has to be tried.
+    If the body has several independent segments, the result is False, and callers skip the search over anchors.
     """
     sizes = {(node.operands[0].type.size, node.result.type.size) for node in loops if node.op in REDUCTIONS}
     if len(sizes) > 1:
@@ -97,15 +99,16 @@ def _may_have_common_space(body: Graph, loops: Sequence[Node]) -> bool:
 
 
 def _placed_together(node: Node, sizes: AbstractSet[tuple[int, int]]) -> list[Value]:
-    """Return the values of a node whose indices determine each other.
+    """Return the operands and results of a node whose indices determine each other.
 
     Args:
-        sizes: element counts before and after the reductions of the kernel.
+        sizes: pairs of element counts, before and after each reduction of the kernel.
     """
     shape = node.results[0].type.shape
     if node.op in POINTWISE:
         return [v for v in (*node.operands, *node.results) if v.type.shape == shape]
-    if node.op == "broadcast_in_dim":  # operand and result belong together only if the kernel reduces the added dims
+    # The operand's index determines the result's only if the kernel reduces the dims that the broadcast adds.
+    if node.op == "broadcast_in_dim":
         few, many = node.operands[0].type.size, node.result.type.size
         if few != many and any(few * before != many * after for before, after in sizes):
             return [*node.results]
@@ -113,13 +116,13 @@ def _placed_together(node: Node, sizes: AbstractSet[tuple[int, int]]) -> list[Va
 
 
 def where(space: Space, value: Value, table: Mapping[Var, Expr]) -> Index:
-    """Return the index of a value in terms of the tile's variables."""
+    """Return the index of `value` in `space`, with the space's variables replaced by the tile's variables (`table`)."""
     index = space.locate(value)
     assert index is not None
     return tuple(substitute(e, table) for e in index)
 
 
 def spread(variables: tuple[Var, ...], position: Expr) -> dict[Var, Expr]:
-    """Split a flat position into variables, of which the last is the fastest."""
+    """Split a flat position into one index per variable; the last variable varies fastest."""
     parts = delinearize(position, [v.high + 1 for v in variables])
     return dict(zip(variables, parts, strict=True))

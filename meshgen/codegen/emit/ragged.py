@@ -40,7 +40,7 @@ _MOST_GROUPS = 128  # groups of a warp-specialized kernel: one per lane of four 
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Match a ragged dot, or two that share their main loop, followed by element-wise ops."""
+    """Match a ragged dot, or two ragged dots that share their main loop, followed by element-wise ops."""
     dots = [node for node in loops_of(body) if node.op == "ragged_dot"]
     if len(dots) != (len(joint_products(body)) or 1) or (space := common_space(body, dots)) is None:
         return None
@@ -56,7 +56,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class _Ragged(MainLoop):
-    """Base class of the main loops of ragged dots: finds the rows of a group."""
+    """Base class of the main loops of ragged dots, which computes the range of rows of a group."""
 
     @property
     def _count(self) -> int:
@@ -64,7 +64,9 @@ class _Ragged(MainLoop):
         return self.node.operands[2].type.size
 
     def _bounds(self, group: Expr) -> list[Int]:
-        """Return the first row and the end row of a group, or of all groups if `group` is a variable over them."""
+        """Return the first and the end row of the group `group`. If `group` is a variable over all groups, return one
+        row each.
+        """
         rows = self.node.operands[0].type.sizes[0]
         values = (self.evaluator.value(value, (group,)) for value in self.node.operands[2:])
         texts = [self.evaluator.in_register(code).text for code in values]
@@ -81,7 +83,7 @@ class _ByRows(_Ragged):
 
     @property
     def more_rows(self) -> int:
-        """Return the maximum number of additional parts: a part may begin wherever a group starts or ends."""
+        """Return the maximum number of parts besides the full tiles: a part may begin wherever a group starts or ends."""
         return 2 * self._count
 
     @property
@@ -89,10 +91,12 @@ class _ByRows(_Ragged):
         return self._count <= _MOST_GROUPS
 
     def find_rows(self) -> str:
-        """Write the rows of the part, `first_row` to `end_row`, and the groups that it iterates over. Return the
-        condition for its rows.
+        """Write the rows of the part, from `first_row` to `end_row`, and the groups that the main loop iterates over.
 
-        The part has no rows if they belong to another part.
+        If another part already contains these rows, the written range is empty.
+
+        Returns:
+            The condition under which row `m` belongs to the part.
         """
         evaluator, let, count, rows = self.evaluator, self.evaluator.let, self._count, self.problem.m
         tiles, padded = -(-rows // self.tile.m), 1 << (count - 1).bit_length()
@@ -121,8 +125,8 @@ class _ByRows(_Ragged):
         return all_of([integer("m").compared(">=", "first_row"), integer("m").below("end_row")])
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
-        """Write the main loop for each group that has rows in the part, or one loop for all groups if warps are
-        specialized.
+        """Write the main loops: one per group that has rows in the part, or, with warp specialization, one loop for all
+        groups.
         """
         for loop, _ in products:
             loop.describe()
@@ -137,9 +141,7 @@ class _ByRows(_Ragged):
         self.evaluator.close()
 
     def _open(self) -> None:
-        """Open one loop for all groups of the part, which iterates over k for each group. A group without rows starts
-        past the end of k.
-        """
+        """Open one loop over all groups of the part and over k. For a group without rows, k starts at its end."""
         if not self.tile.is_specialized:
             super()._open()
             return
@@ -157,7 +159,7 @@ class _ByRows(_Ragged):
 
 
 class _OverRows(_Ragged):
-    """Main loop that sums over the rows of each group; groups are a batch dim of the result."""
+    """Main loop that sums over the rows of each group. The groups are a batch dim of the result."""
 
     reuses_descriptors = False
 
@@ -177,8 +179,10 @@ class _OverRows(_Ragged):
         return "start_row", "end_row"
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
-        """Write the main loop over the rows of the group. An empty group has no steps, but a descriptor covers at
-        least one row.
+        """Write the main loop over the rows of the current group.
+
+        For an empty group the loop has no iterations. Its descriptor still covers one row, because a descriptor cannot
+        be empty.
         """
         for name, text in zip(("start_row", "end_row"), self._bounds(self.group), strict=True):
             self.evaluator.let(name, text)

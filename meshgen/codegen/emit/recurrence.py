@@ -6,8 +6,8 @@
         h = a * h + tl.load(b_ptr + k * 8192 + row)
         tl.store(ys_ptr + k * 8192 + row, h)
 
-The tile is that of a reduction (`reduce.py`): kept elements, and all elements that the body reduces. If
-nothing else reads an operand of rows, its producers are computed inside the loop.
+The tile is the same as for a reduction (`reduce.py`): kept elements, and all elements that the body reduces. If the
+scan is the only user of an operand that is sliced into rows, the loop computes this operand's rows itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.triton.registers import Code, register_type
 
-_WARP = 32  # threads, on all of NVIDIA's GPUs
+_WARP = 32  # threads per warp, on all NVIDIA GPUs
 _THREADS = 128  # threads per block: one warp for each scheduler of a multiprocessor
 
 
@@ -48,8 +48,8 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 def _shapes(space: Space, device: Device) -> Iterator[Shape]:
     """Yield tile shapes in the order in which they are tried.
 
-    First four elements per thread if these fill the device, then one per thread, then fewer threads. Smaller
-    tiles need fewer registers.
+    The order is: four elements per thread (if these tiles occupy the whole device), one element per thread, fewer
+    threads. Smaller tiles need fewer registers.
     """
     sizes = [[v.high + 1 for v in space.dims if (v in space.reduced) == is_reduced] for is_reduced in (False, True)]
     kept, reduced = map(math.prod, sizes)
@@ -75,7 +75,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class _Recurrence:
-    """Writer of one recurrence kernel."""
+    """Writer of the source of one recurrence kernel."""
 
     def __init__(self, evaluator: Evaluator, body: Graph, node: Node, space: Space, shape: Shape) -> None:
         self._evaluator, self._outer, self._node = evaluator, body, node
@@ -112,7 +112,7 @@ class _Recurrence:
     def _hoist(self) -> None:
         """Write the loop-invariant computations before the loop."""
         evaluator, body = self._evaluator, self._body
-        # the tile computes these inside the loop
+        # Reductions of the body run on the tile inside the loop, so values that depend on them are not hoisted.
         reduced = [node.result for node in body.nodes if node.op in REDUCTIONS]
         changing = dependent(body, [*body.inputs, *reduced])
         step_vars = {*ex.variables(self._step)}
@@ -133,7 +133,7 @@ class _Recurrence:
             seen.update(accesses)
 
     def _carried_index(self, position: int) -> Index:
-        """Return the index of a carried value in terms of the tile's variables."""
+        """Return the index of the carried value at operand `position`, in terms of the tile's variables."""
         return self._where(self._body.outputs[position])
 
     def _where(self, value: Value) -> Index:
@@ -143,13 +143,14 @@ class _Recurrence:
         return self._evaluator.in_register(self._evaluator.value(value, self._where(value)))
 
     def _initial(self, position: int) -> str:
-        """Write the carried value before the first iteration, and return its variable."""
+        """Write the carried value at operand `position` as it is before the first iteration, and return its variable."""
         code = self._evaluator.value(self._node.operands[position], self._carried_index(position))
         return self._carried_variable(position, self._evaluator.in_register(code))
 
     def _carried_variable(self, position: int, code: Code) -> str:
-        """Broadcast a carried value to all lanes that hold it, and return its variable: a loop must not change its
-        shape or dtype.
+        """Broadcast the carried value `code` to all lanes that hold it, and return its variable.
+
+        A Triton loop must not change the shape or dtype of a variable.
         """
         evaluator, sides = self._evaluator, self._register_shape(self._carried_index(position))
         text = f"tl.broadcast_to({code.text}, ({sides}))" if sides else code.text
@@ -167,7 +168,7 @@ class _Recurrence:
         return f"{out}, {kept}" if shape.rows_reduced else f"{kept}, {out}"
 
     def _store_rows(self, rows: Mapping[int, Expr]) -> None:
-        """Store this iteration's rows of the stacked results."""
+        """Store the rows of the stacked results that the current iteration computes."""
         for n, first in rows.items():
             if n >= len(self._node.results) or self._node.results[n] not in self._outer.outputs:
                 continue
@@ -176,7 +177,7 @@ class _Recurrence:
             self._put(n, (row + first, *rest), self._value(value))
 
     def _put(self, position: int, index: Index, code: Code) -> None:
-        """Store elements of a result. The first program alone stores elements that all lanes share."""
+        """Store elements of result `position`. Only the first program stores elements that do not vary with the tile."""
         kept = {*ex.variables(self._tile.kept)}
         is_shared = kept and not any(kept & {*ex.variables(e)} for e in index)
         guards = (Guard("tl.program_id(0) == 0", ()),) if is_shared else ()

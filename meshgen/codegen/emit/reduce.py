@@ -1,8 +1,8 @@
 """Kernels that reduce: rows of kept elements, reduced in registers or in chunks, with element-wise ops around.
 
-All reductions of a kernel sum out the same dims. If these fit in one chunk, the tile is read once and
-everything happens in registers. Otherwise the kernel has one loop per level of reductions that depend on
-each other, and a last loop for outputs that are not reduced. Partial sums over chunks are per lane, and are
+All reductions of a kernel reduce the same dims. If these dims fit in one chunk, the kernel loads the tile once and
+computes everything in registers. Otherwise the kernel has one loop per level of reductions that depend on
+each other, and a last loop for outputs that are not reduced. Partial results over chunks are kept per lane and
 combined once, in a fixed order.
 """
 
@@ -27,7 +27,7 @@ from meshgen.ops.triton.registers import Code, literal
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Match reductions over the same dims, with element-wise ops around them."""
+    """Match reductions over the same dims, with element-wise ops before and after them."""
     if not (loops := loops_of(body)) or any(node.op not in REDUCTIONS for node in loops):
         return None
     space = common_space(body, [*loops, *(n for n in body.nodes if n.op in POINTWISE)])
@@ -48,7 +48,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class Reduction:
-    """Writer of one reduction kernel."""
+    """Writer of the source of one reduction kernel."""
 
     def __init__(self, evaluator: Evaluator, body: Graph, space: Space, shape: Shape) -> None:
         self.evaluator, self.body, self.space, self.shape = evaluator, body, space, shape
@@ -59,7 +59,7 @@ class Reduction:
         self.out_size = evaluator.constant("REDUCED", shape.reduced_block) if shape.reduced > 1 else ""
         rest = tuple(v for v in space.dims if v not in space.reduced)
         self.online = online_sums(body) if shape.loops else {}
-        self.lanes: dict[Node, str] = {}  # variables of the partial results, per lane
+        self.lanes: dict[Node, str] = {}  # variables of the partial results per lane, for each reduction
         self.table: dict[Var, Expr] = spread(rest, self.kept) | spread(space.reduced, self.out)
 
     @property
@@ -68,8 +68,9 @@ class Reduction:
         return self.shape.kept == 1 or self.shape.reduced == 1
 
     def slot(self, is_out: bool) -> str:
-        """Return the subscript, `[:, None]` or `[None, :]`, that turns a one-dim range into a row or column of the
-        tile.
+        """Return the subscript `[:, None]` or `[None, :]` that turns a one-dim range into a column or row of the tile.
+
+        `is_out`: whether the range is over kept elements. Returns "" for a one-dim tile.
         """
         if self.flat:
             return ""
@@ -133,7 +134,7 @@ class Reduction:
     def _level(self, nodes: list[Node]) -> None:
         if not self.shape.loops:
             parts = {node: self._operand(node) for node in nodes}
-        elif self.online.keys() >= set(nodes):  # the loop of their maximum accumulated these sums
+        elif self.online.keys() >= set(nodes):  # The loop that computed the maximum has already accumulated these sums.
             parts = {node: self._rescaled(node) for node in nodes}
         else:
             parts = self._looped(nodes)
@@ -141,8 +142,10 @@ class Reduction:
             self._finish(node, parts[node])
 
     def _looped(self, nodes: list[Node]) -> dict[Node, str]:
-        """Write one loop over the chunks. Return the partial results per lane of `nodes` and of the online sums that
-        share the loop.
+        """Write one loop over the chunks that accumulates the reductions `nodes`.
+
+        Returns:
+            The variables of the partial results per lane, of `nodes` and of the online sums that share the loop.
         """
         evaluator = self.evaluator
         sums = {total: online for total, online in self.online.items() if online.maximum in nodes}
@@ -162,8 +165,9 @@ class Reduction:
         return self.evaluator.assign("partial", f"tl.full({self._tile()}, {neutral}, {held_as(node)})")
 
     def _add_online(self, total: Node, online: OnlineSum, partial: dict[Node, str], part: str) -> None:
-        """Add a chunk to an online sum per lane, which is rescaled if the lane's maximum grows. An infinite maximum is
-        not subtracted.
+        """Add a chunk to an online sum per lane, and rescale the sum if the lane's maximum grows.
+
+        The exponentials do not subtract a maximum that is infinite.
         """
         evaluator, before = self.evaluator, partial[online.maximum]
         greatest = evaluator.assign("greatest", combined(evaluator, online.maximum, before, part))
@@ -173,7 +177,7 @@ class Reduction:
         evaluator.write(f"{partial[total]} = {partial[total]} * {old} + {new}")
 
     def _rescaled(self, node: Node) -> str:
-        """Return the online sums per lane, relative to the shift that the exponentials subtract."""
+        """Return the partial sums per lane of an online sum, rescaled to the maximum that the exponentials subtract."""
         evaluator, online = self.evaluator, self.online[node]
         index = where(self.space, node.operands[0], self.table)
         shift = evaluator.value(online.shift, index).text
@@ -194,7 +198,7 @@ class Reduction:
         return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
 
     def _operand(self, node: Node) -> str:
-        """Return the tile of a reduction's operand, with the neutral element outside of its range."""
+        """Return the tile of a reduction's operand, with the neutral element in lanes outside of the operand."""
         index = where(self.space, node.operands[0], self.table)
         code = self.evaluator.value(node.operands[0], index)
         text = f"{code.text}.to(tl.int32)" if code.dtype == "i1" else code.text
@@ -213,7 +217,7 @@ class Reduction:
         return text if full else f"tl.broadcast_to({text}, {self._tile()})"
 
     def _finish(self, node: Node, part: str) -> None:
-        """Reduce across lanes, combine with the initial value, and bind the result."""
+        """Reduce `part` across lanes, combine it with the initial value of the reduction, and bind the result."""
         axis = 0 if self.flat else self.shape.axis
         text = part if self.shape.reduced == 1 else reduced(self.evaluator, node, part, axis, not self.flat)
         place_reduced(self.evaluator, node, text, where(self.space, node.result, self.table))

@@ -22,13 +22,13 @@ def neutral_of(node: Node) -> float | int:
 
 
 def held_as(node: Node) -> str:
-    """Return the Triton dtype of the partial results. i1 is reduced as an integer."""
+    """Return the Triton dtype of the partial results of a reduction. Booleans are reduced as integers."""
     dtype = node.result.type.dtype
     return "tl.int32" if dtype == "i1" else register_type(dtype)
 
 
 def combined(evaluator: Evaluator, node: Node, left: str, right: str) -> str:
-    """Return source that combines two partial results."""
+    """Return the source that combines two partial results of the reduction `node`."""
     kind = node.attrs.kind
     if kind in _COMBINE:
         return _COMBINE[kind].format(a=left, b=right)
@@ -38,10 +38,10 @@ def combined(evaluator: Evaluator, node: Node, left: str, right: str) -> str:
 
 
 def sums_products(evaluator: Evaluator, node: Node) -> bool:
-    """Whether a reduction sums products, which the compiler may contract to FMAs.
+    """Whether a reduction sums products, so that the compiler may contract multiply and add to an FMA.
 
     With FMAs, a x b + c x d and c x d + a x b round differently, so two threads that hold the same result would
-    differ. Callers add 0.0 to each product, which rounds it separately.
+    differ. Callers add 0.0 to each product, which rounds the product separately.
     """
     source = evaluator.producer.get(node.operands[0])
     while source is not None and (source.op in LAYOUT or source.op == "convert"):
@@ -51,7 +51,7 @@ def sums_products(evaluator: Evaluator, node: Node) -> bool:
 
 
 def reduced(evaluator: Evaluator, node: Node, part: str, axis: int, keep_dims: bool = True) -> str:
-    """Return source that reduces a tile along `axis`. i1 is reduced as an integer."""
+    """Return the source that reduces the tile `part` along `axis`. Booleans are reduced as integers."""
     dtype, kind = node.result.type.dtype, str(node.attrs.kind)
     if dtype == "i1":
         kind = {"or": "maximum", "and": "minimum", "add": "maximum", "multiply": "minimum"}.get(kind, kind)
@@ -59,7 +59,8 @@ def reduced(evaluator: Evaluator, node: Node, part: str, axis: int, keep_dims: b
     extremum = kind in ("maximum", "minimum")
     if kind in ("add", "xor") or (extremum and not is_float(dtype)):
         name = {"add": "sum", "xor": "xor_sum"}.get(kind, kind[:3])
-        small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4  # Triton widens these to 32 bits
+        # Triton widens small integers to 32 bits in a reduction, so the result is converted back.
+        small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4
         return f"tl.{name}({part}, axis={axis}{keep})" + (f".to({register_type(dtype)})" if small else "")
     helper = {"multiply": "product", "and": "both", "or": "either"}.get(kind, f"nan_{kind}")
     return f"tl.reduce({part}, {axis}, {evaluator.helper(helper)}{keep})"

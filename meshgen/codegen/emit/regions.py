@@ -19,8 +19,9 @@ from meshgen.ops.triton.registers import Code, register_type
 
 
 def region_function(evaluator: Evaluator, region: Graph, preferred: str) -> str:
-    """Add a function to the kernel that computes the region's results, and return its name. Arguments keep their
-    order.
+    """Add a Triton function to the kernel that computes the region's results, and return the function's name.
+
+    The function's arguments have the order of the region's arguments.
 
     Raises:
         CodegenError: MG0301, if an op of the region is not element-wise.
@@ -41,12 +42,12 @@ def region_function(evaluator: Evaluator, region: Graph, preferred: str) -> str:
 
 
 def lacking_in(region: Graph) -> list[Node]:
-    """Return the nodes of a region that are not element-wise."""
+    """Return the nodes of a region that a region function does not support: neither element-wise nor constant."""
     return [node for node in region.nodes if node.op not in POINTWISE and not is_constant(node)]
 
 
 def held(code: Code) -> str:
-    """Convert a register to the dtype of a region function's arguments."""
+    """Return the source of a register, converted to the dtype of region-function arguments (i1 becomes i32)."""
     return f"({code.text}).to(tl.int32)" if code.dtype == "i1" else code.text
 
 
@@ -56,12 +57,12 @@ def held_type(dtype: str) -> str:
 
 
 def given_back(text: str, dtype: str) -> Code:
-    """Convert a result of a region function to a register of `dtype`."""
+    """Convert a result of a region function to a register of `dtype` (i32 becomes i1 if `dtype` is i1)."""
     return Code(f"{text} != 0" if dtype == "i1" else text, dtype)
 
 
 def several(texts: Sequence[str]) -> str:
-    """Join names for the left side of an assignment or for an argument list."""
+    """Join source texts with commas, for the left side of an assignment or for an argument list."""
     return ", ".join(texts)
 
 

@@ -1,4 +1,4 @@
-"""Reductions in a GEMM epilogue: each tile reduces its part of a row to one element.
+"""Reductions in a GEMM epilogue: each column subtile of a tile reduces its part of each row to one element.
 
 part = tile_n * 2 + 1                                   the second half of a tile of 256 columns
 column = tl.arange(0, BLOCK_N // 2)[None, :]
@@ -25,7 +25,7 @@ from meshgen.ops.classes import REDUCTIONS
 
 
 def begin_part(evaluator: Evaluator, space: Space, rows: Var, count: int, position: int) -> None:
-    """Switch the tile to the subtile `position` of `count`: its rows stay, its columns become those of the row part."""
+    """Switch the tile to column subtile `position` of `count`. The rows do not change."""
     tile, (part, column) = evaluator.tile, space.parts
     tile.edges = {
         rows: tile.edges[rows],
@@ -39,7 +39,7 @@ def begin_part(evaluator: Evaluator, space: Space, rows: Var, count: int, positi
 
 
 def reduce_parts(evaluator: Evaluator, body: Graph, space: Space, table: Mapping[Var, Expr]) -> None:
-    """Write the reductions of a body, in the body's order."""
+    """Write the reductions of a body, in the order of the body."""
     online = online_sums(body)
     for node in (node for node in body.nodes if node.op in REDUCTIONS):
         if node in online and node.result.type.dtype == "f32":
@@ -52,7 +52,7 @@ def reduce_parts(evaluator: Evaluator, body: Graph, space: Space, table: Mapping
 
 
 def _operand(evaluator: Evaluator, node: Node, index: Index) -> str:
-    """Return the operand of a reduction; booleans are integers."""
+    """Return the register with the operand of a reduction at `index`. Booleans are converted to integers."""
     text = evaluator.value(node.operands[0], index).text
     if node.operands[0].type.dtype == "i1":
         return f"{text}.to({held_as(node)})"
@@ -60,10 +60,10 @@ def _operand(evaluator: Evaluator, node: Node, index: Index) -> str:
 
 
 def _exponential(evaluator: Evaluator, online: OnlineSum, index: Index) -> str:
-    """Return exponentials relative to the maximum, computed by `exp2`.
+    """Return exponentials relative to the running maximum, computed by `exp2`.
 
-    This is exact enough, because the exponentials are only summed: elements near the maximum dominate the sum,
-    and for them `exp2` is accurate.
+    `exp2` is accurate enough here, because the exponentials are only summed: elements near the maximum dominate the
+    sum, and for these elements `exp2` is accurate.
     """
     difference = evaluator.producer[online.exponential.operands[0]]
     element, shift = (evaluator.value(v, index).text for v in difference.operands)
@@ -71,8 +71,8 @@ def _exponential(evaluator: Evaluator, online: OnlineSum, index: Index) -> str:
 
 
 def span_of(space: Space, index: Index, rows: Var, columns: Var) -> tuple[Var, ...]:
-    """Return the variables that a value's registers vary with: rows, and columns unless the value was reduced over
-    them.
+    """Return the tile variables that a value's registers vary with: `rows`, and `columns` unless the value is reduced
+    over the columns.
     """
     column = space.parts[1] if space.parts else columns
     is_reduced = bool(space.parts) and not any(column in ex.variables(e) for e in index)

@@ -35,19 +35,19 @@ from meshgen.ops.rows import Runs, runs_of_rows
 from meshgen.ops.triton.registers import Code
 
 _ELEMENTS = 4096  # elements of a tile: 16 of each value per thread, which take half the registers of a multiprocessor
-# elements of a tile per thread; more of them need fewer registers for addresses, which each thread holds
+# Elements of a tile per thread. Each thread holds addresses, so fewer threads need fewer registers in total.
 _PER_THREAD = (16, 32)
 
 
 class _Tile(NamedTuple):
-    """The rows of a tile, and the warps that compute it."""
+    """The number of rows that a program processes at a time, and the number of warps."""
 
     rows: int
     num_warps: int
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Match reductions over rows and sums over runs of rows, with element-wise ops around them."""
+    """Match reductions over rows together with sums over runs of rows, and element-wise ops around both."""
     del device
     if (space := space_of_row_sums(body)) is None:
         return None
@@ -61,8 +61,9 @@ def _runs(space: Space) -> Runs:
 
 
 def _tiles(runs: Runs) -> tuple[_Tile, ...]:
-    """Return the tiles to try: as many rows as fit in registers, then fewer rows or more threads in case the
-    registers spill.
+    """Return the tiles to try, in order: as many rows as fit in registers, then fewer rows or more threads.
+
+    The later tiles are used if the registers of the earlier tiles spill.
     """
     columns = power(runs.length)
     rows = max(1, min(_ELEMENTS // columns, runs.rows & -runs.rows))
@@ -82,7 +83,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class _RowSums(Reduction):
-    """Writer of one kernel of row reductions and sums over rows."""
+    """Writer of the source of one kernel that reduces rows and sums over rows."""
 
     def __init__(self, evaluator: Evaluator, body: Graph, space: Space, runs: Runs, rows: int) -> None:
         shape = Shape(runs.count * runs.rows, runs.length, rows, power(runs.length), False)
@@ -91,7 +92,7 @@ class _RowSums(Reduction):
         self.added = {node: space.rows_of_sum(node) for node in space.sums}
 
     def emit(self) -> None:
-        """Write the entire kernel."""
+        """Write the entire kernel, and return its launch parameters."""
         evaluator, runs = self.evaluator, self.runs
         evaluator.let("run", evaluator.widened(evaluator.program), f"  # of {runs.count}, of {runs.rows} rows each")
         evaluator.let("col", evaluator.widened(lanes(self.out_size)).turned("[None, :]"))
@@ -116,7 +117,7 @@ class _RowSums(Reduction):
                 self._store_sum(position, partial[results[value]])
 
     def _is_ready(self, value: Value) -> bool:
-        """Whether all reductions that a value depends on are written."""
+        """Whether the kernel has already written all reductions that `value` depends on."""
         producers, placed = self.evaluator.producer, self.evaluator.placed
         needed = values_behind([value], producers.get, placed.__contains__)
         return not any(

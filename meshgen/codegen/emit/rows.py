@@ -1,5 +1,5 @@
-"""A tile of rows: kept elements x elements that a kernel reduces or scans, either entire rows or one chunk
-after the other.
+"""Tiles of rows: kept elements x elements that a kernel reduces or scans. A tile holds entire rows, or one chunk of
+each row at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def power(size: int) -> int:
 
 
 class Rows:
-    """A tile over the dims of a value, and the writer of its index variables. Rows run along the dims `along`."""
+    """A tile over the dims of a value, and the writer of the tile's index variables. Rows extend along the dims
+    `along`.
+    """
 
     def __init__(self, evaluator: Evaluator, sizes: tuple[int, ...], along: tuple[int, ...]) -> None:
         self.evaluator = evaluator
@@ -38,13 +40,13 @@ class Rows:
             ex.variable(names[1], self.shape.reduced),
         )
         self._names = names
-        self._chunk: Int | None = None  # start of the current chunk
+        self._chunk: Int | None = None  # the start of the current chunk, or None outside of a loop over chunks
         self._table: dict[Var, Expr] = spread(tuple(kept), self._kept)
         self._table |= spread(tuple(over), self._over) if self.shape.reduced else {}
 
     @property
     def index(self) -> Index:
-        """Return the index of the current element in the value."""
+        """Return the index, in the value, of the tile's current elements."""
         return tuple(self._table[v] if v.high > 0 else ex.ZERO for v in self._dims)
 
     @property
@@ -58,36 +60,38 @@ class Rows:
 
     @property
     def edge(self) -> str:
-        """Return the condition for an element to be inside its row, or "" if it always is."""
+        """Return the condition that an element is inside its row, or "" if it always is."""
         inside = integer(self._names[1]).below(self.shape.reduced)
         return inside if self.shape.reduced % self.shape.reduced_block else ""
 
     @property
     def position(self) -> str:
-        """Return the position in the chunk, in source."""
+        """Return the source of the element's position in the chunk."""
         return self._names[1] if self._chunk is None else f"({self._names[1]} - {self._chunk})"
 
     def tile(self) -> str:
-        """Return the shape of the tile, in source."""
+        """Return the source of the tile's shape."""
         sides = ["KEPT"] if self.shape.kept > 1 else []
         if self.shape.reduced > 1:
             sides.insert(0 if self.shape.rows_reduced else len(sides), "REDUCED")
         return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
 
     def totals(self) -> str:
-        """Return the shape of one element per row, in source."""
+        """Return the source of the shape of a register with one element per row."""
         sides = ["KEPT" if self.shape.kept > 1 else "1"]
         sides.insert(self.axis, "1")
         return "(1,)" if self.is_flat else f"({', '.join(sides)})"
 
     @property
     def keep_dims(self) -> str:
-        """Return the argument with which a reduction keeps the reduced dim of the tile, or "" for a flat tile."""
+        """Return the source of the argument by which a reduction keeps the reduced dim of the tile, or "" for a flat
+        tile.
+        """
         return "" if self.is_flat else ", keep_dims=True"
 
     def begin(self) -> None:
-        """Write the variable of the kept elements, and that of the row's elements unless the row is processed in
-        chunks.
+        """Write the index variable of the kept elements and, unless rows are processed in chunks, of the elements of
+        the rows.
         """
         shape, evaluator = self.shape, self.evaluator
         if shape.kept > 1:

@@ -25,7 +25,8 @@ from meshgen.ir.graph import Node, Value
 from meshgen.ops.triton.registers import unsupported
 
 _BLOCK = 256  # elements of a tile; chosen: 2 per thread of 4 warps
-_WIDE = 128  # elements of a row from which on a tile is part of one row; chosen: at least half of each tile is used
+# A tile is part of one row if the row has at least this many elements; chosen: at least half of each tile is used.
+_WIDE = 128
 
 
 def emit_scatter(evaluator: Evaluator, node: Node) -> Launch:
@@ -40,7 +41,7 @@ def emit_scatter(evaluator: Evaluator, node: Node) -> Launch:
 
 
 def is_of_rows(node: Node) -> bool:
-    """Whether a scatter combines rows of updates with rows of its operands, with one index per row."""
+    """Whether a scatter combines entire rows of its operands with rows of updates, with one index per row of updates."""
     a = node.attrs
     dims = (tuple(a.update_window_dims), tuple(a.inserted_window_dims), tuple(a.scatter_dims_to_operand_dims))
     ranks = (node.operands[0].type.rank, node.operands[len(node.operands) // 2].type.rank, a.index_vector_dim)
@@ -48,7 +49,7 @@ def is_of_rows(node: Node) -> bool:
 
 
 class _Scatter:
-    """Writer of one scatter kernel."""
+    """Writer of the source of one scatter kernel."""
 
     def __init__(self, evaluator: Evaluator, node: Node) -> None:
         self.evaluator, self.node = evaluator, node
@@ -76,7 +77,7 @@ class _Scatter:
 
     @property
     def _over(self) -> tuple[Var, ...]:
-        """Return the tile variables that the row varies with."""
+        """Return the tile variables that the row index varies with."""
         return self.evaluator.over(self.row)
 
     def _begin(self) -> None:
@@ -106,7 +107,7 @@ class _Scatter:
         self.launch = Launch((grid, 1, 1), {"BLOCK": block}, max(1, min(4, block // 64)), 1)
 
     def _operands(self) -> list[str]:
-        """Write registers with the operands' elements, broadcast to the entire tile, and return their variables."""
+        """Load the operands' elements, broadcast them to the entire tile, and return their variables."""
         totals = list[str]()
         for value in self.operands:
             text = held(self.evaluator.in_register(self.evaluator.value(value, (self.row, self.col))))
@@ -119,7 +120,7 @@ class _Scatter:
         return [held(self.evaluator.in_register(self.evaluator.value(v, (at, self.col), guards))) for v in values]
 
     def _apply(self, totals: list[str], updates: list[str], taken: str) -> None:
-        """Combine one more update into the totals, in the lanes where `taken` holds ("" for all lanes)."""
+        """Combine the totals with one more update, in the lanes where the condition `taken` holds ("" for all lanes)."""
         evaluator = self.evaluator
         call = f"{self.combine}({several([*totals, *updates])})"
         if not taken:
@@ -131,7 +132,7 @@ class _Scatter:
             evaluator.write(f"{total} = tl.where({taken}, {new}, {total})")
 
     def _apply_unsorted(self, totals: list[str]) -> None:
-        """Write a loop over all updates that applies the updates of the row."""
+        """Write a loop over all updates that applies the updates whose index is the row of the lane."""
         evaluator = self.evaluator
         evaluator.loop("k", 0, self.num_updates)
         at = ex.variable("k", self.num_updates)
@@ -142,7 +143,7 @@ class _Scatter:
         evaluator.close()
 
     def _apply_sorted(self, totals: list[str]) -> None:
-        """Write a search for the range of the row's updates, and a loop that applies them."""
+        """Write a binary search for the updates of each row, and a loop that applies these updates."""
         evaluator = self.evaluator
         begin, end = self._search()
         length = f"{end} - {begin}"
@@ -154,8 +155,8 @@ class _Scatter:
         evaluator.close()
 
     def _search(self) -> tuple[str, str]:
-        """Write two binary searches in the sorted indices, and return the variables for the begin and end of the row's
-        updates.
+        """Write two binary searches in the sorted indices, and return the variables of the first and end position of
+        the row's updates.
         """
         evaluator = self.evaluator
         row = ex.render(self.row)
@@ -173,7 +174,7 @@ class _Scatter:
         return bounds[0], bounds[1]
 
     def _clamped(self, text: str) -> Expr:
-        """Return the position of an update as a variable of index expressions that is never out of range."""
+        """Return the position `text` of an update as a variable for index expressions, clamped to the range of updates."""
         if self.num_updates == 1:
             return ZERO
         position = integer(text).bracketed().to("tl.int32")

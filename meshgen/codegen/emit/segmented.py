@@ -1,5 +1,5 @@
-"""One kernel for several independent bodies (segments): each has a range of programs, and the tile that it
-would have alone.
+"""One kernel for several independent bodies (segments). Each segment has a range of programs, and the tile that it
+would have in a separate kernel.
 
     block = tl.program_id(0)
     if (block >= 0) & (block < 64):     a segment of 64 programs
@@ -10,8 +10,8 @@ would have alone.
         p_at = p0_ptr / p1_ptr / p2_ptr
         ...
 
-Segments that differ only in their inputs and outputs share their source, which selects their pointers. A
-few matmuls that can be warp-specialized share a main loop instead (`segmented_dots.py`).
+Segments that differ only in their inputs and outputs share their source, which selects the pointers of the current
+segment. A few matmuls that can be warp-specialized share a main loop instead (`segmented_dots.py`).
 """
 
 from __future__ import annotations
@@ -34,26 +34,30 @@ from meshgen.kernels.matmul import Tile
 from meshgen.ops.duplicates import structure
 from meshgen.ops.segments import segments
 
-_BRANCH = "a branch"  # placeholder for the lines that open a branch, until its programs are counted
+# placeholder for the lines that open a branch, until the number of programs of the branch is known
+_BRANCH = "a branch"
 
 
 class EqualSegments(NamedTuple):
-    """Segments that are equal except for their values, and the plan of the first one."""
+    """Segments with the same computation on different values, and the plan of the first of them."""
 
     bodies: tuple[Graph, ...]
     plan: KernelPlan
 
 
 class Segments(NamedTuple):
-    """A candidate: the classes of equal segments, and the tile of all matmuls, or None without matmuls."""
+    """A candidate of the segmented template: the classes of equal segments, and the tile of all matmuls (None without
+    matmuls).
+    """
 
     classes: tuple[EqualSegments, ...]
     tile: Tile | None = None
 
 
 def segmented(joining: Callable[[], Sequence[Template]]) -> Template:
-    """Return the template for several segments that templates of `joining` can generate: all segments are GEMMs,
-    or none is.
+    """Return the template for several segments, each of which a template of `joining` can generate.
+
+    Either all segments are GEMMs, or none is.
     """
 
     def match(body: Graph, device: Device) -> KernelPlan | None:
@@ -88,9 +92,7 @@ def _candidates(
 
 
 def _with_tiles(planned: Sequence[EqualSegments], dots: Sequence[Node], device: Device) -> tuple[Segments, ...]:
-    """Return a candidate for each tile that suits the matmuls of all segments and the columns that their epilogues
-    reduce.
-    """
+    """Return one candidate per tile that suits the matmuls of all segments and the columns that their epilogues reduce."""
     bodies = [body for alike in planned for body in alike.bodies]
     columns = {alike.plan.space.columns for alike in planned if alike.plan.space} - {0}
     tiles = side_by_side_tiles(bodies, dots, device, columns)
@@ -124,7 +126,9 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 def _write_head(evaluator: Evaluator, first: int, count: int, segments: int) -> None:
-    """Replace the placeholder of a branch with the lines that open it, for `count` programs from `first` on."""
+    """Replace the placeholder of a branch with the lines that open a branch for programs `first` to `first + count -
+    1`.
+    """
     block, segment_programs = integer("block"), count // segments
     position = program_id() - first if first else program_id()
     test = all_of([block.compared(">=", 0), block.below(count)])
@@ -142,8 +146,9 @@ def _write_head(evaluator: Evaluator, first: int, count: int, segments: int) -> 
 def _emit_alike(
     evaluator: Evaluator, alike: EqualSegments, pointers: Mapping[Value, str], device: Device
 ) -> Launch | None:
-    """Write the source of a class of equal segments, for programs `block`. Return the launch parameters of one
-    segment.
+    """Write the source of a class of equal segments, whose programs are numbered by the variable `block`.
+
+    Returns the launch parameters of one segment.
     """
     rows = [[pointers[value] for value in (*part.inputs, *part.outputs)] for part in alike.bodies]
     names = _pointers_of_segment(evaluator, list(zip(*rows, strict=True)))
@@ -153,7 +158,7 @@ def _emit_alike(
 
 
 def _pointers_of_segment(evaluator: Evaluator, columns: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the pointer variables of the current segment. Each entry of `columns` holds a pointer's name in every
+    """Return the pointer variables of the current segment. Each entry of `columns` lists one pointer's name in each
     segment.
     """
     names = [
@@ -167,7 +172,7 @@ def _pointers_of_segment(evaluator: Evaluator, columns: Sequence[tuple[str, ...]
 
 
 def _choose(evaluator: Evaluator, varying: Sequence[tuple[str, tuple[str, ...]]], low: int, high: int) -> None:
-    """Write a binary selection of the pointers of segments `low` to `high - 1`."""
+    """Write a binary selection among the pointers of segments `low` to `high - 1`."""
     if high - low == 1:
         for name, column in varying:
             evaluator.let(name, integer(column[low]))

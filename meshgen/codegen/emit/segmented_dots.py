@@ -35,7 +35,7 @@ from meshgen.ops.triton.registers import register_type
 
 
 class _Segment(GemmWriter):
-    """Writer of one of the matmuls. `first` is the index of its first tile among the tiles of all matmuls."""
+    """Writer of one of the matmuls. `first` is the index of the matmul's first tile among the tiles of all matmuls."""
 
     first = 0
 
@@ -45,9 +45,9 @@ class _Segment(GemmWriter):
         return loop
 
     def write_coordinates(self) -> tuple[str, str]:
-        """Write the coordinates of the current tile in this matmul, and return their variables.
+        """Write the coordinates of the current tile in this matmul, and return the variables of the coordinates.
 
-        For tiles of other matmuls, the coordinates are clamped to valid ones.
+        If the current tile belongs to another matmul, the coordinates are clamped to valid ones.
         """
         let, names, block = self.evaluator.let, self.evaluator.names, integer("block")
         last = self.gemm.blocks - 1
@@ -74,8 +74,9 @@ class _Segment(GemmWriter):
 
 def emit_in_one_loop(evaluator: Evaluator, bodies: Sequence[Graph], pointers: Mapping[Value, str], tile: Tile,
                      device: Device) -> Launch | None:  # fmt: skip
-    """Write the kernel for the matmuls of all bodies, or return None if their operands are not TMA tiles with one
-    layout.
+    """Write one kernel for the matmuls of all bodies.
+
+    Returns None, without a kernel, unless all operands are TMA tiles with the same layout.
     """
     singles = [single for body in bodies for single in _singles(body)]
     segments: list[_Segment] = []
@@ -100,7 +101,7 @@ def emit_in_one_loop(evaluator: Evaluator, bodies: Sequence[Graph], pointers: Ma
 
 
 def _singles(body: Graph) -> list[Graph]:
-    """Split a body into bodies with one matmul each. A body with several matmuls has no epilogue."""
+    """Split a body into bodies with one matmul each. A body with several matmuls must not have an epilogue."""
     dots = [node for node in body.nodes if node.op in DOTS]
     if len(dots) == 1:
         return [body]
@@ -113,7 +114,7 @@ def _block_part(evaluator: Evaluator, body: Graph, pointers: Mapping[Value, str]
 
 
 def _segment_of(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) -> _Segment | None:
-    """Write the TMA descriptors of a matmul, and return its writer.
+    """Write the TMA descriptors of a body's matmul, and return the writer of the matmul.
 
     Returns None if the matmul has batch dims, if the body has other loops, or if some operand is not a TMA
     tile.
@@ -136,7 +137,7 @@ def _segment_of(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) -
 
 
 def _multiply(evaluator: Evaluator, segments: Sequence[_Segment], tile: Tile) -> list[str]:
-    """Write the main loop, and return its accumulators, one per column subtile."""
+    """Write the main loop of all matmuls, and return the accumulators, one per column subtile."""
     write, first = evaluator.write, segments[0]
     coordinates = [segment.write_coordinates() for segment in segments]
     for side, name in enumerate(("tile_m", "tile_n")):
@@ -172,8 +173,8 @@ def _multiply(evaluator: Evaluator, segments: Sequence[_Segment], tile: Tile) ->
 
 
 def _selected(segments: Sequence[_Segment], values: Sequence[Int]) -> Int:
-    """Return source that selects, from one value per matmul, the value of the matmul that the current tile belongs
-    to.
+    """Return the source that selects the entry of `values` for the current tile's matmul. `values` has one entry per
+    matmul.
     """
     if len(set(values)) == 1:
         return values[0]

@@ -2,9 +2,9 @@
 
     windows of 2 over [1, 3, 2] with sources [a, b] select 3 and 3        result [0, a + b, 0]
 
-At most ceil(window / stride) windows per dim contain an element. For each of them, the kernel searches for
-the selected element again, in the order of the reference. This costs arithmetic on cached data instead of
-atomics or another pass.
+At most ceil(window / stride) windows per dim contain an element. For each of these windows, the kernel searches for
+the selected element again, in the order of the reference implementation. The search costs arithmetic on cached data,
+but needs neither atomics nor another pass over memory.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def emit_select_and_scatter(evaluator: Evaluator, node: Node) -> Launch:
 
 
 def _window(evaluator: Evaluator, node: Node, index: Index, back: Index) -> tuple[Index, Guards]:
-    """Return the window that starts `back` windows before the last one containing the element, with guards for
-    containing it.
+    """Return the window that starts `back` windows before the last window that contains the element at `index`.
+
+    The returned guards hold if this window exists and contains the element.
     """
     a, window_index = node.attrs, list[Expr]()
     exists: Guards = ()
@@ -67,7 +68,7 @@ def _window(evaluator: Evaluator, node: Node, index: Index, back: Index) -> tupl
 def _selected_element(
     evaluator: Evaluator, node: Node, launch: Launch, window: Index, exists: Guards, select: str
 ) -> str:
-    """Return the flat index of the element that a window selects, or -1 if the window contains only padding."""
+    """Return the flat index of the element that `window` selects, or -1 if the window contains only padding."""
     a, operand = node.attrs, node.operands[0]
     best = full(evaluator, launch, f"tl.full([], 0, {held_type(operand.type.dtype)})")
     index_dtype = "tl.int64" if evaluator.wide else "tl.int32"

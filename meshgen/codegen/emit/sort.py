@@ -29,19 +29,19 @@ from meshgen.ops.triton.registers import Code
 
 _SIDE = 64  # elements that a block ranks
 _COMPARED = 128  # bytes of keys that a block compares with each of its elements at once; chosen: more would spill
-_LONG = 256  # elements of a row from which on a block is part of one row
+_LONG = 256  # A block ranks elements of one row if rows have at least this many elements. Shorter rows share a block.
 _WARPS = 4  # warps of a block: one for each scheduler of a multiprocessor
 
 
 @dataclass(frozen=True)
 class _RankedElement:
-    """An element that a lane ranks.
+    """The element that a lane ranks, and the rank.
 
     Attributes:
-        index: its index in the sorted value.
-        position: its position in the row.
-        rank: its position in the sorted row.
-        over: the tile variables that it varies with.
+        index: index of the element in the sorted value.
+        position: position of the element in its row before sorting.
+        rank: position of the element in the sorted row.
+        over: the tile variables that the element varies with.
     """
 
     index: Index
@@ -69,7 +69,7 @@ def emit_sort(evaluator: Evaluator, node: Node) -> Launch:
 
 
 def emit_top_k(evaluator: Evaluator, node: Node) -> Launch:
-    """Write the kernel of a `top_k`: values and their positions."""
+    """Write the kernel of a `top_k`, which returns the largest values and their positions."""
     (x,), dim = node.operands, node.operands[0].type.rank - 1
     greater = evaluator.helper("comes_first")
     order = "total_order_f64" if x.type.dtype == "f64" else "total_order"
@@ -93,7 +93,7 @@ def emit_top_k(evaluator: Evaluator, node: Node) -> Launch:
 
 
 def _compared(region: Graph) -> set[int]:
-    """Return the positions of the operands that a comparator reads."""
+    """Return the positions of the sort operands that the comparator `region` reads."""
     used = {v for node in needed_nodes(region.nodes, region.outputs, lambda _: False) for v in node.operands}
     return {n // 2 for n, value in enumerate(region.inputs) if value in used or value in region.outputs}
 
@@ -107,11 +107,11 @@ def _at(index: Index, dim: int, position: Expr) -> Index:
 
 
 def _ranked(evaluator: Evaluator, sizes: Sequence[int], dim: int, keys: Callable[[Index], list[str]], key_bytes: int, before: str) -> tuple[_RankedElement, Launch]:  # fmt: skip
-    """Write the ranks of a block of elements.
+    """Write the computation of the ranks of a block of elements.
 
     Args:
-        keys: returns the registers with the keys at an index.
-        key_bytes: bytes of the keys of one element.
+        keys: returns the registers with the sort keys at an index.
+        key_bytes: bytes of the sort keys of one element.
         before: name of the comparator function.
     """
     count, rows = sizes[dim], math.prod(s for d, s in enumerate(sizes) if d != dim)
@@ -147,8 +147,9 @@ def _where_earlier(earlier: str, otherwise: str) -> str:
 
 
 def _begin(evaluator: Evaluator, count: int, rows: int, key_bytes: int) -> tuple[Expr, Expr, Launch]:
-    """Write the index variables of a block, and return the rows and positions of its elements. Short rows share a
-    block.
+    """Write the index variables of a block, and return the row and the position in the row of the block's elements.
+
+    Several short rows share a block.
     """
     num_compared = min(power(count), max(1, _COMPARED // power(key_bytes)))
     constants = {"ELEMENTS": _SIDE, "OTHERS": num_compared} if count > 1 else {"ELEMENTS": _SIDE}

@@ -35,7 +35,7 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
 
 
 def _joining() -> list[Template]:
-    """Return the templates whose kernels can share a launch."""
+    """Return the templates whose kernels can share a launch with other kernels."""
     return [template for template in TEMPLATES.values() if template.joins]
 
 
@@ -46,16 +46,17 @@ TEMPLATES = {template.name: template for template in (
 
 
 def template_named(name: str) -> Template | None:
-    """Return the template of this name, or None if the name is unknown."""
+    """Return the template called `name`, or None if no template has this name."""
     return TEMPLATES.get(name)
 
 
 def plan_body(body: Graph, device: Device, recorded: str = "") -> KernelPlan:
-    """Return the plan of the first template that can generate the body. The template named `recorded` is tried
-    first.
+    """Return the plan of the first template that can generate the body.
 
+    Args:
+        recorded: name of a template that is tried before all others.
     Raises:
-        CodegenError: MG0301, if no template can.
+        CodegenError: MG0301, if no template can generate the body.
     """
     first = template_named(recorded)
     for template in ([first] if first else []) + [other for other in TEMPLATES.values() if other is not first]:

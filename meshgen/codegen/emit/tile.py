@@ -14,9 +14,7 @@ from meshgen.ops.triton.registers import Code
 
 
 class Lanes(NamedTuple):
-    """A tile variable as a sum: the position of the first lane, which all lanes share, plus the offset of each
-    lane.
-    """
+    """A tile variable as the sum of the first lane's position, which all lanes share, and the offset of each lane."""
 
     first: Var
     lane: Var
@@ -28,7 +26,7 @@ class Tile:
 
     Attributes:
         edges: the in-bounds condition of each variable, or "" if it always holds.
-        lanes: the variables that are the sum of a first position and an offset per lane.
+        lanes: for each variable that is the sum of a first position and an offset per lane, these two terms.
     """
 
     edges: dict[Var, str] = field(default_factory=dict)
@@ -36,7 +34,7 @@ class Tile:
 
 
 class Spans:
-    """The tile variables that the register behind each name varies with."""
+    """For each register name, the tile variables that the register varies with."""
 
     def __init__(self) -> None:
         self._of: dict[str, frozenset[str]] = {}
@@ -45,7 +43,7 @@ class Spans:
         self._of[name] = frozenset(variables)
 
     def of(self, text: str, tile: Tile) -> frozenset[str]:
-        """Return the tile variables that a source text varies with."""
+        """Return the tile variables that the source expression `text` varies with."""
         names = {v.text for v in tile.edges}
         words = re.findall(r"[A-Za-z_]\w*", text)
         lanes = {summands.lane.text: frozenset((var.text,)) for var, summands in tile.lanes.items()}
@@ -54,7 +52,9 @@ class Spans:
 
 
 def needs_wide(body: Graph) -> bool:
-    """Whether some index does not fit in 32 bits, of a value that the kernel accesses or only computes."""
+    """Whether an index of some value of the body does not fit in 32 bits, even if the kernel keeps the value in
+    registers.
+    """
     return any(v.type.size >= 2**31 - 2**20 for v in body.values())
 
 
@@ -63,10 +63,10 @@ def is_literal(code: Code) -> bool:
 
 
 def calls_method(text: str, literal_text: str) -> bool:
-    """Whether source calls a method of a literal, as in `2.to(tl.int64)`."""
+    """Whether the source `text` calls a method of a literal, as in `2.to(tl.int64)`."""
     return bool(re.search(rf"(?<![\w.]){re.escape(literal_text)}\.[a-z]", text))
 
 
 def neutral_number(kind: str, dtype: str) -> float | int:
-    """Return the neutral element of a reduction, which is named as an op (`add`) or as a partial kind (`sum`)."""
+    """Return the neutral element of a reduction. `kind` is an op (`add`) or a kind of partial value (`sum`)."""
     return neutral(kind, dtype).item()

@@ -1,8 +1,8 @@
 """Window reductions: pooling, sums of neighbors, and cumulative reductions.
 
-A cumulative reduction (a window that ends or starts at its own element and covers the entire dim) is a scan
-of rows. It reads the rows once, in chunks that pass on their total. For any other window, a tile of results
-reads the window's elements in a loop.
+A cumulative reduction has windows that start or end at the result's own element and cover the entire dim. Its kernel
+scans the rows: it reads them once, in chunks, and passes the running total to the next chunk. For any other window,
+a tile of results reads the window's elements in a loop.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def _emit_windows(evaluator: Evaluator, node: Node) -> Launch:
 
 
 def flat_tile(evaluator: Evaluator, sizes: Sequence[int]) -> tuple[Index, Launch]:
-    """Write a tile of consecutive elements of a value, and return their index and the launch parameters."""
+    """Write the index of a tile of consecutive elements of a value of shape `sizes`. Return the index and the launch
+    parameters.
+    """
     size = math.prod(sizes)
     if size == 1:
         return ex.delinearize(ex.ZERO, sizes), Launch((1, 1, 1), {}, 1, 1)
@@ -91,12 +93,12 @@ def flat_tile(evaluator: Evaluator, sizes: Sequence[int]) -> tuple[Index, Launch
 
 
 def full(evaluator: Evaluator, launch: Launch, text: str) -> str:
-    """Broadcast a register to the entire tile, and return the new variable."""
+    """Broadcast the register `text` to the entire tile, and return the new variable."""
     return evaluator.assign("total", f"tl.broadcast_to({text}, (BLOCK,))" if launch.constants else text)
 
 
 def named(evaluator: Evaluator, guards: Guards, preferred: str) -> Guards:
-    """Combine guards into a single one, whose condition is a variable."""
+    """Combine guards into a single guard, whose condition is assigned to a variable."""
     if NEVER in guards or not guards:
         return guards
     over = tuple(dict.fromkeys(v for g in guards for v in g.over))
@@ -104,7 +106,9 @@ def named(evaluator: Evaluator, guards: Guards, preferred: str) -> Guards:
 
 
 def elements(evaluator: Evaluator, values: Sequence[Value], fills: Sequence[str], index: Index, guards: Guards) -> list[str]:  # fmt: skip
-    """Return registers of `values` at an index, with a value of `fills` where a guard does not hold."""
+    """Return registers of `values` at `index`, with the corresponding element of `fills` in lanes where a guard does
+    not hold.
+    """
     if NEVER in guards:
         return list(fills)
     registers = [held(evaluator.in_register(evaluator.value(v, index, guards))) for v in values]
@@ -118,7 +122,10 @@ def elements(evaluator: Evaluator, values: Sequence[Value], fills: Sequence[str]
 
 
 def _position(evaluator: Evaluator, node: Node, index: Index, at: Index) -> tuple[Index, Guards]:
-    """Return the operand index at offset `at` of a result's window, and the guards for an element to exist there."""
+    """Return the operand index at offset `at` of the window of the result element `index`.
+
+    Also returns guards, which hold if the operand has an element at this index (outside of it is padding).
+    """
     a, operand_index, guards = node.attrs, list[Expr](), list[Guard]()
     for d, size in enumerate(node.operands[0].type.sizes):
         padded_position = index[d] * a.window_strides[d] + at[d] * a.window_dilations[d] - a.low[d]

@@ -36,10 +36,10 @@ _ADDRESSES = ("tl.load(", "tl.store(", "tl.make_tensor_descriptor(")
 
 
 class Writer:
-    """The lines of a kernel under construction, with its names and its index code.
+    """The lines of a kernel under construction, with the kernel's names and index code.
 
     Attributes:
-        lines: the lines of the kernel's function, which grow on demand.
+        lines: the lines written so far.
         code: the index code of the lines.
         wide: the suffix that widens an integer to 64 bits, or "" if 32 bits are enough.
         checked: ordinals of the loads and stores that compare their offset with the size of the accessed tensor.
@@ -54,13 +54,14 @@ class Writer:
         self.wide = ".to(tl.int64)" if is_wide else ""
         self.checked = checked
         self._blocks = [self.code]
-        self._integers: set[str] = set()  # variables of the index code
+        self._integers: set[str] = set()  # names of the integer variables that index code may use
         self._accesses = 0
         self._spans = Spans()
-        self._scopes: list[dict[tuple[Value, Index, Guards] | str, Code]] = [{}]  # a text key is an index expression
+        # A key that is a text is the source of an index expression.
+        self._scopes: list[dict[tuple[Value, Index, Guards] | str, Code]] = [{}]
 
     def write(self, line: str) -> None:
-        """Write a line that no address depends on."""
+        """Write a line of plain text, which neither accesses memory nor changes a variable of the index code."""
         assert not any(word in line for word in _ADDRESSES), f"'{line}' is not in the index code"
         targets = line.partition("=")[0].replace(",", " ").split()
         assert self._integers.isdisjoint(targets), f"'{line}' changes a name of the index code"
@@ -84,36 +85,34 @@ class Writer:
         return name
 
     def bind(self, value: Int) -> None:
-        """Make the text of an integer usable as a variable of index expressions."""
+        """Make the integer variable `value` usable in index expressions."""
         self._blocks[-1].append(Let(value.text, value))
 
     def advance(self, address: str, by: Int) -> None:
-        """Write the increment of an address, as in each iteration of a loop."""
+        """Write the increment of the pointer variable `address` by `by` elements, as in each iteration of a loop."""
         self._append(f"{address} += {by}")
         self._blocks[-1].append(Advance(address, by))
 
     def widened(self, value: Int) -> Int:
-        """Return the integer in 64 bits if some index of the kernel needs them."""
+        """Return an integer, converted to 64 bits if some index of the kernel does not fit in 32 bits."""
         return value.to("tl.int64") if self.wide else value
 
     def spread_over(self, name: str, variables: Iterable[Var]) -> None:
-        """Record that the register `name` varies with these tile variables."""
+        """Record that the register `name` varies with the tile variables `variables`."""
         self._spans.note(name, [v.text for v in variables])
 
     def spans(self, text: str) -> frozenset[str]:
-        """Return the names of the tile variables that a source text varies with."""
+        """Return the names of the tile variables that the source expression `text` varies with."""
         return self._spans.of(text, self.tile)
 
     def loop(self, target: str, *ends: Operand, call: str = "range", options: str = "") -> None:
-        """Open a loop over `range(*ends)`, with further options of `tl.range`. The loop is a scope of its own."""
+        """Open a loop over `range(*ends)`, with further options of `tl.range`. The body of the loop is a new scope."""
         bounds = tuple(map(integer, ends))
         self._open(f"for {target} in {call}({', '.join(map(str, bounds))}{options}):", Loop(target, bounds))
         self._integers.add(target)
 
     def branch(self, test: str) -> None:
-        """Open a branch for the programs that satisfy a condition. The condition must be the same in all lanes of a
-        program.
-        """
+        """Open a branch with the condition `test`, which must be the same in all lanes of a program."""
         self._open(f"if {test}:", Branch(test))
 
     def _open(self, line: str, statement: Loop | Branch) -> None:
@@ -124,7 +123,7 @@ class Writer:
         self._scopes.append({})
 
     def otherwise(self) -> None:
-        """Open the else branch of the branch that was closed last."""
+        """Open the else branch of the most recently closed branch."""
         branch = self._blocks[-1][-1]
         assert isinstance(branch, Branch)
         self._append("else:")
@@ -133,7 +132,7 @@ class Writer:
         self._scopes.append({})
 
     def close(self) -> None:
-        """Close a loop or branch, and remove it if it is empty."""
+        """Close the innermost loop or branch, and remove it if it is empty."""
         self.depth -= 1
         self._scopes.pop()
         block = self._blocks.pop()
@@ -145,7 +144,7 @@ class Writer:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Open a scope whose values are not reused after it, because the tile variables change."""
+        """Open a scope whose values are not reused after its end, because the tile variables change."""
         self._scopes.append({})
         yield
         self._scopes.pop()
@@ -153,12 +152,12 @@ class Writer:
     # ---- accesses
 
     def next_is_checked(self) -> bool:
-        """Count a load or store, and return whether it must compare its offset with the size of the tensor."""
+        """Count a load or store, and return whether this access must compare its offset with the size of the tensor."""
         self._accesses += 1
         return self._accesses - 1 in self.checked
 
     def compared(self, address: Int, mask: str, size: int) -> tuple[Int, str]:
-        """Return the address and mask of an access that is masked where its offset is outside of `size` elements."""
+        """Return `address` and `mask`, with the mask restricted to offsets inside a tensor of `size` elements."""
         if address.op != "moved":
             return address, mask
         pointer, offset = address.args
@@ -166,7 +165,7 @@ class Writer:
         return moved(pointer, place), all_of([*([mask] if mask else []), place.compared(">=", 0), place.below(size)])
 
     def loaded(self, preferred: str, address: Int, mask: str, other: str, after: str = "") -> str:
-        """Write a load, and return its variable. `after`: source that follows the load."""
+        """Write a load, and return its variable. `after` is source text appended to the load, such as a conversion."""
         text = f"tl.load({address}, mask={mask}, other={other})" if mask else f"tl.load({address})"
         self._blocks[-1].append(Touch(text, address, mask))
         return self.assign(preferred, f"{text}{after}")

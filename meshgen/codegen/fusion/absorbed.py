@@ -1,5 +1,6 @@
-"""Producers that a standalone kernel (a scatter, tuple reduction or recurrence) computes itself, as it reads each
-element once.
+"""Analysis of producers that a standalone kernel (a scatter, tuple reduction or recurrence) computes itself.
+
+This is possible because the standalone kernel reads each element of the producer's result only once.
 
     argmax(exp(x) * 2)      one kernel; otherwise the results of exp and multiply would be written and read again
 """
@@ -21,7 +22,7 @@ def absorbed_nodes(graph: Graph) -> set[Node]:
     """Return the element-wise ops, index maps and lookups that a scatter, tuple reduction or recurrence computes
     itself.
 
-    The only user of each is such a kernel, or another absorbed node.
+    The only user of each of these nodes is such a kernel, or another absorbed node.
     """
     producer = graph.index.producers
     uses = Counter(v for node in graph.nodes for v in (*node.operands, *captured(node)))
@@ -29,7 +30,8 @@ def absorbed_nodes(graph: Graph) -> set[Node]:
     absorbed: set[Node] = set()
     for node in graph.nodes:
         single_reads, taken = _read_once(node), set[Node]()
-        # Many lanes read these operands, so only index maps are absorbed: they cost nothing.
+        # Many lanes read the other operands of a recurrence. Only index maps of these operands are absorbed: they cost
+        # nothing.
         repeated_reads = node.operands if node.op == "recurrence" else ()
         work = [
             *((value, _ABSORBABLE) for value in single_reads),
@@ -54,7 +56,8 @@ def _read_once(node: Node) -> tuple[Value, ...]:
         return (*node.operands[:count], *node.operands[count + 1 :])
     if node.op == "recurrence":
         (body,) = node.regions
-        lanes = max(value.type.size for value in body.outputs)  # The lanes share every operand that has fewer elements.
+        # All lanes read the same elements of an operand that has fewer elements than there are lanes.
+        lanes = max(value.type.size for value in body.outputs)
         return tuple(
             v for v, body_input in zip(node.operands, body.inputs, strict=True) if body_input.type.size == lanes
         )

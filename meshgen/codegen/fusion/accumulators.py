@@ -1,4 +1,4 @@
-"""Accumulators of a kernel that computes several GEMMs of equal tiles.
+"""Accumulators of a kernel that computes several GEMMs with equal tiles.
 
     d = a b + c e + f g        one accumulator: each GEMM continues the main loop of the GEMM before it
     y = silu(a b) * (a c)      two accumulators, one main loop: each iteration loads the tile of a once
@@ -22,14 +22,16 @@ from meshgen.ops.segments import segments
 
 
 class Accumulator(NamedTuple):
-    """GEMMs that add to the same accumulator, in the order of their main loops, and the value that is their sum."""
+    """The GEMMs that add to one accumulator, in the order of their main loops, and the value that the accumulator
+    holds.
+    """
 
     products: tuple[Node, ...]
     total: Value
 
 
 def accumulators(body: Graph) -> list[Accumulator]:
-    """Return the accumulators of the dots of a body. A float sum whose terms have no other user is one accumulator."""
+    """Return the accumulators of the dots of a body. The dots of a float sum whose terms have no other user share one."""
     uses, outputs = body.index.uses, set(body.outputs)
     terms: dict[Value, tuple[Node, ...]] = {}
     for node in body.nodes:
@@ -44,8 +46,8 @@ def accumulators(body: Graph) -> list[Accumulator]:
 def share_a_loop(candidates: Sequence[Accumulator]) -> bool:
     """Whether two accumulators can share one main loop.
 
-    Each must hold one float dot. Both dots have the same left operand, one contracted dim and, if ragged, the same
-    groups.
+    Each must belong to one float dot. Both dots must have the same left operand, one contracted dim and, if ragged, the
+    same groups.
     """
     dots = [accumulator.products[0] for accumulator in candidates]
     rows = {(d.operands[0], *d.operands[2:], DotDims.of(d).batch[0], DotDims.of(d).contract[0]) for d in dots}
@@ -60,8 +62,9 @@ def share_a_loop(candidates: Sequence[Accumulator]) -> bool:
 
 
 def joint_products(body: Graph) -> list[Accumulator]:
-    """Return the accumulators of a body with several dots whose results one epilogue combines, or an empty list for
-    other bodies.
+    """Return the accumulators of a body with several dots whose results one epilogue combines.
+
+    Returns an empty list for other bodies.
     """
     dots = [node for node in body.nodes if node.op in MATRIX_PRODUCTS]
     if len(dots) < 2 or {d.result for d in dots} == {*body.outputs} or len(segments(body)) > 1:
@@ -74,7 +77,7 @@ def joint_products(body: Graph) -> list[Accumulator]:
 
 
 def side_by_side_products(body: Graph) -> list[Node]:
-    """Return the dots of a body in which each program computes a tile of one dot only.
+    """Return the dots of a body in which each program computes a tile of only one dot.
 
     Returns:
         An empty list if a segment has no dot or has joint products, or if the dots differ in type or are not of floats.
@@ -102,7 +105,7 @@ def _feeds(body: Graph, dot: Node) -> bool:
 
 
 def have_equal_tiles(first: Node, second: Node) -> bool:
-    """Whether the results of two dots are matrices of equal extents, with equal multiplied, accumulated and result
+    """Whether the results of two dots are matrices of equal sizes, and the dots multiply, accumulate and return equal
     types.
     """
     types = [(common_type(dot), multiplied_as(dot), dot.result.type.dtype) for dot in (first, second)]

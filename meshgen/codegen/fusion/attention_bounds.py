@@ -1,22 +1,16 @@
-"""Bounds of the keys that a row attends to, derived from masks that compare positions: causal, windowed and block-local
-masks.
+"""Bounds of the keys that a row attends to, derived from masks that compare positions (causal, windowed, block-local).
 
     %m = convert (compare GE, %row, %key)    %r = %score * 0.5 - 1e9 * (1 - %m)
     bound: keys <= row                       inside of it: %score * 0.5
 
-The function of the scores is specialized twice: to a comparison of positions that holds, and to the same comparison if
-it fails. The
-comparison is a mask if one version is a constant that is at most 0, or adds a large negative constant. That constant is
-the `fill`.
-A mask bounds the keys of each row. Outside the bounds of all rows of a tile, each score is the fill. Inside the bounds
-of each row,
-the comparisons hold.
+The function of the scores is specialized twice: once as if a comparison of positions holds, once as if it fails. The
+comparison is a mask if one version is a constant that is at most 0, or adds a large negative constant. That constant
+is the `fill`. A mask bounds the keys of each row. Outside the bounds of all rows of a tile, each score is the fill.
+Inside the bounds of each row, the comparisons hold.
 
-A skipped key would add exp(fill - maximum) to the sum of its row. This is 0 if the row has a score well above the fill.
-The kernel
-checks that, and processes the skipped keys if a row has no such score. Scores to which a fill is added are assumed to
-be below half
-of it in magnitude. A fill that is added to an unrelated operand sets no bounds.
+A skipped key would add exp(fill - maximum) to the sum of its row. This is 0 if the row has a score well above the
+fill. The kernel checks that, and processes the skipped keys if a row has no such score. Scores to which a fill is
+added are assumed to be below half of it in magnitude. A fill that is added to an unrelated operand sets no bounds.
 """
 
 from __future__ import annotations
@@ -35,20 +29,21 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ir.walks import reachable
 from meshgen.ops.factors import Factors, fixed
 
-# Natural logarithm: exp(-104) is less than half of the smallest positive f32, so exp(-128) rounds to 0.
+# Natural logarithm of a number that f32 rounds to 0: exp(-104) is less than half of the smallest positive f32.
 _UNDERFLOW = 128.0
-# An added constant from here down is a mask. Chosen: models use -1e9 down to the lowest finite float.
+# An added constant at or below this number is a mask. Chosen: models add -1e9 or lower, down to the lowest finite
+# float.
 LARGE_FILL = -1e8
 
 
 class Mask(NamedTuple):
-    """Bounds of the keys of a row. They are inclusive expressions over rows and programs.
+    """Bounds of the keys that a row attends to, as inclusive expressions over rows and programs.
 
     Attributes:
-        least: lower bounds, all of which hold.
-        most: upper bounds, all of which hold.
+        least: lower bounds; a key must satisfy all of them.
+        most: upper bounds; a key must satisfy all of them.
         fill: the score outside the bounds.
-        limit: in a row that has a score above this limit, scores outside the bounds contribute 0.
+        limit: if some score of a row is above this limit, scores outside the bounds contribute 0 to the row.
         tests: expressions that are nonnegative inside the bounds.
     """
 
@@ -85,7 +80,7 @@ class Positions:
         node: the attention op.
         table: the index of each factor.
         producer: returns the node that produces an operand.
-        coordinate: returns the index of the device in its group over some mesh axes.
+        coordinate: returns the index of the device in its group over the given mesh axes.
     """
 
     node: Node
@@ -94,8 +89,9 @@ class Positions:
     coordinate: Callable[[tuple[str, ...]], Expr]
 
     def mask(self, region: Graph, n: Var, m: Var) -> Mask | None:
-        """Return the bounds that the function of the scores sets for the keys `n` of the rows `m`, or None if it sets
-        none.
+        """Return the bounds on the keys `n` of the rows `m` that the masks in the score function `region` set.
+
+        Returns None if the function sets no bounds.
         """
         bounds, inside = list[_Bound](), region
         while (bound := self._first(inside, n, m)) is not None:
@@ -125,8 +121,8 @@ class Positions:
         """Return the function `region` specialized to the outcome of comparisons.
 
         Args:
-            holding: nonnegative expressions. A comparison holds if its expression is among them, and fails if the
-            opposite expression is.
+            holding: expressions that are nonnegative. A comparison holds if its expression (`_tests`) is in `holding`,
+                and fails if the opposite expression is.
         """
         tests = self._tests(region).items()
         outcomes = {v: test in holding for v, test in tests if test in holding or _opposite(test) in holding}
@@ -141,7 +137,7 @@ class Positions:
         return {value: test for value, test in tests.items() if test is not None}
 
     def _integer_exprs(self, region: Graph) -> dict[Value, Expr]:
-        """Map each integer of `region` that depends only on positions and devices to its expression."""
+        """Map each integer in `region` that depends only on positions and device coordinates to its expression."""
         node, found = self.node, dict[Value, Expr]()
         names = node.attrs.positions
         count = len(region.inputs) - len(names)
@@ -156,7 +152,9 @@ class Positions:
         return found
 
     def _scalar(self, value: Value) -> Expr | None:
-        """Return the expression of a 0-d operand of the attention op, or None if it depends on other values."""
+        """Return the expression of a 0-d operand of the attention op, or None if it depends on values other than device
+        coordinates and constants.
+        """
         definition = self.producer(value)
         return None if definition is None else self._integer_expr(definition, self._scalar)
 
@@ -182,18 +180,18 @@ class Positions:
 
 
 def table_of(node: Node) -> dict[str, Expr]:
-    """Return a variable for each factor of a node."""
+    """Return a map from each factor of an attention op to a variable over the factor's size."""
     return {name: ex.variable(name, size) for name, size in Factors.of(node).sizes.items()}
 
 
 def _fill(inside: Graph, outside: Graph) -> tuple[float, float] | None:
     """Return the fill and the limit of a mask, or None if the comparison is not a mask.
 
-    An added fill masks only relative to the other addend, so that addend must be the score itself or 0.
+    An added fill is a mask only if the other addend is the score itself or 0.
 
     Args:
-        inside: the function of the scores, specialized to a comparison that holds.
-        outside: the same function, specialized to the comparison if it fails.
+        inside: the function of the scores, specialized as if the comparison holds.
+        outside: the function of the scores, specialized as if the comparison fails.
     """
     node = outside.index.producers.get(outside.outputs[0])
     if (number := fixed_number(node)) is not None:
@@ -207,7 +205,7 @@ def _fill(inside: Graph, outside: Graph) -> tuple[float, float] | None:
 
 
 def _are_same(first: Graph, value: Value, second: Graph, other: Value) -> bool:
-    """Whether `value` in `first` and `other` in `second` are the same expression of the same arguments."""
+    """Whether `value` in graph `first` and `other` in graph `second` compute the same expression of the same arguments."""
     table: dict[Any, int] = {}
 
     def value_numbers(region: Graph) -> dict[Value, int]:
@@ -267,7 +265,7 @@ def _not_negative(compare: Node, numbers: Mapping[Value, Expr]) -> Expr | None:
 
 
 def _bound(expr: Expr, n: Var, m: Var) -> tuple[bool, Expr] | None:
-    """Return whether `expr >= 0` is a lower bound of `n`, and the bound.
+    """Return the bound on `n` that `expr >= 0` sets, as (whether it is a lower bound, the least or greatest `n`).
 
     Returns:
         None if the factor of `n` in `expr` is not 1 or -1, or if the bound is not monotonic in `m`.
@@ -292,7 +290,8 @@ def _is_monotonic(atom: Var | Quotient | ex.Remainder, m: Var) -> bool:
 
 
 def _well_above(fill: float) -> float:
-    """Return a score `s` for which exp(fill - s) is 0 in f32. The distance grows with a large fill, so that `s` differs
-    from it.
+    """Return a score `s` for which exp(fill - s) is 0 in f32.
+
+    The distance from `fill` grows with its magnitude, so that `s` and `fill` do not round to the same number.
     """
     return fill if fill == -np.inf else fill + max(_UNDERFLOW, abs(fill) * 2.0**-20)

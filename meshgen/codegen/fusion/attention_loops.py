@@ -1,4 +1,6 @@
-"""Loops over the factors of attention kernels and their gradients, and checks for which attention ops a kernel exists.
+"""Loops over the factors of attention ops and their gradients, and checks whether an attention kernel supports an op.
+
+A factor is a dim name of the op, such as `b h t d, b h s d`:
 
                             programs    rows of a tile    summed in blocks    summed one by one
 attention                   b h         t                 s
@@ -35,7 +37,7 @@ from meshgen.ops.factors import (
 )
 from meshgen.ops.precision import multiplied
 
-# Query rows of a small tile: one program computes all rows that read the same keys if there are at most so many.
+# Most query rows of a small tile, in which one program computes all rows that read the same keys.
 ROWS_OF_A_TILE = 64
 TYPES = ("bf16", "f16", "f32")
 _READ_THROUGH = (LAYOUT - LEAVING - {"mask_padding"}) | {"convert"}
@@ -48,7 +50,7 @@ class Loops:
 
     Attributes:
         factors: the factors of the op.
-        programs: factors of which each program has one coordinate; the last one varies fastest.
+        programs: factors that are distributed over programs, one coordinate each; the last factor varies fastest.
         tile: factors of the rows in the tile of a program.
         outer: factors that are summed one coordinate at a time.
         blocks: factors that are summed in blocks.
@@ -101,7 +103,7 @@ class Loops:
         return self.size(self.factors.width)
 
     def table(self, names: Names, position: Expr) -> dict[str, Expr]:
-        """Return the index of each factor in `names`, if `position` is the row-major position in all of them."""
+        """Split `position`, a row-major position over the factors `names`, into an index per factor."""
         return dict(zip(names, ex.delinearize(position, self.factors.shape(names)), strict=True))
 
 
@@ -110,7 +112,7 @@ def _largest(factors: Factors, names: list[str]) -> Names:
 
 
 def indices(node: Node) -> dict[Value, Index]:
-    """Return the index of each result, with one variable per factor."""
+    """Return the index of each result of an attention op, with one variable per factor."""
     factors = Factors.of(node)
     return {
         value: tuple(ex.variable(f, factors.sizes[f]) for f in names)
@@ -119,7 +121,10 @@ def indices(node: Node) -> dict[Value, Index]:
 
 
 def attention_space(node: Node, producer: Callable[[Value], Node | None]) -> Space:
-    """Return the iteration space of the results of an attention op, over its factors. `producer` is passed to `Space`."""
+    """Return the iteration space of the results of an attention op, with one dim per factor.
+
+    `producer` is passed to `Space`.
+    """
     space = Space(producer)
     space.start_at(node, indices(node))
     return space
@@ -142,16 +147,16 @@ def attention_in(body: Graph, op: str) -> tuple[Node, Space] | None:
 
 
 def multiplied_operands(node: Node) -> list[Value]:
-    """Return the operands that the matmuls of an attention op multiply, or all operands of another op."""
+    """Return the operands that enter a matmul of an attention op. For other ops, return all operands."""
     if node.op not in ATTENTIONS:
         return list(node.operands)
     return [node.operands[n] for n in (QUERIES, KEYS, VALUES, *([GRADIENT] if node.op != FORWARD else ()))]
 
 
 def read_once(node: Node) -> list[Value]:
-    """Return the matmul operands of which at most one program reads each element.
+    """Return the matmul operands of an attention op of which at most one program reads each element.
 
-    These are the queries. If all rows that share keys are in one tile, they include the keys and values.
+    These are the queries. If all rows that share keys are in one tile, the keys and values belong to them too.
     """
     if node.op != FORWARD:
         return []
@@ -184,7 +189,8 @@ def has_kernel(node: Node) -> bool:
         is_linear(node.regions[1]),
         all(value.type.size for value in node.results),
         node.op == FORWARD or (loops.tile and loops.blocks),
-        node.op != KEY_GRADIENT or len(rows) == 1,  # Both results must sum over the same rows.
+        # Both results of a key gradient (for keys and for values) must sum over the same rows.
+        node.op != KEY_GRADIENT or len(rows) == 1,
         0 < max(loops.depth, loops.width) <= widest(multiplied_in(node)),
     )
     return all(checks)
@@ -216,7 +222,7 @@ def _products(node: Node) -> list[tuple[str, str, Names]]:
 
 
 def _scores_of(region: Graph, node: Node) -> list[Value]:
-    """Return the arguments of a region that have the shape of the scores."""
+    """Return the arguments of `region` that have the shape of the scores."""
     return region.inputs[: len(region.inputs) - len(node.attrs.positions) - len(node.operands) + fixed(node.op)]
 
 

@@ -1,4 +1,4 @@
-"""Bodies of kernels. A body is cut out of a graph, shared by equal kernels, and named after its ops."""
+"""Bodies of kernels: a body is extracted from a graph, shared by equal kernels, and named after its ops."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ _TELLING = (
     "negate", "compare", "convert", "transpose", "pad", "slice", "all_slice", "mask_padding", "to_partial", "reverse",
     "broadcast_in_dim", "reshape", "iota",
 )  # fmt: skip
-_WORDS = 3  # Most words in the name of a kernel. Chosen: a name of three ops still fits a column of a profile.
+_WORDS = 3  # Most ops in the name of a kernel. Chosen: a name of three ops still fits a column of a profile.
 _HEAVY = {"dot_general": "dot", "ragged_dot": "ragged_dot", "convolution": "conv"}
 _SHORT = {"broadcast_in_dim": "broadcast", "exponential": "exp", "logistic": "sigmoid"}
 
 
 class Cutter:
-    """Copies nodes into a body. A value becomes an input if its producer is neither a member nor accepted by `copies`."""
+    """Copies nodes into a kernel body.
+
+    A value becomes an input of the body if its producer is neither a member of the kernel nor accepted by `copies`.
+    """
 
     def __init__(self, producer: Mapping[Value, Node], copies: Callable[[Node], bool]) -> None:
         self._producer = producer
         self._copies = copies
 
     def cut(self, members: Sequence[Node], outputs: Sequence[Value]) -> tuple[Graph, list[Value]]:
-        """Return the body of a kernel that computes `outputs` with `members`, and the values that it reads, in the
-        order of its inputs.
+        """Return the body of a kernel that computes `outputs` with the nodes `members`, and the values that become the
+        body's inputs.
         """
         body, now = Graph(""), dict[Value, Value]()
         inside, reads = set(members), list[Value]()
@@ -65,8 +68,9 @@ class Cutter:
 
 
 def copy_node(node: Node, body: Graph, now: dict[Value, Value]) -> None:
-    """Append a copy of `node` to `body`, with each operand replaced by `now`. The copy has no notes, so that equal
-    kernels share a body.
+    """Append a copy of `node` to `body`, with operands replaced according to `now`, and add the results to `now`.
+
+    The copy has no notes, because kernels that differ only in notes share a body.
     """
     regions = tuple(rewired_graph(region, now) for region in node.regions)
     results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
@@ -76,7 +80,7 @@ def copy_node(node: Node, body: Graph, now: dict[Value, Value]) -> None:
 
 
 def with_kernels(module: Module, graph: Graph, kernels: Kernels) -> Module:
-    """Return the module with `graph`, and with the bodies of the kernels that `graph` launches."""
+    """Return the module with `graph` as its main graph, and with only the bodies of kernels that `graph` launches."""
     used = {node.attrs.kernel for node in all_nodes(graph) if is_kernel(node)}
     return replace(module, graph=graph, kernels={n: body for n, body in kernels.bodies.items() if n in used})
 
@@ -90,19 +94,19 @@ class Kernels:
 
     @classmethod
     def of(cls, bodies: Mapping[str, Graph]) -> Kernels:
-        """Create a table of bodies that already have names."""
+        """Create a table of bodies whose names are the keys of `bodies`."""
         table = cls()
         table.bodies |= bodies
         table._names |= {structure(body): name for name, body in bodies.items()}
         return table
 
     def name_of(self, body: Graph) -> str:
-        """Return the name of a body. A body that equals no other is added under a new name."""
+        """Return the name of a body. If the table has no equal body, add the body under a new name."""
         key = structure(body)
         if key not in self._names:
             preferred = _readable_name(body.nodes)
             count = sum(1 for name in self.bodies if name == preferred or name.rpartition("_")[0] == preferred)
-            # The body with an earlier number may have been removed.
+            # The count is not a free number if a body with an earlier number was removed, so try further numbers.
             numbered = (f"{preferred}_{i}" for i in itertools.count(count + 1))
             name = next(name for name in (numbered if count else [preferred]) if name not in self.bodies)
             body.name = name
@@ -112,7 +116,9 @@ class Kernels:
 
 
 def _readable_name(nodes: Sequence[Node]) -> str:
-    """Return a readable name: the heavy op or the name of a pattern, then the most characteristic other ops."""
+    """Return a readable kernel name: the most expensive op or the name of a pattern, then the most characteristic other
+    ops.
+    """
     ops = {n.op for n in nodes}
     kinds = {n.attrs.kind for n in nodes if n.op in REDUCTIONS}
     if claimed := ops & ATTENTIONS:

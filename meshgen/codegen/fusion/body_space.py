@@ -10,7 +10,7 @@ from meshgen.ops.rows import row_length, sums_beside_rows
 
 
 def grown(body: Graph, anchor: Node) -> Space:
-    """Return the space that `anchor` spans, with every node of the body that can be added to it."""
+    """Return the iteration space that starts with node `anchor` and contains all nodes of the body that can be added."""
     space = Space(body.index.producers.get)
     space.start(anchor, columns_reduced(anchor, body.nodes))
     space.add_all([n for n in body.nodes if n is not anchor and n.op not in MADE and n.op not in LAYOUT], body.nodes)
@@ -18,7 +18,9 @@ def grown(body: Graph, anchor: Node) -> Space:
 
 
 def space_of_row_sums(body: Graph) -> Space | None:
-    """Return the space of a body that reduces rows and also sums runs of these rows, or None for other bodies."""
+    """Return the iteration space of a body that reduces rows and also sums runs of these rows, or None for other
+    bodies.
+    """
     loops = [node for node in body.nodes if node.op in LOOPS]
     if not sums_beside_rows(loops):
         return None

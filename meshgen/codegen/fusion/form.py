@@ -17,10 +17,10 @@ class KernelForm(Enum):
 
     @property
     def is_row_wise(self) -> bool:
-        """Whether all members of a group of this form share one iteration space, to which other nodes can be added."""
+        """Whether a group of this form has one iteration space for all members, to which fusion can add other nodes."""
         return self in (KernelForm.MAP, KernelForm.REDUCE)
 
     @property
     def multiplies(self) -> bool:
-        """Whether a program computes a tile of a matmul."""
+        """Whether each program of a kernel of this form computes a tile of a matmul."""
         return self in (KernelForm.GEMM, KernelForm.ATTENTION)

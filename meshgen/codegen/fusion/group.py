@@ -11,22 +11,22 @@ from meshgen.ir.graph import Node, Value
 
 @dataclass(eq=False)
 class Group:
-    """Nodes of one kernel.
+    """A group of nodes that become one kernel.
 
     Attributes:
-        number: the position in the order in which groups were created.
-        form: the form of its kernel.
-        space: the iteration space of its kernel.
-        members: the nodes that only this group computes, in the order in which they joined.
-        before, after: groups that this group directly depends on, and groups that directly depend on it.
-        reads: values that it loads from memory.
-        waits: values that must be computed before it runs, even if it does not read them.
-        extra: nodes of other groups that this group recomputes for itself.
-        once: operands of its dots of which few programs need each element.
+        number: the position of the group in the order of creation.
+        form: the form of the kernel.
+        space: the iteration space of the kernel.
+        members: the nodes that only this group computes, in the order in which they were added.
+        before, after: groups that this group directly depends on, and groups that directly depend on this group.
+        reads: values that the kernel loads from memory.
+        waits: values that must be computed before the kernel runs, even if the kernel does not read them.
+        extra: nodes of other groups that this kernel recomputes.
+        once: operands of the group's dots of which only few programs read each element.
         level: length of the longest path from a group without predecessors.
-        needs: bit set of the numbers of all its transitive predecessors. It may include predecessors through groups
-        that were removed.
-        length: upper bound of a chain of dependent nodes, both members and the free nodes that they recompute.
+        needs: bit set of the numbers of all transitive predecessors. It may include predecessors through groups that
+            were removed.
+        length: upper bound for the longest chain of dependent nodes, counting members and recomputed free nodes.
     """
 
     number: int

@@ -1,8 +1,7 @@
-"""Adaptation of the groups of a graph whose packed messages became group calls: the packing kernels disappear, all
-others stay.
+"""Adaptation of a grouping when packed messages become group calls: the packing kernels disappear, all others stay.
 
-    before   kernel %1 = concatenate %a, %b      %2 = all_gather %1      a kernel reads slices of %2
-    after    %3, %4 = all_gather %a, %b                                  the kernel reads %3 and %4
+before   kernel %1 = concatenate %a, %b      %2 = all_gather %1      a kernel reads slices of %2
+after    %3, %4 = all_gather %a, %b                                  the kernel reads %3 and %4
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ def take_calls(grouping: Grouping, graph: Graph, calls: Mapping[Node, Node]) -> 
     The grouping stays unchanged if the group calls could change any kernel other than the packing kernels.
 
     Args:
-        calls: maps a message to its group call. A kernel packs the operand of the message and does nothing else. The
-        call takes the
-            packed values as operands, and its results are the slices of the message's result.
+        calls: maps each message (a collective) to its group call. A kernel packs the operand of the message and does
+            nothing else. The call has the packed values as operands, and its results are the slices of the message's
+            result.
     """
     removed_nodes = dict.fromkeys(grouping.graph.nodes)
     for node in graph.nodes:
@@ -49,7 +48,7 @@ def take_calls(grouping: Grouping, graph: Graph, calls: Mapping[Node, Node]) -> 
         if not _reads_no_message(group, calls)
     }
     if any(len(group.reads) + len(values) > DEFAULT.fusion.inputs for group, values in readers.items()):
-        return  # too many operands for one kernel
+        return  # A kernel would read too many values, so the grouping stays unchanged.
     for node, group, values in zip(calls, packing, reads, strict=True):
         _take_call(grouping, node, calls[node], group, values)
     _take_graph(grouping, graph, removed_nodes)
@@ -61,7 +60,7 @@ def take_calls(grouping: Grouping, graph: Graph, calls: Mapping[Node, Node]) -> 
 
 
 def _roots(call: Node, graph: Graph) -> list[Value]:
-    """Return the values whose bytes a call sends: its operands, seen through the reshapes before it."""
+    """Return the values whose bytes a group call sends: its operands, followed back through reshapes."""
     reshapes = {node.result: node for node in graph.nodes if node.op in REGROUPING}
     roots = list(call.operands)
     for i, value in enumerate(roots):
@@ -71,19 +70,19 @@ def _roots(call: Node, graph: Graph) -> list[Value]:
 
 
 def _reads_no_message(group: Group, calls: Mapping[Node, Node]) -> bool:
-    """Whether a kernel reads no result of a message."""
+    """Whether the kernel `group` reads no result of a message in `calls`."""
     return all(node.result not in group.reads for node in calls)
 
 
 def _parts_read(grouping: Grouping, group: Group, parts: Mapping[Value, Value]) -> dict[Value, None]:
     """Return the slices of message results that a kernel reads, directly or through nodes that it recomputes."""
     read = [v for node in (*group.members, *group.extra) for v in node.operands]
-    # `copied` returns free nodes, and nodes of groups that were dissolved into their readers.
+    # `copied` is not None for free nodes, and for nodes of groups that were dissolved into their readers.
     return {value: None for value in values_behind(read, grouping.copied, parts.__contains__) if value in parts}
 
 
 def _take_call(grouping: Grouping, message: Node, call: Node, packing: Group, reads: Sequence[Value]) -> None:
-    """Replace the message by the group call, and remove the packing kernel."""
+    """Replace the message by the group call, and remove the group that packed the message."""
     group = grouping.owner[message.result]
     group.members[:] = [call]
     group.reads = dict.fromkeys(reads)

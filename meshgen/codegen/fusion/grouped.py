@@ -1,4 +1,4 @@
-"""Grouping of a graph into kernels: groups grow, then are refined to move fewer bytes, then are joined."""
+"""Grouping of a graph into kernels: groups grow, then readers recompute values to move fewer bytes, then groups merge."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from meshgen.ir.graph import Graph, Value
 
 
 def grouped(graph: Graph) -> Grouping:
-    """Group the operations of a graph into kernels. The grouping has no optimization barriers: they only order its
-    groups.
+    """Group the operations of a graph into kernels.
+
+    The graph of the grouping has no optimization barriers. They only order the groups.
     """
     grouping = Grouping(*without_barriers(graph))
     traffic = Traffic(grouping)
@@ -23,19 +24,20 @@ def grouped(graph: Graph) -> Grouping:
     traffic.dissolve()
     traffic.recompute()
     if joins.join_epilogues():
-        traffic.dissolve()  # A reader that joined a dot may recompute values that a separate reduction may not.
+        # A reduction that was merged into a dot's epilogue may recompute values that a separate kernel may not.
+        traffic.dissolve()
     joins.join_kernels()
     grouping.groups = [g for g in grouping.groups if g.members]
     return grouping
 
 
 def with_joins(grouping: Grouping, graph: Graph, joined: AbstractSet[Value]) -> Graph:
-    """Return the graph with joins in place of the concatenations that produce the values in `joined`.
+    """Return the graph with joins (concatenations in place) instead of the concatenations that produce the values in
+    `joined`.
 
-    Each of these concatenations is a kernel of its own that reads results of launches. The grouping is updated to the
-    returned graph,
-    without other changes, as a join reads and writes the same values. If the graph has optimization barriers, the
-    grouping stays as it is.
+    Each of these concatenations is a separate kernel that reads results of launches. The grouping is updated to the
+    returned graph, without other changes, because a join reads and writes the same values. If the graph has
+    optimization barriers, the grouping is not updated.
     """
     joins = {node: replace(node, op="join") for node in graph.nodes if not joined.isdisjoint(node.results)}
     joined_graph = replace(graph, nodes=[joins.get(node, node) for node in graph.nodes])

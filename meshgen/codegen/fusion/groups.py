@@ -1,13 +1,10 @@
 """Groups of nodes, each of which becomes one kernel, grown in program order.
 
 Index maps, constants, masks from iota and similar nodes are free: they belong to no group, and each kernel that reads
-through them
-recomputes them. Every other node joins a group that computes or reads one of its operands. The joined kernel must be
-supported
-(`fusion/space`), and the graph of groups must stay acyclic. A dot takes the element-wise ops after it as its epilogue,
-as far as that
-does not add to the bytes written. `fusion/traffic` then trades memory traffic for arithmetic, and `fusion/joins` merges
-kernels.
+through them recomputes them. Every other node joins a group that computes or reads one of its operands. The resulting
+kernel must be supported (`fusion/space`), and the graph of groups must stay acyclic. A dot takes the element-wise ops
+after it as its epilogue, as far as that does not add to the bytes written. `fusion/traffic` then trades memory traffic
+for arithmetic, and `fusion/joins` merges kernels.
 """
 
 from __future__ import annotations
@@ -45,9 +42,7 @@ from meshgen.ops.classes import (
 
 
 class Grouping:
-    """The groups of one graph. `owner` maps a value to the group that computes it; `groups` lists the groups in order
-    of creation.
-    """
+    """The groups of one graph, in creation order in `groups`. `owner` maps a value to the group that computes it."""
 
     def __init__(self, graph: Graph, order: Order = NO_ORDER) -> None:
         self.graph = graph
@@ -59,10 +54,11 @@ class Grouping:
         self.messages: list[Group] = []  # sends and receives, whose order must not change
         self._placed: dict[Value, list[Group]] = {}
         self.loads = Loads()
-        # per group, the loads for one element of each of its values
+        # For each group, the loads that one element of each of its values needs.
         self._loaded: dict[Group, dict[Value, Needed]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
-        self.has_removed = False  # whether a group was removed: then `Group.needs` may include obsolete predecessors
+        # whether any group was removed, after which `Group.needs` may include obsolete predecessors
+        self.has_removed = False
         absorbed = absorbed_nodes(graph)
         existing = [value for value in must_exist(graph) if self.producer.get(value) not in absorbed]
         self.must = dict.fromkeys(map(self.view_root, existing))
@@ -82,16 +78,16 @@ class Grouping:
         return is_constant(node) and not self.free.has(node)
 
     def copied(self, value: Value) -> Node | None:
-        """Return the producer of the value if every reader recomputes it, else None."""
+        """Return the producer of `value` if every reader recomputes the value, or None otherwise."""
         node = self.producer.get(value)
         return None if value in self.owner or node in self.views else node
 
     def view_root(self, value: Value) -> Value:
-        """Return the value behind plain reshapes, or `value` itself if no reshape produces it."""
+        """Return the value that `value` reshapes, through any number of plain reshapes."""
         return through(value, self.producer.get, REGROUPING)
 
     def memory_root(self, value: Value) -> Value:
-        """Return the value behind plain reshapes and views, whose memory `value` shares."""
+        """Return the value whose memory `value` shares, found through plain reshapes and views."""
         node = self.producer.get(value)
         while node is not None and (node.op in REGROUPING or node in self.views):
             value = node.operands[0]
@@ -99,7 +95,7 @@ class Grouping:
         return value
 
     def _node_readers(self) -> dict[Value, list[Node]]:
-        """Map each value in memory to the grouped nodes that read it, directly or through free nodes."""
+        """Return a map from each value in memory to the grouped nodes that read it, directly or through free nodes."""
         table: dict[Value, list[Node]] = {}
         for node in self.graph.nodes:
             if not self.free.has(node) and node not in self.views:
@@ -108,7 +104,7 @@ class Grouping:
         return table
 
     def node_sources(self, node: Node) -> tuple[Value, ...]:
-        """Return the values in memory that a node reads, directly or through free nodes."""
+        """Return the values in memory that `node` reads, directly or through free nodes."""
         return self.free.sources_of(node)
 
     # ---- growing
@@ -139,7 +135,7 @@ class Grouping:
                 self.messages.append(group)
 
     def _visit_dot(self, dot: Node) -> None:
-        """Create a group for a dot and its epilogue, or add the dot to others with the same left operand."""
+        """Create a group for a dot and its epilogue, or add the dot to a group of dots with the same left operand."""
         nodes = self._with_epilogue(dot, self._space_of(dot))
         siblings = [g for g in self._siblings(dot) if g.space.is_sibling(dot)] if len(nodes) == 1 else []
         if siblings and siblings[0].space.add(dot):
@@ -160,7 +156,7 @@ class Grouping:
             self._take(group, member)
 
     def _siblings(self, dot: Node) -> list[Group]:
-        """Return groups of dots with the same left operand that run after the right operand of `dot` is computed."""
+        """Return groups of dots with the left operand of `dot` that need not run before its right operand is computed."""
         if dot.op not in DOTS:
             return []
         left, right = dot.operands
@@ -177,8 +173,8 @@ class Grouping:
         return [g for g in plain if not any(self.depends(group, g) for group in needed)]
 
     def _candidates(self, node: Node) -> list[Group]:
-        """Return row-wise groups that compute or read an operand and have room for the node: reductions first, then the
-        latest.
+        """Return row-wise groups with room for `node` that compute or read an operand: reductions, then the latest
+        groups.
         """
         groups: dict[Group, None] = {}
         for value in self.node_sources(node):
@@ -194,7 +190,7 @@ class Grouping:
         return len(group.members) < limits.members and row < limits.nodes_in_a_row
 
     def _joins(self, node: Node, group: Group) -> bool:
-        """Add the node to the space of the group if that is legal and profitable. Return whether the node was added."""
+        """Add `node` to the group's iteration space if legal and profitable. Return whether the node was added."""
         sources = self.node_sources(node)
         inputs, waits = [self.owner[v] for v in sources if v in self.owner], makers_of(self.free.waits_of(node), self)
         is_early = group in waits and group not in inputs
@@ -209,13 +205,15 @@ class Grouping:
         return group.space.add(node)
 
     def producer_in(self, group: Group, value: Value) -> Node | None:
-        """Return the node with which `group` computes `value`, or None if the group loads the value."""
+        """Return the node by which the kernel `group` computes `value`, or None if the kernel loads the value."""
         node = self.producer.get(value)
         is_local = self.owner.get(value) is group or node in group.extra
         return node if is_local or not self.in_memory(value) else None
 
     def is_parallel_enough(self, node: Node, group: Group) -> bool:
-        """Whether a reduction has enough rows to keep the device busy with the rest of the group."""
+        """Whether the reduction `node` has enough rows to occupy the device in a kernel with the other nodes of
+        `group`.
+        """
         if group.form is KernelForm.REDUCE or group.space.size <= DEFAULT.fusion.large_elements:
             return True
         rows = node.result.type.size
@@ -236,7 +234,7 @@ class Grouping:
         return group
 
     def _take(self, group: Group, node: Node) -> None:
-        """Make the node a member of the group, and update owners, reads and edges."""
+        """Make `node` a member of `group`, and update reads, owners of values and edges between groups."""
         group.members.append(node)
         group.length += 1 + self.free.row_before(node)
         if node.op in REDUCTIONS and group.form is not KernelForm.ATTENTION:
@@ -256,7 +254,7 @@ class Grouping:
         wait(group, self.free.waits_of(node), self)
 
     def order(self, first: Group, then: Group) -> None:
-        """Make group `then` depend on group `first`, and update the level and predecessors of all groups after it."""
+        """Make group `then` depend on group `first`. Update level and predecessors of `then` and its successors."""
         first.after[then] = None
         then.before[first] = None
         stack = [(first, then)]
@@ -287,9 +285,9 @@ class Grouping:
         return space
 
     def _with_epilogue(self, dot: Node, space: Space, result: Value | None = None) -> list[Node]:
-        """Return the dot, then the element-wise ops that its kernel applies to the accumulator of `result`.
+        """Return the dot, followed by the element-wise ops that its kernel applies to the accumulator of `result`.
 
-        The epilogue ends where the kernel writes the fewest bytes. Of equal candidates, the longest wins.
+        The epilogue ends where the kernel writes the fewest bytes. Of equally good epilogues, the longest is chosen.
         """
         result, region = result or dot.result, {dot: None}
         best, least = 1, result.type.nbytes
@@ -318,7 +316,7 @@ class Grouping:
         return list(region)[:best]
 
     def _extends(self, node: Node, dot: Node, values: set[Value]) -> bool:
-        """Whether the epilogue of a dot can contain the node: its operands are results in the epilogue, or available."""
+        """Whether `node` can be in the dot's epilogue: each operand is an epilogue value (`values`) or available."""
         if node.op not in POINTWISE and node.op not in LAYOUT:
             return False
         return all(v in values or self._at_hand(v, dot) for v in (*self.node_sources(node), *self.free.waits_of(node)))
@@ -327,7 +325,9 @@ class Grouping:
         return value in self.must or any(n not in region for n in self.readers.get(value, ()))
 
     def _at_hand(self, value: Value, dot: Node) -> bool:
-        """Whether an epilogue may read the value: it precedes the dot, and no overlapping collective computes it."""
+        """Whether an epilogue may read `value`: it is available before the dot, and no overlapping collective computes
+        it.
+        """
         node = self.producer.get(self.memory_root(value) if self.producer.get(value) in self.views else value)
         if node is None or is_constant(node):
             return True
@@ -337,14 +337,14 @@ class Grouping:
         return self.position[node] < self.position[dot]
 
     def _feeds(self, node: Node, dot: Node) -> bool:
-        """Whether the dot depends on the results of the node in any case."""
+        """Whether the dot depends on the results of `node` even without its epilogue."""
         if self.position[node] > self.position[dot]:
             return False
         sources = [self.owner[v] for v in self.node_sources(dot) if v in self.owner]
         return any(self.depends(source_group, self.owner[node.results[0]]) for source_group in sources)
 
     def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
-        """Whether a dot of `reader` multiplies a value in `made`, so that each of its tiles would recompute it."""
+        """Whether a dot of group `reader` multiplies a value in `made`, so that each tile would recompute the value."""
         operands = [v for n in reader.members if n.op in PRODUCTS for v in multiplied_operands(n)]
         sources = (source for value in operands for source in self.free.sources(value))
         return any(v in made and v not in reader.once for v in sources)

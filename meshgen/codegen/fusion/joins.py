@@ -5,8 +5,7 @@ side.
     read again
 
 Groups grow in program order, so whether two groups share operands is known only afterwards. Merging adds no memory
-traffic and
-saves a launch. A group that waits for a collective is not merged with a group that does not.
+traffic and saves a launch. A group that waits for a collective is not merged with a group that does not.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ class Joins:
         self._waiting = sum(1 << g.number for g in self.of.groups if g.members and g.members[0].op in COMMUNICATING)
 
     def join_kernels(self) -> None:
-        """Merge groups over one space, then small groups side by side."""
+        """Merge groups with a common iteration space, then small groups side by side."""
         self._join_spaces()
         self._join_siblings()
 
     def join_epilogues(self) -> bool:
-        """Merge groups into the epilogues of dots. Return whether a dot kernel now reduces subtiles of rows."""
+        """Merge groups into the epilogues of dots. Return whether some dot's kernel now reduces subtiles of rows."""
         self._join_epilogues(KernelForm.MAP)
         return self._join_epilogues(KernelForm.REDUCE)
 
@@ -54,14 +53,14 @@ class Joins:
     # ---- epilogues with several results
 
     def _join_epilogues(self, form: KernelForm) -> bool:
-        """Merge groups of a form into the epilogue of the dot whose result they read. Return whether any group was
+        """Merge groups of form `form` into the epilogue of a dot whose result they read. Return whether any group was
         merged.
         """
         is_changed = False
         for group in [g for g in self.of.groups if g.form is form and g.members]:
             source_groups = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
             dots = sorted((g for g in source_groups if g.form is KernelForm.GEMM), key=lambda g: -g.number)
-            # First try to add all members in program order, to the latest dot first; then try any order.
+            # Try the latest dot first. First require that members are added in program order, then allow any order.
             for dot, in_order in [*((dot, True) for dot in dots), *((dot, False) for dot in dots)]:
                 if (space := self._space_with_epilogue(group, dot, in_order=in_order)) is not None:
                     self._join(group, dot, space)
@@ -70,12 +69,13 @@ class Joins:
         return is_changed
 
     def _space_with_epilogue(self, group: Group, dot: Group, *, in_order: bool) -> Space | None:
-        """Return the space of the dot with the members of `group` added to its epilogue, or None if they cannot be
-        added.
+        """Return the iteration space of the kernel `dot` with the members of `group` added to its epilogue.
+
+        Returns None if they cannot be added.
 
         Args:
-            in_order: whether to add the members in program order, so that each one reads only values that were added
-            before it.
+            in_order: whether to add the members in program order, so that each member reads only values that were added
+                before it.
         """
         if not self._has_room(dot, group) or len(dot.space.dots) > 1 or any(n.op in LOOKUPS for n in group.members):
             return None
@@ -91,7 +91,8 @@ class Joins:
         anchor, *epilogue = dot.members
         space = self._space_of(anchor, (dot, group), columns)
         members = [*epilogue, *sorted(group.members, key=self.of.position.__getitem__)]
-        if columns:  # The reduced value may be recomputed from the dot's result.
+        # The kernel may recompute the values to reduce from the dot's result, so add the recomputed nodes too.
+        if columns:
             computed = {*anchor.results, *(v for node in members for v in node.results)}
             chain = self._read_through([*members, *dot.extra, *group.extra])
             members = [n for n in chain if n in members or self._is_made_of(n, computed)]
@@ -100,7 +101,7 @@ class Joins:
         return None if space.add_all(members, self._read_through(members)) else space
 
     def _is_made_of(self, node: Node, made: set[Value]) -> bool:
-        """Whether the node is element-wise and reads a value in `made`. If so, add its results to `made`."""
+        """Whether `node` is element-wise and reads a value in `made`. If so, add the node's results to `made`."""
         if node.op not in POINTWISE or made.isdisjoint(
             source for v in node.operands for source in self.of.free.sources(v)
         ):
@@ -117,10 +118,9 @@ class Joins:
         )
 
     def _space_of(self, anchor: Node, groups: Sequence[Group], columns: int = 0) -> Space:
-        """Return the space that `anchor` spans in a kernel of all the groups, which recomputes the extra nodes of each
-        group.
+        """Return the iteration space that starts with `anchor`, for one kernel of all `groups`.
 
-        `columns` is passed to `Space.start`.
+        The kernel recomputes the extra nodes of each group. `columns` is passed to `Space.start`.
         """
         extra = {v for g in groups for n in g.extra for v in n.results}
         space = Space(lambda v: self.of.producer[v] if v in extra else self.of.copied(v))
@@ -130,19 +130,19 @@ class Joins:
     # ---- groups over one space
 
     def _join_spaces(self) -> None:
-        """Merge maps and reductions over the same elements that share operands or feed each other.
+        """Merge maps and reductions over the same elements if they share operands or one reads the other's results.
 
         Pairs that save the most bytes are merged first.
         """
         for is_summed in (True, False):
             for group in [g for g in self.of.groups if g.form.is_row_wise]:
                 if is_summed and (group.form is KernelForm.MAP or not any(map(runs_of_rows, group.members))):
-                    continue  # Sums of runs of rows are merged with the reductions of these rows first.
+                    continue  # In the first round, merge only sums of runs of rows, with the reductions of these rows.
                 while group.members and (pair := self._best_partner(group, is_summed)):
                     self._join(*pair)
 
     def _best_partner(self, group: Group, is_summed: bool) -> tuple[Group, Group, Space] | None:
-        """Find the group that saves the most bytes if it is merged with `group`.
+        """Find the group whose merge with `group` saves the most bytes.
 
         Returns the later and the earlier of the two groups and their common space, or None if no group can be merged.
         """
@@ -160,9 +160,10 @@ class Joins:
         return None
 
     def _partners(self, group: Group) -> Iterable[Group]:
-        """Return the row-wise groups that share a value of the size of the group's space.
+        """Return the row-wise groups that read or compute a value of `group` with as many elements as the group's
+        space.
 
-        For a reduction, these include groups that read its row results or compute its operands of that size.
+        For a reduction, values with as many elements as its result count too.
         """
         results = [v for n in group.members for v in n.results]
         sizes = {group.space.size, *(n.result.type.size for n in group.members if n.op in REDUCTIONS)}
@@ -172,13 +173,13 @@ class Joins:
         return [g for g in dict.fromkeys(partners) if g is not group and g.members and g.form.is_row_wise]
 
     def _fed(self, value: Value, reader: Group) -> int:
-        """Return the bytes of traffic saved if the producer of a value is merged with a reader."""
+        """Return the bytes of memory traffic saved by merging the producer of `value` with the group `reader`."""
         users = self.traffic.users.get(value, {})
         stays_in_memory = value in self.of.must or any(user is not reader for user in users)
         return value.type.nbytes * (1 if stays_in_memory else 2)
 
     def _may_join(self, first: Group, second: Group) -> bool:
-        """Whether the groups fit in one kernel, do not depend on each other through other groups, and wait for the same
+        """Whether two groups fit in one kernel, depend on each other at most directly, and wait for the same
         collectives.
         """
         if not self._has_room(first, second) or (first.needs ^ second.needs) & self._waiting:
@@ -195,7 +196,7 @@ class Joins:
         return source_groups | makers_of(group.waits, self.of)
 
     def _common_space(self, first: Group, second: Group) -> Space | None:
-        """Return a space that contains all members of both groups, or None.
+        """Return an iteration space that contains all members of both groups, or None if none exists.
 
         Each written value must be computed at one point of the space.
         """
@@ -214,18 +215,19 @@ class Joins:
         return None
 
     def _read_through(self, members: Sequence[Node]) -> list[Node]:
-        """Return the members and the free nodes between them and memory, in program order."""
+        """Return `members` and the free nodes through which they read memory, in program order."""
         read = values_behind([v for node in members for v in node.operands], self.of.copied)
         nodes = {*members, *(node for value in read if (node := self.of.copied(value)) is not None)}
         return sorted(nodes, key=self.of.position.__getitem__)
 
     def _fits(self, reduction: Node, groups: Sequence[Group]) -> bool:
-        """Whether the reduction has enough rows to be merged with each of the groups."""
+        """Whether `reduction` has enough rows to be merged with each group in `groups`."""
         return all(self.of.is_parallel_enough(reduction, g) for g in groups)
 
     def _is_one_tile(self, space: Space, groups: Sequence[Group]) -> bool:
-        """Whether every written value is computed at one point of the space: rows in registers, or elements at equal
-        positions.
+        """Whether every written value is computed at one point of the space.
+
+        This holds if the kernel keeps rows in registers, or if it computes equal positions of all written values.
         """
         if space.has_reduce:
             are_reductions = all(g.form is KernelForm.REDUCE for g in groups)
@@ -241,9 +243,9 @@ class Joins:
     # ---- small kernels side by side
 
     def _join_siblings(self) -> None:
-        """Merge small element-wise groups that share an operand and compute results of one size.
+        """Merge small element-wise groups that share an operand and compute results of the same size.
 
-        Each of them takes less time than its launch.
+        Each of these groups would take less time than its launch.
         """
         latest: dict[tuple[Value, int], Group] = {}
         for group in self._maps():

@@ -13,10 +13,10 @@ Index = tuple[Expr, ...]
 
 
 def forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
-    """Return the index at which a layout op's result has the operand's element at `index`, or None if it is not
-    determined.
+    """Return the index at which the result of a layout op contains the operand's element at `index`.
 
-    Dims that a broadcast adds get the variables in `reduced` if their sizes agree.
+    Dims that a broadcast adds get the variables in `reduced` if their sizes agree. Returns None if the index is not
+    determined.
     """
     shape, source = node.result.type.sizes, node.operands[0].type.sizes
     match node.op:

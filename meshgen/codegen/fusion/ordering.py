@@ -1,12 +1,12 @@
-"""Optimization barriers as ordering constraints: code generation reads through a barrier, but users of its results run
-after all its operands.
+"""Optimization barriers as ordering constraints.
+
+Code generation treats a barrier as the identity, but users of its results run after all operands are computed.
 
     before   %a, %b = optimization_barrier %x, %g        %y = sine %a
     after    %y = sine %x                                runs after %x and %g are computed
 
 A kernel that has %g in registers may thus also compute %y, and nothing is copied. After fusion, `fuse.py` inserts
-barriers again to order
-the launches. They cost nothing, as their results are views.
+barriers again to order the launches. They cost nothing, because their results are views.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ NO_ORDER: Order = {}
 
 
 def without_barriers(graph: Graph) -> tuple[Graph, Order]:
-    """Return the graph with the results of its barriers replaced by their operands, and the order that the barriers
-    impose.
+    """Return the graph without optimization barriers, and a map from nodes to the values that they must wait for.
 
-    Nodes that only barriers use are removed. Barriers in regions stay. Returns the graph itself if it has no barriers.
+    The operands of a barrier replace its results. Nodes that only barriers use are removed. Barriers in regions stay.
+    Returns the graph itself if it has no barriers.
     """
     if not any(map(is_optimization_barrier, graph.nodes)):
         return graph, {}
     now: dict[Value, Value] = {}
-    behind: dict[Value, tuple[Value, ...]] = {}  # result of a barrier -> the values that it waits for
+    # For each result of a barrier, the values that users of the result must wait for.
+    behind: dict[Value, tuple[Value, ...]] = {}
     nodes: list[Node] = []
     order: dict[Node, tuple[Value, ...]] = {}
     for node in graph.nodes:
@@ -53,14 +54,14 @@ def without_barriers(graph: Graph) -> tuple[Graph, Order]:
 
 
 class Reads(Protocol):
-    """An interface to the values that nodes read and wait for, implemented by `fusion/rematerialized.FreeNodes`."""
+    """Interface to the values that nodes read and wait for; `fusion/rematerialized.FreeNodes` implements it."""
 
     def sources_of(self, node: Node) -> tuple[Value, ...]: ...
     def waits_of(self, node: Node) -> tuple[Value, ...]: ...
 
 
 class Groups(Protocol):
-    """An interface to the producers of values, implemented by `fusion/groups.Grouping`."""
+    """Interface to the producers of values; `fusion/groups.Grouping` implements it."""
 
     owner: dict[Value, Group]
     producer: Mapping[Value, Node]
@@ -71,8 +72,9 @@ class Groups(Protocol):
 
 
 def makers_of(values: Iterable[Value], of: Groups) -> dict[Group, None]:
-    """Return the groups that compute the values. For a value that every reader recomputes, return the groups that
-    compute its sources.
+    """Return the groups that compute `values`.
+
+    For a value that every reader recomputes, these are the groups that compute the values it is recomputed from.
     """
     groups, seen, stack = dict[Group, None](), set[Value](), list(values)
     while stack:
@@ -89,7 +91,7 @@ def makers_of(values: Iterable[Value], of: Groups) -> dict[Group, None]:
 
 
 def wait(group: Group, values: Collection[Value], of: Groups) -> None:
-    """Make a group run after the given values are computed."""
+    """Make `group` run after the groups that compute `values`."""
     group.waits.update(dict.fromkeys(values))
     for source_group in makers_of(values, of):
         if source_group is not group:

@@ -39,8 +39,8 @@ class FreeNodes:
     Args:
         must: values that have to be in memory, so that their producers are not free.
         views: slices that share memory with their operand.
-        absorbed: nodes that their only reader computes itself.
-        order: the values that each node waits for because of optimization barriers.
+        absorbed: nodes that their only user computes itself.
+        order: for each node, the values that it waits for because of optimization barriers.
     """
 
     def __init__(self, graph: Graph, must: Iterable[Value], views: AbstractSet[Node],
@@ -52,16 +52,16 @@ class FreeNodes:
         self._row_before: dict[Node, int] = {}
         self._free: set[Node] = set()
         self._order = order
-        # result of a free node -> the values that its readers wait for
+        # For the result of each free node, the values that kernels reading it must wait for.
         self._behind: dict[Value, tuple[Value, ...]] = {}
         self._loads = Loads()
-        # result of a free node -> its generated values per element, each with an index
+        # For the result of each free node, the generated values (iota) that one element needs (`Loads`).
         self._made: dict[Value, Needed] = {}
         for node in graph.nodes:
             self._see_through(node)
 
     def has(self, node: Node) -> bool:
-        """Whether every reader recomputes the node."""
+        """Whether `node` is free: every reader recomputes it."""
         return node in self._free
 
     def _is_free(self, node: Node) -> bool:
@@ -80,8 +80,8 @@ class FreeNodes:
         return any(self.sources(v) for v in node.operands)
 
     def sources(self, value: Value) -> tuple[Value, ...]:
-        """Return the values in memory that a kernel reads to recompute `value`, or `value` itself if it is not
-        recomputed.
+        """Return the values in memory that a kernel reads to recompute `value`. If the value is not free, return only
+        `value`.
         """
         return self._sources.get(value, (value,))
 
@@ -94,7 +94,7 @@ class FreeNodes:
         return sources
 
     def waits_of(self, node: Node) -> tuple[Value, ...]:
-        """Return the values in memory that must be computed before a node, or before a free node that it reads through."""
+        """Return the values in memory that must be computed before `node`, or before a free node that it reads through."""
         if not self._order:
             return ()
         ordered_after = self._order.get(node, ())
@@ -102,13 +102,14 @@ class FreeNodes:
         return tuple(dict.fromkeys([*(s for value in ordered_after for s in self.sources(value)), *inherited]))
 
     def row_before(self, node: Node) -> int:
-        """Return the length of the longest chain of free nodes before a node."""
+        """Return the length of the longest chain of free nodes that ends at an operand of `node`."""
         return self._row_before[node]
 
     def _see_through(self, node: Node) -> None:
         row = self._row_before[node] = max([self._row.get(v, 0) for v in node.operands], default=0)
         row += 1
-        if row > _FREE_IN_A_ROW and node.op not in REGROUPING:  # A reshape of a value in memory is a view.
+        # Reshapes do not end a chain, because a reshape of a value in memory is a view.
+        if row > _FREE_IN_A_ROW and node.op not in REGROUPING:
             self._written.update(node.results)
         if not self._is_free(node):
             return
@@ -124,10 +125,10 @@ class FreeNodes:
 
 
 def must_exist(graph: Graph) -> dict[Value, None]:
-    """Return the values that have to be in memory, whichever group computes them, in program order.
+    """Return the values that must be in memory, in program order, whichever group computes them.
 
-    Generated operands of a standalone kernel, such as the positions that an argmax carries along, do not: the kernel
-    generates them.
+    Generated operands of a standalone kernel (such as the positions that an argmax carries along) need not be in
+    memory: the kernel generates them.
     """
     required: dict[Value, None] = {}
     generated: set[Value] = set()

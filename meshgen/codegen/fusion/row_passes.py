@@ -3,9 +3,8 @@ full size.
 
     m = max x    s = sum exp(x - m)    y = exp(x - m) / s         one pass for max and sum, then one pass for y
 
-A sum of exponentials is computed in the pass of the maximum that it subtracts (online softmax). Each lane keeps the
-largest element so
-far, and the sum relative to it. A larger element rescales the sum.
+A sum of exponentials is computed in the same pass as the maximum that it subtracts (online softmax). Each lane keeps
+the largest element so far, and the sum relative to this element. A larger element rescales the sum.
 Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.
 """
 
@@ -24,13 +23,14 @@ from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.segments import segments
 
 _FLOATS = ("f32", "f64")
-# elements of a column that registers hold: the tallest tile of `tiles.reduction_shape` with 64 columns
+# Most elements of a column that registers hold: the tallest tile of `tiles.reduction_shape` with 64 columns.
 _COLUMN_ROWS = 64
 
 
 class OnlineSum(NamedTuple):
-    """A sum of `exponential`, the exponential of an element minus `shift`. `maximum` reduces the same elements; `shift`
-    is constant in a row.
+    """A sum of exp(element - shift) that the pass of a maximum can compute.
+
+    `exponential` is the summed exponential. `maximum` reduces the same elements. `shift` is constant in a row.
     """
 
     maximum: Node
@@ -39,7 +39,7 @@ class OnlineSum(NamedTuple):
 
 
 def levels(body: Graph) -> list[list[Node]]:
-    """Return the reductions of a body, grouped by the longest chain of reductions that they depend on."""
+    """Return the reductions of a body in levels. A reduction is in level n if at most n reductions lie on a path to it."""
     level: dict[Value, int] = {}
     by_level: list[list[Node]] = []
     for node in body.nodes:
@@ -53,10 +53,11 @@ def levels(body: Graph) -> list[list[Node]]:
 
 
 def online_sums(body: Graph) -> dict[Node, OnlineSum]:
-    """Return the reductions of the second level as online sums.
+    """Return the reductions of the second level of a body, each with its online sum.
 
     Returns:
-        An empty dict unless all of them are online sums. If they are, the kernel saves one pass over the rows.
+        An empty dict unless all of these reductions are online sums. If they are, the kernel saves one pass over the
+        rows.
     """
     first, second = [*levels(body), [], []][:2]
     producers = body.index.producers
@@ -78,7 +79,7 @@ def online_sums(body: Graph) -> dict[Node, OnlineSum]:
 
 
 def _is_of_rows(value: Value, producers: Mapping[Value, Node], dims: Sequence[int]) -> bool:
-    """Whether a value is a broadcast along the reduced dims."""
+    """Whether `value` is a broadcast along the reduced dims `dims`, so that it is constant within a row."""
     node = producers.get(value)
     return (
         node is not None
@@ -88,8 +89,9 @@ def _is_of_rows(value: Value, producers: Mapping[Value, Node], dims: Sequence[in
 
 
 def repeated_bytes(body: Graph) -> int:
-    """Return the operand bytes that a kernel reads again after the first read, in several segments or in several passes
-    over long rows.
+    """Return the operand bytes that a kernel reads more than once, not counting the first read.
+
+    A kernel repeats a read if several segments use the operand, or if it makes several passes over long rows.
     """
     parts = segments(body)
     reads = Counter(value for part in parts for value in part.inputs if part is not body)
@@ -97,7 +99,7 @@ def repeated_bytes(body: Graph) -> int:
 
 
 def _again(body: Graph) -> int:
-    """Return the bytes that the passes of one segment read again."""
+    """Return the operand bytes that the second and later passes of a one-segment kernel read again."""
     if space_of_row_sums(body) or not any(_is_long(node) for node in body.nodes if node.op in REDUCTIONS):
         return 0
     online = online_sums(body)
@@ -115,7 +117,9 @@ def _is_long(node: Node) -> bool:
 
 
 def _read(body: Graph, ends: Sequence[Value]) -> list[Value]:
-    """Return the operands from which the values in `ends` are computed, if all results of reductions are available."""
+    """Return the inputs from which the kernel computes the values `ends` in a pass that already has all reduction
+    results.
+    """
     producers = body.index.producers
     reduced = {value for value, node in producers.items() if node.op in REDUCTIONS}
     read = {*values_behind(ends, producers.get, reduced.__contains__)}

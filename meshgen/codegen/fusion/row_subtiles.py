@@ -1,4 +1,4 @@
-"""Reductions over subtiles of the rows of a dot's result, which run in the dot's kernel: each tile contains whole
+"""Reductions over subtiles of the rows of a dot's result, which the dot's kernel computes: each tile contains whole
 subtiles.
 
     %z = dot %x, %w                                    bf16[4096,4096] x bf16[4096,32768]
@@ -20,7 +20,7 @@ from meshgen.ops.rows import row_length
 
 
 def columns_reduced(dot: Node, nodes: Sequence[Node]) -> int:
-    """Return the columns per subtile that the reductions in `nodes` reduce in a dot's kernel.
+    """Return the number of columns of each subtile that the reductions in `nodes` reduce in a dot's kernel.
 
     Returns:
         0 if `nodes` contain no reduction, if their row lengths differ, or if no tile of the dot has such subtiles.

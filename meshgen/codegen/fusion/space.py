@@ -1,12 +1,10 @@
 """The iteration space of a kernel, which gives each of its values an index.
 
 The first node of a kernel spans the space: one variable per dim of its result (for a reduction, of its operand). Each
-further node is
-placed, that is given an index, by walking forward from a placed operand. Element-wise ops keep the index, transpose and
-reshape
-permute it, and a reduction drops components. A kernel can be generated if each value that depends on a dot or reduction
-is read only at
-its own index. All other values can be recomputed at any index. Fusion and code generation both use this class.
+further node is placed (given an index) by walking forward from a placed operand. Element-wise ops keep the index,
+transpose and reshape permute it, and a reduction drops components. A kernel can be generated if each value that
+depends on a dot or reduction is read only at its own index. All other values can be recomputed at any index. Fusion
+and code generation both use this class.
 """
 
 from __future__ import annotations
@@ -28,20 +26,20 @@ from meshgen.ops.rows import runs_of_rows
 class Space:
     """The iteration space of one kernel, which grows node by node.
 
-    `producer` returns the node that produces a value, or None if the kernel would load the value instead of copying the
-    node.
+    `producer` returns the node that produces a value, or None if the kernel would load the value instead of recomputing
+    it.
 
     Attributes:
         dims: the variables of the space, in the order of the dims of the value that spans it.
         index: the index of each placed value. A value from outside the kernel is placed by its first use.
-        fixed: values that depend on a dot or reduction of the kernel, so that they are readable only at their own
-        index.
+        fixed: values that depend on a dot or reduction of the kernel, so that the kernel can read them only at the
+            index in `index`.
         reduced: variables that the reductions of the kernel eliminate; empty before the first reduction.
-        sums: sums over equally many runs of the reduced rows. No node of the kernel reads them.
-        dot: the first dot or convolution of the kernel, if any.
+        sums: reductions that sum equally long runs of the reduced rows. No node of the kernel reads these sums.
+        dot: the first dot or convolution of the kernel, or None.
         dots: all dots of the kernel. Their results have the same tiles.
-        parts: variables of the subtile and of the column in it, if the kernel reduces subtiles of the rows of its dot's
-        result.
+        parts: variables of the subtile and of the column within it, if the kernel reduces subtiles of the rows of its
+            dot's result.
     """
 
     def __init__(self, producer: Callable[[Value], Node | None]) -> None:
@@ -59,7 +57,9 @@ class Space:
         self._producer = producer
 
     def start(self, node: Node, columns: int = 0) -> None:
-        """Span the space by a kernel's first node. `columns`: columns per reduced subtile of a dot's result, or 0."""
+        """Span the space by a kernel's first node. `columns`: columns per reduced subtile of a dot's result, or 0 if
+        none.
+        """
         spanning = node.operands[0] if node.op in REDUCTIONS else node.result
         index = tuple(variable(f"d{i}", size) for i, size in enumerate(spanning.type.sizes))
         if columns:
@@ -78,7 +78,7 @@ class Space:
         self.members.update(node.results)
 
     def start_at(self, node: Node, indices: Mapping[Value, Index]) -> None:
-        """Span the space by an attention op, with its results at `indices`."""
+        """Span the space by an attention op whose results have the indices `indices`."""
         self.dims = tuple(v for e in indices[node.results[0]] for v in variables(e))
         self.size = node.results[0].type.size
         self.dot, self.dots = node, [node]
@@ -87,7 +87,7 @@ class Space:
         self.members.update(indices)
 
     def _in_parts(self, dot: Node, index: Index, columns: int) -> Index:
-        """Return the index of a dot's result if its rows are split into subtiles of `columns` columns. Sets `parts`."""
+        """Return the index of a dot's result with rows split into subtiles of `columns` columns. Sets `parts`."""
         count = len(DotDims.of(dot).free[1])
         sizes = dot.result.type.sizes[-count:]
         part, column = self.parts = (Var("part", 0, math.prod(sizes) // columns - 1), Var("column", 0, columns - 1))
@@ -100,11 +100,11 @@ class Space:
 
     @property
     def columns(self) -> int:
-        """Number of columns of each reduced subtile, or 0 if the kernel reduces no subtiles."""
+        """Return the number of columns of each reduced subtile, or 0 if the kernel reduces no subtiles."""
         return self.parts[1].high + 1 if self.parts else 0
 
     def add(self, node: Node) -> bool:
-        """Add a node if it can be generated with the others. Return False, and change nothing, if it cannot."""
+        """Add `node` if one kernel can compute it with the nodes of the space. If not, return False and change nothing."""
         if node.op in PRODUCTS:
             return self._add_product(node)
         if node.op in REDUCTIONS:
@@ -125,7 +125,7 @@ class Space:
         return True
 
     def _add_reduce(self, node: Node) -> bool:
-        """Add a reduction over the same variables as the other reductions."""
+        """Add a reduction if it reduces the same variables as the other reductions. Return whether it was added."""
         value = node.operands[0]
         if (operand_index := self._place_beside(node)) is not None:
             self.index[value] = operand_index
@@ -137,7 +137,9 @@ class Space:
         return True
 
     def _place_beside(self, node: Node) -> Index | None:
-        """Return the index of the first reduction's operand if `node` reduces an unplaced value in the same way."""
+        """Return the index of the first reduction's operand if `node` reduces an unplaced value of equal shape and
+        dims.
+        """
         first, value = self._first_reduce, node.operands[0]
         if first is None or self.locate(value) is not None or self.depends(value):
             return None
@@ -145,7 +147,7 @@ class Space:
         return self.index[first.operands[0]] if is_alike else None
 
     def add_all(self, nodes: Sequence[Node], around: Sequence[Node]) -> list[Node]:
-        """Add nodes in any order that fits, and return the rest. Nodes in `around` may place operands by their use."""
+        """Add nodes in any possible order, and return the rest. Operands of placed nodes in `around` are placed too."""
         unplaced = [*nodes]
         while True:
             before = len(self.index)
@@ -155,7 +157,7 @@ class Space:
                 return unplaced
 
     def _place_operands(self, nodes: Sequence[Node]) -> None:
-        """Place the operands of placed nodes, if their op is element-wise or an invertible index map."""
+        """Place the operands of those placed nodes whose op is element-wise or an invertible index map."""
         for node in reversed(nodes):
             index = self.index.get(node.results[0])
             if index is None or node.results[0] in self.fixed:
@@ -168,7 +170,7 @@ class Space:
                 self.index.setdefault(node.operands[0], backward(node, index))
 
     def is_sibling(self, node: Node) -> bool:
-        """Whether a dot differs only in its right operand from the dots of this kernel, which has no epilogue."""
+        """Whether `node` is a dot that differs only in its right operand from the dots of a kernel without epilogue."""
         first = self.dot
         if first is None or first.op not in DOTS or len(self.members) != len(self.dots):
             return False
@@ -176,7 +178,7 @@ class Space:
         return types and node.attrs == first.attrs and node.operands[0] is first.operands[0]
 
     def _add_product(self, node: Node) -> bool:
-        """Add a dot whose result has the same tiles as the result of the first dot."""
+        """Add a dot if its result has the same tiles as the result of the first dot. Return whether it was added."""
         first = self.dot
         if first is None or not {first.op, node.op} <= MATRIX_PRODUCTS or not have_equal_tiles(first, node):
             return False
@@ -192,7 +194,7 @@ class Space:
         return True
 
     def locate(self, value: Value) -> Index | None:
-        """Return the index of a value, looking through layout ops, or None if it is undetermined."""
+        """Return the index of `value`, computed through layout ops if necessary, or None if the index is undetermined."""
         through: list[Node] = []
         while value not in self.index:
             node = self._producer(value)
@@ -206,7 +208,7 @@ class Space:
         return index
 
     def depends(self, value: Value) -> bool:
-        """Whether a value depends on a dot or reduction of this kernel, through any nodes that the kernel would copy."""
+        """Whether `value` depends on a dot or reduction of this kernel, through any nodes that the kernel recomputes."""
         stack, seen = [value] if self.fixed else [], set[Value]()
         while stack:
             current = stack.pop()
@@ -239,7 +241,7 @@ class Space:
         return self._readable(*((v, index if v.type.shape == shape else ()) for v in node.operands))
 
     def _readable(self, *requested: tuple[Value, Index]) -> bool:
-        """Whether the kernel can compute each value at the index requested for it."""
+        """Whether the kernel can compute each value in `requested` at the index with which it is paired."""
         stack, seen = list(requested) if self.fixed else [], set(requested)
         while stack:
             needed = self._reads_for(*stack.pop())
@@ -250,9 +252,7 @@ class Space:
         return True
 
     def _reads_for(self, value: Value, index: Index) -> list[tuple[Value, Index]] | None:
-        """Return the values and indices that the kernel reads to compute `value` at `index`, or None if it cannot
-        compute it.
-        """
+        """Return the reads by which the kernel computes `value` at `index`, or None if it cannot compute this element."""
         if value in self.fixed:
             return [] if self.index.get(value) == index else None
         node = self._producer(value)
@@ -263,15 +263,13 @@ class Space:
         return self._reads_through(node, index) if node.op in LAYOUT else None
 
     def _reads_through(self, node: Node, index: Index) -> list[tuple[Value, Index]] | None:
-        """Return the reads of a layout op at `index`, or None if a conditional op (a pad) would read computed values."""
+        """Return the reads of a layout op at `index`, or None if the op (a pad) reads computed values conditionally."""
         if node.op in LEAVING:
             return None if any(self.depends(v) for v in node.operands) else []
         return [(node.operands[0], backward(node, index))]
 
     def _reduce_index(self, node: Node) -> Index | None:
-        """Return the index of the result of a reduction, or None if it does not eliminate the same variables as the
-        others.
-        """
+        """Return the index of a reduction's result, or None if it eliminates other variables than the other reductions."""
         value = node.operands[0]
         index = self.locate(value)
         if index is None or value.type.size != self.size:
@@ -288,14 +286,16 @@ class Space:
         return kept
 
     def rows_of_sum(self, node: Node) -> Value:
-        """Return the value that a sum over runs of rows adds up, before reshapes split it into runs."""
+        """Return the value that a sum over runs of rows adds up, as it is before reshapes split the rows into runs."""
         value = node.operands[0]
         while (reshape := self._producer(value)) is not None and reshape.op in REGROUPING:
             value = reshape.operands[0]
         return value
 
     def _sums_rows(self, node: Node) -> bool:
-        """Whether a reduction sums runs of the reduced rows, so that a program can hold the sums of one run."""
+        """Whether a reduction sums runs of the rows that the kernel reduces, so that a program can hold the sums of one
+        run.
+        """
         runs = runs_of_rows(node)
         if (
             runs is None
@@ -319,7 +319,7 @@ class Space:
         return self.locate(value) in (None, index) and self._readable((value, index))
 
     def _place_in_rows(self, value: Value) -> Index:
-        """Return the index of a value that has the elements of the rows, in row-major order."""
+        """Return the index of a value that contains the elements of all rows in row-major order."""
         flat = linearize([Expr(((v, 1),)) for v in self.dims], [v.high + 1 for v in self.dims])
         return delinearize(flat, value.type.sizes)
 

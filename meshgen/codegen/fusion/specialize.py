@@ -19,7 +19,8 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.evaluate.evaluator import evaluate_node
 
-_NEUTRAL = {  # op -> its neutral element as the second and as the first operand
+# For each op, the numbers that leave the other operand unchanged: as the second operand, and as the first operand.
+_NEUTRAL = {
     "add": (0, 0), "subtract": (0, None), "multiply": (1, 1), "divide": (1, None),
     "minimum": (math.inf, math.inf), "maximum": (-math.inf, -math.inf),
 }  # fmt: skip
@@ -27,8 +28,9 @@ _NEUTRAL = {  # op -> its neutral element as the second and as the first operand
 
 @dataclass(frozen=True)
 class _Folder:
-    """Copies nodes to `graph` and folds those whose operands are constant. `known` maps values of the copy to
-    constants.
+    """Copies nodes to `graph` and folds nodes whose operands are constant.
+
+    `known` maps values of the copy to constants.
     """
 
     graph: Graph
@@ -65,7 +67,7 @@ class _Folder:
 
 
 def _same(node: Node, operands: Sequence[Value], constants: Sequence[np.ndarray[Any, Any] | None]) -> Value | None:
-    """Return the operand that equals the result of the node, or None if no operand does."""
+    """Return the operand that always equals the result of `node`, or None if no operand does."""
     if node.op == "select" and constants[0] is not None:
         return operands[1 if bool(constants[0]) else 2]
     if node.op in ("and", "or") and node.result.type.dtype == "i1":
@@ -82,7 +84,9 @@ def _same(node: Node, operands: Sequence[Value], constants: Sequence[np.ndarray[
 
 
 def specialized(region: Graph, known: Mapping[Value, bool] = MappingProxyType({})) -> Graph:
-    """Return the function specialized to the truth values in `known`, with constants folded."""
+    """Return the function `region` with the values in `known` replaced by their truth values, and with constants
+    folded.
+    """
     folded = Graph(region.name, region.inputs)
     folder = _Folder(folded, {}, {})
     for node in region.nodes:

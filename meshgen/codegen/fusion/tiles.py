@@ -1,4 +1,4 @@
-"""Tiles of kernels that reduce: how many rows registers hold at once, and how many elements of each."""
+"""Tiles of kernels that reduce: the number of rows in registers at a time, and the number of elements of each row."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from meshgen.codegen.fusion.space import Space
 
 # Most elements of a row that the registers of one block hold: 64 KiB of f32, a quarter of an SM's register file.
 WHOLE_ROW = 16384
-CHUNK = 4096  # Elements of a longer row that a block reads at once. Chosen: a quarter of `WHOLE_ROW`.
+# Elements that a block reads at a time of a row longer than `WHOLE_ROW`. Chosen: a quarter of `WHOLE_ROW`.
+CHUNK = 4096
 # Elements of a tile of a kernel with its own loop nest. Chosen: half of `CHUNK`, as a fold keeps several values per
 # element.
 _NEST_ELEMENTS = 2048
 
 
 class Shape(NamedTuple):
-    """A tile of kept x reduced elements.
+    """The shape of a tile of kept x reduced elements, and the sizes of the reduction.
 
     Attributes:
-        kept, reduced: number of results, and number of elements that are reduced to each of them.
-        kept_block, reduced_block: size of the tile along both dims.
+        kept, reduced: number of results, and number of elements that are reduced to each result.
+        kept_block, reduced_block: size of the tile along the kept and the reduced dim.
         rows_reduced: whether the reduced dim is the tile's first, so that memory is contiguous along the kept dim.
     """
 
@@ -40,7 +41,7 @@ class Shape(NamedTuple):
 
 
 def tile_shape(space: Space, multiprocessors: int) -> Shape:
-    """Return the tile of a kernel that reduces.
+    """Return the tile of a kernel that reduces, given its iteration space.
 
     If the last dim is reduced, the tile has whole rows or chunks of rows. Otherwise, it has columns of kept elements.
     """
@@ -51,7 +52,10 @@ def tile_shape(space: Space, multiprocessors: int) -> Shape:
 
 
 def reduction_shape(kept: int, reduced: int, is_contiguous: bool, multiprocessors: int) -> Shape:
-    """Return the tile of a reduction. `is_contiguous`: whether the last dim is reduced."""
+    """Return the tile of a reduction of `reduced` elements to each of `kept` results.
+
+    `is_contiguous`: whether the last dim in memory is reduced.
+    """
     if is_contiguous:
         block = _power(reduced) if reduced <= WHOLE_ROW else CHUNK
         rows = min(max(1, 2048 // block), _power(kept), max(1, _power(kept // (2 * multiprocessors) + 1)))

@@ -1,4 +1,4 @@
-"""Refinement of groups: readers recompute values that would cost more to write and read. No kernel is added."""
+"""Refinement of groups: readers recompute a value if writing and reading it would cost more. No kernel is added."""
 
 from __future__ import annotations
 
@@ -16,28 +16,33 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
 
-# FLOP per byte of traffic that a reader hides: a seventh of a device's peak.
+# FLOP per byte of memory traffic that a memory-bound kernel computes at no additional time: a seventh of a device's
+# peak.
 _NODES_PER_BYTE = 2
 
-# Most nodes that several readers may each recompute. Chosen: readers hide so few behind their memory traffic.
+# Most nodes of a value that several readers may each recompute. Chosen: the memory traffic of readers hides so few.
 _LIGHT_NODES = 8
 
-# Ratio of a reader's elements to a value's elements, above which recomputation multiplies the arithmetic.
+# If a reader has more than this many times the elements of a value, recomputing the value multiplies the arithmetic.
 _GROWTH = 8
 
-# Most nodes that may be recomputed for many more elements. Chosen: half of `_LIGHT_NODES`.
+# Most nodes of a value that a reader with many more elements may recompute. Chosen: half of `_LIGHT_NODES`.
 _GROWING_NODES = 4
 
 
 class Recipe(NamedTuple):
-    """Recipe for recomputing a value: nodes in program order, and the values in memory that they read."""
+    """The nodes that recompute a value, in program order, and the values in memory that these nodes read."""
 
     nodes: tuple[Node, ...]
     sources: tuple[Value, ...]
 
 
 class Traffic:
-    """Reads and writes of groups, with operations that change them. `users` maps a value to the groups that read it."""
+    """Reads and writes of groups, with operations that change them.
+
+    Attributes:
+        users: maps each value in memory to the groups that read it.
+    """
 
     def __init__(self, grouping: Grouping) -> None:
         self.of = grouping
@@ -99,7 +104,8 @@ class Traffic:
         """Whether a kernel would need too many loads for one of its values if it recomputed the nodes in `again`.
 
         Args:
-            loaded: the loads of these nodes: each value in memory, with the number of indices at which it is read.
+            loaded: the loads of the recomputed nodes: each value in memory, with the number of indices at which it is
+                read.
         """
         if self._is_roomy(group, again, loaded):
             return False
@@ -112,11 +118,11 @@ class Traffic:
         return not all(self.of.loads.fit(self.of.loads.by(node, maker, known)) for node in nodes)
 
     def _is_roomy(self, group: Group, again: Sequence[Node], loaded: Counter[Value]) -> bool:
-        """Whether an upper bound shows that a kernel has room for all loads if it also computes the nodes in `again`.
+        """Whether an upper bound proves that the kernel `group` has room for all loads if it also computes the nodes in
+        `again`.
 
         The bound repeats the loads of these nodes at each index at which the kernel now loads one of their results. It
-        is invalid if the
-        kernel computes a value that they load. In this case, returns False.
+        is invalid if the kernel itself computes a value that these nodes load. In this case, returns False.
         """
         current_loads = self.loaded(group)
         of_nodes = loaded.total()
@@ -127,7 +133,8 @@ class Traffic:
         return not any(owner.get(value) is group or producer.get(value) in group.extra for value in loaded)
 
     def loaded(self, group: Group) -> Counter[Value]:
-        """Return the values that a kernel loads for one element of each of its values, with the number of indices.
+        """Return the loads of a kernel: each value that it reads, with the number of indices at which it reads the
+        value.
 
         The result is cached until the reads of the group change.
         """
@@ -143,7 +150,7 @@ class Traffic:
         )
 
     def _loaded_again(self, nodes: Sequence[Node]) -> Counter[Value]:
-        """Return the loads of nodes that are recomputed from values in memory."""
+        """Return the loads that nodes need if a kernel recomputes them from values in memory."""
 
         def maker(value: Value) -> Node | None:
             node = self.of.producer.get(value)
@@ -175,11 +182,10 @@ class Traffic:
         return not costly and light and read * len(readers) <= out * (len(readers) + 1)
 
     def _computes_per_element(self, reader: Group, values: Sequence[Value]) -> bool:
-        """Whether a reader with many more elements than `values` would recompute them for each of its elements.
+        """Whether a reader would recompute `values`, which have far fewer elements, for each of the reader's elements.
 
-        The epilogue of a dot recomputes them once per row and column of a tile. A reduction recomputes them once per
-        row, if there is one value
-        per row.
+        The epilogue of a dot recomputes them once per row and column of a tile. If there is one value per row, a
+        reduction recomputes them once per row.
         """
         few, space = max(v.type.size for v in values), reader.space
         if reader.form is KernelForm.GEMM or (
@@ -189,7 +195,12 @@ class Traffic:
         return space.size > _GROWTH * few
 
     def _is_light(self, ops: int, out: int, reader: Group) -> bool:
-        """Whether a reader can recompute a value of `out` bytes, with `ops` ops per element, while it waits for memory."""
+        """Whether a reader can recompute a value while it waits for memory.
+
+        Args:
+            ops: ops per element of the value.
+            out: bytes of the value on one device.
+        """
         written = [v for node in reader.members for v in node.results if self.is_written(v)]
         moved = sum(v.type.nbytes for v in (*reader.reads, *written))
         return out * DEFAULT.fusion.table <= moved and ops * reader.space.size <= moved * _NODES_PER_BYTE
@@ -211,7 +222,7 @@ class Traffic:
             self._prune(group)
 
     def _recipe(self, value: Value, group: Group, readers: Sequence[Group]) -> Recipe | None:
-        """Return the recipe for recomputing the value, or None if it is cheaper to write and read the value."""
+        """Return the recipe for recomputing `value`, or None if writing and reading the value is cheaper."""
         if not readers or value in self.of.must or value.type.nbytes < DEFAULT.fusion.big_bytes:
             return None
         if any(r.form is KernelForm.OPAQUE or self.of.multiplies(r, [value]) for r in readers):
@@ -227,11 +238,10 @@ class Traffic:
         return recipe if moved < value.type.nbytes * (1 + len(readers)) else None
 
     def _trace(self, value: Value, group: Group) -> Recipe | None:
-        """Walk back from the value to values that are small or in memory, and return the nodes between as a recipe.
+        """Walk back from `value` to values that are small or in memory, and return the nodes between as a recipe.
 
-        A value without owner, because its group was dissolved or it was pruned, is not in memory: the walk continues
-        through its producer.
-        Returns None if a node on the way is not element-wise, or if there are too many nodes.
+        The walk continues through a value that has no owner (its group was dissolved, or the value was pruned), because
+        it is not in memory. Returns None if a node on the way is not element-wise, or if there are too many nodes.
         """
         nodes, sources, stack = dict[Node, None](), dict[Value, None](), [value]
         while stack:

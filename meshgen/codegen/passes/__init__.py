@@ -1,1 +1,1 @@
-"""Passes that prepare local programs for the stage `fuse`, which cuts them into kernels."""
+"""Passes on local programs (the per-device programs), before the stage `fuse` groups their ops into kernels."""

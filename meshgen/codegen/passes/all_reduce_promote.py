@@ -31,12 +31,12 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import REDUCED_ALIKE, REDUCING
 
 _EXTREMES = ("max", "min")
-_INTEGERS = {"f32": "i32", "f64": "i64"}  # integer type of the same width, by float type
+_INTEGERS = {"f32": "i32", "f64": "i64"}  # For each float type, the integer type of the same width.
 
 
 @module_pass("all-reduce-promote", "partition")
 def all_reduce_promote(module: Module, context: Compilation) -> Module:
-    """Rewrite the float all-reduces that NCCL does not support. Their results keep their identity."""
+    """Rewrite the float all-reduces that NCCL does not support. The result values of the all-reduces stay the same."""
     return on_graphs(module, lambda graph: _promoted(graph, module.mesh))
 
 
@@ -51,14 +51,15 @@ def _promoted(graph: Graph, mesh: Mesh) -> Graph:
 
 
 def _is_unsupported(node: Node) -> bool:
-    """Whether NCCL does not support the reduction, or gives it other semantics."""
+    """Whether NCCL does not support an all-reduce, or computes a result that differs from StableHLO's semantics."""
     if node.op not in REDUCING or len(node.operands) > 1 or not node.result.type.size:
         return False
     types = {node.operands[0].type.dtype, node.result.type.dtype}
     (dtype, *mixed_dtypes) = types
     kind = node.attrs.kind
     if mixed_dtypes or not is_float(dtype) or (kind in _EXTREMES and node.op not in REDUCED_ALIKE):
-        return False  # results off the root are undefined, and must not be interpreted as ordered integers
+        # Results on devices other than the root are undefined, so the program must not decode them as ordered integers.
+        return False
     return kind in _EXTREMES or (kind in ("sum", "product") and dtype not in NCCL_TYPES)
 
 
@@ -78,7 +79,7 @@ def _emit_reduction(graph: Graph, node: Node) -> None:
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Adds element-wise ops to `graph` on behalf of `node`, whose location they get."""
+    """Adds element-wise ops to `graph` with the source location of `node`."""
 
     graph: Graph
     node: Node
@@ -99,7 +100,7 @@ class _Emitter:
         return self._emit("bitcast_convert", dtype, self._folded(value))
 
     def _folded(self, bits: Value) -> Value:
-        """Invert all bits but the sign of negative integers. This is its own inverse."""
+        """Invert all bits but the sign of negative integers. Applying the function twice returns the original bits."""
         dtype = bits.type.dtype
         magnitude_mask = np.iinfo(bits.type.numpy_dtype).max
         shift = self._splat(magnitude_mask.bit_length(), bits.type, dtype)

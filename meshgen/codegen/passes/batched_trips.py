@@ -1,4 +1,4 @@
-"""Vectorize the body of a scan over its iterations: each value gets a leading dim, the iteration.
+"""Vectorize the body of a scan over its iterations: each value gets a leading dim over the iterations.
 
     one iteration      y = reduce add (b * row of x), dims 0
     all iterations     ys = reduce add (broadcast b * x), dims 1
@@ -23,7 +23,7 @@ Shift = Callable[[Any, int], Any]
 
 
 def _dims_after(attrs: Any, trips: int) -> Any:
-    """Shift all dims by one."""
+    """Return `attrs` with all dims increased by one, to make room for the leading iteration dim."""
     del trips
     return replace(attrs, dims=tuple(dim + 1 for dim in attrs.dims))
 
@@ -53,7 +53,7 @@ def _concatenate(attrs: Any, trips: int) -> Any:
 
 
 def _dot(attrs: Any, trips: int) -> Any:
-    """Add a leading batch dim."""
+    """Return the attributes of a dot with the leading iteration dim as an additional batch dim."""
     del trips
     sides = {
         name: tuple(dim + 1 for dim in getattr(attrs, name))
@@ -79,20 +79,21 @@ _SHIFTS: dict[str, Shift] = {
     **dict.fromkeys(DOTS, _dot),
     **dict.fromkeys(POINTWISE - {"to_partial"}, _same),
 }
-_SCALARS = {"pad", *REDUCTIONS}  # Ops whose second operand stays a scalar.
+# Ops whose second operand is a scalar (padding or initial value), which does not get an iteration dim.
+_SCALARS = {"pad", *REDUCTIONS}
 BATCHED = frozenset(_SHIFTS)
 
 
 def for_all_trips(
     graph: Graph, body: Graph, trips: int, stacked_values: Mapping[Value, Value], outputs: Sequence[Value]
 ) -> list[Value] | None:
-    """Append to `graph` the nodes that compute values `outputs` of `body` for all iterations at once.
+    """Append to `graph` the nodes that compute the values `outputs` of `body` for all iterations at once.
 
     `stacked_values` maps values of the body to their stacked versions, which have the leading iteration dim.
-    Loop-invariant values are broadcast along that dim only where a user combines them with values that change.
+    A loop-invariant value is broadcast along that dim only where a user combines it with a value that changes.
 
     Returns:
-        The stacked version of each value in `outputs`, or None if an op on the way cannot be vectorized.
+        The stacked version of each value in `outputs`, or None if one of the required ops cannot be vectorized.
     """
     changing, producer = dependent(body, [*body.inputs, *stacked_values]), body.index.producers
     needed = _needed(outputs, producer, stacked_values)
@@ -101,7 +102,9 @@ def for_all_trips(
         return None
     if not all(_can_batch(node, changing) for node in nodes if not changing.isdisjoint(node.results)):
         return None
-    mapping = dict(stacked_values)  # stacked if the value changes between iterations, else without the iteration dim
+    # Maps values that change between iterations to stacked versions, and loop-invariant values to versions without the
+    # iteration dim.
+    mapping = dict(stacked_values)
 
     def stacked(value: Value) -> Value:
         mapped, stacked_type = mapping.get(value, value), _stacked_type(value.type, trips)
@@ -129,7 +132,7 @@ def for_all_trips(
 def _needed(
     outputs: Sequence[Value], producer: Mapping[Value, Node], stacked_values: Mapping[Value, Value]
 ) -> set[Value]:
-    """Return the values that have to be computed for `outputs`: no `stacked_values`, but transitive operands."""
+    """Return `outputs` and their transitive operands, up to and excluding the values in `stacked_values`."""
     return {*values_behind(outputs, producer.get, stacked_values.__contains__)} - stacked_values.keys()
 
 

@@ -34,7 +34,9 @@ from meshgen.ops.unchanged import unchanged_operand
 
 @module_pass("canonicalize", "partition")
 def canonicalize(module: Module, context: Compilation) -> Module:
-    """Return an equivalent, simplified local program; inputs and outputs keep their number, order and types."""
+    """Return an equivalent, simplified local program. The number, order and types of its inputs and outputs do not
+    change.
+    """
     return on_graphs(module, _canonical)
 
 
@@ -71,7 +73,7 @@ class _Canonicalizer:
 
     def finish(self) -> Graph:
         written = self._writer.graph
-        # A region may return a value of an outer graph.
+        # A region may return a value that is defined in an enclosing graph.
         written.outputs = [self._replacements.get(v, v) for v in self._graph.outputs]
         nodes = live_nodes(written)
         if not self._changed and len(nodes) == len(self._graph.nodes):
@@ -79,7 +81,7 @@ class _Canonicalizer:
         return Graph(written.name, list(written.inputs), nodes, list(written.outputs))
 
     def _replace(self, node: Node, operands: list[Value]) -> Value | None:
-        """Return a replacement for the node's only result, or None if the node stays."""
+        """Return a value that replaces the node's only result, or None if the node cannot be simplified."""
         if len(node.results) != 1 or node.op in IMPURE or node.regions:
             return None
         result_type = node.result.type
@@ -101,7 +103,7 @@ class _Canonicalizer:
         return simplified
 
     def _fold(self, node: Node, operands: list[Value]) -> Array | None:
-        """Return the value of all result elements if all operands are splats, else None."""
+        """Return the number that all elements of the result have if all operands are splats, or None otherwise."""
         if node.op not in POINTWISE or node.op not in ELEMENTWISE or not operands:
             return None
         splat_values = [self._writer.number(v) for v in operands]
@@ -111,7 +113,9 @@ class _Canonicalizer:
 
 
 def _only_adds_dims(node: Node) -> bool:
-    """Whether the node is a broadcast that repeats no element, so the result has the operand's elements in order."""
+    """Whether the node is a broadcast that only adds dims of size 1, so that the result's elements are in the operand's
+    order.
+    """
     if node.op != "broadcast_in_dim":
         return False
     dims = node.attrs.dims

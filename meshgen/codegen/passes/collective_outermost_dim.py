@@ -32,7 +32,7 @@ from meshgen.spec import Sharding
 
 @module_pass("collective-outermost-dim", "partition")
 def collective_outermost_dim(module: Module, context: Compilation) -> Module:
-    """Rewrite the collectives whose packing a kernel can absorb. Values that have other users keep their identity."""
+    """Rewrite the collectives whose packing a kernel can absorb. Result values with other users stay the same."""
     return on_graphs(module, lambda graph: _packed_by_kernels(graph, module.mesh))
 
 
@@ -42,7 +42,7 @@ def _packed_by_kernels(graph: Graph, mesh: Mesh) -> Graph:
 
 
 class _Packing:
-    """The rewrite rule for one collective."""
+    """The rewrite rule that moves one collective to the outermost dim."""
 
     def __init__(self, builder: Builder, mesh: Mesh, near: Neighbours) -> None:
         self._builder, self._mesh, self._near = builder, mesh, near
@@ -62,7 +62,7 @@ class _Packing:
         return None if value is None else [value]
 
     def _unpacks(self, node: Node) -> bool:
-        """Whether the result may have another layout: kernels read it, or unpacking can overwrite the operand."""
+        """Whether the result may change its layout: kernels read the result, or unpacking can overwrite the operand."""
         return self._near.is_read_by_kernels(node.result) or self._near.is_written_for(node.operands[0])
 
     def _all_gather(self, node: Node) -> Value | None:
@@ -117,7 +117,11 @@ class _Packing:
         return self._builder.reshape(received, result.type.sizes)
 
     def _retile(self, node: Node) -> Value | None:
-        """Make the tiles of the finer side an outer dim, along each dim that one side shards further than the other."""
+        """Rewrite a `retile` so that the tiles of the finer sharding are an outer dim.
+
+        This applies along each dim that source and target shard differently. Returns None if no kernel can absorb the
+        transposes.
+        """
         source, target, shape = node.attrs.source, node.attrs.target, tuple(node.attrs.shape)
         if any(side.partial or side.halo or side.offsets for side in (source, target)):
             return None
@@ -148,7 +152,7 @@ class _Packing:
     # ---- emitting nodes
 
     def _move(self, node: Node, operand: Value, sizes: Sequence[int], **attrs: object) -> Value:
-        """Append the collective with other attributes and a result of shape `sizes`."""
+        """Append a copy of the collective with operand `operand`, attributes `attrs`, and a result of shape `sizes`."""
         name = f"{node.result.name}_packed" if node.result.name else ""
         result = Value(node.result.type.with_shape(sizes), name, loc=node.result.loc)
         self._builder.add(replace(node, operands=[operand], results=[result], attrs={**node.attrs, **attrs}))
@@ -161,7 +165,7 @@ class _Packing:
         return self._permuted(value, cut, (dim, *(d for d in range(len(cut)) if d != dim)))
 
     def _merge(self, value: Value, dim: int, shape: Sequence[int]) -> Value:
-        """Turn `[count, .., n, ..]` into `[.., count * n, ..]`, without the padding rows that `shape` does not have."""
+        """Turn `[count, .., n, ..]` into `[.., count * n, ..]`, and drop the padding rows that exceed `shape`."""
         count, *sizes = value.type.sizes
         joined = self._permuted(value, value.type.sizes, (*range(1, dim + 1), 0, *range(dim + 1, len(sizes) + 1)))
         rows = count * sizes[dim]
@@ -178,10 +182,10 @@ class _Packing:
 
 
 def _blocks(sizes: Sequence[int], counts: dict[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Split each dim of `counts` into (block index, rest).
+    """Split each dim `d` in `counts` into a dim of `counts[d]` blocks and a dim of the elements within a block.
 
     Returns:
-        The sizes after the split, and the permutation that moves the block indices first.
+        The sizes after the split, and the permutation that moves the block dims first.
     """
     cut: list[int] = []
     first: list[int] = []
@@ -200,12 +204,14 @@ def _permuted(sizes: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
 
 
 def _keeps_order(sizes: Sequence[int], perm: Sequence[int]) -> bool:
-    """Whether the transpose leaves all elements in their order in memory: it moves only dims of size 1."""
+    """Whether a transpose does not move any element in memory, because it moves only dims of size 1."""
     order = [d for d in perm if sizes[d] != 1]
     return order == sorted(order)
 
 
 def _cut_sharding(sharding: Sharding, cut: dict[int, int]) -> Sharding:
-    """Return the sharding of a tensor whose `cut` dims are split, with the block indices as leading dims."""
+    """Return the sharding of a tensor after each dim `d` in `cut` was split into `cut[d]` blocks, which become leading
+    dims.
+    """
     outer = tuple(sharding.dims[d] for d in cut)
     return replace(sharding, dims=(*outer, *(() if d in cut else axes for d, axes in enumerate(sharding.dims))))

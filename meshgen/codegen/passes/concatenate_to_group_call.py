@@ -6,8 +6,8 @@
     after    %3, %4 = all_gather %a, %b {dim = 0}
 
 NCCL launches the calls of a group together. The pass leaves alone concatenations that need no copy
-(`concatenate_in_place.py`) or that a kernel computes together with other work. It also leaves alone a concatenation
-with several operands that would each need a copy kernel, because one kernel packs them all.
+(`concatenate_in_place.py`) and concatenations that a kernel computes together with other ops. It also leaves alone a
+concatenation with several operands that would each need a copy kernel, because one kernel packs all of them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.ops.classes import REGROUPING
 
-# Largest number of operands that may need a copy before a group call (chosen: with one, both forms have the same number
-# of kernels).
+# Largest number of operands that may need a copy kernel before a group call. chosen: with one copy, the group call has
+# as
+# many kernels as the packed message.
 _MAX_COPIED_OPERANDS = 1
 
 
 @module_pass("concatenate-to-group-call", "partition")
 def concatenate_to_group_call(module: Module, context: Compilation) -> Module:
-    """Turn collectives of packed messages into group calls."""
+    """Turn collectives of packed messages (concatenations that exist only to be sent) into group calls."""
     return on_graphs(module, lambda graph: _with_group_calls(graph, context))
 
 
@@ -51,7 +52,7 @@ def _with_group_calls(graph: Graph, context: Compilation) -> Graph:
 
 
 def _packed_messages(graph: Graph) -> dict[Node, tuple[Node, list[_Part]]]:
-    """Map each collective to the concatenation that it sends and the parts of the message."""
+    """Map each collective of a packed message to the concatenation that it sends and to the parts of the message."""
     producer, uses = graph.index.producers, graph.index.uses
     messages: dict[Node, tuple[Node, list[_Part]]] = {}
     for node in graph.nodes:
@@ -64,14 +65,18 @@ def _packed_messages(graph: Graph) -> dict[Node, tuple[Node, list[_Part]]]:
 
 
 class _Part:
-    """An operand of a packed message, the slices that extract its result, and that result."""
+    """One operand of a packed message: the operand (`row`), the slices of the collective's result that extract the
+    operand's part, and the value of this part (`result`).
+    """
 
     def __init__(self, row: Value, slices: list[Node], result: Value) -> None:
         self.row, self.slices, self.result = row, slices, result
 
 
 def _is_only_packed(node: Node, grouping: Grouping) -> bool:
-    """Whether a kernel does nothing but concatenate tensors that are in memory."""
+    """Whether a kernel does nothing but concatenate tensors, of which at most `_MAX_COPIED_OPERANDS` are not in memory
+    yet.
+    """
     group = grouping.owner.get(node.result)
     if group is None or group.members != [node]:
         return False
@@ -81,7 +86,9 @@ def _is_only_packed(node: Node, grouping: Grouping) -> bool:
 
 
 def _aliased_root(value: Value, grouping: Grouping) -> Value:
-    """Return the value whose bytes `value` shares, through reshapes and broadcasts that repeat nothing."""
+    """Return the value with the same bytes as `value`, found through reshapes and broadcasts that only add dims of size
+    1.
+    """
     while (node := grouping.producer.get(value)) is not None:
         is_broadcast = node.op == "broadcast_in_dim" and node.operands[0].type.size == value.type.size
         if not (node.op in REGROUPING or (is_broadcast and list(node.attrs.dims) == sorted(node.attrs.dims))):
@@ -91,7 +98,10 @@ def _aliased_root(value: Value, grouping: Grouping) -> Value:
 
 
 def _message_parts(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
-    """Return the parts of a message, or an empty list if the result has users that do not slice out one part."""
+    """Return the parts of a message, one per operand of the concatenation `packed`.
+
+    Returns an empty list if the collective's result has users other than slices that extract exactly one part.
+    """
     dim = packed.attrs.dim
     if node.attrs.get("dim") == dim or node.result in graph.outputs:
         return []
@@ -117,11 +127,11 @@ def _with_calls_of_parts(
 ) -> tuple[Graph, dict[Node, Node]]:
     """Replace the collectives in `parts` by group calls on the concatenated operands.
 
-    The first slice of each part becomes a result of the call; further slices of the same part become reshapes of that
-    result.
+    The first slice of each part becomes a result of the group call. Further slices of the same part become reshapes of
+    that result.
 
     Returns:
-        The rewritten graph, and the group call of each collective.
+        The rewritten graph, and the group call that replaces each collective.
     """
     packed = {node.operands[0] for node in parts}
     concatenations = {node for node in graph.nodes if not packed.isdisjoint(node.results)}
@@ -144,7 +154,7 @@ def _with_calls_of_parts(
 
 
 def _in_place(row: Value, grouping: Grouping, nodes: list[Node]) -> Value:
-    """Return `row` as a view of the value whose bytes it shares."""
+    """Return a value with the type of `row` that is a view of the value with the same bytes (`_aliased_root`)."""
     root = _aliased_root(row, grouping)
     if root.type == row.type:
         return root

@@ -26,7 +26,7 @@ from meshgen.ops.types.inference import infer_types
 
 @module_pass("convolution-to-phases", "partition")
 def convolution_to_phases(module: Module, context: Compilation) -> Module:
-    """Return the local program whose convolutions of dilated images multiply no dilation zeros."""
+    """Return the local program with convolutions of dilated images rewritten so that they multiply no dilation zeros."""
     return on_graphs(module, _with_phases)
 
 
@@ -41,11 +41,12 @@ def _rule(builder: Builder, node: Node) -> Sequence[Value] | None:
 
 @dataclass(frozen=True)
 class _Phases:
-    """The phases of spatial dim `dim`: result `count` * q + r is element q of phase r.
+    """A split of the results along spatial dim `dim` into `count` phases: result `count` * q + r is element q of phase
+    r.
 
     Attributes:
         taps: largest number of kernel elements that a phase needs.
-        before, behind: zero padding of the kernel, which puts element t of phase r at (t + 1) * count - 1 - r.
+        before, behind: zero padding of the kernel. With it, tap t of phase r is kernel element (t + 1) * count - 1 - r.
         low, high: padding of the undilated image.
         size: number of results per phase.
     """
@@ -61,7 +62,7 @@ class _Phases:
 
 
 def _phases(node: Node) -> list[_Phases]:
-    """Return the phases of the dilated dims in which results of different phases need different kernel elements."""
+    """Return the phases along each dilated dim in which results of different phases use different kernel elements."""
     attrs = node.attrs
     if attrs.feature_group_count > 1 or attrs.batch_group_count > 1 or not node.result.type.size:
         return []
@@ -82,7 +83,7 @@ def _phases(node: Node) -> list[_Phases]:
 
 
 class _PhasedConvolution:
-    """The rewrite of one convolution."""
+    """The rewrite of one convolution of a dilated image."""
 
     def __init__(self, builder: Builder, node: Node, phases: Sequence[_Phases]) -> None:
         self.builder, self.node, self.attrs = builder, node, node.attrs
@@ -91,7 +92,7 @@ class _PhasedConvolution:
         self.phases = [dim_phases for dim_phases in phases if sizes[dim_phases.dim] > 1]
 
     def written(self) -> Value:
-        """Append the nodes and return the result."""
+        """Append the nodes of the rewritten convolution and return its result."""
         attrs = {name: list(self.attrs[name]) for name in ("lhs_dilation", "low", "high", "window_reversal")}
         for phase in (*self.spread, *self.phases):
             attrs["lhs_dilation"][phase.dim] = 1
@@ -153,7 +154,7 @@ class _PhasedConvolution:
         return self.builder.slice(value, (0,) * len(limit), limit)
 
     def _spread(self, value: Value) -> Value:
-        """Pad the result with zeros between, before and behind its elements."""
+        """Pad the result with zeros between its elements, and before and behind them."""
         attrs = self.attrs
         around = {
             attrs.output_spatial[dim_phases.dim]: (

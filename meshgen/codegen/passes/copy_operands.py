@@ -32,9 +32,9 @@ Producer = Callable[[Value], Node | None]
 
 @module_pass("copy-operands", "partition")
 def copy_operands(module: Module, context: Compilation) -> Module:
-    """Copy the dot operands whose layout tensor cores do not support.
+    """Copy the dot operands whose layout tensor cores do not support, if this is predicted to be faster.
 
-    Values that have other users keep their identity.
+    The results of the dots stay the same values.
     """
     return on_graphs(module, _with_copies)
 
@@ -86,7 +86,9 @@ class _Copy(NamedTuple):
         return value
 
     def restore(self, graph: Graph, value: Value, like: Value) -> Value:
-        """Return an index map of the copy `value` that has the elements of the source in their original order."""
+        """Return `value`, a copy in memory, with padding and permutation undone by index maps. `like` gives the source
+        location.
+        """
         sizes = tuple(self.source.type.sizes[d] for d in self.perm)
         if self.columns != sizes[-1]:
             zeros = (0,) * len(sizes)
@@ -99,8 +101,8 @@ class _Copy(NamedTuple):
 
 
 def _copies(node: Node, producer: Producer) -> list[_Copy | None]:
-    """Return for each operand of a dot the copy that saves time, or None to use the operand directly."""
-    device = device_of("cpu")  # Plans are the same for all targets.
+    """Return for each operand of a dot the copy that makes the program faster, or None to use the operand directly."""
+    device = device_of("cpu")  # The plan must not depend on the target, so all targets use the time model of "cpu".
     if node.operands[0].type.dtype not in device.peaks:
         return [None, None]
     return [
@@ -109,13 +111,13 @@ def _copies(node: Node, producer: Producer) -> list[_Copy | None]:
 
 
 def _is_map(value: Value, producer: Producer) -> bool:
-    """Whether `value` is an index map of another value. Its own rows then do not exist in memory."""
+    """Whether `value` is an index map of another value, so that the rows of `value` do not exist in memory."""
     node = producer(value)
     return node is not None and node.op in LAYOUT
 
 
 def _copy_of(node: Node, side: int, device: Device) -> _Copy | None:
-    """Return the copy of operand `side`, or None if the dot can use the operand directly or a copy saves no time."""
+    """Return the copy of operand `side`, or None if the dot supports the operand's layout or a copy saves no time."""
     if not (saved_share := longer_share(node, side)):
         return None
     value = node.operands[side]

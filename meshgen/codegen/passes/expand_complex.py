@@ -29,11 +29,13 @@ from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, COMMUNICATING, LOCAL_OPS, NESTS, REDUCTIONS, TAKING
 from meshgen.ops.live import without_dead
 
-# Ops that are linear in all of their complex operands, or that only move elements: they apply to each part separately.
+# Ops that are linear in all of their complex operands, or that only move elements. The pass applies such an op to the
+# real
+# parts and to the imaginary parts separately.
 _BY_PARTS = (
     ARRANGING | TAKING | LOCAL_OPS | {"add", "subtract", "negate", "select", "dynamic_update_slice", "mask_padding"}
 )
-# Ops that compare numbers, although complex numbers have no order, or that pair them with others.
+# Ops that compare complex numbers, or that pair each number with other values. Neither works on the parts separately.
 _ORDERED_OPS = {"select_and_scatter", "top_k"}
 
 
@@ -65,7 +67,10 @@ def _is_supported(node: Node) -> bool:
 
 
 def _is_by_parts(node: Node) -> bool:
-    """Whether each part of the result is the same op on that part of the operands and of its region's values."""
+    """Whether the node's regions contain only ops that apply to real and imaginary parts separately.
+
+    The node must have one result and must be neither control flow, nor an optimization barrier, nor a sort.
+    """
     inside = (inner for region in node.regions for inner in region.nodes)
     is_joint = is_control(node) or is_optimization_barrier(node) or node.op == "sort"
     is_one = len(node.results) == 1 and not is_joint
@@ -78,7 +83,7 @@ class _Expansion:
 
     Attributes:
         pairs: the (real, imaginary) values of each complex value so far, including values of enclosing graphs.
-        whole: the complex values that are in memory: arguments, and results of collectives.
+        whole: the complex values that exist in memory as such: arguments, and results of collectives.
     """
 
     pairs: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
@@ -95,13 +100,13 @@ class _Expansion:
         return expanded
 
     def _take_apart(self, graph: Graph, values: Sequence[Value]) -> None:
-        """Append the nodes that extract the parts of complex values in memory."""
+        """Append the nodes that extract the real and imaginary parts of complex values in memory."""
         for value in filter(_is_complex_value, values):
             self.pairs[value] = _parts_of(Builder(graph, value.loc), value)
             self.whole.add(value)
 
     def _region(self, graph: Graph, *, is_sort: bool = False) -> Graph:
-        """Expand a region, whose inputs and outputs become parts.
+        """Expand a region. Each complex input or output becomes two, the real part and the imaginary part.
 
         The comparator of a sort gets the real parts of a pair of elements first, then their imaginary parts.
         """
@@ -118,7 +123,7 @@ class _Expansion:
         return expanded
 
     def _apart(self, values: Sequence[Value]) -> Iterator[list[Value]]:
-        """Yield for each value a list of itself, or of two new values for its parts if it is complex."""
+        """Yield for each value the list [value], or a list of two new values for the parts of a complex value."""
         for value in values:
             if not is_complex(value.type.dtype):
                 yield [value]
@@ -151,18 +156,19 @@ class _Expansion:
                 self._with_both(expanded, node)
 
     def _by_rule(self, graph: Graph, node: Node) -> None:
-        """Append the ops that the rule of the node's op emits. A real result keeps its identity."""
+        """Append the ops that the expansion rule of the node's op emits. A real result stays the same value."""
         builder = Builder(graph, node.loc)
         operands = [self.pairs.get(value, (value, None)) for value in node.operands]
         real, imaginary = RULES[node.op](builder, node, operands)
         if _has_complex(node.results):
             self.pairs[node.result] = real, imaginary
         else:
-            identity_op = "reshape" if real.type.rank else "convert"  # Values in element-wise regions have no dims.
+            # Values in element-wise regions are scalars, which a reshape does not support.
+            identity_op = "reshape" if real.type.rank else "convert"
             graph.nodes.append(Node(identity_op, [real], node.results, {}, node.loc))
 
     def _communicate(self, graph: Graph, node: Node) -> None:
-        """Append a collective, which sends complex values in memory, not their parts."""
+        """Append a collective. It sends and receives complex values in memory, not their parts."""
         operands: list[Value] = []
         for value in node.operands:
             sent = (
@@ -189,7 +195,9 @@ class _Expansion:
         self.pairs[node.result] = part_results[0], part_results[1]
 
     def _with_both(self, graph: Graph, node: Node) -> None:
-        """Append a loop, branch or custom reduction whose operands, results and region values become both parts."""
+        """Append a loop, a branch or a custom reduction, with operands, results and region values replaced by both of
+        their parts.
+        """
         builder = Builder(graph, node.loc)
         operands = [self._parts(builder, value) for value in node.operands]
         regions = tuple(self._region(region, is_sort=node.op == "sort") for region in node.regions)
@@ -204,7 +212,7 @@ def _is_complex_value(value: Value) -> bool:
 
 
 def _of_imaginary(node: Node) -> Node:
-    """Adapt the attributes of an op for imaginary parts: constants in them, such as a neutral 1, are real numbers."""
+    """Adapt an op for imaginary parts: constants in its attributes are real numbers, so their imaginary part is 0."""
     match node.op:
         case "mask_padding":
             return replace(node, attrs=replace(node.attrs, fill=0.0))
@@ -215,7 +223,7 @@ def _of_imaginary(node: Node) -> Node:
 
 
 def _of_part(region: Graph) -> Graph:
-    """Return a region that applies the same ops to one part of each value."""
+    """Return a region that applies the same ops to one of the two parts of each value."""
     parts = {value: Value(part_type(value.type), value.name, loc=value.loc) for value in region.values()}
     nodes = [
         replace(
@@ -227,7 +235,7 @@ def _of_part(region: Graph) -> Graph:
 
 
 def _with_region(node: Node) -> Node:
-    """Turn a product over dims into a reduction whose region multiplies two numbers."""
+    """Replace a multiply-reduction over dims by a reduction whose region multiplies two complex numbers."""
     region, scalar_type = Graph("product"), TensorType((), node.result.type.dtype)
     region.inputs = [Value(scalar_type, name) for name in ("x", "y")]
     region.outputs = [Builder(region, node.loc).emit("multiply", region.inputs, scalar_type)]
@@ -235,7 +243,7 @@ def _with_region(node: Node) -> Node:
 
 
 def _renumbered(attrs: Scan, operands: Sequence[Sequence[Value]]) -> Scan:
-    """Return scan attributes with operand indices after the split: both parts are sliced like their complex operand."""
+    """Return the attributes of a scan after each complex operand became two operands, which are sliced in the same way."""
     first_part = [0]
     for parts in operands:
         first_part.append(first_part[-1] + len(parts))
@@ -245,7 +253,7 @@ def _renumbered(attrs: Scan, operands: Sequence[Sequence[Value]]) -> Scan:
 
 
 def _with_parts(kind: TensorType) -> TensorType:
-    """Return the type of a complex value in memory: real, with a trailing dim of 2 for the parts."""
+    """Return the real type of a complex value's memory: with a trailing dim of size 2 for the parts."""
     return part_type(kind).with_shape((*kind.shape, 2))
 
 
@@ -256,7 +264,7 @@ def _parts_of(builder: Builder, value: Value) -> Pair:
 
 
 def _join(builder: Builder, value: Value, pair: Pair) -> None:
-    """Emit `value` from its two parts."""
+    """Emit ops that compute the complex value `value` from `pair`, its real and imaginary parts."""
     shape = (*value.type.shape, 1)
     parts = [builder.reshape(part, shape) for part in (pair[0], imaginary_part(builder, pair))]
     interleaved = builder.concatenate(parts, value.type.rank)

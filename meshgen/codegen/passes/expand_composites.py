@@ -1,4 +1,4 @@
-"""Replace composites that no kernel implements by the ops that they stand for.
+"""Replace composite ops that no kernel implements by the primitive ops that define them.
 
 before   %o, %l = attention %q, %k, %v {factors = "h t d, h s d, h s e -> h t e, h t"}
 after    %s = dot_general %q, %k

@@ -52,12 +52,12 @@ def _batched(builder: Builder, value: Value) -> Value:
 
 
 def _part_of(builder: Builder, part: str, value: Value) -> Value:
-    """Return the real or imaginary parts of complex numbers; `part` is "real" or "imag"."""
+    """Return the real or imaginary parts of complex numbers. `part` is "real" or "imag"."""
     return builder.emit(part, [value], TensorType(value.type.shape, real_dtype(value.type.dtype)))
 
 
 def _conjugate(builder: Builder, value: Value) -> Value:
-    """Return the complex conjugate; real values are returned unchanged."""
+    """Return the complex conjugate of `value`. Real values are returned unchanged."""
     if not is_complex(value.type.dtype):
         return value
     negated = builder.elementwise("negate", _part_of(builder, "imag", value))
@@ -96,7 +96,7 @@ def _cholesky(builder: Builder, node: Node) -> Value:
 
 
 def _solution(builder: Builder, node: Node) -> Value:
-    """Solve op(a) x = b, or x op(a) = b by solving its transpose."""
+    """Solve op(a) x = b, or solve x op(a) = b through the transposed system."""
     attrs = node.attrs
     a, right = (_batched(builder, value) for value in node.operands)
     lower = bool(attrs.lower)
@@ -128,7 +128,7 @@ Place = Sequence[Value | None]
 
 
 def _slice_at(builder: Builder, value: Value, position: Place) -> Value:
-    """Slice one element along each dim that has an index, and everything along the others."""
+    """Slice `value` to one element along each dim for which `position` has an index. The other dims are not sliced."""
     sizes = tuple(size if at is None else 1 for size, at in zip(value.type.sizes, position, strict=True))
     starts = _starts(builder, position)
     return builder.emit("dynamic_slice", [value, *starts], value.type.with_shape(sizes), slice_sizes=sizes)
@@ -143,7 +143,7 @@ def _starts(builder: Builder, position: Place) -> list[Value]:
 
 
 def _loop(builder: Builder, trips: int, carried: list[Value], step: Step) -> list[Value]:
-    """Append a loop that applies `step` `trips` times, and return the final carried values."""
+    """Append a loop of `trips` iterations of `step`, and return the final carried values."""
     start = builder.splat(0, _INDEX)
     types = [_INDEX, *(value.type for value in carried)]
     condition, body = (Graph(name, [Value(kind, loc=builder.loc) for kind in types]) for name in ("condition", "body"))

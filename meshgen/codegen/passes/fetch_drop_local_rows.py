@@ -1,11 +1,11 @@
-"""Fetch only the rows that a device does not hold itself, and concatenate them with its own tile.
+"""Fetch only rows that other devices hold, and concatenate them with the device's own tile.
 
     before   %1 = fetch_rows %0 base = -1          f32[8,4] -> f32[9,4]     copies the device's own eight rows
     after    %1 = fetch_rows %0 base = -1          f32[8,4] -> f32[1,4]
              %2 = concatenate %1, %0 {dim = 0}     f32[1,4], f32[8,4] -> f32[9,4]
 
-A stencil kernel then reads its own tile in place and the halo from a separate buffer, because the concatenation is
-fused into it. Fetches whose result has users other than such kernels are left alone.
+A stencil kernel then reads the device's own tile in place and the halo from a separate buffer, because the
+concatenation is fused into this kernel. The pass leaves alone a fetch whose result has users other than such kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from meshgen.mesh import Mesh
 
 
 class _RowRange(NamedTuple):
-    """A range of `rows` result rows: from row `start` of the device's own operand, or (`fetched`) of other devices."""
+    """A range of `rows` rows of the fetch's result. They come from other devices if `fetched` is set, or else from the
+    device's own operand, starting at row `start`.
+    """
 
     start: int
     rows: int
@@ -34,7 +36,7 @@ class _RowRange(NamedTuple):
 
 @module_pass("fetch-drop-local-rows", "partition")
 def fetch_drop_local_rows(module: Module, context: Compilation) -> Module:
-    """Shrink fetches that only kernels read. Values with other users keep their identity."""
+    """Shrink fetches whose results only kernels read. Result values with other users stay the same."""
     return on_graphs(module, lambda graph: _with_edges(graph, module.mesh))
 
 
@@ -49,7 +51,7 @@ def _with_edges(graph: Graph, mesh: Mesh) -> Graph:
 
 
 def _row_ranges(node: Node, mesh: Mesh) -> list[_RowRange]:
-    """Return the non-empty row ranges of the result, in order."""
+    """Return the non-empty row ranges of the result of a fetch, in row order."""
     dim, count = node.attrs.dim, mesh.group_size(node.attrs.axes)
     tile, rows = (value.type.sizes[dim] for value in (node.operands[0], node.result))
     parts = parts_of(node.attrs, tile, rows, count)
@@ -74,12 +76,14 @@ def _split_fetch(part: Part) -> list[_RowRange]:
 
 
 def _is_even(fetch: RowFetch) -> bool:
-    """Whether a fetch that wraps around begins and ends at tile boundaries and fetches no row twice."""
+    """Whether the rows of a wrap-around fetch begin and end at tile boundaries, and the fetch copies no row twice."""
     return fetch.limit == fetch.count * fetch.tile and fetch.rows <= fetch.tile
 
 
 def _near_zero(fetch: RowFetch) -> RowFetch:
-    """Return the fetch with a wrapped-around base nearest to zero: the last row of the ring is row -1."""
+    """Return the fetch with the base moved as near to zero as possible. For a wrap-around fetch, the last row is row
+    -1.
+    """
     fetch = fetch.reduced()
     if not fetch.wrap:
         return fetch
@@ -88,7 +92,7 @@ def _near_zero(fetch: RowFetch) -> RowFetch:
 
 
 def _fetched(builder: Builder, node: Node, pieces: Sequence[_RowRange]) -> Value:
-    """Emit one fetch of all remote rows, and the concatenation of all row ranges."""
+    """Emit one fetch of all remote rows, and a concatenation of all row ranges in `pieces`."""
     dim, (operand,) = node.attrs.dim, node.operands
     parts = [piece.fetched for piece in pieces if piece.fetched]
     fetched = _fetch(builder, node, parts) if parts else operand

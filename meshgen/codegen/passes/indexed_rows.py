@@ -1,4 +1,6 @@
-"""Analysis of gathers and scatters that use one index per row: which operand dims count rows, and which are looked up.
+"""Analysis of gathers and scatters that use one index per row.
+
+The analysis separates operand dims along which the index counts rows (0, 1, 2, ...) from dims that are looked up.
 
 logits[arange(n), labels]    operand [n, words], indices [n, 2]: component 0 counts rows, component 1 is looked up
 take_along_axis              indices [n, 1, 1] with batching dims, which count the rows
@@ -14,14 +16,14 @@ from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.constants import constant_of
 
-# Largest index tensor, in elements, that is constant-folded to see whether it counts rows (chosen: 8 MB).
+# Largest index tensor, in elements, that is constant-folded to test whether the indices count rows (chosen: 8 MB).
 _MAX_FOLDED_ELEMENTS = 1 << 20
 
 
 class IndexedRows:
-    """The indices of a gather or a scatter.
+    """The indices of a gather or a scatter, as an array of index vectors.
 
-    A position is one index vector; `places` is the shape of all positions.
+    A position is the position of an index vector in this array.
 
     Args:
         shape: shape of the operand.
@@ -30,9 +32,9 @@ class IndexedRows:
         vector: the dim of the indices that holds the components of an index vector.
 
     Attributes:
-        places: sizes of the dims of the indices without `vector`.
-        bound: for operand dims that count rows, the position dim that they follow: position i addresses element i of
-            that dim.
+        places: shape of the array of index vectors: the sizes of the dims of the indices without `vector`.
+        bound: for each operand dim along which the indices count rows, the matching position dim: the index vector at
+            coordinate i of this position dim addresses coordinate i of the operand dim.
     """
 
     def __init__(self, indices: Value, shape: Sequence[int], mapped: Sequence[int], batching: Mapping[int, int],
@@ -48,20 +50,24 @@ class IndexedRows:
 
     @property
     def are_apart(self) -> bool:
-        """Whether no two positions address the same row."""
+        """Whether no two index vectors address the same row."""
         return all(n == 1 or position_dim in self.bound.values() for position_dim, n in enumerate(self.places))
 
     @property
     def looked_for(self) -> list[tuple[int, int]]:
-        """The operand dims that are looked up, each with the component of the index vector that addresses it."""
+        """Return (operand dim, component) pairs: the looked-up dims, each with the index-vector component that
+        addresses it.
+        """
         return [(d, component) for component, d in enumerate(self._mapped) if d not in self.bound]
 
     def dims_of(self, position_dim: int) -> list[int]:
-        """Return the operand dims that follow dim `position_dim` of the positions."""
+        """Return the operand dims that `bound` maps to position dim `position_dim`."""
         return [d for d, bound in self.bound.items() if bound == position_dim]
 
     def _counted(self, component: int) -> int | None:
-        """Return the position dim along which `component` of the indices is 0, 1, 2, ..., or None."""
+        """Return the position dim along which `component` of the indices is 0, 1, 2, ..., or None if it counts along
+        none.
+        """
         value, inside = self._source(component)
         folded = constant_of(value, self._producers.get, most_elements=_MAX_FOLDED_ELEMENTS)
         if folded is None:
@@ -77,7 +83,7 @@ class IndexedRows:
         )
 
     def _source(self, component: int) -> tuple[Value, int]:
-        """Find a component of the indices before the components were concatenated.
+        """Find one component of the indices in the operands of the concatenation that built the index vectors.
 
         Returns:
             The concatenated operand that holds the component, and the component's index in that operand.
@@ -98,14 +104,14 @@ class IndexedRows:
     def hit(self, builder: Builder, dim: int, component: int, is_clamped: bool = False) -> Value:
         """Compare a component of the indices with the coordinate along operand dim `dim`.
 
-        Returns an i1 value of the operand's shape, true at the elements that are addressed. If `is_clamped`, an index
-        that is out of bounds addresses the nearest element that is in bounds.
+        Returns an i1 value of the operand's shape, true at the elements that an index addresses. If `is_clamped`, an
+        index that is out of bounds addresses the nearest element that is in bounds.
         """
         value, inside = self._source(component)
         if self._vector < value.type.rank and value.type.sizes[self._vector] > 1:
             value = builder.rows(value, self._vector, inside, inside + 1)
         value = builder.reshape(value, self.places)
-        # Clamp in the type of the indices: as signed numbers, the largest unsigned indices would be negative.
+        # Clamp in the type of the indices: in a signed type, the largest unsigned indices would be negative.
         if is_clamped:
             last = min(self._shape[dim] - 1, np.iinfo(value.type.numpy_dtype).max)
             bounds = [builder.broadcast_scalar(bound, value.type) for bound in (0, last)]
@@ -120,7 +126,7 @@ class IndexedRows:
     def divided(self, builder: Builder, number: int, by: int) -> Value:
         """Return the indices with component `number` divided by `by`.
 
-        An index that is out of bounds stays out of bounds of the quotients, or addresses the nearest one.
+        The quotient of an index that is out of bounds is also out of bounds, or is the nearest quotient in bounds.
         """
         value = builder.convert(self._indices, "i32") if self._indices.type.dtype == "i8" else self._indices
         quotient = builder.elementwise("divide", value, builder.broadcast_scalar(by, value.type))
@@ -136,7 +142,7 @@ class IndexedRows:
 
 
 def spread(builder: Builder, value: Value, dims: Mapping[int, int], shape: Sequence[int]) -> Value:
-    """Broadcast `value` to `shape`; `dims` maps each dim of `value` that is not dropped to its dim of the result."""
+    """Broadcast `value` to `shape`. `dims` lists the result dim of each dim of `value` that is not dropped."""
     source_dims = sorted(dims)
     value = builder.reshape(value, [value.type.sizes[d] for d in source_dims])
     order = sorted(range(len(source_dims)), key=lambda n: dims[source_dims[n]])

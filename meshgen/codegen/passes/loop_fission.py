@@ -28,7 +28,8 @@ from meshgen.ops.live import live_nodes
 
 
 def split_recurrence(node: Node) -> list[Node]:
-    """Split a recurrence that no kernel can run into one that a kernel can run, and nodes that compute the rest.
+    """Split a recurrence that no kernel can run into a recurrence that a kernel can run, and nodes that compute the
+    rest.
 
     Returns an empty list if the split is not possible.
     """
@@ -39,7 +40,7 @@ def split_recurrence(node: Node) -> list[Node]:
 
 
 class _Fission:
-    """The split of one recurrence; `rows` are the indices of the results to which each iteration writes one row."""
+    """The split of one recurrence. `rows` are the indices of the results to which each iteration writes one row."""
 
     def __init__(self, node: Node, rows: Sequence[int]) -> None:
         self._node, (self._body,), self._rows = node, node.regions, rows
@@ -47,8 +48,9 @@ class _Fission:
         self._sums = dict(self._summed())
         self._kept = [n for n in carried(node) if n not in self._sums]
         self._depends = dependent(self._body, (self._body.inputs[n] for n in self._kept))
-        self._inside: list[int] = []  # results of `_rows` that the loop still writes
-        # values that the loop stores in each iteration for the nodes after it, with their stacks
+        self._inside: list[int] = []  # indices in `_rows` of the results that the remaining loop still writes
+        # Values that the loop stores in each iteration for nodes after the loop, mapped to the stacks of all
+        # iterations.
         self._stacks: dict[Value, Value] = {}
 
     def split(self) -> list[Node]:
@@ -76,7 +78,7 @@ class _Fission:
         return [*before.nodes, loop, *live_nodes(after)]
 
     def _summed(self) -> Iterator[tuple[int, Value]]:
-        """Yield each carried value that the body only adds a term to, with that term."""
+        """Yield (index, term) for each carried value that the body uses only to add `term` to it."""
         uses = Counter(used_values(self._body))
         for n in carried(self._node):
             carried_in, node = self._body.inputs[n], self._producer.get(self._body.outputs[n])
@@ -107,10 +109,7 @@ class _Fission:
         return True
 
     def _stores(self, value: Value) -> bool:
-        """Try to let the loop store `value` in each iteration.
-
-        Returns False, and undoes it, if no kernel can run the loop then.
-        """
+        """Make the loop store `value` in each iteration, if a kernel can still run the loop. Returns whether it can."""
         trips = self._node.attrs.trips
         self._stacks[value] = Value(value.type.with_shape((trips, *value.type.shape)), value.name)
         if lanes_of(self._loop()) is not None:
@@ -128,7 +127,7 @@ class _Fission:
         return sum(self._node.operands[n].type.nbytes for n in self._node.attrs.sliced)
 
     def _loop(self, before: Graph | None = None) -> Node:
-        """Build the remaining loop; the nodes that produce its new operands are appended to `before`."""
+        """Build the remaining loop. The nodes that produce additional operands of this loop are appended to `before`."""
         node, body, steps = self._node, self._body, self._node.attrs.steps
         inner = Graph(body.name, [], list(body.nodes))
         ports = [_Port(node.operands[n], body.inputs[n], steps.get(n), body.outputs[n], node.results[n])
@@ -152,7 +151,10 @@ class _Fission:
         )
 
     def _known(self, after: Graph) -> dict[Value, Value]:
-        """Return the stacked version of each stored value and of the rows of each operand, in iteration order."""
+        """Map each body value that is available for all iterations to its stack, in iteration order.
+
+        These are the stored values, and the rows of each sliced operand.
+        """
         stacked, trips = dict(self._stacks), self._node.attrs.trips
         for n, (first, step) in self._node.attrs.steps.items():
             if n < len(self._node.results) or (not step and trips > 1):
@@ -173,11 +175,13 @@ class _Fission:
         return stacked
 
     def _are_adjacent(self, index: int) -> bool:
-        """Whether the rows that all iterations write are contiguous, in ascending or descending order."""
+        """Whether all iterations together write contiguous rows of result `index`, in ascending or descending order."""
         return self._node.attrs.trips == 1 or abs(self._node.attrs.steps[index][1]) == 1
 
     def _put_rows(self, after: Graph, index: int, value: Value) -> None:
-        """Write the rows of all iterations into a result of the loop, whose other rows keep their contents."""
+        """Write the rows of all iterations into result `index` of the loop. Other rows of the result keep their
+        contents.
+        """
         builder, result, trips = Builder(after, value.loc), self._node.results[index], self._node.attrs.trips
         first, step = self._node.attrs.steps[index]
         flat = builder.reshape(value, (trips, *result.type.sizes[1:]))
@@ -190,7 +194,7 @@ class _Fission:
         builder.make([result])
 
     def _put_sum(self, after: Graph, index: int, terms: Value) -> None:
-        """Add the sum of `terms` over all iterations to the carried value's initial value."""
+        """Add the sum of `terms` over all iterations to the initial value of carried value `index`."""
         builder, result = Builder(after, terms.loc), self._node.results[index]
         zero = builder.splat(0, TensorType((), result.type.dtype))
         total = builder.emit("reduce", [terms, zero], result.type, dims=(0,), kind="add")
@@ -199,11 +203,12 @@ class _Fission:
 
 
 class _Port(NamedTuple):
-    """A loop operand with its body input, and with its body output and loop result if it is carried.
+    """One operand of the loop, with the values that correspond to it.
 
     Attributes:
         given: the input of the body.
         step: (first row, rows per iteration) if the operand is sliced.
+        output, result: the output of the body and the result of the loop if the operand is carried.
     """
 
     operand: Value
@@ -214,9 +219,9 @@ class _Port(NamedTuple):
 
 
 def _in_order(builder: Builder, rows: Value, step: int) -> Value:
-    """Reverse `rows` if the loop visits them in descending order.
+    """Reverse `rows` if the loop visits them in descending order (`step` < 0).
 
-    This converts between iteration order and memory order.
+    This converts iteration order to memory order, and back.
     """
     return rows if step >= 0 else builder.emit("reverse", [rows], rows.type, dims=(0,))
 

@@ -1,11 +1,11 @@
-"""Rematerialize values that depend on no data (a mask of positions) inside the loop or branch that reads them.
+"""Rematerialize values that depend on no data (such as a mask of positions) inside the loop or branch that reads them.
 
     before   %mask = compare (iota), (iota)                i1[4096, 4096], in memory for the entire loop
              scan(..) { %s = select %mask, %scores, .. }
     after    scan(..) { %mask' = compare (iota), (iota); %s = select %mask', %scores, .. }
 
-Kernels compute such values in registers; before propagation, they become parts of the attentions that use them. A value
-is left alone if the region has a user of it that is not element-wise.
+Kernels compute such values in registers. If the pass runs before propagation, the values become part of the attention
+ops that use them. The pass leaves a value alone if the region has a user of it that is not element-wise.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def _recomputing(node: Node, generated: Mapping[Value, Node]) -> Node:
 
 
 def _rematerializable(node: Node, region: Graph, generated: Mapping[Value, Node]) -> dict[Value, Value]:
-    """Map each value that `region` can rematerialize to its counterpart outside.
+    """Map each value of `region` that can be recomputed inside the region to the equal value outside of it.
 
-    Candidates are captured values and inputs that a loop carries unchanged. Their only users in the region, through
+    Candidates are captured values, and inputs that a loop carries unchanged. Their only users in the region, through
     index maps, must be element-wise ops of the region itself.
     """
     outside = {value: value for value in captured(replace(node, regions=(region,)))}
@@ -97,9 +97,9 @@ def _rematerializable(node: Node, region: Graph, generated: Mapping[Value, Node]
 
 
 def _with_copies(region: Graph, values: Mapping[Value, Value], generated: Mapping[Value, Node]) -> Graph:
-    """Return the region with copies of the producers of `values` at its start.
+    """Return the region with copies of the nodes that compute `values`, placed at the region's start.
 
-    `values` maps values of the region to outer values.
+    `values` maps values of the region to the equal outer values.
     """
     if not values:
         return region

@@ -3,8 +3,8 @@
     before   %h, %ys = while (%i = 0, %h0, %ys) { %i < 1024 } { h = a[i] * h + b[i]; ys[i] = dot h, c[i] }
     after    %h, %ys = recurrence 1024 (%h0, rows of %ys, %a, %b, %c) { h = a * h + b; sum (h * c) }
 
-The carried values stay in registers; with a launch per iteration, each iteration would write and read them. A
-matrix-vector dot becomes a sum of element-wise products, because it would not fill a tile of the matrix unit.
+The carried values stay in registers. With one launch per iteration, each iteration would write and read them in memory.
+A matrix-vector dot becomes a sum of element-wise products, because it would not fill a tile of the matrix unit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from meshgen.ops.classes import DOTS
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import NARROW
 
-_ORDER = ("batch", "left", "right", "contract")  # The order of dim kinds in the element-wise products before the sum.
+# The order of a dot's kinds of dims in the element-wise product, before the sum over the contracted dims.
+_ORDER = ("batch", "left", "right", "contract")
 
 
 @module_pass("loop-to-recurrence", "partition")
@@ -34,13 +35,14 @@ def loop_to_recurrence(module: Module, context: Compilation) -> Module:
 
 
 def recurrence_of(node: Node, producers: Mapping[Value, Node], used: set[Value]) -> list[Node] | None:
-    """Convert a loop to a recurrence, or return None if that is not possible.
+    """Convert a loop to a recurrence.
 
     Args:
         producers: producers of the values that the loop reads.
         used: values that are read after the loop.
     Returns:
-        The recurrence, nodes that compute what it cannot, and constants for the final values of the loop's counters.
+        The recurrence, nodes that compute what the recurrence cannot, and constants for the final values of the loop's
+        counters. None if the loop cannot be converted.
     """
     if any(is_control(inner) for inner in node.regions[1].nodes):
         return None
@@ -50,9 +52,10 @@ def recurrence_of(node: Node, producers: Mapping[Value, Node], used: set[Value])
 
 
 def _recurrence(node: Node) -> list[Node]:
-    """Convert a scan to a recurrence, plus the nodes that compute what the recurrence kernel cannot.
+    """Return the recurrence for a scan, and nodes for the part of the scan's body that the recurrence kernel cannot
+    compute.
 
-    Operands that the scan's body reads unsliced are captured instead.
+    Operands that the scan's body reads unsliced become captured values.
     """
     body, count = _without_vectors(node.regions[0]), len(node.results)
     unsliced = [n for n in range(count, len(node.operands)) if n not in node.attrs.sliced]
@@ -66,7 +69,7 @@ def _recurrence(node: Node) -> list[Node]:
 
 
 def _without_vectors(body: Graph) -> Graph:
-    """Return the body with matrix-vector dots replaced by sums."""
+    """Return the body with matrix-vector dots replaced by sums of element-wise products."""
     rewritten = Graph(body.name, body.inputs, [], body.outputs)
     for node in body.nodes:
         if node.op in DOTS and not all(DotDims.of(node).free):

@@ -6,7 +6,7 @@
     after    %h, %ys = scan 24 (%s, row of %stack, row of %weights) { %w; %y }
 
 The address of each iteration's row is known at compile time, so rows are read and written in place, without copies. All
-iterations run the same kernels. A counter without other users is removed.
+iterations run the same kernels. The pass removes a loop counter that has no other users.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def with_loops(module: Module, rewrite: Rewrite) -> Module:
     """Apply `rewrite` to all loops of a module, innermost first. Returns the module itself if no loop changes.
 
     Args:
-        rewrite: called with a loop, the producers of the values that it reads, and the values that are read after it.
-            Returns the nodes that replace the loop, or None to keep it.
+        rewrite: called with a loop, the producers of the values that the loop reads, and the values that are read after
+            the loop. Returns the nodes that replace the loop, or None to keep the loop.
     """
     if not any(is_loop(node) for node in all_nodes(module.graph)):
         return module
@@ -73,14 +73,14 @@ def _with_loops_rewritten(graph: Graph, outside: Mapping[Value, Node], rewrite: 
 
 
 def as_scan(node: Node, producers: Mapping[Value, Node], used: set[Value], alignment: int) -> list[Node] | None:
-    """Convert a loop with a known trip count to a scan, or return None if that is not possible.
+    """Convert a loop with a known trip count to a scan.
 
     Args:
         producers: producers of the values that the loop reads.
         used: values that are read after the loop.
         alignment: required byte alignment of rows. Unaligned rows are sliced and updated in the body instead.
     Returns:
-        The scan, and constants for the final values of the loop's counters.
+        The scan, and constants for the final values of the loop's counters. None if the loop cannot be converted.
     """
     trips = trip_count(node, producers)
     if not trips or trips > MOST_NODES or communicates(node.regions[0]):
@@ -89,7 +89,7 @@ def as_scan(node: Node, producers: Mapping[Value, Node], used: set[Value], align
 
 
 def _aligned_scan(node: Node, producers: Mapping[Value, Node], used: set[Value]) -> list[Node] | None:
-    """Convert a loop to a scan, or return None if it has too many launches or inner control flow."""
+    """Convert a loop to a scan, or return None if the scan would have too many launches or contain control flow."""
     body, trips = node.regions[1], trip_count(node, producers) or 0
     if (
         any(is_control(inner) and not is_scan(inner) for inner in all_nodes(body))
@@ -100,13 +100,13 @@ def _aligned_scan(node: Node, producers: Mapping[Value, Node], used: set[Value])
 
 
 def _launches(graph: Graph) -> int:
-    """Return the number of nodes that a graph executes; the body of a scan counts once per iteration."""
+    """Return the number of nodes that one execution of a graph runs. The body of a scan counts once per iteration."""
     return sum(n.attrs.trips * _launches(n.regions[0]) if is_scan(n) else 1 for n in graph.nodes)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """A strided window over a sliced operand: start row `first`, stride `step` per iteration, and `count` rows."""
+    """The rows that a loop accesses: in iteration i, `count` rows that start at row `first` + i * `step`."""
 
     first: int
     step: int
@@ -123,16 +123,16 @@ class _Loop:
         self._uses = Counter(used_values(self._body))
         self._producers = {**producers, **self._body.index.producers}
         self._counters = inductions(node, producers)
-        # scalars that depend only on the iteration, with their value in each iteration
+        # Scalars that depend only on the iteration, mapped to an array of their values in all iterations.
         self._numbers: dict[Value, Numbers] = {}
         for index, (start, step) in self._counters.items():
             value = self._body.inputs[index]
             self._numbers[value] = (start + step * np.arange(trips)).astype(value.type.numpy_dtype)
 
     def scanned(self, used: set[Value]) -> list[Node]:
-        """Return the scan, and constants for the final values of its counters.
+        """Return the scan, and constants for the final values of the loop's counters.
 
-        `used` are the values that the enclosing graph uses.
+        `used` are the values that the enclosing graph reads.
         """
         body, rows = self._body, dict[int, _Rows]()
         inputs, outputs, operands = list(body.inputs), list(body.outputs), list(self._node.operands)
@@ -150,7 +150,7 @@ class _Loop:
         return self._live(rewired_graph(Graph(body.name, inputs, nodes, outputs), replacements), operands, rows, used)
 
     def _live(self, body: Graph, operands: Sequence[Value], rows: Mapping[int, _Rows], used: set[Value]) -> list[Node]:
-        """Return the scan without dead carried values, and constants for the final values of its counters."""
+        """Return the scan without dead carried values, and constants for the final values of the loop's counters."""
         results = self._node.results
         used_counters = [n for n in self._counters if results[n] in used]
         kept = {n for n, value in enumerate(results) if value in used} - {*used_counters}
@@ -187,9 +187,9 @@ class _Loop:
         return Node("constant", [], [result], {"value": value}, result.loc)
 
     def _writes(self) -> dict[int, tuple[Node, _Rows]]:
-        """Map each carried stack to the node that updates its rows, and these rows.
+        """Map the index of each carried stack to the node that updates rows of this stack, and to these rows.
 
-        A stack is included only if the body reads no other rows of it.
+        A stack is included only if the body reads no other rows of this stack.
         """
         writes: dict[int, tuple[Node, _Rows]] = {}
         for index, (before, after) in enumerate(zip(self._body.inputs, self._body.outputs, strict=True)):
@@ -208,7 +208,10 @@ class _Loop:
         return [node for node in self._body.nodes if node.op == "dynamic_slice" and node.operands[0] is stack]
 
     def _rows(self, node: Node) -> _Rows | None:
-        """Return the rows that a dynamic_slice or dynamic_update_slice accesses, or None if unknown or unaligned."""
+        """Return the rows that a dynamic_slice or dynamic_update_slice accesses.
+
+        Returns None if the rows are unknown or unaligned.
+        """
         is_slice = node.op == "dynamic_slice"
         part, starts_at = (node.result, node.operands[1:]) if is_slice else (node.operands[1], node.operands[2:])
         stack = node.operands[0].type
@@ -225,7 +228,9 @@ class _Loop:
         return _Rows(int(starts[0]), step, part.type.sizes[0])
 
     def _at(self, value: Value) -> Numbers | None:
-        """Return a scalar's value in each iteration, or None if it depends on more than the iteration."""
+        """Return an array of a scalar's values in all iterations, or None if the scalar depends on more than the
+        iteration.
+        """
         evaluated = constant_of(value, self._producers.get, _EVALUATED, 1, self._numbers)
         return None if evaluated is None else np.broadcast_to(evaluated, self._trips)
 

@@ -45,7 +45,7 @@ def loop_unroll(module: Module, context: Compilation) -> Module:
 
 
 def unrolled(module: Module, predicate: Wanted) -> Module:
-    """Unroll the loops and select the branches for which `predicate` is true.
+    """Unroll the loops for which `predicate` is true, and replace the branches for which it is true by selects.
 
     Returns the module itself if there are none.
     """
@@ -61,7 +61,7 @@ def unrolled(module: Module, predicate: Wanted) -> Module:
 
 
 def _is_unrollable_communication(node: Node, producers: Mapping[Value, Node]) -> bool:
-    """Whether control flow communicates and either is small or cannot be a scan (`loop_to_scan.py`)."""
+    """Whether a loop or branch communicates, and either has few nodes or cannot become a scan (`loop_to_scan.py`)."""
     if not any(map(communicates, node.regions)):
         return False
     trip_count_ = trip_count(node, producers) if is_loop(node) else None
@@ -89,7 +89,7 @@ def _is_unrolled(node: Node, producers: Mapping[Value, Node], predicate: Wanted)
 
 
 def _is_selected(node: Node, producers: Mapping[Value, Node], predicate: Wanted) -> bool:
-    """Whether all branches of a node are executed, and their results selected."""
+    """Whether a node is a branch whose regions are all executed, with the results selected afterwards."""
     return (
         is_branching(node) and predicate(node) and all(_is_speculatable(region, producers) for region in node.regions)
     )
@@ -104,7 +104,7 @@ def _trips(node: Node, producers: Mapping[Value, Node], predicate: Wanted) -> in
 
 
 def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[Value, Node], predicate: Wanted) -> None:
-    """Append a copy of the node, or of its body once per iteration. `env` maps old values to new ones."""
+    """Append a copy of `node` to `into`, or one copy of its body per iteration. `env` maps old values to new ones."""
     trips = _trips(node, producers, predicate)
     if trips is not None:
         state = [env[value] for value in node.operands]
@@ -121,7 +121,9 @@ def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[V
 
 def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], into: Graph,
                producers: Mapping[Value, Node], predicate: Wanted) -> list[Value]:  # fmt: skip
-    """Append a copy of a region and return its outputs."""
+    """Append a copy of the nodes of region `body` to `into`, with arguments `inputs`, and return the copies of its
+    outputs.
+    """
     inner, inner_producers = (
         {**env, **dict(zip(body.inputs, inputs, strict=True))},
         {**producers, **body.index.producers},
@@ -139,9 +141,9 @@ def _is_speculatable(body: Graph, producers: Mapping[Value, Node]) -> bool:
 
 
 def _selected(choice: Value, branch_results: list[list[Value]], into: Graph) -> list[Value]:
-    """Emit selects among the results of all branches.
+    """Emit selects among the results of all branches, which are listed in `branch_results`.
 
-    The branch index is a predicate (true: the first branch) or an integer (out of range: the last branch).
+    `choice` is a predicate (true: the first branch) or an integer (out of range: the last branch).
     """
     selected = branch_results[-1]
     for branch in range(len(branch_results) - 2, -1, -1):

@@ -28,7 +28,10 @@ _WIDE = ("f32", "f64")
 
 @module_pass("reduce-window-to-slices", "partition")
 def reduce_window_to_slices(module: Module, context: Compilation) -> Module:
-    """Return the local program with its small windows as element-wise ops; their results keep their identity."""
+    """Return the local program with reductions over small windows replaced by element-wise ops on slices.
+
+    The results stay the same values.
+    """
     return on_graphs(module, _without_windows)
 
 
@@ -45,7 +48,7 @@ def _without_windows(graph: Graph) -> Graph:
 
 
 def _plain_fold(node: Node) -> str | None:
-    """Return the element-wise op that combines the elements of a small window, or None for other nodes."""
+    """Return the element-wise op that combines two elements if `node` reduces small windows, or None for other nodes."""
     if node.op != "reduce_window" or len(node.operands) != 2 or not node.results[0].type.size:
         return None
     is_small = math.prod(node.attrs.window_dimensions) <= DEFAULT.fusion.window_elements
@@ -57,7 +60,7 @@ def _is_neutral(init: Node | None, kind: str) -> bool:
 
 
 def _fold(builder: Builder, node: Node, kind: str, is_neutral: bool) -> Value:
-    """Combine the slices of all window positions with `kind`, and with the initial value unless that is neutral."""
+    """Combine the slices of all window positions with the op `kind`, and with the initial value unless it is neutral."""
     accumulator_dtype = (
         "f32" if kind in _ROUNDED and _is_narrow(node.operands[0].type.dtype) else node.operands[0].type.dtype
     )
@@ -74,7 +77,9 @@ def _is_narrow(dtype: str) -> bool:
 
 
 def _slices(builder: Builder, node: Node) -> Iterator[Value]:
-    """Yield for each position in the window the slice of the padded operand that all windows read at that position."""
+    """Yield for each position within the window the strided slice of the padded operand with this element of all
+    windows.
+    """
     attrs, (value, init), result_type = node.attrs, node.operands, node.result.type
     low, high = tuple(attrs.low), tuple(attrs.high)
     interior = tuple(d - 1 for d in attrs.base_dilations)

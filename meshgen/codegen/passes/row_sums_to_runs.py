@@ -29,12 +29,12 @@ from meshgen.ir.regions import captured
 from meshgen.ops.classes import PRODUCTS, REDUCTIONS
 from meshgen.ops.rows import Runs, row_length
 
-_LEAST_SUM_DTYPE = "f32"  # Narrower values are summed in this type.
+_LEAST_SUM_DTYPE = "f32"  # Values of narrower types are converted to this type before they are summed.
 
 
 @module_pass("row-sums-to-runs", "partition")
 def row_sums_to_runs(module: Module, context: Compilation) -> Module:
-    """Split column sums whose first part fuses into a kernel that reduces rows."""
+    """Split column sums such that the first of the two sums fuses into a kernel that reduces rows."""
     return on_graphs(module, _with_runs)
 
 
@@ -52,15 +52,15 @@ def _with_runs(graph: Graph) -> Graph:
 
 
 def _row_reductions(graph: Graph, rows: AbstractSet[tuple[int, int]]) -> Iterator[Node]:
-    """Yield the row reductions whose (operand size, row length) is in `rows`."""
+    """Yield the row reductions whose pair (operand size, row length) is in `rows`."""
     return (n for n in graph.nodes if (length := row_length(n)) and (n.operands[0].type.size, length) in rows)
 
 
 def _without_irrelevant_users(graph: Graph, queried: AbstractSet[Node]) -> Graph:
-    """Return the graph without the nodes that neither GEMMs nor the nodes in `queried` depend on.
+    """Return the graph without the nodes that are not needed to compute any GEMM or any node in `queried`.
 
-    These do not affect how the nodes in `queried` are fused. In a training step they are half of all nodes: the updates
-    of the parameters.
+    The removed nodes do not affect how the nodes in `queried` are fused. In a training step they are half of all nodes:
+    the updates of the parameters.
     """
     needed, kept, outputs = set[Value](), list[Node](), dict.fromkeys(graph.outputs)
     for node in reversed(graph.nodes):
@@ -75,7 +75,10 @@ def _without_irrelevant_users(graph: Graph, queried: AbstractSet[Node]) -> Graph
 
 
 def _candidates(graph: Graph) -> dict[Node, Runs]:
-    """Return the column sums of matrices whose size some row reduction shares, each with the runs to split it into."""
+    """Map each column sum that may be split to its runs of rows.
+
+    A candidate sums a matrix with the same size as the operand of some row reduction.
+    """
     rows = {(node.operands[0].type.size, row_size) for node in graph.nodes if (row_size := row_length(node))}
     candidates: dict[Node, Runs] = {}
     for node in graph.nodes:
@@ -86,7 +89,7 @@ def _candidates(graph: Graph) -> dict[Node, Runs]:
 
 
 def _column_count(node: Node) -> int:
-    """Return the result size of a float sum over leading dims, or 0 for other nodes."""
+    """Return the number of columns (the result size) if `node` is a float sum over leading dims, or 0 for other nodes."""
     if node.op not in REDUCTIONS or node.attrs.kind != "add" or not is_float(node.result.type.dtype):
         return 0
     dims = tuple(node.attrs.dims)
@@ -95,7 +98,7 @@ def _column_count(node: Node) -> int:
 
 
 def _runs(node: Node, length: int) -> Runs | None:
-    """Choose the runs: as many as fill the device, each a multiple of the kernel's tile rows.
+    """Return the runs of rows for a sum: as many as fill the device, each a multiple of the kernel's tile rows.
 
     Returns None if the split would move more bytes, or if there would be too few runs.
     """
@@ -109,7 +112,7 @@ def _runs(node: Node, length: int) -> Runs | None:
     if not counts:
         return None
     runs = Runs(counts[-1], rows // counts[-1], length)
-    # The partial sums are written and read once.
+    # The kernels write the partial sums once and read them once.
     moved = 2 * runs.count * length * DTYPES[_sum_dtype(value.dtype)].itemsize
     return runs if moved < value.nbytes else None
 
@@ -120,7 +123,7 @@ def _sum_dtype(dtype: str) -> str:
 
 
 def _with_split_sums(graph: Graph, runs: Mapping[Node, Runs]) -> tuple[Graph, dict[Node, Node]]:
-    """Return the graph with the sums in `runs` split, and the first part of each."""
+    """Return the graph with the sums in `runs` split, and a map from each split sum to the node of its partial sums."""
     rewritten = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     firsts: dict[Node, Node] = {}
     for node in graph.nodes:
@@ -132,7 +135,7 @@ def _with_split_sums(graph: Graph, runs: Mapping[Node, Runs]) -> tuple[Graph, di
 
 
 def _emit_split(graph: Graph, node: Node, runs: Runs) -> Node:
-    """Append the partial sums and their sum, and return the former."""
+    """Append the partial sums and the sum of these, and return the node of the partial sums."""
     value, initial = node.operands
     dtype, sizes = _sum_dtype(value.type.dtype), node.result.type.sizes
     is_narrow = dtype != value.type.dtype

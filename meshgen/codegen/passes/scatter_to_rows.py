@@ -41,12 +41,13 @@ _ROW = {
 }  # fmt: skip
 
 
-Orders = dict[object, tuple[Value, Value]]  # sorted keys and the permutation that sorts them, by the origin of the keys
+# For each origin of keys (`_origin`), the sorted keys and the permutation that sorts them.
+Orders = dict[object, tuple[Value, Value]]
 
 
 @module_pass("scatter-to-rows", "partition")
 def scatter_to_rows(module: Module, context: Compilation) -> Module:
-    """Rewrite all scatters to combine entire rows in sorted order. Their results keep their identity."""
+    """Rewrite all scatters to combine entire rows in sorted order. The results stay the same values."""
     return on_graphs(module, _with_rows)
 
 
@@ -71,7 +72,7 @@ class _RowScatter:
 
     Attributes:
         keyed: operand dims whose coordinates form the row index.
-        whole: operand dims that the window covers entirely; their elements form a row.
+        whole: operand dims that the window covers entirely, so that their elements form a row.
     """
 
     def __init__(self, builder: Builder, node: Node, orders: Orders) -> None:
@@ -98,7 +99,7 @@ class _RowScatter:
         self.dtype = "i64" if is_long else "i32"
 
     def written(self) -> list[Value]:
-        """Append the nodes and return the results."""
+        """Append the nodes of the rewritten scatter, and return the results."""
         builder, order = self.builder, (*self.keyed, *self.whole)
         operands = [
             builder.shaped(builder.permuted(x, order), (self.rows, self.width))
@@ -121,7 +122,7 @@ class _RowScatter:
         return [self._to_operand_shape(value) for value in scattered]
 
     def _reduced(self, kind: str, operand: Value, updates: Value) -> Value:
-        """Return the operand combined with the reduction of each row's updates."""
+        """Return `operand` combined with the reduction of each row's updates by the op `kind`."""
         builder, dtype, shape = self.builder, operand.type.dtype, (self.rows, self.number, self.width)
         row_of_update = builder.spread(builder.shaped(self._keys(), (self.number,)), shape, (1,))
         row = builder.emit("iota", [], TensorType(shape, self.dtype), dim=0)
@@ -184,10 +185,10 @@ class _RowScatter:
         return builder.emit("select", [inside, keys, builder.broadcast_scalar(self.rows, key_type)], key_type)
 
     def _origin(self, dim: int) -> tuple[str, int]:
-        """Return where a window's start along a keyed operand dim comes from.
+        """Return where the start of a window along keyed operand dim `dim` comes from.
 
-        ("place", d): its coordinate along dim d of the indices. ("number", n): component n of its index vector.
-        ("zero", 0): always 0.
+        ("place", d): the coordinate of the update along dim d of the indices. ("number", n): component n of the
+        update's index vector. ("zero", 0): the start is always 0.
         """
         a = self.attrs
         if dim in a.input_batching_dims:

@@ -54,7 +54,9 @@ class _Scatter:
         self._windows = [d for d in range(len(self._shape)) if d not in dropped]
 
     def updates_rows_once(self) -> bool:
-        """Whether no two updates overlap, windows cover their dims entirely, and the operand is a splat."""
+        """Whether the scatter can become a select: no two updates overlap, windows cover their dims, and the operand is
+        a splat.
+        """
         node, attrs = self._node, self._attrs
         if (
             len(node.operands) != 3
@@ -73,7 +75,7 @@ class _Scatter:
 
     @property
     def _replaces(self) -> bool:
-        """Whether an update replaces the operand's element instead of being combined with it."""
+        """Whether the scatter's region returns the update itself instead of combining it with the operand's element."""
         (region,) = self._node.regions
         return region.outputs == region.inputs[1:]
 
@@ -85,7 +87,7 @@ class _Scatter:
         return IndexedRows(self._node.operands[1], self._shape, mapped, batching, vector, self._producers)
 
     def write(self, builder: Builder) -> Value:
-        """Append the comparisons and the select, and return its result."""
+        """Append the comparisons and the select, and return the result of the select."""
         node, attrs, rows = self._node, self._attrs, self._rows
         operand, result_type = node.operands[0], node.result.type
         scattered = [d for d in range(node.operands[2].type.rank) if d not in attrs.update_window_dims]
@@ -106,6 +108,6 @@ class _Scatter:
         return builder.emit("select", [hit, combined, operand], result_type)
 
     def _first(self, builder: Builder, dim: int) -> Value:
-        """Return a mask of the first coordinate along a dim that no index addresses."""
+        """Return a mask of the elements at coordinate 0 of `dim`, for a dim that no index addresses."""
         count = self._rows.count(builder, dim, "i32")
         return builder.compare("EQ", count, builder.broadcast_scalar(0, count.type))

@@ -26,7 +26,7 @@ from meshgen.runtime.plan import ALIGNMENT
 
 @module_pass("slice-to-subview", "partition")
 def slice_to_subview(module: Module, context: Compilation) -> Module:
-    """Turn contiguous slices of values in memory into views. Values keep their identity."""
+    """Turn contiguous slices of values in memory into views. The results stay the same values."""
     views = subviews(module.graph)
     nodes = [
         Node("subview", node.operands, node.results, node.attrs, node.loc) if node in views else node
@@ -36,7 +36,7 @@ def slice_to_subview(module: Module, context: Compilation) -> Module:
 
 
 def subviews(graph: Graph) -> set[Node]:
-    """Return the slices that can be views: those of arguments, array constants, and results of unfused ops."""
+    """Return the slices that can be views. They slice arguments, array constants, and results of unfused ops."""
     producers, slices = graph.index.producers, dict[Value, list[Node]]()
     for node in graph.nodes:
         if node.op == "slice" and byte_range(node) is not None:
@@ -66,7 +66,7 @@ def byte_range(node: Node) -> tuple[int, int] | None:
 
 
 def _root(value: Value, producers: Mapping[Value, Node]) -> Value:
-    """Return the value of which `value` is a reshape, through any number of reshapes."""
+    """Return the value that `value` reshapes, through any number of reshapes."""
     return through(value, producers.get, REGROUPING)
 
 

@@ -41,7 +41,7 @@ from meshgen.ops.precision import sum_type
 
 @module_pass("softmax-into-dot", "partition")
 def softmax_into_dot(module: Module, context: Compilation) -> Module:
-    """Block the softmax reductions of dots whose kernel can compute them in its epilogue."""
+    """Split the softmax reductions over a dot's result into blocks that the dot's kernel can reduce in its epilogue."""
     return on_graphs(module, _with_parts)
 
 
@@ -57,25 +57,26 @@ def _with_parts(graph: Graph) -> Graph:
 
 
 def _is_profitable(rows: SoftmaxRows) -> bool:
-    """Whether blocking saves the write of the logits, or one read of them."""
+    """Whether blocking saves the write of the logits, or one of the reads of them."""
     return not rows.are_kept or rows.dot.result.type.sizes[-1] > WHOLE_ROW
 
 
 def _is_one_kernel(rows: SoftmaxRows, graph: Graph) -> bool:
-    """Whether fusion puts the block reductions into the GEMM's kernel."""
+    """Whether fusion puts the block reductions into the kernel of the GEMM."""
     grouping = grouped(graph)
     group = grouping.owner.get(rows.dot.result)
     return group is not None and group.form is KernelForm.GEMM and bool(group.space.parts)
 
 
 class _Writer:
-    """The writer of a graph in which the row reductions of one dot are blocked."""
+    """Writes a graph in which the row reductions of one dot's result are split into blocks."""
 
     def __init__(self, graph: Graph, rows: SoftmaxRows) -> None:
         self._graph, self._rows = graph, rows
         self._out = Graph(graph.name, graph.inputs, [], graph.outputs)
-        self._maxima: dict[Value, Value] = {}  # block maxima of each value
-        self._sums: dict[Value, Value] = {}  # block sums of exponentials of each value, relative to the block maxima
+        self._maxima: dict[Value, Value] = {}  # for each value, the maximum of each block
+        # for each value, the sum of exponentials of each block, relative to the block maximum
+        self._sums: dict[Value, Value] = {}
         self._summed = {row.operand for row in rows.reductions.values() if row.shift is not None}
 
     def written(self) -> Graph:
@@ -96,7 +97,7 @@ class _Writer:
         return builder.reshape(value, (*rows, columns // COLUMNS, COLUMNS))
 
     def _reduced(self, builder: Builder, value: Value, kind: str, init: Value | None = None) -> Value:
-        """Reduce a value over its last dim."""
+        """Reduce a value over its last dim by the op `kind`."""
         init = init or builder.splat(neutral(kind, value.type.dtype), TensorType((), value.type.dtype))
         dim = value.type.rank - 1
         return builder.emit(
@@ -133,7 +134,7 @@ class _Writer:
         builder.make([node.result])
 
     def _widened(self, builder: Builder, value: Value) -> Value:
-        """Convert a value to the accumulator type of sums."""
+        """Convert a value to the type in which sums are accumulated."""
         return builder.convert(value, sum_type(value.type.dtype))
 
     def _sums_of_rows(self, builder: Builder, value: Value, shift: Value) -> Value:
@@ -149,7 +150,10 @@ class _Writer:
         return builder.elementwise("exponential", builder.elementwise("subtract", value, shift))
 
     def _look_up(self, builder: Builder, look_up: LookUp) -> None:
-        """Gather one element per row, with the element-wise ops above the gather computed on that element only."""
+        """Emit a gather of one element per row from the blocks, instead of `look_up`.
+
+        Element-wise ops between the dot and the gather are then computed on the gathered elements only.
+        """
         node, gathered = look_up.node, dict[Value, Value]()
         reads = [value for inner in look_up.way for value in inner.operands] or node.operands[:1]
         computed = {inner.result for inner in look_up.way}
@@ -163,9 +167,9 @@ class _Writer:
         builder.make([node.result])
 
     def _picked(self, builder: Builder, look_up: LookUp, value: Value) -> Value:
-        """Gather one element per row of a value from its blocks.
+        """Return the gathered element of each row of `value`, computed from the blocks of the row.
 
-        All other elements of a block are masked out, so the maximum of the block is the element.
+        The kernel masks out all other elements of a block, so that the maximum of the block is the element.
         """
         node, rows, shape = look_up.node, look_up.rows, look_up.node.result.type.shape
         if (source := look_up.of_rows.get(value)) is not None:

@@ -21,7 +21,7 @@ from meshgen.ops.classes import DOTS, POINTWISE, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import common_type, multiplied_as
 
-# Columns per block: the columns of a tile, or half those of the largest tiles, which fit in registers
+# Columns per block: the columns of a tile, or half the columns of the largest tiles, which fit in registers
 # (`kernels/matmul.py`).
 COLUMNS = 128
 _MAX_NODES = 32  # Largest number of nodes between a dot and a row reduction (chosen: a log-softmax has four).
@@ -30,7 +30,7 @@ _FLOATS_WITH_INFINITY = (
     "f16",
     "f32",
     "f64",
-)  # Types that have infinity, which masks out the elements that are not gathered.
+)  # Float types that have an infinity. Masked-out elements are set to minus infinity.
 
 
 class Row(NamedTuple):
@@ -43,13 +43,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class LookUp:
-    """A gather of one element per row.
+    """A gather of one element per row of a dot's result, or of an element-wise function of the result.
 
     Attributes:
-        way: the element-wise nodes above the gather that combine the dot's values with values per row, in program
-            order.
-        of_rows: operands of these nodes that are broadcast along rows, with the broadcast's source: one element per
-            row, or a scalar.
+        way: the element-wise nodes between the dot and the gather that combine the dot's values with values per row, in
+            program order.
+        of_rows: for each operand of these nodes that is broadcast along rows, the source of the broadcast. The source
+            has one element per row, or is a scalar.
     """
 
     node: Node
@@ -63,7 +63,7 @@ class SoftmaxRows:
     """The row reductions and gathers of a dot's result.
 
     Attributes:
-        are_kept: whether other users need the dot's result, or an element-wise function of it, in memory.
+        are_kept: whether other users read the dot's result, or an element-wise function of it, from memory.
     """
 
     dot: Node
@@ -73,7 +73,7 @@ class SoftmaxRows:
 
 
 def softmax_dots(graph: Graph) -> list[Node]:
-    """Return the dots whose result a softmax reduces and whose rows consist of several blocks."""
+    """Return the dots whose result a softmax reduces and whose result's rows consist of several blocks."""
     producers, dots = graph.index.producers, dict[Node, None]()
     for node in graph.nodes:
         is_sum = node.op in REDUCTIONS and node.attrs.kind == "add"
@@ -105,7 +105,7 @@ def _has_blocks(dot: Node) -> bool:
 
 
 def rows_of(dot: Node, graph: Graph) -> SoftmaxRows | None:
-    """Return the row reductions of a dot's result, or None if none of them is a softmax."""
+    """Return the row reductions and gathers of a dot's result, or None if none of the reductions belongs to a softmax."""
     softmax_rows = _UserVisitor(dot, graph).found
     return softmax_rows if any(row.shift is not None for row in softmax_rows.reductions.values()) else None
 
@@ -114,7 +114,7 @@ class _UserVisitor:
     """Visits the transitive users of a dot's result in program order.
 
     Attributes:
-        found: the row reductions and gathers so far.
+        found: the row reductions and gathers visited so far.
         _rowwise: element-wise functions of the dot's result that depend on no reduction.
         _after_reduction: values that depend on a reduction.
         _other_users: nodes that read values in `_rowwise` and are neither row reductions nor gathers.
@@ -136,7 +136,7 @@ class _UserVisitor:
         self.found.are_kept = is_read or not values.isdisjoint(graph.outputs)
 
     def _read(self, node: Node, reads: Sequence[Value]) -> None:
-        """Classify a node that depends on the dot's result."""
+        """Classify `node`, which reads the values `reads` that depend on the dot's result."""
         is_elementwise = node.op in POINTWISE or node.op == "reshape"
         if is_elementwise and self._has_rows(node.result) and self._after_reduction.isdisjoint(reads):
             self._rowwise.update(node.results)
@@ -150,12 +150,12 @@ class _UserVisitor:
             self._other_users.append(node)
 
     def _has_rows(self, value: Value) -> bool:
-        """Whether a value has as many rows as the dot's result, of the same length; the outer dims may differ."""
+        """Whether a value has as many rows as the dot's result, of the same length. Outer dims may differ."""
         value_type, dot_type = value.type, self._dot.result.type
         return value_type.rank > 1 and (value_type.size, value_type.sizes[-1]) == (dot_type.size, dot_type.sizes[-1])
 
     def _row(self, node: Node) -> Row | None:
-        """Return a node as a row reduction that can be blocked, or None for other nodes."""
+        """Return the row reduction that `node` computes if it can be blocked, or None for other nodes."""
         if node.op not in REDUCTIONS or node.attrs.kind not in ("add", "maximum", "minimum"):
             return None
         value = node.operands[0]
@@ -167,8 +167,10 @@ class _UserVisitor:
         return Row(node, path[0].operands[0], self._shift(path[0])) if path else None
 
     def _way(self, node: Node) -> list[Node]:
-        """Return the subtraction, exponential and conversions whose result `node` sums, or an empty list for other
-        nodes.
+        """Return the nodes (subtraction, exponential, conversions) between the rows and `node` if `node` is a softmax
+        sum.
+
+        Returns an empty list for other nodes.
         """
         path, producer = list[Node](), self._producers.get(node.operands[0])
         while producer is not None and producer.op == "convert" and is_float(producer.operands[0].type.dtype):
@@ -187,7 +189,9 @@ class _UserVisitor:
         )
 
     def _shift(self, subtraction: Node) -> Value | None:
-        """Return the value, one element per row, that is subtracted from the rows, or None for other subtractions."""
+        """Return the value with one element per row that `subtraction` subtracts from the rows, or None for other
+        subtractions.
+        """
         source = self._of_rows(subtraction.operands[1])
         return source if source is not None and source.type.size > 1 else None
 
@@ -206,13 +210,15 @@ class _UserVisitor:
         return source if is_along and is_whole else None
 
     def _inside(self) -> tuple[set[Node], set[Node]]:
-        """Return the nodes between the dot's result and its softmax sums or gathers, and the sums and gathers."""
+        """Return the softmax sums and gathers, and the nodes between them and the dot's result."""
         sums = {node for node, row in self.found.reductions.items() if row.shift is not None}
         paths = [*map(self._way, sums), *(look_up.way for look_up in self.found.lookups.values())]
         return {node for path in paths for node in path}, sums | {*self.found.lookups}
 
     def _look_up(self, node: Node) -> LookUp | None:
-        """Return a node as a gather of one element per row, in row order, or None for other nodes."""
+        """Return the gather that `node` computes if it takes one element per row, in row order, or None for other
+        nodes.
+        """
         if node.op != "gather" or not self._has_rows(node.operands[0]):
             return None
         attrs, (value, indices) = node.attrs, node.operands

@@ -4,8 +4,8 @@
     after    %1 = dot_general %x', %w' {batch = 1 with 0}      bf16[128,16,1024], bf16[16,1024,128] -> f32[16,128,128]
              %2 = convert (reduce add %1 over 0)
 
-The record of an op defines its partial results and their combination (`ops/parts`): dots, convolutions, attention,
-reductions, scans, `top_k`. The program alone decides the reduction order, so all runs give the same bits.
+The op definition specifies the partial results and their combination (`ops/parts`). It does so for dots, convolutions,
+attention, reductions, scans and `top_k`. The program alone decides the reduction order, so all runs give the same bits.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from meshgen.ops.registry import OPS
 
 _TARGET = "cpu"  # Target of the time model; plans are the same for all targets.
 _WITH_EPILOGUE = LOOPS | PRODUCTS
-_COMPUTED = POINTWISE | REDUCTIONS  # Ops that a following reduction can compute in its own kernel.
-# Largest number of nodes that a reduction kernel absorbs (chosen: kernels of long chains have about as many).
+_COMPUTED = POINTWISE | REDUCTIONS  # Ops that a kernel can absorb in front of a reduction.
+# Largest number of nodes that a reduction kernel absorbs (chosen: kernels with long chains of ops have about as many).
 _MAX_ABSORBED = 64
 
 
@@ -64,9 +64,9 @@ def _is_free(node: Node) -> bool:
 
 
 def _siblings(graph: Graph) -> set[Node]:
-    """Return the dots of equal type that share their left operand.
+    """Return the dots that share their left operand with another dot of equal type.
 
-    They are not split, because together they fill the device in one kernel.
+    Such dots are not split, because together they fill the device in one kernel.
     """
     alike: dict[object, list[Node]] = {}
     for node in graph.nodes:
@@ -76,7 +76,7 @@ def _siblings(graph: Graph) -> set[Node]:
 
 
 class _Folds:
-    """Splits reductions of a graph. Nodes of the same form share the choice of the number of parts."""
+    """Splits the reductions of a graph. Nodes of the same form (`form_of`) are split into the same number of parts."""
 
     def __init__(self, graph: Graph) -> None:
         self._producers, self._uses = graph.index.producers, graph.index.uses
@@ -105,13 +105,14 @@ class _Folds:
     def _best_count(self, node: Node, parts: Parts, read: int, is_followed: bool) -> int:
         """Return a number of parts with nearly the shortest predicted time, or 1 if splitting does not help.
 
-        Among the fastest, this is the largest number whose partial results are small, because kernels with more thread
-        blocks can fuse more. If no partial result is small, it is the smallest number. An op that was fused into the
-        epilogue of the GEMM may need an additional launch after the split.
+        Among the fastest numbers, the result is the largest one for which the partial results are small, because
+        kernels with more thread blocks can fuse more. If the partial results are never small, the result is the
+        smallest number. An op that was fused into the epilogue of the GEMM may need an additional launch after the
+        split.
         """
         launch = device_of(_TARGET).launch_seconds
         unsplit_seconds = self._seconds([node]) - launch * is_followed
-        if unsplit_seconds <= 2 * launch:  # the launches of the two kernels alone take as long
+        if unsplit_seconds <= 2 * launch:  # The launches of the two kernels alone would take at least as long.
             return 1
         written = {count: _written(node, parts, count) for count in parts.counts}
         seconds = {
@@ -125,18 +126,19 @@ class _Folds:
         return best if seconds[best] < unsplit_seconds else 1
 
     def _fold_seconds(self, node: Node, combined: Graph) -> float:
-        """Return the time of combining the parts.
+        """Return the predicted seconds to combine the parts.
 
-        For attention, it is the launch time of two kernels, because they move few bytes.
+        For attention, this is the launch time of two kernels, because these kernels move few bytes.
         """
         if node.op in ATTENTIONS:
             return 2 * device_of(_TARGET).launch_seconds
         return self._seconds(combined.nodes)
 
     def _read_bytes(self, node: Node) -> int:
-        """Return the bytes of the operands, or of the values that a reduction's fused producers read if far fewer.
+        """Return the bytes per device that a node reads: the size of its operands.
 
-        If they are not far fewer, similar reductions get the same number of parts, so that their kernels can be merged.
+        For a reduction with fused producers that read far fewer bytes, return those bytes. If they are not far fewer,
+        the operands' size gives similar reductions the same number of parts, so that their kernels can be merged.
         """
         nbytes = sum(value.type.nbytes for value in node.operands)
         if node.op not in REDUCTIONS:
@@ -148,9 +150,9 @@ class _Folds:
         return sum(kernel_seconds(body, _TARGET) for body in self._kernels(nodes))
 
     def _kernels(self, nodes: list[Node]) -> list[Graph]:
-        """Return the bodies of the kernels for a few nodes, last kernel first.
+        """Return the kernel bodies for a few nodes, the last kernel first.
 
-        Each includes the element-wise ops of its epilogue.
+        Each body includes the element-wise ops of the kernel's epilogue.
         """
         local = {result: node for node in nodes for result in node.results}
         kernels: list[list[Node]] = []
@@ -176,7 +178,7 @@ class _Folds:
         return bodies
 
     def _absorbed(self, members: Sequence[Node], local: Mapping[Value, Node], uses: Mapping[Value, int]) -> set[Node]:
-        """Return the producers that a kernel computes itself.
+        """Return the producers that the kernel of `members` computes itself, without storing their results.
 
         These are values that are never stored and, for a reduction, producers without other users.
 
@@ -200,7 +202,9 @@ class _Folds:
 
 
 def _written(node: Node, parts: Parts, count: int) -> tuple[Graph, Graph]:
-    """Return the nodes that compute partial results, and the nodes that combine them into the results of `node`."""
+    """Return two graphs: one computes `count` partial results of `node`, the other combines them into the node's
+    results.
+    """
     partial, combined = Builder(Graph(""), node.loc), Builder(Graph(""), node.loc)
     partial.graph.outputs = parts.partial(partial, count)
     results = parts.combine(combined, partial.graph.outputs)

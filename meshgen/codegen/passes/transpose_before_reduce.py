@@ -1,4 +1,4 @@
-"""Let a reduce read the transposed value if all other users of its operand transpose it.
+"""Let a reduce read the transposed value if all other users of the reduced operand are the same transpose.
 
     before   %m = reduce maximum %s, dims [4]                     f32[1,16,1024,1,1024] -> f32[1,16,1024,1]
              %t = transpose %s, dims = [3, 0, 1, 2, 4]            %s has no other users
@@ -7,7 +7,7 @@
              %m = transpose %n, dims = [1, 2, 3, 0]
 
 A softmax then uses one value throughout, so its maximum, exponentials and sums match the attention pattern
-(`codegen/attention`). JAX's `dot_product_attention` has the form before.
+(`codegen/attention`). JAX's `dot_product_attention` emits the form before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from meshgen.ops.classes import REDUCTIONS
 
 @module_pass("transpose-before-reduce", "partition")
 def transpose_before_reduce(module: Module, context: Compilation) -> Module:
-    """Move transposes before the reduces of the same value. Results keep their identity."""
+    """Move transposes before the reduces of the same value. The results stay the same values."""
     return on_graphs(module, _with_transposes_first)
 
 
@@ -44,7 +44,7 @@ def _with_transposes_first(graph: Graph) -> Graph:
 
 
 def _transposes(graph: Graph) -> dict[Value, Node]:
-    """Map each value to its only transpose if all of its other users, at least one, are reduces."""
+    """Map each value that one transpose and at least one reduce use, and nothing else uses, to the transpose."""
     users: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in dict.fromkeys(used_by(node)):
@@ -60,7 +60,7 @@ def _transposes(graph: Graph) -> dict[Value, Node]:
 
 
 def _reduce_of_transposed(node: Node, transpose: Node) -> list[Node]:
-    """Return the reduce of the transposed value, and a transpose of its result back to the original order."""
+    """Return the reduce of the transposed value, and a transpose of its result back to the original order of dims."""
     value, perm = transpose.result, tuple(transpose.attrs.perm)
     order = [d for d in perm if d not in node.attrs.dims]
     reduced = Value(node.result.type.with_shape([value.type.sizes[perm.index(d)] for d in order]))

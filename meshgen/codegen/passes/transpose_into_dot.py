@@ -47,7 +47,9 @@ def _with_exchanged_dots(graph: Graph) -> Graph:
 
 
 def _exchanges_sides(reader: Node, dot: Node) -> bool:
-    """Whether a node is a transpose that only moves the right operand's free dims in front of the left operand's."""
+    """Whether `reader` is a transpose of the dot's result that moves the right operand's free dims before the left
+    operand's.
+    """
     if reader.op != "transpose":
         return False
     dims = DotDims.of(dot)

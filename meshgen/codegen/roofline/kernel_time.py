@@ -1,8 +1,7 @@
 """Predicted time of a kernel: the larger of compute and memory time.
 
 The time of a GEMM comes from the model of its main loop (`meshgen/kernels/matmul_time.py`). Other operations run at a
-fraction of the
-peak. The cost model contains the peaks and this fraction (`meshgen/cost_model/kernels.py`).
+fraction of the peak. The cost model contains the peaks and this fraction (`meshgen/cost_model/kernels.py`).
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ def device_of(target: str) -> Device:
     """Return the device of a target.
 
     The target is `cuda:sm_90,sm_80` (its first device is used), `sm_80`, or the name of a machine such as `h100`. For
-    `cpu`, returns the
-    device of sm_90.
+    `cpu`, returns the device of sm_90.
     """
     name = target.removeprefix("cuda:").split(",")[0].strip()
     if name in DEVICES:

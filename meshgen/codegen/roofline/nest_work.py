@@ -50,8 +50,8 @@ def waiting_seconds(body: Graph, device: Device) -> float:
     """Return the least time, in seconds, that a program waits for its loads, even if few programs run.
 
     A recurrence prefetches its rows some iterations ahead. A reduction or scan loads one tile after the other. If
-    registers do not hold the
-    rows, they are loaded again for each level of reductions, and to write results of full size.
+    registers do not hold the rows, they are loaded again for each level of reductions, and to write results of full
+    size.
     """
     loops = [node for node in body.nodes if node.op == "recurrence" and len(node.operands) > len(node.results)]
     trip_count = max((node.attrs.trips for node in loops), default=0)

@@ -18,8 +18,7 @@ def read_bytes(body: Graph) -> int:
     """Return the bytes of operands that one launch reads, counting each element once.
 
     Of an operand that is looked up or sliced, only the elements that the result needs count, also through element-wise
-    ops and index maps.
-    The operand of an in-place update does not count.
+    ops and index maps. The operand of an in-place update does not count.
     """
     needed = Counter[Value]({value: value.type.size for value in body.outputs})
     for node in reversed(body.nodes):

@@ -27,8 +27,7 @@ def allowed(body: Graph, mesh: Mesh, rank: int, operands: Sequence[Array], resul
     """Return, for each result, how much the elements of another form may differ from `results`.
 
     Small kernels have a bound for each element (`ops/tolerance`), which NumPy would compute too slowly for large ones.
-    Floats of large
-    kernels may differ by `ROUNDOFFS` of the largest element, and their integers must be equal.
+    Floats of large kernels may differ by `ROUNDOFFS` of the largest element, and their integers must be equal.
     """
     if graph_flops(body) <= MOST_BOUNDED:
         return error_bound(body, operands, evaluator=Evaluator(rank_handlers(mesh, rank)))

@@ -1,10 +1,9 @@
 """Keys of measured tiles: kernels with the same structure, and with shapes of the same class, share a tile.
 
 The structure is the body without names, sizes and values of constants. Small integers stay, because they are numbers of
-dims, or sizes that
-determine the form of a kernel. A shape class has sizes rounded up to powers of two, so a tile measured for 4,000 rows
-is also used for
-4,096. A tile that does not suit a kernel of its class can be slow, never wrong.
+dims, or sizes that determine the form of a kernel. A shape class has sizes rounded up to powers of two, so a tile
+measured for 4,000 rows is also used for 4,096. A tile that does not suit a kernel of its class can be slow, never
+wrong.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Replacement of kernels in modules. Only code, launches and the report change.
 
 A file holds one module, or one module for each mesh, specialization or entry function. `modules_of` yields them.
-`with_forms` rewrites
-the file with the changed modules.
+`with_forms` rewrites the file with the changed modules.
 """
 
 from __future__ import annotations
