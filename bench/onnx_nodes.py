@@ -101,14 +101,14 @@ def _imported(model: Any, arrays: dict[str, Any]) -> tuple[Module, Signature]:
     """Import the model. If a shape depends on an operand, import it again with all operands that can decide shapes as
     constants.
     """
-    shapes: dict[str, Any] = {name: each.shape for name, each in arrays.items() if isinstance(each, np.ndarray)}
+    shapes: dict[str, Any] = {name: array.shape for name, array in arrays.items() if isinstance(array, np.ndarray)}
     try:
         return read(model, args=shapes)
     except MeshgenError as error:
         constant_names = {
             name for name in shapes if arrays[name].dtype.kind in "iub" or not arrays[name].ndim or name in _SIZES
         }
-        if not constant_names or not any("is data here" in each.message for each in error.diagnostics):
+        if not constant_names or not any("is data here" in array.message for array in error.diagnostics):
             raise
     return read(model, args=shapes | {name: constant(arrays[name]) for name in constant_names})
 
@@ -124,7 +124,7 @@ def _difference(result: Array, expected: Any, rtol: float, atol: float) -> str:
     """Return how a result differs, or "" within the tolerance of the suite or 4 roundings of the dtype."""
     expected = np.asarray(expected)
     if (result.shape, result.dtype) != (expected.shape, expected.dtype):
-        return f"{result.dtype}{list(result.shape)} in place of {expected.dtype}{list(expected.shape)}"
+        return f"{result.dtype}{list(result.shape)} instead of {expected.dtype}{list(expected.shape)}"
     if result.dtype.kind in "iub" or result.dtype.name.startswith(("int", "uint")):
         return "" if np.array_equal(result, expected) else "whole numbers differ"
     rtol = max(rtol, 4 * float(ml_dtypes.finfo(result.dtype).eps))

@@ -150,7 +150,13 @@ def main() -> int:
     }
     text = re.sub(r"\n {5,}|\n {4}(?=})", " ", json.dumps(document, indent=1))  # one gain per line
     sys.stdout.write(f"{text}\n")
-    longer = [(name, gain) for _, found in (given, shown) for name in passes for gain in found[name] if gain.is_longer]
+    longer = [
+        (name, gain)
+        for _, gains_by_pass in (given, shown)
+        for name in passes
+        for gain in gains_by_pass[name]
+        if gain.is_longer
+    ]
     reasons = [LONGER.get((name, Path(gain.program).name.partition(".")[0])) for name, gain in longer]
     for (name, gain), reason in zip(longer, reasons, strict=True):
         sys.stderr.write(

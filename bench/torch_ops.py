@@ -227,15 +227,15 @@ def _array(tensor: Any) -> Array:
 def _difference(results: Sequence[Any], expected: Sequence[Array]) -> str:
     """Return a description of the differences, or "" if all results are equal within the tolerances of their dtypes."""
     if len(results) < len(expected):
-        return f"{len(results)} results in place of {len(expected)}"
-    return "; ".join(text for each in zip(results, expected, strict=False) if (text := difference_of_one(*each)))
+        return f"{len(results)} results instead of {len(expected)}"
+    return "; ".join(text for pair in zip(results, expected, strict=False) if (text := difference_of_one(*pair)))
 
 
 def difference_of_one(result: Any, expected: Array, least: float = 0.0) -> str:
     """Return how an array differs, or "" if its relative error is within `least` or the tolerance of the dtype."""
     result = np.asarray(result)
     if (result.shape, result.dtype) != (expected.shape, expected.dtype):
-        return f"{result.dtype}{list(result.shape)} in place of {expected.dtype}{list(expected.shape)}"
+        return f"{result.dtype}{list(result.shape)} instead of {expected.dtype}{list(expected.shape)}"
     if result.dtype.kind in "iub":
         return "" if np.array_equal(result, expected) else "whole numbers differ"
     kind = result.dtype.kind

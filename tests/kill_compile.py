@@ -36,24 +36,24 @@ SECONDS = 300.0  # limit, chosen: no compile takes nearly as long
 class Bench:
     """A directory with a program, a cache, a directory for temporary files, and the expected bytes of the module."""
 
-    place: Path
+    root: Path
     before: bytes = b""  # another file, which some trials put at the output path
     good: bytes = b""
 
     @property
     def output(self) -> Path:
-        return self.place / "out" / "p.mgx"
+        return self.root / "out" / "p.mgx"
 
     def start(self, program: str) -> subprocess.Popen[bytes]:
         """Start a compile in its own session."""
         variables = {
-            "MESHGEN_CACHE_DIR": str(self.place / "cache"),
-            "TMPDIR": str(self.place / "tmp"),
+            "MESHGEN_CACHE_DIR": str(self.root / "cache"),
+            "TMPDIR": str(self.root / "tmp"),
             "PYTHONPATH": str(ROOT),
         }
         words = [sys.executable, "-m", "meshgen", "compile", program, "--mesh", "a=2", "-o", str(self.output)]
         return subprocess.Popen(
-            words, cwd=self.place, env=os.environ | variables, stdout=subprocess.DEVNULL, start_new_session=True
+            words, cwd=self.root, env=os.environ | variables, stdout=subprocess.DEVNULL, start_new_session=True
         )
 
     def compiled(self, program: str) -> tuple[bytes, float]:
@@ -64,7 +64,7 @@ class Bench:
         return self.output.read_bytes(), time.monotonic() - begin
 
     def empty_cache(self) -> None:
-        shutil.rmtree(self.place / "cache", ignore_errors=True)
+        shutil.rmtree(self.root / "cache", ignore_errors=True)
 
 
 def kill_compiles(count: int, seed: int) -> Counter[str]:
@@ -99,11 +99,11 @@ def _kill_one(bench: Bench, is_cold: bool, delay: float, draw: random.Random) ->
         (os.killpg if draw.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)
     process.wait()
     state = _state(bench, had_output)
-    _check_cache(bench.place / "cache")
+    _check_cache(bench.root / "cache")
     recompiled, _ = bench.compiled("p.mlir")
     assert recompiled == bench.good, "the next compile gives other bytes"
     assert os.listdir(bench.output.parent) == ["p.mgx"], os.listdir(bench.output.parent)
-    _wait_until_empty(bench.place / "tmp")
+    _wait_until_empty(bench.root / "tmp")
     return state
 
 

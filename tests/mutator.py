@@ -282,10 +282,12 @@ def _move(mutator: Mutator, operation: Operation) -> None:
     top = operation
     while (outer := top.parent_op()) is not None:
         top = outer
-    inner_blocks = [block for each in operation.walk() for region in each.regions for block in region.blocks]
-    blocks = [block for each in top.walk() for region in each.regions for block in region.blocks]
+    inner_blocks = [block for nested in operation.walk() for region in nested.regions for block in region.blocks]
+    blocks = [block for nested in top.walk() for region in nested.regions for block in region.blocks]
     others = [
-        block for block in blocks if block is not operation.parent and not any(block is each for each in inner_blocks)
+        block
+        for block in blocks
+        if block is not operation.parent and not any(block is nested for nested in inner_blocks)
     ]
     if operation.parent is not None and others:
         target = mutator.pick(others)

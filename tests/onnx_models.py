@@ -54,11 +54,14 @@ class Builder:
 
     def model(self, inputs: Sequence[tuple[str, str, Sequence[Any]]], outputs: Sequence[tuple[str, str]], name: str = "model", opset: int = 18) -> Any:  # fmt: skip
         """Return the model with inputs by name, type and shape, and outputs by name and type."""
-        ins = [helper.make_tensor_value_info(each, KINDS[dtype], shape) for each, dtype, shape in inputs]
-        outs = [helper.make_tensor_value_info(each, KINDS[dtype], None) for each, dtype in outputs]
+        ins = [helper.make_tensor_value_info(value_name, KINDS[dtype], shape) for value_name, dtype, shape in inputs]
+        outs = [helper.make_tensor_value_info(value_name, KINDS[dtype], None) for value_name, dtype in outputs]
         graph = helper.make_graph(self.nodes, name, ins, outs, self.weights)
         domains = {node.domain for node in self.nodes} - {""}
-        opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(each, 1) for each in sorted(domains))]
+        opsets = [
+            helper.make_opsetid("", opset),
+            *(helper.make_opsetid(value_name, 1) for value_name in sorted(domains)),
+        ]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
@@ -152,7 +155,10 @@ def resnet(blocks: int = 2, width: int = 8, size: int = 16) -> Any:
         kernel = b.array(f"{name}.weight", (RANDOM.standard_normal((outs, ins, taps, taps)) / taps / ins**0.5).astype(np.float32))  # fmt: skip
         x = b("Conv", x, kernel, kernel_shape=[taps, taps], strides=[stride] * 2, pads=[taps // 2] * 4)
         spread = b.array(f"{name}.bn.var", RANDOM.uniform(0.5, 1.5, outs).astype(np.float32))
-        numbers = [b.weight(f"{name}.bn.{each}", outs, around=each == "scale") for each in ("scale", "bias", "mean")]
+        numbers = [
+            b.weight(f"{name}.bn.{statistic}", outs, around=statistic == "scale")
+            for statistic in ("scale", "bias", "mean")
+        ]
         return b("BatchNormalization", x, *numbers, spread)
 
     x = b("Relu", conv("image", "stem", 3, width, 7, 2))
@@ -172,7 +178,7 @@ def lstm(rows: int = 6, width: int = 16) -> Any:
     """Return an LSTM over embedded tokens, with a classifier of its last state."""
     b = Builder()
     x = b("Transpose", b("Gather", b.weight("embed.weight", 32, width), "ids"), perm=[1, 0, 2])
-    weights = [b.array(f"lstm.{each}", (RANDOM.standard_normal((1, 4 * width, width)) / width**0.5).astype(np.float32)) for each in "wr"]  # fmt: skip
+    weights = [b.array(f"lstm.{letter}", (RANDOM.standard_normal((1, 4 * width, width)) / width**0.5).astype(np.float32)) for letter in "wr"]  # fmt: skip
     bias = b.array("lstm.b", RANDOM.standard_normal((1, 8 * width)).astype(np.float32) / 4)
     _, last, _ = b("LSTM", x, *weights, bias, results=3, hidden_size=width)
     y = b("Gemm", b("Squeeze", last, b.ints(0)), b.weight("head.weight", width, 4))

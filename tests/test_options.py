@@ -14,7 +14,7 @@ from meshgen.commands.options import OF_PROGRAM, OF_TARGET, chosen_options
 from meshgen.errors import UsageError
 from meshgen.options import FLAGS, CompileOptions
 
-NAMES = [each.name for each in fields(CompileOptions)]
+NAMES = [field.name for field in fields(CompileOptions)]
 
 
 def test_keywords_of_compile_are_documented_option_fields() -> None:

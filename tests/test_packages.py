@@ -19,9 +19,9 @@ from tests.test_pins import pins
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DECLARED = {
-    canonicalize_name(Requirement(each).name)
+    canonicalize_name(Requirement(requirement).name)
     for requirements in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
-    for each in requirements
+    for requirement in requirements
 } | {PROJECT["name"]}
 TEXTS = {".md", ".py", ".pyi", ".toml", ".txt", ".yml", ".html", ".js", ".c", ".h", ".mlir", ".sh", ""}
 INSTALL = re.compile(r"\bpip3? install\b(?P<words>[^\n]*)")

@@ -39,7 +39,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"(?:#|//) (\S+\.(?:py|mlir|toml))\n")
 LANGUAGES = {"python", "console", "sh", "mlir", "toml", "text", "c", ""}
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-OPTIONAL = {Requirement(each).name.replace("-", "_") for extra in EXTRAS.values() for each in extra} - {"pytest"}
+OPTIONAL = {Requirement(text).name.replace("-", "_") for extra in EXTRAS.values() for text in extra} - {"pytest"}
 
 
 def blocks(page: Path) -> Iterator[tuple[int, str, str]]:

@@ -38,7 +38,7 @@ def by_hand(program: Program) -> Program:
             return out
         constrained_paths.append(path)
         axis = columns.get((path, type(context.module).__name__ == TRANSPOSED))
-        return jax.tree.map(lambda each: constrained(each, axis), out)
+        return jax.tree.map(lambda value: constrained(value, axis), out)
 
     def constrained(value: Any, axis: Any) -> Any:
         if not isinstance(value, jax.Array) or value.ndim < 2 or value.shape[0] not in batch:

@@ -79,7 +79,7 @@ FAMILIES: Mapping[str, Family] = {
         "torch",
     ),
 }
-FAMILY_OF = {name: family for family, each in FAMILIES.items() for name in each.programs}
+FAMILY_OF = {name: family for family, entry in FAMILIES.items() for name in entry.programs}
 
 
 def program(name: str, small: bool) -> Any:

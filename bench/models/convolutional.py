@@ -18,7 +18,7 @@ from bench.models.training import OPTIMIZER, cross_entropy, training
 
 
 def resnet(small: bool, trains: bool = False) -> Program:
-    """Return data-parallel ResNet. Training normalizes over the global batch, and returns running means beside the
+    """Return the program of data-parallel ResNet. Training normalizes over the global batch, and returns running means beside the
     parameters.
     """
     sizes = (
@@ -111,7 +111,7 @@ class UNet(nn.Module):
 
 
 def unet(small: bool, trains: bool = False) -> Program:
-    """Return latent diffusion: predict the noise of an image from a time and a prompt. Heads and hidden dims are over
+    """Return the program of latent diffusion: predict the noise of an image from a time and a prompt. Heads and hidden dims are over
     `tp`.
     """
     model = UNet((16, 32), 1) if small else UNet((320, 640, 1280), 2)

@@ -42,7 +42,7 @@ def _weights(model: Any, *inputs: Any) -> Any:
 
 
 def bert(small: bool, trains: bool = False) -> Program:
-    """Return masked-word prediction with a loss over all positions."""
+    """Return the program of BERT for masked words, with a loss over all positions."""
     sizes = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "vocab_size": 64, "max_position_embeddings": 32}  # fmt: skip
     model = hf.FlaxBertForMaskedLM(hf.BertConfig(**sizes if small else {}), _do_init=False)
     params, ids = _weights(model, (1, 8)), tokens(8, 16) if small else tokens(32, 512)
@@ -68,7 +68,7 @@ def t5(small: bool, trains: bool = False) -> Program:
 
 
 def whisper(small: bool) -> Program:
-    """Return speech to text for 30 s of sound, at the widths of whisper-small."""
+    """Return the program of Whisper: speech to text for 30 s of sound, at the widths of whisper-small."""
     layers, width = (1, 32) if small else (12, 768)
     sizes: dict[str, Any] = {f"{side}_{name}": value for side in ("encoder", "decoder")
                              for name, value in (("layers", layers), ("attention_heads", 4 if small else 12), ("ffn_dim", 4 * width))}  # fmt: skip
@@ -88,7 +88,7 @@ def whisper(small: bool) -> Program:
 
 
 def vit(small: bool, trains: bool = False) -> Program:
-    """Return ViT-B/16 on images of 224 x 224."""
+    """Return the program of ViT-B/16 on images of 224 x 224."""
     sizes = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "image_size": 16, "patch_size": 4} if small else {}  # fmt: skip
     config = hf.ViTConfig(**sizes, num_labels=8 if small else 1000)
     model = hf.FlaxViTForImageClassification(config, _do_init=False)
@@ -104,7 +104,7 @@ def vit(small: bool, trains: bool = False) -> Program:
 
 
 def clip(small: bool) -> Program:
-    """Return the similarity of texts and images: a matmul of the embeddings of both."""
+    """Return the program of CLIP: similarities of texts and images, a matmul of all embeddings."""
     layers = (
         {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4} if small else {}
     )

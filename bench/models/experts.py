@@ -66,14 +66,14 @@ def _experts(x: Any, layer: Any) -> Any:
     weights, chosen = jax.lax.top_k(jax.nn.softmax(x @ layer["router"]), CHOSEN)
     taken = jax.nn.one_hot(chosen, experts, dtype=x.dtype)  # b l c e
     flat = taken.reshape(x.shape[0], -1, experts)
-    place = (jnp.cumsum(flat, 1) * flat - 1).reshape(taken.shape)
-    sent = jax.nn.one_hot(place.astype("int32"), room, dtype=x.dtype)  # b l c e r
-    got = jnp.einsum("blcer,blw->berw", sent, x)
-    hidden = jax.nn.silu(jnp.einsum("berw,ewh->berh", got, layer["gate"])) * jnp.einsum(
-        "berw,ewh->berh", got, layer["up"]
+    slot = (jnp.cumsum(flat, 1) * flat - 1).reshape(taken.shape)
+    sent = jax.nn.one_hot(slot.astype("int32"), room, dtype=x.dtype)  # b l c e r
+    inputs = jnp.einsum("blcer,blw->berw", sent, x)
+    hidden = jax.nn.silu(jnp.einsum("berw,ewh->berh", inputs, layer["gate"])) * jnp.einsum(
+        "berw,ewh->berh", inputs, layer["up"]
     )
-    made = jnp.einsum("berh,ehw->berw", hidden, layer["down"])
-    return jnp.einsum("blcer,blc,berw->blw", sent, weights / weights.sum(-1, keepdims=True), made)
+    outputs = jnp.einsum("berh,ehw->berw", hidden, layer["down"])
+    return jnp.einsum("blcer,blc,berw->blw", sent, weights / weights.sum(-1, keepdims=True), outputs)
 
 
 def logits(params: Any, ids: Any) -> Any:

@@ -38,7 +38,9 @@ def finite_volumes(small: bool) -> Program:
 
 
 def vorticity(small: bool) -> Program:
-    """Return the spectral form. The state is the transformed vorticity with `side / 2 + 1` columns, split by rows."""
+    """Return the program of the spectral form. The state is the transformed vorticity with `side / 2 + 1` columns,
+    split by rows.
+    """
     side, steps = (16, 2) if small else (1024, 10)
     grid = cfd.grids.Grid((side, side), domain=((0, 2 * np.pi), (0, 2 * np.pi)))
     equation = spectral.equations.NavierStokes2D(VISCOSITY, grid, smooth=True)

@@ -71,7 +71,7 @@ def network(small: bool, trains: bool = False) -> Program:
 
 
 def attention(small: bool) -> Program:
-    """Return graph attention: each node weighs its senders by a softmax."""
+    """Return the program of graph attention: each node weighs its senders by a softmax."""
     width = 8 if small else 128
     nodes, edges = (16, 64) if small else (65536, 524288)
     params = {"w": array(width, width), "sent": array(width), "received": array(width)}

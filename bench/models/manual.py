@@ -33,7 +33,7 @@ def _per_device(function: Callable[..., Any], inputs: Any, outputs: Any) -> Call
 
 
 def microbatched(small: bool) -> Program:
-    """Return a step of AdamW on gradients that optax sums over four micro-batches per device."""
+    """Return the program of an AdamW step on gradients that optax sums over four micro-batches per device."""
     width, rows, layers = (16, 64, 2) if small else (2048, 4096, 4)
     params, optimizer = _layers(width, layers), optax.adamw(1e-3)
     state = jax.eval_shape(optimizer.init, params)
@@ -56,7 +56,7 @@ def microbatched(small: bool) -> Program:
 
 
 def tied(small: bool) -> Program:
-    """Return a language model that uses its embedding twice: rows are looked up, and the transposed matrix computes the
+    """Return the training step of a language model that uses its embedding twice: rows are looked up, and the transposed matrix computes the
     logits.
     """
     width, words, rows, length, layers = (16, 64, 16, 8, 2) if small else (1024, 32000, 64, 512, 4)

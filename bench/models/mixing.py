@@ -14,7 +14,7 @@ from bench.models.program import Program, array, by_name
 
 
 def fourier(small: bool, trains: bool = False) -> Program:
-    """Return FNet, with rows of the batch over `dp`."""
+    """Return the program of FNet, with rows of the batch over `dp`."""
     layers, rows, length, width = (2, 8, 8, 16) if small else (12, 64, 512, 768)
     params = [{"up": array(width, 4 * width), "down": array(4 * width, width)} for _ in range(layers)]
 
@@ -35,7 +35,7 @@ def fourier(small: bool, trains: bool = False) -> Program:
 
 
 def ten_heads(small: bool) -> Program:
-    """Return attention whose matrices of ten heads are split by columns over four devices: tile and head boundaries
+    """Return an attention program whose matrices of ten heads are split by columns over four devices: tile and head boundaries
     differ.
     """
     heads, head, rows, length = (10, 4, 4, 8) if small else (10, 64, 8, 1024)

@@ -15,7 +15,7 @@ from bench.models.training import OPTIMIZER, training
 
 
 def with_equinox(small: bool) -> Program:
-    """Return a step with all parameters split over `fsdp`. The model is an argument."""
+    """Return a training step with all parameters split over `fsdp`. The model is an argument."""
     width, rows = (32, 16) if small else (4096, 8192)
     model = eqx.filter_eval_shape(lambda: eqx.nn.MLP(width, width, 4 * width, 2, key=jax.random.key(0)))
     params, static = eqx.partition(model, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
@@ -37,7 +37,7 @@ class Net(nnx.Module):
 
 
 def with_nnx(small: bool) -> Program:
-    """Return a data-parallel step. Its state consists of parameters, running means, and the optimizer's state."""
+    """Return a data-parallel training step. Its state consists of parameters, running means, and the optimizer's state."""
     width, rows = (16, 16) if small else (4096, 8192)
     graph, params, means = nnx.split(nnx.eval_shape(lambda: Net(width, nnx.Rngs(0))), nnx.Param, ...)
     params, means = nnx.to_pure_dict(params), nnx.to_pure_dict(means)

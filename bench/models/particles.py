@@ -15,7 +15,7 @@ from bench.models.program import Program, array
 
 
 def bodies(small: bool) -> Program:
-    """Return steps over all pairs of bodies, which are split over `x`."""
+    """Return a program with steps over all pairs of bodies, which are split over `x`."""
     count, steps = (64, 3) if small else (16384, 10)
 
     def pull(x: Any) -> Any:
@@ -35,7 +35,7 @@ def bodies(small: bool) -> Program:
 
 
 def heat(small: bool) -> Program:
-    """Return steps of five-point differences. The plate is split in both dims, and its edge is fixed."""
+    """Return a program with steps of five-point differences. The plate is split in both dims, and its edge is fixed."""
     side, steps = (16, 3) if small else (4096, 1000)
 
     def simulated(t: Any) -> Any:
@@ -51,7 +51,9 @@ def heat(small: bool) -> Program:
 
 
 def equilibrium(small: bool) -> Program:
-    """Return the temperature of a plate for a heat source, with a zero edge. The plate is split in both dims."""
+    """Return a program that computes the temperature of a plate from a heat source, with a zero edge. The plate is
+    split in both dims.
+    """
     side = 16 if small else 4096
 
     def difference(t: Any) -> Any:

@@ -34,14 +34,14 @@ def scores(params: Any, dense: Any, picked: Any) -> Any:
     stacked = jnp.stack(vectors, 1)
     products = jnp.einsum("bid,bjd->bij", stacked, stacked)
     row, column = np.tril_indices(len(vectors), -1)
-    found = _perceptron(jnp.concatenate([vectors[0], products[:, row, column]], -1), params["top"])
-    return (found @ params["head"])[:, 0]
+    top = _perceptron(jnp.concatenate([vectors[0], products[:, row, column]], -1), params["top"])
+    return (top @ params["head"])[:, 0]
 
 
 def step(params: Any, dense: Any, picked: Any, clicked: Any) -> Any:
     def loss(params: Any) -> Any:
-        found = scores(params, dense, picked)
-        return (jax.nn.softplus(found) - clicked * found).mean()
+        logits = scores(params, dense, picked)
+        return (jax.nn.softplus(logits) - clicked * logits).mean()
 
     value, gradients = jax.value_and_grad(loss)(params)
     return jax.tree.map(lambda p, g: p - 1e-2 * g, params, gradients), value

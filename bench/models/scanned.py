@@ -72,7 +72,7 @@ ROWS = by_name({f"*.{name}.kernel": P(None, "fsdp") for name in ("q", "k", "v", 
 
 
 def sharded_only(small: bool) -> Program:
-    """Return the loss of a batch. The weights are fully sharded over one axis, and each layer gathers its own."""
+    """Return the program of a loss. The weights are fully sharded over one axis, and each layer gathers its own."""
     model, ids = (Model(3, 32, 64, 4), tokens(8, 16)) if small else (Model(24, 2048, 32000, 16), tokens(16, 2048))
     params = jax.eval_shape(model.init, jax.random.key(0), ids)
 

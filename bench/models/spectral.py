@@ -14,7 +14,7 @@ from bench.models.program import Program, array
 
 
 def _step(make: Callable[[int], Any], channels: int, dims: int, points: int) -> Program:
-    """Return one step on `points` per dim. The stepper's coefficients are arguments without annotations."""
+    """Return the program of one step on `points` per dim. The stepper's coefficients are arguments without annotations."""
     shapes = eqx.filter_eval_shape(lambda: make(points))
     coefficients, rest = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     state, spec = array(channels, *[points] * dims), P(None, "x")
@@ -26,17 +26,17 @@ def _step(make: Callable[[int], Any], channels: int, dims: int, points: int) -> 
 
 
 def flame(small: bool) -> Program:
-    """Return Kuramoto-Sivashinsky in three dims, with one field."""
+    """Return the program of Kuramoto-Sivashinsky in three dims, with one field."""
     return _step(lambda n: ex.stepper.KuramotoSivashinsky(3, 100.0, n, 0.01), 1, 3, 16 if small else 256)
 
 
 def burgers(small: bool) -> Program:
-    """Return Burgers in three dims, with three fields: fewer than devices."""
+    """Return the program of Burgers in three dims, with three fields: fewer than devices."""
     return _step(lambda n: ex.stepper.Burgers(3, 1.0, n, 0.01), 3, 3, 16 if small else 256)
 
 
 def vorticity(small: bool) -> Program:
-    """Return Navier-Stokes in two dims."""
+    """Return the program of Navier-Stokes in two dims."""
     return _step(lambda n: ex.stepper.NavierStokesVorticity(2, 1.0, n, 0.01), 1, 2, 16 if small else 2048)
 
 

@@ -78,8 +78,8 @@ def adam(size: int) -> Loop:
     jitted = jax.jit(step)
 
     def framework(params: Any, moments: Any, x: Any, y: Any) -> Any:
-        found = jitted(params, moments, x, y)
-        return (found["params"], found["moments"]), found["loss"]
+        results = jitted(params, moments, x, y)
+        return (results["params"], results["moments"]), results["loss"]
 
     state = {"params": params, "moments": {"first": zeros, "second": zeros, "count": jnp.float32(0)}}
     return Loop(jax.jit(step, donate_argnums=(0, 1)), state, framework)
@@ -94,8 +94,8 @@ def accumulated(size: int) -> Loop:
 
     def step(params: Any, velocity: Any, x: Any, y: Any) -> Any:
         def part(total: Any, rows: Any) -> Any:
-            found = jax.value_and_grad(loss_of)(params, *rows)
-            return jax.tree.map(jnp.add, total, found), None
+            gradient = jax.value_and_grad(loss_of)(params, *rows)
+            return jax.tree.map(jnp.add, total, gradient), None
 
         zero = (jnp.float32(0), jax.tree.map(jnp.zeros_like, params))
         (loss, grads), _ = jax.lax.scan(part, zero, (x.reshape(2, 4, -1), y.reshape(2, 4, -1)))

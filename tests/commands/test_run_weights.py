@@ -163,7 +163,7 @@ def test_index_names_files_of_checkpoint(indexed: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("{", "cannot be read as an index"),
         ("[]", "cannot be read as an index"),
@@ -173,8 +173,8 @@ def test_index_names_files_of_checkpoint(indexed: Path, folder: Path) -> None:
         ('{"weight_map": {"w1": "gone.safetensors"}}', "gone.safetensors"),
     ],
 )
-def test_malformed_index_is_refused(indexed: Path, folder: Path, text: str, said: str) -> None:
+def test_malformed_index_is_refused(indexed: Path, folder: Path, text: str, reason: str) -> None:
     indexed.write_text(text)
     with pytest.raises(UsageError, match="MG0002") as refused:
         mg.load(folder / "flat.mgx").session(weights=indexed)
-    assert said in str(refused.value)
+    assert reason in str(refused.value)

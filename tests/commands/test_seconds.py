@@ -22,9 +22,9 @@ print(time.perf_counter() - began, file=sys.stderr)
 """
 
 
-def measured(place: Path) -> tuple[dict[str, float], float]:
+def measured(module: Path) -> tuple[dict[str, float], float]:
     """Return the seconds of each stage of a command, and the command's total by its own clock."""
-    words = [sys.executable, "-c", COMMAND, str(PROGRAM), str(place)]
+    words = [sys.executable, "-c", COMMAND, str(PROGRAM), str(module)]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     return json.loads(ran.stdout)["seconds"], float(ran.stderr.splitlines()[-1])
 
