@@ -1,1 +1,1 @@
-"""The arguments and results of a call: trees, signatures, and arguments as arrays. Needs NumPy only."""
+"""Arguments and results of calls: nested structures, signatures, and the conversion to arrays. Needs NumPy only."""

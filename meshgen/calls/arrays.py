@@ -1,7 +1,7 @@
 """Conversion of array-like arguments to NumPy arrays. Arrays whose semantics NumPy would change are rejected.
 
-2, 2.0 for f32[]           the number 2: a Python number takes the type of the argument, as in JAX
-jax.random.key(0)          the words of the key, ui32[2]
+2, 2.0 for f32[]        the number 2: a Python number is converted to the argument's type, as in JAX
+jax.random.key(0)       the words of the key, ui32[2]
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def plain_array(argument: Any) -> Array:
 
 
 def same_array(left: Any, right: Any) -> bool:
-    """Whether two arguments have bitwise equal elements. Callers may pass both names of a tensor with two names."""
+    """Whether two arguments have bitwise equal elements.
+
+    Callers may pass one tensor under two names, and both arguments must then be equal.
+    """
     if left is right:
         return True
     try:
@@ -94,7 +97,9 @@ def _array_of_torch(argument: Any) -> Array:
 
 
 def _require_plain_numbers(argument: Any) -> None:
-    """Raise NoArrayError for an array with semantics beyond its numbers, also inside lists."""
+    """Raise NoArrayError if `argument`, or an element of a list, is more than an array of numbers: masked, sparse, a
+    tracer.
+    """
     if isinstance(argument, np.ma.MaskedArray):
         raise NoArrayError("a masked array", "pass .filled(...), and the mask as an array of its own")
     if isinstance(argument, np.matrix):
@@ -113,12 +118,12 @@ def _require_plain_numbers(argument: Any) -> None:
 
 
 def argument_array(argument: Any, kind: TensorType | None, key: str = "", narrows: bool = False) -> Array:
-    """Convert an argument to an array of the program's type if this preserves the numbers, else to an array of its own
+    """Convert an argument to an array of type `kind` if this preserves the numbers, else to an array of the argument's
     type.
 
     Args:
         argument: an array-like value (see `plain_array`), a Python number, or a typed PRNG key of JAX.
-        kind: the program's type, or None if unknown.
+        kind: the type of the program's input, or None if unknown.
         key: the kind of PRNG key that the program takes, or an empty string.
         narrows: whether 64-bit arrays become 32-bit ones, as in JAX.
     Raises:
@@ -164,7 +169,7 @@ def _number(number: Any, kind: TensorType) -> Array:
 
 
 def _narrowed(array: Array, kind: TensorType) -> Array:
-    """Convert a 64-bit array to its 32-bit type. Raises NoArrayError for integers that 32 bits cannot represent."""
+    """Convert a 64-bit array to the 32-bit type `kind`. Raises NoArrayError for integers that 32 bits cannot represent."""
     narrow = array.astype(kind.numpy_dtype)
     if array.dtype.kind in "iu" and not np.array_equal(narrow, array):
         raise NoArrayError(f"{array.dtype.name} with numbers that {kind} cannot hold")
@@ -172,16 +177,16 @@ def _narrowed(array: Array, kind: TensorType) -> Array:
 
 
 def is_key(argument: Any) -> bool:
-    """Whether `argument` is a typed PRNG key of JAX, or the type of one."""
+    """Whether `argument` is a typed PRNG key of JAX, or a `ShapeDtypeStruct` for one."""
     jax = sys.modules.get("jax")
-    # `issubdtype` of JAX fails for dtypes of other libraries.
+    # JAX's `issubdtype` raises for dtypes of other libraries, so the class is checked first.
     if jax is None or not isinstance(argument, jax.Array | jax.ShapeDtypeStruct):
         return False
     return jax.dtypes.issubdtype(argument.dtype, jax.dtypes.prng_key)
 
 
 def _words_of_key(typed_key: Any, key: str) -> Array:
-    """Return the words of a typed PRNG key. Raises NoArrayError for another kind of key."""
+    """Return the integers that make up a typed PRNG key. Raises NoArrayError for a key of another kind than `key`."""
     random = sys.modules["jax"].random
     kind = str(random.key_impl(typed_key))
     if kind != key:
@@ -191,6 +196,8 @@ def _words_of_key(typed_key: Any, key: str) -> Array:
 
 
 def key_of_words(words: Array, key: str) -> Any:
-    """Return the typed PRNG key with these words, or the words themselves if JAX is not loaded."""
+    """Return the typed PRNG key of kind `key` that consists of these integers. If JAX is not loaded, returns the
+    integers.
+    """
     jax = sys.modules.get("jax")
     return words if jax is None else jax.random.wrap_key_data(words, impl=key)

@@ -1,4 +1,4 @@
-"""Locations of the user's calls, for faults without a location, and warnings to the caller."""
+"""Source locations of the user's calls: they locate diagnostics that have no location, and Python warnings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _Result = TypeVar("_Result")
 
 
 def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
-    """Locate faults of a call's arguments, including unknown keywords, at the line of the call. A decorator."""
+    """Decorate a public function: faults in its arguments, including unknown keywords, are located at the line of the
+    call.
+    """
     keywords = _keywords(function)
 
     @functools.wraps(function)
@@ -33,20 +35,20 @@ def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Re
                 raise _unknown_keyword(function, next(name for name in kwargs if name not in keywords), keywords)
             return function(*args, **kwargs)
         except (ArgumentError, ShardingError, UsageError) as error:
-            # CPython has no public function that is as cheap.
+            # This is a private function of CPython, used because no public function is as cheap.
             line = _line(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
             if line is None or all(diagnostic.loc for diagnostic in error.diagnostics):
                 raise
             faults = (replace(diagnostic, loc=diagnostic.loc or line) for diagnostic in error.diagnostics)
             raise type(error)(*faults) from error.__cause__
 
-    # torch.compile does not trace functions with this mark, but calls them.
+    # With this mark, torch.compile calls the function instead of tracing it.
     called.__dict__ |= {"_torchdynamo_disable": True, "_torchdynamo_disable_msg": _NOT_TRACED}
     return called
 
 
 def _keywords(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the keywords of a function, or an empty set if it accepts any."""
+    """Return the names that a function accepts as keywords, or an empty set if it accepts any keyword."""
     if (declared := getattr(function, "__signature__", None)) is not None:
         return frozenset(declared.parameters)
     code = function.__code__
@@ -64,7 +66,10 @@ def _unknown_keyword(function: Callable[..., Any], name: str, keywords: frozense
 
 
 def tell(diagnostics: Iterable[Diagnostic]) -> None:
-    """Emit a Python warning for each diagnostic, at its own line. The command line prints diagnostics itself."""
+    """Emit a Python warning for each diagnostic, at the diagnostic's source line.
+
+    Does nothing if called by the command line, which prints diagnostics itself.
+    """
     if not _is_command_line(sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
         for diagnostic in diagnostics:
             location = diagnostic.loc or Location("<unknown>", 1)
@@ -79,5 +84,5 @@ def _is_command_line(frame: FrameType | None) -> bool:
 
 
 def _line(frame: FrameType) -> Location | None:
-    """Return the location of the frame, or None if meshgen itself makes the call, as its command line does."""
+    """Return the source location of the frame, or None if the frame is meshgen's own code, such as the command line."""
     return None if frame.f_code.co_filename.startswith(INSIDE) else location_of(frame)

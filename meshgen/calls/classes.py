@@ -1,10 +1,10 @@
-"""The form of a structure: a dict, list, tuple, named tuple, or an object of a class that is registered with JAX.
+"""The form of a structure of arguments: a dict, list, tuple, named tuple, or an object of a class registered with JAX.
 
-    opened({"b": y, "a": x})      Form("dict"), {"a": x, "b": y}
-    opened(Layer(w, b))           Form("object", "Layer", static="(2,)"), {"w": w, "b": b}
+    opened({"b": y, "a": x})       Form("dict"), {"a": x, "b": y}
+    opened(Layer(w, b))            Form("object", "Layer", static="(2,)"), {"w": w, "b": b}
 
-Only a JAX that is already loaded can have registered classes. Nothing here imports a class, so forms may safely come
-from a file.
+Classes can be registered only if JAX is loaded already. Nothing here imports a class, so a form may come from an
+untrusted file.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from meshgen.calls.torch_classes import torch_object
 from meshgen.calls.trees import children
 
 KINDS = ("none", "dict", "ordered", "mapping", "list", "tuple", "named", "object", "constant")
-LOOSE = "~"  # A prefix of static fields such as functions, for which equal texts do not imply equal values.
-# Maximum length of stored static fields, in characters; chosen: short ones stay readable. Longer ones become a digest.
+LOOSE = "~"  # Prefix of the text of static fields such as functions: equal texts then do not imply equal values.
+# Maximum length of stored static fields, in characters; longer texts are replaced by a digest. Chosen: short texts stay
+# readable.
 _SHOWN = 200
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -33,7 +34,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 @dataclass(frozen=True)
 class Form:
-    """The class of a structure, without its children.
+    """What a program knows about the class of a structure; the children are stored separately.
 
     Attributes:
         kind: one of `KINDS`. A "mapping" is an object whose class is a mapping. A "constant" is a number or a string
@@ -43,8 +44,8 @@ class Form:
         static: the text of an object's static fields or of a constant, which are part of the program. Starts with
             `LOOSE` unless all static fields are numbers and strings.
         keys: the keys of a dict, if some are not strings.
-        origin: JSON with the name of a class in torch's pytree registry, and the context that torch needs to
-            rebuild an object (`torch_classes.py`).
+        origin: JSON with the name of a class in torch's pytree registry, and the context that torch needs to rebuild an
+            object (`torch_classes.py`).
     """
 
     kind: str = "dict"
@@ -54,7 +55,7 @@ class Form:
     origin: str = ""
 
 
-Maker = Callable[[Mapping[str, Any]], Any]  # Builds an object from its children.
+Maker = Callable[[Mapping[str, Any]], Any]  # A function that builds an object from its children by key.
 
 
 def tree_util() -> Any:
@@ -63,9 +64,9 @@ def tree_util() -> Any:
 
 
 def opened(structure: Any, written: bool = False) -> tuple[Form, dict[str, Any]] | None:
-    """Return the form and the children by key of a structure, or None for a leaf.
+    """Return the form of a structure, and its children by key. Returns None for a leaf.
 
-    The keys of a dict are sorted, or in insertion order if `written`.
+    The children of a dict are sorted by key; with `written`, they keep the insertion order.
     """
     if structure is None:
         return Form("none"), {}
@@ -86,7 +87,7 @@ def opened(structure: Any, written: bool = False) -> tuple[Form, dict[str, Any]]
 
 
 def _keys(mapping: Mapping[Any, Any], items: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the keys of a dict in the order of its children, or an empty tuple if all are strings."""
+    """Return the original keys of a dict, in the order of `items`. Returns an empty tuple if all keys are strings."""
     if all(isinstance(key, str) for key in mapping):
         return ()
     by_text = {str(key): key for key in mapping}
@@ -94,7 +95,9 @@ def _keys(mapping: Mapping[Any, Any], items: Mapping[str, Any]) -> tuple[Any, ..
 
 
 def _registered(structure: Any) -> tuple[Form, dict[str, Any]] | None:
-    """Open an object whose class is registered with JAX, as `opened` does. Returns None for a leaf."""
+    """Return form and children, as `opened` does, of an object whose class is registered with JAX. Returns None for a
+    leaf.
+    """
     pairs, tree = tree_util().tree_flatten_with_path(structure, is_leaf=lambda part: part is not structure)
     if len(pairs) == 1 and not pairs[0][0]:
         return None
@@ -104,7 +107,7 @@ def _registered(structure: Any) -> tuple[Form, dict[str, Any]] | None:
 
 
 def key_text(key: Any) -> str:
-    """Return the text of a key in JAX's paths: a dict key, sequence index, attribute name or number."""
+    """Return the text of a key in a JAX path. The key is a dict key, a sequence index, an attribute name or a number."""
     return str(next(getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)))
 
 
@@ -114,7 +117,7 @@ def _static_text(static: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value's text describes it completely."""
+    """Whether the `repr` of a value describes the value completely: it contains only numbers, strings and containers."""
     if isinstance(value, dict):
         return all(map(_is_plain, cast("dict[Any, Any]", value).items()))
     if isinstance(value, (tuple, list)):
@@ -123,9 +126,10 @@ def _is_plain(value: Any) -> bool:
 
 
 def children_like(structure: Any, form: Form, names: Sequence[str]) -> tuple[Form, dict[str, Any]] | None:
-    """Open a structure as `opened` does. If `form` is an object, also accept an object of an unregistered class.
+    """Return form and children as `opened` does, but accept an object of an unregistered class if `form` is an object.
 
-    The children are then its attributes `names`. Its static fields are unknown, so no later check compares them.
+    The children of such an object are the attributes in `names`. Its static fields are unknown, so they are not
+    compared.
     """
     form_and_children = opened(structure)
     if form_and_children is not None or form.kind != "object" or hasattr(structure, "dtype"):
@@ -142,7 +146,7 @@ def children_like(structure: Any, form: Form, names: Sequence[str]) -> tuple[For
 
 
 def makers_in(structure: Any) -> dict[tuple[Form, tuple[str, ...]], Maker]:
-    """Return the functions that rebuild the objects in a structure, by form and keys."""
+    """Return functions that rebuild the objects in a structure from their children, by (form, keys)."""
     form_and_children = opened(structure)
     if form_and_children is None:
         return _maker_of_dataclass(structure)
@@ -160,9 +164,10 @@ def makers_in(structure: Any) -> dict[tuple[Form, tuple[str, ...]], Maker]:
 
 
 def _maker_of_dataclass(structure: Any) -> dict[tuple[Form, tuple[str, ...]], Maker]:
-    """Return a function that rebuilds a dataclass instance, without static fields, for classes that JAX does not know.
+    """Return a function that rebuilds an instance of a dataclass from its fields.
 
-    JAX does not know the class if it is not loaded, for example.
+    This serves classes that are not registered with JAX, for example because JAX is not loaded. Static fields are taken
+    from the instance `structure`.
     """
     if not is_dataclass(structure) or isinstance(structure, type):
         return {}
@@ -175,10 +180,10 @@ def _maker_of_dataclass(structure: Any) -> dict[tuple[Form, tuple[str, ...]], Ma
 
 
 def made_of(form: Form, items: Mapping[str, Any], makers: Mapping[tuple[Form, tuple[str, ...]], Maker]) -> Any:
-    """Return the structure with this form and these children.
+    """Build the structure with form `form` and children `items`.
 
-    An object becomes a record with the class name and the fields as attributes if `makers` does not have its class. A
-    mapping becomes a dict.
+    If `makers` has no function for the class of an object, a record with the class name and the same fields is built
+    instead, and a dict instead of a mapping.
     """
     plain = replace(form, origin="")
     maker = makers.get((plain, tuple(items))) or makers.get((replace(plain, static=""), ()))
@@ -211,7 +216,9 @@ def constant_form(value: Any) -> Form:
 
 
 def constant_of(form: Form, items: Mapping[str, Any]) -> Any:
-    """Return the number or string of a constant form. Raises ValueError if its text does not fit its class."""
+    """Return the number or string that a constant form represents. Raises ValueError if its text does not match its
+    class.
+    """
     try:
         if items:
             (number,) = items.values()
@@ -222,7 +229,9 @@ def constant_of(form: Form, items: Mapping[str, Any]) -> Any:
 
 
 def _record(form: Form, items: Mapping[str, Any]) -> Any:
-    """Return a named tuple or an object with the fields as attributes, or a dict if some key is not an attribute name."""
+    """Return a stand-in with fields `items`: a named tuple or a `Record`, or a dict if a key is not a valid attribute
+    name.
+    """
     if not all(is_field(name) for name in (form.title, *items)):
         return dict(items)
     if form.kind == "named":
@@ -233,8 +242,8 @@ def _record(form: Form, items: Mapping[str, Any]) -> Any:
 class Record:
     """A stand-in for an object whose class is not available.
 
-    Its fields are attributes, and are also accessible by name and position, as in the output classes of model
-    libraries.
+    The fields are attributes of the record, and can also be accessed by name and by position, as in the output classes
+    of model libraries.
     """
 
     def keys(self) -> tuple[str, ...]:
@@ -276,5 +285,5 @@ def _named_tuple(title: str, names: tuple[str, ...]) -> Any:
 
 
 def is_field(name: str) -> bool:
-    """Whether a record can have a field of this name."""
+    """Whether `name` can be the name of a record's field."""
     return name.isidentifier() and not iskeyword(name) and not name.startswith("_")

@@ -1,4 +1,4 @@
-"""The user's source lines: excludes meshgen and NumPy, and prefers user code to other libraries."""
+"""Source lines of the user: the innermost line outside of meshgen and NumPy, preferably not in another library."""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ class Slot(NamedTuple):
 
 
 class Branch(dict[str, "Slot | Branch"]):
-    """The children of a structure by key, in order, with its `form`."""
+    """A container in the structure of arguments: children by key, in order. `form` describes the class of the
+    container.
+    """
 
     def __init__(self, children: Iterable[tuple[str, Node]] = (), form: Form | None = None) -> None:
         super().__init__(children)
@@ -43,11 +45,11 @@ Node: TypeAlias = Slot | Branch
 
 
 def node_of(tree: Any, slot: Callable[[Path, Any], Slot], path: Path = (), written: bool = False) -> Node:
-    """Return the node of a structure.
+    """Return the node for a structure of arguments or results.
 
     Args:
-        slot: returns the slot of a leaf, from its path.
-        written: keeps the insertion order of dict keys, which are sorted otherwise.
+        slot: `slot(path, leaf)` returns the slot of a leaf.
+        written: whether dict keys keep their insertion order. By default they are sorted.
     """
     require_depth(path)
     form_and_children = opened(tree, written)
@@ -69,7 +71,9 @@ def leaves_of(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def tree_of(pairs: Iterable[tuple[Path, Slot]]) -> Branch | None:
-    """Return the slots as a structure of dicts, or None if a path is too deep or a prefix of another path."""
+    """Arrange slots into nested dicts by their paths. Returns None if a path is too deep or is a prefix of another
+    path.
+    """
     tree = Branch()
     for (*parents, last), slot in pairs:
         if len(parents) >= MAX_NESTING:
@@ -84,7 +88,7 @@ def tree_of(pairs: Iterable[tuple[Path, Slot]]) -> Branch | None:
 
 
 def slots_of(node: Node | Mapping[str, Node]) -> Iterator[Slot]:
-    """Yield the leaves in order."""
+    """Yield the slots of a node in order."""
     if isinstance(node, Slot):
         yield node
         return
@@ -93,7 +97,7 @@ def slots_of(node: Node | Mapping[str, Node]) -> Iterator[Slot]:
 
 
 def without(node: Node, is_stored: Callable[[Slot], bool]) -> Node | None:
-    """Return the node without its stored slots, or None if all of its slots are stored."""
+    """Return the node without the slots for which `is_stored` is true, or None if no slot remains."""
     if isinstance(node, Slot):
         return None if is_stored(node) else node
     children = {key: without(branch, is_stored) for key, branch in node.items()}
@@ -102,7 +106,12 @@ def without(node: Node, is_stored: Callable[[Slot], bool]) -> Node | None:
 
 
 def rebuilt(node: Node, leaf: Callable[[Slot], Any], makers: Mapping[tuple[Form, tuple[str, ...]], Maker]) -> Any:
-    """Rebuild the structure of a node from its leaves (`leaf`) and the constructors of its classes (`makers`)."""
+    """Build the structure that a node describes.
+
+    Args:
+        leaf: returns the value of a slot.
+        makers: functions that build objects from their children (see `makers_in`).
+    """
     if isinstance(node, Slot):
         return leaf(node)
     return made_of(node.form, {key: rebuilt(branch, leaf, makers) for key, branch in node.items()}, makers)

@@ -1,8 +1,9 @@
-"""The signature of a program: the structures that callers pass, and the input for each array in them.
+"""The signature of a program: the structures of arguments that callers pass, and the program input for each array.
 
-    f(x, params), params = {"b": ..., "w": ...}     {"x": Slot(0), "params": {"b": Slot(1), "w": Slot(2)}}
+    f(x, params), params = {"b": ..., "w": ...}
+    {"x": Slot(0), "params": {"b": Slot(1), "w": Slot(2)}}
 
-Arguments are bound by position or name, and their leaves by key, never by the order of a dict.
+Arguments are bound by position or name. Their leaves are bound by key, never by the order of a dict.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ SHOWN = 400  # Maximum length of a signature in a message, in characters. Chosen
 
 @dataclass
 class Found:
-    """The bound arguments of a call.
+    """The outcome of binding the arguments of a call.
 
     Attributes:
         pairs: each slot with its argument.
-        faults: messages about arguments that do not fit.
+        faults: messages about arguments that do not match the signature.
         objects: messages about objects with another class or other static fields than the program expects.
     """
 
@@ -41,22 +42,25 @@ class Found:
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of a program as callers see them.
+    """The parameters and results of a program as callers see them.
 
     Attributes:
         nodes: the structure of each parameter.
         positional: the parameters that callers may pass by position, in order.
         rest, extra: the parameters that collect further positional and keyword arguments (`*args` and `**kwargs`).
-        exact: returns the leaves of arguments with exactly the structure of the traced program, or None for others.
-        in_order: callers may also pass arrays in the order of the inputs, because the program is written that way.
-        is_typed: the program came with the types of its arguments, so no sizes are open.
-        rebuild: rebuilds the exact result structure from outputs and arguments. If None, `result` describes it.
-        result: the known result structure, whose slots are outputs. None: one array or a tuple.
-        narrows: callers may pass 64-bit arrays for 32-bit arguments, as in JAX.
+        exact: returns the leaves of arguments that have exactly the structure of the traced program. Returns None for
+            all other arguments.
+        in_order: whether callers may also pass arrays in the order of the inputs, because the program is written that
+            way.
+        is_typed: whether the program came with the types of its arguments, so that no sizes are open.
+        rebuild: builds the exact result structure from outputs and arguments. If None, `result` describes the
+            structure.
+        result: the result structure, whose slots are outputs. If None, the result is one array or a tuple of arrays.
+        narrows: whether callers may pass 64-bit arrays for 32-bit arguments, as in JAX.
         warnings: the warnings from reading the program.
         weights: arrays that came with the program, by input. Callers need not pass them, and modules store them.
-        weight_names: the inputs that are parameters and buffers of a model, with and without arrays.
-        aliases: further names of inputs. A weight may have the alias of one input that is also an argument's name.
+        weight_names: the inputs that are parameters and buffers of a model, whether or not `weights` has their arrays.
+        aliases: further names of inputs. An alias of a weight may equal the name of an argument.
         state: the donated arguments with their next values.
     """
 
@@ -78,13 +82,13 @@ class Signature:
 
     @cached_property
     def slots(self) -> list[Slot]:
-        """Return all leaves in the callers' order, or in the order of the inputs if `in_order`."""
+        """All leaves of the parameters, in the order of the parameters. With `in_order`, in the order of the inputs."""
         leaves = list(slots_of(dict(self.nodes)))
         return sorted(leaves, key=lambda slot: slot.number or 0) if self.in_order else leaves
 
     @cached_property
     def by_name(self) -> dict[str, Node]:
-        """Return every node by its names: parameter names, numbered names (`arg1.w`) and aliases."""
+        """The nodes by all their names: parameter names, numbered names (`arg1.w`) and aliases."""
         roots = self._numbered | dict(self.nodes)
         names = {name: node for root, branch in roots.items() for name, node in _nodes_by_name(branch, root)}
         names |= {slot.name: slot for slot in self.slots}
@@ -94,18 +98,18 @@ class Signature:
 
     @cached_property
     def _numbered(self) -> dict[str, Node]:
-        """Return the parameters by numbered name, or the inputs if `in_order`, where `%arg1` is an input."""
+        """The nodes by numbered name: `arg1` is parameter 1, or with `in_order` input 1."""
         nodes = self.slots if self.in_order else [self.nodes[name] for name in self.positional]
         return {f"arg{index}": node for index, node in enumerate(nodes)}
 
     def node(self, name: str) -> Node | None:
-        """Return the node with this name in any spelling (`params.w1`, `params['w1']`, `arg1.w1`), or None if unknown."""
+        """Return the node called `name` in any spelling (`params.w1`, `params['w1']`, `arg1.w1`), or None."""
         return self.by_name.get(name, self.by_name.get(canonical(name)))
 
     def named(self, weights: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
-        """Return the leaves of `weights` by input name.
+        """Return the leaves of `weights` by input name. Messages about leaves that do not match are added to `faults`.
 
-        The keys of `weights` may have any spelling, and its values may be structures. Unknown names remain.
+        The keys of `weights` may have any spelling, and its values may be structures. Unknown keys are kept.
         """
         table: dict[str, Any] = {}
         for name, value in weights.items():
@@ -122,16 +126,16 @@ class Signature:
         return table
 
     def weight(self, name: str) -> Node | None:
-        """Return the node for a weight's name, as `node` does.
+        """Return the node of a weight, in any spelling that `node` accepts, or None for an unknown name.
 
-        It also accepts a file's tensor name such as `h/0/w` if only one parameter has this tensor. If an argument and a
-        tensor of the model share a name, the tensor wins.
+        A file's tensor name such as `h/0/w` is also accepted, if only one parameter has this tensor. If an argument and
+        a tensor of the model have the same name, the tensor is returned.
         """
         node = self.node(self.aliases.get(name, name))
         return node if node is not None else self.by_name.get(input_named(name, self.by_name) or "")
 
     def results(self, outputs: Sequence[Any], arguments: Any = None) -> Any:
-        """Return the outputs as the result structure, whose objects have the classes of the objects in `arguments`."""
+        """Arrange the outputs in the structure of the result, with the classes of the objects in `arguments`."""
         node = self.result
         if node is None and self.rebuild is None:
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -144,7 +148,9 @@ class Signature:
         return rebuilt(node or Branch(), lambda slot: leaves[slot.number or 0], makers_in(arguments))
 
     def storing(self, names: Iterable[str]) -> Signature:
-        """Return the signature of a module that stores the inputs `names`, so that callers do not pass them."""
+        """Return the signature of a module that stores the arrays of the inputs `names`, and has no parameters for
+        them.
+        """
         stored = {*names}
         if not stored:
             return self
@@ -161,7 +167,7 @@ class Signature:
         return replace(self, nodes=nodes, positional=positional, exact=None, weights=weights, aliases=aliases)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Found:
-        """Bind the arguments of a call to the inputs."""
+        """Bind the arguments of a call to the program's inputs."""
         if self.exact and (leaves := self.exact(args, kwargs)) is not None:
             return Found(list(zip(self.slots, leaves, strict=True)))
         if not kwargs and len(args) == len(self.slots) and self._is_flat(args):
@@ -173,13 +179,13 @@ class Signature:
         return bound_call
 
     def _is_flat(self, args: Sequence[Any]) -> bool:
-        """Whether arguments are arrays in the order of the inputs, so that no dict order matters."""
+        """Whether `args` are one array per input, in an order that does not depend on the order of a dict."""
         if any(opened(argument) is not None or is_dataclass(argument) for argument in args):
             return False
         return self.in_order or not any(map(_has_keys, self.nodes.values()))
 
     def _by_parameter(self, args: Sequence[Any], kwargs: Mapping[str, Any], bound_call: Found) -> dict[str, Any]:
-        """Return the arguments by parameter, as Python binds them."""
+        """Return {parameter: argument} by Python's rules for calls. Adds faults to `bound_call`."""
         by_parameter: dict[str, Any] = dict(zip(self.positional, args, strict=False))
         if self.rest:
             by_parameter[self.rest] = tuple(args[len(self.positional) :])
@@ -190,13 +196,13 @@ class Signature:
             )
             bound_call.faults.append(message)
         extra: dict[str, Any] = {}
-        keywords: dict[str, str] = {}  # The name under which the caller passed each parameter.
+        keywords: dict[str, str] = {}  # parameter -> the name under which the caller passed it
         for name, value in kwargs.items():
             parameter = self._parameter(name)
             if (first_name := keywords.setdefault(parameter, name)) != name and same_array(
                 by_parameter[parameter], value
             ):
-                continue  # The two names of one tensor, as in a state_dict.
+                continue  # A state_dict may contain one tensor under two names.
             if parameter in by_parameter:
                 bound_call.faults.append(
                     _twice(name, first_name) if first_name != name else f"argument '{name}' is given twice"
@@ -208,12 +214,15 @@ class Signature:
         return by_parameter | {self.extra: extra} if self.extra else by_parameter
 
     def _parameter(self, name: str) -> str:
-        """Return the parameter for a keyword, which may be a numbered name or an alias."""
+        """Return the name of the parameter that a keyword refers to. The keyword may be a numbered name or an alias."""
         node = None if name in self.nodes else self._numbered.get(name, self.by_name.get(self.aliases.get(name, "")))
         return next((root for root, parameter_node in self.nodes.items() if parameter_node is node), name)
 
     def assign(self, node: Node, argument: Any, bound_call: Found, path: Path = (), partial: bool = False) -> None:
-        """Bind the leaves of a structure to the slots of `node`. Leaves may be missing if `partial`."""
+        """Bind the leaves of `argument` to the slots of `node`. Leaves may be missing if `partial`.
+
+        Adds the pairs and the faults to `bound_call`.
+        """
         if isinstance(node, Slot):
             if node.number is not None and (isinstance(argument, Mapping) or (argument is None and not partial)):
                 bound_call.faults.append(
@@ -245,7 +254,7 @@ class Signature:
 
 
 def signature_of(names: Sequence[str]) -> Signature:
-    """Return the signature that follows from the input names alone: `params.w` is the leaf `w` of `params`."""
+    """Derive a signature from the input names alone: input `params.w` is the leaf `w` of parameter `params`."""
     slots = [Slot(name, index) for index, name in enumerate(names)]
     nodes: Mapping[str, Node] | None = tree_of((tuple(canonical(slot.name).split(".")), slot) for slot in slots)
     if nodes is None:
@@ -254,9 +263,10 @@ def signature_of(names: Sequence[str]) -> Signature:
 
 
 def input_named(name: str, inputs: Iterable[str]) -> str | None:
-    """Return the input for a file's tensor: `h/0/w`, `params.h.0.w` or `params['h'][0]['w']` are `params.h.0.w`.
+    """Return the input for the name of a tensor in a file, or None if no input matches.
 
-    The name may omit the parameter if only one parameter has the tensor. Returns None if no input matches.
+    `h/0/w`, `params.h.0.w` and `params['h'][0]['w']` all refer to input `params.h.0.w`. The name may omit the parameter
+    (`params`) if only one parameter has such a tensor.
     """
     canonical_name, input_names = canonical(name.replace("/", ".")), [*inputs]
     if name in input_names or canonical_name in input_names:
@@ -270,7 +280,7 @@ def input_named(name: str, inputs: Iterable[str]) -> str | None:
 
 
 def _is_numbered(name: str) -> bool:
-    """Whether a name starts with a numbered parameter, such as `arg0.w`."""
+    """Whether a name starts with a numbered name of a parameter, as in `arg0.w`."""
     return re.match(r"arg\d+\.", name) is not None
 
 
@@ -281,16 +291,17 @@ def _nodes_by_name(node: Node, name: str) -> Iterator[tuple[str, Node]]:
 
 
 def _has_keys(node: Node) -> bool:
-    """Whether a structure in the node has several named children."""
+    """Whether a container in `node` has several children with names instead of indices."""
     if isinstance(node, Slot):
         return False
     return (len(node) > 1 and not all(map(str.isdecimal, node))) or any(map(_has_keys, node.values()))
 
 
 def _object_mismatch(expected: Form, actual: Form, path: Path, is_traced: bool) -> list[str]:
-    """Return a message if an object has another class or other static fields, which are part of the program.
+    """Return a message if the class or the static fields of an object differ from those that the program was made for.
 
-    For a program that this process traced, equal texts do not prove that static fields are equal.
+    With `is_traced` (this process traced the program), static fields such as functions count as different even if their
+    texts are equal, because equal texts do not prove that the functions are equal.
     """
     if actual.kind not in ("object", "mapping") or expected.kind not in ("object", "mapping"):
         return []

@@ -1,6 +1,6 @@
-"""The state of a program: its donated arguments, each with the result that is its next value.
+"""The state of a program: its donated arguments, each with the result that replaces it in the next step.
 
-step(params, x) -> (loss, new_params)     State({"params.w": 1, "params.b": 2})
+step(params, x) -> (loss, new_params)        State({"params.w": 1, "params.b": 2})
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reconstruction of objects whose classes are registered with torch's pytrees, such as the outputs of transformers'
 models.
 
-Only classes that the process has already registered or imported are instantiated. A class name comes from a file, so
-nothing is imported for it.
+A class name may come from an untrusted file, so nothing is imported for it: only classes that the process has already
+registered or imported are instantiated.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _BUILT_IN = ("builtins", "collections", "functools", "torch")
 
 
 def torch_object(origin: str, held: Mapping[str, Any]) -> Any:
-    """Return an object of the named class with these fields.
+    """Return an object of the class that `origin` names, with the fields `held`.
 
-    Returns None if the class is not available or rejects the fields.
+    Returns None if the class is not available, or if it rejects the fields.
 
     Args:
-        origin: JSON `[class name, context]`. The context is JSON that torch's pytree stores beside the fields.
+        origin: JSON `[class name, context]`. The context is JSON that torch's pytree stores in addition to the fields.
     """
     try:
         name, context = json.loads(origin)
@@ -31,7 +31,7 @@ def torch_object(origin: str, held: Mapping[str, Any]) -> Any:
         if hasattr(kind, "_fields"):
             return kind(*held.values())
         return _unflattened(kind, json.loads(context), held)
-    except Exception:  # The class rejects the fields: the caller builds a record with the same fields.
+    except Exception:  # The class rejects the fields. The caller then builds a record with the same fields.
         return None
 
 
@@ -40,7 +40,9 @@ def _pytree() -> Any:
 
 
 def _registered_class(name: str) -> Any:
-    """Return the class in torch's pytree registry with this registered name, else with this qualified name."""
+    """Return the class that torch's pytree registry has under the serialized name `name`, or else the qualified name
+    `name`.
+    """
     if _pytree() is None:
         return None
     by_registered_name = _pytree().SERIALIZED_TYPE_TO_PYTHON_TYPE.get(name)
@@ -55,7 +57,7 @@ def _registered_class(name: str) -> Any:
 
 
 def _named_tuple_class(name: str, names: tuple[str, ...]) -> Any:
-    """Return the named tuple class with these fields, or None if its module is not imported."""
+    """Return the named tuple class `name` with the fields `names`, or None if its module is not imported."""
     module, _, title = name.rpartition(".")
     kind: Any = getattr(sys.modules.get(module), title, None)
     return (
@@ -64,6 +66,8 @@ def _named_tuple_class(name: str, names: tuple[str, ...]) -> Any:
 
 
 def _unflattened(kind: Any, context: Any, held: Mapping[str, Any]) -> Any:
-    """Rebuild an object from its leaves and its context, as torch's pytree does."""
+    """Rebuild an object from its fields and its context, with the functions that torch's pytree registry has for its
+    class.
+    """
     decode = getattr(_pytree().SUPPORTED_SERIALIZED_TYPES.get(kind), "from_dumpable_context", None)
     return _pytree().SUPPORTED_NODES[kind].unflatten_fn([*held.values()], decode(context) if decode else context)

@@ -1,10 +1,12 @@
 """Nested dicts, lists, tuples and named tuples: their leaves, and the key path of each leaf.
 
-    {"b": [x, None], "a": y}    has the leaves    ("a",): y    ("b", "0"): x
+    {"b": [x, None], "a": y}  has the leaves  ("a",): y   ("b", "0"): x
 
-As in JAX, dict keys are sorted, so a program does not depend on insertion order, and None has no leaf. Results of a
-function keep their insertion order (`written`). Keys become strings, so that one spelling finds both `params.w1` and
-`params['w1']`.
+As in JAX, dict keys are sorted, so a program does not depend on the insertion order, and None counts as no leaf. The results
+of
+a function keep their insertion order (`written`). Keys become strings, so that `params.w1` and `params['w1']` denote
+the
+same leaf.
 """
 
 from __future__ import annotations
@@ -55,14 +57,14 @@ def _items(tree: Any, written: bool) -> list[tuple[Any, Any]]:
 
 
 def require_depth(path: Path) -> None:
-    """Raise UsageError MG0006 if a structure is nested too deeply, for example because it contains itself."""
+    """Raise UsageError MG0006 if `path` is too long: the structure is nested too deeply, or contains itself."""
     if len(path) > MAX_NESTING:
         text = f"a structure of arguments or results is nested more than {MAX_NESTING} deep: {'.'.join(path[:3])}. ..."
         raise UsageError(Diagnostic("MG0006", text, hint="pass a flatter structure"))
 
 
 def flatten(tree: Any, path: Path = (), *, written: bool = False) -> Iterator[tuple[Path, Any]]:
-    """Yield the leaves in order, each with its path. Raises the same errors as `require_depth`."""
+    """Yield the leaves of a structure in order, each with its key path. Raises the same errors as `require_depth`."""
     require_depth(path)
     children_by_key = children(tree, written)
     if children_by_key is None:
@@ -73,7 +75,7 @@ def flatten(tree: Any, path: Path = (), *, written: bool = False) -> Iterator[tu
 
 
 def unflatten(tree: Any, leaves: Iterator[Any], *, written: bool = False) -> Any:
-    """Return the structure of `tree` with its leaves replaced in order."""
+    """Return a structure like `tree`, with the leaves replaced by `leaves` in order."""
     if tree is None:
         return None
     if not isinstance(tree, (Mapping, list, tuple)):
@@ -86,12 +88,12 @@ def unflatten(tree: Any, leaves: Iterator[Any], *, written: bool = False) -> Any
 
 
 def dotted(path: Path) -> str:
-    """Return a path with dots: `params.w1`."""
+    """Join a path with dots: `params.w1`."""
     return ".".join(path)
 
 
 def bracketed(path: Path) -> str:
-    """Return a path as JAX prints it, for keys that contain dots: `params['layers.0']`."""
+    """Return a path as JAX prints it: `params['layers.0']`. Keys that contain dots remain distinguishable."""
     return path[0] + "".join(f"['{key}']" for key in path[1:])
 
 

@@ -1,4 +1,6 @@
-"""Executables of programs with several entry functions: one executable for each function, and one module for all."""
+"""Executables of programs with several entry functions: one executable per function, and one module file for all of
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ from meshgen.runtime.sessions.weights import Weights, weights_by_name
 
 
 class EntriesExecutable(Executable):
-    """A compiled program with several entry functions, as `compile` returns it.
+    """A compiled program with several entry functions; `compile` returns it.
 
-    `executable["decode"]` is the executable of one function. Attributes that depend on a function (`plan`, `comms`,
-    ...) are available on the executable of this function only.
+    `executable["decode"]` is the executable of one function. Only this executable has the properties that depend on a
+    function, such as `plan` and `comms`.
     """
 
     def __init__(self, entries: Mapping[str, Executable], name: str) -> None:
@@ -30,7 +32,7 @@ class EntriesExecutable(Executable):
         self._name, self._signature = name, None
 
     def __getitem__(self, name: str) -> Executable:
-        """Return the executable of a function. Raises UsageError MG0001 for an unknown function."""
+        """Return the executable of entry function `name`. Raises UsageError MG0001 for an unknown function."""
         if name not in self.entries:
             raise UsageError(
                 Diagnostic(
@@ -46,17 +48,17 @@ class EntriesExecutable(Executable):
 
     @property
     def plan(self) -> Schedule:
-        """Raise UsageError MG0001: the caller must choose a function first."""
+        """Raise UsageError MG0001: each function has its own schedule, so the caller must choose a function first."""
         raise self._unchosen()
 
     @property
     def fused(self) -> Module:
-        """Raise the same error as `plan`."""
+        """Raise UsageError MG0001, as `plan` does."""
         raise self._unchosen()
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """Raise the same error as `plan`."""
+        """Raise UsageError MG0001, as `plan` does."""
         raise self._unchosen()
 
     @property
@@ -87,7 +89,7 @@ class EntriesExecutable(Executable):
 
     @property
     def without_code(self) -> list[str]:
-        """Return the kernels of all functions for which no code can be generated."""
+        """Return the names of the kernels for which no code can be generated, over all functions."""
         return list(dict.fromkeys(name for executable in self.entries.values() for name in executable.without_code))
 
     def build(self, progress: Progress | None = None) -> None:
@@ -96,18 +98,18 @@ class EntriesExecutable(Executable):
             executable.build(progress)
 
     def record(self) -> dict[str, Any]:
-        """Return the document of `compile --json`: the record of each function."""
+        """Return the JSON document of `compile --json`: the record of each function."""
         return {"name": self.name, "entries": {name: executable.record() for name, executable in self.entries.items()}}
 
     @at_callers_line
     def save(self, path: str | Path, weights: Weights = None) -> None:
-        """Write one module with all functions. Members that they share are stored once.
+        """Write one module file with all functions. File members that the functions share are stored once.
 
         Args:
-            weights: as for `Executable.save`; each weight goes to all functions with an input of its name.
+            weights: as for `Executable.save`. Each weight is stored for every function with an input of its name.
         Raises:
             UsageError: MG0003, the file cannot be written.
-            ArgumentError: MG0601, weights do not fit the inputs, or no function has such an input.
+            ArgumentError: MG0601, weights do not match the inputs, or no function has such an input.
         """
         from meshgen.codegen.packaging.entries import entries_members
         from meshgen.runtime.module_file import container
@@ -140,7 +142,7 @@ class EntriesExecutable(Executable):
 
     @staticmethod
     def _weights_of(executable: Executable, weights: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the weights of a function's inputs."""
+        """Return those of `weights` that are inputs of a function's executable."""
         return {key: value for key, value in weights.items() if executable.signature.weight(str(key)) is not None}
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""A compiled program: its costs and reasons, and how to run, save and explain it."""
+"""A compiled program on one mesh: its costs and reasons, and methods to run, save and explain it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Array = np.ndarray[Any, Any]
 
 
 class Executable(CompiledProgram):
-    """A program at stage schedule, as `compile` returns it.
+    """A compiled program at stage `schedule`; `compile` returns it.
 
-    Calling it runs one step on all ranks, simulated with NumPy: global arrays in, global arrays out.
+    A call runs one step on all ranks, simulated with NumPy. Arguments and results are global arrays.
     """
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """Return the executable of each mesh: only this one."""
+        """Return one executable per mesh. A program on one mesh has itself as the only part."""
         return (self,)
 
     @property
@@ -52,22 +52,26 @@ class Executable(CompiledProgram):
 
     @cached_property
     def signature(self) -> Signature:
-        """Return the arguments and results as callers see them."""
+        """Return the signature of the program: the parameters and results as callers see them."""
         return self._signature or signature_of(input_names(self.fused.graph))
 
     def ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
-        """Return the arrays in the order of the inputs. Raises ArgumentError MG0601 for arrays that do not fit."""
+        """Return the arrays in the order of the inputs. Raises ArgumentError MG0601 for arrays of other types than the
+        inputs.
+        """
         return fitting(arrays, input_names(self.fused.graph), self.fused.in_types)
 
     overlap = cached_property(overlap_of)
 
     def started(self, number: int = 0) -> list[float]:
-        """Return the start time of each launch of part `number` in a step, in seconds."""
+        """Return the start time of each schedule item in a step, in seconds. `number` is the index of a part."""
         del number
         return [item.start for item in self.plan.items]
 
     def busy_seconds(self, number: int) -> float:
-        """Return the seconds of a step in which the devices of part `number` compute or communicate instead of waiting."""
+        """Return the time of a step in which a device of part `number` computes or communicates instead of waiting, in
+        seconds.
+        """
         starts, items = self.started(number), self.parts[number].plan.items
         busy, end = 0.0, 0.0
         for start, seconds in sorted((start, item.seconds) for start, item in zip(starts, items, strict=True)):
@@ -77,17 +81,17 @@ class Executable(CompiledProgram):
 
     @cached_property
     def comms(self) -> Comms:
-        """Return the collectives in execution order, each with its reason."""
+        """Return the collectives of a step in execution order, each with the reason for it."""
         return comms_of(self.plan, self.mesh)
 
     @cached_property
     def memory(self) -> Memory:
-        """Return the device memory per rank: the peak and the largest buffers."""
+        """Return the memory report: the peak of the device memory per rank, and the largest buffers."""
         return memory_of(self.plan)
 
     @cached_property
     def cost(self) -> Cost:
-        """Return floating-point operations, traffic and predicted times per device and step."""
+        """Return floating-point operations, bytes moved and predicted times, per device and step."""
         from meshgen.codegen.scheduling.schedule import unlimited
         from meshgen.codegen.targets import predicted_on
         from meshgen.ops.flops import graph_flops
@@ -99,14 +103,16 @@ class Executable(CompiledProgram):
 
     @cached_property
     def work(self) -> tuple[Work, ...] | None:
-        """Return the work of each op before partitioning, or None if no earlier stage is available."""
+        """Return the arithmetic work of each op before partitioning, or None if the earlier stages are not available."""
         from meshgen.sharding.analyze import work_in
 
         return work_in(self.stages)
 
     @cached_property
     def analysis(self) -> Analysis | None:
-        """Return traffic, memory and work before partitioning, or None if no earlier stage is available."""
+        """Return traffic, memory and work of the program before partitioning, or None if earlier stages are not
+        available.
+        """
         from meshgen.sharding.analyze import analyze
 
         module = self.stages.get("optimize") or self.stages.get("materialize")
@@ -120,22 +126,26 @@ class Executable(CompiledProgram):
         return local_volume(self.stages, self.options.skip)
 
     def record(self) -> dict[str, Any]:
-        """Return the document of `explain --json`."""
+        """Return the JSON document of `explain --json`."""
         return program_record(self)
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
-        """Return this executable: the program has no open sizes. Raises ShardingError for a mesh that contradicts it."""
+        """Return this executable itself, because the program has no open sizes.
+
+        Raises ShardingError if `mesh` contradicts the program's mesh.
+        """
         bound([part.mesh for part in self.parts], mesh)
         return self
 
     @at_callers_line
     def explain(self, what: str | int | None = None, *, verbose: bool = False) -> str:
-        """Return the figures of a step and its collectives by cause, or the reasons for a value or source line.
+        """Return a text report: the figures of a step and its collectives by cause, or the reasons for one value or
+        source line.
 
         Args:
-            what: the name of a value or the number of a source line.
-            verbose: lists each collective in IR notation.
+            what: the name of a value or the number of a source line. By default the report covers the entire program.
+            verbose: whether to list each collective in IR notation.
         """
         from meshgen.reports.explain import explain
 
@@ -143,7 +153,10 @@ class Executable(CompiledProgram):
 
     @at_callers_line
     def show(self, what: str | int | None = None) -> str:
-        """Return the timeline of a step, or the tiles of a value or of the values of a source line.
+        """Return a text picture: the timeline of a step, or how values are split into tiles.
+
+        Args:
+            what: the name of a value, or the number of a source line (all values of the line). By default the timeline.
 
         `mg.show` draws any sharding.
         """
@@ -152,7 +165,7 @@ class Executable(CompiledProgram):
         return shown(self, self._question(what))
 
     def _question(self, what: Any) -> Any:
-        """Return a value or line as `explain` expects it, with an input under its name in the program.
+        """Check the argument of `explain`: a value or line. An input is translated to the input's name in the program.
 
         Raises UsageError for anything else.
         """
@@ -163,7 +176,9 @@ class Executable(CompiledProgram):
         return node.name if isinstance(node, Slot) and node.number is not None else what
 
     def tree(self) -> str:
-        """Return the collectives as a tree: operations, the reshards of their values, and their collectives."""
+        """Return the collectives as a text tree: the operations, the reshards of each operation's values, and their
+        collectives.
+        """
         from meshgen.reports.comms_tree import comms_tree, tree_text
 
         return tree_text(comms_tree(self), self.comms)

@@ -25,10 +25,10 @@ Array = np.ndarray[Any, Any]
 
 
 class PartsExecutable(Executable):
-    """A program on several meshes at stage schedule, as `compile` returns it.
+    """A compiled program on several meshes; `compile` returns it.
 
-    A figure per device is the maximum over all meshes, and the step includes all meshes. `mesh` and `plan` are those of
-    the first mesh; `parts` has an executable for each mesh.
+    `parts` has an executable for each mesh. Figures per device are the maximum over all meshes, and step times are for
+    all meshes together. `mesh` and `plan` are those of the first mesh.
     """
 
     def __init__(self, stages: Mapping[str, Module], parts: Sequence[Executable], timeline: Timeline, options: Options,
@@ -39,7 +39,7 @@ class PartsExecutable(Executable):
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """Return the executable of each mesh."""
+        """Return one executable per mesh."""
         return self._parts
 
     @cached_property
@@ -52,7 +52,7 @@ class PartsExecutable(Executable):
 
     @cached_property
     def sources(self) -> dict[str, Any]:
-        """Return the Triton source per kernel, by `MESH/KERNEL`."""
+        """Return the Triton source of each kernel. The keys have the form `MESH/KERNEL`."""
         from meshgen.codegen.missing_kernels import refuse_lacking
 
         if self.options.architectures:
@@ -61,13 +61,13 @@ class PartsExecutable(Executable):
 
     @property
     def without_code(self) -> list[str]:
-        """Return the kernels without code of all meshes, by `MESH/KERNEL`."""
+        """Return the kernels without generated code, of all meshes, in the form `MESH/KERNEL`."""
         return [f"{part.mesh.name}/{name}" for part in self.parts for name in part.without_code]
 
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels of all meshes. Equal kernels are compiled once.
 
-        Raises CodegenError with everything that has no kernel on any mesh.
+        Raises CodegenError with all bodies, on any mesh, that no kernel can be generated for.
         """
         if not self.sources:
             return
@@ -106,7 +106,7 @@ class PartsExecutable(Executable):
 
     @cached_property
     def _serial_timeline(self) -> Timeline:
-        """Return the timeline of the step if each mesh executes one launch at a time."""
+        """Return the timeline of the step under the assumption that each mesh executes one schedule item at a time."""
         plans = [
             replace(part.plan, items=tuple(replace(item, stream=0, waits=()) for item in part.plan.items))
             for part in self.parts
@@ -114,26 +114,26 @@ class PartsExecutable(Executable):
         return check_parts(plans, [part.mesh for part in self.parts])
 
     def started(self, number: int = 0) -> list[float]:
-        """Return the start time of each launch of part `number` in the step of all meshes, in seconds."""
+        """Return the start time of each schedule item of part `number` in the step of all meshes together, in seconds."""
         return [self._timeline.start[number, item] for item in range(len(self.parts[number].plan.items))]
 
     @cached_property
     def work(self) -> None:
-        """Return None: each of `parts` has its own."""
+        """Return None: the executable of each part has this report."""
         return None
 
     @cached_property
     def analysis(self) -> None:
-        """Return None: each of `parts` has its own."""
+        """Return None: the executable of each part has this report."""
         return None
 
     @cached_property
     def volume(self) -> None:
-        """Return None: each of `parts` has its own."""
+        """Return None: the executable of each part has this report."""
         return None
 
     def record(self) -> dict[str, Any]:
-        """Return the document of `explain --json`: the record of the program, plus the records of all parts."""
+        """Return the JSON document of `explain --json`: the record of the program, plus the records of all parts."""
         meshes = {part.mesh.name: part.mesh.by_name for part in self.parts}
         parts = [
             {k: v for k, v in part.record().items() if k != "seconds"} | {"busy_seconds": self.busy_seconds(number)}
@@ -145,8 +145,9 @@ class PartsExecutable(Executable):
         return joined(self.fused, [part.scheduled() for part in self.parts])
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
-        """Return the members of the module file, with each weight in its part. Raises ArgumentError for an unknown
-        input.
+        """Return the members of the module file by name. Each weight is stored in the part that has the input.
+
+        Raises ArgumentError for a weight that is not an input of any part.
         """
         from meshgen.codegen.packaging.package import module_members, part_names, parts_members
         from meshgen.reports.places import packaged_record

@@ -1,4 +1,4 @@
-"""Programs with open sizes, which compile separately for each requested combination of sizes."""
+"""Compiled programs with open sizes: each requested combination of sizes is compiled to a separate executable."""
 
 from __future__ import annotations
 
@@ -41,17 +41,19 @@ Plan = Callable[[Module, Options, Timing, Signature | None], Executable]
 
 
 def open_program(module: Module, shapes: Mapping[str, Sequence[int | None]], options: Options) -> OpenProgram:
-    """Return the program with the sizes that remain open for these input shapes. A dim of None keeps the program's
-    size.
+    """Return the description of a program with open sizes, after the sizes in `shapes` have been fixed.
 
+    Args:
+        shapes: input name -> shape. A size of None leaves the size in the program unchanged.
     Raises:
-        UsageError: MG0001, a shape does not fit.
-        ProgramError: MG0208, a program of local tensors has open tiles.
+        UsageError: MG0001, a shape contradicts the program.
+        ProgramError: MG0208, a program of local tensors has tiles of unknown size.
     """
     outs = module.graph.outputs
     kinds = given_types(module.graph, shapes)
     names = input_names(module.graph)
-    if module.in_types and any(None in kind.shape for kind in kinds):  # Callers pass global arrays.
+    # Callers pass global arrays, whose shapes do not determine unknown tile sizes.
+    if module.in_types and any(None in kind.shape for kind in kinds):
         refuse_unknown_dims(module)
     return OpenProgram(
         module.name,
@@ -71,7 +73,7 @@ def _arguments(names: Sequence[str], types: Sequence[TensorType]) -> tuple[Argum
 
 
 def closed(module: Module, program: OpenProgram, sizes: Sizes) -> Module:
-    """Return the program for `sizes`. Raises ProgramError if `sizes` contradict it or leave other sizes open."""
+    """Specialize the module for `sizes`. Raises ProgramError if `sizes` contradict it or do not determine all sizes."""
     module = at_meshes(module, with_sizes(program.meshes, dict(sizes.axes)))
     shapes = dict(sizes.shapes)
     if any(None in value.type.shape for value in module.graph.inputs) or has_open_results(module):
@@ -83,10 +85,11 @@ def closed(module: Module, program: OpenProgram, sizes: Sizes) -> Module:
 
 
 class OpenExecutable(Executable):
-    """A compiled program with open sizes, as `compile` returns it.
+    """A compiled program with open sizes; `compile` returns it.
 
-    `specialisations` have been compiled. `at` returns the executable for any other sizes. Attributes that depend on
-    sizes (`comms`, `plan`, ...) require all open sizes; use `at` first.
+    `at` returns the executable for sizes that the caller gives. `specialisations` has the executables that the module
+    file will contain. Properties that depend on sizes, such as `plan` and `comms`, raise an error as long as sizes are
+    open.
     """
 
     def __init__(self, module: Module, program: OpenProgram, options: Options, timing: Timing, signature: Signature,
@@ -101,7 +104,9 @@ class OpenExecutable(Executable):
 
     @property
     def plan(self) -> Schedule:
-        """Return the schedule. Raises ShardingError MG0201 or ArgumentError MG0601 with the missing sizes."""
+        """Return the schedule if no size is open. Raises ShardingError MG0201 or ArgumentError MG0601 with the missing
+        sizes.
+        """
         return self.at().plan
 
     @cached_property
@@ -110,7 +115,7 @@ class OpenExecutable(Executable):
 
     @property
     def fused(self) -> Module:
-        """Return the fused module. Raises the same errors as `plan`."""
+        """Return the module at stage `fuse`. Raises the same errors as `plan`."""
         return self.at().fused
 
     @property
@@ -123,7 +128,7 @@ class OpenExecutable(Executable):
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """Return the executable of each mesh. Raises the same errors as `plan`."""
+        """Return one executable per mesh. Raises the same errors as `plan`."""
         return self.at().parts
 
     @property
@@ -149,12 +154,12 @@ class OpenExecutable(Executable):
         return " and ".join(f"@{mesh.name} {mesh}" if len(meshes) > 1 else str(mesh) for mesh in meshes)
 
     def sizes(self, mesh: Given = None, args: Shapes = None) -> Sizes:
-        """Return the sizes that the arguments determine. Raises the same errors as `at`, except ProgramError."""
+        """Return the sizes that `mesh` and `args` determine. Raises the same errors as `at`, except ProgramError."""
         return self.program.sizes(bound(self.program.meshes, mesh), shapes_of(args, self.signature))
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
-        """Return the executable for these sizes, without binaries unless it is one of `specialisations`.
+        """Return the executable for these sizes. It has kernel binaries only if it is one of `specialisations`.
 
         Args:
             mesh: sizes of open mesh axes.
@@ -175,17 +180,17 @@ class OpenExecutable(Executable):
 
     @at_callers_line
     def specialise(self, mesh: Given = None, args: Shapes = None) -> Executable:
-        """Return the executable for these sizes, as `at` does, and add it to the module."""
+        """Return the executable for these sizes, as `at` does, and include it in the module file."""
         return self.specialise_for(self.sizes(mesh, args))
 
     def specialise_for(self, sizes: Sizes) -> Executable:
-        """Return the executable for `sizes` and add it to the module."""
+        """Return the executable for `sizes`, and include it in the module file."""
         self.specialisations[sizes] = self._at(sizes)
         return self.specialisations[sizes]
 
     @property
     def without_code(self) -> list[str]:
-        """Return the kernels without code of all specializations."""
+        """Return the names of the kernels without generated code, over all specializations."""
         return list(
             dict.fromkeys(name for executable in self.specialisations.values() for name in executable.without_code)
         )
@@ -197,13 +202,13 @@ class OpenExecutable(Executable):
 
     @at_callers_line
     def save(self, path: str | Path, weights: Weights = None) -> None:
-        """Write the module: the program's text and every specialization.
+        """Write the module file: the program's text and every specialization.
 
         Args:
-            weights: global arrays of inputs that the module stores, so that callers do not pass them. Their shapes
-                fix open dims. Default: the program's own weights.
+            weights: global arrays of inputs that the module stores, so that callers do not pass them. The shapes of
+                these arrays fix open sizes. Default: the program's own weights.
         Raises:
-            ArgumentError: MG0601, weights do not fit the inputs or a specialization.
+            ArgumentError: MG0601, weights do not match the inputs or a specialization.
         """
         from meshgen.runtime.module_file import container
 
@@ -211,9 +216,9 @@ class OpenExecutable(Executable):
         container.write(path_of(path), self.members(weight_arrays(self.signature, chosen)))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
-        """Return the members of the module file. Raises the same errors as `save`.
+        """Return the members of the module file by name. Raises the same errors as `save`.
 
-        If the weights determine all sizes, the file is an ordinary module.
+        If the shapes of the weights determine all sizes, the file is a module without open sizes.
         """
         from meshgen.codegen.packaging.open_sizes import open_members
 
@@ -239,7 +244,7 @@ class OpenExecutable(Executable):
         write_reports(self.name, list(self.specialisations.values()), path_of(path))
 
     def _with_weights(self, weights: Mapping[str, Array]) -> OpenProgram:
-        """Return the program with its open sizes fixed by the shapes of the weights."""
+        """Return the program description with the open sizes fixed that the shapes of the weights determine."""
         program = self.program
         inputs_by_name = {argument.name: argument for argument in program.inputs}
         messages = [f"weight for an unknown input '{name}'" for name in weights if name not in inputs_by_name]
@@ -262,7 +267,7 @@ class OpenExecutable(Executable):
 
     @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run one step on all simulated ranks, for the sizes of these arguments."""
+        """Run one step on all simulated ranks, with the executable for the sizes of these arguments."""
         from meshgen.runtime.simulate import simulate
 
         types = {argument.name: argument.type for argument in self.program.inputs}

@@ -1,4 +1,4 @@
-"""The compiled form of a program: its stages, schedule and kernels, with the compile time of each stage."""
+"""The compiled form of a program on one mesh: its stages, schedule and kernels, and the compile time of each stage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.runtime.plan import Schedule
 
 
 class CompiledProgram:
-    """A program on one mesh at all stages, with the kernels of its last stage."""
+    """The result of compilation for one mesh: the module at each stage, the schedule, and the kernels of the schedule."""
 
     def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
                  signature: Signature | None = None, decisions: Decisions | None = None) -> None:  # fmt: skip
@@ -31,7 +31,7 @@ class CompiledProgram:
         self.built: dict[tuple[str, str], Any] = {}
         self.forms: dict[tuple[str, str], Any] = {}
         self._build_warnings: list[Diagnostic] = []
-        # For a program with open sizes: its specialized sizes, and when it was compiled.
+        # Only for a specialization of a program with open sizes: its sizes, and when it was compiled.
         self.specialised: dict[str, Any] = {}
 
     @property
@@ -53,25 +53,25 @@ class CompiledProgram:
 
     @property
     def fused(self) -> Module:
-        """Return the module at its last stage before the schedule."""
+        """Return the module at stage `fuse`, the last one before the schedule."""
         return self.stages["fuse"]
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Return the seconds that each compile stage took."""
+        """Return the compile time of each stage, in seconds."""
         return dict(self._timing.seconds)
 
     @property
     def passes(self) -> dict[str, PassRecord]:
-        """Return the record of each pass, by name, in the order of the first runs."""
+        """Return a record of each pass, by pass name, in the order in which the passes first ran."""
         return dict(self._timing.passes)
 
     @cached_property
     def sources(self) -> dict[str, Any]:
-        """Return the Triton source per kernel (`triton_source.KernelSource`).
+        """Return the Triton source of each kernel (`triton_source.KernelSource`), by kernel name.
 
-        A kernel may have no source if no target is a GPU. For a GPU target, raises CodegenError with everything that
-        has no kernel before it generates any source.
+        Without a GPU target, kernels for which no source can be generated are omitted. With a GPU target, the method
+        checks all kernels before it generates any source, and raises CodegenError with all unsupported ones.
         """
         from meshgen.codegen.missing_kernels import refuse_lacking
         from meshgen.compiled.sources import first_sources
@@ -89,20 +89,23 @@ class CompiledProgram:
 
     @property
     def without_code(self) -> list[str]:
-        """Return the kernels without generated code. They run their bodies with NumPy."""
+        """Return the names of the kernels without generated code. Their bodies are evaluated with NumPy."""
         return [name for name in self.plan.kernels if name not in self.sources]
 
     @property
     def measured(self) -> dict[str, dict[str, Any]]:
-        """Return the provenance of the kernels with measured tiles, from the tuning table of the compilation."""
+        """Return, for each kernel whose tile sizes were measured, where the measurement comes from (the tuning table's
+        record).
+        """
         from meshgen.compiled.sources import provenance
 
         return provenance(self.sources, self._measured)
 
     def build(self, progress: Progress | None = None) -> None:
-        """Compile the kernels for the target's architectures, and set `sources` to the chosen candidates.
+        """Compile the kernels for the target's architectures. If a kernel has several candidate sources, the best one
+        is chosen.
 
-        Raises CodegenError or MissingError.
+        Sets `sources` to the chosen candidates. Raises CodegenError, or MissingError if a tool is missing.
         """
         if not self.options.architectures:
             return
@@ -125,7 +128,7 @@ class CompiledProgram:
 
     @at_callers_line
     def as_text(self, stage: str = "fuse") -> str:
-        """Return the program at a stage, as text that `meshgen opt` reads. Raises UsageError for an unknown stage."""
+        """Return the program at a stage as text, which `meshgen opt` reads. Raises UsageError for an unknown stage."""
         from meshgen.mlir.text import print_text
 
         if not isinstance(cast("Any", stage), str) or stage not in (*self.stages, "schedule"):
@@ -134,18 +137,20 @@ class CompiledProgram:
         return print_text(self.scheduled() if stage == "schedule" else self.stages[stage])
 
     def scheduled(self) -> Module:
-        """Return the program at stage schedule."""
+        """Return the program at stage `schedule` as a module."""
         from meshgen.codegen.scheduling.schedule_stage import scheduled
 
         return scheduled(self.fused, self.plan)
 
     def saved(self, resources: Resources) -> dict[str, bytes]:
-        """Return no member: only an `Executable` saves its decisions."""
+        """Return no members. `Executable` overrides this method to save its decisions."""
         del resources
         return {}
 
     def texts(self) -> dict[str, Any]:
-        """Return the text of every stage, the member with the decisions, and their large constants by name."""
+        """Return the text of every stage, the member with the saved decisions, and the large constants of both, by
+        name.
+        """
         from meshgen.mlir.text import print_text
 
         resources = Resources()

@@ -1,5 +1,6 @@
-"""Restoration of a program from a loaded module with its saved decisions (`saved.py`). Reports read it without
-replanning.
+"""Restoration of a compiled program from a loaded module, from the decisions saved in the module (`saved.py`).
+
+Reports on a module use the restored program, so they need not compile the program again.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from meshgen.runtime.validation.checker_parts import check_parts
 
 
 def saved_program(module: LoadedModule) -> Executable | None:
-    """Return the program of a module with its decisions.
+    """Return the compiled program that is saved in a module file.
 
-    Returns None if the module has no decisions, or decisions of another version of meshgen or for other mesh sizes.
-
-    Raises ModuleError MG0502 for a malformed member.
+    Returns None if the module has no saved decisions, or if they are from another version of meshgen or for other mesh
+    sizes. Raises ModuleError MG0502 for a malformed member.
     """
     members = module.members
     if MEMBER not in members:

@@ -1,8 +1,9 @@
-"""The decisions of a compiled program, as a module member. `explain` of the module reads them and does not replan.
+"""The decisions of a compiled program, saved as a member of the module file, so that `explain` need not compile again.
 
 The member contains the program at every stage, its schedule, and the decisions about propagation and chunks, as
 compiler records (`saved_objects.py`). Source locations contain base names of files, as in report texts, so that a
-module does not depend on the directory.
+module
+does not depend on the directory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SAVED = ("propagate", "chunks")  # The stages whose decisions are saved.
 
 @dataclass(frozen=True)
 class SavedProgram:
-    """The saved form of a program on one or several meshes. `parts` has the stages and the schedule of each mesh."""
+    """The content of the member: a program on one or several meshes. `parts` has (stages, schedule) of each mesh."""
 
     stages: dict[str, Module]
     parts: tuple[tuple[dict[str, Module], Schedule], ...]
@@ -34,11 +35,11 @@ class SavedProgram:
 
 
 def saved_member(executable: Compiled, resources: Resources) -> dict[str, bytes]:
-    """Return the member with the decisions, or no member if an object of the program cannot be saved.
+    """Return the module member with the decisions as {name: content}. Returns {} if an object cannot be saved.
 
-    Without the member, reports replan the program.
+    Without the member, reports compile the program again.
     """
-    decisions = executable.parts[0].decisions  # All parts share their decisions.
+    decisions = executable.parts[0].decisions  # The decisions of all parts are the same object.
     decided = {stage: list(decisions.get(stage, {}).items()) for stage in _SAVED}
     parts = tuple((dict(part.stages), part.plan) for part in executable.parts)
     program = SavedProgram(dict(executable.stages), parts, replace(executable.options, tuning=None), decided)

@@ -1,11 +1,12 @@
 """JSON serialization of compiler records: a graph of dataclasses and containers in which shared objects stay shared.
 
-    {"version": 1, "classes": [["meshgen.mesh:Axis", ["name", "size", ...]], ...], "rows": [[0, "x", 4, ...], ["tuple",
-    [0]], ...]}
+    {"version": 1,
+     "classes": [["meshgen.mesh:Axis", ["name", "size", ...]], ...],
+     "rows": [[0, "x", 4, ...], ["tuple", [0]], ...]}
 
-A row is an object: the index of its class and its fields, or the name of a container and its elements. Numbers,
-strings, booleans and null are stored directly, and `[n]` refers to the object of an earlier row. The last row is the
-root. Private fields are caches and are not saved.
+Each row describes one object: the index of its class and the values of the fields, or the name of a container and the
+elements. Numbers, strings, booleans and null are stored directly, and `[n]` refers to the object of row n, which must
+be an earlier row. The last row is the root. Private fields are caches and are not saved.
 """
 
 from __future__ import annotations
@@ -44,20 +45,20 @@ _OF_PROBLEM = (
     "link",
     "labels",
     "view",
-)  # The saved fields of an `AxisProblem`; it computes all others on demand.
+)  # The saved fields of an `AxisProblem`; all its other fields are computed on demand.
 
 
 class UnsavableError(TypeError):
-    """An object has a type that cannot be saved."""
+    """Raised if an object has a type that cannot be saved."""
 
 
 class OtherVersionError(Exception):
-    """A version of meshgen with other classes saved the records."""
+    """Raised if the records were saved by a version of meshgen whose classes have other fields."""
 
 
 @cache
 def saved_fields(cls: type) -> tuple[str, ...]:
-    """Return the names of the fields that are saved."""
+    """Return the names of the fields of a class that are saved."""
     if cls is AxisProblem:
         return _OF_PROBLEM
     if issubclass(cls, Attributes):
@@ -73,7 +74,7 @@ class _Encoder:
         self.classes: dict[type, int] = {}
         self._row_of_object = IdentityDict[Any, int]()
         self._values: dict[str, int] = {}
-        # Saved values are renumbered, because `Value.id` counts all values of the process.
+        # `Value.id` counts all values that the process has created, so saved values get new ids.
         self._ids: dict[int, int] = {}
         self._resources = resources
 
@@ -89,9 +90,10 @@ class _Encoder:
         return [row_index]
 
     def _shared_row(self, row: list[Any]) -> int:
-        """Return the index of the single row for all equal values.
+        """Return the index of a row. Equal rows of immutable values are stored once.
 
-        Which equal values are one object depends on the history of the process, so identity cannot decide.
+        Whether equal immutable values are the same object depends on the history of the process, so the document must
+        not depend on it.
         """
         key = repr(row)
         if key not in self._values:
@@ -105,7 +107,8 @@ class _Encoder:
     def _described(self, value: Any, kind: type) -> list[Any]:
         if kind in (tuple, list):
             return [kind.__name__, *map(self.of, value)]
-        if kind in (set, frozenset):  # The iteration order of a set differs between processes.
+        # The iteration order of a set differs between processes, so the elements are sorted.
+        if kind in (set, frozenset):
             return [kind.__name__, *map(self.of, sorted(value, key=repr))]
         if kind is dict:
             return ["dict", *(self.of(element) for item in value.items() for element in item)]
@@ -153,7 +156,7 @@ def _is_ours(module: str) -> bool:
 
 
 def to_document(value: Any, resources: Resources) -> dict[str, Any]:
-    """Return an object as a JSON document. The bytes of large arrays go to `resources`. Raises UnsavableError."""
+    """Return an object as a JSON document. The bytes of large arrays are added to `resources`. Raises UnsavableError."""
     encoder = _Encoder(resources)
     encoder.of([value])
     classes = [[f"{cls.__module__}:{cls.__qualname__}", list(saved_fields(cls))] for cls in encoder.classes]

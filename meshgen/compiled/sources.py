@@ -1,4 +1,4 @@
-"""The source of each kernel of a program, with measured tiles if the tuning table has them."""
+"""The Triton source of each kernel of a program. Measured tile sizes are used if the tuning table has them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from meshgen.runtime.plan import Schedule
 
 
 def gpu_of(options: Options) -> str:
-    """Return the architecture for which kernels are tuned: the first GPU of the target, or sm_90."""
+    """Return the architecture whose tuning results are used: the first GPU of the target, or sm_90."""
     return options.architectures[0] if options.architectures else "sm_90"
 
 
 def measured_rows(plan: Schedule, options: Options) -> dict[str, Row]:
-    """Return, by kernel, the row of the tuning table with its measured tiles. Kernels without a row are omitted."""
+    """Return the tuning table's row for each kernel, by kernel name. Kernels without a row are omitted."""
     if options.tuning is None:
         return {}
     rows = {name: options.tuning.find(body, gpu_of(options)) for name, body in plan.kernels.items()}
@@ -31,7 +31,8 @@ def measured_rows(plan: Schedule, options: Options) -> dict[str, Row]:
 def first_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[str, Row]) -> dict[str, KernelSource]:
     """Return the first candidate source of each kernel.
 
-    A kernel may have no source if no target is a GPU. For a GPU target, raises CodegenError instead.
+    Without a GPU target, kernels for which no source can be generated are omitted. With a GPU target, the function
+    raises CodegenError.
     """
     sources: dict[str, KernelSource] = {}
     diagnostics: list[Diagnostic] = []
@@ -46,8 +47,9 @@ def first_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[st
 
 
 def all_sources(name: str, arch: str, first: KernelSource, plan: Schedule, mesh: Mesh, options: Options) -> Iterator[KernelSource]:  # fmt: skip
-    """Return the candidate sources of a kernel for an architecture. `first` is the first candidate for
-    `gpu_of(options)`.
+    """Yield the candidate sources of a kernel for architecture `arch`.
+
+    `first` is the first candidate for architecture `gpu_of(options)`; it is reused instead of generated again.
     """
     body = plan.kernels[name]
     row = options.tuning.find(body, arch) if options.tuning else None
@@ -56,7 +58,10 @@ def all_sources(name: str, arch: str, first: KernelSource, plan: Schedule, mesh:
 
 
 def differing(sources: Mapping[tuple[str, str], KernelSource], archs: Sequence[str]) -> tuple[dict[str, KernelSource], dict[tuple[str, str], KernelSource]]:  # fmt: skip
-    """Return the sources for the first architecture by kernel, and all differing sources by kernel and architecture."""
+    """Return the source of each kernel for the first architecture, and the sources of other architectures that differ.
+
+    The keys are kernel names, and (kernel, architecture) pairs.
+    """
     first = {name: source for (name, arch), source in sources.items() if arch == archs[0]}
     return first, {key: source for key, source in sources.items() if _form(source) != _form(first[key[0]])}
 
@@ -70,5 +75,5 @@ def _tile(rows: Mapping[str, Row], name: str) -> Mapping[str, Any] | None:
 
 
 def provenance(sources: Mapping[str, KernelSource], rows: Mapping[str, Row]) -> dict[str, dict[str, Any]]:
-    """Return the provenance of each kernel with measured tiles, for a module's report."""
+    """Return the provenance of the tile sizes of each kernel with measured tiles, for a module's report."""
     return {name: rows[name].provenance for name, source in sources.items() if source.is_measured}

@@ -1,6 +1,6 @@
-"""Reports of a loaded module (`meshgen/runtime/views.py`), from its schedule or from its program.
+"""Reports of a loaded module (see `meshgen/runtime/views.py`), computed from its schedule or from its program.
 
-The program is planned again if the module has no decisions.
+If the module has no saved decisions, the program is compiled again from its text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from meshgen.runtime.module import LoadedModule
 
 
 class ModuleViews:
-    """Reports of one module with known sizes. `replan` restores or plans the module's program."""
+    """Reports of a loaded module with known sizes. `replan` returns the module's program, restored or compiled again."""
 
     def __init__(self, module: LoadedModule, replan: Callable[[LoadedModule], Executable]) -> None:
         module.require_sizes()
@@ -37,5 +37,5 @@ class ModuleViews:
 
     @cached_property
     def program(self) -> Executable:
-        """Return the program, without binaries."""
+        """Return the compiled program of the module, without kernel binaries."""
         return self._replan(self._module)

@@ -161,7 +161,7 @@ def _read_number(value: Json, path: str) -> float:
 
 
 def sharding_to_json(sharding: Sharding) -> Json:
-    """Encode a sharding as an object with the lists `dims`, `partial`, `halo` and `offsets`; empty ones are omitted.
+    """Encode a sharding as an object with the lists `dims`, `partial`, `halo` and `offsets`. Empty lists are omitted.
 
     For example `{"dims": [["x"], []], "partial": [["y", "sum"]]}`.
     """

@@ -17,7 +17,7 @@ def spread_element(array: Array) -> Array | None:
 
 
 def stored_bytes(array: Array) -> bytes:
-    """Return the bytes of an array's elements; for a splat, the bytes of its single stored element."""
+    """Return the bytes of an array's elements. A splat has only the bytes of the single stored element."""
     element = spread_element(array)
     return (array if element is None else element).tobytes()
 

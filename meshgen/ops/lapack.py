@@ -85,8 +85,7 @@ class Routine(NamedTuple):
 
     def _results(self, dtype: str) -> list[list[str]]:
         text = self.results
-        # For a complex matrix, the eigenvalues are one result; for a real matrix, two: the real and the imaginary
-        # parts.
+        # A complex matrix has one result for the eigenvalues; a real matrix has two, for real and imaginary parts.
         if is_complex(dtype):
             text = text.replace("real parts n, real parts n", "n")
         return [[word for word in words.split() if word != "parts"] for words in text.split(", ")]
@@ -171,7 +170,7 @@ def _reflectors(call: Any, args: Sequence[Array], options: Options) -> Sequence[
 
 
 def _multiplied(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
-    """Return Q C or C Q, where Q is given by its reflectors and C is the last operand.
+    """Return Q C or C Q for an orthogonal matrix Q, represented by reflectors, and the last operand C.
 
     With option `trans`, Q is transposed, and conjugated if it is complex.
     """

@@ -1,4 +1,4 @@
-"""Identity ops: ops that return an operand unchanged because of their attributes and types."""
+"""Identity ops: nodes whose result equals an operand, because of their attributes and types."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _UNKNOWN = ("kernel", "transfer_send")
 
 
 def _named(module: Module) -> Iterator[str]:
-    """Yield the axes and sub-axes that a program names."""
+    """Yield the axes and sub-axes that the shardings and attributes of a program name."""
     for sharding in (*module.in_shardings, *module.out_shardings):
         yield from sharding.used_axes
     for node in all_nodes(module.graph):
@@ -36,7 +36,7 @@ def _named(module: Module) -> Iterator[str]:
 
 
 class Varying:
-    """The axes along which each value of a module may vary; `add` extends the analysis to new nodes."""
+    """The result of the analysis: for each value of a module, the sub-axes along which it may differ between devices."""
 
     def __init__(self, module: Module) -> None:
         parts = AxisParts.of(module.mesh, list(_named(module)))
@@ -51,7 +51,7 @@ class Varying:
         self._graph(module.graph)
 
     def copy(self) -> Varying:
-        """Return a copy that can be extended by `add` separately."""
+        """Return a copy, so that `add` on the copy does not change this analysis."""
         duplicate = object.__new__(Varying)
         duplicate._all, duplicate._table = self._all, self._table.copy()
         return duplicate
@@ -61,11 +61,11 @@ class Varying:
         return not self.along(value, axes)
 
     def along(self, value: Value, axes: Sequence[str]) -> list[str]:
-        """Return the subset of `axes` along which the value may vary."""
+        """Return those of `axes` along which the value may differ between devices."""
         return [axis for axis in axes if any(overlaps(varying, axis) for varying in self._of(value))]
 
     def add(self, node: Node) -> None:
-        """Analyze a node, whose operands must have been analyzed."""
+        """Extend the analysis by a node whose operands have been analyzed."""
         self._table.update(zip(node.results, self._results(node), strict=True))
 
     def _touched(self, axes: Iterable[str]) -> Axes:
@@ -73,7 +73,7 @@ class Varying:
         return frozenset(part for axis in axes for part in self._all if overlaps(part, axis))
 
     def _within(self, axes: Iterable[str]) -> Axes:
-        """Return the sub-axes that are contained in one of `axes`."""
+        """Return the sub-axes that are part of an axis in `axes`."""
         return frozenset(part for axis in axes for part in self._all if contains(axis, part))
 
     def _of(self, value: Value) -> Axes:
@@ -110,7 +110,10 @@ class Varying:
         return frozenset().union(*map(self._of, values))
 
     def _loop(self, node: Node) -> Sequence[Axes]:
-        """Iterate to a fixed point: a carried value varies like its initial and next values and the loop condition."""
+        """Analyze a loop, by iterating to a fixed point.
+
+        A carried value may differ along the axes of its initial value, its next value, and the loop condition.
+        """
         *conditions, body = node.regions
         carried = [self._of(value) for value in node.operands]
         while True:

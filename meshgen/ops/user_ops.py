@@ -1,4 +1,4 @@
-"""User-defined operations: the semantics of a `stablehlo.custom_call` by its name.
+"""User-defined operations: a registry of rules for `stablehlo.custom_call`, keyed by the name of the call target.
 
 The decorator `mg.op_rule` (in the frontend) adds entries, and the parser looks them up.
 """

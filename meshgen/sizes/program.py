@@ -1,7 +1,7 @@
-"""Tensor dims of unknown size, and the specialization of a program for given sizes.
+"""Tensor dims of unknown size, and the specialization of a program for sizes that the user gives.
 
-A program may be read with unknown sizes, but every stage from propagation on computes shapes and needs
-them. The sizes of the inputs determine all others: result types are inferred again, operation by operation.
+A program may be read with unknown sizes, but every stage from propagation on computes shapes and needs all sizes. The
+sizes of the inputs determine all others: result types are inferred again, operation by operation.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def output_names(graph: Graph) -> list[str]:
 def refuse_unknown_dims(module: Module) -> None:
     """Raise ProgramError if the size of an input, a result or a mesh axis is unknown, or a size operand is not folded.
 
-    Only the first of these groups that has faults is reported.
+    These four groups are checked in turn, and only the faults of the first invalid group are reported.
     """
     faults = [
         _unknown(f"input '{name}'", value.type, value.loc, f"give it with --shape {name}={_example(value.type)}")
@@ -97,7 +97,7 @@ def _unknown(subject: str, tensor_type: TensorType, loc: Location | None, hint: 
 
 
 def _collective_shape(node: Node, x: TensorType, mesh: Mesh) -> list[int]:
-    """Return the result shape of a collective: unchanged for global types, scaled by the group size for local ones."""
+    """Return the result shape of a collective: unchanged for global types, scaled by the group size for local types."""
     shape, count = list(x.sizes), mesh.group_size(node.attrs.axes)
     if node.result.sharding is None:
         grows, shrinks = changed_dims(node)
@@ -113,9 +113,9 @@ def _example(tensor_type: TensorType) -> str:
 
 
 def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> list[TensorType]:
-    """Return the types of all inputs with the sizes in `shapes`, which maps input names to shapes.
+    """Return the types of all inputs with the unknown sizes replaced by those in `shapes` (input name -> shape).
 
-    A size of None in `shapes` leaves the program's size as it is.
+    A size of None in `shapes` leaves the size in the program unchanged.
 
     Raises:
         UsageError: MG0001 for an unknown input name and for a shape that contradicts the program.
@@ -142,7 +142,8 @@ def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> lis
 
 
 def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> Module:
-    """Specialize the program for inputs of these shapes, by input name. Sizes that the program has already must agree.
+    """Specialize the program for the input shapes in `shapes`, by input name. Sizes in the program must agree with
+    them.
 
     Raises:
         UsageError: MG0001 for an unknown input name and for a shape that contradicts the input's type.
@@ -158,7 +159,8 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> M
     arguments = [Value(kind) for kind in input_types]
     writer = _TypedGraphWriter(module.mesh, ties)
     result = writer.graph(graph, arguments, {})
-    if writer.faults:  # A later use of a value may determine its size, so a second run can succeed.
+    # A value's later use may determine a size that the first run needed, so a second run can succeed.
+    if writer.faults:
         writer = _TypedGraphWriter(module.mesh, ties)
         result = writer.graph(graph, arguments, {})
     if faults := writer.known.refused or writer.faults:
@@ -167,7 +169,7 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> M
 
 
 def at_mesh(module: Module, mesh: Mesh) -> Module:
-    """Specialize the module for a mesh of known sizes, and derive the global types of a program on local tensors."""
+    """Specialize the module for a mesh of known sizes. For a program on local tensors, also determine the global types."""
     module = replace(module, mesh=mesh)
     if mesh.is_static and any(node.op == "axis_size" for node in all_nodes(module.graph)):
         module = replace(module, graph=_with_axis_sizes(module.graph, mesh))
@@ -178,7 +180,7 @@ def at_mesh(module: Module, mesh: Mesh) -> Module:
 
 
 def _with_axis_sizes(graph: Graph, mesh: Mesh) -> Graph:
-    """Replace the queries of mesh axis sizes by constants."""
+    """Replace `axis_size` ops by constants."""
 
     def rewrite(node: Node) -> Node:
         if node.op != "axis_size":
@@ -190,14 +192,14 @@ def _with_axis_sizes(graph: Graph, mesh: Mesh) -> Graph:
 
 
 def at_meshes(module: Module, meshes: Sequence[Mesh]) -> Module:
-    """Specialize the module for one mesh or several, as `at_mesh` does."""
+    """Specialize the module for one mesh or several of known sizes (see `at_mesh`)."""
     if len(meshes) == 1:
         return at_mesh(replace(module, meshes=tuple(meshes) if module.meshes else ()), meshes[0])
     return replace(module, mesh=meshes[0], meshes=tuple(meshes))
 
 
 def has_open_results(module: Module) -> bool:
-    """Whether a result size is unknown, or an op queries sizes, although the sizes of all inputs are known."""
+    """Whether a result size is unknown, or an op queries a size, although the sizes of all inputs are known."""
     if any(None in value.type.shape for value in module.graph.inputs):
         return False
     return any(None in v.type.shape for v in module.graph.values()) or any(
@@ -211,7 +213,7 @@ def _signatures(module: Module) -> Iterator[tuple[list[TensorType], list[Shardin
 
 
 def _grown(types: list[TensorType], shardings: list[Sharding], values: list[Value], mesh: Mesh) -> list[TensorType]:
-    """Fill the unknown sizes of global types: the local size times the number of tiles along the dim."""
+    """Return the global types with unknown sizes replaced by the local size times the number of tiles along the dim."""
     grown: list[TensorType] = []
     for global_type, sharding, value in zip(types, shardings, values, strict=True):
         sizes = (None if n is None else n * sharding.parts(d, mesh) for d, n in enumerate(value.type.shape))
@@ -224,14 +226,14 @@ def _grown(types: list[TensorType], shardings: list[Sharding], values: list[Valu
 
 
 def _remembered(name: str, open_kind: TensorType, static_type: TensorType) -> TensorType:
-    """Replace each size that was unknown by a symbolic size named after the input: `x_0` is dim 0 of `x`."""
+    """Return the static type. Sizes that are unknown in `open_kind` become symbolic: `x_0` for dim 0 of input `x`."""
     pairs = enumerate(zip(open_kind.shape, static_type.sizes, strict=False))
     return static_type.with_shape(Dim.named(f"{name}_{dim}", new) if old is None else new for dim, (old, new) in pairs)
 
 
 @dataclass
 class _TypedGraphWriter:
-    """Copies graphs with result types inferred from the input types, and collects faults."""
+    """Copies graphs, infers the result types again from known input types, and collects faults."""
 
     mesh: Mesh
     ties: Ties
@@ -244,11 +246,12 @@ class _TypedGraphWriter:
     def graph(
         self, old: Graph, given: Sequence[Value], outer: Mapping[Value, Value], kept: Sequence[bool] = ()
     ) -> Graph:
-        """Copy graph `old` with the input types of `given`.
+        """Copy graph `old` with inputs that have the types of `given`, the program's arguments or the operands of a
+        node.
 
         Args:
-            outer: the copies of the values around a region.
-            kept: for each input whether it always equals the value in `given`, whose known constant then carries over.
+            outer: original value -> its copy, for values that a region captures.
+            kept: for each input, whether it always equals the value in `given`, so that a known constant carries over.
         """
         types = [value.type for value in given]
         inputs = [Value(kind, v.name, v.sharding, v.loc, id=v.id) for v, kind in zip(old.inputs, types, strict=True)]
@@ -286,7 +289,7 @@ class _TypedGraphWriter:
     def _types(self, node: Node, operands: Sequence[TensorType], regions: tuple[Graph, ...]) -> list[TensorType]:
         """Return the inferred result types, or the declared ones if the op has no inference or inference fails."""
         declared = [value.type for value in node.results]
-        # The fault of the operand's producer has been reported.
+        # A fault of the operand's producer was reported already.
         if node.op in SIZE_QUERIES or any(None in kind.shape for kind in operands):
             return declared
         try:
@@ -306,7 +309,7 @@ class _TypedGraphWriter:
 
 
 def _passes_on(node: Node, index: int) -> bool:
-    """Whether argument `index` of a node's regions equals the operand in every iteration."""
+    """Whether argument `index` of a node's regions always equals the operand. For a loop: in every iteration."""
     if not is_loop(node):
         return True
     body = node.regions[1]
@@ -314,7 +317,7 @@ def _passes_on(node: Node, index: int) -> bool:
 
 
 def _type_fault(node: Node, declared: TensorType, inferred: TensorType) -> Diagnostic | None:
-    """Return a fault if the inferred result type has unknown sizes or contradicts the declared one."""
+    """Return a fault if the inferred result type has unknown sizes, or contradicts the type that the program declares."""
     if None in inferred.shape:
         return _unknown(f"the result of '{node.op}'", inferred, node.loc, "write its size in the program")
     if not shapes_agree(declared.shape, inferred.shape):
@@ -327,7 +330,7 @@ def _type_fault(node: Node, declared: TensorType, inferred: TensorType) -> Diagn
 
 
 def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh) -> TensorType:
-    """Fill unknown result sizes from the first operand, for ops whose result type the program declares."""
+    """Determine unknown result sizes from the first operand, for ops whose result type the program must declare."""
     if x is None or None not in result.shape:
         return result
     shape = list(result.shape)
@@ -340,6 +343,7 @@ def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh)
         known_elements = math.prod(size for size in shape if size is not None)
         if shape.count(None) == 1 and known_elements and x.size % known_elements == 0:
             shape[shape.index(None)] = math.prod(x.sizes) // known_elements
-    elif node.op in ("convert", "bitcast_convert"):  # A bitcast may turn one element into several along a new last dim.
+    # If a bitcast turns one element into several, they lie along a new last dim.
+    elif node.op in ("convert", "bitcast_convert"):
         shape[: x.rank] = x.shape[: result.rank]
     return result.with_shape(shape)

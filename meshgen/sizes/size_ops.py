@@ -1,7 +1,6 @@
-"""Constant folding of sizes, and the static forms of ops that query sizes or take them as operands.
+"""Constant folding of sizes, and the static forms of ops that query sizes or take sizes as operands.
 
-JAX's exported functions with symbolic shapes compute shapes with small integer ops and pass them to dynamic
-ops.
+Functions that JAX exports with symbolic shapes compute shapes with small integer ops and pass them to dynamic ops.
 """
 
 from __future__ import annotations
@@ -21,10 +20,12 @@ from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.types.inference import verify_node
 from meshgen.ops.types.site import shapes_agree
 
-LARGEST = 256  # elements in a foldable constant; chosen: shapes are short lists, and larger constants are never shapes
+# Maximum number of elements of a folded constant. Chosen: shapes are short lists, and larger constants are never
+# shapes.
+LARGEST = 256
 _PLACEHOLDERS = re.compile(r"\{(\d+)\}")
-# Dynamic op -> (its static op, the attributes that its last operands become).
-SHAPE = ("shape",)  # The operand is the result shape, which the static op takes from its result type.
+# Dynamic op -> (the corresponding static op, the attributes of the static op that the last operands become).
+SHAPE = ("shape",)  # Marks an operand that is the shape of the result. The static op has it in the result type.
 STATIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "dynamic_iota": ("iota", SHAPE),
     "dynamic_reshape": ("reshape", SHAPE),
@@ -41,7 +42,10 @@ STATIC: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def attributes_of(names: Sequence[str], lists: Sequence[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """Return the attributes for lists of integers by name. `padding` holds a (low, high) pair per dim."""
+    """Return the attributes that replace the operands of a dynamic op: attribute name -> list of integers.
+
+    `padding` is a list of (low, high) pairs and becomes the attributes `low` and `high`.
+    """
     attributes = dict(zip(names, lists, strict=True))
     if (pairs := attributes.pop("padding", None)) is not None:
         attributes |= {"low": pairs[::2], "high": pairs[1::2]}
@@ -54,26 +58,35 @@ def _is_small(tensor_type: TensorType) -> bool:
 
 @dataclass
 class KnownSizes:
-    """The integer values of a program that are constant-folded, and the subset that depends on input sizes."""
+    """The results of constant-folding the integers of a program.
+
+    Attributes:
+        numbers: the folded values.
+        of_sizes: those folded values that depend on the sizes of inputs.
+        faults: malformed nodes, and sizes that cannot be folded.
+        refused: failed assertions. They explain all other faults.
+    """
 
     numbers: dict[Value, Array] = field(default_factory=dict[Value, Array])
     of_sizes: set[Value] = field(default_factory=set[Value])
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    # failed assertions, which explain all other faults
+    # Failed assertions; they explain all other faults.
     refused: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def same(self, old: Value, new: Value) -> None:
-        """Record that `new` equals `old`, so that a folded value of `old` also applies to `new`."""
+        """Record that `new` equals `old`: if `old` is folded, `new` is folded to the same number."""
         if old in self.numbers:
             self.numbers[new] = self.numbers[old]
         if old in self.of_sizes:
             self.of_sizes.add(new)
 
     def folded(self, node: Node, is_size: bool = False) -> Node:
-        """Record the value of a node with constant operands. Returns a constant if the value depends on input sizes.
+        """Fold a node whose operands are folded.
+
+        Returns a constant if the value depends on input sizes, else the node itself.
 
         Args:
-            is_size: the node replaces an op that queries a size.
+            is_size: whether the node is a constant that replaces a size query.
         """
         if len(node.results) != 1 or not _is_small(node.result.type):
             return node
@@ -97,16 +110,16 @@ class KnownSizes:
     def static(self, node: Node, operands: Sequence[Value]) -> Node | None:
         """Return the static form of a size op: a constant, a static op, or None for an assertion that holds.
 
-        If a size is unknown, a fault is recorded and the node is returned unchanged.
+        If a size operand is not folded, the method records a fault and returns the node unchanged.
         """
         node = replace(node, operands=list(operands))
-        # The fault of the operand's producer has been reported.
+        # A fault of the operand's producer was reported already.
         if any(None in value.type.shape for value in operands):
             return node
         if faults := verify_node(node):
             self.faults += faults
             return node
-        if node.op == "axis_size":  # `at_mesh` folds it.
+        if node.op == "axis_size":  # `at_mesh` folds axis sizes.
             return node
         if node.op == "shape_assertion":
             return self._checked(node)

@@ -1,7 +1,7 @@
-"""Equivalence classes of tensor dims that must have equal sizes, with their sizes as far as known.
+"""Equivalence classes of tensor dims that must have equal sizes, and the known sizes of these classes.
 
-A value whose size no operand determines, such as a constant broadcast over an unknown dim, gets its size
-from the values that it is combined with.
+Some values have a size that no operand determines, such as a constant broadcast over an unknown dim. They get it from
+the values that they are combined with.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ _SAME_SHAPE = with_trait(Trait.ELEMENTWISE) | {*ANNOTATIONS, "bitcast_convert", 
 
 @dataclass
 class Ties:
-    """A union-find over dims: `parents` leads to the representative of each class, and `sizes` is keyed by it."""
+    """A union-find structure over the dims of a graph's values; each class has at most one known size.
+
+    Attributes:
+        parents: dim -> another dim of the same class; representatives of classes are not keys.
+        sizes: representative of a class -> the known size.
+    """
 
     parents: dict[Place, Place] = field(default_factory=dict[Place, Place])
     sizes: dict[Place, int] = field(default_factory=dict[Place, int])
@@ -34,19 +39,19 @@ class Ties:
         return dim
 
     def learn(self, value: Value, kind: TensorType) -> None:
-        """Record the known sizes of a value, which has the type `kind`."""
+        """Record the sizes of `value` that are known in `kind`, the type of the value."""
         for dim, size in enumerate(kind.shape):
             if size is not None:
                 self.sizes.setdefault(self.first((value, dim)), size)
 
     def completed(self, value: Value, kind: TensorType) -> TensorType:
-        """Return the type with its unknown sizes filled from other dims of the same class."""
+        """Return `kind`, the type of `value`, with unknown sizes replaced by the sizes of their classes."""
         pairs = enumerate(kind.shape)
         return kind.with_shape(self.sizes.get(self.first((value, d))) if size is None else size for d, size in pairs)
 
 
 def ties_of(graph: Graph) -> Ties:
-    """Return the classes of the dims of a graph, including those in its regions."""
+    """Return the equivalence classes of all dims in a graph and its regions."""
     ties = Ties()
     for node in all_nodes(graph):
         for left, right in _pairs(node):
@@ -79,9 +84,10 @@ def _same_dims(left: Value, right: Value) -> Iterator[tuple[Place, Place]]:
 
 
 def _control_pairs(node: Node) -> Iterator[tuple[Place, Place]]:
-    """Yield the pairs of equal dims of a control flow node.
+    """Yield the pairs of equal dims for a control flow node.
 
-    These are operands with region arguments, and yielded values with results. A loop's condition yields a scalar.
+    Each operand is paired with the region argument, and each yielded value with the result. For a loop condition the
+    latter adds nothing, because the condition yields a scalar.
     """
     repeats = is_loop(node)
     arguments: Sequence[Value] = node.operands if repeats else node.operands[1:]

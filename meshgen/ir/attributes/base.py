@@ -34,7 +34,7 @@ Number: TypeAlias = float | complex | np.generic | np.ndarray[Any, Any]
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Attributes:
-    """The attributes of one node: what distinguishes it from other nodes of the same op, apart from operands and types.
+    """The attributes of one node, such as the dims of a reduction: base class of one class per set of attributes.
 
     Instances compare by their fields. An instance is hashable if all values of its fields are hashable.
     A field whose value equals the default counts as absent and does not appear in `given`.
@@ -76,7 +76,7 @@ class Attributes:
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """The fields by name, without those that equal their default."""
+        """The values of the fields by name, excluding fields whose value equals the default."""
         return self.__dict__
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -125,6 +125,5 @@ def _grouped(taps: Array, weights: Array, groups: int, batches: int) -> Array:
     positions = int(np.prod(taps.shape[2:], dtype=np.int64))
     image = taps.reshape(batches, rows, groups, features, positions)
     per_group = weights.shape[0] // groups // batches
-    # At most one of `groups` and `batches` exceeds 1, so one reshape splits the output features for both kinds of
-    # groups.
+    # `groups` or `batches` is 1, so one reshape splits the output features for both kinds of groups.
     return np.matmul(weights.reshape(batches, 1, groups, per_group, features), image)

@@ -37,7 +37,7 @@ def _working_bytes(node: Node) -> int:
     computed = sum(map(_computed_bytes, types))
     if is_control(node):
         return computed + max(map(body_bytes, node.regions))
-    if node.regions:  # All other regions are evaluated on entire arrays, so each of their values is an array.
+    if node.regions:  # The evaluator runs all other regions on entire arrays, so each value of a region is an array.
         computed *= 2 + sum(len(region.nodes) + len(region.inputs) for region in node.regions)
     return computed + 2 * _padded_bytes(node)
 

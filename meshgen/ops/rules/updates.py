@@ -83,9 +83,8 @@ def scatter(node: Node) -> Rule:
     """Return the rule of a scatter.
 
     Batching dims share their factors, and so do window dims that every update covers in full from index 0 on. An
-    indexed
-    dim with updates of size 1 may be sharded: each device applies the updates whose targets are in its tile. If the
-    updates are sharded, the result is partial; this requires a region that is a single reduction op.
+    indexed dim with updates of size 1 may be sharded: each device applies the updates whose targets are in its tile. If
+    the updates are sharded, the result is partial; this requires a region that is a single reduction op.
     """
     attrs, count = node.attrs, len(node.operands) // 2
     operand, indices, update = (node.operands[i].type for i in (0, count, count + 1))

@@ -93,8 +93,8 @@ class _Tracker:
             return [_cleaned(self._perturbed(t, s)) for t, s in zip(bounds, samples, strict=True)]
 
     def _samples(self, node: Node, operands: list[Tracked], results: list[Array], values: Mapping[Value, Tracked]) -> list[list[Array]]:  # fmt: skip
-        """Return, for each result, its value in every Monte Carlo run, before the op's own error."""
-        if node.op == "bitcast_convert":  # The op reads the bits of the program's own type.
+        """Return, for each result, the value in every Monte Carlo run, without the error that this op adds."""
+        if node.op == "bitcast_convert":  # The op reads the bits of the element type, so it cannot run on f64 samples.
             return [[_sample(result)] * SAMPLES for result in results]
         if node not in self._twins:
             self._twins[node] = _twin(node, {})
@@ -109,12 +109,12 @@ class _Tracker:
     def _perturbed(self, tracked: Tracked, samples: list[Array]) -> Tracked:
         if np.all(np.asarray(tracked.rounding) == 0):
             return replace(tracked, samples=tuple(samples))
-        # The samples of elements with an unbounded rounding become NaN.
+        # If the rounding error of an element is unbounded, its samples become NaN.
         unbounded = np.isposinf(tracked.rounding) & np.isfinite(absolute(tracked.value))
         rounding = np.where(unbounded, np.nan, np.nan_to_num(tracked.rounding, nan=0.0, posinf=0.0))
         if is_complex(dtype_name(tracked.value.dtype)):
             rounding = rounding * np.exp(2j * np.pi * self._random.random(tracked.value.shape))
-        # One random bit for each of the 8 samples.
+        # One random byte per element: one sign bit for each of the 8 samples.
         draws = self._random.integers(0, 1 << SAMPLES, tracked.value.shape, np.uint8)
         perturbed = (x + rounding * ((draws >> i & 1).astype(np.int8) * 2 - 1) for i, x in enumerate(samples))
         return replace(tracked, samples=tuple(perturbed))
@@ -155,21 +155,21 @@ def _as_full_array(part: Array | float, shape: tuple[int, ...]) -> Array:
 
 
 def _writable_copy(t: Tracked) -> Tracked:
-    """Return a copy of `t` whose rows can be written."""
+    """Return a copy of `t` with writable arrays."""
     shape, samples = t.value.shape, tuple(sample.copy() for sample in t.samples)
     error, magnitude = (_as_full_array(part, shape).copy() for part in (t.error, t.magnitude))
     return Tracked(t.value.copy(), error, magnitude, samples=samples)
 
 
 def _copied_rows(t: Tracked, rows: slice) -> Tracked:
-    """Return a copy of some rows of a tensor."""
+    """Return a copy of the rows `rows` of a tracked tensor."""
     shape, samples = t.value.shape, tuple(sample[rows].copy() for sample in t.samples)
     error, magnitude = (_as_full_array(part, shape)[rows].copy() for part in (t.error, t.magnitude))
     return Tracked(t.value[rows].copy(), error, magnitude, samples=samples)
 
 
 def _write(t: Tracked, rows: slice, part: Tracked) -> None:
-    """Overwrite rows of a tensor with `part`."""
+    """Overwrite the rows `rows` of a tracked tensor with `part`."""
     pairs = ((t.value, part.value), (t.error, part.error), (t.magnitude, part.magnitude))
     for destination, source in (*pairs, *zip(t.samples, part.samples, strict=True)):
         np.asarray(destination)[rows] = source
@@ -211,7 +211,7 @@ _LINEAR = frozenset(
 
 
 def _values_with_nonlinear_use(graph: Graph) -> frozenset[Value]:
-    """Return the values with a nonlinear use. No execution holds them as partial sums there."""
+    """Return the values with a nonlinear use. A partial sum must be reduced before such a use."""
     values: list[Value] = []
     for node in graph.nodes:
         is_linear = node.op in _LINEAR or (node.op == "reduce" and node.attrs.kind == "add")
@@ -225,7 +225,9 @@ def _values_with_nonlinear_use(graph: Graph) -> frozenset[Value]:
 
 
 def _as_unknown(tracked: Tracked) -> Tracked:
-    """Return `tracked` with an unbounded error in every execution: its samples are NaN."""
+    """Return `tracked` with an unbounded error. The samples become NaN, which makes all values computed from them
+    unbounded.
+    """
     nan = np.full(tracked.value.shape, np.nan)
     is_float_value = is_inexact(dtype_name(tracked.value.dtype))
     return replace(unknown(tracked.value), samples=(nan,) * SAMPLES if is_float_value else tracked.samples)
@@ -236,7 +238,7 @@ def _sample(value: Array) -> Array:
 
 
 def _twin(node: Node, twins: dict[Value, Value]) -> Node:
-    """Return the node with f64 in place of every float type, also in its regions."""
+    """Return the node with f64 (c128) instead of every float (complex) type, also in its regions."""
     regions = tuple(_twin_graph(region, twins) for region in node.regions)
     attrs = dict(node.attrs)
     if node.op == "constant":
@@ -257,7 +259,7 @@ def _twin_graph(graph: Graph, outer: Mapping[Value, Value]) -> Graph:
     twin = Graph(graph.name, [twins.setdefault(v, Value(_twin_type(v.type))) for v in graph.inputs])
     for node in graph.nodes:
         for value in node.operands:
-            # A captured value has no twin here; its sample is looked up under the value itself.
+            # A captured value is not copied: its sample is looked up under the original value.
             twins.setdefault(value, value)
         twin.nodes.append(_twin(node, twins))
     twin.outputs = [twins.setdefault(v, v) for v in graph.outputs]
@@ -267,7 +269,7 @@ def _twin_graph(graph: Graph, outer: Mapping[Value, Value]) -> Graph:
 def _cleaned(tracked: Tracked) -> Tracked:
     """Replace NaN bounds by infinity, and set the error of infinite and NaN elements.
 
-    Such an element is exact if all executions agree on it, and unknown otherwise.
+    An infinite or NaN element is exact if all samples have the same element, and unknown otherwise.
     """
     error, magnitude = (
         _as_full_array(np.nan_to_num(part, nan=np.inf, posinf=np.inf), tracked.value.shape)
@@ -281,22 +283,23 @@ def _cleaned(tracked: Tracked) -> Tracked:
 
 
 def _special_error(tracked: Tracked) -> Array:
-    """Return, for NaN and infinite elements, infinity if a sample has another value, else 0."""
+    """Return the error of infinite and NaN elements: 0 if all samples have the same element, else infinity."""
     value = widest(tracked.value)
     sample_agrees = [(value == s) | (np.isnan(value) & np.isnan(s)) for s in tracked.samples]
     return np.where(np.all(sample_agrees, axis=0) if sample_agrees else True, 0.0, np.inf)
 
 
 def _with_sample_error(tracked: Tracked) -> Tracked:
-    """Return `tracked` with an error of at most the spread of its samples."""
+    """Return `tracked` with its error reduced to the spread of its samples."""
     error = np.minimum(tracked.error, NEAR * _spread(tracked))
     return replace(tracked, error=error, magnitude=absolute(tracked.value))
 
 
 def _at_pole(result: Tracked, result_near_pole: Tracked) -> Tracked:
-    """Return a result with unknown elements wherever the spread of the operands' samples reaches a pole.
+    """Return `result` with unknown elements where the operands, within the spread of their samples, reach a pole.
 
-    If all samples miss the pole on one side, their spread is too small: an execution on the other side may be infinite.
+    `result_near_pole` is the result for operands with this spread as their error. If all samples are on one side of a
+    pole, the samples of the result differ little, although an execution on the other side may give infinity.
     """
     if is_complex(dtype_name(result.value.dtype)):
         return result
@@ -304,9 +307,9 @@ def _at_pole(result: Tracked, result_near_pole: Tracked) -> Tracked:
 
 
 def _spread(tracked: Tracked) -> Array:
-    """Return the typical distance of other executions from this one, estimated from the samples.
+    """Return the typical distance between another execution and this one, estimated from the samples.
 
-    An integer is either certain (0) or not (infinity).
+    For an integer, the distance is 0 if all samples agree, else infinity.
     """
     value = widest(tracked.value)
     with np.errstate(all="ignore"):
@@ -318,7 +321,7 @@ def _spread(tracked: Tracked) -> Array:
 
 
 def _interval(tracked: Tracked) -> Array:
-    """Return the largest distance of another execution from this one, estimated from the samples."""
+    """Return a bound on the distance between another execution and this one, estimated from the samples."""
     spread = _spread(tracked)
     if not is_inexact(dtype_name(tracked.value.dtype)):
         return spread
@@ -330,11 +333,12 @@ def _interval(tracked: Tracked) -> Array:
 def error_bound(graph: Graph, args: Sequence[Array], *, tf32: bool = False, evaluator: Evaluator | None = None) -> list[Array]:  # fmt: skip
     """Return, for each output, the largest difference per element between two conforming executions on these arguments.
 
-    The bound of integers and booleans is 0 if no uncertain value influences them. Otherwise it is at least 1, or
+    For integers and booleans the bound is 0 if no uncertain value influences them. Otherwise it is at least 1, or
     infinite if any result is possible.
 
     Args:
-        tf32: dots multiply f32 operands in the precision that GPUs use for them (`ops.precision`).
+        args: the arguments, one array per graph input.
+        tf32: dots multiply f32 operands in the number format that GPUs use for them (`ops.precision`).
         evaluator: evaluates ops that read the rank.
     """
     arrays = [np.asarray(a) for a in args]

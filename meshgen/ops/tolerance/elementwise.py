@@ -137,7 +137,8 @@ def power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool)
         error = np.where((a.error > 0) | (b.error > 0), np.inf, 0.0)
         return [rounded(results[0], error, absolute(results[0]), FUNCTION_UNITS)]
     unperturbed, error = np.power(in_f64(a), in_f64(b)), np.zeros(results[0].shape)
-    for i in (-1, 1):  # The function is monotone in each argument, so its extremes are at corners.
+    # The power is monotone in each argument, so its extremes over the error intervals are at the corners.
+    for i in (-1, 1):
         for j in (-1, 1):
             error = np.maximum(error, np.abs(np.power(in_f64(a) + i * a.error, in_f64(b) + j * b.error) - unperturbed))
     crosses = (a.error > 0) & (absolute(a.value) <= a.error)  # The sign of the base is uncertain.

@@ -27,7 +27,10 @@ from meshgen.ops.tolerance.values import Tracked, absolute, exact, spread_bound
 
 
 def plain_kinds(region: Graph, count: int) -> list[str] | None:
-    """Return the op that folds each tensor in a region, or None if the region does not fold each tensor separately."""
+    """Return, for each tensor, the op with which a region folds it.
+
+    Returns None if the region has other ops, or combines elements of different tensors.
+    """
     producers = {node.results[0]: node for node in region.nodes if len(node.results) == 1}
     kinds: list[str] = []
     for index, output in enumerate(region.outputs):
@@ -39,7 +42,7 @@ def plain_kinds(region: Graph, count: int) -> list[str] | None:
 
 
 def _single_op_region(kind: str, type: TensorType) -> Graph:
-    """Return a region that consists of one operation."""
+    """Return a region with a single binary op of kind `kind` on its two inputs."""
     region = Graph(kind, [Value(type), Value(type)])
     region.outputs = [region.add(kind, region.inputs, [type]).result]
     return region
@@ -138,10 +141,10 @@ def select_and_scatter(node: Node, operands: list[Tracked], results: list[Array]
 def _tree_fold_bound(
     region: Graph, rows: list[Tracked], inits: list[Tracked], results: list[Array], tf32: bool
 ) -> list[Tracked]:
-    """Return the error of a fold over the first dim of `rows` in any order.
+    """Return the error of a fold over the first dim of `rows`, in any order.
 
-    The propagated errors are those of the tree fold. The errors that the steps add grow linearly in the worst case and
-    typically like a random walk.
+    The errors propagated from the operands are those of a fold in a tree. The errors that the fold steps add grow
+    linearly with the number of steps in the worst case, and typically like a random walk.
     """
     if not all(broadcasts(node.op) for node in region.nodes):
         return [spread_bound([*rows, *inits], result) for result in results]
@@ -165,9 +168,9 @@ def _tree_fold_bound(
 def _tree(
     region: Graph, rows: Sequence[Tracked], inits: Sequence[Tracked], tf32: bool
 ) -> tuple[list[Tracked], list[Array]]:
-    """Halve the rows until one is left, as the evaluator does.
+    """Fold pairs of rows in a tree until one row is left, as the evaluator does.
 
-    Also returns the greatest error that one step adds, per result.
+    Returns the row, and for each result the greatest error that one fold step adds.
     """
     no_errors = [np.zeros(x.value.shape[1:]) for x in rows]
     if rows[0].value.shape[0] == 0:
@@ -186,7 +189,7 @@ def _tree(
 
 
 def _step_errors(region: Graph, args: Sequence[Tracked], tf32: bool) -> list[Array]:
-    """Return the errors that one application of the body adds."""
+    """Return the errors that the ops of the body add when the body is applied once, to exact operands."""
     shape = np.broadcast_shapes(*(x.value.shape for x in args))
     return [np.broadcast_to(x.error, shape) for x in _apply_body(region, [exact(x.value) for x in args], tf32)]
 
@@ -204,7 +207,7 @@ def _apply_body(region: Graph, args: Sequence[Tracked], tf32: bool) -> list[Trac
 
 
 def _changed_parts(x: Tracked, change: Callable[[Array], Array]) -> Tracked:
-    """Apply one function to the value, the error and the magnitude."""
+    """Return a tracked value with `change` applied to its value, its error and its magnitude."""
     error, magnitude = (np.broadcast_to(np.asarray(part), x.value.shape) for part in (x.error, x.magnitude))
     return Tracked(change(x.value), change(error), change(magnitude))
 

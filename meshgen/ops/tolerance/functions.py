@@ -13,8 +13,9 @@ from meshgen.ops.tolerance.values import UNIT, Tracked, in_f64
 
 
 def monotone(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:
-    """Return the error function of a monotone function: the larger change of its result at the ends of the error
-    interval.
+    """Return a function from an argument with error to the error of `function`, which is monotone.
+
+    The error is the larger change of the result at both ends of the argument's error interval.
     """
 
     def error(x: Tracked) -> Array:
@@ -39,7 +40,9 @@ def tangent(x: Tracked) -> Array:
 
 
 def between_poles(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:
-    """Return the error function of a function with poles at 0, -1, ... that is monotone or convex between them."""
+    """Return the error function (see `monotone`) of a function with poles at 0, -1, ..., monotone or convex between
+    poles.
+    """
 
     def error(x: Tracked) -> Array:
         wide = in_f64(x)
@@ -50,7 +53,9 @@ def between_poles(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:
 
 
 def within(function: Callable[[Any], Any], low: float, high: float) -> Callable[[Tracked], Array]:
-    """Return the error function of a monotone function on [low, high]. Arguments are clamped to this interval."""
+    """Return the error function (see `monotone`) of a monotone function on [low, high]. Arguments are clamped to [low,
+    high].
+    """
     return monotone(lambda x: function(np.clip(x, low, high)))
 
 
@@ -58,8 +63,8 @@ def inverse_root(x: Array) -> Array:
     return np.where(x > 0, 1 / np.sqrt(np.maximum(x, 0)), np.nan)
 
 
-# Accuracy of the functions that kernels always compute in f64, in unit roundoffs of f64 of the terms that they add up.
-# Source: tests/codegen/test_device_functions.py compares them with exact values.
+# Error of the functions that kernels always compute in f64: a multiple of the f64 unit roundoff of the terms that the
+# function sums up. Source: tests/codegen/test_device_functions.py compares them with exact values.
 _SPECIAL_UNITS = 128
 
 
@@ -68,19 +73,28 @@ def special_error(x: Array, result: Array) -> Array:
 
 
 def gamma_error(x: Array, result: Array) -> Array:
-    """Return the error of log gamma or its derivative: sums of terms up to |x| log |x|, which cancel near the zeros."""
+    """Return the rounding error of log gamma or its derivative.
+
+    Both are sums of terms up to |x| log |x|, which cancel near the zeros of the function.
+    """
     terms = 1 + _finite(x) * np.log(_finite(x) + 2)
     return _SPECIAL_UNITS * UNIT["f64"] * (_finite(result) + terms)
 
 
 def logarithm_error(result: Array) -> Array:
-    """Return the error of exp2(y log2(x)): the error of the exponent is proportional to the result's logarithm."""
+    """Return the rounding error of exp2(y log2(x)).
+
+    The exponent has a relative error, so the relative error of the result grows with the result's logarithm.
+    """
     size = _finite(result)
     return 2 * UNIT["f64"] * np.abs(np.log2(np.where(size > 0, size, 1.0))) * size
 
 
 def zeta_error(order: Array, x: Array, result: Array) -> Array:
-    """Return the error of zeta, a sum of powers. For negative x the largest powers are near the poles, and they cancel."""
+    """Return the rounding error of zeta, a sum of powers.
+
+    For negative x, the largest powers are those of terms near a pole, and they cancel.
+    """
     distance = np.abs(x - np.rint(x))
     largest = np.where((x < 0) & (distance > 0), np.power(np.where(distance > 0, distance, 1.0), -order - 1), 0.0)
     return _SPECIAL_UNITS * (logarithm_error(result) + UNIT["f64"] * (_finite(result) + _finite(largest)))

@@ -1,4 +1,4 @@
-"""The memory that `error_bound` needs, estimated before any computation, so that infeasible requests fail early."""
+"""Estimate of the memory that `error_bound` needs, so that an infeasible request fails before any computation."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _EXACT = frozenset(["concatenate", "pad", "gather", "dynamic_slice", "dynamic_up
 
 @dataclass(frozen=True)
 class Most:
-    """The peak number of live bytes, and the op at which it occurs. The op is None if the peak is on entry."""
+    """The peak number of live bytes, and the node after which it occurs, or None if the graph inputs are the peak."""
 
     bytes: int
     at: Node | None = None
 
 
 def most_bytes(graph: Graph) -> Most:
-    """Return a lower bound on the memory for the error bounds of a graph with known sizes.
+    """Return a lower bound on the memory that `error_bound` needs for a graph with known sizes.
 
-    It counts each value until its last use, with its error, magnitude and differing samples, but no temporaries inside
-    an op. For an op with regions it adds the largest region.
+    Each value counts from its definition to its last use, with its error, magnitude and distinct samples. Temporaries
+    inside an op are not counted. For an op with regions, the largest region is added.
     """
     inputs = dict.fromkeys(graph.inputs, False)
     return _most(graph, inputs, {value: _bytes(value, False, False) for value in inputs})
@@ -39,7 +39,9 @@ def most_bytes(graph: Graph) -> Most:
 def _most(graph: Graph, differs: dict[Value, bool], alive: dict[Value, int]) -> Most:
     """Return the peak of a graph.
 
-    `differs` tells for each value whether its samples differ; `alive` has the bytes of the live values.
+    Args:
+        differs: for each value, whether its samples may differ from one another.
+        alive: the bytes of each live value.
     """
     live_bytes, dying_values = sum(alive.values()), last_uses(graph)
     peak = Most(live_bytes)
@@ -61,7 +63,7 @@ def _most(graph: Graph, differs: dict[Value, bool], alive: dict[Value, int]) -> 
 
 
 def _is_carried(node: Node, index: int) -> bool:
-    """Whether a while loop returns this result unchanged from its operand."""
+    """Whether a `while` returns its operand `index` unchanged as a result."""
     return node.op == "while" and node.regions[1].outputs[index] is node.regions[1].inputs[index]
 
 

@@ -47,10 +47,10 @@ def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
 
 
 def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -> list[Tracked] | None:
-    """Return the errors of argmax or argmin, or None if the region is another one or its operands are exact.
+    """Return the errors of an argmax or argmin.
 
-    The extreme value moves by at most the greatest error. The index is certain if no other element is within this
-    error.
+    The extreme value moves by at most the greatest error of an element. The index is certain if no other element is
+    within this distance. Returns None if the operands are exact, or if the region is another one.
     """
     x, count = operands[0], len(operands) // 2
     dims = tuple(node.attrs.dims)
@@ -69,8 +69,8 @@ def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -
 def in_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Return the errors of a sort or `top_k`.
 
-    Each sorted element moves by at most the greatest error in its row. Elements of the other operands, which move along
-    with it, may then be any element of their operand.
+    Each sorted element moves by at most the greatest error in its row. If elements change places, the elements of the
+    other operands change places with them, so each of these may be any element of its operand.
     """
     dim = node.attrs.get("dim", operands[0].value.ndim - 1)
     if not operands[0].is_uncertain:

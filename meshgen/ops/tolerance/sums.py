@@ -38,7 +38,7 @@ def no_region(region: Graph, args: list[Array]) -> list[Array]:
 
 
 def shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
-    """Evaluate the node's op on f64 arrays."""
+    """Apply the node's op to other arrays, in f64: for example to the errors or magnitudes of its operands."""
     operands = [Value(TensorType(a.shape, dtype_name(a.dtype))) for a in args]
     twin = Node(
         node.op, operands, [Value(TensorType(node.results[0].type.shape, "f64"))], node.attrs, regions=node.regions
@@ -47,9 +47,7 @@ def shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
 
 
 def sum_units(dtype: str, additions: float, roundings: float) -> float:
-    """Return the relative error of a sum, from the number of additions in the accumulator's type and of roundings to
-    `dtype`.
-    """
+    """Return the relative error of a sum with `additions` in the accumulator's type and `roundings` to `dtype`."""
     accumulator = UNIT["f64"] if real_dtype(dtype) == "f64" else UNIT["f32"]
     return additions * accumulator + roundings * UNIT[dtype]
 
@@ -68,14 +66,17 @@ def reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
 
 
 def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indices: Sequence[Array] = ()) -> Tracked:
-    """Return the error of a product of `terms` factors from two operands. `indices` are operands between these two."""
+    """Return the error of a product of `terms` factors, taken from both operands in `factors`.
+
+    `indices` are the operands of the node between these two.
+    """
     x, y = factors
     ends = [(absolute(x.value) + x.error, absolute(y.value) + y.error), (absolute(x.value), absolute(y.value))]
     outer, inner = (shadow(node, [a, *indices, b]) for a, b in ends)
     dtype = dtype_name(value.dtype)
     rounding = sum_units(dtype, terms, PARTIAL_ROUNDINGS) * outer
     # An underflow changes the product by the type's smallest number, times the factors that follow. An overflow makes
-    # it infinite, and the product then depends on the order of its factors.
+    # the product infinite, and whether it occurs depends on the order of the factors.
     remaining_factors = shadow(node, [np.maximum(ends[0][0], 1.0), *indices, np.maximum(ends[0][1], 1.0)])
     rounding = np.where(remaining_factors > LARGEST[dtype], np.inf, rounding + terms * LEAST[dtype] * remaining_factors)
     if all(np.all(holds_integers([f])) for f in factors) and fits(remaining_factors, dtype).all():
@@ -84,7 +85,9 @@ def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indic
 
 
 def addends(x: Tracked) -> tuple[Array, Array, Array]:
-    """Return the errors, magnitudes and squares of the elements of `x`. Summed up, they bound the error of a sum."""
+    """Return the errors, magnitudes and squares of the elements of `x`. Their sums determine the error of the sum of
+    `x`.
+    """
     return np.asarray(x.error), x.magnitude, np.square(absolute(x.value))
 
 
@@ -99,15 +102,17 @@ def summed(
     typical: float = 0.0,
     dropped: float = 0.0,
 ) -> Tracked:
-    """Return a sum of `terms` terms with its errors. A sum of integers (`parents`) is exact.
+    """Return the sum `value` of `terms` terms with its errors. A sum of integers (`parents`) is exact if it is
+    representable.
 
-    The rounding errors of k additions add up like a random walk, and partial sums are typically at most the root of
+    The rounding errors of k additions grow like a random walk. Partial sums are typically at most the square root of
     `spread` plus the sum (Higham and Mary, "A new approach to probabilistic rounding error analysis", SISC 41(5),
     2019). The worst case is k times the magnitude.
 
     Args:
+        error, magnitude: the sums of the errors and of the magnitudes of the terms.
         spread: the sum of squares of the terms.
-        typical: the typical relative error of each term that `error` does not include.
+        typical: the typical relative error of each term, if `error` does not include it.
         dropped: the fraction of each term that the computation may omit.
     """
     dtype = dtype_name(value.dtype)
@@ -124,9 +129,10 @@ def summed(
 
 
 def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Return the error of a dot or convolution: |a| e_b + e_a |b| + e_a e_b, plus the rounding of the sum.
+    """Return the error of a dot or convolution: |a| e_b + e_a |b| + e_a e_b for operands with errors e_a and e_b, plus
+    rounding.
 
-    With `tf32`, f32 operands also have the error of their conversion to the multiplied type.
+    With `tf32`, the error of an f32 operand includes its conversion to the number format that GPUs multiply in.
     """
     value = results[0]
     multiplied = multiplied_as(node) if tf32 else ""
@@ -152,7 +158,7 @@ def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
 
 
 def _truncation_error(x: Tracked, multiplied: str) -> tuple[Array | float, float]:
-    """Return the bound of an operand's conversion error to the multiplied type, and the typical relative error.
+    """Return the bound and the typical relative error of an operand's conversion to the number format `multiplied`.
 
     Both are 0 for element types that are not wider than tf32.
     """
@@ -220,7 +226,7 @@ def fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -
     (x,), value = operands, results[0]
     dims = tuple(range(value.ndim - len(node.attrs.length), value.ndim))
     scale = 1 / math.prod(node.attrs.length) if node.attrs.kind in ("IFFT", "IRFFT") else 1.0
-    # In an IRFFT, all frequencies except one also stand for their complex conjugate.
+    # An IRFFT reads half of the frequencies; all except one also represent their complex conjugates.
     scale *= 2 if node.attrs.kind == "IRFFT" else 1
     parts = (np.broadcast_to(p.sum(axis=dims, keepdims=True) * s, value.shape) for p, s in zip(addends(x), (scale, scale, scale**2), strict=True))  # fmt: skip
     stages = math.ceil(math.log2(max(math.prod(node.attrs.length), 2))) * 4

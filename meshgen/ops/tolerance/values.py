@@ -12,8 +12,8 @@ from meshgen.ir.graph import COMPLEX_PARTS, DTYPES, Node, dtype_name, is_complex
 from meshgen.ops.evaluate.common import Array
 
 _FLOATS = {name: ml_dtypes.finfo(kind) for name, kind in DTYPES.items() if is_float(name)}
-# A complex multiplication is accurate to sqrt(5) unit roundoffs of its parts. Source: Brent, Percival and Zimmermann,
-# "Error bounds on complex floating-point multiplication", 2007.
+# Error of a complex multiplication: sqrt(5) unit roundoffs of the type of its parts. Source: Brent, Percival and
+# Zimmermann, "Error bounds on complex floating-point multiplication", 2007.
 _COMPLEX_UNITS = 4
 UNIT = {
     **{name: float(limits.eps) / 2 for name, limits in _FLOATS.items()},
@@ -28,22 +28,26 @@ LARGEST = {  # The largest finite number.
     **{name: float(_FLOATS[part].max) for name, part in COMPLEX_PARTS.items()},
 }
 # Tensor cores truncate f32 operands to the 11-bit significand of tf32 (Triton does not round them first). For TF32x3,
-# each operand is rounded to two numbers of 11 bits, and the GEMM of the two low parts is omitted.
+# each operand becomes a sum of two numbers of 11 bits, and the GEMM of the two low parts is omitted.
 TF32_UNIT, TF32X3_UNIT = 2.0**-10, 2.0**-22
 CUT_BITS = 0x1FFF  # The low 13 of the 23 fraction bits of f32, which tf32 does not have.
-TF32_LEAST = 2.0**-136  # The lowest bit that tf32 represents of the smallest numbers.
+TF32_LEAST = 2.0**-136  # The smallest positive number that tf32 represents.
 FUNCTION_UNITS = 8  # Functions are accurate to 4 ulp (8 unit roundoffs) of the compute type in NumPy, libm and on GPUs.
-# A sum may be rounded to its element type three times: as a partial sum, after one reduction stage, and at the end.
+# Number of times that a sum may be rounded to its element type: as a partial sum, after one reduction stage, at the
+# end.
 PARTIAL_ROUNDINGS = 3
 
 
 @dataclass(frozen=True)
 class Tracked:
-    """A value, the bound of its error, and its magnitude (at least |value|), all of one shape.
+    """A value with error bounds.
 
     Attributes:
-        rounding: the typical error that the op itself adds.
-        samples: the value in the Monte Carlo runs; floats are f64.
+        value: the computed value.
+        error: a bound of the distance from the exact value.
+        magnitude: the sum of absolute values of the terms that linear ops added up; at least |value|.
+        rounding: the typical size of the error that the op itself adds.
+        samples: the value in each Monte Carlo run; floats are f64.
     """
 
     value: Array
@@ -61,7 +65,7 @@ Rule = Callable[[Node, list[Tracked], list[Array], bool], list[Tracked]]
 
 
 def widest(value: Array) -> Array:
-    """Return `value` in f64, or in c128 if it is complex."""
+    """Convert `value` to f64, or to c128 if it is complex."""
     return value.astype(np.complex128 if is_complex(dtype_name(value.dtype)) else np.float64)
 
 
@@ -70,7 +74,7 @@ def absolute(value: Array) -> Array:
 
 
 def exact(value: Array) -> Tracked:
-    """Return `value` without error."""
+    """Return `value` with error 0."""
     return Tracked(value, np.broadcast_to(0.0, value.shape), absolute(value))
 
 
@@ -80,15 +84,15 @@ def unknown(value: Array) -> Tracked:
 
 
 def spread_bound(operands: Sequence[Tracked], result: Array) -> Tracked:
-    """Return the default bound: exact if all operands are exact, else unbounded."""
+    """Return the bound for ops without an error rule: exact if all operands are exact, else unbounded."""
     return unknown(result) if any(t.is_uncertain for t in operands) else exact(result)
 
 
 def rounded(value: Array, error: Array, magnitude: Array, units: float = 1, parents: Sequence[Tracked] = ()) -> Tracked:
-    """Return a value whose error includes a rounding of `units` unit roundoffs of the result's type on its magnitude.
+    """Return a value whose error includes the op's own rounding.
 
-    Nothing is rounded if all terms of the value are 0, or if the op adds integers (`parents`) that the type
-    represents.
+    The rounding error is `units` unit roundoffs of the result's type, relative to the magnitude plus the error. It is 0
+    if all terms of the value are 0, or if the op adds integers (`parents`) and the type represents the result exactly.
     """
     dtype = dtype_name(value.dtype)
     if not is_inexact(dtype):
@@ -104,12 +108,12 @@ def rounded(value: Array, error: Array, magnitude: Array, units: float = 1, pare
 
 
 def fits(magnitude: Array, dtype: str) -> Array:
-    """Return, per element, whether the float type represents all integers up to this magnitude."""
+    """Return, per element, whether float type `dtype` represents all integers up to this magnitude."""
     return magnitude <= 1 / UNIT[dtype]
 
 
 def holds_integers(parents: Sequence[Tracked]) -> Array | bool:
-    """Return, per element, whether all of `parents` are certain integers."""
+    """Return, per element, whether all of `parents` are exact and integers."""
     are_integers: Array | bool = True
     for x in parents:
         are_integers = are_integers & (x.error == 0) & (np.rint(in_f64(x)) == in_f64(x))

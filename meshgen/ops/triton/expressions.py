@@ -24,9 +24,9 @@ from meshgen.ops.triton.registers import (
     unsupported,
 )
 
-# By float type: the number of quotient bits per step of a float remainder, and the number of steps.
-# A step computes few enough bits that its quotient's error is below 1. The steps cover the longest quotients, which
-# have 277 bits for f32 and 2098 for f64.
+# Float remainder, by float type: (quotient bits per step, number of steps).
+# A step computes so few bits that the error of its quotient is below 1. All steps together cover the longest quotients,
+# which have 277 bits for f32 and 2098 for f64.
 _QUOTIENT_BITS = {"f32": (20, 14), "f64": (50, 42)}
 _FORMAT = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10), "f8E4M3FN": (4, 3), "f8E5M2": (5, 2)}
 """Bits of the exponent and of the mantissa."""
@@ -34,8 +34,9 @@ _COMPARISONS = {"EQ": "==", "NE": "!=", "GE": ">=", "GT": ">", "LE": "<=", "LT":
 
 
 def plain(source: str, of_bits: str = "") -> Expression:
-    """Return an expression that formats `source`, with `{0}`, `{1}`, ... for the operands. `of_bits` replaces it for
-    i1.
+    """Return an expression that formats `source`, with `{0}`, `{1}`, ... for the operands.
+
+    For an i1 result, `of_bits` is formatted instead, unless it is empty.
     """
 
     def formatted(node: Node, args: Sequence[Code]) -> Made:
@@ -184,9 +185,9 @@ def tangent(node: Node, args: Sequence[Code]) -> Made:
 
 
 def next_after(node: Node, args: Sequence[Code]) -> Made:
-    """Return the adjacent value by its bit pattern.
+    """Return an expression for the adjacent value, which adds or subtracts 1 from the bit pattern.
 
-    8-bit floats are unsupported, because their formats order bit patterns differently.
+    8-bit floats are unsupported, because the order of their bit patterns differs from that of wider floats.
     """
     (x, y), dtype = args, args[0].dtype
     if DTYPES[dtype].itemsize == 1:
@@ -199,10 +200,10 @@ def next_after(node: Node, args: Sequence[Code]) -> Made:
 
 
 def leading_zeros(node: Node, args: Sequence[Code]) -> Made:
-    """Count the bits above the highest set bit.
+    """Return an expression for the number of bits above the highest set bit.
 
-    The smear function sets all bits below the highest set bit. The result is the width minus the popcount of these
-    bits.
+    The helper `smear` sets all bits below the highest set bit. The result is the width minus the popcount of the
+    outcome.
     """
     name, bits = _counted(args[0])
     smear = name.replace("popcount", "smear")
@@ -211,14 +212,14 @@ def leading_zeros(node: Node, args: Sequence[Code]) -> Made:
 
 
 def _counted(x: Code) -> tuple[str, str]:
-    """Return the popcount function for an integer's width, and its argument."""
+    """Return the name of the popcount helper for an integer's width, and the source of its argument."""
     if BITS[x.dtype] == 64:
         return "popcount_64", f"{x.text}.to(tl.uint64)"
     return "popcount", f"{x.text}.to(tl.uint{BITS[x.dtype]}).to(tl.uint32)"
 
 
 def reduce_precision(node: Node, args: Sequence[Code]) -> Made:
-    """Round to nearest even with integer arithmetic on the bits of the operand's own format."""
+    """Return an expression that rounds to nearest even, with integer arithmetic on the bit pattern of the operand."""
     x, (exponents, mantissas) = args[0], _FORMAT[args[0].dtype]
     dropped = mantissas - min(node.attrs.mantissa_bits, mantissas)
     fewer, bias = node.attrs.exponent_bits < exponents, (1 << exponents - 1) - 1
@@ -250,8 +251,9 @@ def converted(node: Node, args: Sequence[Code]) -> Made:
 
 
 def bitcast(node: Node, args: Sequence[Code]) -> Made:
-    """Reinterpret an element as a type of the same width. `codegen/emit/lookup.py` emits bitcasts that change the
-    width.
+    """Return an expression that reinterprets an element as a type of the same width.
+
+    `codegen/emit/lookup.py` emits bitcasts that change the width.
     """
     x, target = args[0], node.result.type.dtype
     stored, helpers = rounded(x.text, x.dtype) if x.dtype in NARROW else (x.text, ())

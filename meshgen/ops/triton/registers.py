@@ -1,6 +1,6 @@
 """Values in the registers of a Triton kernel: types, constants, conversions.
 
-Registers hold narrow floats (bf16, f16, f8) as f32, and all other types unchanged.
+Narrow floats (bf16, f16, f8) are held in registers as f32; values of all other types are held in their own type.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ SIGNATURE_TYPES = {  # Names in kernel signatures; a pointer type has a leading 
 }  # fmt: skip
 NARROW = frozenset({"bf16", "f16", "f8E4M3FN", "f8E5M2"})
 BITS = {"i8": 8, "ui8": 8, "i16": 16, "ui16": 16, "i32": 32, "ui32": 32, "i64": 64, "ui64": 64}
-_ROUND = {"f8E4M3FN": "to_f8e4m3fn", "f8E5M2": "to_f8e5m2"}  # A plain Triton conversion to these types would saturate.
+# Triton's own conversion to these types saturates, and StableHLO's does not.
+_ROUND = {"f8E4M3FN": "to_f8e4m3fn", "f8E5M2": "to_f8e5m2"}
 
 
 class Code(NamedTuple):
-    """A value in registers: the source text that names it, its element type in the program, and its number if constant."""
+    """A value in registers: the source text of the value, the element type in the program, and the number if it is
+    constant.
+    """
 
     text: str
     dtype: str
@@ -49,10 +52,13 @@ def register_type(dtype: str) -> str:
 
 
 def literal(value: float | int | bool, dtype: str) -> str:
-    """Return a scalar constant as source, with all digits of a float. Only f32 and i32 are Triton's own literal types."""
+    """Return the source of a scalar constant. A float has all digits.
+
+    Triton's own literals have type f32 or i32 only, so other types become a typed `tl.full`.
+    """
     if is_float(dtype):
         number = float(value)
-        # Triton replaces a literal that equals 0.0 by 0.0, so -0.0 is written as its bits.
+        # Triton replaces a literal that equals 0.0 by 0.0. The source of -0.0 is therefore its bit pattern.
         if number == 0 and math.copysign(1, number) < 0:
             bits = 64 if dtype == "f64" else 32
             return f"tl.full([], {-(1 << bits - 1)}, tl.int{bits}).to(tl.float{bits}, bitcast=True)"
@@ -90,7 +96,7 @@ def convert(text: str, source: str, target: str) -> Made:
 
 
 def rounded(text: str, dtype: str) -> Made:
-    """Return a register value in its memory type, and the helper functions that the conversion calls."""
+    """Return source that converts a register value to the type in which memory holds it, and the helpers that it calls."""
     if dtype in _ROUND:
         return f"{_ROUND[dtype]}({text})", (_ROUND[dtype],)
     return f"{text}.to(tl.{TRITON_TYPES[dtype]})", ()

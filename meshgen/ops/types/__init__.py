@@ -1,1 +1,1 @@
-"""Result types of ops, and faults of malformed ones."""
+"""Type inference of ops: the result types, and the faults of malformed nodes."""

@@ -1,4 +1,6 @@
-"""Types of attention and of its gradients: operands and results by their factors, and the scalars of the regions."""
+"""Type inference of attention and its gradients: operands and results from their factors, and the scalars of the
+regions.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,12 @@ STATISTIC = "f32"  # The element type of maxima, sums and their logarithms.
 
 
 def attention(site: Site) -> list[TensorType] | None:
-    """Infer the results of attention or of one of its gradients.
+    """Infer the result types of attention or of one of its gradients.
 
     The operands are queries, keys and values, followed by the tensors whose elements the regions read. The results of
-    attention are the output and the log-sum-exp of each row in f32. A gradient also takes the log-sum-exp of each row,
-    `delta` (the sum over a row of the output times its gradient), and the gradient of the output.
+    attention are the output, and the log-sum-exp of each row in f32. The operands of a gradient also include the
+    log-sum-exp of each row, `delta` (the sum over a row of the output times its gradient), and the gradient of the
+    output.
     """
     attrs, operands = site.attrs, site.operands
     messages = faults(site.op, attrs.factors, operands, site.results)
@@ -48,8 +51,9 @@ def attention(site: Site) -> list[TensorType] | None:
 
 
 def _is_function(site: Site, index: int, element_types: list[TensorType]) -> bool:
-    """Whether a region maps a float, elements and positions to one float. The last region of a gradient also takes the
-    score.
+    """Whether a region maps a float, followed by elements and positions, to one float.
+
+    The last region of a gradient takes two floats: the gradient and the score.
     """
     region = site.regions[index]
     count = 2 if index == 2 else 1

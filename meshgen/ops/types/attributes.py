@@ -44,8 +44,8 @@ def _is_device(value: Any) -> bool:
 
 
 def _is_free(value: Any) -> bool:
-    """Whether `value` is a sharding over free axes with a flag per dim, which tells whether more axes may shard the
-    dim.
+    """Whether `value` is a pair: a sharding over free axes, and a flag per dim that tells whether more axes may shard
+    the dim.
     """
     return (
         isinstance(value, tuple) and len(value) == 2 and _is(Sharding)(value[0]) and _every_element(_is_flag)(value[1])
@@ -66,7 +66,7 @@ def _every_element(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, tuple | list) and all(map(holds, value))
 
 
-# By the annotation of a field: the type in words, and whether a value has the type.
+# Type annotation of a field -> (the type in words, predicate on values).
 TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "Any": ("anything", lambda value: True),
     "int": ("an integer of 64 bits", _is_int),
@@ -87,7 +87,7 @@ TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def type_faults(attributes: Mapping[str, Any], types: Mapping[str, str]) -> list[str]:
-    """Return a message for each attribute whose value does not have the type of its field."""
+    """Return a message for each attribute whose value does not have the type that the class declares for the field."""
     return [
         f"attribute '{name}' is {reprlib.repr(attributes[name])}; it should be {TYPES[type_name][0]}"
         for name, type_name in types.items()

@@ -10,7 +10,8 @@ from meshgen.ops.types.site import Site
 
 
 def normalize(site: Site) -> list[TensorType] | None:
-    """Infer the result, the mean (if it is subtracted) and the variance of each row.
+    """Infer the result types of a normalization: the result, the mean (if it is subtracted) and the variance of each
+    row.
 
     The operands are the input, then an optional scale and bias. The statistics are f32, or f64 for an f64 operand.
     """
@@ -27,7 +28,10 @@ def normalize(site: Site) -> list[TensorType] | None:
 
 
 def normalize_gradient(site: Site) -> list[TensorType] | None:
-    """Infer the gradient of the operand from the result's gradient, the operand, its statistics and an optional scale."""
+    """Infer the type of the gradient of a normalization's operand.
+
+    The operands are the gradient of the result, the normalized operand, its statistics, and an optional scale.
+    """
     min_operands = 4 if site.attrs.centered else 3
     if not site.require(
         min_operands <= len(site.operands) <= min_operands + 1, f"takes {min_operands} or {min_operands + 1} operands"

@@ -35,7 +35,9 @@ def _reduced_types(site: Site, inputs: Sequence[TensorType], inits: Sequence[Ten
 
 
 def _check_folded(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorType]) -> None:
-    """Require that all inputs have one shape, and that each initial value is a scalar of its input's element type."""
+    """Check that all inputs have the same shape, and that each initial value is a scalar with the element type of its
+    input.
+    """
     for x, init in zip(inputs, inits, strict=True):
         site.require(
             init.rank == 0 and init.dtype == x.dtype,
@@ -92,9 +94,11 @@ def dot_general(site: Site) -> list[TensorType] | None:
 
 
 def ragged_dot(site: Site) -> list[TensorType] | None:
-    """Infer a grouped matmul: [m, k] x [g, k, n] -> [m, n], or with contracted rows [m, k] x [m, n] -> [g, k, n].
+    """Infer the result type of a grouped matmul: [m, k] x [g, k, n] -> [m, n].
 
-    The last two operands are the start and end of each group: i32[g].
+    If the rows are contracted: [m, k] x [m, n] -> [g, k, n]. The last two operands are the start and the end of each
+    group:
+    i32[g] tensors of row indices.
     """
     left, right, starts, ends = site.operands
     contracts = site.attrs.contracts
@@ -127,7 +131,8 @@ def _may_multiply(left: TensorType, right: TensorType) -> bool:
 def _product_dtype(site: Site, left: TensorType) -> str:
     """Return the element type of a dot's result.
 
-    The result may have another type of the left operand's family. Without results it is the left operand's type.
+    It is the declared type if that type and the left operand's type are both floats, both integers, or both complex.
+    Otherwise, and during inference, it is the type of the left operand.
     """
     if site.results and _family(site.results[0].dtype) == _family(left.dtype):
         return site.results[0].dtype

@@ -22,7 +22,7 @@ from meshgen.spec import Sharding
 
 
 def optimization_barrier(site: Site) -> list[TensorType] | None:
-    """Infer the types of the operands."""
+    """Return the operand types, which are also the result types."""
     return list(site.operands)
 
 
@@ -36,10 +36,10 @@ def while_loop(site: Site) -> list[TensorType] | None:
 
 
 def scan(site: Site) -> list[TensorType] | None:
-    """Infer the types of the carried operands.
+    """Infer the result types of a scan: the types of the carried operands.
 
-    The body takes each operand, or some rows of it if the operand is sliced. It returns the carried operands for the
-    next iteration.
+    The body receives each operand, or a slice of its rows if it is sliced. The body returns the carried operands for
+    the next iteration.
     """
     if not site.region_count(1):
         return None
@@ -193,13 +193,14 @@ def _check_updates(site: Site, x: TensorType, indices: TensorType, update: Tenso
     )
 
 
-# Ops that a body may also contain after free axes shard it: the body is then a program for one device.
+# Ops that a body may contain after free axes have been partitioned, because the body is then a per-device program.
 _LOCAL_OPS = ("permute", "retile", "update_halo", "fetch_rows", "mask_padding")
 
 
 def manual(site: Site) -> list[TensorType] | None:
-    """Check that operands and shardings agree in count and rank. The reader checks the tile sizes, which depend on the
-    mesh.
+    """Check that operands (results) and their shardings agree in count and rank.
+
+    The sizes of the tiles depend on the mesh, so the reader of the module checks them.
     """
     if not site.region_count(1):
         return None
@@ -218,9 +219,9 @@ def manual(site: Site) -> list[TensorType] | None:
 
 
 def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) -> None:
-    """Check that the collectives of a body use manual axes only.
+    """Check that the collectives in a body use manual axes only.
 
-    Unless `is_local`, the body may only contain ops that users can write there.
+    With `is_local`, the body may also contain the ops that the partitioner adds.
     """
     for node in body.nodes:
         if node.op == "manual":
@@ -239,7 +240,7 @@ def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) ->
 
 
 def used_axes(node: Node) -> list[str]:
-    """Return the distinct mesh axes that a node of a local program names."""
+    """Return the distinct mesh axes and sub-axes that the attributes of a node in a local program name."""
     shardings = (value for value in node.attrs.given.values() if isinstance(value, Sharding))
     return list(dict.fromkeys([*axes_of(node.attrs), *(a for sharding in shardings for a in sharding.used_axes)]))
 

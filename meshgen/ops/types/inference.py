@@ -44,7 +44,8 @@ def infer_types(op: str, attrs: Mapping[str, Any] | Attributes, operand_types: S
 def graph_faults(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
     """Return all faults of a graph's nodes, as `verify_node` reports them.
 
-    Readers and passes share the attribute objects of similar nodes, so these and the types identify verified nodes.
+    Similar nodes share their attribute objects, so the identity of the attributes and the types identify verified
+    nodes.
     """
     valid_keys: set[tuple[Any, ...]] = set()
     diagnostics: list[Diagnostic] = []
@@ -60,11 +61,12 @@ def graph_faults(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
 
 
 def verify_node(node: Node, mesh: Mesh | None = None, manual: tuple[str, ...] = ()) -> list[Diagnostic]:
-    """Return all faults of a node and its regions, with locations.
+    """Return all faults of a node and its regions, with source locations.
 
     Args:
-        mesh: also checks the sizes of collectives on local types, so pass it only after `partition`.
-        manual: the axes of the manual computations around the node.
+        mesh: if given, the sizes of collectives are checked as local types on this mesh. Pass it only after
+            `partition`.
+        manual: the axes of the manual computations that enclose the node.
     """
     if mesh is None and (form := form_of(node)) and _is_sound(form):
         return []
@@ -81,7 +83,7 @@ def verify_node(node: Node, mesh: Mesh | None = None, manual: tuple[str, ...] = 
 
 
 def collective_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
-    """Return the faults in the axes and local sizes of a collective on this mesh."""
+    """Return the faults in the mesh axes and the local sizes of a collective on `mesh`."""
     site = _site_of(node)
     _check_on_mesh(site, mesh)
     return site.faults
@@ -94,19 +96,19 @@ def _site_of(node: Node) -> Site:
 
 @lru_cache(maxsize=1 << 14)
 def _is_sound(form: Form) -> bool:
-    """Whether nodes of a form are well-formed. The layers of a model repeat few forms, so the result is cached."""
+    """Whether nodes of form `form` are valid. The result is cached, because the layers of a model repeat few forms."""
     return not form_faults(form)
 
 
 def form_faults(form: Form) -> list[Diagnostic]:
-    """Return all faults of nodes of a form, which have neither regions nor locations."""
+    """Return all faults of nodes with form `form`. Their regions and locations are unknown."""
     site = Site(form.op, form.attrs, list(form.operands), (), list(form.results), None)
     _verify(site)
     return site.faults
 
 
 def verify_graph(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
-    """Return all faults of all nodes, and of uses of undefined values."""
+    """Return all faults of a graph: invalid nodes, and uses of undefined values."""
     return definition_faults(graph) + graph_faults(graph, mesh)
 
 
@@ -135,7 +137,9 @@ def _inspect(site: Site) -> list[TensorType] | None:
 
 
 def _check_sizes(site: Site) -> None:
-    """Check the sizes of the results. Operands need no check: each is the result of another node or an input."""
+    """Check the sizes of the results. Operands need no check, because each is a graph input or the result of another
+    node.
+    """
     for kind in site.results or ():
         if message := size_fault(kind, MAX_LOCAL_RANK):
             site.faults.append(Diagnostic("MG0108", f"'{site.op}': {message}", site.loc))

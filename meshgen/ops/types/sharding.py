@@ -1,7 +1,7 @@
-"""Types of annotations, collectives and the ops that partitioning adds.
+"""Type inference of annotations, collectives and the ops that partitioning adds.
 
-Before `partition`, types are global and a collective keeps them; after it, they are local. Without a mesh, the checks
-cover what holds for all axis sizes; with a mesh, they also cover the tile sizes.
+Before `partition`, types are global, so a collective does not change the type; after it, types are local. Without a
+mesh, the checks cover only what holds for all axis sizes. With a mesh, they also cover the sizes of tiles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from meshgen.ops.registry import OPS
 from meshgen.ops.types.site import Site, shapes_agree
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
-# A token that orders the transfers between two meshes: each transfer takes the token of the previous one.
+# The type of a token that orders the transfers between two meshes. Each transfer takes the token of the previous one.
 TURN = TensorType((), "i1")
 REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
 
@@ -47,7 +47,7 @@ def _reduces(site: Site) -> None:
 
 
 def collective(site: Site) -> list[TensorType] | None:
-    """Check a collective independently of the mesh: dims are in range, and untouched dims keep their size."""
+    """Check a collective independently of the mesh: its dims are in range, and all other dims keep their sizes."""
     x = site.operands[0]
     if site.op in REDUCING:
         _reduces(site)
@@ -74,13 +74,15 @@ def collective(site: Site) -> list[TensorType] | None:
 
 
 def _has_pairs(site: Site) -> bool:
-    """Whether every operand has a result."""
+    """Whether the op has as many results as operands. Otherwise a fault is recorded."""
     counts = len(site.operands), len(site.operands if site.results is None else site.results)
     return site.require(counts[0] == counts[1], f"has {counts[1]} results instead of {counts[0]}, one for each operand")
 
 
 def _group_call(site: Site) -> None:
-    """Check a call with several operands: all have one element type, and each is a valid collective."""
+    """Check a group call (`ir/group_calls.py`): the operands have one element type, and each operand with its result is
+    valid.
+    """
     site.require(len({kind.dtype for kind in site.operands}) == 1, "the operands of one call differ in element type")
     for call in _calls(site):
         collective(call)
@@ -88,13 +90,13 @@ def _group_call(site: Site) -> None:
 
 
 def _calls(site: Site) -> list[Site]:
-    """Return the collective of each operand separately."""
+    """Split a group call into one collective per operand."""
     pairs = zip(site.operands, site.results or (), strict=False)
     return [replace(site, operands=[operand], results=[result], faults=[]) for operand, result in pairs]
 
 
 def update_halo(site: Site) -> list[TensorType] | None:
-    """Infer the operand's type, or its type plus the halo rows if the operand has no room for them."""
+    """Infer the result type: the operand's type, with the halo rows added if the declared result type has them."""
     x, halo = site.operands[0], site.attrs.sharding.halo
     if not site.results or site.results[0].dtype != x.dtype or len(halo) != x.rank:
         return [x]
@@ -103,7 +105,7 @@ def update_halo(site: Site) -> list[TensorType] | None:
 
 
 def fetch_rows(site: Site) -> list[TensorType] | None:
-    """Check that the parts of a fetch, if it has several, lie inside the operand and add up to the result's rows."""
+    """Check a fetch of several parts: each part is inside the operand, and the parts have as many rows as the result."""
     types, numbers = collective(site), site.attrs.parts
     parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
     if site.faults or not parts or not site.results:
@@ -123,7 +125,7 @@ def fetch_rows(site: Site) -> list[TensorType] | None:
 
 
 def _row_faults(site: Site, mesh: Mesh) -> None:
-    """Check that all fetched rows are rows of the group's tiles, or padding."""
+    """Check that each fetched row is a row of the tiles of the group, or padding."""
     attrs, dim = site.attrs, site.attrs.dim
     assert site.results
     tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
@@ -184,7 +186,7 @@ def kernel(site: Site) -> list[TensorType] | None:
 
 
 def tile_faults(site: Site, mesh: Mesh) -> None:
-    """Add the faults in the axes and local sizes of a collective on this mesh."""
+    """Record the faults in the mesh axes and the local sizes of a collective on `mesh`."""
     assert site.results is not None, "only whole nodes are verified"
     if faults := list(axis_faults(site.attrs.axes, mesh)):
         site.faults += [Diagnostic(code, f"'{site.op}': {message}", site.loc) for code, message in faults]
@@ -212,7 +214,7 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
 
 
 def _tile_faults(site: Site, count: int) -> None:
-    """Check that `count` tiles cover the rows of a dim that is sharded or gathered."""
+    """Check the size of a gathered or scattered dim: `count` tiles must cover the rows of the dim."""
     assert site.results is not None
     x, result = site.operands[0], site.results[0]
     gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)

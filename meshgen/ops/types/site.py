@@ -1,4 +1,4 @@
-"""The context of one op's type inference: its parts, and the faults found so far."""
+"""`Site`: an op under type inference or verification, with its faults."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ Inference = Callable[["Site"], "list[TensorType] | None"]
 
 @dataclass
 class Site:
-    """An op under verification.
-
-    Checks add to `faults` and continue after a fault where possible.
+    """An op under type inference or verification. A check adds faults to `faults`, and later checks still run if
+    possible.
 
     Attributes:
-        results: None during inference.
-        manual: the axes of the manual computations around the op.
+        results: the declared result types, or None during inference.
+        manual: the axes of the manual computations that enclose the op.
     """
 
     op: str
-    attrs: Any  # An Attributes, whose fields depend on the op.
+    attrs: Any  # an `Attributes` of the op's class
     operands: Sequence[TensorType]
     regions: Sequence[Graph] = ()
     results: Sequence[TensorType] | None = None
@@ -47,7 +46,7 @@ class Site:
         return tuple(getattr(self.attrs, name))
 
     def unique_dims(self, name: str, rank: int) -> bool:
-        """Whether an attribute lists distinct dims of a tensor of `rank`."""
+        """Whether attribute `name` lists distinct dims of a tensor of rank `rank`. Records a fault otherwise."""
         dims = self.ints(name)
         invalid = [d for d in dims if not 0 <= d < rank]
         return self.require(
@@ -55,12 +54,12 @@ class Site:
         ) and self.require(len(set(dims)) == len(dims), f"{name} {list(dims)} names a dim twice")
 
     def one_dim(self, name: str, rank: int) -> bool:
-        """Whether an attribute names a dim of a tensor of `rank`."""
+        """Whether attribute `name` is a dim of a tensor of rank `rank`. Records a fault otherwise."""
         dim = getattr(self.attrs, name)
         return self.require(0 <= dim < rank, f"{name} {dim} is out of range for a tensor of rank {rank}")
 
     def lengths(self, rank: int, *names: str) -> bool:
-        """Whether these attributes have one entry per dim."""
+        """Whether each of the attributes `names` has `rank` entries. Records a fault otherwise."""
         is_valid = True
         for name in names:
             count = len(self.ints(name))
@@ -68,12 +67,12 @@ class Site:
         return is_valid
 
     def is_sorted(self, name: str) -> bool:
-        """Whether the entries of an attribute are strictly increasing."""
+        """Whether the entries of attribute `name` are strictly increasing. Records a fault otherwise."""
         entries = self.ints(name)
         return self.require(all(a < b for a, b in pairwise(entries)), f"{name} {list(entries)} is not sorted")
 
     def apart(self, name: str, other: str) -> bool:
-        """Whether two attributes name disjoint dims."""
+        """Whether the dims in attributes `name` and `other` are disjoint. Records a fault otherwise."""
         shared_dims = sorted(set(self.ints(name)) & set(self.ints(other)))
         return self.require(not shared_dims, f"{name} and {other} share dim {shared_dims[0] if shared_dims else 0}")
 
@@ -81,7 +80,9 @@ class Site:
         return self.require(len(self.regions) == count, f"has {len(self.regions)} regions instead of {count}")
 
     def region(self, index: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
-        """Whether a region has these input and output types."""
+        """Whether region `index` has the input types `inputs` and the output types `outputs`. Records a fault
+        otherwise.
+        """
         region, is_valid = self.regions[index], True
         for verb, values, expected in (("takes", region.inputs, inputs), ("returns", region.outputs, outputs)):
             types = [value.type for value in values]
@@ -90,7 +91,7 @@ class Site:
         return is_valid
 
     def same_dtype(self, types: Iterable[TensorType]) -> bool:
-        """Whether all types have the same element type."""
+        """Whether all types have the same element type. Records a fault otherwise."""
         names = [t.dtype for t in types]
         return self.require(
             all(n == names[0] for n in names), f"the operands differ in element type: {', '.join(names)}",
@@ -98,8 +99,10 @@ class Site:
         )  # fmt: skip
 
     def dtype_in(self, type_: TensorType, family: str) -> bool:
-        """Whether the element type belongs to a family: float, inexact (float or complex), integer, logical (integer or
+        """Whether the element type belongs to `family`: float, inexact (float or complex), integer, logical (integer or
         i1), ...
+
+        Records a fault otherwise.
         """
         is_member = {
             "float": is_float(type_.dtype),
@@ -117,7 +120,7 @@ class Site:
 
 
 def agree(left: int | None, right: int | None) -> bool:
-    """Whether two sizes can be equal; an unknown size can be any."""
+    """Whether two sizes may be equal. An unknown size (None) may equal any size."""
     return left is None or right is None or left == right
 
 

@@ -1,4 +1,7 @@
-"""Types of ops that return sizes or take them as operands. `sizes/size_ops.py` replaces them once the sizes are static."""
+"""Type inference of ops that return sizes or take sizes as operands.
+
+`sizes/size_ops.py` replaces these ops by static ones when all sizes are known.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def axis_size(site: Site) -> list[TensorType]:
 
 
 def _check_sizes(site: Site, count: int, rank: int | None) -> None:
-    """Check that the last `count` operands are lists of integers with one entry per dim."""
+    """Check that each of the last `count` operands is a 1-d integer tensor with one size per dim."""
     for kind in site.operands[-count:]:
         if site.require(kind.rank == 1, f"the sizes must be a list, got {kind}") and rank is not None:
             site.require(agree(kind.shape[0], rank), f"has {kind.shape[0]} sizes for {rank} dims")
@@ -28,9 +31,9 @@ def _check_sizes(site: Site, count: int, rank: int | None) -> None:
 
 
 def sized(count: int, static: Inference | None = None) -> Inference:
-    """Return the inference of an op whose last `count` operands are the sizes of its declared result type.
+    """Return the inference of an op whose result type is declared, and whose last `count` operands hold the sizes.
 
-    `static` checks all other operands.
+    `static` checks the other operands.
     """
 
     def infer(site: Site) -> list[TensorType] | None:
@@ -56,14 +59,14 @@ def padded(site: Site) -> None:
 
 
 def dynamic_gather(site: Site) -> list[TensorType] | None:
-    """Infer a gather whose slice sizes are dynamic."""
+    """Infer the result type of a gather whose slice sizes are an operand."""
     rank = site.operands[0].rank
     _check_sizes(site, 1, rank)
     return gathered(replace(site, operands=site.operands[:2]), (None,) * rank)
 
 
 def _check_padding(site: Site, rank: int) -> None:
-    """Check that the last operand has a pair of integers per dim."""
+    """Check that the last operand is an integer tensor with one (low, high) pair per dim."""
     pairs = site.operands[-1]
     fits = pairs.rank == 2 and agree(pairs.shape[0], rank) and agree(pairs.shape[1], 2)
     site.require(fits, f"the padding must be a pair for each of {rank} dims, got {pairs}")
@@ -71,7 +74,7 @@ def _check_padding(site: Site, rank: int) -> None:
 
 
 def dynamic_conv(site: Site) -> list[TensorType] | None:
-    """Infer a convolution with dynamic padding, whose result has unknown spatial sizes."""
+    """Infer the result type of a convolution whose padding is an operand. The spatial sizes of the result are unknown."""
     _check_padding(site, site.operands[0].rank - 2)
     return convolved(replace(site, operands=site.operands[:2]), None)
 

@@ -65,7 +65,10 @@ def reshape(site: Site) -> list[TensorType] | None:
 
 
 def view(site: Site) -> list[TensorType] | None:
-    """Check a reshape, or a view of complex numbers as pairs of real ones in a last dim of 2, or the reverse."""
+    """Check a view, which is either a reshape, or a change between complex numbers and pairs of real ones.
+
+    c64[n] <-> f32[n,2]
+    """
     if site.results:
         x, result = site.operands[0], site.results[0]
         if x.dtype == result.dtype:
