@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from meshgen.ccl.steps import Box, Copy, Group, Lowered, Messages, Reduce, Step, read_and_written
 from meshgen.mesh import Mesh
 
-# Maps (sender, receiver) to the element type and the bytes of each message.
+# Maps (sender, receiver) to the element type and the bytes of each message between these two ranks, in send order.
 Sizes = dict[tuple[int, int], list[tuple[str, int]]]
 
 
@@ -17,10 +17,10 @@ def check_lowered(lowered: Sequence[Lowered], mesh: Mesh, first_rank: int = 0) -
 
     An empty list proves the following:
     - all ranks have the same scratch size, and no step exceeds it;
-    - all ranks communicate in the same kinds of steps, in the same order;
+    - all ranks have the same sequence of communicating steps (`Group` or `Messages`);
     - NCCL calls have equal arguments on all ranks, and their memory is contiguous and of the right length;
-    - each message that a rank sends is expected by its peer, in the same order;
-    - both ends of a message are in one group of the communicator.
+    - each send has a matching receive on the peer, and both ranks list them in the same order;
+    - the sender and the receiver of a message are in the same communicator.
 
     Args:
         lowered: the steps of each rank, in order of rank.
@@ -43,11 +43,11 @@ def check_lowered(lowered: Sequence[Lowered], mesh: Mesh, first_rank: int = 0) -
 
 
 def check_between(senders: Sequence[Lowered], receivers: Sequence[Lowered], first: tuple[int, int]) -> list[str]:
-    """Return the mismatches between the two sides of a transfer between meshes, as texts.
+    """Return the mismatches between the sends of one mesh and the receives of another mesh for one transfer, as texts.
 
     Args:
         senders, receivers: the steps of each rank of the sending and of the receiving mesh.
-        first: world ranks of the first devices of both meshes.
+        first: world rank of the first device of the sending mesh, and of the receiving mesh.
     """
     sides: list[tuple[Sizes, Sizes]] = []
     for lowered, start in zip((senders, receivers), first, strict=True):
@@ -82,7 +82,7 @@ def _call_faults(calls: Sequence[Group], mesh: Mesh) -> Iterator[str]:
 
 
 def _call_bytes(call: Group, members: int) -> tuple[int, int]:
-    """Return the bytes that an NCCL call reads, and the bytes that it writes, on each of `members` ranks."""
+    """Return the bytes that an NCCL call over `members` ranks reads, and the bytes that it writes, on each rank."""
     part = call.count * Box(call.source.buffer, call.dtype, 0, (), ()).itemsize
     return {
         "all_gather": (part, members * part),
@@ -95,7 +95,7 @@ def _pair_faults(steps: Sequence[Messages], mesh: Mesh, first_rank: int) -> Iter
     if len({step.axes for step in steps}) > 1:
         yield "ranks send in different communicators"
     if not steps[0].axes:
-        return  # the other side is on another mesh
+        return  # The step belongs to a transfer between meshes; `check_between` compares the two sides.
     sent, received = _by_pair({first_rank + rank: step for rank, step in enumerate(steps)})
     yield from _unequal(sent, received)
     group = {first_rank + r: index for index, ranks in enumerate(mesh.groups(steps[0].axes)) for r in ranks}
@@ -105,7 +105,9 @@ def _pair_faults(steps: Sequence[Messages], mesh: Mesh, first_rank: int) -> Iter
 
 
 def _by_pair(steps: Mapping[int, Messages]) -> tuple[Sizes, Sizes]:
-    """Return the sent and the expected messages, both by (sender, receiver)."""
+    """Return the (element type, bytes) of the messages that `steps` send, and of those that they expect. The key is
+    (sender, receiver).
+    """
     sent: Sizes = defaultdict(list)
     received: Sizes = defaultdict(list)
     for rank, step in steps.items():
@@ -123,7 +125,7 @@ def _unequal(sent: Sizes, received: Sizes) -> Iterator[str]:
 
 
 def _memory_faults(rank: int, lowered: Lowered) -> Iterator[str]:
-    """Yield invalid accesses: views outside of scratch, copies between different shapes, writes to operands."""
+    """Yield an error for each access outside of scratch, copy between different shapes, and write to an operand."""
     for step in lowered.steps:
         read, written = read_and_written(step)
         for box in (*read, *written):

@@ -24,7 +24,7 @@ from meshgen.spec import Sharding
 
 
 class Ends(NamedTuple):
-    """A tensor of global `shape`, with its sharding and mesh on the sending and on the receiving side."""
+    """The two ends of a transfer between meshes: a tensor of global `shape`, with a sharding and a mesh on each side."""
 
     shape: tuple[int, ...]
     source: Sharding
@@ -34,12 +34,14 @@ class Ends(NamedTuple):
 
     @staticmethod
     def of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Ends:
-        """Return the ends of a `transfer_send` or `transfer_recv` that runs on the devices of `mesh`."""
+        """Return the two ends, given the side of the transfer that runs on `mesh`: a `transfer_send` or a
+        `transfer_recv`.
+        """
         meshes = (mesh, attrs["peer"]) if op == "transfer_send" else (attrs["peer"], mesh)
         return Ends(tuple(attrs["shape"]), attrs["source"], meshes[0], attrs["target"], meshes[1])
 
     def faults(self) -> list[str]:
-        """Return the errors in the two shardings, as texts."""
+        """Return the errors in the source and the target sharding, as texts."""
         sides = ((self.source, self.sender), (self.target, self.receiver))
         faults = [f"@{mesh.name}: {d.message}" for sharding, mesh in sides for d in sharding.faults(self.shape, mesh)]
         if self.source.partial or self.target.partial:
@@ -51,7 +53,7 @@ class Ends(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def between(ends: Ends) -> tuple[int, int]:
-    """Return the most elements that one device sends, and the most that one device receives."""
+    """Return the number of elements that the busiest device sends, and the number that the busiest device receives."""
     if 0 in ends.shape:
         return 0, 0
     copies = ends.receiver.size // math.prod(ends.target.parts(dim, ends.receiver) for dim in range(len(ends.shape)))
@@ -62,24 +64,28 @@ def between(ends: Ends) -> tuple[int, int]:
 
 
 def _largest(sharding: Sharding, mesh: Mesh, shape: tuple[int, ...]) -> int:
-    """Return the number of elements of the largest tile."""
+    """Return the number of elements of a tensor of `shape` in the largest tile under `sharding`."""
     return math.prod(min(sharding.tile(dim, size, mesh), size) for dim, size in enumerate(shape))
 
 
 def seconds_between(ends: Ends, itemsize: int) -> float:
-    """Return the seconds of a transfer: the time for the busiest device's bytes over the network between the meshes."""
+    """Return the seconds of a transfer: the time in which the busiest device sends or receives its bytes over the
+    network.
+    """
     return seconds_of_bytes(max(between(ends)) * itemsize, ends.sender)
 
 
 def seconds_of_bytes(moved: int, mesh: Mesh) -> float:
-    """Return the seconds that a device of `mesh` needs to send `moved` bytes to a mesh on other hosts."""
+    """Return the seconds in which a device of `mesh` sends `moved` bytes to a mesh on other hosts."""
     rate = rate_between(mesh)
     return rate.latency + moved / rate.bandwidth if moved else 0.0
 
 
 @lru_cache(maxsize=256)
 def messages(ends: Ends) -> tuple[Message, ...]:
-    """Return the messages of a transfer. Ranks in a message are relative to the mesh of that side."""
+    """Return the messages of a transfer. The sender is a rank of the sending mesh, the receiver a rank of the receiving
+    mesh.
+    """
     source = replace(ends.source, halo=())
     holders: dict[tuple[int, ...], list[int]] = {}
     for rank in range(ends.sender.size):
@@ -105,10 +111,11 @@ def deliver(ends: Ends, sent: Sequence[Array], dtype: str) -> list[Array]:
 
 
 class Post:
-    """Values in flight between meshes, by channel: either complete values or messages between ranks.
+    """A mailbox for values that one mesh has sent and another mesh has not yet received, by channel. It holds either
+    complete values or messages between ranks.
 
     Attributes:
-        wires: the messages between ranks.
+        wires: the pending messages between ranks.
         first_rank: mesh name -> world rank of the first device, for each mesh that has joined.
     """
 
@@ -139,6 +146,8 @@ class Post:
         return channel in self._letters or channel in self._sent
 
     def receive(self, node: Node, mesh: Mesh) -> list[Array]:
-        """Remove the value that was sent on the channel of `node`, and return it as the buffers of `mesh`."""
+        """Remove the value that was sent on the channel of `node`, and return it as the local buffers of all devices of
+        `mesh`.
+        """
         sent = self._letters.pop(node.attrs.channel)
         return deliver(Ends.of(node.op, node.attrs, mesh), sent, node.results[0].type.dtype)

@@ -9,7 +9,7 @@ Frame: TypeAlias = bytes | bytearray
 
 
 class Channel(Protocol):
-    """This process's end of the connections to all other processes. Frames of a sender arrive in order.
+    """The connections of this process to all other processes of the program. Frames of a sender arrive in order.
 
     Attributes:
         rank, size: rank of this process, and number of processes.

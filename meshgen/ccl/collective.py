@@ -1,4 +1,6 @@
-"""A collective as the devices of a mesh run it: op, attributes, local types, and properties derived from them."""
+"""A collective operation as the devices of a mesh execute it: op, attributes, local types, and properties derived from
+these.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from meshgen.mesh import Mesh
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective operation. All devices of the mesh have operands and results of the same types.
+    """A collective operation on a mesh. All devices of the mesh have operands and results of the same types.
 
     Attributes:
         operands, results: local types. A variadic collective (`ir/group_calls.py`) has one result for each operand.
@@ -38,29 +40,31 @@ class Collective:
 
     @staticmethod
     def of(node: Node, mesh: Mesh, first_rank: Mapping[str, int] | None = None) -> Collective:
-        """Return the collective of a node whose values have local types."""
+        """Return the collective that `node` describes. The values of `node` must have local types, not global ones."""
         operands, results = (tuple(value.type for value in values) for values in (node.operands, node.results))
         return Collective(node.op, node.attrs, operands, results, mesh, first_rank or {})
 
     @property
     def calls(self) -> list[Collective]:
-        """Return one collective per operand: several for a variadic collective, else only this one."""
+        """Return one collective per operand if this collective is variadic, else a list with this collective alone."""
         if len(self.operands) < 2 or self.op not in VARIADIC:
             return [self]
         return [replace(self, operands=(a,), results=(b,)) for a, b in zip(self.operands, self.results, strict=True)]
 
     @property
     def ring_bytes(self) -> int:
-        """Return the bytes that a device moves.
+        """Return the bytes that each device moves over links (see `cost.py`).
 
-        A `send` has no result and a `recv` has no operand; the missing type equals the one on the other side.
+        A `send` may have no result and a `recv` may have no operand. The existing type is then used for both.
         """
         ends = [(*call.operands[:1], *call.results[:1]) for call in self.calls]
         return sum(ring_bytes(self.op, self.attrs, types[0], types[-1], self.mesh) for types in ends)
 
     @property
     def link_seconds(self) -> float:
-        """Return the seconds on idle links. A variadic collective has the link latency only once."""
+        """Return the seconds that the collective takes on idle links. A variadic collective pays the link latency only
+        once.
+        """
         return seconds_of(self.op, self.attrs, self.ring_bytes, self.mesh)
 
     @property
@@ -81,17 +85,19 @@ class Collective:
         return self.mesh.group_size(self.axes)
 
     def index(self, rank: int) -> int:
-        """Return the index of device `rank` in its group."""
+        """Return the index of device `rank` in its replica group."""
         return self.mesh.index(rank, self.axes)
 
     def members(self, rank: int, axes: Sequence[str] | None = None) -> tuple[int, ...]:
-        """Return the world ranks of the group of device `rank`, in group order."""
+        """Return the world ranks of the replica group that contains device `rank`, in group order. `axes` replaces the
+        collective's axes.
+        """
         axes = self.axes if axes is None else axes
         first = self.first_rank.get(self.mesh.name, 0)
         return tuple(first + member for member in group_of(self.mesh, rank, axes))
 
     def member_index(self, key: str, default: int | None = None) -> int:
-        """Return the index in the group of the device that attribute `key` names by coordinates or by this index."""
+        """Return an index in the group: that of the device which attribute `key` names, by coordinates or by the index."""
         coordinates: Any = places_of(self.attrs).get(key, default)
         if isinstance(coordinates, int):
             return coordinates
@@ -111,5 +117,5 @@ def group_of(mesh: Mesh, rank: int, axes: Sequence[str]) -> list[int]:
 
 
 def leading(shape: Sequence[int], dim: int) -> int:
-    """Return the product of the sizes before dim `dim`: the number of contiguous runs in a slice of this dim."""
+    """Return the product of the sizes before dim `dim`. A slice along `dim` consists of this many contiguous runs."""
     return math.prod(shape[:dim])

@@ -28,11 +28,13 @@ from meshgen.mesh import Mesh, overlaps, split_ref
 from meshgen.ops.classes import LOCAL_OPS, RESHARDS
 from meshgen.spec import Sharding
 
-MESSAGES = ("send", "recv")  # These ops match in FIFO order, so a pass must not reorder them.
+MESSAGES = ("send", "recv")  # `send` and `recv` match in FIFO order, so a pass must not reorder them.
 
 
 class _Call(NamedTuple):
-    """A collective, with the local types of its operand and result and the size of its groups."""
+    """The collective whose bytes `_RING` computes: attributes, local types of operand and result, and devices per
+    group.
+    """
 
     attrs: Mapping[str, Any]
     local_in: TensorType
@@ -41,7 +43,7 @@ class _Call(NamedTuple):
 
 
 def _block_bytes(call: _Call) -> int:
-    """Return the bytes of one block that an all_to_all exchanges, including padding."""
+    """Return the bytes of the block that a device sends to one other device in an all_to_all, including padding."""
     split = call.attrs["split_dim"]
     shape = list(call.local_in.sizes)
     shape[split] = call.local_out.sizes[split]
@@ -61,7 +63,7 @@ def _fetched_rows(call: _Call) -> int:
 
 
 def _row_bytes(call: _Call) -> int:
-    """Return the bytes of one row of the op's dim."""
+    """Return the bytes of one row of the operand along attribute `dim`, on one device."""
     return call.local_in.with_shape(s for d, s in enumerate(call.local_in.sizes) if d != call.attrs["dim"]).nbytes
 
 
@@ -83,7 +85,8 @@ _RING: dict[str, Callable[[_Call], int]] = {
 
 
 def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh) -> int:
-    """Return the bytes that a device moves in a collective. Local ops and groups of one device move none.
+    """Return the bytes that each device moves in a collective (see the module's docstring). Ops without communication
+    and groups of one device move none.
 
     Args:
         local_in, local_out: types of a device's operand and result.
@@ -105,24 +108,26 @@ def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_ou
 def collective_seconds(
     op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh
 ) -> float:
-    """Return the seconds of a collective on idle links."""
+    """Return the seconds that a collective takes on idle links."""
     return seconds_of(op, attrs, ring_bytes(op, attrs, local_in, local_out, mesh), mesh)
 
 
 def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> float:
-    """Return the seconds of a collective that moves `moved` bytes per device, on idle links."""
+    """Return the seconds that a collective takes on idle links if each device moves `moved` bytes."""
     if not moved:
         return 0.0
     if op in BETWEEN_MESHES:
-        sides = between(Ends.of(op, attrs, mesh))  # Both sides take as long as the slower one.
+        sides = between(Ends.of(op, attrs, mesh))  # The transfer takes as long as its slower side.
         return seconds_of_bytes(moved * max(sides) // sides[op == "transfer_recv"], mesh)
     return seconds_along(op, moved, mesh, *axes_and_peers(op, attrs, mesh))
 
 
 def axes_and_peers(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[tuple[str, ...], int]:
-    """Return the axes of a collective's groups, and to how many devices a device sends separate messages.
+    """Return the mesh axes along which a collective forms groups, and the number of devices to which a device sends
+    messages.
 
-    The number includes the device itself, and is 0 for ring and tree algorithms.
+    The number includes the device itself. It is 0 for ring and tree algorithms, which need no separate message per
+    device.
     """
     if op in RESHARDS:
         return _transfer_links(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
@@ -139,12 +144,14 @@ def _group_size(mesh: Mesh, axes: tuple[str, ...]) -> int:
 def _transfer_links(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
 ) -> tuple[tuple[str, ...], int]:
-    """Return the axes along which a transfer moves data, and the most source tiles that a device needs."""
+    """Return the mesh axes along which a transfer moves data, and the number of source tiles from which a device
+    fetches at most.
+    """
     return moving_axes(source, target, shape, mesh), exchange(source, target, shape, mesh).peers
 
 
 def transfer_of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Exchange:
-    """Return the elements that a permute, retile or halo exchange moves per device."""
+    """Return the numbers of elements that a permute, retile or halo exchange moves per device."""
     source, target = transfer_ends(op, attrs)
     return exchange(source, target, tuple(attrs["shape"]), mesh)
 
@@ -172,9 +179,10 @@ def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
 
 
 def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[str, ...]:
-    """Return the axes along which a transfer moves data: all except equal major-most axes of a dim on both sides.
+    """Return the mesh axes along which a transfer moves data.
 
-    If the two sides contain overlapping sub-axes of an axis, the result contains the entire axis.
+    Major-most axes of a dim that split it into the same tiles on both sides move no data and are left out. If the two
+    shardings contain overlapping sub-axes of an axis, the result contains the entire axis.
     """
     source, target, shape = with_summand_dim(source, target, shape, mesh)
     moved: list[str] = []
@@ -197,12 +205,12 @@ def _is_plain(sharding: Sharding, dim: int) -> bool:
 
 
 def _halo_and_offsets(sharding: Sharding, dim: int) -> tuple[tuple[int, int], tuple[int, ...]]:
-    """Return the halo and the offsets of dim `dim`."""
+    """Return the halo (rows before, rows after) and the uneven tile offsets of dim `dim`."""
     return (sharding.halo or ((0, 0),) * sharding.rank)[dim], (sharding.offsets or ((),) * sharding.rank)[dim]
 
 
 def _kept_prefix(left: tuple[str, ...], right: tuple[str, ...], size: int, mesh: Mesh) -> int:
-    """Return the number of major-most axes that `left` and `right` share, such that the tiles of these axes are equal."""
+    """Return how many leading axes `left` and `right` share that also split a dim of `size` into equal tiles."""
     count = 0
     while count < min(len(left), len(right)) and left[count] == right[count]:
         count += 1

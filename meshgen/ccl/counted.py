@@ -1,7 +1,7 @@
-"""Counts of the rows or elements that the busiest device moves, for given sizes and as closed forms.
+"""The number of rows or elements that the busiest device moves, as an integer for given sizes and as a closed form.
 
-A closed form is used in a formula only if it equals the count on the mesh of the plan and on several small meshes (two
-or more devices per axis) that split the sizes evenly. Otherwise the formula names the counted quantity.
+A formula of `volume.py` contains the closed form only if it equals the exact number on the plan's mesh and on several
+small meshes that split the sizes evenly. Otherwise the formula contains a text that describes the number.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from meshgen.spec import Sharding
 
 Names = Mapping[str, int]  # values of axis sizes, symbolic tensor sizes and trip counts, by name
 ONE = Expr.of(1)
-# axis sizes on which a closed form is compared with the count (chosen: the smallest ones, powers of two and 3)
+# axis sizes for which a closed form is compared with the exact number (chosen: the smallest ones, powers of two and 3)
 _TESTED_SIZES = (2, 3, 4, 8)
-# axes; with more, only the mesh of the plan is tested (chosen: 4 sizes per axis would give over 64 meshes)
+# number of axes; with more axes, only the plan's mesh is tested (chosen: 4 sizes per axis would give over 64 meshes)
 _MAX_TESTED_AXES = 3
 
 
 def devices(refs: Sequence[str], suffix: str = "") -> Expr:
-    """Return the group size over `refs` as an expression: `n_x` for an axis, a constant for a sub-axis."""
+    """Return the number of devices along `refs` as an expression: the symbol `n_x` for axis `x`, a constant for a
+    sub-axis.
+    """
     product = ONE
     for ref in refs:
         name, _, size = split_ref(ref)
@@ -36,22 +38,24 @@ def devices(refs: Sequence[str], suffix: str = "") -> Expr:
 
 
 def axis_size_symbols(mesh: Mesh, suffix: str = "") -> dict[str, int]:
-    """Return the axis sizes of `mesh`, by the names that formulas use."""
+    """Return the axis sizes of `mesh`, by the symbols that stand for them in formulas: `n_x` for axis `x`."""
     return {f"n_{axis.name}{suffix}": int(axis.size) for axis in mesh.axes if axis.size is not None}
 
 
 def meshes_to_try(names: Names, axes: Sequence[str]) -> Iterator[Names]:
-    """Yield `names` with other sizes for `axes`, to test closed forms on small meshes."""
+    """Yield copies of `names` in which each of `axes` has a small size, to test closed forms on small meshes."""
     if len(axes) <= _MAX_TESTED_AXES:
         for counts in itertools.product(_TESTED_SIZES, repeat=len(axes)):
             yield {**names, **dict(zip(axes, counts, strict=True))}
 
 
 class Fetched(NamedTuple):
-    """The rows that the busiest device of a group sends or receives in a `fetch_rows`.
+    """The number of rows that the busiest device of a group sends or receives in a `fetch_rows`.
 
-    Device i needs rows from (i * step + base) / divisor on. Each entry of `parts` has the numbers of one fetch in the
-    message: tile, base, step, rows and limit. They are constants if the tiles were fixed for one mesh.
+    Device i needs rows from (i * step + base) / divisor on. Each entry of `parts` describes one fetch of the message by
+    the
+    expressions tile, base, step, rows and limit (see `RowFetch`). An expression is constant if the plan fixes its
+    value.
     """
 
     group: Expr
@@ -61,7 +65,7 @@ class Fetched(NamedTuple):
 
     @staticmethod
     def of(attrs: Mapping[str, Any], tile: int, rows: int, count: int) -> Fetched:
-        """Return the count for a `fetch_rows`.
+        """Return the number of moved rows for a `fetch_rows` with attributes `attrs`.
 
         Args:
             tile, rows: size of the op's dim in the operand and in the result.
@@ -82,7 +86,9 @@ class Fetched(NamedTuple):
         return rows_moved(fetches)
 
     def form(self, names: Names) -> str:
-        """Return a closed form as text if it equals the count, else a text that names the count."""
+        """Return a closed form as text if it equals the exact number on all tested meshes, else a text that describes
+        the number.
+        """
         closed_form = self._closed_form(names)
         if closed_form is not None and all(
             closed_form.at(self.group.at(tested_names)) == self.at(tested_names)
@@ -98,7 +104,9 @@ class Fetched(NamedTuple):
         return f"{rows} rows from {first} on, of tiles of {tile}"
 
     def _tested_names(self, names: Names) -> Iterator[Names]:
-        """Yield the plan's sizes, and sizes of other meshes on which each device's rows begin at its tile."""
+        """Yield the plan's sizes, then sizes of small meshes on which each device's rows begin at the start of its own
+        tile.
+        """
         yield names
         tile, _, step, _, limit = self.parts[0]
         for tested_names in meshes_to_try(names, [name for name in names_in(self.group) if name in names]):
@@ -108,7 +116,7 @@ class Fetched(NamedTuple):
                 yield tested_names
 
     def _closed_form(self, names: Names) -> _Ends | None:
-        """Return the closed form for a halo exchange or a rotation, or None if the fetch is neither."""
+        """Return the closed form if the fetch is a halo exchange or a rotation, else None."""
         tile, base, step, rows, limit = (number.at(names) for number in self.parts[0])
         if len(self.parts) != 1 or self.divisor != 1 or step != tile:
             return None
@@ -119,9 +127,10 @@ class Fetched(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """Numbers of rows that a device needs from the tile before its own and from the tile after its own.
+    """The closed form of a halo exchange or rotation: rows that a device needs from the tiles before and after its own
+    tile.
 
-    With two devices, each has only one neighbor, so only the larger number counts.
+    In a group of two devices, a device has only one neighbor, so only the larger of the two numbers counts.
     """
 
     before: int
@@ -142,7 +151,7 @@ class _Ends(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """The elements that the busiest device sends or receives to change the sharding of a tensor."""
+    """The number of elements that the busiest device sends or receives when a tensor changes its sharding."""
 
     source: Sharding
     target: Sharding
@@ -151,7 +160,7 @@ class Moved(NamedTuple):
 
     @staticmethod
     def of(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh) -> Moved:
-        if source.partial == target.partial:  # each partial summand is moved separately
+        if source.partial == target.partial:  # Each partial summand is moved separately, so partial axes do not matter.
             source, target = source.without_partial(), target.without_partial()
         used = {split_ref(ref)[0] for ref in (*source.used_axes, *target.used_axes)}
         return Moved(source, target, tuple(map(Expr.of, shape)), tuple(name for name in mesh.names if name in used))
@@ -161,14 +170,14 @@ class Moved(NamedTuple):
         return exchange(self.source, self.target, tuple(size.at(names) for size in self.shape), mesh).elements
 
     def form(self, names: Names) -> Expr | str:
-        """Return a closed form that equals the count, or a text that names the count if no candidate does."""
+        """Return a closed form that equals the exact number on all tested meshes, or a text that describes the number."""
         for candidate in self._forms():
             if all(candidate.at(tested_names) == self.at(tested_names) for tested_names in self._tested_names(names)):
                 return candidate
         return f"moved({' x '.join(map(str, self.shape))}: {self.source} -> {self.target})"
 
     def _tested_names(self, names: Names) -> Iterator[Names]:
-        """Yield the plan's sizes, and sizes of other meshes that split the tensor evenly."""
+        """Yield the plan's sizes, then sizes of small meshes that split the tensor evenly."""
         yield names
         splits = [
             (s, devices(axes))
@@ -180,7 +189,9 @@ class Moved(NamedTuple):
                 yield tested_names
 
     def _forms(self) -> Iterator[Expr]:
-        """Yield candidates for the closed form: the tile of either side, with and without the overlap of both tiles."""
+        """Yield candidates for the closed form: the tile of either side, entire or without the overlap with the other
+        side's tile.
+        """
         ends = (self.source, self.target)
         if any(end.halo or any(end.offsets) for end in ends) or any(":" in a for e in ends for a in e.split_axes):
             return
@@ -190,7 +201,7 @@ class Moved(NamedTuple):
         yield from (after, before, after + -common, before + -common)
 
     def _tile(self, sharding: Sharding) -> Expr:
-        """Return the number of elements of a tile."""
+        """Return the number of elements of a tile under `sharding`, as an expression."""
         sizes = [s.divided_up(devices(axes)) for s, axes in zip(self.shape, sharding.dims, strict=True)]
         return math.prod(sizes, start=ONE)
 

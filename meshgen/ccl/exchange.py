@@ -1,9 +1,11 @@
-"""The elements that devices must send and receive to change the sharding of a tensor.
+"""The numbers of elements that devices must send and receive to change the sharding of a tensor.
 
-Every device fetches the elements that it lacks under the target sharding from their holders under the source sharding.
-Devices that hold the same elements share the load. NumPy arrays have one entry per device of the sub-mesh whose axes
-split the tensor under either sharding, so the cost does not depend on the rest of the mesh. Dims are independent of
-each other, and results are cached per dim, because a search queries the same dims repeatedly.
+Under the target sharding, a device needs elements that it may not hold under the source sharding. It fetches the
+missing ones from devices that hold them. Devices that hold the same elements share these requests equally.
+
+Only mesh axes that split the tensor under either sharding matter. NumPy arrays therefore have one entry per device of
+the sub-mesh of these axes. Tensor dims are independent of each other, and results are cached per dim, because a search
+queries the same dims repeatedly.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Halo, Sharding
 
 Numbers = NDArray[np.int64]
-Rows = tuple[Numbers, Numbers]  # [start, stop) of every tile, or of the rows on every device
+Rows = tuple[Numbers, Numbers]  # (starts, stops) of the rows of every tile, or of the rows on every device
 _NO_HALO = (0, 0)
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Maxima over devices: elements received, elements sent, and source tiles from which one device receives."""
+    """The work of the busiest device: elements received, elements sent, and source tiles to fetch from."""
 
     received: int
     sent: int
@@ -39,7 +41,7 @@ class Exchange:
 
 
 class Split(NamedTuple):
-    """The split of one dim of a tensor: its size, the mesh axes, and optionally a halo and uneven tile offsets."""
+    """The sharding of one dim of a tensor: size, mesh axes, and optionally a halo and uneven tile offsets."""
 
     size: int
     axes: tuple[str, ...]
@@ -52,7 +54,7 @@ class Split(NamedTuple):
 
 
 def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
-    """Return the split of each dim."""
+    """Return one `Split` per dim of a tensor of `shape`."""
     if not sharding.halo and not sharding.offsets:
         return [Split(size, axes) for size, axes in zip(shape, sharding.dims, strict=True)]
     halo = sharding.halo or (_NO_HALO,) * sharding.rank
@@ -63,9 +65,9 @@ def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
 def summand_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the partial axes of source and target between which a transfer moves partial summands one to one.
 
-    Axes that are partial on both sides come first. Axes of size 1 are left out, since there is nothing to move. Returns
-    None if a transfer is impossible: the number of summands must not change, and summands of different reductions
-    cannot move.
+    Axes that are partial on both sides come first. Axes of size 1 are left out, since nothing moves along them. Returns
+    None if the transfer is impossible. It is possible only if source and target have equally many summands and, where
+    axes differ, the same reduction.
     """
     if source.partial == target.partial:
         return source.partial_axes, target.partial_axes
@@ -83,9 +85,9 @@ def summand_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[tuple[
 def with_summand_dim(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
 ) -> tuple[Sharding, Sharding, tuple[int, ...]]:
-    """Add a dim to both shardings and to the shape, whose rows are the partial summands that move between axes.
+    """Return the arguments with a new last dim, whose rows are the partial summands that move to other axes.
 
-    Returns the arguments unchanged if no summand moves.
+    The moving partial axes become axes that split the new dim. Returns the arguments unchanged if no summand moves.
     """
     if source.partial == target.partial or (partial_axes := summand_axes(source, target, mesh)) is None:
         return source, target, shape
@@ -100,7 +102,10 @@ def with_summand_dim(
 
 @lru_cache(maxsize=4096)
 def exchange(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> Exchange:
-    """Return the exchange between two shardings of a tensor of global `shape`. Partial values stay partial."""
+    """Return the work of the busiest device for a change of sharding of a tensor of global `shape`.
+
+    Partial values stay partial.
+    """
     source, target, shape = with_summand_dim(source, target, shape, mesh)
     if source.without_partial() == target.without_partial() or 0 in shape:
         return Exchange(0, 0, 0)
@@ -111,28 +116,31 @@ def exchange(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: M
     most_received = int(received.max())
     if not most_received:
         return Exchange(0, 0, 0)
-    own = grid.overlap(target_splits, [split.core() for split in source_splits]) if source.halo else kept
+    tile_overlap = grid.overlap(target_splits, [split.core() for split in source_splits]) if source.halo else kept
     return Exchange(
         most_received,
-        _sent(grid, source_splits, target_splits, source, own),
+        _sent(grid, source_splits, target_splits, source, tile_overlap),
         _peers(grid, source_splits, target_splits, received),
     )
 
 
 def received_elements(grid: Grid, source_splits: Sequence[Split], target_splits: Sequence[Split]) -> int:
-    """Return the most elements that one device lacks: `Exchange.received`, on a grid of all axes of both shardings."""
+    """Return the number of elements that the busiest device receives.
+
+    `grid` must contain all axes of both shardings. The result equals `Exchange.received`.
+    """
     return int((grid.volume(target_splits) - grid.overlap(target_splits, source_splits)).max())
 
 
 def grid_of(mesh: Mesh, refs: Sequence[str]) -> Grid:
-    """Return the sub-mesh of the axes in `refs`. For a sub-axis, the sub-mesh contains the entire axis."""
+    """Return the sub-mesh of `mesh` with the axes in `refs`. A sub-axis adds the entire axis that contains it."""
     used = frozenset(split_ref(ref)[0] for ref in refs)
     is_small = mesh.group_size(used) <= _MAX_SMALL_GRID
     return (_small_grid if is_small else _large_grid)(mesh, used)
 
 
-# Limits of the caches, chosen to bound their memory to 32 MiB per grid: tables per grid, and numbers in all tables of a
-# grid. Below: the most devices of a small grid, and how many small and large grids are cached.
+# Limits that bound the memory of the caches to 32 MiB per grid (chosen): tables per grid, and array elements in all
+# tables of a grid. Below: devices of the largest small grid, and how many small and large grids are cached.
 _MAX_TABLES, _MAX_NUMBERS = 4096, 1 << 22
 _MAX_SMALL_GRID, _SMALL_GRIDS, _LARGE_GRIDS = 1 << 14, 64, 4
 
@@ -152,7 +160,7 @@ _small_grid, _large_grid = lru_cache(_SMALL_GRIDS)(_grid), lru_cache(_LARGE_GRID
 
 @dataclass(eq=False)
 class Grid:
-    """The `count` devices of a sub-mesh in row-major order, with cached tables of what each device holds and needs.
+    """The `count` devices of a sub-mesh in row-major order, with cached arrays of the rows and elements on each device.
 
     Attributes:
         strides: axis name -> difference in index between neighbors along the axis.
@@ -178,7 +186,7 @@ class Grid:
         return np.arange(self.count, dtype=np.int64)
 
     def index(self, refs: tuple[str, ...]) -> Numbers:
-        """Return each device's index in its group over `refs`."""
+        """Return, for each device, the index in its group over `refs`."""
         index = self._tables.get(refs)
         if index is None:
             index = np.zeros(self.count, np.int64)
@@ -188,7 +196,7 @@ class Grid:
         return index
 
     def _digits(self, refs: tuple[str, ...]) -> list[list[int]]:
-        """Return [stride, size] of the mixed-radix digits that `refs` select from a device's index.
+        """Return [stride, size] of each mixed-radix digit of a device's index that belongs to one of `refs`.
 
         Adjacent digits are merged.
         """
@@ -205,7 +213,7 @@ class Grid:
         return digits
 
     def tiles(self, split: Split) -> Rows:
-        """Return the rows of all tiles of a dim, without halo."""
+        """Return the (starts, stops) of all tiles of a dim, without halo."""
         tiles = self._tables.get((split, "tiles"))
         if tiles is None:
             bounds = np.asarray(split.offsets, np.int64)
@@ -216,7 +224,7 @@ class Grid:
         return tiles
 
     def rows(self, split: Split) -> Rows:
-        """Return the rows that each device holds, including its halo."""
+        """Return the (starts, stops) of the rows on each device, including its halo."""
         rows = self._tables.get(split)
         if rows is None:
             starts, stops = self.tiles(split)
@@ -227,7 +235,7 @@ class Grid:
         return rows
 
     def common(self, target: Split, source: Split) -> Numbers:
-        """Return, for each device, the number of rows of a dim that it both holds and needs."""
+        """Return, for each device, how many of the rows that it needs under `target` it already holds under `source`."""
         counts = self._tables.get((target, source))
         if counts is None:
             (start, stop), (first, last) = self.rows(target), self.rows(source)
@@ -236,19 +244,19 @@ class Grid:
         return counts
 
     def overlap(self, target_splits: Sequence[Split], source_splits: Sequence[Split]) -> Numbers:
-        """Return, for each device, the number of elements that it both holds and needs."""
+        """Return, for each device, how many of the elements that it needs under the target splits it already holds."""
         total: Numbers = _ONE
         for dim in zip(target_splits, source_splits, strict=True):
             total = total * self.common(*dim)
         return total
 
     def volume(self, splits: Sequence[Split]) -> Numbers:
-        """Return, for each device, the number of elements that it holds."""
+        """Return, for each device, the number of elements of its tile, including the halo."""
         volumes = self._tables.get(key := (tuple(splits), "volume"))
         return self._keep(key, self.overlap(splits, splits)) if volumes is None else volumes
 
     def sources(self, target: Split, source: Split) -> Numbers:
-        """Return, for each device, the number of source tiles from which it takes the rows of a dim."""
+        """Return, for each device, the number of source tiles that overlap the rows that it needs under `target`."""
         counts = self._tables.get((target, source, "sources"))
         if counts is None:
             starts, _ = self.tiles(source)
@@ -258,7 +266,7 @@ class Grid:
         return counts
 
     def coverage(self, target: Split, source: Split) -> Numbers:
-        """Return for each source tile of a dim the sum of its overlaps with all target tiles, in rows."""
+        """Return, for each source tile of a dim, the sum of its overlaps with all target tiles, in rows. Halos count."""
         starts, stops = self.tiles(source)
         if target.halo == _NO_HALO:
             return stops - starts
@@ -272,10 +280,10 @@ class Grid:
         )
 
     def demand(self, target_splits: Sequence[Split], source_splits: Sequence[Split]) -> Numbers:
-        """Return, for each source tile, the number of target tiles that contain an element, summed over its elements."""
+        """Return, for each source tile, the sum of its overlaps with all target tiles, in elements. Halos count."""
         halo = tuple(
             split if split.halo != _NO_HALO else None for split in target_splits
-        )  # without a halo, only the size of the dim matters
+        )  # Without a halo, only the size of the dim matters for the key.
         key = (halo, tuple(source_splits))
         demand = self._tables.get(key)
         if demand is None:
@@ -290,22 +298,22 @@ _ONE: Numbers = np.ones(1, np.int64)
 
 
 def _sent(
-    grid: Grid, source_splits: Sequence[Split], target_splits: Sequence[Split], source: Sharding, own: Numbers
+    grid: Grid, source_splits: Sequence[Split], target_splits: Sequence[Split], source: Sharding, tile_overlap: Numbers
 ) -> int:
-    """Return the most elements that a device sends, if the holders of a tile share the requests for it.
+    """Return the number of elements that the busiest device sends, if the holders of a tile share the requests for it.
 
     Args:
-        own: for each device, the elements of its own tile that it needs.
+        tile_overlap: for each device, the number of elements of its source tile that it needs under the target.
     """
     mesh = grid.mesh
-    # Partial axes that share an axis with a split: their coordinates vary within the grid.
+    # Partial axes that share a mesh axis with a split have different coordinates within the grid.
     groups = tuple(ref for ref in source.partial_axes if split_ref(ref)[0] in grid.strides)
     demand = grid.demand(target_splits, source_splits)
     summands = mesh.group_size(groups)
     copies = grid.count // (math.prod(mesh.group_size(split.axes) for split in target_splits) * summands)
     holders = grid.count // (len(demand) * summands)
     tile = grid.index((*source.split_axes, *groups))
-    local = np.bincount(tile, weights=own, minlength=len(demand) * summands)
+    local = np.bincount(tile, weights=tile_overlap, minlength=len(demand) * summands)
     requested = (demand if summands == 1 else np.repeat(demand, summands)) * copies - local
     return math.ceil(float(requested.max()) / holders)
 
@@ -319,7 +327,7 @@ def below_bounds(points: Numbers, bounds: Numbers) -> Numbers:
 
 
 def _peers(grid: Grid, source_splits: Sequence[Split], target_splits: Sequence[Split], received: Numbers) -> int:
-    """Return the most source tiles from which one device receives."""
+    """Return the largest number of source tiles from which a single device receives."""
     count: Numbers = np.ones(grid.count, np.int64)
     for target, source in zip(target_splits, source_splits, strict=True):
         count = count * grid.sources(target, source)

@@ -1,4 +1,4 @@
-"""The replica groups of all ranks as arrays, and the machine domains (for example hosts) that they span."""
+"""The replica groups of all ranks as arrays, and the domains of the machine (for example hosts) that each group spans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups along some mesh axes.
+    """The replica groups along some mesh axes.
 
     Attributes:
         members: ranks of each group, shape [groups, size].
@@ -31,14 +31,15 @@ class Groups:
         return self.members.shape[1]
 
     def latest(self, times: Array) -> Array:
-        """Return for each rank the latest of the `times` of its group. `times` has one entry per rank."""
+        """Return, for each rank, the maximum of `times` over its group. `times` has one entry per rank."""
         return times[self.members].max(axis=1)[self.group]
 
     def domains(self, devices: int) -> tuple[Array, Array]:
-        """Return, for each group, the number of domains that it spans, and its fewest members in one of them.
+        """Return, for each group, the number of domains that it spans, and the smallest number of its members in one
+        domain.
 
         Args:
-            devices: consecutive ranks in one domain of the machine.
+            devices: number of devices in a domain. A domain contains consecutive ranks.
         """
         domain = np.sort(self.members // devices, axis=1)
         starts = np.ones(domain.shape, np.bool_)
@@ -51,7 +52,7 @@ class Groups:
 
 @lru_cache(maxsize=256)
 def groups_of(mesh: Mesh, axes: tuple[str, ...]) -> Groups:
-    """Return the groups of devices that differ only in their coordinates along `axes`."""
+    """Return the groups along `axes`. The devices of a group differ only in their coordinates along `axes`."""
     ranks = np.arange(mesh.size)
     first = ranks.copy()  # first rank of each rank's group
     for ref in axes:

@@ -1,4 +1,4 @@
-"""Row fetches: rows that devices fetch from each other because a result tile needs rows outside of the operand tile.
+"""Row fetches: a device fetches rows from other devices because its result tile needs rows outside of its operand tile.
 
 Device i of a group holds rows [i tile, (i + 1) tile) of a dim. It needs `rows` rows from ceil((i step + base) /
 divisor) on. Rows below 0 or from `limit` on do not exist and are padding; with `wrap`, indices are taken modulo
@@ -18,12 +18,14 @@ from meshgen.ccl.exchange import Numbers, below_bounds
 from meshgen.ir.graph import FETCH_NUMBERS
 from meshgen.ops.collective_checks import farthest_start
 
-_FAR = 2.0**62  # rows; beyond the end of any tensor, and small enough for int64 arithmetic
+_FAR = 2.0**62  # in rows: beyond the end of any tensor, and small enough for int64 arithmetic
 
 
 @dataclass(frozen=True)
 class RowFetch:
-    """A fetch of rows of one dim in a group of `count` devices. All numbers count rows."""
+    """A fetch of rows along one dim in a group of `count` devices. The formula in the module's docstring defines the
+    fields, which are numbers of rows.
+    """
 
     count: int
     tile: int
@@ -39,13 +41,13 @@ class RowFetch:
         return -(-(index * self.step + self.base) // self.divisor)
 
     def reduced(self) -> RowFetch:
-        """Return an equal fetch without a divisor, if the start of every device is divisible."""
+        """Return an equivalent fetch without a divisor if the first row of every device is divisible, else this fetch."""
         if self.step % self.divisor:
             return self
         return replace(self, base=self.start(0), step=self.step // self.divisor, divisor=1)
 
     def near(self) -> RowFetch:
-        """Return a fetch of the same existing rows whose step is at most the existing and the fetched rows together.
+        """Return a fetch of the same existing rows whose step is at most about `limit + rows`.
 
         With a longer step, at most one device fetches existing rows. Windows have such steps if their stride exceeds
         the operand.
@@ -58,8 +60,8 @@ class RowFetch:
         base = self.limit * self.divisor if index is None else self.base + index * (self.step - far)
         return replace(self, base=base, step=far)
 
-    def wanted(self, index: int) -> list[tuple[int, int]]:
-        """Return the existing rows that device `index` needs, as ranges [start, stop)."""
+    def needed_ranges(self, index: int) -> list[tuple[int, int]]:
+        """Return the rows that device `index` needs, as ranges [start, stop) without padding rows."""
         start = self.start(index)
         if not self.wrap:
             return [(max(0, start), min(self.limit, start + self.rows))]
@@ -69,7 +71,9 @@ class RowFetch:
         return [(first, first + head), (0, rows - head)]
 
     def ranges(self) -> tuple[Numbers, Numbers]:
-        """Return the ranges of `wanted` for all devices, as arrays of starts and stops of shape [device, range]."""
+        """Return the same ranges as `needed_ranges` for all devices, as arrays of starts and stops of shape [device,
+        range].
+        """
         index = np.arange(self.count, dtype=np.int64)
         if not self.wrap:
             is_far = np.abs(index * float(self.step) + self.base) > _FAR
@@ -81,8 +85,10 @@ class RowFetch:
         return np.stack([first, np.zeros_like(first)], 1), np.stack([first + head, rows - head], 1)
 
     def placed(self, index: int) -> list[tuple[int, int, int]]:
-        """Return the ranges of `wanted` for device `index`, each with the row of the result at which it begins."""
-        ranges = self.wanted(index)
+        """Return the ranges of rows that device `index` needs, as (start, stop, first row of the result that the range
+        fills).
+        """
+        ranges = self.needed_ranges(index)
         if not self.wrap:
             return [(*ranges[0], max(0, -self.start(index)))]
         head, tail = ranges
@@ -100,15 +106,15 @@ class RowFetch:
         )
 
     def has_padding(self) -> bool:
-        """Whether some device needs rows that do not exist."""
-        return any(sum(stop - start for start, stop in self.wanted(i)) < self.rows for i in range(self.count))
+        """Whether some device needs rows outside of the tensor."""
+        return any(sum(stop - start for start, stop in self.needed_ranges(i)) < self.rows for i in range(self.count))
 
     def kept(self) -> Numbers:
-        """Return, for each device, the number of rows that it both needs and holds."""
+        """Return, for each device, how many of the rows that it needs are in its own tile."""
         starts, stops = self.ranges()
         tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
-        own = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])
-        return np.maximum(own, 0).sum(axis=1)
+        overlaps = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])
+        return np.maximum(overlaps, 0).sum(axis=1)
 
     def traffic(self) -> tuple[Numbers, Numbers]:
         """Return, for each device, the number of rows that it receives and the number that it sends."""
@@ -117,30 +123,34 @@ class RowFetch:
         starts, stops = self.ranges()
         stops = np.maximum(starts, np.minimum(stops, self.count * self.tile))
         tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
-        own = self.kept()
+        kept_rows = self.kept()
         below = below_bounds(tiles, starts.ravel()) - below_bounds(tiles, stops.ravel())
-        return (stops - starts).sum(axis=1) - own, np.diff(below) - own
+        return (stops - starts).sum(axis=1) - kept_rows, np.diff(below) - kept_rows
 
     def most_sent(self) -> int:
         """Return an upper bound on the rows that one device sends.
 
-        A row is needed by at most as many devices as have their start within `rows` rows.
+        Only devices whose first row is less than `rows` rows before a row need that row. The bound is the largest
+        number of
+        such devices, times the rows of a tile.
         """
         receivers = self.count if not self.step else min(self.count, self.rows * self.divisor // abs(self.step) + 3)
         return self.tile * receivers
 
     def moved(self) -> int:
-        """Return the most rows that one device receives or sends."""
+        """Return the number of rows that the busiest device receives or sends."""
         return rows_moved([self])
 
 
 def rows_moved(fetches: Sequence[RowFetch]) -> int:
-    """Return the most rows that one device of the group receives or sends in one message for all `fetches`."""
+    """Return the number of rows that the busiest device receives or sends, if one message carries all `fetches`."""
     return max(most_rows(fetches))
 
 
 def most_rows(fetches: Sequence[RowFetch]) -> tuple[int, int]:
-    """Return the most rows that one device receives in one message for all `fetches`, and the most that one sends."""
+    """Return the most rows that one device receives, and the most that one device sends, if one message carries all
+    `fetches`.
+    """
     if not fetches:
         return 0, 0
     received, sent = zip(*(fetch.traffic() for fetch in fetches), strict=True)
@@ -148,13 +158,13 @@ def most_rows(fetches: Sequence[RowFetch]) -> tuple[int, int]:
 
 
 def most_kept(fetches: Sequence[RowFetch]) -> int:
-    """Return the most rows of its own tile that a device of the group needs in all `fetches` together."""
+    """Return the most rows that a device needs from its own tile, summed over all `fetches`."""
     return int(np.max(sum(fetch.kept() for fetch in fetches))) if fetches else 0
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a `fetch_rows`, which reads rows [start, start + tile) of the operand.
+    """A part of a `fetch_rows`, for which rows [start, start + tile) of each device's operand are the tile.
 
     It fills `fetch.rows` rows of the result.
     """
@@ -169,7 +179,7 @@ class Part:
 
 
 def parts_of(attrs: Mapping[str, Any], tile: int, rows: int, count: int) -> list[Part]:
-    """Return the fetches of a `fetch_rows`, in the order of their rows in the result.
+    """Return the parts of a `fetch_rows` with attributes `attrs`, in the order in which they fill the result.
 
     Args:
         tile, rows: size of the op's dim in the operand and in the result.

@@ -1,4 +1,4 @@
-"""The buffers of a collective on one rank as bytes on the host, and the local steps on them in NumPy."""
+"""A rank's buffers of a collective as bytes in host memory, and the execution of local steps on them with NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]  # one-dimensional and contiguous
 
 
 class HostBuffers:
-    """Operands, results and scratch of one collective. NumPy raises an error for accesses outside of a buffer."""
+    """The operands, results and scratch of one collective on one rank. NumPy raises an error for accesses outside of a
+    buffer.
+    """
 
     def __init__(self, buffers: Mapping[BufferRef, Bytes]) -> None:
         self._buffers = buffers
@@ -44,6 +46,6 @@ class HostBuffers:
 
 
 def reduced_bytes(parts: Sequence[Bytes], step: Group) -> Bytes:
-    """Return the element-wise reduction of the operands of a group, in group order, as bytes."""
+    """Return the element-wise reduction of the operands of all group members, in group order, as bytes."""
     total = reduce_arrays([part.view(DTYPES[step.dtype]) for part in parts], step.reduction, step.dtype)
     return total.view(np.uint8)

@@ -33,8 +33,9 @@ from meshgen.mesh import Mesh
 
 Array = np.ndarray[Any, Any]
 RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce_to", "gather_to", "scatter_from")
-EXCHANGES = ("all_to_all",)  # each device sends a different block to each other device
-BOTH_WAYS = "all_reduce"  # the op that reduces and gathers: it passes a ring twice, or a tree up and down
+EXCHANGES = ("all_to_all",)  # ops in which each device sends a different block to each other device
+# the op that both reduces and gathers, so its data passes twice around a ring, or up and down a tree
+BOTH_WAYS = "all_reduce"
 
 
 class Rate(NamedTuple):
@@ -45,11 +46,11 @@ class Rate(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """A level of the machine that a group crosses.
+    """A level of the machine (for example the network between hosts) that the links of a group cross.
 
     Attributes:
-        domains: domains of the level below that the group spans.
-        least: the fewest devices of the group in one of these domains.
+        domains: number of domains (for example hosts) that the group spans at this level.
+        least: number of the group's devices in the domain with the fewest of them.
         link: the links between these domains.
     """
 
@@ -59,7 +60,9 @@ class Crossing(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The location of a group's devices: its size, and the levels that it crosses, innermost first."""
+    """The location of a group's devices in the machine: the group's size, and the levels that it crosses, innermost
+    first.
+    """
 
     size: int
     crossings: tuple[Crossing, ...]
@@ -67,7 +70,7 @@ class Span(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def spans_of(mesh: Mesh, axes: tuple[str, ...], machine: Machine) -> tuple[tuple[Span, ...], Array]:
-    """Return the distinct spans of the groups along `axes`, and for each group the index of its span."""
+    """Return the distinct spans of the groups along `axes`, and for each group the index of its span in this tuple."""
     groups = groups_of(mesh, axes)
     levels = [
         (outer, *groups.domains(inner.devices or 1))
@@ -92,11 +95,11 @@ def spans_of(mesh: Mesh, axes: tuple[str, ...], machine: Machine) -> tuple[tuple
 
 
 def span_seconds(op: str, moved: int, span: Span, inner: Link, peers: int = 0) -> float:
-    """Return the seconds of a collective in one group, when each device moves `moved` bytes.
+    """Return the seconds that a collective takes in one group in which each device moves `moved` bytes.
 
     Args:
         inner: the links of the innermost level.
-        peers: devices to which a device sends separate messages, including itself; 0 for rings and trees.
+        peers: number of devices to which a device sends separate messages, including itself; 0 for rings and trees.
     """
     if not moved or span.size == 1:
         return 0.0
@@ -119,7 +122,7 @@ def _posting_seconds(peers: int) -> float:
 
 
 def _message_seconds(op: str, moved: int, span: Span, inner: Link) -> float:
-    """Return the seconds of the bytes of point-to-point messages on the slowest links."""
+    """Return the seconds in which the slowest links transfer the bytes of point-to-point messages, without latency."""
     seconds = moved / inner.bytes_per_second
     for crossing in span.crossings:
         share = (span.size - crossing.least) / (span.size - 1) if op in EXCHANGES else 1.0
@@ -128,7 +131,7 @@ def _message_seconds(op: str, moved: int, span: Span, inner: Link) -> float:
 
 
 def _latency_seconds(algorithm: Algorithm, op: str, span: Span, inner: Link) -> float:
-    """Return the latency of all steps of an algorithm, in seconds, without the time for its bytes."""
+    """Return the seconds of latency of all steps of an algorithm, without the time in which its bytes are transferred."""
     passes = 2 if op == BOTH_WAYS else 1
     seconds = inner.latency_seconds
     if not algorithm.is_tree:  # `seconds` already includes the steps within the first domain.
@@ -143,7 +146,7 @@ def _latency_seconds(algorithm: Algorithm, op: str, span: Span, inner: Link) -> 
 
 
 def _transfer_seconds(algorithm: Algorithm, moved: int, span: Span, inner: Link) -> float:
-    """Return the seconds of the bytes of an algorithm on its slowest links."""
+    """Return the seconds in which the slowest links transfer the bytes of an algorithm, without latency."""
     seconds = moved / inner.bytes_per_second
     for domains, least, link in span.crossings:
         share = (domains - 1) / domains * span.size / (span.size - 1) if algorithm.is_tree else 1.0
@@ -152,12 +155,12 @@ def _transfer_seconds(algorithm: Algorithm, moved: int, span: Span, inner: Link)
 
 
 def seconds_along(op: str, moved: int, mesh: Mesh, axes: tuple[str, ...], peers: int = 0) -> float:
-    """Return the seconds of a collective along `axes` in the slowest of its groups."""
+    """Return the seconds that a collective along `axes` takes in its slowest group."""
     return max(_seconds_of_spans(op, moved, mesh, axes, peers))
 
 
 def group_seconds(op: str, moved: int, mesh: Mesh, axes: tuple[str, ...], peers: int = 0) -> Array:
-    """Return the seconds of a collective in each of its groups, in the order of `groups_of(mesh, axes)`."""
+    """Return the seconds that a collective takes in each of its groups, in the order of `groups_of(mesh, axes)`."""
     seconds = np.array(_seconds_of_spans(op, moved, mesh, axes, peers))
     machine = _machine_of(mesh, axes)
     span_index = (
@@ -167,7 +170,10 @@ def group_seconds(op: str, moved: int, mesh: Mesh, axes: tuple[str, ...], peers:
 
 
 def _seconds_of_spans(op: str, moved: int, mesh: Mesh, axes: tuple[str, ...], peers: int) -> list[float]:
-    """Return the seconds of a collective for each distinct span of its groups, or one value without a machine."""
+    """Return the seconds that a collective takes in each distinct span of its groups.
+
+    Returns a single value if the mesh has no machine description.
+    """
     machine = _machine_of(mesh, axes)
     if machine is None:
         latency, bandwidth = rate_along(mesh, axes)
@@ -192,7 +198,7 @@ def rate_along(mesh: Mesh, axes: tuple[str, ...]) -> Rate:
 
 @lru_cache(maxsize=4096)
 def slowest_link(mesh: Mesh, axes: tuple[str, ...]) -> float:
-    """Return the bytes per second of a device on the slowest links that groups along `axes` use."""
+    """Return the bytes per second that a device moves over the slowest links that groups along `axes` use."""
     machine = _machine_of(mesh, axes)
     if machine is None:
         return rate_along(mesh, axes).bandwidth
@@ -219,7 +225,7 @@ def best_rate(mesh: Mesh, ref: str) -> Rate:
 
 
 def rate_between(mesh: Mesh) -> Rate:
-    """Return the latency and bandwidth from a device to another mesh, whose devices are on other hosts."""
+    """Return the latency and bandwidth with which a device of `mesh` sends to a mesh on other hosts."""
     if mesh.machine:
         link = mesh.machine.links[-1]
         return Rate(link.latency_seconds, link.bytes_per_second)
@@ -232,7 +238,10 @@ def _ring_bandwidth(span: Span, inner: Link) -> float:
 
 
 def _axis_rate(mesh: Mesh, ref: str) -> Rate:
-    """Return the rate of an axis. Values that the axis lacks come from the machine, or from the links of one host."""
+    """Return the latency and bandwidth of axis `ref`.
+
+    A value that the axis does not set comes from the machine, or else from the default links within a host (NVLink).
+    """
     axis = mesh.axis(ref)
     if axis.bandwidth is not None and axis.latency is not None:
         return Rate(axis.latency, axis.bandwidth)

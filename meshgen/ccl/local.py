@@ -20,7 +20,7 @@ from meshgen.mesh import Mesh
 
 @dataclass(frozen=True)
 class Pending:
-    """The next communication of a rank, and the buffers of its collective.
+    """The next communicating step of a rank that runs a collective, and the buffers of this collective.
 
     Attributes:
         label: the collective's name in error messages.
@@ -37,7 +37,7 @@ def run_lowered(
     """Run one collective on all ranks of a mesh.
 
     Args:
-        lowered, buffers: steps and memory of each rank, in order of rank.
+        lowered, buffers: the steps and the buffers of each rank, in order of rank.
         first_rank: world rank of the mesh's first device.
     Raises:
         RuntimeFailure: MG0604, the ranks deadlock.
@@ -49,10 +49,10 @@ def run_lowered(
 
 
 def communicate(now: Sequence[Pending | None], mesh: Mesh, wires: Wires, first_rank: int = 0) -> None:
-    """Run the next communication of all ranks of a mesh.
+    """Run the next communicating step of all ranks of a mesh.
 
     Args:
-        now: the communication of each rank, or None for a rank that has finished.
+        now: the communicating step of each rank, or None for a rank that has finished.
     Raises:
         RuntimeFailure: MG0604, the ranks deadlock.
     """
@@ -70,16 +70,21 @@ def communicate(now: Sequence[Pending | None], mesh: Mesh, wires: Wires, first_r
 
 
 def _agreed(now: Sequence[Launch | None]) -> list[tuple[Group, ...]]:
-    """Return the NCCL calls of all ranks. Raises RuntimeFailure MG0604 if they differ, which would deadlock."""
+    """Return the NCCL calls of each rank.
+
+    Raises RuntimeFailure MG0604 if ranks call NCCL differently, which would deadlock.
+    """
     calls = [launch for launch in now if isinstance(launch, tuple)]
-    signatures = {tuple((c.kind, c.reduction, c.dtype, c.count, c.axes, c.root) for c in each) for each in calls}
+    signatures = {
+        tuple((c.kind, c.reduction, c.dtype, c.count, c.axes, c.root) for c in rank_calls) for rank_calls in calls
+    }
     if len(calls) < len(now) or len(signatures) > 1:
         raise RuntimeFailure(Diagnostic("MG0604", "ranks take part in different calls of NCCL; they would deadlock"))
     return calls
 
 
 def _run_group(steps: Sequence[Group], buffers: Sequence[HostBuffers]) -> None:
-    """Run one call on the members of a group. All results are computed before any is written."""
+    """Run one NCCL call on all members of a group. All results are computed before the first one is written."""
     parts = [memory.bytes_of(step.source) for step, memory in zip(steps, buffers, strict=True)]
     results = group_results(steps[0], parts)
     for step, memory, content in zip(steps, buffers, results, strict=True):

@@ -42,9 +42,9 @@ _LOWERINGS: dict[str, Callable[[Collective, int], list[Step]]] = {
 
 
 def lower(collective: Collective, rank: int) -> Lowered:
-    """Return the steps of device `rank` of the collective's mesh.
+    """Return the steps of one device for a collective. `rank` numbers the devices of the collective's mesh.
 
-    The collective must be valid (`structure_faults`). A result that is undefined on a device is not written. Padding of
+    The collective must be valid (`structure_faults`). A result that is undefined on a device is not written. Padding in
     other results may be written.
     """
     lowered_steps: list[Step] = []
@@ -60,7 +60,10 @@ def lower(collective: Collective, rank: int) -> Lowered:
 
 
 def _is_needed(step: Step) -> bool:
-    """Whether a step has elements. Messages always count, because other ranks may have messages in the same step."""
+    """Whether a step must run.
+
+    Steps without elements are dropped, except messages: every rank has the same message steps.
+    """
     match step:
         case Group():
             return step.count > 0

@@ -1,7 +1,8 @@
-"""Lowering of collectives that NCCL supports: reductions, all_gather, reduce_scatter and broadcast.
+"""Lowering of the collectives for which NCCL has a call: reductions, all_gather, reduce_scatter and broadcast.
 
-If NCCL lacks a reduction (`native_reduction`), the devices compute it. Each device receives all operands of the part
-that it reduces, in one exchange of messages, which moves as many bytes as a ring.
+If NCCL lacks the reduction (`native_reduction`), the devices compute it themselves. Each device reduces one part of
+the tensor and receives this part of all operands in one exchange of messages. Each device moves as many bytes as in a
+ring.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from meshgen.ccl.point_to_point import PointToPoint, Scratch, copies
 from meshgen.ccl.steps import Box, Copy, Group, GroupKind, Reduce, Step, dense
 from meshgen.ir.graph import COMPLEX_PARTS, is_complex, is_float
 
-# ncclDataType_t without the 8-bit floats: a ring rounds them after every device, and they need NCCL 2.24 and sm_90.
+# ncclDataType_t without the 8-bit floats: a ring rounds 8-bit sums on every device, and they need NCCL 2.24 and sm_90.
 NCCL_TYPES = ("i8", "ui8", "i32", "ui32", "i64", "ui64", "f16", "f32", "f64", "bf16")
 NCCL_REDUCTIONS = ("sum", "product", "max", "min")
 _OF_BOOLEANS = {"sum": "max", "or": "max", "max": "max", "product": "min", "and": "min", "min": "min"}
-# NCCL calls in one launch before copies around one call are preferred. Chosen: each call costs its ring's latency, but no
-# launch of its own.
+# Most NCCL calls in one launch; beyond that, data is copied so that one call suffices. Chosen: each call costs the
+# latency of its ring, but no launch of its own.
 MOST_CALLS = 8
-BYTES = "ui8"  # element type of calls that only move data
+BYTES = "ui8"  # element type of NCCL calls that only move data
 
 
 class Native(NamedTuple):
@@ -38,21 +39,24 @@ class Native(NamedTuple):
 
 
 def native_reduction(kind: str, source: str, target: str) -> Native | None:
-    """Return the NCCL reduction from `source` to `target` elements, or None if NCCL has none with the same semantics."""
+    """Return the NCCL reduction that maps `source` elements to `target` elements.
+
+    Returns None if NCCL has no reduction with the semantics of `kind` on these types.
+    """
     if source != target:
         return None
-    if source == "i1" and kind in _OF_BOOLEANS:  # a byte that is 0 or 1
+    if source == "i1" and kind in _OF_BOOLEANS:  # An i1 element is a byte with value 0 or 1.
         return Native(_OF_BOOLEANS[kind], "ui8")
     if is_complex(source) and kind == "sum":
         return Native("sum", COMPLEX_PARTS[source], 2)
-    # For max and min with one NaN operand, NCCL returns the other operand.
+    # If one operand of max or min is NaN, NCCL returns the other operand, but the IR returns NaN.
     if kind in ("max", "min") and is_float(source):
         return None
     return Native(kind, source) if source in NCCL_TYPES and kind in NCCL_REDUCTIONS else None
 
 
 def native_of(collective: Collective) -> Native | None:
-    """Return the NCCL reduction for a reducing collective, or None if NCCL lacks it."""
+    """Return the NCCL reduction of a reducing collective, or None if NCCL lacks it."""
     return native_reduction(collective.attrs.kind, collective.operands[0].dtype, collective.results[0].dtype)
 
 
@@ -65,7 +69,7 @@ def all_reduce(collective: Collective, rank: int) -> list[Step]:
 
 
 def reduce_to(collective: Collective, rank: int) -> list[Step]:
-    """Lower a reduce_to, which writes only the root's result. If NCCL lacks the reduction, the root computes it."""
+    """Lower a reduce_to, in which only the root gets a result. If NCCL lacks the reduction, the root computes it."""
     root = collective.member_index("root")
     if collective.group_size == 1:
         return converted(collective, collective.operand, collective.result)
@@ -82,21 +86,23 @@ def reduce_to(collective: Collective, rank: int) -> list[Step]:
 
 
 def _call(collective: Collective, native: Native, kind: GroupKind, root: int) -> Group:
-    """Return an NCCL reduction of the entire operand."""
+    """Return the NCCL call of type `kind` that reduces the entire operand."""
     source, target = collective.operand, collective.result
     count = source.size * native.parts
     return Group(kind, native.reduction, native.dtype, count, source, target, collective.axes, root)
 
 
 def converted(collective: Collective, source: Box, target: Box) -> list[Step]:
-    """Return the steps for a group of one device: copy `source` to `target`, converted to its element type."""
+    """Return the step for a group of one device: copy `source` to `target`, and convert it to the target's element
+    type.
+    """
     if source.dtype == target.dtype:
         return [Copy(source, target)]
     return [Reduce((source,), target, collective.attrs.kind)]
 
 
 def _reduced_in_parts(collective: Collective, rank: int) -> list[Step]:
-    """Lower an all_reduce without NCCL: device i reduces part i of all operands, and then all devices gather the parts."""
+    """Lower an all_reduce that NCCL lacks: device i reduces part i of all operands, then all devices gather all parts."""
     members, index = collective.members(rank), collective.index(rank)
     source, target = _flat_box(collective.operand), _flat_box(collective.result)
     length = -(-source.size // len(members))
@@ -122,24 +128,24 @@ def _flat_box(box: Box) -> Box:
 
 
 def is_plain_gather(collective: Collective, tiles: Box, joined: Box) -> bool:
-    """Whether the tiles can be gathered without copies, in at most `MOST_CALLS` NCCL calls."""
+    """Whether at most `MOST_CALLS` NCCL calls can gather `tiles` directly into `joined`, without packing copies."""
     dim = collective.attrs.dim
     is_whole = joined.shape[dim] == collective.group_size * tiles.shape[dim]
     return is_whole and leading(joined.shape, dim) <= MOST_CALLS
 
 
 def runs(box: Box, dim: int) -> list[Box]:
-    """Split a contiguous view into the runs in which slices of dim `dim` are contiguous."""
+    """Split a contiguous view into equal runs, one per combination of indices of the dims before `dim`."""
     count = leading(box.shape, dim)
     length = box.size // count if count else 0
     return [box.flat(i * length, (i + 1) * length) for i in range(count)]
 
 
 def blocks(box: Box, dim: int, rows: int) -> list[tuple[int, Box]]:
-    """Split a view into blocks of `rows` along dim `dim`. The result has a new leading dim for the index of the block.
+    """Split a view into blocks of `rows` rows along dim `dim`, and return the blocks as views with a new leading dim
+    for the block's index.
 
-    Returns at most two views, one with all full blocks and one with the remainder, each with the index of its first
-    block.
+    Returns at most two pairs (index of the first block, view): one for all full blocks, one for the remainder.
     """
     count, rest = divmod(box.shape[dim], rows) if rows else (0, 0)
     views: list[tuple[int, Box]] = []
@@ -151,7 +157,7 @@ def blocks(box: Box, dim: int, rows: int) -> list[tuple[int, Box]]:
 
 
 def block_copies(box: Box, dim: int, dense_blocks: Box) -> list[tuple[Box, Box]]:
-    """Return pairs of each block of `box` and its view in a dense array `[block, ...]` of full blocks."""
+    """Pair the blocks of `box` with the views of `dense_blocks`, of shape [block, ...], that hold the same elements."""
     rows = dense_blocks.shape[dim + 1]
     return [(block, dense_blocks.part([(first, first + block.shape[0]), *((0, n) for n in block.shape[1:])]))
             for first, block in blocks(box, dim, rows)]  # fmt: skip
@@ -160,8 +166,8 @@ def block_copies(box: Box, dim: int, dense_blocks: Box) -> list[tuple[Box, Box]]
 def all_gather(collective: Collective, rank: int) -> list[Step]:
     """Lower an all_gather.
 
-    It writes directly to the result if the result consists of the tiles, possibly cut off at the end. Otherwise it
-    receives tiles as messages or unpacks them from scratch.
+    NCCL writes directly to the result if the tiles are contiguous in it and have no padding. Otherwise devices receive
+    tiles as messages, or unpack them from scratch.
     """
     source, target, dim = collective.operand, collective.result, collective.attrs.dim
     count, rows = collective.group_size, source.shape[dim]
@@ -181,25 +187,28 @@ def _gather(collective: Collective, source: Box, target: Box) -> Group:
 
 
 def _gathered_by_messages(collective: Collective, rank: int) -> list[Step]:
-    """Lower an all_gather to messages: every device sends the valid rows of its tile to all others."""
+    """Lower an all_gather to messages: every device sends the valid rows of its tile to all other devices."""
     source, target, dim = collective.operand, collective.result, collective.attrs.dim
     members, index = collective.members(rank), collective.index(rank)
     slots = [rows_of(i, source.shape[dim], target, dim) for i in range(len(members))]
     source_rows = source.rows(dim, 0, slots[index].shape[dim])
     peers = [(i, peer) for i, peer in enumerate(members) if i != index]
-    exchange = PointToPoint(collective.axes, own=[(source_rows, slots[index])])
+    exchange = PointToPoint(collective.axes, local_copies=[(source_rows, slots[index])])
     exchange.sends = [(peer, source_rows) for _, peer in peers]
     exchange.receives = [(peer, slots[i]) for i, peer in peers]
     return exchange.steps()
 
 
 def rows_of(index: int, tile: int, joined: Box, dim: int) -> Box:
-    """Return the view of tile `index` in the gathered tensor `joined`, without rows past its end."""
+    """Return the view of tile `index` in the gathered tensor `joined`, without rows past the end of `joined`."""
     return joined.rows(dim, *tile_rows(index, tile, joined.shape[dim]))
 
 
 def tile_rows(index: int, tile: int, size: int) -> tuple[int, int]:
-    """Return rows [start, stop) of tile `index` in a dim of size `size`. The last tiles may be short or empty."""
+    """Return the rows [start, stop) of tile `index` in a dim of size `size`, if tiles have `tile` rows.
+
+    The last tiles may be short or empty.
+    """
     return min(index * tile, size), min((index + 1) * tile, size)
 
 
@@ -225,9 +234,9 @@ def _scatter(collective: Collective, native: Native, source: Box, target: Box) -
 
 
 def _scattered_in_parts(collective: Collective, rank: int) -> list[Step]:
-    """Lower a reduce_scatter without NCCL.
+    """Lower a reduce_scatter whose reduction NCCL lacks.
 
-    Each device sends every other device its tile, and reduces the tiles that it receives.
+    Each device sends to every other device the tile that this device reduces, and then reduces the received tiles.
     """
     source, target, dim = collective.operand, collective.result, collective.attrs.dim
     members, index = collective.members(rank), collective.index(rank)

@@ -1,5 +1,5 @@
-"""Lowering of collectives that only move elements within groups. NCCL has no call for most of them, so they send
-messages.
+"""Lowering of collectives that move elements within groups and reduce none. NCCL has no call for most of them, so they
+send messages.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Blocks:
         return box.rows(self.split, 0, min(stop - start, box.shape[self.split]))
 
     def _kept(self, sender: int) -> int:
-        """Return how many rows of the sender's block are part of the result; the rest is padding."""
+        """Return how many rows of the sender's block lie within the result. The other rows are padding."""
         start, stop = tile_rows(sender, self.width, self.result.shape[self.concat])
         return stop - start
 
@@ -76,19 +76,19 @@ def all_to_all(collective: Collective, rank: int) -> list[Step]:
     if len(members) > 1 and blocks.are_plain:
         source, target = collective.operand, collective.result
         return [Group("all_to_all", "", BYTES, source.nbytes // len(members), source, target, collective.axes)]
-    exchange = PointToPoint(collective.axes, own=[(blocks.sent(index, index), blocks.received(index, index))])
+    exchange = PointToPoint(collective.axes, local_copies=[(blocks.sent(index, index), blocks.received(index, index))])
     for peer_index, peer in enumerate(members):
         if peer_index != index:
             exchange.sends.append((peer, blocks.sent(index, peer_index)))
             exchange.receives.append((peer, blocks.received(peer_index, index)))
-    return exchange.steps() if len(members) > 1 else copies(exchange.own)
+    return exchange.steps() if len(members) > 1 else copies(exchange.local_copies)
 
 
 class FetchedRows(NamedTuple):
-    """Rows that a device gets from the device that holds them.
+    """A range of rows that one device of a group fetches from another device, or from its own tile.
 
     Attributes:
-        receiver, holder: indices in the group.
+        receiver, holder: indices of the two devices in the group.
         start: first row in the holder's operand.
         place: first row in the receiver's result.
         rows: number of rows.
@@ -102,7 +102,7 @@ class FetchedRows(NamedTuple):
 
 
 def fetched_by(parts: Sequence[Part], index: int) -> Iterator[FetchedRows]:
-    """Yield the rows of all parts that the device at `index` of a group gets, including rows of its own tile."""
+    """Yield the ranges of rows that the device at `index` of a group fetches, including those from its own tile."""
     result_rows = 0
     for part in parts:
         fetch = part.fetch
@@ -117,7 +117,7 @@ def fetched_by(parts: Sequence[Part], index: int) -> Iterator[FetchedRows]:
 
 @lru_cache(maxsize=64)
 def _fetched(parts: tuple[Part, ...], count: int) -> tuple[list[list[FetchedRows]], list[list[FetchedRows]]]:
-    """Return the rows that each device of a group sends, and the rows that each device gets."""
+    """Return two lists with an entry per device of a group: the ranges that it sends, and the ranges that it fetches."""
     sent: list[list[FetchedRows]] = [[] for _ in range(count)]
     fetched = [list(fetched_by(parts, index)) for index in range(count)]
     for rows in itertools.chain.from_iterable(fetched):
@@ -146,14 +146,14 @@ def fetch_rows(collective: Collective, rank: int) -> list[Step]:
 
 
 def gather_to(collective: Collective, rank: int) -> list[Step]:
-    """Lower a gather_to: the root gets the result of an all_gather."""
+    """Lower a gather_to: the root receives the concatenated tiles, as the result of an all_gather."""
     operand, result, dim = collective.operand, collective.result, collective.attrs.dim
     members, index, root = collective.members(rank), collective.index(rank), collective.member_index("root")
     slots = [rows_of(i, operand.shape[dim], result, dim) for i in range(len(members))]
     source_rows = operand.rows(dim, 0, slots[index].shape[dim])
     exchange = PointToPoint(collective.axes)
     if index == root:
-        exchange.own = [(source_rows, slots[index])]
+        exchange.local_copies = [(source_rows, slots[index])]
         exchange.receives = [(peer, slots[i]) for i, peer in enumerate(members) if i != root]
     else:
         exchange.sends = [(members[root], source_rows)]
@@ -161,14 +161,14 @@ def gather_to(collective: Collective, rank: int) -> list[Step]:
 
 
 def scatter_from(collective: Collective, rank: int) -> list[Step]:
-    """Lower a scatter_from: every device gets its tile of the root's operand."""
+    """Lower a scatter_from: every device receives its tile of the root's operand."""
     operand, result, dim = collective.operand, collective.result, collective.attrs.dim
     members, index, root = collective.members(rank), collective.index(rank), collective.member_index("root")
     tiles = [rows_of(i, result.shape[dim], operand, dim) for i in range(len(members))]
     result_rows = result.rows(dim, 0, tiles[index].shape[dim])
     exchange = PointToPoint(collective.axes)
     if index == root:
-        exchange.own = [(tiles[index], result_rows)]
+        exchange.local_copies = [(tiles[index], result_rows)]
         exchange.sends = [(peer, tiles[i]) for i, peer in enumerate(members) if i != root]
     else:
         exchange.receives = [(members[root], result_rows)]
@@ -176,8 +176,8 @@ def scatter_from(collective: Collective, rank: int) -> list[Step]:
 
 
 def shift(collective: Collective, rank: int) -> list[Step]:
-    """Lower a shift: each device sends its operand to the device `offset` further along the axis."""
-    members, own = collective.members(rank), collective.index(rank)
+    """Lower a shift: each device sends its operand to the device that is `offset` further along the axis."""
+    members, rank_index = collective.members(rank), collective.index(rank)
     offset = collective.attrs.offset
     if collective.attrs.rotate:
         offset %= len(members)
@@ -185,11 +185,14 @@ def shift(collective: Collective, rank: int) -> list[Step]:
     if collective.attrs.rotate:
         pairs = [(index, target % len(members)) for index, target in pairs]
     inside = [(members[source], members[target]) for source, target in pairs if 0 <= target < len(members)]
-    return _whole_operand_messages(collective, members[own], inside).steps()
+    return _whole_operand_messages(collective, members[rank_index], inside).steps()
 
 
 def permute_pairs(collective: Collective, rank: int) -> list[Step]:
-    """Lower a permute_pairs: each source sends its operand to its target. Devices that are not a target get zeros."""
+    """Lower a permute_pairs: each source sends its operand to its target.
+
+    Devices that are not a target get zeros.
+    """
     world_rank = collective.members(rank, ())[0]
     first = world_rank - rank
     pairs = [(first + source, first + target) for source, target in collective.attrs.pairs]
@@ -200,7 +203,7 @@ def permute_pairs(collective: Collective, rank: int) -> list[Step]:
 def _whole_operand_messages(
     collective: Collective, world_rank: int, pairs: list[tuple[int, int]], axes: tuple[str, ...] | None = None
 ) -> PointToPoint:
-    """Return the messages of rank `world_rank` that send the whole operand, for (source, target) pairs of world ranks."""
+    """Return the sends and receives of `world_rank`, if each (source, target) pair moves the operand of `source`."""
     operand, result = collective.operand, collective.result
     return PointToPoint(
         collective.axes if axes is None else axes,
@@ -211,7 +214,7 @@ def _whole_operand_messages(
 
 
 def send(collective: Collective, rank: int) -> list[Step]:
-    """Lower a send: forward the operand to the result, if there is one.
+    """Lower a send, which only copies the operand to the result, if there is a result.
 
     The matching `recv` moves the data, so neither side blocks inside another collective.
     """
@@ -219,7 +222,7 @@ def send(collective: Collective, rank: int) -> list[Step]:
 
 
 def recv(collective: Collective, rank: int) -> list[Step]:
-    """Lower a recv: move the sender's operand, which is the sent value, to the one receiver."""
+    """Lower a recv: the device `source` sends its operand, which is the sent value, to the device `destination`."""
     members, index = collective.members(rank), collective.index(rank)
     source, destination = collective.member_index("source", 0), collective.member_index("destination")
     return _whole_operand_messages(collective, members[index], [(members[source], members[destination])]).steps()

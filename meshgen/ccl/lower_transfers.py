@@ -21,7 +21,7 @@ ByRank = dict[int, list[Message]]
 def transfer(collective: Collective, rank: int) -> list[Step]:
     """Lower a permute, retile or halo exchange.
 
-    If the operand of a halo exchange has rows outside the tensor, these keep their values.
+    Rows of a halo that are outside of the tensor keep the values that they have in the operand.
     """
     source, target = transfer_ends(collective.op, collective.attrs)
     shape, mesh = tuple(collective.attrs.shape), collective.mesh
@@ -45,7 +45,7 @@ def transfer(collective: Collective, rank: int) -> list[Step]:
 
 
 def transfer_send(collective: Collective, rank: int) -> list[Step]:
-    """Lower the sending side of a transfer to another mesh. The result is an order token."""
+    """Lower the sending side of a transfer to another mesh. The result of a `transfer_send` is an order token."""
     ends = between.Ends.of(collective.op, collective.attrs, collective.mesh)
     buffer = _Buffer(collective.operand, ends.source, ends.shape, ends.sender, rank)
     first = collective.first_rank.get(ends.receiver.name, 0)
@@ -57,7 +57,10 @@ def transfer_send(collective: Collective, rank: int) -> list[Step]:
 
 
 def transfer_recv(collective: Collective, rank: int) -> list[Step]:
-    """Lower the receiving side of a transfer from another mesh. The results are the value and an order token."""
+    """Lower the receiving side of a transfer from another mesh.
+
+    The results of a `transfer_recv` are the value and an order token.
+    """
     ends = between.Ends.of(collective.op, collective.attrs, collective.mesh)
     buffer = _Buffer(collective.result, ends.target, ends.shape, ends.receiver, rank)
     first = collective.first_rank.get(ends.sender.name, 0)
@@ -67,13 +70,13 @@ def transfer_recv(collective: Collective, rank: int) -> list[Step]:
 
 
 class _Buffer:
-    """A rank's buffer of a tensor under a sharding."""
+    """The buffer in which a rank holds its tile of a tensor under a sharding."""
 
     def __init__(self, box: Box, sharding: Sharding, shape: tuple[int, ...], mesh: Mesh, rank: int) -> None:
         self._box, self._layout = box, (sharding, shape, mesh, rank)
 
     def part(self, region: routes.Box) -> Box:
-        """Return the view of the buffer that holds a region of the tensor."""
+        """Return the view of the buffer that holds region `box` of the tensor."""
         return self._box.part([(rows.start, rows.stop) for rows in place_of(region, *self._layout)])
 
 
@@ -88,7 +91,7 @@ def _messages_by_rank(ends: between.Ends) -> tuple[ByRank, ByRank]:
 
 
 def _by_rank(messages: Sequence[Message]) -> tuple[ByRank, ByRank]:
-    """Return the messages by sender, and by receiver."""
+    """Return the same messages in two maps: by sending rank, and by receiving rank."""
     sent, received = ByRank(), ByRank()
     for message in messages:
         sent.setdefault(message.sender, []).append(message)

@@ -1,7 +1,7 @@
 """Exchange of byte frames between processes as MPI messages.
 
-MPI does not report that a process has ended. A rank that waits for it times out, unless the launcher first ends all
-ranks.
+MPI does not report that a process has ended. A rank that waits for an ended process therefore times out, unless the
+launcher first ends all ranks.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from meshgen.packages import install
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-# seconds between two checks for messages; the pause lets other ranks on the same core run (chosen: doubles up to 1 ms)
+# Seconds between two checks for messages: the first pause, doubled up to the longest. During a pause, another rank can
+# use the core. Chosen: short at first for latency, then 1 ms to save CPU time.
 _FIRST_PAUSE, _LONGEST_PAUSE = 20e-6, 1e-3
 
 
 def processes() -> MPI.Intracomm:
-    """Return the communicator of all processes of the launcher. Waits until all processes have called this function.
+    """Return the communicator of all processes that the launcher started.
 
-    `Mpi.close` finalizes MPI. The interpreter does not, because it would hang if other processes have ended. Other
-    Python threads run during the wait.
+    Wait until all of them have called this function.
+
+    `Mpi.close` finalizes MPI. The interpreter does not, because it would hang if other processes have ended. The GIL is
+    released during the wait.
 
     Raises:
         MissingError: MG0602, mpi4py or an MPI library is missing.
@@ -48,12 +51,13 @@ def processes() -> MPI.Intracomm:
 
 
 def _initialize(mpi: Any) -> None:
-    """Initialize MPI as an import of mpi4py would, but without holding the GIL while it waits for other ranks."""
-    # The handle of an extension module also resolves symbols of the libraries that it was linked with.
+    """Initialize MPI as an import of mpi4py would, but release the GIL while MPI waits for other ranks."""
+    # The extension module is linked with the MPI library, so its handle also resolves the library's symbols.
     library = ctypes.CDLL(mpi.__file__)
     if library.MPI_Init_thread(None, None, mpi.THREAD_MULTIPLE, ctypes.byref(ctypes.c_int())):
         raise MissingError(Diagnostic("MG0602", "the MPI library cannot be initialized"))
-    mpi.COMM_WORLD.Set_errhandler(mpi.ERRORS_RETURN)  # errors of calls become exceptions
+    # MPI then returns error codes, which mpi4py turns into exceptions.
+    mpi.COMM_WORLD.Set_errhandler(mpi.ERRORS_RETURN)
 
 
 class Mpi:
@@ -63,10 +67,11 @@ class Mpi:
         from mpi4py import MPI
 
         self._mpi: Any = MPI
-        self._communicator = communicator.Dup()  # keeps these messages apart from other MPI messages of the program
+        # A duplicate of the communicator separates these messages from other MPI messages of the program.
+        self._communicator = communicator.Dup()
         self.rank, self.size = communicator.rank, communicator.size
         self.lost: dict[int, str] = {}
-        # peer, request, and the frame, which must stay alive until it is sent
+        # (peer, request, frame): the frame must stay alive until it is sent
         self._outgoing: list[tuple[int, Any, Frame]] = []
 
     def send(self, peer: int, frame: Frame) -> None:
@@ -95,7 +100,7 @@ class Mpi:
     def _received(self) -> list[tuple[int, Frame]]:
         frames: list[tuple[int, Frame]] = []
         status = self._mpi.Status()
-        with contextlib.suppress(self._mpi.Exception):  # messages of peers that have ended
+        with contextlib.suppress(self._mpi.Exception):  # a receive fails if its sender has ended
             while message := self._communicator.Improbe(status=status):
                 frame = bytearray(status.Get_count(self._mpi.BYTE))
                 message.Recv([frame, self._mpi.BYTE])

@@ -1,7 +1,8 @@
-"""Scratch and local memory traffic of lowered collectives, computed without lowering them.
+"""Bytes of scratch and of local memory traffic that a lowered collective needs, computed without lowering it.
 
-The values are maxima over devices, since all devices of a mesh run the same plan. For transfers in which several
-devices share work, they are upper bounds. The cost of computing them does not depend on axes that take no part.
+All values are the maximum over the devices of the mesh, because all devices run the same plan. If several devices share
+the messages of a transfer, the values are upper bounds. The time to compute them does not depend on mesh axes that take
+no part in the collective.
 """
 
 from __future__ import annotations
@@ -25,26 +26,29 @@ from meshgen.spec import Sharding
 
 
 class Packing(NamedTuple):
-    """Bytes of scratch, and bytes that the copies, fills and reductions of the busiest device read and write."""
+    """Bytes of scratch per device, and bytes that local copies, fills and reductions read and write on the busiest
+    device.
+    """
 
     scratch_bytes: int
     local_bytes: int
 
 
 _NOTHING = Packing(0, 0)
-# Devices of a group; larger groups get an upper bound (measured: `most_rows` of one fetch takes 20 ms at this size).
+# Largest group, in devices, whose rows are counted exactly; larger groups get an upper bound. Measured: `most_rows` of
+# one fetch takes 20 ms at this size.
 COUNTED_DEVICES = 1 << 16
 # Bytes; alignment of each operand's scratch in a variadic collective (chosen: a multiple of all element sizes).
 SCRATCH_ALIGNMENT = 16
 
 
 def aligned(nbytes: int) -> int:
-    """Round `nbytes` up to the alignment of scratch."""
+    """Round `nbytes` up to a multiple of `SCRATCH_ALIGNMENT`."""
     return -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def packing(collective: Collective) -> Packing:
-    """Return the scratch and traffic of the lowered collective. A variadic collective needs the sum over its operands."""
+    """Return the scratch and traffic of a collective. For a variadic collective, they are sums over its operands."""
     calls = collective.calls
     if len(calls) == 1:
         return _PACKINGS[collective.op](collective)
@@ -56,12 +60,15 @@ def packing(collective: Collective) -> Packing:
 
 
 def _copied(collective: Collective) -> Packing:
-    """Return the cost of copying the operand to the result."""
+    """Return the scratch and traffic of copying the operand to the result."""
     return Packing(0, collective.operands[0].nbytes + collective.results[0].nbytes)
 
 
 def _all_reduce(collective: Collective) -> Packing:
-    """Return the cost of an all_reduce. If NCCL lacks the reduction, each device reduces one part of all operands."""
+    """Return the scratch and traffic of an all_reduce.
+
+    If NCCL lacks the reduction, each device reduces one part of all operands.
+    """
     count, (source,), (target,) = collective.group_size, collective.operands, collective.results
     if count == 1:
         return _copied(collective)
@@ -73,7 +80,7 @@ def _all_reduce(collective: Collective) -> Packing:
 
 
 def _reduce_to(collective: Collective) -> Packing:
-    """Return the cost of a reduce_to. If NCCL lacks the reduction, the root receives all operands."""
+    """Return the scratch and traffic of a reduce_to. If NCCL lacks the reduction, the root receives all operands."""
     count, (source,), (target,) = collective.group_size, collective.operands, collective.results
     if count == 1:
         return _copied(collective)
@@ -110,7 +117,7 @@ def _broadcast_packing(collective: Collective) -> Packing:
 
 
 def _all_to_all(collective: Collective) -> Packing:
-    """Return the cost of an all_to_all. Blocks that are not contiguous in the operand or in the result are copied."""
+    """Return the scratch and traffic of an all_to_all. Non-contiguous blocks of operand and result are copied."""
     blocks, count = Blocks.of(collective), collective.group_size
     if count > 1 and blocks.are_plain:
         return _NOTHING
@@ -123,7 +130,7 @@ def _all_to_all(collective: Collective) -> Packing:
 
 
 def _representative_tiles(size: int, rows: int, count: int) -> set[int]:
-    """Return indices of tiles that cover the cases full, short and empty, as far as they occur."""
+    """Return indices of tiles of `rows` rows in a dim of `size` that include a full, a short and an empty tile, if any."""
     full = size // rows if rows else 0
     return {index for index in (0, full - 1, full, full + 1, count - 1) if 0 <= index < count}
 
@@ -141,7 +148,7 @@ def _fetch_rows(collective: Collective) -> Packing:
 
 
 def _rooted(collective: Collective) -> Packing:
-    """Return the cost of a gather_to or scatter_from. The root packs or unpacks the most."""
+    """Return the scratch and traffic of a gather_to or scatter_from, on the root, which packs or unpacks the most."""
     tile = min(collective.operands[0], collective.results[0], key=lambda kind: kind.size).nbytes
     peers = collective.group_size - 1 if leading(collective.operands[0].sizes, collective.attrs.dim) > 1 else 0
     return Packing(peers * tile, 2 * (1 + peers) * tile)
@@ -170,7 +177,7 @@ def _recv(collective: Collective) -> Packing:
 
 
 def _transfer(collective: Collective) -> Packing:
-    """Return the cost of a permute, retile or halo exchange."""
+    """Return the scratch and traffic of a permute, retile or halo exchange."""
     (operand,), (result,) = collective.operands, collective.results
     mesh, shape = collective.mesh, tuple(collective.attrs.shape)
     source, target = transfer_ends(collective.op, collective.attrs)
@@ -182,7 +189,7 @@ def _transfer(collective: Collective) -> Packing:
     is_in_place = collective.op not in RETILING and operand == result
     overlap_elements = math.prod(
         map(min, zip(operand.sizes, result.sizes, strict=True))
-    )  # elements in the overlap of both tiles
+    )  # elements in the overlap of the source and the target tile
     copied = packed + (result.size if unpacked else overlap_elements) + (unpacked if is_in_place else 0)
     return Packing((packed + unpacked) * result.numpy_dtype.itemsize, 2 * copied * result.numpy_dtype.itemsize)
 
@@ -190,8 +197,8 @@ def _transfer(collective: Collective) -> Packing:
 class _Moved(NamedTuple):
     """Upper bounds on the elements that a device sends and receives in a transfer between shardings.
 
-    `holders` devices hold each source tile and share its work. If the tiles change, elements that a device keeps count
-    as well, so that the bound needs no loop over devices.
+    `holders` devices hold each source tile and share its work. If the tiles change, elements that a device already
+    holds count as received. The bound then needs no loop over devices.
     """
 
     sent: int
@@ -224,32 +231,37 @@ class _Moved(NamedTuple):
 
 
 def _most_sent(shared: int, request: int, holders: int) -> int:
-    """Return the most elements that one of several holders of a tile sends: its share and one request (`routes.dealt`)."""
+    """Return an upper bound on the elements that a device sends.
+
+    Holders of the same tile each send an equal share, and at most one request more than that (`routes.dealt`).
+    """
     return shared if holders == 1 else shared + request
 
 
 class _Side(NamedTuple):
-    """The layout of a tensor in the buffers on one side of a transfer."""
+    """One side of a transfer: the sharding of the tensor, the mesh, and the sizes of a device's buffer."""
 
     sharding: Sharding
     mesh: Mesh
     sizes: tuple[int, ...]
 
-    def is_contiguous(self, other: _Side, shape: Sequence[int]) -> bool:
-        """Whether the overlap of a tile with any tile of the other side is contiguous in this side's buffer."""
+    def is_contiguous(self, other_side: _Side, shape: Sequence[int]) -> bool:
+        """Whether the overlap of any tile with any tile of `other_side` is contiguous in this side's buffer."""
         first = next((dim for dim, size in enumerate(self.sizes) if size > 1), len(self.sizes))
-        return all(self._is_within(other, dim, shape[dim]) for dim in range(first + 1, len(self.sizes)))
+        return all(self._is_within(other_side, dim, shape[dim]) for dim in range(first + 1, len(self.sizes)))
 
-    def _is_within(self, other: _Side, dim: int, size: int) -> bool:
-        """Whether every tile of dim `dim` on this side has no padding and is within one tile of the other side."""
-        if any(side.sharding.halo or (side.sharding.offsets and side.sharding.offsets[dim]) for side in (self, other)):
+    def _is_within(self, other_side: _Side, dim: int, size: int) -> bool:
+        """Whether no tile of dim `dim` on this side has padding or crosses a tile boundary of `other_side`."""
+        if any(
+            side.sharding.halo or (side.sharding.offsets and side.sharding.offsets[dim]) for side in (self, other_side)
+        ):
             return self.sizes[dim] == 1
-        tiles = [side.sharding.tile(dim, size, side.mesh) for side in (self, other)]
+        tiles = [side.sharding.tile(dim, size, side.mesh) for side in (self, other_side)]
         return size % self.sharding.parts(dim, self.mesh) == 0 and tiles[1] % max(tiles[0], 1) == 0
 
 
 def _between(collective: Collective) -> Packing:
-    """Return the cost of one side of a transfer to another mesh, including its order token of one byte."""
+    """Return the scratch and traffic of one side of a transfer to another mesh, including its order token of one byte."""
     ends = Ends.of(collective.op, collective.attrs, collective.mesh)
     sides = [
         _Side(sharding, mesh, sharding.local_shape(ends.shape, mesh))

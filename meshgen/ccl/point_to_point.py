@@ -1,4 +1,4 @@
-"""Lowering of sends and receives of strided views, which are packed and unpacked if they are not contiguous."""
+"""Lowering of sends and receives of strided views. Views that are not contiguous are packed and unpacked."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from meshgen.ccl.steps import SCRATCH, Box, Copy, Message, Messages, Step, dense
 
 @dataclass
 class Scratch:
-    """A bump allocator for elements of one type in scratch memory."""
+    """A bump allocator in scratch memory. `used` counts elements, which all have one type."""
 
     used: int = 0
 
     def take(self, dtype: str, shape: Sequence[int]) -> Box:
-        """Allocate a contiguous view of `shape`."""
+        """Allocate a contiguous array of `shape` and return its view."""
         box = dense(SCRATCH, dtype, shape, self.used)
         self.used += box.size
         return box
@@ -25,22 +25,22 @@ class Scratch:
 class PointToPoint:
     """The concurrent sends and receives of a rank, and the copies within the rank.
 
-    Sends to a rank match its receives in order. Empty views are skipped.
+    The sends to a peer and the receives of this peer match in order. Empty views are skipped.
 
     Attributes:
         axes: mesh axes of the communicator; empty between meshes.
-        sends: world rank of the receiver, and a view of the operand.
-        receives: world rank of the sender, and a view of the result.
-        own: copies from operand to result, which run first.
+        sends: (world rank of the receiver, view of the operand) per message.
+        receives: (world rank of the sender, view of the result) per message.
+        local_copies: (view of the operand, view of the result) pairs of this rank, which are copied first.
     """
 
     axes: tuple[str, ...]
     sends: list[tuple[int, Box]] = field(default_factory=list[tuple[int, Box]])
     receives: list[tuple[int, Box]] = field(default_factory=list[tuple[int, Box]])
-    own: list[tuple[Box, Box]] = field(default_factory=list[tuple[Box, Box]])
+    local_copies: list[tuple[Box, Box]] = field(default_factory=list[tuple[Box, Box]])
 
     def steps(self, scratch: Scratch | None = None) -> list[Step]:
-        """Return the steps: own copies, packing, messages, unpacking.
+        """Return the steps: local copies, packing, messages, unpacking.
 
         The `Messages` step is present even if it is empty, because all ranks must have the same communicating steps.
         """
@@ -50,7 +50,7 @@ class PointToPoint:
         unpacked = _staged((box for _, box in self.receives), scratch)
         receives = [Message(peer, unpacked.get(box, box)) for peer, box in self.receives if box.size]
         return [
-            *copies(self.own),
+            *copies(self.local_copies),
             *copies(packed.items()),
             Messages(tuple(sends), tuple(receives), self.axes),
             *copies((staged, box) for box, staged in unpacked.items()),
@@ -58,12 +58,15 @@ class PointToPoint:
 
 
 def _staged(boxes: Iterable[Box], scratch: Scratch) -> dict[Box, Box]:
-    """Return a view in scratch for each view that is not contiguous."""
+    """Allocate scratch for the views that are not contiguous, and return a map from each such view to its scratch."""
     return {box: scratch.take(box.dtype, box.shape) for box in dict.fromkeys(boxes) if not box.is_contiguous}
 
 
 def copies(pairs: Iterable[tuple[Box, Box]]) -> list[Step]:
-    """Return copies for the non-empty (source, target) pairs. Equidistant views become one copy, which is one launch."""
+    """Return copies for the non-empty (source, target) pairs.
+
+    Equidistant pairs are merged into one copy, which is one launch.
+    """
     steps: list[Step] = []
     row: list[tuple[Box, Box]] = []
     for pair in pairs:
@@ -77,7 +80,7 @@ def copies(pairs: Iterable[tuple[Box, Box]]) -> list[Step]:
 
 
 def _continues(row: Sequence[tuple[Box, Box]], pair: tuple[Box, Box]) -> bool:
-    """Whether `pair` can extend a merged copy: both views have the shape of the `row` and continue its stride."""
+    """Whether the copy `pair` continues the equidistant copies in `row`: same buffers, shapes and distance."""
     for side, box in enumerate(pair):
         last = row[-1][side]
         if (last.buffer, last.shape, last.strides) != (box.buffer, box.shape, box.strides):
@@ -88,7 +91,10 @@ def _continues(row: Sequence[tuple[Box, Box]], pair: tuple[Box, Box]) -> bool:
 
 
 def _merged_copy(row: Sequence[tuple[Box, Box]]) -> Copy:
-    """Return one copy for all pairs of `row`, with a new leading dim for the index in the row."""
+    """Return one copy for all equidistant pairs in `row`.
+
+    Its views have a new leading dim for the index of the pair.
+    """
     if len(row) == 1:
         return Copy(*row[0])
     boxes: list[Box] = []

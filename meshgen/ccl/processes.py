@@ -1,4 +1,4 @@
-"""A host-memory transport for a rank that runs in its own process. Data of other ranks arrives in messages.
+"""A transport in host memory for ranks in separate processes, which exchange data in messages of `World`.
 
 All element types are sent as bytes. Reductions gather all operands and reduce them in group order, so results have the
 same bits as ranks that are simulated in one process. The transport is for correctness only: an all_reduce moves as many
@@ -19,7 +19,7 @@ from meshgen.ccl.world import World
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
 
-# Size of the header before the elements of a call. The header describes the call, padded with blanks.
+# Bytes of the header before the elements of a call. The header is a text that describes the call, padded with blanks.
 _HEADER_BYTES = 256
 
 
@@ -27,11 +27,11 @@ class Processes:
     """The `Transport` of this process's rank.
 
     Attributes:
-        mesh, rank: the mesh that contains the process, and its rank in the mesh.
+        mesh, rank: the mesh to which this process belongs, and the rank of this process in the mesh.
     """
 
     def __init__(self, world: World, meshes: Sequence[Mesh]) -> None:
-        """Assign the rank of this process to a device of `meshes`, which are all meshes of the program."""
+        """Map the rank of this process to a device of `meshes`, which must be all meshes of the program."""
         self.world = world
         self.first_rank: dict[str, int] = {}
         total = 0
@@ -44,12 +44,12 @@ class Processes:
 
     @property
     def ranks(self) -> range:
-        """Return the world ranks of the mesh."""
+        """Return the world ranks of all devices of this process's mesh."""
         first = self.first_rank[self.mesh.name]
         return range(first, first + self.mesh.size)
 
     def groups(self, calls: Sequence[Group], memory: HostBuffers) -> None:
-        """Run the calls in order."""
+        """Run NCCL calls in order."""
         for call in calls:
             members = [self.ranks[member] for member in group_of(self.mesh, self.rank, call.axes)]
             index = members.index(self.world.rank)
@@ -70,7 +70,7 @@ class Processes:
             target[...] = np.frombuffer(content, np.uint8)
 
     def choices(self, number: int) -> list[int]:
-        """Exchange one integer between all ranks of the mesh, and return the integers of all ranks.
+        """Exchange one integer between all ranks of the mesh, and return the integer of each rank.
 
         Args:
             number: the integer of this rank.
@@ -79,7 +79,7 @@ class Processes:
         return [int(content) for content in contents]
 
     def _gathered(self, call: Group, members: Sequence[int], source: Bytes) -> list[Bytes]:
-        """Return the operands of all members. Raises RuntimeFailure MG0604 if their calls differ."""
+        """Return the operand of each member as bytes. Raises RuntimeFailure MG0604 if the members' calls differ."""
         header = f"{call.kind} {call.reduction} {call.count} {call.dtype} {call.root}".encode().ljust(_HEADER_BYTES)
         name = f"group/{self.mesh.name}/{','.join(call.axes)}"
         contents = self.world.all_gather(name, header + source.tobytes(), members)

@@ -1,8 +1,7 @@
-"""Rendezvous of the processes of a program: each listens on its own port, the ports are exchanged, and all pairs
-connect.
+"""Rendezvous of the processes of a program: each process listens on a port, and all pairs of processes connect.
 
-The ports are exchanged through rank 0, which listens at a known address, or through a torch store at that address. In
-each pair, the higher rank connects to the lower one.
+Before they connect, processes exchange their ports through rank 0, which listens at a known address, or through a torch
+store at that address. In each pair, the process with the higher rank connects to the other one.
 """
 
 from __future__ import annotations
@@ -21,15 +20,18 @@ from meshgen.ccl.world import ranks_text
 from meshgen.errors import Diagnostic, RuntimeFailure, UsageError
 
 Address = tuple[str, int]  # host and port
-Record = dict[str, Any]  # a process's host, port and token, as sent to the others
+# host, port, number of processes and token (a random text) of a process, as sent to the other processes
+Record = dict[str, Any]
 # (rank, size, record of this process, time-out in seconds) -> records of all ranks
 Exchange = Callable[[int, int, Record, float], Mapping[int, Record]]
 
-_PROTOCOL = "meshgen-1"  # Identifies connections of this protocol, because other programs may connect to the port.
+# Identifies connections between ranks of meshgen, because other programs may connect to the port.
+_PROTOCOL = "meshgen-1"
 _SIZE = struct.Struct("<I")
-# bytes of the largest accepted record or table; bounds the memory that a foreign client can claim (chosen: above any table)
+# bytes of the largest accepted record or table of records; bounds the memory that a foreign client can claim (chosen:
+# above any table)
 _MOST_BYTES = 1 << 24
-# seconds that a connected process may take to identify itself (chosen: 10 times the start of a process)
+# seconds within which a connected process must identify itself (chosen: 10 times the start of a process)
 _KNOCK_SECONDS = 5.0
 # Seconds between attempts to connect, and the shortest time-out of an attempt. Chosen: short compared with the start of
 # a process, 0.5 s.
@@ -38,7 +40,7 @@ _READ_ERRORS = (OSError, ValueError)
 
 
 def connect(rank: int, size: int, address: Address, exchange: Exchange, time_out: float) -> Sockets:
-    """Return the connections to all other processes.
+    """Connect this process to all other processes, and return the connections.
 
     Raises:
         UsageError: MG0611, the address is unusable.
@@ -60,11 +62,11 @@ def connect(rank: int, size: int, address: Address, exchange: Exchange, time_out
 
 
 def own_host(address: Address) -> str:
-    """Return this machine's address for other processes: the address of the interface that routes to `address`."""
+    """Return the address at which other processes reach this machine: that of the interface that routes to `address`."""
     try:
         family, kind, protocol, _, resolved = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:
-            probe.connect(resolved)  # sends nothing
+            probe.connect(resolved)  # `connect` of a datagram socket sends no packet.
             return str(probe.getsockname()[0])
     except OSError as error:
         text = f"MASTER_ADDR is '{address[0]}', which cannot be reached: {error.strerror or error}"
@@ -74,7 +76,9 @@ def own_host(address: Address) -> str:
 
 
 def through_rank_0(address: Address) -> Exchange:
-    """Return an exchange in which rank 0 listens at `address`, collects all records, and sends them to every rank."""
+    """Return an exchange in which rank 0 listens at `address`, collects the records of all ranks, and returns them to
+    all.
+    """
 
     def exchange(rank: int, size: int, record: Record, time_out: float) -> Mapping[int, Record]:
         if rank == 0:
@@ -98,7 +102,7 @@ def _collect(address: Address, size: int, record: Record, time_out: float) -> Ma
         except RuntimeFailure as failure:
             refusal = failure.diagnostics[0].message
         for connection in connections:
-            with connection, contextlib.suppress(OSError):  # a rank that is gone by now is noticed later
+            with connection, contextlib.suppress(OSError):  # Rank 0 notices later that this rank is gone.
                 _send_record(
                     connection, {"refusal": refusal} if refusal else {str(index): row for index, row in records.items()}
                 )
@@ -108,7 +112,10 @@ def _collect(address: Address, size: int, record: Record, time_out: float) -> Ma
 
 
 def _refusal(record: Record, size: int, records: Mapping[int, Record]) -> str:
-    """Return why rank 0 refuses a record. The text is empty if it accepts, or if the caller is not a rank."""
+    """Return the reason why rank 0 refuses a record, or an empty text if it accepts the record.
+
+    An empty record, from a caller that is not a rank, is ignored, so the text is empty.
+    """
     if not record:
         return ""
     if record["size"] != size:
@@ -132,7 +139,7 @@ def _send_to_rank_0(address: Address, rank: int, record: Record, time_out: float
 
 
 def _connect_to_rank_0(address: Address, rank: int, end: float) -> socket.socket:
-    """Connect to rank 0, and retry until `end`, because rank 0 may start later."""
+    """Connect to rank 0. Retry until `end`, because rank 0 may start later."""
     while True:
         try:
             return socket.create_connection(address, timeout=max(end - time.monotonic(), _RETRY_SECONDS))
@@ -147,7 +154,7 @@ def _connect_to_rank_0(address: Address, rank: int, end: float) -> socket.socket
 
 
 def _connect_to_rank(rank: int, peer: int, record: Record, end: float) -> socket.socket:
-    """Connect to a lower rank, which is listening."""
+    """Connect to rank `peer`, which is lower than `rank` and already listens."""
     try:
         connection = socket.create_connection(
             (record["host"], record["port"]), max(end - time.monotonic(), _RETRY_SECONDS)
@@ -177,7 +184,9 @@ def _listen_at(address: Address, backlog: int) -> socket.socket:
 
 
 def _accept(listener: socket.socket, end: float, missing: list[int], rank: int) -> tuple[socket.socket, Record]:
-    """Accept the next connection and read its record. The record is empty if the caller is not a rank.
+    """Accept the next connection and read its record.
+
+    The record is empty if the other end is not a rank of meshgen.
 
     Raises:
         RuntimeFailure: MG0609, no connection until `end`.
@@ -205,7 +214,7 @@ def _send_record(connection: socket.socket, value: Mapping[str, Any]) -> None:
 
 
 def _receive_record(connection: socket.socket) -> Record:
-    """Read a record. Raises OSError or ValueError if it is malformed."""
+    """Read the record that the other end sends. Raises OSError or ValueError if the record is malformed."""
     size: int = _SIZE.unpack(_receive_bytes(connection, _SIZE.size))[0]
     if size > _MOST_BYTES:
         raise ValueError(f"a record of {size} bytes")

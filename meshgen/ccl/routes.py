@@ -1,8 +1,8 @@
 """The messages for a change of sharding: sender, receiver and region of the tensor.
 
-A device sends nothing to itself. The devices that hold the same tile share the requests for it. As many requests as
-divide evenly among the holders are assigned whole, each to the nearest free holder. The others are split evenly among
-all holders. So no device sends more than `exchange` predicts, up to the rounding of these splits.
+A device sends nothing to itself. The devices that hold the same tile share the requests for its elements. As many
+requests as divide evenly among the holders are assigned unsplit, each to the nearest free holder. Each other request is
+split evenly among all holders. So no device sends more than `exchange` predicts, up to the rounding of these splits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Message:
 
 @lru_cache(maxsize=256)
 def routes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[Message, ...]:
-    """Return the messages that bring every rank the elements that it lacks under `target`.
+    """Return the messages that bring to every rank the elements that it needs under `target` but does not hold.
 
     If the tensor is partial, each rank gets elements of its own partial summand only.
     """
@@ -64,19 +64,21 @@ def routes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mes
 
 
 def tile_of(source: Sharding, mesh: Mesh, rank: int) -> tuple[int, ...]:
-    """Return the index of the rank's tile in every dim, followed by the index of its partial summand."""
+    """Return the index along each dim of the tile that a rank holds, followed by the index of its partial summand."""
     return tuple(mesh.index(rank, axes) for axes in (*source.dims, source.partial_axes))
 
 
 class Tiles(NamedTuple):
-    """The tiles of a tensor under `source`, without halo."""
+    """The tiles of a tensor of `shape` under the sharding `source`, without halo."""
 
     source: Sharding
     shape: tuple[int, ...]
     mesh: Mesh
 
     def meeting(self, box: Box, summand: int) -> Iterator[tuple[tuple[int, ...], Box]]:
-        """Yield the tiles of a partial summand that overlap `box`, each with the overlap."""
+        """Yield the tiles that overlap `box`, each as (index of the tile in each dim and of `summand`, overlap with
+        `box`).
+        """
         rows = [self._tile_rows(dim, *ends) for dim, ends in enumerate(box)]
         for tile in itertools.product(*rows):
             yield (*(index for index, _ in tile), summand), tuple(common for _, common in tile)
@@ -95,7 +97,7 @@ class Tiles(NamedTuple):
 def _difference(box: Box, held: Box) -> Iterator[Box]:
     """Yield disjoint regions that cover the elements of `box` outside of `held`.
 
-    Along each dim in turn, the slabs before and after `held` are cut off.
+    For each dim in turn, split off the part of `box` before `held` and the part after it.
     """
     if any(max(a, c) >= min(b, d) for (a, b), (c, d) in zip(box, held, strict=True)):
         yield box
@@ -109,13 +111,14 @@ def _difference(box: Box, held: Box) -> Iterator[Box]:
 
 
 def dealt(requests: list[tuple[int, Box]], holders: list[int], distance: Distance) -> Iterator[Message]:
-    """Assign the requests for one tile to its holders, so that none sends more than an equal share plus one request.
+    """Assign the requests for one tile to its holders, so that no holder sends more than an equal share plus one
+    request.
 
     The largest requests are assigned first, one per holder and round, each to the nearest free holder. Requests of an
     incomplete last round are split into equal regions, each for the holder with the least load.
 
     Args:
-        requests: receiver and region of each request.
+        requests: (receiver, region) of each request. distance: number of mesh axes along which two devices differ.
     """
     ordered = sorted(requests, key=lambda request: (-volume(request[1]), request))
     assigned = len(ordered) // len(holders) * len(holders)
@@ -151,7 +154,7 @@ def volume(box: Box) -> int:
 
 
 def kept(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> Box:
-    """Return the part of its target tile that a rank already holds, or an empty region if it holds none.
+    """Return the part of a rank's target tile that the rank already holds under `source`, or an empty region.
 
     If the tensor is partial, only the rank's own partial summand counts.
     """
@@ -163,7 +166,7 @@ def kept(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh, r
 
 
 def place_of(box: Box, sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[slice, ...]:
-    """Return the slices of a rank's buffer that hold a region of the tensor.
+    """Return the slices of a rank's buffer that hold region `box` of the tensor.
 
     The buffer starts with the halo before the rank's tile.
     """

@@ -1,4 +1,6 @@
-"""Reference implementation of every collective on a list of NumPy arrays, one per rank.
+"""Reference implementation of all collectives.
+
+The operand and the result are lists of NumPy arrays, one per rank.
 
 Tiles may be uneven, so sizes come from the result type. Undefined elements are filled with poison (NaN, or a bit
 pattern for integers), so that tests detect reads of them. Ranks whose results are equal share one array object, so
@@ -27,7 +29,7 @@ from meshgen.ops.rules.rule import OP_OF_KIND
 
 @dataclass
 class Mailbox:
-    """A FIFO queue of messages that were sent and not yet received."""
+    """A FIFO queue of the messages between `send` and `recv`."""
 
     letters: list[tuple[tuple[str, ...], int, Shards]] = field(default_factory=list)
 
@@ -46,7 +48,7 @@ def reduce_arrays(arrays: Sequence[Array], kind: str, dtype: str) -> Array:
 
 
 def cut(array: Array, dim: int, start: int, stop: int) -> Array:
-    """Return rows [start, stop) of dim `dim`, with rows past the end of `array` filled with poison."""
+    """Return rows [start, stop) of `array` along dim `dim`. Rows past the end of `array` are filled with poison."""
     index = [slice(None)] * array.ndim
     index[dim] = slice(min(start, array.shape[dim]), min(stop, array.shape[dim]))
     rows = array[tuple(index)]
@@ -61,7 +63,7 @@ def cut(array: Array, dim: int, start: int, stop: int) -> Array:
 
 
 def _per_group(node: Node, mesh: Mesh, shards: Shards, run: Callable[[Shards], Shards]) -> Shards:
-    """Call `run` with the shards of each group, in group order, and return the results by rank."""
+    """Call `run` with the shards of each replica group, in group order, and return the results by rank."""
     results: dict[int, Array] = {}
     for group in mesh.groups(node.attrs.axes):
         results.update(zip(group, run([shards[rank] for rank in group]), strict=True))
@@ -91,7 +93,7 @@ def _all_gather(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 def _all_slice(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     tile, dim = node.result.type.sizes[node.attrs.dim], node.attrs.dim
-    slices: dict[tuple[int, int], Array] = {}  # Ranks with the same array and the same index share the slice.
+    slices: dict[tuple[int, int], Array] = {}  # Ranks with the same array and the same group index share the slice.
     array_ids = identities(shards)
 
     def slice_of(rank: int) -> Array:
@@ -137,7 +139,7 @@ def to_partial(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _root(node: Node, mesh: Mesh, key: str) -> int:
-    """Return the index in the group of the device that attribute `key` names by coordinates or by this index."""
+    """Return an index in the group: that of the device which attribute `key` names, by coordinates or by the index."""
     coordinates = getattr(node.attrs, key)
     if isinstance(coordinates, int):
         return coordinates
@@ -189,7 +191,7 @@ def _shift(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _permute_pairs(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Return the source's operand on each target device, and zeros on all other devices."""
+    """Return the operand of the paired source on each target device, and zeros on all other devices."""
     results = [np.zeros(node.result.type.sizes, node.result.type.numpy_dtype)] * mesh.size
     for source, target in node.attrs.pairs:
         results[target] = shards[source]
@@ -202,9 +204,9 @@ def _send(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
 
 
 def _recv(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
-    """Deliver the oldest message over the same axes from `source` to its destination.
+    """Deliver the oldest message over the same axes to the destination that its `send` names.
 
-    Results on all other devices are poison.
+    The result on every other device is poison.
     """
     axes = tuple(node.attrs.axes)
     message = next((entry for entry in mailbox.letters if entry[0] == axes), None)
@@ -228,7 +230,8 @@ def _retile(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     """Fetch halo rows from the devices that own them.
 
-    If the operand already has room for the halo, rows outside the tensor keep the operand's values.
+    If the operand's buffer already includes the halo, halo rows outside of the tensor keep their values from the
+    operand.
     """
     sharding, shape = node.attrs.sharding, tuple(node.attrs.shape)
     if shards[0].shape == node.result.type.sizes:
@@ -238,9 +241,10 @@ def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _fetch_rows(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Fetch rows from (index * step + base) / divisor on, of the group's concatenated tiles, to device `index`.
+    """Fetch `rows` rows of the concatenated tiles of a group to each device.
 
-    An op with several parts concatenates their rows. Rows outside the tensor are filled with poison.
+    The first row for device `index` is (index * step + base) / divisor. If the op has several parts, the result
+    concatenates their rows. Rows outside the tensor are filled with poison.
     """
     dim, rows = node.attrs.dim, node.result.type.sizes[node.attrs.dim]
 
@@ -258,7 +262,8 @@ def _fetched(group: Shards, part: Part, dim: int) -> Shards:
     tiles = [cut(shard, dim, part.start, part.start + fetch.tile) for shard in group]
     gathered = cut(np.concatenate(tiles, dim), dim, 0, fetch.limit)
     if fetch.wrap:
-        row = np.arange(min(len(group) * fetch.step, fetch.limit)) + fetch.base  # Rows from the limit on are padding.
+        # Rows from `fetch.limit` on are padding.
+        row = np.arange(min(len(group) * fetch.step, fetch.limit)) + fetch.base
         gathered = np.take(gathered, row % max(fetch.limit, 1), dim)
         return [cut(gathered, dim, index * fetch.step, index * fetch.step + fetch.rows) for index in range(len(group))]
     starts = [fetch.start(index) for index in range(len(group))]
@@ -266,7 +271,7 @@ def _fetched(group: Shards, part: Part, dim: int) -> Shards:
 
 
 def _padded_rows(array: Array, dim: int, start: int, stop: int) -> Array:
-    """Return rows [start, stop) of `array`, with rows before or after the array filled with poison."""
+    """Return rows [start, stop) of `array` along dim `dim`. Rows before or after `array` are filled with poison."""
     before = min(max(0, -start), stop - start)
     shape = list(array.shape)
     shape[dim] = before

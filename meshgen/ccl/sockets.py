@@ -16,7 +16,7 @@ _MAX_READ_BYTES = 1 << 20
 
 
 class _Peer:
-    """A connection with its unsent bytes and the start of an incomplete incoming frame."""
+    """The connection to one peer, with bytes that are not sent yet and the received part of an incomplete frame."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -24,7 +24,7 @@ class _Peer:
         self.incoming = bytearray()
 
     def frames(self) -> list[Frame]:
-        """Remove and return the frames that have arrived completely."""
+        """Remove the complete frames from the received bytes, and return them."""
         frames: list[Frame] = []
         start = 0
         while len(self.incoming) - start >= _LENGTH.size:
@@ -41,7 +41,7 @@ class Sockets:
     """A `Channel` over TCP. A peer is lost when its connection ends."""
 
     def __init__(self, rank: int, connections: Mapping[int, socket.socket]) -> None:
-        """Start as process `rank`, with an open connection to each of the other processes."""
+        """Start as process `rank`. `connections` has an open connection to each of the other processes."""
         self.rank, self.size = rank, len(connections) + 1
         self.lost: dict[int, str] = {}
         self._peers: dict[int, _Peer] = {}
@@ -77,7 +77,7 @@ class Sockets:
         self._selector.close()
 
     def _read(self, peer: int) -> list[Frame]:
-        """Read the bytes that have arrived from a peer, and return its complete frames."""
+        """Read the bytes that have arrived from `peer`, and return the frames that are now complete."""
         state, reason = self._peers[peer], ""
         try:
             while content := state.connection.recv(_MAX_READ_BYTES):
@@ -93,7 +93,7 @@ class Sockets:
         return frames
 
     def _send_pending(self, peer: int) -> None:
-        """Send as many bytes as the operating system accepts without blocking."""
+        """Send as many pending bytes to `peer` as the operating system accepts without blocking."""
         state = self._peers[peer]
         try:
             while state.outgoing:
@@ -103,7 +103,7 @@ class Sockets:
                     state.outgoing.appendleft(rest)
         except BlockingIOError:
             pass
-        # The peer's frames that have already arrived must still be read, so only the outgoing frames are dropped.
+        # Frames that the peer has sent must still be read, so only the frames to the peer are dropped.
         except OSError:
             state.outgoing.clear()
         both = selectors.EVENT_READ | selectors.EVENT_WRITE

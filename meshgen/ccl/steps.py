@@ -1,11 +1,13 @@
-"""The steps of one rank for one collective, which NCCL, MPI and a device's copy kernels can execute.
+"""The steps of one rank for one collective.
+
+NCCL, MPI and a device's copy kernels can execute them.
 
     all_gather of f32[2,4] along dim 1 over two devices becomes
     Group(all_gather, operand -> scratch), Copy(scratch[0:8] -> result[:, 0:4]), Copy(scratch[8:16] -> result[:, 4:8])
 
 Transports only move contiguous memory. Non-contiguous views are packed into scratch and unpacked from it. Steps run in
-order on one stream. All ranks of a mesh have the same communicating steps in the same order, but each rank has its own
-memory and peers in them.
+order on one stream. All ranks of a mesh have the same sequence of communicating steps, but these refer to the rank's
+own memory and peers.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from meshgen.ir.graph import DTYPES, TensorType
 
 BufferKind = Literal["operand", "result", "scratch"]
 GroupKind = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"]
-Ranges = Sequence[tuple[int, int]]  # [start, stop) per dim
+Ranges = Sequence[tuple[int, int]]  # [start, stop) along each dim
 
 
 class BufferRef(NamedTuple):
-    """A buffer of a collective: operand or result `number`, or its scratch."""
+    """One buffer of a collective: the operand or result of index `number`, or the scratch."""
 
     kind: BufferKind
     number: int = 0
@@ -46,7 +48,7 @@ class Box(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the number of elements."""
+        """Return the number of elements of the view."""
         return math.prod(self.shape)
 
     @property
@@ -55,7 +57,7 @@ class Box(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the elements. A contiguous view spans exactly these bytes."""
+        """Return the number of elements times their size in bytes. A contiguous view spans exactly these bytes."""
         return self.size * self.itemsize
 
     @property
@@ -64,13 +66,16 @@ class Box(NamedTuple):
 
     @property
     def byte_start(self) -> int:
-        """Return the byte offset of the lowest element. It is below `byte_offset` if strides are negative."""
+        """Return the byte offset of the element with the lowest address.
+
+        With negative strides, it is below `byte_offset`.
+        """
         lowest = sum(min(0, (count - 1) * stride) for count, stride in zip(self.shape, self.strides, strict=True))
         return (self.offset + lowest * bool(self.size)) * self.itemsize
 
     @property
     def byte_end(self) -> int:
-        """Return the byte offset after the highest element, or `byte_offset` if the view is empty."""
+        """Return the byte offset after the element with the highest address, or `byte_offset` if the view is empty."""
         if not self.size:
             return self.byte_offset
         highest = sum(max(0, (count - 1) * stride) for count, stride in zip(self.shape, self.strides, strict=True))
@@ -78,7 +83,7 @@ class Box(NamedTuple):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements are contiguous in row-major order."""
+        """Whether the elements of the view are contiguous in row-major order."""
         expected = 1
         for count, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if count != 1 and stride != expected:
@@ -87,7 +92,7 @@ class Box(NamedTuple):
         return True
 
     def part(self, ranges: Ranges) -> Box:
-        """Return the view of elements [start, stop) of each dim."""
+        """Return the view of elements [start, stop) of each dim, with one pair per dim."""
         offset = self.offset + sum(start * stride for (start, _), stride in zip(ranges, self.strides, strict=True))
         return self._replace(offset=offset, shape=tuple(stop - start for start, stop in ranges))
 
@@ -99,7 +104,7 @@ class Box(NamedTuple):
         return Box(self.buffer, self.dtype, self.offset + start * self.strides[dim], shape, self.strides)
 
     def flat(self, start: int, stop: int) -> Box:
-        """Return the view of elements [start, stop) of this view, which must be contiguous."""
+        """Return the view of elements [start, stop) in row-major order of this view, which must be contiguous."""
         assert self.is_contiguous
         return Box(self.buffer, self.dtype, self.offset + start, (stop - start,), (1,))
 
@@ -111,20 +116,23 @@ def dense(buffer: BufferRef, dtype: str, shape: Sequence[int], offset: int = 0) 
 
 
 def whole(buffer: BufferRef, type_: TensorType) -> Box:
-    """Return the view of an entire buffer that holds a tensor."""
+    """Return the contiguous view of an entire buffer that holds a tensor of type `type`."""
     return dense(buffer, type_.dtype, type_.sizes)
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy from one view to another of the same shape and element type. The views do not overlap."""
+    """A copy of all elements of one view to another view of the same shape and element type.
+
+    The views do not overlap.
+    """
 
     source: Box
     target: Box
 
 
 class Fill(NamedTuple):
-    """A store of `value` to every byte of the target. Value 0 is zero in all element types."""
+    """A store of the byte `value` to every byte of the target. Value 0 is zero in all element types."""
 
     target: Box
     value: int
@@ -150,12 +158,12 @@ class Group:
 
     Attributes:
         reduction: `sum`, `product`, `max` or `min`; empty if the call does not reduce.
-        dtype: element type of the reduction. It may differ from the type of the views: i1 is reduced as ui8, and c64 as
-            pairs of f32. It is `ui8` if the call only moves data.
-        count: elements of `dtype`, as NCCL counts them. In all_gather and reduce_scatter it counts one device's part,
-            in all_to_all one block, and otherwise the entire operand.
+        dtype: element type that NCCL reduces. It may differ from the views' type: i1 is reduced as ui8, and c64 as
+        pairs of f32. It is `ui8` if the call only moves data.
+        count: elements of `dtype`, as NCCL counts them. For all_gather and reduce_scatter, this is one device's part;
+        for all_to_all, one block; else the entire operand.
         axes: outer to inner; the rank's index in its group is `mesh.index(rank, axes)`.
-        root: index in the group of the root of a `broadcast` or `reduce`.
+        root: group index of the root of a `broadcast` or `reduce`.
     """
 
     kind: GroupKind
@@ -169,7 +177,7 @@ class Group:
 
 
 class Message(NamedTuple):
-    """A message to or from another rank.
+    """One message to or from another rank.
 
     Attributes:
         peer: world rank, which counts the devices of all meshes of the program in order.
@@ -213,9 +221,9 @@ def read_and_written(step: Step) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
 
 
 def moved(step: Step, operand: int, start: int) -> Step:
-    """Return a step of a one-operand collective, changed to use the operand and result of index `operand`.
+    """Adapt a step of a one-operand collective to a variadic one.
 
-    Scratch moves by `start` bytes.
+    The step then uses the operand and the result of index `operand`, and scratch from byte `start` on.
     """
     if not operand:
         return step
@@ -231,7 +239,10 @@ def moved(step: Step, operand: int, start: int) -> Step:
         case Reduce():
             return step._replace(sources=tuple(map(box, step.sources)), target=box(step.target))
         case Messages():
-            sides = [tuple(Message(each.peer, box(each.box)) for each in side) for side in (step.sends, step.receives)]
+            sides = [
+                tuple(Message(message.peer, box(message.box)) for message in side)
+                for side in (step.sends, step.receives)
+            ]
             return replace(step, sends=sides[0], receives=sides[1])
         case _:
             return replace(step, source=box(step.source), target=box(step.target))
@@ -244,14 +255,17 @@ def boxes_of(step: Step) -> tuple[Box, ...]:
 
 
 class Lowered(NamedTuple):
-    """The steps of one rank, and the bytes of scratch that they use. All ranks of a mesh have the same scratch size."""
+    """The lowered form of a collective on one rank: steps, and bytes of scratch.
+
+    All ranks of a mesh need equal scratch.
+    """
 
     steps: tuple[Step, ...]
     scratch_bytes: int
 
     @property
     def local_bytes(self) -> int:
-        """Return the bytes that copies, fills and reductions read and write in the device's own memory."""
+        """Return the bytes that copies, fills and reductions read and write in this device's memory."""
         return sum(_local_bytes(step) for step in self.steps)
 
 

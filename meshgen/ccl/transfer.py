@@ -1,4 +1,4 @@
-"""Transfers of a distributed tensor between shardings, simulated in one process by delivering the messages of `routes`."""
+"""Simulation of transfers between two shardings in one process, which delivers the messages of `routes`."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from meshgen.ops.evaluate.common import Array
 from meshgen.spec import Sharding
 
 Shards = list[Array]  # one array per rank
-Place = tuple[slice, ...]  # index of a region of the tensor in a buffer
-# rank that holds a region, index of the region in its buffer, and index in the receiver's buffer
+Place = tuple[slice, ...]  # slices of a buffer that hold a region of the tensor
+# (rank that holds a region, slices of the region in the holder's buffer, slices in the receiver's buffer)
 Piece = tuple[int, Place, Place]
 
 
 def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh,
              buffers: Shards, layout: Sharding | None = None) -> Shards:  # fmt: skip
-    """Return copies of `buffers` in which each rank's range under `target`, including its halo, is filled.
+    """Return copies of `buffers` into which the elements that each rank holds under `target`, including its halo, are
+    copied from `shards`.
 
     A partial value stays partial: every rank gets its own partial summand, which may move to other axes
     (`summand_axes`).
 
     Args:
-        source: the sharding of `shards`, from which ranks fetch.
-        layout: the sharding of the buffers that hold the shards; the source by default.
+        source: the sharding of `shards`.
+        layout: the sharding that determines the buffer layout of `shards`; default: `source`.
     Raises:
         ProgramError: MG0207, the transfer would require a reduction.
     """
     if summand_axes(source, target, mesh) is None:
         raise ProgramError(Diagnostic("MG0207", f"a transfer cannot reduce, as {source} to {target} requires",
                                       hint="reduce with all_reduce or reduce_scatter first"))  # fmt: skip
-    filled: dict[tuple[Any, ...], Array] = {}  # ranks with equal results share one array
+    filled: dict[tuple[Any, ...], Array] = {}  # Ranks with equal results share one array object.
     results: Shards = []
     buffer_ids, shard_ids = identities(buffers), identities(shards)
     for buffer_id, buffer, parts in zip(buffer_ids, buffers, pieces(source, target, shape, mesh, layout), strict=True):
@@ -56,10 +57,10 @@ def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[in
 def pieces(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh, layout: Sharding | None = None
 ) -> list[list[Piece]]:
-    """Return the regions that each rank gets, including regions that it already holds.
+    """Return, for each rank, the regions that it copies, from other ranks and from its own shard.
 
     Args:
-        layout: the sharding of the source buffers; `source` by default.
+        layout: the sharding that determines the layout of the source buffers; default: `source`.
     """
     regions: list[list[tuple[int, Box]]] = [[] for _ in range(mesh.size)]
     for rank, rank_regions in enumerate(regions):

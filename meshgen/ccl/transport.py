@@ -1,4 +1,4 @@
-"""Execution of lowered steps on one rank, through the memory of its device and a transport to other ranks."""
+"""Execution of lowered steps on one rank: local steps on its device, communicating steps through a transport."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Messages, Reduce
 
-# one operation of a transport: concurrent NCCL calls, or concurrent messages
+# one operation of a transport: NCCL calls that run concurrently, or messages that are exchanged concurrently
 Launch: TypeAlias = tuple[Group, ...] | Messages
 
 
 class Device(Protocol):
-    """Local steps in a device's own memory, on its communication stream."""
+    """The interface that runs local steps in the memory of one device, on its communication stream."""
 
     def copy(self, step: Copy) -> None: ...
 
@@ -26,7 +26,9 @@ Memory = TypeVar("Memory", bound=Device, contravariant=True)
 
 
 class Transport(Protocol[Memory]):
-    """Communication with other ranks, between buffers in one type of device memory.
+    """The interface that runs communicating steps between devices.
+
+    `Memory` is the device class that holds the buffers.
 
     Calls may return before the communication completes.
     """
@@ -68,12 +70,12 @@ def launches(lowered: Lowered, device: Device) -> Iterator[Launch]:
 
 
 def axes_of(launch: Launch) -> tuple[str, ...]:
-    """Return the mesh axes of a communicating step. The tuple is empty for a transfer between meshes."""
+    """Return the mesh axes of the communicator, or an empty tuple for a transfer between meshes."""
     return launch.axes if isinstance(launch, Messages) else launch[0].axes
 
 
 def execute(lowered: Lowered, memory: Memory, transport: Transport[Memory]) -> None:
-    """Run the steps of one rank for a collective, on the operands, results and scratch in `memory`."""
+    """Run the steps of one rank for a collective. `memory` holds the operands, results and scratch."""
     for launch in launches(lowered, memory):
         perform(launch, memory, transport)
 

@@ -2,8 +2,8 @@
 
 `n_tp` is the size of mesh axis `tp`, and `n_dp@stage1` is the size of axis `dp` of mesh `stage1`. `x_0` is the size of
 dim 0 of input `x`. `trips_12` is the trip count of the loop on line 12. `ceil` rounds up. Known sizes and trip counts
-are numbers. A formula is a sum of products and evaluates to `ring_bytes`. It holds for the current plan only: for other
-sizes, another plan may be cheaper.
+appear as numbers. A formula is a sum of products. Its value is that of `ring_bytes`: bytes that each device moves. It
+holds for the current plan only: for other sizes, another plan may be cheaper.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ NO_SIZES: Names = {}
 
 
 class Term(NamedTuple):
-    """A product `times * share(group) * counted * bytes`.
+    """The bytes of one collective per device, as the product `times * share(group) * counted * bytes`.
 
     Attributes:
         bytes: bytes of the moved tensor, or of one moved row or element if `counted` is set.
-        group: devices of a group.
+        group: number of devices in a group.
         share: the fraction of the bytes that a ring moves, as a function of the group size n.
-        counted: the number of moved rows or elements.
+        counted: the number of moved rows or elements; None if `bytes` is the entire tensor.
         times: how often the collective runs.
     """
 
     bytes: Expr
     group: Expr = ONE
-    share: str = ""  # one of "" (all bytes), "n-1", "2(n-1)/n" and "n>1"
+    # one of "" (all bytes), "n-1" (times n-1), "2(n-1)/n" and "n>1" (0 in a group of one device, else 1)
+    share: str = ""
     counted: Counted | None = None
     times: Expr = ONE
 
     def at(self, names: Names) -> int:
-        """Return the bytes, given the sizes by name. The bytes of a single run are rounded up."""
+        """Return the bytes per device for the sizes in `names`. The bytes of a single run are rounded up."""
         total_bytes = self.bytes.at(names) * (self.counted.at(names) if self.counted else 1)
         return self.times.at(names) * math.ceil(self._share_at(self.group.at(names)) * total_bytes)
 
@@ -63,7 +64,7 @@ class Term(NamedTuple):
         return shares.get(self.share, Fraction(1))
 
     def parts(self, names: Names) -> tuple[tuple[str, ...], Expr]:
-        """Return the factors as texts, and the bytes by which they are multiplied."""
+        """Return the factors that are texts, and the bytes that they multiply."""
         constant_times, moved_count = self.times.number, self.counted.form(names) if self.counted else ONE
         factors = [*([_bracketed(self.times)] if constant_times is None else []), *self._share_text()]
         factors += [moved_count] if isinstance(moved_count, str) else []
@@ -89,13 +90,13 @@ def _bracketed(expr: Expr) -> str:
 
 @dataclass(frozen=True)
 class Formula:
-    """A sum of terms, and the current values of the program's symbolic sizes, by name."""
+    """A sum of terms, in bytes per device, and the current values of the program's symbolic sizes, by name."""
 
     terms: tuple[Term, ...] = ()
     now: Names = field(default_factory=dict[str, int], compare=False)
 
     def at(self, mesh: Mesh, sizes: Names = NO_SIZES) -> int:
-        """Return the bytes on `mesh`.
+        """Return the bytes per device on `mesh`.
 
         Args:
             sizes: values of symbolic sizes and trip counts, by name; the current values by default.
@@ -135,7 +136,7 @@ def total(formulas: Iterable[tuple[int, Formula]]) -> Formula:
 def formula_of(
     op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh: Mesh, sizes: Names = NO_SIZES
 ) -> Formula:
-    """Return the bytes that a device moves in a collective, as a formula.
+    """Return the bytes that each device moves in a collective, as a formula.
 
     A value without a sharding has a local type. If its sizes are symbolic, the formula contains their names.
 
@@ -150,7 +151,11 @@ def formula_of(
     if op in BETWEEN_MESHES:
         ends = Ends.of(op, attrs, mesh)
         peer = {f"@{attrs['peer'].name}": attrs["peer"]}
-        now |= {name: size for suffix, other in peer.items() for name, size in axis_size_symbols(other, suffix).items()}
+        now |= {
+            name: size
+            for suffix, peer_mesh in peer.items()
+            for name, size in axis_size_symbols(peer_mesh, suffix).items()
+        }
         return Formula((Term(_between(op, ends, *peer) * itemsize),), now)
     if op in RESHARDS:
         moved = Moved.of(*transfer_ends(op, attrs), attrs["shape"], mesh)
@@ -170,9 +175,9 @@ def _fetch(attrs: Mapping[str, Any], source: Value, result: Value, mesh: Mesh, i
 
 
 def _between(op: str, ends: Ends, peer: str) -> Expr:
-    """Return the elements that the busiest device of this side moves in a transfer between meshes.
+    """Return the number of elements that the busiest device of this side moves in a transfer between meshes.
 
-    A sending device counts its share of all copies of its tile. A receiving device counts one tile.
+    A sending device sends its share of all copies of its tile. A receiving device receives one tile.
     """
     suffixes = ("", peer) if op == "transfer_send" else (peer, "")
     shape = [Expr.of(size) for size in ends.shape]
@@ -184,7 +189,7 @@ def _between(op: str, ends: Ends, peer: str) -> Expr:
 
 
 def _tile_and_copies(shape: Sequence[Expr], sharding: Sharding, mesh: Mesh, suffix: str) -> tuple[Expr, Expr]:
-    """Return the number of elements of the largest tile, and the number of devices that hold each tile."""
+    """Return the number of elements of the largest tile, and the number of devices that hold the same tile."""
     tile, parts = ONE, ONE
     for dim, size in enumerate(shape):
         if sharding.offsets and sharding.offsets[dim]:
@@ -196,7 +201,7 @@ def _tile_and_copies(shape: Sequence[Expr], sharding: Sharding, mesh: Mesh, suff
 
 
 def _sizes(value: Value) -> tuple[Expr, ...]:
-    """Return the sizes of a device's buffer, including its halo."""
+    """Return the sizes of the buffer in which a device holds `value`, including the halo."""
     sharding, shape = value.sharding, value.type.sizes
     if sharding is None:
         return tuple(map(Expr.of, shape))
@@ -219,7 +224,7 @@ def _message(attrs: Mapping[str, Any], source: Dims, result: Dims, group: Expr) 
 
 
 def _block(attrs: Mapping[str, Any], source: Dims, result: Dims, group: Expr) -> tuple[str, Dims]:
-    """Return the size of one of the blocks that an all_to_all exchanges."""
+    """Return the share "n-1" and the sizes of one block: a device sends n-1 blocks in an all_to_all."""
     split = attrs["split_dim"]
     rows = list(source)
     rows[split] = result[split]

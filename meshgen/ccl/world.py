@@ -1,7 +1,8 @@
-"""The processes of a program, one rank each, with named messages between them and propagation of failures.
+"""The processes of a program, one rank each. They exchange named messages and report failures to each other.
 
 A waiting rank records its current operation (`doing`), so that an error message contains the collective, its axes and
-the missing ranks. A failing process sends the reason to all others. They then fail too, each naming its own operation.
+the missing ranks. A failing process sends the reason to all others. They then fail too, and each of them names its own
+current operation.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from meshgen.errors import Diagnostic, RuntimeFailure
 TIME_OUT_SECONDS = 600.0
 # seconds that a failing process waits for reports of other ranks (chosen: short, but enough for a network round trip)
 PARTING_SECONDS = 1.0
-# seconds between checks of the launcher and the time-out (chosen: an idle rank then uses almost no CPU)
+# seconds between two checks for a dead launcher and for the time-out (chosen: an idle rank then uses almost no CPU)
 _LOOK_SECONDS = 0.05
 _MESSAGE, _FAILED, _LEAVES = range(3)  # kinds of frames
 _HEADER = struct.Struct("<BI")  # kind of the frame, and length in bytes of the message's name
 
-MessageKey = tuple[int, str]  # a rank and the name of a message from it
+MessageKey = tuple[int, str]  # (rank, name): a message called `name` from that rank
 
 
 class World:
-    """All ranks of a program, seen from the rank of this process.
+    """The interface of this process to all ranks of the program.
 
     Attributes:
         rank, size: rank of this process and number of ranks, counted over all meshes of the program in order.
@@ -41,7 +42,7 @@ class World:
         self, channel: Channel, *, local_rank: int | None = None, time_out: float = TIME_OUT_SECONDS,
         has_launcher: bool = False,
     ) -> None:  # fmt: skip
-        """Start as one end of `channel`.
+        """Connect the rank of this process to the others through `channel`.
 
         Args:
             has_launcher: the parent process is the launcher or ends with it; this process must not outlive its parent.
@@ -58,7 +59,7 @@ class World:
     # --- messages --------------------------------------------------------------------------------------------------------
 
     def send(self, peer: int, name: str, content: Frame) -> None:
-        """Queue a message. It is sent while this process waits for other ranks."""
+        """Queue a message to rank `peer`. It is sent while this process waits for other ranks."""
         title = name.encode()
         self._channel.send(peer, b"".join((_HEADER.pack(_MESSAGE, len(title)), title, content)))
 
@@ -73,7 +74,9 @@ class World:
         return content
 
     def receive(self, expected: Sequence[MessageKey]) -> list[Frame]:
-        """Wait for one message of each (rank, name) in `expected`, and until all messages of this process are sent.
+        """Wait for one message per (rank, name) in `expected`, and return their contents in this order.
+
+        Also wait until all messages of this process are sent.
 
         Raises:
             RuntimeFailure: MG0609, a rank has failed, has disconnected, or does not reply in time.
@@ -153,7 +156,7 @@ class World:
 
     @contextmanager
     def doing(self, text: Callable[[], str]) -> Generator[None]:
-        """Return a context in which failures name the operation `text()`.
+        """Return a context in which the error messages of this rank contain the operation `text()`.
 
         Example: `all_reduce over x (block.mlir:12)`.
         """
@@ -175,7 +178,7 @@ class World:
         self._end()
 
     def close(self) -> None:
-        """End the program on this rank. Other ranks may continue, but they get no more messages from this rank."""
+        """Leave the program on this rank. Other ranks may continue, but they get no more messages from this rank."""
         if self._is_over:
             return
         for rank in self._peers():
@@ -188,7 +191,7 @@ class World:
         self._end()
 
     def require_whole(self) -> None:
-        """Raise RuntimeFailure MG0609 if this rank has disconnected."""
+        """Raise RuntimeFailure MG0609 if this rank has left the program or has disconnected after a failure."""
         if self._is_over:
             text = "the ranks have disconnected after a failure, or at the end of the program"
             raise RuntimeFailure(Diagnostic("MG0609", text, hint="start all of them again"))
@@ -205,7 +208,7 @@ class World:
                 self._left.add(peer)
 
     def failure(self, reason: str, missing: Sequence[int] = ()) -> RuntimeFailure:
-        """Return the error MG0609, with the current operation of this rank and the ranks for which it waits."""
+        """Return the error MG0609 with `reason`, the current operation of this rank, and the `missing` ranks."""
         waits_text = f" waits for {ranks_text(missing)}" if missing else ""
         operation = f" in {self._doing[-1]()}" if self._doing else ""
         verb = waits_text or (" is" if operation else "")
@@ -215,7 +218,7 @@ class World:
         return [rank for rank in range(self.size) if rank != self.rank]
 
     def _running_ranks(self) -> list[int]:
-        """Return the connected ranks that have neither failed nor reached the end of the program."""
+        """Return the other ranks that are connected, have not failed and have not reached the end of the program."""
         return [rank for rank in self._peers() if rank not in {*self._failed, *self._left, *self._channel.lost}]
 
     def _end(self) -> None:
@@ -224,5 +227,5 @@ class World:
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """Return a text such as `rank 1` or `ranks 0, 2, 3`."""
+    """Format a list of ranks, for example as `rank 1` or `ranks 0, 2, 3`."""
     return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

@@ -203,7 +203,7 @@ def _fetched(writer: Rows, group: list[Value], part: Part, dim: int, node: Node)
     tiles = [writer.rows(tile, dim, part.start, part.start + fetch.tile) for tile in group]
     joined = writer.rows(writer.concatenate(tiles, dim), dim, 0, fetch.limit)
     for index in range(len(group)):
-        ranges = fetch.wanted(index) if fetch.wrap else [(fetch.start(index), fetch.start(index) + fetch.rows)]
+        ranges = fetch.needed_ranges(index) if fetch.wrap else [(fetch.start(index), fetch.start(index) + fetch.rows)]
         fetched = [writer.rows(joined, dim, *bounds) for bounds in ranges if bounds[0] < bounds[1] or not fetch.rows]
         missing = fetch.rows - sum(stop - start for start, stop in ranges)
         fetched += [writer.padding(_with_rows(joined.type, dim, missing))] if missing else []

@@ -21,7 +21,7 @@ def fetch(rng: np.random.Generator) -> RowFetch:
 def counted(of: RowFetch) -> tuple[list[int], list[int]]:
     received, sent = [0] * of.count, [0] * of.count
     for index in range(of.count):
-        for start, stop in of.wanted(index):
+        for start, stop in of.needed_ranges(index):
             for row in range(start, stop):
                 if of.tile and row // of.tile != index:
                     received[index] += 1
@@ -44,7 +44,7 @@ def test_row_fetch_traffic_matches_counting(seed: int) -> None:
 def placed_ranges(of: RowFetch, index: int) -> list[tuple[int, int, int]]:
     """Return each nonempty range with the result row at which it starts."""
     ranges, result_row = list[tuple[int, int, int]](), 0 if of.wrap else max(0, -of.start(index))
-    for start, stop in of.wanted(index):
+    for start, stop in of.needed_ranges(index):
         if start < stop:
             ranges.append((start, stop, result_row))
         result_row += max(0, stop - start)
