@@ -15,7 +15,8 @@ from typing import IO
 
 from meshgen.budget import memory_fault, regular_size
 
-# Excludes bz2 and lzma: Python's modules decompress a chunk of input completely, whatever its size.
+# Methods other than these are rejected: for bz2 and lzma, Python decompresses a chunk of input completely, whatever its
+# size.
 _BOUNDED = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 _MAGIC = b"PK\x03\x04"
 
@@ -25,7 +26,8 @@ def zip_faults() -> Generator[None]:
     """Convert the exceptions of damaged zip files to ValueError."""
     try:
         yield
-    except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:  # RuntimeError: a member is encrypted
+    # `zipfile` raises RuntimeError for an encrypted member.
+    except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(str(error)) from error
 
 
@@ -58,7 +60,8 @@ def _starts_as_zip(source: Path | IO[bytes]) -> bool:
 
 def _refuse_damaged(archive: zipfile.ZipFile) -> None:
     entries = archive.infolist()
-    # The directory then belongs to a zip file stored inside of this one, whose end was cut off.
+    # An offset other than 0 means that the directory belongs to a zip file stored inside of this one, whose end was cut
+    # off.
     if min((entry.header_offset for entry in entries), default=0):
         raise ValueError("it is damaged or cut off: the directory of its members is not at its end")
     names: set[str] = set()
@@ -90,7 +93,7 @@ def member_bytes(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     if fault := memory_fault(entry.file_size, f"member '{entry.filename:.200}'"):
         raise ValueError(fault)
     with open_member(archive, entry) as member, zip_faults():
-        # Without the argument, `read` would unpack the entire member, even if its directory entry has a smaller size.
+        # Without the size, `read` would unpack the entire member, even if the directory entry states a smaller size.
         content = member.read(entry.file_size)
     if len(content) != entry.file_size:
         raise ValueError(f"member '{entry.filename:.200}' has {len(content)} bytes, not {entry.file_size}")

@@ -14,8 +14,9 @@ from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.runtime.module_file.manifest import Binding
 
 Array = np.ndarray[Any, Any]
-Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any]  # in the order of the inputs, or by name
-Shapes: TypeAlias = Mapping[str, Sequence[int | None]] | None  # input name -> shape; None keeps the program's shapes
+Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any]  # arrays in the order of the inputs, or by input name
+# input name -> shape; a size None stands for the program's size
+Shapes: TypeAlias = Mapping[str, Sequence[int | None]] | None
 
 
 def by_name(names: Sequence[str], args: Arguments, keywords: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def arrays_of(inputs: Sequence[Binding], args: Arguments) -> dict[str, Array]:
 
 
 def array_of(name: str, value: Any) -> tuple[Array, str]:
-    """Return the argument as an array, and an error text, which is empty if the conversion succeeds."""
+    """Return `value` as an array, and an error text. The text is empty if the conversion succeeds."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         return np.zeros(0), f"argument '{name}' is a masked array: fill it first"
     try:
@@ -77,7 +78,10 @@ def array_of(name: str, value: Any) -> tuple[Array, str]:
 
 
 def shapes_given(shapes: Shapes) -> dict[str, tuple[int | None, ...]]:
-    """Validate a caller's shapes and return them by input name. Raises ArgumentError MG0601 for malformed shapes."""
+    """Check the shapes that a caller passes for inputs, and return them by input name.
+
+    Raises ArgumentError MG0601 for malformed shapes.
+    """
     caller_shapes: Any = shapes or {}
     hint = 'write for example args={"x": (8, 64)}; None keeps the size of the program'
     if not isinstance(caller_shapes, Mapping):

@@ -22,37 +22,38 @@ from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.predicates import is_control, is_if, is_loop, is_scan
 from meshgen.runtime.plan import Item, Schedule
 
-Request = TypeVar("Request", covariant=True)  # a condition for which an engine waits before it continues
+# a condition that an engine yields and that must hold before the engine continues
+Request = TypeVar("Request", covariant=True)
 SameFrame = TypeVar("SameFrame", bound="Frame")
 F = TypeVar("F", bound="Frame")
 Numbers: TypeAlias = tuple[int, ...]  # indices of items or buffers of a plan
 
 
 class Frame(Protocol):
-    """A step or region, with its buffers on some ranks."""
+    """A step or region, with the addresses or arrays of its buffers on some ranks."""
 
     @property
     def plan(self) -> Schedule: ...
 
     def inside(self: SameFrame, number: int) -> Sequence[SameFrame]:
-        """Return the frames of the regions of item `number`."""
+        """Return the frames of the regions of control-flow item `number`, in order."""
         ...
 
     def by_rank(self: SameFrame) -> Sequence[SameFrame]:
-        """Return this frame split into one frame per rank."""
+        """Return one frame per rank, each with the buffers of this rank only."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Enter(Generic[F]):
-    """The start of a region, which makes the contents of its arena undefined."""
+    """The start of a region. The contents of the region's arena become undefined."""
 
     frame: F
 
 
 @dataclass(frozen=True, eq=False)
 class Issue(Generic[F]):
-    """Items of a frame, issued in order."""
+    """The start of several items of a frame, in order."""
 
     frame: F
     items: Numbers
@@ -60,7 +61,7 @@ class Issue(Generic[F]):
 
 @dataclass(frozen=True, eq=False)
 class Move(Generic[F]):
-    """Parallel copies from buffers of one frame to buffers of another, for carried values and region results."""
+    """A parallel copy from buffers of one frame to buffers of another, for carried values and results of regions."""
 
     source: F
     sources: Numbers
@@ -80,7 +81,7 @@ class Choose(Generic[F]):
 
 @dataclass(eq=False)
 class Trip(Generic[F]):
-    """The start of the next iteration of a scan, or a jump to `target` after the last iteration."""
+    """Start the next iteration of a scan, or jump to `target` after the last iteration."""
 
     item: Item
     frame: F
@@ -104,14 +105,16 @@ Instruction: TypeAlias = Enter[F] | Issue[F] | Move[F] | Choose[F] | Trip[F] | J
 
 
 class Engine(Protocol[F, Request]):
-    """The interface through which control flow drives the devices of some ranks.
+    """The interface that executes instructions on the devices of some ranks.
 
-    `place` is the index of the instruction.
+    `follow` calls it.
+
+    `position` is the index of the instruction in the code.
     """
 
     def enter(self, frame: F) -> None: ...
-    def issue(self, place: int, step: Issue[F]) -> Iterable[Request]: ...
-    def move(self, place: int, step: Move[F]) -> Iterable[Request]: ...
+    def issue(self, position: int, step: Issue[F]) -> Iterable[Request]: ...
+    def move(self, position: int, step: Move[F]) -> Iterable[Request]: ...
     def begin_trip(self, frame: F, trip: int) -> None:
         """Make the body of a scan use the rows of iteration `trip` from now on."""
         ...
@@ -126,8 +129,8 @@ class Engine(Protocol[F, Request]):
 
 
 def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterator[Request]:
-    """Run the instructions from first to last, and yield the conditions for which the engine waits."""
-    next_index, iterations = 0, dict[int, int]()  # index of the scan -> its next iteration
+    """Run the instructions from first to last, with jumps, and yield the conditions for which the engine waits."""
+    next_index, iterations = 0, dict[int, int]()  # index of the `Trip` instruction of a scan -> next iteration
     while next_index < len(code):
         index, next_index = next_index, next_index + 1
         match code[index]:
@@ -150,11 +153,13 @@ def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterat
             case Jump(target):
                 next_index = target
             case Only():
-                pass  # nothing to do: an engine owns ranks of all its frames
+                pass  # nothing to do: an engine runs at least one rank of each of its frames
 
 
 def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
-    """Raise RuntimeFailure MG0604 if ranks choose different branches around collectives, which would deadlock.
+    """Raise RuntimeFailure MG0604 if ranks choose different branches of `item`, whose branches communicate.
+
+    The ranks would deadlock.
 
     Args:
         choices: the choice of each rank, or None for ranks of other processes.
@@ -167,11 +172,11 @@ def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
 def code_of(
     frame: F, is_issued: Callable[[Item], bool], items: Sequence[int] | None = None
 ) -> Sequence[Instruction[F]]:
-    """Return the instructions of a step.
+    """Return the instructions that run the items of a step.
 
     Args:
-        is_issued: whether the engine issues an item without a decision of the host.
-        items: indices of the items to run; all by default.
+        is_issued: whether the engine can issue an item without a decision of the host.
+        items: indices of the items to run; default: all items.
     """
     writer = _InstructionWriter[F](is_issued)
     writer.put_items(frame, range(len(frame.plan.items)) if items is None else items)
@@ -179,16 +184,19 @@ def code_of(
 
 
 def carried(frame: F, item: Item) -> Move[F]:
-    """Return the copies of a loop's operands to its results, which hold the carried values from the first iteration on.
+    """Return the copies of a loop's initial values (operands) to the loop's results, which hold the carried values
+    during the loop.
 
-    A scan does not read the initial value of a stacked result that it writes completely, so this one is not copied.
+    If a scan writes all rows of a stacked result before it reads them, the initial value of this result is not copied.
     """
     copied = [n for n in range(len(item.outputs)) if not _is_filled(frame.plan, item, n)]
     return Move(frame, tuple(item.inputs[n] for n in copied), frame, tuple(item.outputs[n] for n in copied))
 
 
 def _is_filled(plan: Schedule, item: Item, result: int) -> bool:
-    """Whether a scan writes all rows of result `result` and reads none of them before."""
+    """Whether the iterations of a scan together write all rows of result `result`, and read no row before it is
+    written.
+    """
     if result not in item.starts(0):
         return False
     (body,) = item.regions
@@ -207,10 +215,10 @@ def _is_filled(plan: Schedule, item: Item, result: int) -> bool:
 
 
 def given_back(frame: F, item: Item, region: F) -> Move[F]:
-    """Return the copies of a region's results to the results of its item.
+    """Return the copies that run after a region: its results to the results of the item that contains it.
 
-    The body of a scan copies to its own inputs: carried values, or the rows of the iteration. Results that already
-    share the storage of the input need no copy.
+    For the body of a scan, the targets are its own inputs: the carried values, or the rows of the iteration. A result
+    that shares the storage of its input needs no copy.
     """
     if not is_scan(item):
         return Move(region, region.plan.outputs, frame, item.outputs)

@@ -1,4 +1,7 @@
-"""Pickling of loaded modules: a pickle has the members of the module's file, which are checked again on unpickling."""
+"""Pickling of loaded modules.
+
+A pickle contains the members of the module's file, which are checked again on unpickling.
+"""
 
 from __future__ import annotations
 

@@ -109,7 +109,8 @@ def memory_of(value: Any, stream: int | None = None) -> Memory | None:
     """Return the memory of an array of another library, or None for other objects and unsupported element types.
 
     Args:
-        stream: the consumer's stream on the device, which waits for the producer. If None, the host waits if it must.
+        stream: the consumer's stream on the device, which will wait for the producer's work. If None, the host waits
+        instead.
     """
     if isinstance(interface := getattr(value, "__cuda_array_interface__", None), dict):
         return _of_interface(value, interface)
@@ -160,7 +161,7 @@ class _Owner:
 
 
 def _of_capsule(capsule: Any) -> Memory | None:
-    """Consume a capsule and return its tensor's memory, or None if its element type is unsupported."""
+    """Consume a capsule and return the memory of its tensor, or None if the element type is unsupported."""
     if not _is_valid(capsule, _NAME):
         return None
     managed = ctypes.cast(_pointer(capsule, _NAME), POINTER(_Managed))
@@ -176,7 +177,8 @@ def _of_capsule(capsule: Any) -> Memory | None:
     return Memory(address, shape, DTYPES[name], strides, device, False, _Owner(managed))
 
 
-_EXPORTED: dict[int, Any] = {}  # tensors in use by other libraries, by the address of the exported struct
+# address of an exported struct -> the tensor, which must stay alive while another library uses it
+_EXPORTED: dict[int, Any] = {}
 
 
 def capsule_of(memory: Memory) -> Any:

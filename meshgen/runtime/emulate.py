@@ -27,7 +27,7 @@ class KernelSource:
     text: str
 
     def told(self, fault: DeviceFault) -> DeviceFault:
-        """Return `fault` with its location in the Triton source that the module stores."""
+        """Return `fault` with the line of the Triton source in which it occurred."""
         location = fault.source
         if location is None:
             return fault
@@ -69,9 +69,11 @@ class EmulatedKernel:
         """Run the entire grid.
 
         Args:
-            args: the parameters in order. An array or NumPy scalar is passed as a pointer to its first element, an int
+            args: the parameters in order.
+
+        An array or NumPy scalar is passed as a pointer to its first element, an int
                 as an i32. Writable arrays are modified in place.
-            races, issues: as in `Checks`.
+            races, issues: see `Checks`.
         Raises:
             DeviceFault: MG0608, with the line of the Triton source.
         """
@@ -92,7 +94,9 @@ class EmulatedKernel:
                 arg[...] = memory.view(address, nbytes).view(arg.dtype).reshape(arg.shape)
 
     def _scratch(self, memory: Memory) -> tuple[list[int], list[tuple[int, int, bool]]]:
-        """Allocate the global and the profile scratch, whose pointers Triton appends to the parameters.
+        """Allocate the global scratch and the profile scratch.
+
+        Triton appends pointers to both to the parameters.
 
         Returns the two pointers, null for scratch that the kernel does not need, and the allocated ranges.
         """

@@ -1,5 +1,6 @@
-"""The engines that run a loaded module, by device name in `ENGINES`. GPU engines and the emulator are imported when
-they run.
+"""The table `ENGINES` of functions that run a loaded module, by device name.
+
+GPU engines are imported when they run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def on_host(launch_of: Callable[[Loaded], Launch], run: Run) -> Results:
     """Run a step on NumPy: all ranks in lock-step, or only this process's rank if a launcher started several processes.
 
     Args:
-        launch_of: makes the function that runs the kernels of a part.
+        launch_of: returns the function that runs the kernels of a part.
     """
     if run.world:
         return _one_on_host(launch_of, run, run.world)

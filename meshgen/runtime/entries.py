@@ -21,10 +21,10 @@ Digests = Mapping[str, str]  # member name -> SHA-256
 
 @dataclass(frozen=True)
 class Entries:
-    """The contents of the manifest: the members of each entry function's module.
+    """The contents of the manifest of a file with several entry functions: the members of each function's module.
 
     Attributes:
-        held: entry function -> digest of each member.
+        held: entry function -> member name -> digest.
     """
 
     name: str
@@ -35,7 +35,7 @@ def encode_entries(entries: Entries, files: Digests) -> Json:
     """Return the manifest as JSON values.
 
     Args:
-        files: digest of each member of the file.
+        files: member of the file -> digest.
     """
     rows = [{"name": name, "members": dict(members)} for name, members in entries.held.items()]
     return {"format": ENTRIES_FORMAT, "name": entries.name, "entries": rows, "files": dict(files)}
@@ -69,7 +69,7 @@ def load_entries(container: Members, value: Json, load: Callable[[Members], Load
         value: the checked manifest of the file.
         load: makes a module from its members.
     Raises:
-        ModuleError: as `load`.
+        ModuleError: the same errors as `load`.
     """
     with reading(container.path):
         entries = decode_entries(value)

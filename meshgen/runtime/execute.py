@@ -1,4 +1,6 @@
-"""Execution of one rank's step on the host: kernels, lowered collectives and control flow in the rank's arena.
+"""Execution of one rank's step on the host.
+
+Kernels, lowered collectives and control flow read and write the rank's arena.
 
 A rank runs until it communicates, and then yields the communication to the owner of the transport: all ranks in one
 process (`reference.py`), or separate processes. Undefined results and the scratch of collectives are filled with
@@ -35,21 +37,25 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Choice:
-    """The branch that a rank takes at control flow with communication. All ranks must take the same, or they deadlock."""
+    """The request of a rank that has reached control flow with communication: the branch that it takes.
+
+    All ranks must take the same branch, because they would deadlock otherwise.
+    """
 
     item: Item
     number: int
 
 
-Request: TypeAlias = Pending | Choice  # requests of a rank that involve other ranks
+# what a rank yields when it needs the other ranks: a communicating step, or a branch decision
+Request: TypeAlias = Pending | Choice
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A step or region: its arena, and the arrays of buffers that its item passes to it.
+    """A step or region on one rank: its arena, and the arrays that the enclosing item passes to a region.
 
     Attributes:
-        given: buffer passed to a region -> function from the iteration to its array.
+        given: buffer that is passed to a region -> function that returns its array for an iteration.
         trip: the current iteration of a scan's body, in a list of one element.
     """
 
@@ -91,7 +97,9 @@ class Frame:
         ]
 
     def _given(self, item: Item, region: Schedule, position: int, iteration: int) -> Array:
-        """Return the array that a region gets at an iteration: a buffer of this frame, or a slice of its rows."""
+        """Return the array for input `position` of a region at an iteration: a buffer of this frame, or a slice of its
+        rows.
+        """
         array, starts = self.view(item.given[position]), item.starts(iteration)
         if position not in starts:
             return array
@@ -102,10 +110,12 @@ class Frame:
 
 
 def run_alone(rank: Rank, network: Processes) -> None:
-    """Run the step of a rank in its own process.
+    """Run a step of the one rank that this process runs.
 
     Raises:
-        RuntimeFailure: MG0609, a rank is lost. MG0604, ranks choose different branches.
+        RuntimeFailure: MG0609, a rank is lost.
+
+    MG0604, ranks choose different branches.
     """
     for number in range(len(rank.frame.plan.items)):
         for request in rank.run(number):
@@ -118,22 +128,22 @@ def run_alone(rank: Rank, network: Processes) -> None:
 
 
 def _is_issued(item: Item) -> bool:
-    """Whether `item` is not control flow, all of which the host decides."""
+    """Whether `item` runs without a decision of the host. The host decides all control flow."""
     return not is_control(item)
 
 
 def _operands(frame: Frame, item: Item) -> list[Array]:
-    """Return a kernel's operands. If it overwrites any, all are copies."""
+    """Return the operands of a kernel, as copies if the kernel overwrites one of them."""
     plan = frame.plan
     is_overwritten = any(n in plan.replaced for n in item.outputs)
     return frame.copies(item.inputs) if is_overwritten else [frame.view(n) for n in item.inputs]
 
 
 class Rank:
-    """A device of the mesh.
+    """One simulated device of the mesh.
 
     Attributes:
-        frame: its step. The arena is poison until inputs and constants are written.
+        frame: the step with its arena, which is filled with poison until inputs and constants are written.
     """
 
     def __init__(
@@ -142,15 +152,14 @@ class Rank:
         """Allocate the arena of rank `rank` of `mesh`.
 
         Args:
-            launch: runs a kernel.
-            first_rank: as in `Collective`.
+            launch: function that runs a kernel. first_rank: see `Collective`.
         """
         self.frame = Frame(plan, np.full(plan.arena_bytes, POISON, np.uint8), {})
         self._mesh, self._rank, self._launch, self._first_rank = mesh, rank, launch, first_rank or {}
         self._lowered = IdentityDict[Item, Lowered]()  # a cache, since an item of a loop runs often
 
     def run(self, number: int) -> Iterator[Request]:
-        """Run item `number` of the step, and yield the requests that involve other ranks."""
+        """Run item `number` of the step, and yield a request whenever the item needs other ranks."""
         return follow(code_of(self.frame, _is_issued, [number]), self)
 
     # --- methods of `control_flow.Engine`
@@ -159,7 +168,7 @@ class Rank:
     def enter(self, frame: Frame) -> None:
         frame.arena[...] = POISON
 
-    def issue(self, place: int, step: Issue[Frame]) -> Iterator[Request]:
+    def issue(self, position: int, step: Issue[Frame]) -> Iterator[Request]:
         for number in step.items:
             item = step.frame.plan.items[number]
             with timed(self._mesh.name, self._rank, item):
@@ -171,7 +180,7 @@ class Rank:
     def begin_trip(self, frame: Frame, trip: int) -> None:
         frame.trip[0] = trip
 
-    def move(self, place: int, step: Move[Frame]) -> Iterable[Request]:
+    def move(self, position: int, step: Move[Frame]) -> Iterable[Request]:
         step.target.write(step.targets, step.source.copies(step.sources))
         return ()
 

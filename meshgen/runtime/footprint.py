@@ -1,4 +1,4 @@
-"""An estimate of the memory that the reference device needs for a step, made before it allocates any.
+"""An estimate of the host memory that the reference device needs for a step, computed before the step allocates any.
 
 Operating systems overcommit memory and kill processes that use it, so a step that cannot fit is rejected in advance. A
 kernel needs memory for NumPy arrays: its live values and the temporaries of each operation.
@@ -19,10 +19,11 @@ _RANK_BYTES = 1 << 15  # bytes of Python objects per simulated rank (chosen: a g
 
 
 def require_memory(manifests: Iterable[Manifest], *, alone: bool = False) -> None:
-    """Raise RuntimeFailure MG0604 if a step of these modules, run together, does not fit into free memory.
+    """Raise RuntimeFailure MG0604 if one step of all these modules together does not fit into the free memory of this
+    machine.
 
     Args:
-        alone: this process runs only one rank, which may be of any module.
+        alone: whether this process runs only one rank, which may belong to any of the modules.
     """
     free, parts = free_bytes(), list(manifests)
     if alone:
@@ -54,7 +55,10 @@ def out_of_memory() -> Generator[None]:
 
 
 def step_bytes(manifest: Manifest, ranks: int) -> int:
-    """Return the bytes of a step: arenas of all ranks, global arguments and results, and the most expensive kernel."""
+    """Return an estimate of the host memory of a step in bytes.
+
+    It includes the arenas of `ranks` ranks, global arguments and results, and the NumPy arrays of the largest kernel.
+    """
     interface_bytes = sum(binding.type.nbytes for binding in (*manifest.inputs, *manifest.outputs))
     kernel_bytes = max((body_bytes(body) for body in manifest.plan.kernels.values()), default=0)
     return ranks * (manifest.plan.arena_bytes + _RANK_BYTES) + interface_bytes + kernel_bytes

@@ -10,7 +10,8 @@ the first and the last result may overwrite the operand.
 
     after    %y = update_in_place %x, %u, %i
 
-If a dynamic_update_slice has the bytes of its operand, it becomes an `update_in_place`, which writes only the window.
+A dynamic_update_slice whose result has the bytes of its operand becomes an `update_in_place`, which writes only the
+window.
 """
 
 from __future__ import annotations
@@ -28,26 +29,32 @@ from meshgen.ops.segments import segments
 UPDATE = "update_in_place"
 _UPDATES = {"dynamic_update_slice", UPDATE}
 _SAME_INDEX = ELEMENTWISE | POINTWISE
-# for an operand that has as many elements as the result
+# Ops with this property only for an operand that has as many elements as the result.
+#
+# `is_shared`: one load of the value serves all of these results.
 _SAME_ELEMENT = _SAME_INDEX | REGROUPING | _UPDATES | {"mask_padding"}
 
 
 class _Need(NamedTuple):
-    """The first and the last result that need a value only at their own index, and whether all of them share one load."""
+    """The results of a body that need a value only at the index of the result's element: the first and the last such
+    result.
+    """
 
     first: int
     last: int
     is_shared: bool = True
 
-    def both(self, other: _Need | None) -> _Need:
-        """Return the needs of both."""
-        if other is None:
+    def both(self, other_need: _Need | None) -> _Need:
+        """Return the union of two sets of results that need the same value."""
+        if other_need is None:
             return self
-        return _Need(min(self.first, other.first), max(self.last, other.last), self.is_shared and other.is_shared)
+        return _Need(
+            min(self.first, other_need.first), max(self.last, other_need.last), self.is_shared and other_need.is_shared
+        )
 
     @property
     def results(self) -> tuple[int, ...]:
-        """Return the results that may overwrite the value."""
+        """Return the indices of the results that may overwrite the value."""
         if self.first == self.last:
             return (self.first,)
         return (self.first, self.last) if self.is_shared else ()
@@ -58,13 +65,15 @@ Pairs = Mapping[int, tuple[int, ...]]  # operand index -> indices of the results
 
 @graph_analysis
 def overwrites(body: Graph) -> Pairs:
-    """Return for each operand the results that may overwrite it, both by index. Takes linear time.
+    """Return a map from the index of each operand to the indices of the results that may overwrite it.
+
+    Takes linear time.
 
     Such an operand and its results have equal sizes in bytes. If a launch passes the same memory as several operands, a
-    result may overwrite it only if this analysis permits it for all of them.
+    result may overwrite this memory only if the map permits it for all of these operands.
     """
     needed: dict[Value, _Need] = {}
-    other_indices: set[Value] = set()  # values that are needed at other indices
+    other_indices: set[Value] = set()  # values of which a result needs an element at another index
     for index, value in enumerate(body.outputs):
         needed[value] = _Need(index, index).both(needed.get(value))
     for node in reversed(body.nodes):
@@ -86,7 +95,8 @@ def overwrites(body: Graph) -> Pairs:
 
 
 def chain(value: Value, producers: Mapping[Value, Node], op: str = UPDATE) -> tuple[Node, ...]:
-    """Return the nodes that produce `value` by writing windows, each into the result of the previous one.
+    """Return the nodes that produce `value` by a chain of `op`, in which each node writes a window into the previous
+    result.
 
     Returns an empty tuple if another op produces `value`.
     """
@@ -98,9 +108,10 @@ def chain(value: Value, producers: Mapping[Value, Node], op: str = UPDATE) -> tu
 
 
 def updates(body: Graph) -> dict[int, tuple[Node, ...]]:
-    """Return the results that are updated in place, by index, each with its chain of updating nodes.
+    """Return a map from the index of each result that is updated in place to its chain of `update_in_place` nodes.
 
-    The launch must give each result the bytes of the first node's first operand, which is an operand of the body.
+    The first operand of a chain is an operand of the body, and a launch must pass the same memory for it and for the
+    result.
     """
     producers = {node.result: node for node in body.nodes if node.op == UPDATE}
     chains = {index: chain(value, producers) for index, value in enumerate(body.outputs)}
@@ -108,7 +119,9 @@ def updates(body: Graph) -> dict[int, tuple[Node, ...]]:
 
 
 def written(body: Graph) -> list[Value]:
-    """Return the values that a launch stores: an entire result, or the windows that it updates in place."""
+    """Return the values that a launch of `body` stores: an entire result, or the windows of a result that it updates in
+    place.
+    """
     updating = updates(body)
     return [
         stored
@@ -143,7 +156,10 @@ def update_fault(body: Graph) -> str:
 
 
 def _in_several_segments(body: Graph) -> list[Value]:
-    """Return operands that several segments read: one segment could overwrite an operand before another reads it."""
+    """Return the operands that several segments of a kernel read.
+
+    A result must not overwrite them, because one segment could do so before another segment reads the operand.
+    """
     reads = Counter(value for segment in segments(body) for value in segment.inputs)
     return [value for value, count in reads.items() if count > 1]
 
@@ -153,14 +169,14 @@ def keeps_place(node: Node, operand: Value) -> bool:
     if node.op not in _SAME_ELEMENT or len(node.results) != 1 or node.regions:
         return False
     types = operand.type, node.result.type
-    if node.op in _UPDATES:  # elements outside of the window are unchanged
+    if node.op in _UPDATES:  # Elements outside of the window keep the operand's values.
         return operand is node.operands[0] and node.operands.count(operand) == 1
     return types[0].size == types[1].size if node.op in REGROUPING else types[0].shape == types[1].shape
 
 
 def _is_at_its_index(node: Node) -> bool:
-    """Whether the node loads its operands unconditionally, at the index of the result."""
-    if node.op in _UPDATES:  # an operand that is updated completely is not loaded
+    """Whether the node's code always loads its operands at the index of the result."""
+    if node.op in _UPDATES:  # If the window is the entire operand, the operand is not loaded.
         return node.operands[1].type.shape != node.result.type.shape
     return node.op in _SAME_INDEX
 

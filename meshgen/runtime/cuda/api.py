@@ -27,10 +27,10 @@ from meshgen.runtime.cuda.nccl import load_nccl
 from meshgen.runtime.cuda.retired import begin_call, end_call
 from meshgen.runtime.emulate import KernelSource
 
-# environment variable that NCCL reads since 2.26; from CUDA 12.3 on, ordered collectives may still overlap
+# environment variable of NCCL 2.26 and later; from CUDA 12.3 on, ordered collectives may still overlap
 LAUNCH_ORDER = "NCCL_LAUNCH_ORDER_IMPLICIT"
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
-OLDEST_DRIVER = 12_000  # CUDA 12.0: cubins are assembled by ptxas 12.8, and every later driver of CUDA 12 accepts them
+OLDEST_DRIVER = 12_000  # CUDA 12.0: ptxas 12.8 assembles the cubins, which every driver of CUDA 12.0 or later accepts
 _EMULATED = "--device emulate (of bench collectives: --engine emulated) needs no GPU"
 
 
@@ -49,7 +49,7 @@ class Api:
 
     @cached_property
     def nccl(self) -> Any:
-        """Return the NCCL library; load it at its first use. Raises MissingError MG0602."""
+        """Return the NCCL library, which is loaded at the first use. Raises MissingError MG0602."""
         return load_nccl() if self._nccl is None else self._nccl
 
     def cuda(self, name: str, *args: Any) -> Any:
@@ -68,7 +68,10 @@ class Api:
         return self._failure(name, int(result), self._text_of(result))
 
     def handle(self, type_name: str, value: int) -> Any:
-        """Return a handle as the driver binding's own type, such as CUstream: calls with it are twice as fast."""
+        """Return a handle as the driver binding's own type, such as CUstream.
+
+        Calls with this type are twice as fast as with int.
+        """
         return getattr(self.driver, type_name, int)(value)
 
     def comm(self, name: str, *args: Any) -> Any:
@@ -89,9 +92,11 @@ class Api:
 
     @contextmanager
     def kept_context(self) -> Generator[None]:
-        """Restore this thread's current CUDA context at the end: other users of CUDA, such as PyTorch, rely on it.
+        """Return a context manager that restores this thread's current CUDA context when it exits.
 
-        Until the end, no retired executor or session is freed.
+        Other users of CUDA in the thread, such as PyTorch, rely on it.
+
+        Until it exits, no unused executor or session is freed (`retired.py`).
         """
         begin_call()
         try:
@@ -109,7 +114,9 @@ class Api:
         return self.machine is not None and self.machine.timeline.is_stuck
 
     def order_collectives(self) -> None:
-        """Make the collectives of a device start in issue order even on different streams, as on all other devices.
+        """Make all collectives of a device start in the order in which they are issued, even on different streams.
+
+        The order is then equal on all devices.
 
         Otherwise two collectives that wait for each other's multiprocessors could deadlock. NCCL reads the environment
         variable at its first use.
@@ -156,7 +163,7 @@ Result = TypeVar("Result")
 def keeps_context(
     method: Callable[Concatenate[Self, Params], Result],
 ) -> Callable[Concatenate[Self, Params], Result]:
-    """Wrap a method so that it restores this thread's current CUDA context (see `Api.kept_context`)."""
+    """Wrap a method so that it restores this thread's current CUDA context when it returns (see `Api.kept_context`)."""
 
     @wraps(method)
     def wrapper(self: Self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -233,7 +240,7 @@ def require_driver(api: Api) -> None:
         raise MissingError(Diagnostic("MG0602", f"NVIDIA's driver is missing: {error}", hint=hint)) from error
     except (
         RuntimeFailure
-    ) as failure:  # reported by the driver if it finds no device or does not match its kernel module
+    ) as failure:  # The driver reports this if it finds no device or does not match its kernel module.
         raise MissingError(Diagnostic("MG0602", failure.diagnostics[0].message, hint=hint)) from failure
     if version < OLDEST_DRIVER:
         release = f"{version // 1000}.{version % 1000 // 10}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from meshgen.ccl.steps import Box
 from meshgen.kernels.ptx import MOST_ELEMENTS, RANK, THREADS
 
-WORDS = (16, 8, 4, 2, 1)  # bytes that a thread can move with one load and store, widest first
+WORDS = (16, 8, 4, 2, 1)  # element sizes in bytes that a thread can move with one load and one store, widest first
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Call:
-    """A launch of the copy kernel for elements of `itemsize` bytes: its number of blocks and its parameter values."""
+    """A launch of the kernel that copies elements of `itemsize` bytes: its number of blocks and its parameter values."""
 
     itemsize: int
     blocks: int
@@ -36,8 +36,8 @@ class _Sides:
     """The strided layout of a box on each side of a copy.
 
     Attributes:
-        addresses: per side: the address of the first element.
-        strides: per side: the stride of each dim in bytes.
+        addresses: address of the first element, for each side.
+        strides: stride of each dim in bytes, for each side.
     """
 
     shape: tuple[int, ...]
@@ -50,7 +50,9 @@ class _Sides:
         return math.prod(self.shape)
 
     def joined(self) -> _Sides:
-        """Return the same elements with as few dims as possible: drop dims of size 1 and merge contiguous dims."""
+        """Return the box with the same elements in as few dims as possible: without dims of size 1, contiguous dims
+        merged.
+        """
         dims = [(n, *strides) for n, *strides in zip(self.shape, *self.strides, strict=True) if n != 1]
         merged: list[tuple[int, ...]] = []
         for count, *strides in dims:

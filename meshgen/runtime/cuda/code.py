@@ -1,4 +1,4 @@
-"""Loading of a module's kernels: for each kernel its cubin or PTX, or its body on an emulated device."""
+"""Lookup of the code of a module's kernels: a cubin or PTX for a GPU, or the kernel's body for an emulated device."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Kernel
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.runtime.simulate import rank_handlers
 
-POINTER, COORDINATE = 8, 4  # bytes of a launch parameter of each kind
+POINTER, COORDINATE = 8, 4  # size in bytes of a launch parameter that is a pointer, and of one that is a coordinate
 
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel for one device.
+    """The code and launch configuration of a kernel for one device.
 
     Attributes:
         image: a cubin or PTX text.
         grid: number of blocks along each axis.
-        threads: threads of a block.
-        shared_bytes: dynamic shared memory of a block.
-        scratch_bytes: sizes of the buffers that the last two parameters point to; 0 for a null pointer.
+        threads: number of threads in a block.
+        shared_bytes: dynamic shared memory of a block, in bytes.
+        scratch_bytes: sizes of the two buffers that the last two parameters point to; 0 for a null pointer.
     """
 
     image: bytes
@@ -80,7 +80,7 @@ def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: 
 
 
 def _record_source(api: Api, kernel: Kernel, member: Callable[[str], bytes]) -> None:
-    """Record the Triton source of a kernel, because error messages of emulated devices quote it."""
+    """Record the Triton source of a kernel in `api`, because error messages of emulated devices quote it."""
     if api.machine:
         api.sources[kernel.entry] = KernelSource(kernel, api.machine.kind.arch, member(kernel.source).decode())
 
@@ -92,7 +92,7 @@ def _require_ptx(name: str, ptx: str) -> None:
 
 
 def number_of(arch: str) -> int:
-    """Return the number of an architecture, such as 90 for `sm_90`."""
+    """Return the number in the name of an architecture, such as 90 for `sm_90`."""
     return int("".join(char for char in arch if char.isdigit()))
 
 
@@ -115,7 +115,7 @@ def compiles_on(target: str, capability: Capability) -> bool:
 
 
 def target_of(ptx: str) -> str:
-    """Return the target of a PTX text, such as `sm_90a`, or an empty text if it names none."""
+    """Return the target that a PTX text names, such as `sm_90a`, or an empty text if the text names none."""
     match = re.search(r"^\s*\.target\s+(sm_\d{2,3}[a-z]?)\b", ptx, re.MULTILINE)
     return match[1] if match else ""
 
@@ -184,7 +184,9 @@ class Launcher:
 
 
 def _ranges(item: Item, plan: Schedule, addresses: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """Return the memory ranges that a kernel may access, and whether it writes them: its operands and its results."""
+    """Return, for each operand and result of a kernel, the memory range that the kernel may access and whether it
+    writes there.
+    """
     numbers = (*item.inputs, *item.outputs)
     return [
         (address, plan.buffers[number].type.nbytes, position >= len(item.inputs))
@@ -194,7 +196,7 @@ def _ranges(item: Item, plan: Schedule, addresses: Sequence[int]) -> list[tuple[
 
 def _evaluated(api: Api, evaluator: Evaluator, body: Graph, operands: Sequence[TensorType],
                results: Sequence[TensorType]) -> Callable[..., None]:  # fmt: skip
-    """Return a kernel for the emulated driver that evaluates a body on the memory behind its parameters."""
+    """Return a kernel for the emulated driver. It evaluates a body on the memory that its parameters point to."""
     machine = api.machine
     assert machine
 

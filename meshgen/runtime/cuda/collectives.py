@@ -21,10 +21,10 @@ from meshgen.runtime.cuda.device import Device, Launch, ParameterBlock
 
 
 class RankWork:
-    """One rank's work for a collective. Kernel launches are prepared once and issued at every step."""
+    """The lowered steps of a collective on one rank. Kernel launches are prepared once and issued at every step."""
 
     def __init__(self, device: Device, stream: int, lowered: Lowered, start_of: Callable[[BufferRef], int]) -> None:
-        """`start_of` returns the address of a buffer of the collective.
+        """Prepare the launches. `start_of` returns the address of a buffer of the collective.
 
         Raises MissingError MG0602 if a reduction has no kernel.
         """
@@ -111,7 +111,8 @@ def _call(api: Api, comms: Communicators, rank: int, step: Group, work: RankWork
             api.comm("ncclBroadcast", source, target, step.count, dtype, step.root, comm, work.stream)
         case "reduce":
             api.comm("ncclReduce", source, target, step.count, dtype, reduction, step.root, comm, work.stream)
-        case "all_to_all":  # since 2.28 NCCL has an all-to-all call, but it uses sends and receives as well
+        # NCCL has an all-to-all call since 2.28, which is implemented with sends and receives as well.
+        case "all_to_all":
             shard_bytes = step.count * DTYPES[step.dtype].itemsize
             for peer in range(step.source.nbytes // shard_bytes):
                 api.comm("ncclSend", source + peer * shard_bytes, step.count, dtype, peer, comm, work.stream)
@@ -119,7 +120,7 @@ def _call(api: Api, comms: Communicators, rank: int, step: Group, work: RankWork
 
 
 def _send_and_receive(api: Api, comms: Communicators, rank: int, step: Messages, work: RankWork) -> None:
-    """Issue messages on the communicator of all ranks, whose numbering they use. Elements are sent as bytes."""
+    """Issue messages on the communicator of all ranks, because peers are world ranks. Elements are sent as bytes."""
     messages = [*(("ncclSend", m) for m in step.sends), *(("ncclRecv", m) for m in step.receives)]
     byte, world = DATA_TYPES["ui8"], comms.world[rank]
     for call, message in messages:

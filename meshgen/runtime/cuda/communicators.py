@@ -1,4 +1,4 @@
-"""The NCCL communicators of a module: one of all ranks, and one per replica group for each list of axes that calls use."""
+"""The NCCL communicators of a module: one of all ranks, and one per replica group along each list of mesh axes in use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Axes = tuple[str, ...]
 
 
 class Communicators:
-    """The communicators of a module, created before the first step in the same order on all ranks.
+    """The NCCL communicators of a module.
+
+    All ranks create them in the same order, before the first step.
 
     The rank of a device in a communicator is its index in the replica group.
     """
@@ -32,7 +34,7 @@ class Communicators:
 
         Args:
             devices: the devices of this process, by rank.
-            calls: for each NCCL call of any rank: the mesh, the rank of the mesh's first device, and the axes.
+            calls: (mesh, world rank of the mesh's first device, axes) of each NCCL call of any rank.
             world: the ranks if this process runs one of them, or None if it runs all ranks.
         Raises:
             RuntimeFailure: MG0604, NCCL fails.
@@ -48,7 +50,7 @@ class Communicators:
             self._by_axes |= {(axes, rank): comm for rank, comm in self._split(mesh, first, axes, devices)}
 
     def of(self, axes: Axes, rank: int) -> Any:
-        """Return the communicator of a rank's replica group along the axes."""
+        """Return the communicator of the replica group along `axes` that contains `rank`."""
         return self._by_axes[axes, rank]
 
     def fault(self) -> str:

@@ -20,15 +20,15 @@ from meshgen.runtime.cuda.api import NOT_READY, Api
 from meshgen.runtime.plan import STREAMS
 
 Array = np.ndarray[Any, Any]
-CELLS = {4: ctypes.c_uint32, 8: ctypes.c_uint64}  # the C type of a launch parameter by its size in bytes
-# seconds to wait for running work before a device is abandoned with its memory (chosen: far above the time of a step)
+CELLS = {4: ctypes.c_uint32, 8: ctypes.c_uint64}  # size of a launch parameter in bytes -> its C type
+# seconds to wait for running work; after that, a device is abandoned and its memory leaks (chosen: far above a step)
 GRACE_SECONDS = 5.0
 # bytes of dynamic shared memory that need no opt-in on any architecture (CUDA C++ Programming Guide)
 STATIC_SHARED_BYTES = 49_152
 
 
 class ParameterBlock:
-    """The parameter values of a launch, and the array of pointers to them that `cuLaunchKernel` takes."""
+    """The parameter values of a launch, and the array of pointers to these values that `cuLaunchKernel` takes."""
 
     def __init__(self, values: Sequence[tuple[int, int]]) -> None:
         """`values` has the value and the size in bytes of each parameter."""
@@ -40,7 +40,7 @@ class ParameterBlock:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with its launch configuration and parameters."""
+    """A kernel that is ready to launch: function, launch configuration and parameters."""
 
     function: int
     grid: tuple[int, int, int]
@@ -55,7 +55,7 @@ class Launch:
 
 
 class Device:
-    """The GPU of one rank. Every method makes the device's context current."""
+    """The GPU of one rank. Every method first makes the device's CUDA context current."""
 
     def __init__(self, api: Api, ordinal: int) -> None:
         self.api, self.ordinal = api, ordinal
@@ -81,7 +81,7 @@ class Device:
         return tuple(int(self.api.cuda("cuDeviceGetAttribute", attribute, device)) for attribute in (major, minor))  # type: ignore[return-value]
 
     def allocate(self, nbytes: int, name: str) -> int:
-        """Allocate memory that stays until `close`, and return its address, a multiple of 256 bytes.
+        """Allocate memory that is freed by `close`, and return its address, a multiple of 256 bytes.
 
         Raises RuntimeFailure MG0604 if the device is out of memory.
         """
@@ -111,7 +111,7 @@ class Device:
         return array
 
     def function(self, image: bytes, entry: str, shared_bytes: int) -> int:
-        """Return a kernel of a cubin or PTX text with its limit of dynamic shared memory raised to `shared_bytes`.
+        """Load a kernel from a cubin or PTX text, and allow it `shared_bytes` of dynamic shared memory per block.
 
         Raises MissingError MG0602 if the GPU has less shared memory.
         """
@@ -126,15 +126,15 @@ class Device:
         return function
 
     def _require_shared(self, entry: str, nbytes: int) -> None:
-        """Raise MissingError MG0602 if a block cannot have `nbytes` of shared memory.
+        """Raise MissingError MG0602 if a block cannot have `nbytes` of shared memory on this GPU.
 
-        The limit differs among GPUs of one major version, and a cubin for the lowest minor version runs on all of them.
+        The limit differs among GPUs of one major version, but a cubin for the lowest minor version runs on all of them.
         """
         attribute = self.api.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
         available_bytes = int(self.api.cuda("cuDeviceGetAttribute", attribute, self._device))
         if nbytes > available_bytes:
-            needed, available = bytes_apart(nbytes, available_bytes)
-            text = f"kernel '{entry}' takes {needed} of shared memory per block, but GPU {self.ordinal} has {available}"
+            needed_text, available = bytes_apart(nbytes, available_bytes)
+            text = f"kernel '{entry}' takes {needed_text} of shared memory per block, but GPU {self.ordinal} has {available}"
             hint = "compile again with --target cuda:sm_{}{}".format(*self.capability)
             raise MissingError(Diagnostic("MG0602", text, hint=hint))
 
@@ -208,6 +208,6 @@ class Device:
         yield from (("cuEventDestroy", event) for event in self._events.values())
         yield from (("cuModuleUnload", module) for module in self._modules.values())
         yield from (("cuMemFree", address) for address in self._allocations)
-        # otherwise this thread's next user of CUDA, such as PyTorch, would find a destroyed context
+        # Otherwise, other users of CUDA in this thread, such as PyTorch, would find a destroyed context.
         yield "cuCtxSetCurrent", 0
         yield "cuDevicePrimaryCtxRelease", self._device

@@ -1,4 +1,4 @@
-"""The GPUs of a session, real or emulated: memory that persists between steps, and the executors that use it."""
+"""The GPUs of a session, real or emulated: memory that persists between steps, and the executors that use this memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class GpuShard:
-    """A tensor's shard in the memory of one rank. `owner` keeps memory alive that was allocated outside of the session."""
+    """A tensor's shard in the memory of one rank.
+
+    If the memory was allocated outside of the session, `owner` keeps it alive.
+    """
 
     rank: int
     type: TensorType
@@ -72,9 +75,10 @@ class _Resources:
 
 
 class GpuDevices:
-    """The GPUs of all ranks. Methods that access memory from the host first wait for pending work.
+    """The GPUs of all ranks.
 
-    If a session is not closed, it is freed with the last object that refers to its devices: the session or a result.
+    Methods that access memory from the host first wait for pending work. If a session is not closed, its resources are
+    freed with the last object that refers to its devices: the session, or one of its results.
     """
 
     def __init__(self, api: Api, ranks: int) -> None:

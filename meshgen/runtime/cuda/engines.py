@@ -1,4 +1,4 @@
-"""The engines for GPUs, emulated and real: each runs one step with the CUDA executor."""
+"""The engines `emulate` and `cuda`: each runs one step of a loaded module with the CUDA executor."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _step_on_gpus(run: Run) -> Results:
         prepared.release = weakref.finalize(prepared, retire, executor)
     try:
         return executor.run(run.args)
-    except BaseException:  # after a failure or an interrupt a device is unusable: the next step prepares it again
+    except BaseException:  # A device is unusable after a failure or an interrupt, so the next step prepares it again.
         if prepared.release:
             prepared.release.detach()
         prepared.executor = prepared.release = None

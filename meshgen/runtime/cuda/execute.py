@@ -37,13 +37,14 @@ LOOK_SECONDS = 0.01
 
 @dataclass(frozen=True)
 class Program:
-    """A single-mesh module and its data, as an executor needs them.
+    """A single-mesh module with the data that an executor needs to run it.
 
     Attributes:
-        constants: values of constants by buffer.
-        code_of: returns the code of its kernels.
-        inputs_at: addresses, by global rank, of input buffers that are kept outside of the arena between steps. After a
-            step, the donated buffers among them hold their next values.
+        constants: buffer index -> value of the constant.
+        code_of: returns the code of a kernel.
+        inputs_at: input buffer -> its address on each global rank, for inputs that are kept outside of the arena
+        between
+            steps. After a step, the donated buffers among them hold their next values.
     """
 
     manifest: Manifest
@@ -80,7 +81,8 @@ class Executor:
         self._firsts = list(accumulate(sizes, initial=0))
         ordinals = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
         self._by_rank: dict[int, Device] = {}
-        self._weights: dict[tuple[Part, int], Array] = {}  # stored arguments that have been uploaded
+        # arguments that the module stores and that have been uploaded
+        self._weights: dict[tuple[Part, int], Array] = {}
         with api.kept_context(), ExitStack() as cleanup:
             self._prepare(ordinals, cleanup, use_graphs=use_graphs, warm_up=warm_up)
             cleanup.pop_all()
@@ -181,13 +183,15 @@ class Executor:
             together(self.api, steps, self._look)
 
     def _guarded(self, doing: str) -> AbstractContextManager[Watchdog | None]:
-        """Return a watchdog context if NCCL may wait for ranks of other processes. Emulated NCCL has its own time-out."""
+        """Return a watchdog context if NCCL may wait for ranks of other processes, else a context without effect.
+
+        Emulated NCCL has its own time-out.
+        """
         return Guard(self._world, doing) if self._world and self.api.machine is None else nullcontext()
 
     def issue_of_step(self) -> Callable[[], None] | None:
-        """Return a function that launches a step asynchronously with one driver call (see `wait`).
-
-        Returns None if a step needs more than one launch.
+        """Return a function that launches a step asynchronously with one driver call (see `wait`), or None if one is
+        not enough.
         """
         graph = self.parts[0].only_graph if len(self.parts) == 1 and not self._world else None
         if graph is None:
@@ -197,7 +201,8 @@ class Executor:
 
         def issue() -> None:
             _, before = current_context()
-            if before == context:  # the usual case when CuPy or PyTorch runs in the same thread
+            # the usual case if CuPy or PyTorch runs in the same thread: the context is already current
+            if before == context:
                 (result,) = launch(*arguments)
             else:
                 make_current(context)
@@ -217,9 +222,9 @@ class Executor:
 
     @keeps_context
     def rebind(self, part_index: int, inputs_at: Mapping[int, Addresses]) -> None:
-        """Change the addresses of a mesh's inputs from the next step on. No work may be pending."""
+        """Change the addresses of the inputs of one mesh, from the next step on. No work may be pending."""
         program, part = self._programs[part_index], self.parts[part_index]
-        part.rebind(self._maker(program).frame(program.manifest.plan, part.frame.arenas, inputs_at))
+        part.rebind(self._frame_maker(program).frame(program.manifest.plan, part.frame.arenas, inputs_at))
 
     @property
     def graph_nodes(self) -> int:
@@ -257,7 +262,7 @@ class Executor:
         begin = arena_begin(plan, program.inputs_at)
         sizes = dict.fromkeys(ranks, plan.arena_bytes - begin)
         arenas = {rank: self._by_rank[rank].allocate(n, f"arena of rank {rank}") - begin for rank, n in sizes.items()}
-        frame = self._maker(program).frame(plan, arenas, program.inputs_at)
+        frame = self._frame_maker(program).frame(plan, arenas, program.inputs_at)
         self._name_buffers(frame)
         return frame
 
@@ -267,7 +272,10 @@ class Executor:
         return {program.manifest.mesh.name: n for program, n in zip(self._programs, self._firsts, strict=False)}
 
     def _calls(self) -> list[tuple[Mesh, int, tuple[str, ...]]]:
-        """Return the mesh, the rank of its first device and the axes of each NCCL call. All ranks return the same list."""
+        """Return the mesh, the global rank of its first device and the axes of each NCCL call in all programs.
+
+        All ranks return the same list.
+        """
         manifests = [program.manifest for program in self._programs]
         return [
             (manifest.mesh, first, axes)
@@ -275,7 +283,7 @@ class Executor:
             for axes in sorted(axes_of(manifest.plan, manifest.mesh, self._first_ranks))
         ]
 
-    def _maker(self, program: Program) -> FrameMaker:
+    def _frame_maker(self, program: Program) -> FrameMaker:
         manifest = program.manifest
         launcher = Launcher(self.api, manifest.mesh, manifest.kernels, manifest.plan.kernels, program.code_of)
         return FrameMaker(manifest.mesh, self._first_ranks, self._by_rank, launcher)
@@ -309,7 +317,7 @@ class Executor:
 
 
 def _results_in_arguments(manifest: Manifest, frame: Frame) -> list[int]:
-    """Return the output buffers in the persistent memory of arguments, except the arguments' next values."""
+    """Return the output buffers that lie in the persistent memory of an argument and are not the argument's next value."""
     next_values = {binding.donated_to for binding in manifest.inputs}
     read = dict.fromkeys(b.buffer for index, b in enumerate(manifest.outputs) if index not in next_values)
     return [index for index in read if frame.plan.buffers[index].storage in frame.external]
@@ -341,7 +349,7 @@ def together(api: Api, parts: Sequence[Waits], look: Callable[[float], None]) ->
 
 
 def _resume(part: Iterator[int], waiting: dict[Iterator[int], int]) -> None:
-    """Run a step up to its next wait for a stream, or to its end."""
+    """Advance a step until it waits for a stream or ends, and record in `waiting` the stream for which it waits."""
     stream = next(part, None)
     if stream is None:
         waiting.pop(part, None)

@@ -1,6 +1,6 @@
 """A step or region prepared for devices: the addresses of its buffers, and the launches of its items.
 
-Addresses do not change between steps, so launches are prepared only once, with their parameters.
+Addresses do not change between steps, so launches and their parameters are prepared only once.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ class Frame:
     """A step or region prepared for a set of ranks.
 
     Attributes:
-        path: position of a region: for each nesting level, the index of an item and of a region in it. Empty for a
-        step.
-        ranks: global ranks that run the frame. The address maps have all ranks of the mesh.
+        path: position of a region in the step: for each nesting level, the index of the item and the index of the
+        region in this item. Empty for a step.
+        ranks: global ranks that run the frame. The address maps also contain the other ranks of the mesh.
         arenas: address of the arena on each rank.
-        given: addresses of the buffers that the enclosing item passes to a region.
-        external: addresses of storages outside of the arena: persistent inputs, and the results that alias them.
-        launches: by item: the launch of a kernel on each rank.
-        works: by item: the work of a collective on each rank.
-        regions: by item: the frames of its regions. A scan has one frame of its body per iteration.
-        calls: cached driver calls that issue a list of items. Filled for a step, but not for regions.
+        given: buffer of a region that aliases a buffer of the enclosing item -> its addresses.
+        external: storage outside of the arena -> its addresses. These are persistent inputs, and results that alias
+        them.
+        launches: item -> rank -> launch of the kernel.
+        works: item -> rank -> lowered steps of the collective.
+        regions: item -> frames of its regions. A scan has one frame of its body per iteration.
+        calls: list of items -> driver calls that issue them. A cache that only a step uses, not a region.
     """
 
     path: tuple[int, ...]
@@ -50,7 +51,7 @@ class Frame:
     calls: dict[tuple[int, ...], list[Call]] = field(default_factory=dict[tuple[int, ...], list["Call"]])
 
     def address(self, index: int, rank: int) -> int:
-        """Return the address of a buffer on a rank."""
+        """Return the address of buffer `index` on a rank."""
         buffer = self.plan.buffers[index]
         if buffer.storage in self.external:
             return self.external[buffer.storage][rank] + buffer.offset - self.plan.buffers[buffer.storage].offset
@@ -73,7 +74,7 @@ class Frame:
 
 
 class FrameMaker:
-    """A factory for the frames of a mesh's ranks."""
+    """A factory that prepares the frames of a mesh's steps."""
 
     def __init__(
         self, mesh: Mesh, firsts: Mapping[str, int], devices: Mapping[int, Device], launcher: Launcher
@@ -149,7 +150,7 @@ def _given(frame: Frame, item: Item, plan: Schedule, iteration: int) -> dict[int
 
 
 def axes_of(plan: Schedule, mesh: Mesh, firsts: Mapping[str, int]) -> set[tuple[str, ...]]:
-    """Return the axes of all NCCL calls in a step. They are the same on every rank."""
+    """Return the mesh axes of all NCCL calls in a step. They are equal on every rank."""
     axes: set[tuple[str, ...]] = set()
     for item in plan.items:
         if item.is_collective:
@@ -159,13 +160,18 @@ def axes_of(plan: Schedule, mesh: Mesh, firsts: Mapping[str, int]) -> set[tuple[
 
 
 def external_storages(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> dict[int, Addresses]:
-    """Return the storages of the inputs in `inputs_at`, and of the outputs that alias these, with their addresses."""
+    """Return a map from each storage outside of the arena to its addresses.
+
+    These are the storages of the inputs in `inputs_at`, and of the outputs that alias these inputs.
+    """
     external = {plan.buffers[buffer].storage: addresses for buffer, addresses in inputs_at.items()}
     return external | {result: external[argument] for argument, result in plan.given_up.items() if argument in external}
 
 
 def arena_begin(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> int:
-    """Return the offset of the arena's first used byte if the inputs in `inputs_at` are outside of it."""
+    """Return the offset of the first byte of the arena that a storage uses, if the inputs in `inputs_at` are outside of
+    it.
+    """
     outside = external_storages(plan, inputs_at)
     inside = [b.offset for n, b in enumerate(plan.buffers) if b.storage == n and n not in outside and b.type.nbytes]
     return min(inside, default=plan.arena_bytes)

@@ -33,17 +33,21 @@ class StepGraph:
     """A captured step. Addresses are part of the graph, so it is captured again when they change."""
 
     def __init__(self, api: Api, streams: Sequence[tuple[Device, int]], issue: Callable[[], None]) -> None:
-        """`streams` lists the streams that `issue` uses, each with its device. The first one is the origin."""
+        """Capture the work of `issue`.
+
+        `streams` lists all streams that `issue` uses, each with its device, and starts with the origin stream.
+        """
         self._api, self._streams = api, streams
         self._executable = self._graph = 0
         self.nodes = 0
         self.capture(issue)
 
     def capture(self, issue: Callable[[], None]) -> None:
-        """Capture the work of `issue` as a graph and instantiate it.
+        """Capture the work of `issue` as a graph and make it executable.
 
-        If the topology is unchanged, the existing instance is updated. The captured graph is not destroyed, because it
-        owns memory that NCCL's kernels read. CUDA does not document that an update transfers this ownership.
+        If the topology is unchanged, the existing executable graph is updated in place. The captured graph is not
+        destroyed, because it owns memory that NCCL's kernels read. CUDA does not document that an update transfers this
+        ownership.
         """
         graph = self._captured_graph(issue)
         self.nodes = int(self._api.cuda("cuGraphGetNodes", graph)[1])
@@ -87,7 +91,7 @@ class StepGraph:
         return not result
 
     def _keep(self, executable: int, graph: int) -> None:
-        """Replace the current graphs by these, and destroy the old ones."""
+        """Replace the current graph and its executable instance by new ones, and destroy the old ones."""
         previous = self._executable, self._graph
         self._executable, self._graph = executable, graph
         if previous[0] not in (0, executable):

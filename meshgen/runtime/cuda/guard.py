@@ -8,7 +8,7 @@ from meshgen.runtime.processes.watchdog import Watchdog
 
 
 class Guard(Watchdog):
-    """A context in which this thread must call `beat` within the time-out of its world."""
+    """A context that ends the process if this thread does not call `beat` within the time-out of `world`."""
 
     def __init__(self, world: World, doing: str) -> None:
         """`doing` names the guarded operation in the error message, for example "the making of NCCL's communicators"."""

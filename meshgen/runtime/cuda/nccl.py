@@ -1,4 +1,4 @@
-"""The NCCL functions that the executor uses: one table of prototypes over the library of the `nvidia-nccl` package.
+"""The NCCL functions that the executor uses, called with ctypes through one table of prototypes.
 
 Functions return a tuple of result code and value, like those of cuda-bindings. A communicator is a `c_void_p`. If it
 is created inside an NCCL group, it has its value only after the end of the group.
@@ -21,7 +21,7 @@ from meshgen.packages import install
 LIBRARY = "libnccl.so.2"
 OLDEST = 22800  # 2.28, the first release with communicator names and 8-bit floats
 MAGIC, UNDEFINED = 0xCAFEBEEF, -(2**31)  # NCCL_API_MAGIC, NCCL_CONFIG_UNDEF_INT
-# the NCCL version whose `ncclConfig_t` has these fields: the library sets later fields to their defaults
+# the NCCL version to which the fields of `_Config` belong: the library sets fields of later versions to their defaults
 CONFIG_VERSION = 22700
 Outcome = tuple[Any, ...]
 

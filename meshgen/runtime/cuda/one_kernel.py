@@ -1,4 +1,4 @@
-"""Execution of a single kernel of a module on a GPU, real or emulated, to compare variants on the same operands."""
+"""Execution of one kernel of a module on a GPU, real or emulated, to compare variants of the kernel on equal operands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ Array = np.ndarray[Any, Any]
 
 
 class OneKernel:
-    """A context that owns a kernel's operands and results on device 0, and the code of the variants that it launches."""
+    """A context that owns the operands and results of a kernel on device 0, and the loaded code of the launched
+    variants.
+    """
 
     def __init__(self, api: Api, mesh: Mesh, plan: Schedule, item: Item, operands: Sequence[Array]) -> None:
         """Allocate buffers and upload the operands.
@@ -41,7 +43,9 @@ class OneKernel:
             self.device.upload(address, array)
 
     def launch(self, kernel: Kernel, member: Callable[[str], bytes]) -> Launch | None:
-        """Return the launch of a variant of the kernel, or None if its grid is empty. Raises MissingError MG0602.
+        """Return the launch of `kernel`, a variant of this kernel, or None if the variant's grid is empty.
+
+        Raises MissingError MG0602.
 
         `member` returns the content of the files that `kernel` names.
         """
@@ -52,8 +56,8 @@ class OneKernel:
     def results(self, launch: Launch) -> list[Array]:
         """Run a launch and return the kernel's results.
 
-        Elements that it does not write are poison, or keep the value of an operand that is updated in place.
-        Raises RuntimeFailure MG0604 or MG0608.
+        An element that the kernel does not write is poison, or the operand's element if the result updates this operand
+        in place. Raises RuntimeFailure MG0604 or MG0608.
         """
         result_addresses = self._addresses[len(self._body.inputs) :]
         results = before_launch(self._body, self._operands)

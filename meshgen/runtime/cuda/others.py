@@ -1,4 +1,4 @@
-"""The ranks of other processes, as an executor sees them: their branch decisions, their progress and their failures."""
+"""The interface of an executor to the ranks of other processes: their branch decisions, progress and failures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.runtime.plan import Item
 
 
 class RemoteRanks:
-    """The ranks of all other processes. This process runs one rank, which is a device of `mesh`."""
+    """The ranks of all other processes. This process runs one rank, a device of `mesh`."""
 
     def __init__(self, world: World, mesh: Mesh, first: int, device: Device) -> None:
         """`first` is the global rank of the mesh's first device."""
@@ -25,7 +25,10 @@ class RemoteRanks:
         self._since, self._last = time.monotonic(), ""
 
     def note(self, item: Item, works: Mapping[int, RankWork]) -> None:
-        """Record in the stream that this rank reaches a collective. `works` has the work of each rank."""
+        """Enqueue a record that this rank has reached the collective `item` in the collective's stream.
+
+        `works` has the lowered steps of each rank.
+        """
         work = works[self._world.rank]
         steps = (step for step in work.lowered.steps if isinstance(step, (Group, Messages)))
         self._progress.note(self._label(item, next((step.axes for step in steps), ())), work.stream)

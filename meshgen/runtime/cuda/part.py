@@ -1,7 +1,8 @@
-"""A single-mesh module on its devices: issues the instructions of its schedule (`runtime/control_flow.py`).
+"""Execution of a single-mesh module on its devices: issue the instructions of its schedule (`runtime/control_flow.py`).
 
-Work that does not depend on values computed on a device is one instruction, captured in one CUDA graph for all ranks.
-Most programs are a single instruction. Between instructions the host reads the predicates of loops and branches.
+Consecutive work that does not depend on a decision of the host is one instruction, captured in one CUDA graph for all
+ranks. Most programs are a single instruction. Between instructions, the host reads the predicates of loops and branches
+from the devices.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ Waits = Iterator[int]  # yields streams; each must be idle before the iterator i
 
 
 class Part:
-    """The steps of one mesh. Ranks are global: they number the devices of all meshes of the program."""
+    """A single-mesh module on its devices, which runs steps of the module.
+
+    Ranks are global: they number the devices of all meshes of the program.
+    """
 
     def __init__(self, api: Api, frame: Frame, devices: Mapping[int, Device], comms: Communicators, *,
                  use_graphs: bool, warm_up: bool, remote_ranks: RemoteRanks | None = None, kept: Iterable[int] = ()) -> None:  # fmt: skip
         """Prepare the steps (see `Executor`).
 
         Args:
-            remote_ranks: the ranks of other processes, or None if this process runs all ranks.
+            remote_ranks: interface to the ranks of other processes, or None if this process runs all ranks.
             kept: output buffers that lie in the memory of arguments. The end of a step copies them to separate memory,
                 `self.kept`, before it overwrites the arguments with their next values.
         """
@@ -56,11 +60,16 @@ class Part:
             rank: device.allocate(self._staged_bytes * (1 + self._streams[-1]), f"staging of rank {rank}")
             for rank, device in devices.items()
         }
-        self.graphs: dict[int, StepGraph] = {}  # by index of the instruction
-        self._moved: set[int] = set()  # graphs captured with the addresses of an earlier frame
+        self.graphs: dict[int, StepGraph] = {}  # index of the instruction -> its graph
+        # indices of graphs that still have the addresses of an earlier frame and must be captured again
+        self._moved: set[int] = set()
 
     def step(self) -> Waits:
-        """Run a step, from idle devices to idle devices. Afterwards, persistent inputs hold their next values."""
+        """Run a step.
+
+        All streams are idle before and after it. Yields the streams for which it waits. Afterwards, persistent inputs
+        hold their next values.
+        """
         yield from follow(self._code, self)
         if self._next or self.kept:
             yield self._launch(len(self._code), self.frame.ranks, self._finish)
@@ -77,12 +86,15 @@ class Part:
 
     @property
     def only_graph(self) -> StepGraph | None:
-        """Return the graph of an entire step, or None if it needs several graphs or has not been captured yet."""
+        """Return the graph if a single graph runs the entire step, else None.
+
+        None also if it has not been captured yet.
+        """
         (graph,) = self.graphs.values() if len(self.graphs) == 1 else (None,)
         return graph if len(self._code) == 1 and not self._next and not self.kept else None
 
     def rebind(self, frame: Frame) -> None:
-        """Continue with a frame of the same schedule at other addresses.
+        """Use `frame`, which has the same schedule as the current frame but other addresses, from the next step on.
 
         Each graph is captured again at its next use.
         """
@@ -98,13 +110,13 @@ class Part:
     def enter(self, frame: Frame) -> None:
         """Do nothing: arenas need no initialization."""
 
-    def issue(self, place: int, step: Issue[Frame]) -> Waits:
+    def issue(self, position: int, step: Issue[Frame]) -> Waits:
         """Issue the items of an instruction."""
-        yield self._launch(place, step.frame.ranks, partial(self._issue, step.frame, step.items))
+        yield self._launch(position, step.frame.ranks, partial(self._issue, step.frame, step.items))
 
-    def move(self, place: int, step: Move[Frame]) -> Waits:
+    def move(self, position: int, step: Move[Frame]) -> Waits:
         """Issue the copies of an instruction."""
-        yield self._hand_over(place, step.target.ranks, copies_of(step))
+        yield self._hand_over(position, step.target.ranks, copies_of(step))
 
     def begin_trip(self, frame: Frame, trip: int) -> None:
         """Do nothing: iterations of scans are issued with the surrounding items."""
@@ -122,26 +134,28 @@ class Part:
         require_one_way(step.item, decisions)
         return decisions[0]
 
-    def _launch(self, place: int, ranks: Sequence[int], issue: Callable[[], None]) -> int:
-        """Issue the work of an instruction, through its graph if possible, and return the stream that it ends in."""
+    def _launch(self, position: int, ranks: Sequence[int], issue: Callable[[], None]) -> int:
+        """Issue the work of an instruction, through a CUDA graph if possible, and return the stream in which the work
+        ends.
+        """
         devices = [self._devices[rank] for rank in ranks]
         streams = [(device, device.streams[stream_index]) for device in devices for stream_index in self._streams]
-        if not self._use_graphs or (self._warm_up and place not in self._warm):
-            self._warm.add(place)
+        if not self._use_graphs or (self._warm_up and position not in self._warm):
+            self._warm.add(position)
             fork(streams[0], streams[1:], "fork")
             issue()
             join(streams[0], streams[1:], "join")
             return streams[0][1]
-        if place not in self.graphs:
-            self.graphs[place] = StepGraph(self._api, streams, issue)
-        elif place in self._moved:
-            self.graphs[place].capture(issue)
-            self._moved.remove(place)
-        self.graphs[place].launch()
+        if position not in self.graphs:
+            self.graphs[position] = StepGraph(self._api, streams, issue)
+        elif position in self._moved:
+            self.graphs[position].capture(issue)
+            self._moved.remove(position)
+        self.graphs[position].launch()
         return streams[0][1]
 
     def _finish(self) -> None:
-        """Copy results out of the memory of arguments, then the arguments' next values into it."""
+        """Copy results out of the memory of arguments, then copy the next values of arguments into this memory."""
         result_copies = [
             Copy(self.frame.addresses(buffer), addresses, self.frame.plan.buffers[buffer].type.nbytes)
             for buffer, addresses in self.kept.items()
@@ -149,18 +163,19 @@ class Part:
         for copies in (result_copies, self._next):
             self._copy(self.frame.ranks, COMPUTE, copies)
 
-    def _hand_over(self, place: int, ranks: Sequence[int], copies: Sequence[Copy]) -> int:
-        return self._launch(place, ranks, partial(self._copy, ranks, COMPUTE, copies))
+    def _hand_over(self, position: int, ranks: Sequence[int], copies: Sequence[Copy]) -> int:
+        return self._launch(position, ranks, partial(self._copy, ranks, COMPUTE, copies))
 
     # --- issuing work to the devices ---------------------------------------------------------------------------------
 
     def _issue(self, frame: Frame, numbers: Sequence[int]) -> None:
         """Issue items in order on the streams of the frame's ranks.
 
-        Waits for events of items that are not in `numbers` are skipped, because these items have finished.
+        Event waits for items that are not in `numbers` are skipped, because these items have already finished.
         """
         if len(frame.ranks) == 1:
-            self._devices[frame.ranks[0]].use()  # no other device becomes current until all calls are issued
+            # All calls issued here are for this device, so its context stays current.
+            self._devices[frame.ranks[0]].use()
         for call in self._calls_of(frame, tuple(numbers)):
             call()
 
@@ -221,7 +236,8 @@ class Part:
             self._copy(frame.ranks, item.stream, copies_of(given_back(frame, item, body)))
 
     def _meet(self, frame: Frame, stream: int, synchronize: Callable[..., None]) -> None:
-        """Make the streams that a region uses wait for its item's stream, or the reverse.
+        """Let the streams that a region uses wait for the stream of the region's item, or the item's stream wait for
+        them.
 
         `synchronize` is `fork` before the region and `join` after it.
         """
@@ -233,7 +249,9 @@ class Part:
             synchronize((device, device.streams[stream]), region_streams, (frame.path, synchronize.__name__))
 
     def _copy(self, ranks: Sequence[int], stream: int, copies: Sequence[Copy]) -> None:
-        """Issue copies with the effect of a parallel copy: every source is read before any target is written."""
+        """Issue copies on each rank with the effect of a parallel copy: all sources are read before a target is
+        written.
+        """
         for rank in ranks:
             device, staging = self._devices[rank], self._staging[rank] + stream * self._staged_bytes
             for source, target, nbytes in in_order(copies, rank, staging):

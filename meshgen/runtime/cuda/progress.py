@@ -9,8 +9,8 @@ import ctypes
 
 from meshgen.runtime.cuda.device import Device
 
-_FLAGS = 0  # of cuMemHostAlloc: with unified addressing, device and host use the same address
-_WORD_BYTES = 4  # written by `cuStreamWriteValue32`
+_FLAGS = 0  # flags of cuMemHostAlloc; no flag is needed: with unified addressing, device and host use the same address
+_WORD_BYTES = 4  # bytes that `cuStreamWriteValue32` writes
 
 
 class Progress:
@@ -25,7 +25,9 @@ class Progress:
         self._label_indices = {"what comes before the first collective": 0}
 
     def note(self, label: str, stream: int) -> None:
-        """Record in the stream that it reaches the collective `label`."""
+        """Enqueue a write to host memory that records, in order of the stream, that `stream` has reached collective
+        `label`.
+        """
         label_index = self._label_indices.setdefault(label, len(self._label_indices))
         self._device.use()
         address = self._address + _WORD_BYTES * self._device.streams.index(stream)
@@ -33,7 +35,10 @@ class Progress:
 
     @property
     def label(self) -> str:
-        """Return the last collective that the device has reached, or one per stream if several streams communicate."""
+        """Return the label of the last collective that the device has reached.
+
+        If several streams communicate, the labels of all of them are joined by "or".
+        """
         labels = list(self._label_indices)
         return " or ".join(dict.fromkeys(labels[word] for word in self._words if word)) or labels[0]
 

@@ -20,18 +20,20 @@ class Copy(NamedTuple):
 
 
 def is_decided(item: Item) -> bool:
-    """Whether an item can be issued without reading a value from the device: scans can, other control flow cannot."""
+    """Whether an item can be issued without reading a value from the device: scans can, loops and branches cannot."""
     return not is_control(item) or is_scan(item)
 
 
 def streams_of(plan: Schedule) -> set[int]:
-    """Return the streams that the items of a schedule and its regions run on."""
+    """Return the indices of the streams that the items of a schedule and of its regions use."""
     inner = (streams_of(region) for item in plan.items for region in item.regions)
     return {item.stream for item in plan.items}.union(*inner)
 
 
 def staged_bytes(plan: Schedule) -> int:
-    """Return the largest number of bytes that one parallel copy moves: the loop-carried values of a loop or scan."""
+    """Return the bytes of the largest parallel copy in a schedule, which copies the results of a loop's body or a
+    branch.
+    """
     most_bytes = 0
     for item in plan.items:
         if is_control(item):
@@ -43,16 +45,16 @@ def staged_bytes(plan: Schedule) -> int:
 
 
 def copies_of(move: Move[Frame]) -> list[Copy]:
-    """Return the copies of a move between two frames."""
+    """Return the device copies that implement a `Move` instruction."""
     source, target = move.source, move.target
     pairs = zip(move.sources, move.targets, strict=True)
     return [Copy(source.addresses(a), target.addresses(b), target.plan.buffers[b].type.nbytes) for a, b in pairs]
 
 
 def next_values(frame: Frame) -> list[Copy]:
-    """Return the copies that move each result to the input donated to it, for the next step.
+    """Return the copies that store the next value of each persistent donated input in the input's memory.
 
-    Results that share bytes with their input need no copy.
+    A result that shares the bytes of its input needs no copy.
     """
     plan = frame.plan
     pairs = [
@@ -68,9 +70,9 @@ def next_values(frame: Frame) -> list[Copy]:
 
 
 def overwritten_results(frame: Frame) -> list[int]:
-    """Return the output buffers that the end of a step overwrites with the next value of an argument.
+    """Return the output buffers in the memory of a donated argument that the end of a step overwrites.
 
-    Such a result is stored in the memory of a donated argument.
+    The end of a step writes the argument's next value to this memory, so these outputs must be copied out before.
     """
     written = [copy.target for copy in next_values(frame)]
     storages = {
@@ -80,9 +82,9 @@ def overwritten_results(frame: Frame) -> list[int]:
 
 
 def in_order(copies: Sequence[Copy], rank: int, staging: int) -> Iterator[tuple[int, int, int]]:
-    """Yield a sequence of copies (source, target, bytes) on a rank with the effect of a parallel copy.
+    """Yield copies (source, target, bytes) of one rank that, in this order, have the effect of a parallel copy.
 
-    The copies go through `staging` if one of them overwrites the source of another one.
+    If a copy overwrites the source of another copy, all copies go through the memory at `staging`.
     """
     rank_copies = [(source[rank], target[rank], nbytes) for source, target, nbytes in copies if nbytes]
     pending = [copy for copy in rank_copies if copy[0] != copy[1]]

@@ -1,4 +1,6 @@
-"""Deferred freeing of executors and sessions: an unused one is freed only when no call of another one is in progress.
+"""Deferred freeing of executors and sessions.
+
+An unused executor or session is freed only when no call of another one is in progress.
 
 Python's cycle collector can find an unused executor at any moment, also between the calls of a step. Freeing memory
 waits for all kernels of its device. These may wait for kernels of other ranks that the step has not issued yet, which
@@ -17,18 +19,18 @@ class Closes(Protocol):
     def close(self) -> None: ...
 
 
-_UNDER_WAY: list[None] = []  # one entry per call of an executor or session in progress, in all threads
+_UNDER_WAY: list[None] = []  # one entry per call in progress of any executor or session, in all threads
 _RETIRED: list[Closes] = []
 
 
 def retire(executor: Closes) -> None:
-    """Free an executor or the resources of a session, now or when the last call in progress ends."""
+    """Free the resources of an executor or session, now or, if a call is in progress, when the last such call ends."""
     _RETIRED.append(executor)
     _free_all()
 
 
 def begin_call() -> None:
-    """Mark a call as in progress: nothing is freed until it ends."""
+    """Mark a call of an executor or session as in progress: nothing is freed until the call ends."""
     _UNDER_WAY.append(None)
 
 

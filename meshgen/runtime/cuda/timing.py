@@ -7,20 +7,25 @@ from typing import Protocol
 
 from meshgen.runtime.cuda.device import Device, Launch
 
-# bytes to write per byte of L2 cache to evict all other data: once is not enough, because replacement is not strict LRU
+# bytes written per byte of L2 cache to evict all other data; more than 1 because replacement is not strict LRU
 FLUSHES = 2
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a launch. `warm`: with its operands in the L2 cache as far as they fit; `cold`: with other data there."""
+    """Seconds of a launch.
+
+    `warm`: the operands are in the L2 cache as far as they fit. `cold`: the cache holds other data.
+    """
 
     warm: float
     cold: float
 
     @property
     def seconds(self) -> float:
-        """Return the mean of both: in a step, recently computed operands are in the cache, and weights are not."""
+        """Return the mean of `warm` and `cold`: in a step, recently computed operands are in the cache, and weights are
+        not.
+        """
         return (self.warm + self.cold) / 2
 
 

@@ -53,12 +53,12 @@ class PartRecorder(Part):
             self._launch(len(self._code), self.frame.ranks, self._finish)
         self.words.append(Control.END)
 
-    def _put(self, place: int, step: Instruction[Frame]) -> None:
+    def _put(self, position: int, step: Instruction[Frame]) -> None:
         match step:
             case Issue():
-                list(self.issue(place, step))
+                list(self.issue(position, step))
             case Move():
-                list(self.move(place, step))
+                list(self.move(position, step))
             case Jump(target):
                 self.words.append(Control.JUMP)
                 self._put_targets([target])
@@ -66,8 +66,8 @@ class PartRecorder(Part):
                 self.words += [Control.ONLY, frame.ranks[0], len(frame.ranks)]
                 self._put_targets([target])
             case Choose(_, frame, buffer, targets):
-                place, nbytes = frame.address(buffer, frame.ranks[0]) - BASE, frame.plan.buffers[buffer].type.nbytes
-                self.words += [Control.CHOOSE, frame.ranks[0], len(frame.ranks), place, nbytes, len(targets)]
+                offset, nbytes = frame.address(buffer, frame.ranks[0]) - BASE, frame.plan.buffers[buffer].type.nbytes
+                self.words += [Control.CHOOSE, frame.ranks[0], len(frame.ranks), offset, nbytes, len(targets)]
                 self._put_targets(targets)
             case _:
                 pass  # the arena of a region needs no initialization
@@ -76,7 +76,7 @@ class PartRecorder(Part):
         self._targets += range(len(self.words), len(self.words) + len(targets))
         self.words += targets
 
-    def _launch(self, place: int, ranks: Sequence[int], issue: Callable[[], None]) -> int:
+    def _launch(self, position: int, ranks: Sequence[int], issue: Callable[[], None]) -> int:
         self._tape.begin()
         issue()
         if self._tape.issued:
