@@ -15,7 +15,9 @@ from meshgen.ops.evaluate.common import Array
 
 
 def reduced_by_halves(rows: Sequence[Array], combine: Callable[[list[Array], list[Array]], list[Array]]) -> list[Array]:
-    """Reduce the first dim of all arrays to one element by combining neighbors, log2 n times."""
+    """Reduce all arrays along their first dim: combine neighbors until one element remains, in log2 n calls of
+    `combine`.
+    """
     arrays = list(rows)
     while (length := len(arrays[0])) > 1:
         half = length // 2
@@ -25,9 +27,9 @@ def reduced_by_halves(rows: Sequence[Array], combine: Callable[[list[Array], lis
 
 
 def scanned_by_halves(rows: Sequence[Array], combine: Callable[[list[Array], list[Array]], list[Array]]) -> list[Array]:
-    """Return the running reduction along the first dim of all arrays."""
+    """Return the inclusive scan of all arrays along their first dim."""
     arrays, distance = list(rows), 1
-    while distance < len(arrays[0]):  # on entire arrays, since Triton's shapes are powers of two
+    while distance < len(arrays[0]):  # The loop needs no remainder, because Triton's shapes are powers of two.
         merged = combine([np.roll(x, distance, 0) for x in arrays], arrays)
         arrays = [np.concatenate([x[:distance], m[distance:]]) for m, x in zip(merged, arrays, strict=True)]
         distance *= 2
@@ -55,7 +57,10 @@ def generic_scan(self: Any, tensors: Sequence[Any]) -> list[Any]:
 
 
 def _combining(self: Any, operands: Sequence[Any]) -> Callable[[list[Array], list[Array]], list[Array]]:
-    """Return the combining function on arrays instead of tensors. A full reduction passes arrays of one element."""
+    """Return Triton's combining function as a function on lists of arrays.
+
+    A full reduction passes arrays of one element.
+    """
 
     def combine(left: list[Array], right: list[Array]) -> list[Array]:
         tensors = [

@@ -49,7 +49,7 @@ _POINTEES: dict[np.dtype[Any], Any] = {
     np.dtype(np.uint16): tl.uint16, np.dtype(np.uint32): tl.uint32, np.dtype(np.uint64): tl.uint64,
     np.dtype(np.float16): tl.float16, np.dtype(np.float32): tl.float32, np.dtype(np.float64): tl.float64,
 }  # fmt: skip
-# log2 of the distance of arguments in the kernel's address space; 32-bit offsets of 8-byte elements need 36
+# log2 of the distance between arguments in the kernel's address space; 32-bit offsets of 8-byte elements need 36
 _ADDRESS_BITS = 44
 _MISSING = object()
 Handle = Any  # the interpreter's TensorHandle
@@ -62,13 +62,13 @@ _stock_patch_tensor = stock._patch_lang_tensor
 
 def _numpy_dtype(kind: Any) -> np.dtype[Any]:
     scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
-    if isinstance(scalar, tl.pointer_type):  # not hashable
+    if isinstance(scalar, tl.pointer_type):  # tensor handles are not hashable
         return np.dtype(np.uint64)
     return _NARROW.get(scalar) or _stock_dtype(kind)
 
 
 def _widened_to_f32(data: Array) -> Array:
-    """Return bf16 and fp8 data as f32, and other data unchanged."""
+    """Return bf16 and fp8 arrays as f32, and other arrays unchanged."""
     return data.astype(np.float32) if data.dtype in _NARROW.values() else data
 
 
@@ -97,7 +97,7 @@ def _unary(self: Any, arg: Handle, op: Callable[..., Any]) -> Handle:
 
 
 def _fma(self: Any, x: Handle, y: Handle, z: Handle) -> Handle:
-    """Compute a fused multiply-add with one rounding: the product of two f32 numbers is exact in f64."""
+    """Compute a f32 fused multiply-add with one rounding. In f64, the product of two f32 numbers is exact."""
     a, b, c = (h.data.astype(np.float64) for h in (x, y, z))
     return _rounded(fma64(a, b, c), z.dtype)
 
@@ -135,7 +135,10 @@ _LIBDEVICE: dict[str, Callable[..., Any]] = {
 
 
 def _extern(self: Any, library: str, path: str, symbol: str, args: list[Handle], kind: Any, pure: bool) -> Handle:
-    """Evaluate a libdevice function in f64 with one final rounding. `__nv_tanhf` is the f32 variant of `__nv_tanh`."""
+    """Evaluate a libdevice function in f64 and round the result once.
+
+    `__nv_tanhf` is the f32 variant of `__nv_tanh`.
+    """
     name = (
         symbol.removeprefix("__nv_").removeprefix("f") if symbol.startswith("__nv_f") else symbol.removeprefix("__nv_")
     )
@@ -151,10 +154,11 @@ def _extern(self: Any, library: str, path: str, symbol: str, args: list[Handle],
 
 
 class _Memory:
-    """The interpreter's loads and stores, with checks that each access stays inside of its argument.
+    """The interpreter's loads and stores, with a check that each access stays within the memory of its argument.
 
-    Kernels see widely spaced addresses, so that a wrong address never hits another argument. Other attributes of the
-    interpreter's C module are forwarded.
+    Kernels see widely spaced addresses, so a wrong address never hits another argument. All other attributes are those
+    of
+    the interpreter's C module.
     """
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
@@ -205,7 +209,7 @@ def _raw_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 class _Patches:
-    """Replaced attributes, which are restored in reverse order."""
+    """A list of replaced attributes. They are restored in reverse order."""
 
     def __init__(self) -> None:
         self._old: list[tuple[Any, str, Any]] = []
@@ -236,7 +240,7 @@ _BUILDER: dict[str, Any] = {
 
 
 def _patch_tensor(tensor: Any, scope: Any) -> None:
-    _stock_patch_tensor(tensor, scope)  # Triton's `__index__` fails for arrays of one element since NumPy 2.4
+    _stock_patch_tensor(tensor, scope)  # Triton's own `__index__` fails for arrays of one element since NumPy 2.4.
     scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
 
 
@@ -271,7 +275,7 @@ def _interpreting(memory: _Memory) -> Generator[None]:
 
 
 def _patch_libdevice(scope: Any) -> None:
-    """Patch CUDA's libdevice, and its portable module, which only has empty functions."""
+    """Patch CUDA's libdevice, and Triton's portable libdevice module, which only has empty functions."""
     from triton.language.extra import libdevice as portable
     from triton.language.extra.cuda import libdevice
 

@@ -12,13 +12,17 @@ from meshgen.runtime.module_file.members import Members
 
 @dataclass(frozen=True)
 class KernelCode:
-    """The kernels of a module, and the members of its file that hold their code."""
+    """Access to the code of a module's kernels: `kernels` of the manifest, and the members of the file that hold the
+    code.
+    """
 
     members: Members
     kernels: Mapping[str, Kernel]
 
     def source(self, name: str, arch: str = "") -> str:
-        """Return the Triton source of a kernel, optionally the version for `arch`, or an empty text if it has none.
+        """Return the Triton source of a kernel, or an empty text if it has none.
+
+        If `arch` is not empty, return the source that was compiled for this architecture.
 
         Raises:
             UsageError: MG0001, unknown kernel.

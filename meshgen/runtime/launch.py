@@ -1,6 +1,4 @@
-"""Functions that launch one kernel on the CPU: its body in NumPy, its Triton source in the interpreter, or its emulated
-PTX.
-"""
+"""Functions that launch one kernel on the CPU, from its body (NumPy), Triton source (interpreter) or PTX (emulator)."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ Launch = Callable[[str, int, Sequence[Array], Sequence[TensorType]], Sequence[Ar
 
 
 def evaluated(manifest: Manifest) -> Launch:
-    """Return a launch function that evaluates the bodies of kernels op by op."""
+    """Return a launch function that evaluates the body of a kernel op by op with NumPy."""
     mesh, bodies = manifest.mesh, manifest.plan.kernels
     evaluators = [Evaluator(rank_handlers(mesh, rank)) for rank in range(mesh.size)]
 
@@ -39,7 +37,7 @@ def evaluated(manifest: Manifest) -> Launch:
 def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
     """Return a launch function that executes the generated Triton source in the interpreter.
 
-    It evaluates the body of a kernel without source, as every device does.
+    A kernel without source is run by evaluating its body, as on every device.
 
     Raises:
         MissingError: MG0602, Triton is not installed.
@@ -63,7 +61,10 @@ def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
 def emulated(
     manifest: Manifest, codes: Mapping[str, EmulatedKernel], *, races: bool = False, issues: int = 0
 ) -> Launch:
-    """Return a launch function that runs PTX on the emulated GPU. It evaluates the body of a kernel without code."""
+    """Return a launch function that runs the PTX of kernels on the emulated GPU.
+
+    A kernel without PTX is run from its body.
+    """
     by_body = evaluated(manifest)
 
     def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
@@ -79,13 +80,15 @@ def emulated(
 
 
 def arguments(kernel: Kernel, mesh: Mesh, rank: int, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """Return the launch parameters in order: operands, results, and the device's coordinates on the mesh."""
+    """Return the parameters of a launch in order: operands, results, and the device's coordinates on the mesh."""
     values = {"operand": operands, "result": results}
     return [mesh.index(rank, p.axes) if p.kind == "coordinate" else values[p.kind][p.index] for p in kernel.params]
 
 
 def before_launch(body: Graph, operands: Sequence[Any]) -> list[Array]:
-    """Return the contents of the results before a launch: poison, or a copy of the operand that is updated in place."""
+    """Return the results before a launch: filled with poison, or with a copy of the operand that the kernel updates in
+    place.
+    """
     results = [poisoned(value.type) for value in body.outputs]
     for index, (first, *_) in updates(body).items():
         results[index][...] = operands[body.inputs.index(first.operands[0])]

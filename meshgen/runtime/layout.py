@@ -24,7 +24,7 @@ class Layout:
     Attributes:
         type: type of the global array.
         first: world rank of the mesh's first device.
-        is_whole: every rank gets the global array, and slices it itself.
+        is_whole: every rank's buffer holds the global array, of which the program takes a slice.
     """
 
     type: TensorType
@@ -35,13 +35,16 @@ class Layout:
 
     @staticmethod
     def of(binding: Binding, manifest: Manifest, first: int, *, is_input: bool) -> Layout:
-        """Return the layout of an argument or result of a module whose first device has world rank `first`."""
+        """Return the layout of an argument or result of a module.
+
+        `first` is the world rank of the module's first device.
+        """
         is_global = is_input and manifest.arguments == "global"
         return Layout(binding.type, binding.sharding, manifest.mesh, first, is_global)
 
     @property
     def ranks(self) -> range:
-        """Return the world ranks that hold a shard."""
+        """Return the world ranks of the mesh, each of which holds a shard."""
         return range(self.first, self.first + self.mesh.size)
 
     @property
@@ -51,11 +54,11 @@ class Layout:
         return self.type if self.is_whole else self.type.with_shape(self.sharding.local_shape(sizes, self.mesh))
 
     def shard(self, array: Array, rank: int) -> Array:
-        """Return the shard of a rank. For a memory-mapped array, this reads only the slice."""
+        """Return the shard of `rank`, cut from the global `array`. For a memory-mapped array, only this slice is read."""
         return array if self.is_whole else shard_array(array, self.sharding, self.mesh, rank - self.first)
 
     def assembled(self, shards: Sequence[Array]) -> Array:
-        """Return the global array of all shards. Raises NumbersDiffer MG0605 if replicas differ."""
+        """Return the global array that the shards of all ranks form. Raises NumbersDiffer MG0605 if replicas differ."""
         if self.is_whole:
             return shards[0]
         return assemble(shards, self.sharding, self.type.sizes, self.mesh)

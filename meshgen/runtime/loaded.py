@@ -1,4 +1,4 @@
-"""Interfaces between loaded modules, the engines that run them, and sessions."""
+"""Interfaces between loaded modules, the engines that run them, and the sessions that keep their state on devices."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 
 Array = np.ndarray[Any, Any]
-Results = list[list[Array]]  # one list per mesh
+Results = list[list[Array]]  # for each mesh, the list of its results
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A module of one mesh as engines need it.
+    """The interface of a single-mesh module to the engines.
 
     Attributes:
         constants: buffer index -> array.
@@ -34,7 +34,7 @@ class Loaded:
 
 
 class LoadedPart(Protocol):
-    """The module of one mesh, as sessions need it. `LoadedModule` implements it."""
+    """The interface of a single-mesh module to sessions. `LoadedModule` implements it."""
 
     @property
     def manifest(self) -> Manifest: ...
@@ -43,7 +43,7 @@ class LoadedPart(Protocol):
 
 
 class LoadedEntry(Protocol):
-    """The module of one entry function, as sessions need it. `LoadedModule` implements it."""
+    """The interface of an entry function's module to sessions. `LoadedModule` implements it."""
 
     @property
     def parts(self) -> Sequence[LoadedPart]: ...
@@ -63,7 +63,7 @@ class LoadedEntry(Protocol):
 
 
 class Executor(Protocol):
-    """An executor whose devices stay ready between steps."""
+    """An executor that keeps devices prepared between steps."""
 
     def run(self, args: Sequence[Sequence[Array]]) -> Results: ...
     def close(self) -> None: ...
@@ -75,9 +75,9 @@ class Prepared:
     """State that a loaded module keeps between its steps.
 
     Attributes:
-        compared: devices for which all ranks have been checked to run the same module.
-        executor: an executor that is prepared for steps on GPUs.
-        release: closes the executor together with the module.
+        compared: device names for which `require_same` has checked that all ranks run the same module.
+        executor: the executor for steps on GPUs, or None before the first such step.
+        release: a finalizer that closes the executor when the module is deleted.
     """
 
     compared: set[str] = field(default_factory=set[str])
@@ -91,7 +91,7 @@ class Run:
 
     Attributes:
         prepared: state of the loaded module, where an engine keeps devices between steps.
-        parts, args: module and plan arguments of each mesh.
+        parts, args: for each mesh, the module and the arguments of its plan.
         emulation: options of emulated GPUs.
         world: all ranks if a launcher started several processes, or None if this process runs all ranks.
     """

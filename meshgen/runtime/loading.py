@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from meshgen.errors import Diagnostic, UsageError, listed
-from meshgen.runtime import copies as copies  # an import for its side effect: it makes loaded modules picklable
+from meshgen.runtime import copies as copies  # This import only has a side effect: it makes loaded modules picklable.
 from meshgen.runtime.entries import load_entries
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.container import Container, path_of
@@ -23,7 +23,9 @@ from meshgen.runtime.views import Views
 def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int | None = None, mmap: bool = False,
          specialise: Specialise | None = None, runs: bool = True, verify_key: str | Path | None = None,
          viewer: Callable[[LoadedModule], Views] | None = None) -> LoadedModule:  # fmt: skip
-    """Read and check a module file. Returns a `LoadedProgram` with one part per mesh for a program on several meshes.
+    """Read and check a module file.
+
+    Returns a `LoadedProgram` with one part per mesh for a program on several meshes.
 
     Later changes of the file have no effect, unless its weights are mapped. A module with unknown sizes is an
     `OpenModule` until all sizes are known; its specializations are checked on first use. If the module has several
@@ -37,10 +39,12 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
             the launcher (torchrun, mpiexec, srun).
         mmap: map the weights instead of reading them, so that processes share their memory. Writing to the file then
             changes results, and truncating it kills the process, so only use this for files that are never modified.
-        specialise: compiles an open module for sizes without a specialization.
-        runs: the module will run in this process. False allows inspection from any process of a launcher.
+        specialise: function that compiles an open module for sizes that have no specialization.
+        runs: the module will run in this process. If False, the module is only inspected, and any number of processes
+        may be running.
         verify_key: a PEM file with an ed25519 public key; the module must be signed by this key.
-        viewer: makes the reports of a module (`comms`, `explain`, ...); a module without viewer has no reports.
+        viewer: function that makes the reports of a module (`comms`, `explain`, ...). Without it, the module has no
+        reports.
     Raises:
         UsageError: MG0002, the file is missing or cannot be read. MG0001, unknown entry function.
         ShardingError: MG0201, MG0202, the mesh does not match the module's.
@@ -70,7 +74,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
 
 
 def _module(members: Members, value: Json, specialise: Specialise | None) -> LoadedModule:
-    """Return the module of a checked manifest."""
+    """Return the module that a checked manifest describes: an `OpenModule` if it has open sizes."""
     return (
         load_open(members, value, specialise)
         if "specialisations" in value
@@ -79,9 +83,9 @@ def _module(members: Members, value: Json, specialise: Specialise | None) -> Loa
 
 
 def _chosen_entry(modules: Mapping[str, LoadedModule], entry: str, path: Path) -> LoadedModule:
-    """Return the entry function that `entry` names, else `main`, else the first one.
+    """Return the module of the entry function `entry`, by default `main`, else the first one in the file.
 
-    Unless it is the only one, the first one is marked as not chosen.
+    The first one is marked as not chosen by the caller, unless the file has only one entry function.
     """
     if entry and entry not in modules:
         text = f"unknown entry function '{entry}' of '{path}'"

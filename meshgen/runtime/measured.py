@@ -19,7 +19,7 @@ from meshgen.runtime.plan import Item
 
 @dataclass(frozen=True)
 class Span:
-    """The run of an item on a rank, in seconds since the start of the recording.
+    """The time in which a rank ran an item, in seconds since the start of the recording.
 
     A collective ends when the rank has its results.
     """

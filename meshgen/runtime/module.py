@@ -1,4 +1,4 @@
-"""Loaded modules: the interface of a compiled program, and functions that run it."""
+"""Loaded modules: the Python interface of a compiled program, with functions that run it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEVICES = tuple(ENGINES)
 
 
 class LoadedModule(ModuleReports):
-    """A module that is ready to run, as returned by `load`."""
+    """A compiled program that has been loaded and can be run, as returned by `load`."""
 
     def __init__(self, container: Members, manifest: Manifest, constants: Mapping[int, Array],
                  weights: Mapping[str, Array]) -> None:  # fmt: skip
@@ -59,11 +59,11 @@ class LoadedModule(ModuleReports):
 
     @property
     def entries(self) -> Mapping[str, LoadedModule]:
-        """Return the entry functions of the module's file by name, including this one."""
+        """Return the modules of all entry functions in the file by function name, including this module."""
         return self._entries or {self.name: self}
 
     def among(self, entries: Mapping[str, LoadedModule], is_chosen: bool) -> None:
-        """Record the entry functions of the file, and whether this one is the default."""
+        """Record the modules of all entry functions in the file, and whether the caller chose this one."""
         self._entries, self._is_chosen = entries, is_chosen
 
     def require_entry(self) -> None:
@@ -93,17 +93,17 @@ class LoadedModule(ModuleReports):
 
     @property
     def parts(self) -> tuple[LoadedModule, ...]:
-        """Return the module of each mesh: only this one, for a program on one mesh."""
+        """Return one module per mesh. A program on one mesh has only this module."""
         return (self,)
 
     @property
     def meshes(self) -> tuple[Mesh, ...]:
-        """Return the mesh of each part."""
+        """Return the mesh of each of `parts`."""
         return tuple(part.mesh for part in self.parts)
 
     @property
     def ranks(self) -> int:
-        """Return the number of devices."""
+        """Return the number of ranks, which is the number of devices."""
         return self.mesh.size
 
     @property
@@ -112,7 +112,7 @@ class LoadedModule(ModuleReports):
 
     @property
     def place(self) -> str:
-        """Return the ranks and the mesh as text, for display."""
+        """Return the number of ranks and the mesh as text, for display."""
         ranks = self.mesh.size if self.mesh.is_static else "?"
         return f"{ranks} rank{'' if ranks == 1 else 's'} of {self.mesh}"
 
@@ -122,7 +122,7 @@ class LoadedModule(ModuleReports):
 
     @property
     def planned(self) -> Mapping[str, Any]:
-        """Return the options with which the program was planned, and the locations of its operations, or {} if unknown."""
+        """Return the planning options and the source locations of operations, or {} if the module does not store them."""
         return self.manifest.report.get("planned", {})
 
     @property
@@ -140,7 +140,7 @@ class LoadedModule(ModuleReports):
 
     @property
     def inputs(self) -> tuple[Binding, ...]:
-        """Return the arguments that callers pass: all arguments except those whose values the module stores."""
+        """Return the arguments that callers pass: all arguments except those whose value is stored in the module."""
         return tuple(b for b in self.bindings if not b.stored)
 
     @property
@@ -158,11 +158,14 @@ class LoadedModule(ModuleReports):
 
     @property
     def stages(self) -> dict[str, str]:
-        """Return the text of each compilation stage that the module stores, by stage."""
+        """Return a map from each compilation stage to its text, for the stages whose text the module stores."""
         return {stage: complete_text(self._container, n) for n in self._container if (stage := stage_of(n))}
 
     def source(self, kernel: str, arch: str = "") -> str:
-        """Return the Triton source of a kernel (its version for `arch`, if given), or "". Raises UsageError MG0001."""
+        """Return the Triton source of a kernel, or "" if it has none. Raises UsageError MG0001 for an unknown kernel.
+
+        If `arch` is not empty, returns the source that was compiled for this architecture.
+        """
         return self._code.source(kernel, arch)
 
     def cubin(self, kernel: str, arch: str) -> bytes:
@@ -179,12 +182,12 @@ class LoadedModule(ModuleReports):
 
     @property
     def call(self) -> Signature | None:
-        """Return the structures that callers pass and get, or None if these are plain arrays in order."""
+        """Return the structures of arguments and results, or None if callers pass and get plain arrays in order."""
         return self.manifest.call
 
     @property
     def state(self) -> State | None:
-        """Return the donated arguments with their next values, or None if the module was written without a signature."""
+        """Return which result is the next value of each donated argument, or None if the module has no call signature."""
         return self.manifest.state
 
     @property
@@ -194,7 +197,7 @@ class LoadedModule(ModuleReports):
 
     @cached_property
     def signature(self) -> Signature:
-        """Return the structures that callers pass and get, without the weights that the module stores."""
+        """Return the structures of arguments and results, without the weights that the module stores."""
         call = self.call
         if call is None:
             return signature_of(self.input_names)
@@ -204,9 +207,9 @@ class LoadedModule(ModuleReports):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run one step with the arguments of the compiled program: global arrays in the structures of its parameters.
 
-        Returns the structure that the program returned. Its objects have the classes of the argument's objects, or else
-        are records with equal fields, because a module stores only class names. Raises ArgumentError MG0601, and as
-        `run`.
+        Returns the results in the structure that the program returned. A module stores only class names, so an object
+        in this structure has a class that occurs in the arguments, or else is a plain record with the same fields.
+        Raises ArgumentError MG0601, and the errors of `run`.
         """
         self.require_entry()
         arrays = bound_arrays(self.signature, self.input_types, args, kwargs)
@@ -224,9 +227,10 @@ class LoadedModule(ModuleReports):
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
-        """Return this module with sizes for its open mesh axes. It has no open tensor dims.
+        """Return this module with sizes for its open mesh axes.
 
-        Raises as `load` for the mesh, and ArgumentError MG0601 if `args` contradicts the shapes of its inputs.
+        All tensor dims have known sizes, so `args` is only checked. Raises the errors of `load` for `mesh`, and
+        ArgumentError MG0601 if `args` contradicts the shapes of the inputs.
         """
         kinds, shapes = {binding.name: binding.type for binding in self.bindings}, shapes_given(args)
         faults = [
@@ -240,7 +244,7 @@ class LoadedModule(ModuleReports):
         return self.on(mesh)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
-        """Return this module for other sizes of its mesh, as in `load`."""
+        """Return this module with `mesh` or `devices` as the sizes of its mesh, as in `load`."""
         (bound_mesh,) = bound((self.mesh,), mesh, devices)
         if devices is not None:
             refuse_other_count((bound_mesh,), devices)
@@ -253,9 +257,11 @@ class LoadedModule(ModuleReports):
 
     @at_callers_line
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
-        """Run one step. It runs all ranks in this process, or only one if a launcher started one process per rank.
+        """Run one step of the program.
 
-        Every process passes the global arguments, of which it uses the shards of its rank, and gets the global results.
+        This process runs all ranks, or only its own rank if a launcher started one process per rank.
+
+        Every process passes the global arguments, uses its rank's shards of them, and gets the global results.
 
         Args:
             args: global arrays in the order of `inputs`, or by name.
@@ -315,12 +321,12 @@ class LoadedModule(ModuleReports):
 
     @property
     def loaded(self) -> Loaded:
-        """Return the parts of a module of one mesh that engines need."""
+        """Return what engines need of a module on one mesh."""
         container = self._container  # not `self`: engines may keep this function until the module is deleted
         return Loaded(self.manifest, self._constants, lambda name: bytes(container[name]))
 
     def filled(self, passed: Mapping[str, Array]) -> list[Array]:
-        """Return all arguments of the plan: stored ones, and those that callers passed, by name."""
+        """Return the values of all plan arguments in order: stored ones, and those in `given` that the caller passed."""
         return [self._weights[b.name] if b.stored else passed[b.name] for b in self.manifest.inputs]
 
     def _in_order(self, results: Sequence[list[Array]]) -> list[Array]:
@@ -339,11 +345,15 @@ class LoadedModule(ModuleReports):
             raise ShardingError(*(Diagnostic("MG0201", text, hint=hint) for text in texts))
 
     def emulated_kernels(self, arch: str = "") -> dict[str, EmulatedKernel]:
-        """Return the kernels with code as emulated kernels. `arch` is as in `Emulation`. Raises as `ptx`, and MG0608."""
+        """Return the kernels that have code as `EmulatedKernel` objects, by name.
+
+        `arch` is as in `Emulation`. Raises the errors of `ptx`, and DeviceFault MG0608.
+        """
         from meshgen.runtime.emulate import EmulatedKernel
 
         kernels = self.manifest.kernels
-        arch = arch or first_arch(kernels) or "sm_90"  # without code, the error names this architecture
+        # If a kernel has no code for it, the error names this architecture.
+        arch = arch or first_arch(kernels) or "sm_90"
         names = [name for name, kernel in kernels.items() if kernel.source]
         return {
             name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name, arch)) for name in names

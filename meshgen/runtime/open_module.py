@@ -30,23 +30,22 @@ from meshgen.runtime.validation.checked import reading
 from meshgen.runtime.views import Views
 
 Array = np.ndarray[Any, Any]
-# Compiles the program for given sizes of mesh axes and shapes of inputs. Returns the members of the specialization.
+# A function that compiles the program for sizes of mesh axes and shapes of inputs, and returns the members of the
+# specialization.
 Specialise = Callable[["OpenModule", Sizes], Mapping[str, bytes]]
 
 
 class OpenModule(LoadedModule):
-    """A module with open sizes, as returned by `load`. A call takes the sizes of tensor dims from the arguments.
+    """A module with open sizes, as returned by `load`.
 
-    Attributes that depend on sizes (`manifest`, `schedule`, ...) belong to a specialization: see `at`.
+    A call takes the sizes of tensor dims from the arguments.
+
+    Attributes that depend on sizes (`manifest`, `schedule`, ...) belong to a specialization, which `at` returns.
     """
 
     def __init__(self, container: Members, program: OpenProgram, members: Mapping[str, str],
                  specialise: Specialise | None) -> None:  # fmt: skip
-        """Start without loaded specializations.
-
-        Args:
-            members: digest -> name of the member in the file.
-        """
+        """Start without loaded specializations. `members` maps the digest of a member to its name in the file."""
         self.program = program
         self._meshes = program.meshes
         self._container = container
@@ -56,7 +55,10 @@ class OpenModule(LoadedModule):
 
     @property
     def manifest(self) -> Manifest:
-        """Return the manifest. Raises ShardingError MG0201 or ArgumentError MG0601 if sizes are missing."""
+        """Return the manifest of the only specialization that fits, if all sizes are known.
+
+        Raises ShardingError MG0201 or ArgumentError MG0601 if sizes are missing.
+        """
         return self.at().manifest
 
     @property
@@ -77,17 +79,17 @@ class OpenModule(LoadedModule):
         return " and ".join(f"@{mesh.name} {mesh}" if len(self.meshes) > 1 else str(mesh) for mesh in self.meshes)
 
     def record(self) -> dict[str, Any]:
-        """Return an empty report, since each specialization has its own."""
+        """Return an empty report, because only specializations have reports."""
         return {}
 
     @property
     def _views(self) -> Views:
-        """Return the reports of the specialization, if all sizes are known. Raises the same errors as `manifest`."""
+        """Return the reports of the specialization that `at()` returns. Raises the same errors as `manifest`."""
         return self.at()._views
 
     @property
     def specialisations(self) -> tuple[Sizes, ...]:
-        """Return the sizes for which the module was compiled ahead of time."""
+        """Return the sizes for which the file contains specializations."""
         return tuple(self.program.held)
 
     @property
@@ -101,7 +103,10 @@ class OpenModule(LoadedModule):
         return unpacked(self._container, self.program.text_member)
 
     def weights(self) -> Mapping[str, Array]:
-        """Return the global arrays that the module stores, by input. Raises ModuleError MG0502 if they are damaged."""
+        """Return the global arrays that the module stores, by input name.
+
+        Raises ModuleError MG0502 if they are damaged.
+        """
         if WEIGHTS not in self._container:
             return {}
         with reading(self._container.path):
@@ -121,7 +126,7 @@ class OpenModule(LoadedModule):
 
     @at_callers_line
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
-        """Run the specialization for the shapes of `args`, as `LoadedModule.run`. Raises also the errors of `at`."""
+        """Run the specialization for the shapes of `args`, as in `LoadedModule.run`. Also raises the errors of `at`."""
         self.require_entry()
         converted = {name: array_of(name, value) for name, value in by_name(self.input_names, args).items()}
         if faults := [Diagnostic("MG0601", fault) for _, fault in converted.values() if fault]:
@@ -131,7 +136,9 @@ class OpenModule(LoadedModule):
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
-        """Return the specialization for these sizes, compiled ahead of time or now. It is checked like every module.
+        """Return the specialization for these sizes.
+
+        It is loaded from the file, or compiled now if the file lacks it, and checked like every module.
 
         Args:
             mesh: sizes of open mesh axes.
@@ -150,7 +157,10 @@ class OpenModule(LoadedModule):
         return self._loaded[meshes, sizes].viewed_by(self.viewer)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
-        """Return the module on these meshes, as an `OpenModule` if sizes are still open. Raises as `at`."""
+        """Return the module with sizes for its meshes, as an `OpenModule` if other sizes are still open.
+
+        Raises the errors of `at`.
+        """
         module = OpenModule(self._container, self.program, self._members, self.specialise)
         module._meshes, module._loaded = bound(self.meshes, mesh, devices), self._loaded
         if devices is not None:
@@ -160,7 +170,7 @@ class OpenModule(LoadedModule):
         return module if is_open else module.at()
 
     def held(self, sizes: Sizes) -> LoadedModule:
-        """Return a specialization that was compiled ahead of time. Raises ModuleError or ScheduleError."""
+        """Return the specialization for `sizes` that the file contains. Raises ModuleError or ScheduleError."""
         files = self.program.held[sizes]
         return self._checked({name: self._container[self._members[files[name]]] for name in files}, sizes)
 
@@ -170,18 +180,18 @@ class OpenModule(LoadedModule):
         return self._checked(self.specialise(self, sizes), sizes)
 
     def _checked(self, members: Mapping[str, bytes | memoryview], sizes: Sizes) -> LoadedModule:
-        """Load the specialization with these members.
+        """Load a specialization from its members, and check that it fits the program and `sizes`.
 
         Raises:
-            ModuleError: MG0502, it belongs to another program or other sizes.
+            ModuleError: MG0502, the specialization belongs to another program or to other sizes.
         """
         path = self._container.path
         module = load_members(Held(path, members), path)
         shapes, axes = dict(sizes.shapes), axis_sizes([part.mesh for part in module.parts])
-        expected = [(each.name, each.type.dtype, each.stored) for each in self.program.inputs]
+        expected = [(argument.name, argument.type.dtype, argument.stored) for argument in self.program.inputs]
         is_match = expected == [(b.name, b.type.dtype, b.stored) for b in module.bindings] and all(
-            each.takes(b.type.sizes) and shapes.get(b.name, b.type.sizes) == b.type.sizes
-            for each, b in zip(self.program.inputs, module.bindings, strict=True)
+            argument.takes(b.type.sizes) and shapes.get(b.name, b.type.sizes) == b.type.sizes
+            for argument, b in zip(self.program.inputs, module.bindings, strict=True)
         )
         if not is_match or any(axes.get(name) != size for name, size in sizes.axes):
             raise damaged(path, f"the specialisation for {sizes} belongs to another program")

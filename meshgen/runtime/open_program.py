@@ -1,4 +1,4 @@
-"""Programs with open sizes: their signature, open sizes and specializations."""
+"""Programs whose mesh axes or tensor dims have open sizes: the signature, the open sizes and the specializations."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from meshgen.runtime.module_file.stage_texts import stage_member
 from meshgen.runtime.sizes import Sizes, axis_sizes, with_sizes
 
 Digests = Mapping[str, str]  # member name of a module -> digest
-AHEAD, AT_LOAD = "ahead of time", "at load"  # when a specialization was compiled, as stated in a module's report
+AHEAD, AT_LOAD = "ahead of time", "at load"  # how a specialization was compiled, as stated in the report of a module
 
 
 class Argument(NamedTuple):
-    """An input or output. Open sizes of its type are None.
+    """An input or output of the program.
+
+    In its type, an open size is None.
 
     Attributes:
-        stored: the module stores its value.
+        stored: whether the module stores the value.
     """
 
     name: str
@@ -31,14 +33,14 @@ class Argument(NamedTuple):
     stored: bool = False
 
     def takes(self, shape: Sequence[int | None]) -> bool:
-        """Whether `shape` matches the type. None in `shape` stands for the type's size."""
+        """Whether `shape` matches the shape of the type. A size None in `shape` stands for the size in the type."""
         sizes = self.type.shape
         return len(sizes) == len(shape) and all(
             b is None or (a in (None, b) and b >= 0) for a, b in zip(sizes, shape, strict=True)
         )
 
     def filled(self, shape: Sequence[int | None]) -> tuple[int, ...]:
-        """Return a matching shape in which None is replaced by the type's size. Sizes that remain unknown are left out."""
+        """Return `shape` with each None replaced by the size in the type. Sizes that remain unknown are left out."""
         sizes = (a if b is None else b for a, b in zip(self.type.shape, shape, strict=True))
         return tuple(size for size in sizes if size is not None)
 
@@ -48,12 +50,14 @@ class OpenProgram:
     """A program with open sizes.
 
     Attributes:
-        axes: mesh axes for which specializations have a size. Other axes of unknown size do not influence the code.
+        axes: mesh axes for which specializations have a size.
+
+    Other axes of unknown size do not influence the code.
         shapes: inputs for which specializations have a shape, from which all other open sizes follow.
         stage: compilation stage of the text in the file.
-        arguments, target: as in `Options`.
-        held: sizes of each specialization, with the digests of its members.
-        call: structures that callers pass and get, or None if these are plain arrays in order.
+        arguments, target: see `Options`.
+        held: sizes of a specialization -> digests of its members.
+        call: structures of arguments and results, or None if callers pass and get plain arrays in order.
     """
 
     name: str
@@ -70,12 +74,12 @@ class OpenProgram:
 
     @property
     def text_member(self) -> str:
-        """Return the name of the file's member with the program's text."""
+        """Return the name of the member that contains the program's text."""
         return stage_member(self.stage)
 
     @property
     def signature(self) -> tuple[tuple[str, Argument], ...]:
-        """Return inputs, marked `in`, and outputs, marked `out`."""
+        """Return all inputs and outputs as pairs ("in" or "out", argument)."""
         return (*(("in", argument) for argument in self.inputs), *(("out", argument) for argument in self.outputs))
 
     @property
@@ -89,11 +93,11 @@ class OpenProgram:
         return ", ".join([*axes, *(f"{name}: {types[name]}" for name in self.shapes)])
 
     def what_is_held(self) -> str:
-        """Return the available specializations as text, for display."""
+        """Return the sizes of all specializations in the file as text, for display."""
         return f"it has specialisations for {'; '.join(map(str, self.held)) or 'no sizes'}"
 
     def sizes(self, meshes: Sequence[Mesh], given: Shapes) -> Sizes:
-        """Return the key of a specialization for given meshes and shapes of inputs.
+        """Return the sizes that select the specialization for these meshes and shapes of inputs.
 
         None in a shape stands for the program's size.
 
@@ -129,11 +133,14 @@ class OpenProgram:
         return Sizes(axes, tuple(filled_shapes.items()))
 
     def sizes_of(self, sizes: Sizes) -> Sizes:
-        """Validate sizes and return them in the program's order. Raises the same errors as `sizes`."""
+        """Return a specialization's sizes in the program's order, after checking them.
+
+        Raises the same errors as `sizes`.
+        """
         return self.sizes(with_sizes(self.meshes, dict(sizes.axes)), dict(sizes.shapes))
 
     def missing_axes(self, meshes: Sequence[Mesh]) -> list[Diagnostic]:
-        """Return an error for each open mesh axis that has no size on these meshes."""
+        """Return an error for each open axis of the program that has no size on `meshes`."""
         sizes = axis_sizes(meshes)
         hint = "load(path, mesh={'%s': 2}) or meshgen run --mesh %s=2 gives it"
         return [
@@ -147,7 +154,9 @@ class OpenProgram:
         ]
 
     def lacking(self, sizes: Sizes, reason: str = "") -> MissingError:
-        """Return the error for sizes without a specialization if no compiler is available."""
+        """Return the error for sizes that have no specialization and cannot be compiled, because the compiler is
+        missing.
+        """
         message = f"{self.name} has no specialisation for {sizes}: {self.what_is_held()}"
         hint = "compile the program for these sizes too, or install the compiler, which specialises it at load"
         notes = ((reason, None),) if reason else ()

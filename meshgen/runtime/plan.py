@@ -1,15 +1,15 @@
-"""The plan of a step, equal on all ranks: items in one total order on streams, and buffers in one arena of bytes.
+"""The plan of a step, equal on all ranks: a totally ordered list of items, each on a stream, and buffers in one arena.
 
-The plan consists of plain frozen values and does not need the compiler. `codegen/scheduling/schedule.py` makes it,
+The plan consists of plain frozen values and does not need the compiler. `codegen/scheduling/schedule.py` creates it,
 `runtime/validation/checker.py` proves it correct, the module file stores it, and the engines execute it.
 
 Stream 0 computes and stream 1 communicates. Stream 2 communicates at the same time over the slowest links of the mesh,
 for example the network between hosts. A step begins when all streams are idle and its inputs are in memory, and ends
 when all streams are idle again. In between, only stream order and events order items.
 
-Control flow is an item too, and its regions are steps. If they communicate, all ranks take the same path and no other
-item communicates at the same time; otherwise, each rank takes its own path. The item ends when all streams of its
-regions are idle.
+Control flow is an item too, and each of its regions is a step of its own. If a region communicates, all ranks take the
+same path and no other item communicates at the same time; otherwise, each rank takes its own path. The item ends when
+all streams of its regions are idle.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from meshgen.runtime.in_place import overwrites
 
 COMPUTE, COMMUNICATION, NETWORK = 0, 1, 2
 STREAMS = 3
-ROW_ALIGNMENT = 16  # bytes; alignment that kernels assume for rows of buffers, which the bodies of scans get
-# parts of a buffer that several items write; the checker compares all parts for each read (chosen: bounds its time)
+ROW_ALIGNMENT = 16  # bytes; kernels assume this alignment for the rows of a buffer that a scan passes to its body
+# largest number of items that write parts of one buffer; the checker compares all parts for each read (chosen: bounds
+# its time)
 MOST_PARTS = 64
 ALIGNMENT = 256  # bytes; alignment of cudaMalloc (CUDA C++ programming guide), a multiple of every vector load
 
@@ -41,7 +42,7 @@ KINDS = ("input", "constant", "temporary", "output", "given")
 
 
 def aligned(nbytes: int) -> int:
-    """Return the bytes that a buffer of `nbytes` occupies in the arena."""
+    """Return `nbytes` rounded up to a multiple of `ALIGNMENT`, as buffers are in the arena."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
@@ -51,9 +52,9 @@ class Buffer(NamedTuple):
     Attributes:
         type: local shape and element type.
         kind: inputs and constants are in memory before a step and remain valid for the next one. Outputs remain valid
-            until the step ends. A `given` buffer of a region aliases a buffer of its item, and takes no bytes of the
-            region's arena; a result of a scan's body may overwrite the value that it carries.
-        storage: the buffer that owns the bytes: its own number, or the number of the buffer that it is a view of.
+            until the step ends. A `given` buffer of a region aliases a buffer of the enclosing item, and takes no bytes
+            of the region's arena. A result of a scan's body may overwrite the carried value that it replaces.
+        storage: number of the buffer that owns the bytes: this buffer, or the buffer of which it is a view.
         offset: byte offset in the arena, a multiple of `ALIGNMENT`.
         source: file and line of the program; empty if unknown.
     """
@@ -77,10 +78,11 @@ class Item:
     Attributes:
         op: `kernel`, a communicating op, or an op of `CONTROL`.
         kernel: name of the kernel; empty for other ops.
-        inputs, outputs: numbers of buffers, in operand and result order.
-        regions: of control flow. The condition and the body of a loop get the loop's results, which hold the carried
-            values, and its invariant operands. The body of a scan gets the same, but of each buffer in `Scan.sliced`
-            only the rows of the iteration. A branch gets all operands except the first, which selects it.
+        inputs, outputs: numbers of the buffers of operands and of results.
+        regions: of control flow. The buffers of a loop's results hold the carried values. The condition and the body of
+        the loop get these buffers and the invariant operands. The body of a scan gets the same, but of each buffer in
+        `Scan.sliced`
+            only the rows of the iteration. A branch gets all operands except the first one, which selects the branch.
         scratch: number of the buffer that is the arena of a running region, or in which a collective packs data, or
             None.
         waits: events for which the stream waits before the item.
@@ -119,34 +121,36 @@ class Item:
 
     @property
     def communicates(self) -> bool:
-        """Whether other ranks take part. All ranks must run such items in the same order."""
+        """Whether the item communicates with other ranks. All ranks must run such items in the same order."""
         return self.is_collective or any(item.communicates for region in self.regions for item in region.items)
 
     @property
     def given(self) -> tuple[int, ...]:
-        """Return the buffers that regions get.
+        """Return the numbers of the buffers that the item passes to its regions.
 
-        These are a loop's results and invariant operands, or all operands of a branch except the first.
+        These are the results and invariant operands of a loop, or all operands except the first of a branch.
         """
         return (*self.outputs, *self.inputs[len(self.outputs) :]) if self.op in REPEATED else self.inputs[1:]
 
     @property
     def writes(self) -> tuple[int, ...]:
-        """Return the buffers that the item modifies."""
+        """Return the numbers of the buffers that the item modifies: results and scratch."""
         return self.outputs if self.scratch is None else (*self.outputs, self.scratch)
 
     @property
     def times(self) -> int:
-        """Return how often the body of a loop runs in a step, or 1 if this is unknown or the item is not a loop."""
+        """Return the trip count of a loop, or 1 if it is unknown or the item is not a loop."""
         return self.attrs.get("trips", 1)
 
     @property
     def runs(self) -> tuple[tuple[Schedule, int], ...]:
-        """Return the regions, each with its weight in the metrics of a step (`runs_of`)."""
+        """Return (region, weight) pairs. The weight of a region in the metrics of a step is that of `runs_of`."""
         return runs_of(self.op, self.regions, self.times)
 
     def starts(self, iteration: int) -> dict[int, int]:
-        """Return the first row that a scan's body gets at an iteration, by position in `given`, for sliced buffers."""
+        """Return the first row of each sliced buffer that a scan passes to its body at an iteration, by position in
+        `given`.
+        """
         return self.attrs.starts(iteration) if is_scan(self) else {}
 
     @property
@@ -168,7 +172,7 @@ class Item:
 
 
 class Exposure(NamedTuple):
-    """Overlap of a collective with kernels, in predicted seconds. `hidden + exposed` is its duration."""
+    """The predicted overlap of a collective with kernels: hidden and exposed seconds, which add up to its duration."""
 
     item: int
     hidden: float
@@ -177,13 +181,14 @@ class Exposure(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """A plan for an entire step.
+    """The plan of an entire step or of a region.
 
     Attributes:
         inputs, outputs: numbers of buffers.
-        kernels: bodies of the kernels, by the name that items use.
-        donated: input buffer that the step may overwrite -> output buffer with its next value. If both share bytes, the
-            step updates in place; otherwise, the owner of the arguments copies the output between steps.
+        kernels: kernel name in items -> body of the kernel.
+        donated: input buffer that the step may overwrite -> output buffer with its next value. If both buffers share
+        bytes, the step updates the input in place; otherwise, the owner of the arguments copies the output to the input
+        between steps.
     """
 
     items: tuple[Item, ...]
@@ -209,7 +214,9 @@ class Schedule:
 
     @cached_property
     def given_up(self) -> Mapping[int, int]:
-        """Return the donated storages that the step overwrites, each with the output storage that takes over its bytes."""
+        """Return a map from each donated storage that the step overwrites to the output storage that takes over its
+        bytes.
+        """
         pairs = ((self.buffers[number].storage for number in pair) for pair in self.donated.items())
         return {
             donated: output for donated, output in pairs if donated != output and self._share_bytes(donated, output)
@@ -217,10 +224,10 @@ class Schedule:
 
     @cached_property
     def replaced(self) -> Mapping[int, int]:
-        """Return the results that overwrite a storage, each with this storage, as numbers of buffers.
+        """Return a map from each result that overwrites a storage to this storage, both as numbers of buffers.
 
-        The item that writes the result must be the last one to read the storage. A result is a storage or a part of
-        one.
+        The item that writes the result must be the last one that reads the storage. The result may be a part of a
+        storage.
         """
         replaced = {output: donated for donated, output in self.given_up.items()}
         for item in self.items:
@@ -238,20 +245,23 @@ class Schedule:
         return replaced
 
     def _is_in_arena(self, storage: int) -> bool:
-        """Whether a storage has bytes in the arena, unlike buffers that are passed to a region."""
+        """Whether a storage has bytes in the arena. Empty buffers and buffers that are passed to a region have none."""
         buffer = self.buffers[storage]
         return buffer.kind != "given" and buffer.type.nbytes > 0
 
     def _share_bytes(self, left: int, right: int) -> bool:
-        """Whether two different storages occupy the same non-empty range of bytes."""
+        """Whether two different storages occupy the same range of bytes, which must not be empty."""
         one, other = self.buffers[left], self.buffers[right]
         return (one.offset, one.end) == (other.offset, other.end) and one.end > one.offset and left != right
 
     def _may_replace(self, item: Item, operand: int, result: int) -> bool:
-        """Whether an item reads operand `operand` before it writes result `result` over it."""
+        """Whether the item may write result `result` to the memory of operand `operand`.
+
+        It may if it has read each element of the operand before it overwrites the element.
+        """
         if item.op in OVERWRITING:
             return operand == result
-        if item.op in REPEATED:  # the results of a loop start as copies of its first operands
+        if item.op in REPEATED:  # The buffers of a loop's results start as copies of its first operands.
             return operand == result
         if not item.kernel:
             return False
@@ -263,7 +273,10 @@ class Schedule:
         return Collective(item.op, item.attrs, operands, results, mesh, first_rank or {})
 
     def launches(self) -> Iterator[Launched]:
-        """Yield all kernels and collectives in issue order. Those of a region follow at the position of its item."""
+        """Yield all kernels and collectives in issue order.
+
+        Those in a region follow at the position of the control-flow item.
+        """
         exposure = {e.item: e for e in self.exposures}
         for index, item in enumerate(self.items):
             if not is_control(item):
@@ -273,7 +286,7 @@ class Schedule:
                     yield inner._replace(times=inner.times * times)
 
     def launch_counts(self) -> Counter[str]:
-        """Return how often a step launches each kernel, by name."""
+        """Return the number of times that a step launches each kernel, by kernel name."""
         counts = Counter[str]()
         for launched in self.launches():
             if launched.item.kernel:
@@ -282,9 +295,12 @@ class Schedule:
 
 
 def runs_of(op: str, regions: Sequence[Schedule], trips: int) -> tuple[tuple[Schedule, int], ...]:
-    """Return the regions of control flow, each with its weight in the metrics of a step.
+    """Return (region, weight) pairs.
 
-    A loop evaluates its condition once more than its body. Of several branches, only the longest one counts, once.
+    The weight says how often a region counts in the metrics of a step, such as predicted seconds.
+
+    A loop evaluates its condition once more than its body. Of several branches, only the longest one counts, with
+    weight 1.
     """
     if op in REPEATED:
         *conditions, body = regions
@@ -294,12 +310,12 @@ def runs_of(op: str, regions: Sequence[Schedule], trips: int) -> tuple[tuple[Sch
 
 
 class Launched(NamedTuple):
-    """An item of a schedule or of its regions.
+    """A kernel or collective of a schedule or of a region in it.
 
     Attributes:
-        plan: the step or region that contains the item.
-        times: weight of the item in the metrics of a step (`runs_of`).
-        exposure: overlap with kernels, or None for a kernel.
+        plan: the step or region that directly contains the item.
+        times: how often the item counts in the metrics of a step (`runs_of`).
+        exposure: overlap of a collective with kernels, or None for a kernel.
     """
 
     item: Item

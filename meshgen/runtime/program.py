@@ -1,4 +1,4 @@
-"""Loaded programs on several meshes, with one module per mesh."""
+"""Loaded programs on several meshes. Each mesh has its own module."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 class LoadedProgram(LoadedModule):
     """A program on several meshes that is ready to run, as returned by `load`.
 
-    `manifest`, `mesh` and `schedule` belong to the first mesh.
+    The attributes `manifest`, `mesh` and `schedule` are those of the first mesh.
     """
 
     def __init__(self, container: Members, described: Parts, parts: Sequence[LoadedModule]) -> None:
@@ -72,7 +72,7 @@ class LoadedProgram(LoadedModule):
         return self._all(2)
 
     def _all(self, side: int) -> tuple[Binding, ...]:
-        """Return the arguments (`side` is 1) or results (2) of all parts in the program's order."""
+        """Return the arguments (`side` 1) or results (`side` 2) of all parts in the program's order."""
         table: dict[int, Binding] = {}
         for row, part in zip(self.described.parts, self.parts, strict=True):
             bindings = part.manifest.outputs if side == 2 else [_in_program(b, row[2]) for b in part.manifest.inputs]
@@ -85,7 +85,7 @@ class LoadedProgram(LoadedModule):
         return " and ".join(f"{part.place} (@{part.mesh.name})" for part in self.parts)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
-        """Check sizes and the number of devices against this program, whose meshes have no open sizes, and return it.
+        """Check that `mesh` and `devices` match this program, whose meshes have no open sizes, and return the program.
 
         Raises:
             ShardingError: the meshes have other sizes.
@@ -101,7 +101,10 @@ class LoadedProgram(LoadedModule):
         return sum(part.ranks for part in self.parts)
 
     def source(self, kernel: str, arch: str = "") -> str:
-        """Return the Triton source of `MESH/KERNEL`, or its version for `arch`; an empty text if it has none."""
+        """Return the Triton source of kernel `MESH/KERNEL`, or its version for `arch`.
+
+        Returns "" if the kernel has none.
+        """
         part, name = self._owner(kernel)
         return part.source(name, arch)
 
@@ -116,7 +119,10 @@ class LoadedProgram(LoadedModule):
         return part.ptx(name, arch)
 
     def _owner(self, kernel: str) -> tuple[LoadedModule, str]:
-        """Return the part that has kernel `MESH/KERNEL`, and the kernel's name there. Raises UsageError MG0001."""
+        """Return the part that contains kernel `MESH/KERNEL`, and the kernel's name in this part.
+
+        Raises UsageError MG0001.
+        """
         for part in self.parts:
             name = kernel.removeprefix(f"{part.mesh.name}/")
             if name != kernel and name in part.manifest.kernels:
@@ -135,12 +141,15 @@ class LoadedProgram(LoadedModule):
 
 
 def _in_program(binding: Binding, outputs: Sequence[int]) -> Binding:
-    """Return an argument of a part, with its donation changed from the part's output number to the program's."""
+    """Return an argument of a part. Its `donated_to` is changed from the part's output index to the program's."""
     return binding if binding.donated_to is None else binding._replace(donated_to=outputs[binding.donated_to])
 
 
 def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
-    """Return the program of a checked manifest. Checks each part like a module, and then all parts together."""
+    """Return the program that a checked manifest describes.
+
+    Checks each part like a module, then all parts together.
+    """
     path = container.path
     with reading(path):
         described = parts_from_json(value)
@@ -167,10 +176,10 @@ def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
 
 
 def load_members(members: Members, path: Path) -> LoadedModule:
-    """Return the module with these members, as `load`. The module has no open sizes."""
+    """Return the module whose members are `members`, as `load` does. The module has no open sizes."""
     return load_checked(members, path, checked_manifest(members, path))
 
 
 def load_checked(members: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
-    """Return the module of a checked manifest, for one mesh or several."""
+    """Return the module that a checked manifest describes, for one mesh or several meshes."""
     return load_parts(members, value) if "parts" in value else load_part(members, path, value)

@@ -13,10 +13,11 @@ from meshgen.ops.classes import LAYOUT
 
 
 def random_array(tensor_type: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return normally distributed floats, or integers from 1 to 7. Equal seeds give equal arrays, never all zero.
+    """Return an array of normally distributed floats, or of integers from 1 to 7. It is never all zero.
 
-    Floats of rank 2 and more are scaled by the inverse root of their first dim, as weights are. Reductions over this
-    dim then stay near 1, so that large results do not hide errors.
+    Equal seeds give equal arrays. Floats of rank 2 and more are scaled by the inverse root of their first dim, as
+    weights
+    are. Reductions over this dim then stay near 1, so that large results do not hide errors.
     """
     if is_complex(tensor_type.dtype):
         real, imaginary = (
@@ -43,7 +44,7 @@ def random_operands(body: Graph, seed: Sequence[int]) -> list[np.ndarray[Any, An
 
 
 def _ordered_inputs(body: Graph) -> set[Value]:
-    """Return the values from which scatters and gathers with `indices_are_sorted` take their indices."""
+    """Return the values that scatters and gathers with `indices_are_sorted` use as indices."""
     producers, ordered = body.index.producers, set[Value]()
     for node in body.nodes:
         if node.attrs.get("indices_are_sorted"):

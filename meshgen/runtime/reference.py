@@ -1,8 +1,8 @@
 """Execution of a plan on all ranks in one process with NumPy, to check the schedule, buffer plan and lowered
 collectives.
 
-Each rank has an arena of bytes with the buffers at the offsets of the plan. It is filled with poison at the start (NaN
-in any float type), so a plan that overwrites a live buffer gives wrong results here too.
+Each rank has an arena of bytes, in which buffers have the offsets of the plan. A plan that overwrites a live buffer
+therefore gives wrong results here too. The arena is first filled with poison, which is NaN in any float type.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run_plan(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[
     Args:
         constants: buffer number -> value.
         launch: runs a kernel on one rank.
-        order: item numbers in any order that streams and events permit; issue order by default.
+        order: item numbers in an order that streams and events permit; default: issue order.
     Raises:
         RuntimeFailure: MG0604, the arenas do not fit into memory.
     """
@@ -45,31 +45,31 @@ def run_plan(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[
 
 def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[Array], launch: Launch, post: Post,
                order: Sequence[int] | None = None) -> Generator[Node, None, list[Array]]:  # fmt: skip
-    """Run a plan as a generator for `together`. It yields a transfer while it waits for another mesh.
+    """Return a generator that runs a plan (see `simulate.together`), and finally returns the global outputs.
 
-    The generator returns the global outputs.
+    It yields a transfer while it waits for another mesh.
     """
 
-    def place(frame: Frame, rank: int) -> None:
+    def write_inputs(frame: Frame, rank: int) -> None:
         place_arguments(manifest, constants, args, frame, rank)
 
-    frames = yield from rank_steps(manifest, place, launch, post, order)
+    frames = yield from rank_steps(manifest, write_inputs, launch, post, order)
     return assembled(manifest, [[frame.view(b.buffer).copy() for b in manifest.outputs] for frame in frames])
 
 
-def rank_steps(manifest: Manifest, place: Callable[[Frame, int], None], launch: Launch, post: Post,
+def rank_steps(manifest: Manifest, write_inputs: Callable[[Frame, int], None], launch: Launch, post: Post,
                order: Sequence[int] | None = None) -> Generator[Node, None, list[Frame]]:  # fmt: skip
-    """Run a plan as `plan_steps` does, and return the final frames of all ranks.
+    """Return a generator that runs a plan as `plan_steps` does, and finally returns the frames of all ranks.
 
     Args:
-        place: writes inputs and constants to the frame of a rank.
+        write_inputs: function that writes inputs and constants to the frame of a rank.
     """
     plan, mesh = manifest.plan, manifest.mesh
     for joining_mesh in (mesh, *(item.attrs.peer for item in plan.items if is_transfer(item))):
         post.join(joining_mesh)
     ranks = [Rank(plan, mesh, rank, launch, post.first_rank) for rank in range(mesh.size)]
     for number, rank in enumerate(ranks):
-        place(rank.frame, number)
+        write_inputs(rank.frame, number)
     for number in order if order is not None else range(len(plan.items)):
         item = plan.items[number]
         while is_transfer_recv(item) and not post.has(item.attrs.channel):
@@ -83,7 +83,7 @@ def rank_steps(manifest: Manifest, place: Callable[[Frame, int], None], launch: 
 def place_arguments(
     manifest: Manifest, constants: Mapping[int, Array], args: Sequence[Array], frame: Frame, rank: int
 ) -> None:
-    """Write the constants, and the rank's shards of the global arguments, to its frame."""
+    """Write the constants, and a rank's shards of the global arguments, to the frame of the rank."""
     for number, value in constants.items():
         frame.view(number)[...] = value
     for binding, value in zip(manifest.inputs, args, strict=True):
@@ -104,6 +104,6 @@ def _run_together(running: Sequence[Iterator[Request]], mesh: Mesh, post: Post) 
 
 
 def _node(plan: Schedule, item: Item) -> Node:
-    """Return the IR node of a collective."""
+    """Return an IR node with the op, attributes and types of a collective item."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
     return Node(item.op, inputs, outputs, item.attrs)

@@ -22,9 +22,12 @@ Shards = list[Array]  # one array per rank
 
 
 def shard_array(array: Array, sharding: Sharding, mesh: Mesh, rank: int) -> Array:
-    """Return the buffer of one rank: its range of the global array, including halo, with poison elsewhere.
+    """Return the buffer of one rank.
 
-    The first device of each group holds a partial value. The other devices hold the neutral element of its reduction.
+    It contains the rank's range of the global array, including its halo, and poison elsewhere.
+
+    If the tensor is partial, the first device of each reduction group gets the value, and the other devices get the
+    neutral element of the reduction.
     """
     source = _held(array, sharding, mesh, rank)
     local = sharding.local_shape(array.shape, mesh)
@@ -93,7 +96,7 @@ def assemble(shards: Sequence[Array], sharding: Sharding, shape: Sequence[int], 
 
 
 def _own_rows(sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[slice, ...]:
-    """Return the slices of a rank's buffer that it owns, without its halo."""
+    """Return the slices of a rank's buffer that hold the rank's tile without its halo."""
     slices: list[slice] = []
     for dim, size in enumerate(shape):
         start, stop = sharding.core(dim, size, mesh, rank)
@@ -103,12 +106,17 @@ def _own_rows(sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -
 
 
 def _first_of_partial(sharding: Sharding, mesh: Mesh) -> list[int]:
-    """Return the ranks at coordinate 0 along all partial axes. Each is the first of a reduction group."""
+    """Return the ranks at coordinate 0 along all partial axes.
+
+    Each of them is the first rank of a reduction group.
+    """
     return [r for r in range(mesh.size) if not any(mesh.coordinate(r, axis) for axis in sharding.partial_axes)]
 
 
 def _reduced_summands(shards: Sequence[Array], sharding: Sharding, mesh: Mesh, first: int, dtype: str) -> Array:
-    """Reduce the partial summands of the group of rank `first`, one axis after the other from the last to the first."""
+    """Reduce the partial summands of the reduction group whose first rank is `first`, one axis at a time, last axis
+    first.
+    """
     members = [first]
     for axis in sharding.partial_axes:
         members = [r for member in members for r in _line(mesh, axis, member)]

@@ -27,9 +27,10 @@ from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import SIGNATURE, Members
 from meshgen.runtime.validation.checked import checked_manifest
 
-_MAX_KEY_BYTES = 1 << 16  # bytes of the largest key file (chosen: ed25519 keys take about 120)
-_CONTEXT = b"meshgen module 1\n"  # domain separation: prefix of the signed message
-_FORM = re.compile(rb"ed25519 ([0-9a-f]{64}) ([0-9a-f]{128})\n")  # public key, signature
+_MAX_KEY_BYTES = 1 << 16  # largest size of a key file in bytes (chosen: ed25519 keys take about 120)
+# prefix of the signed message, which separates it from messages that other programs sign with the same key
+_CONTEXT = b"meshgen module 1\n"
+_FORM = re.compile(rb"ed25519 ([0-9a-f]{64}) ([0-9a-f]{128})\n")  # sizes in bytes of public key and signature
 
 
 def sign(source: str | Path, target: str | Path, key: str | Path) -> str:
@@ -50,7 +51,7 @@ def sign(source: str | Path, target: str | Path, key: str | Path) -> str:
 
 
 def signed(members: Members, key: str | Path) -> tuple[dict[str, bytes], str]:
-    """Return the members of a module including a signature, and the public key in hexadecimal.
+    """Return the members of a module with a new signature, and the public key in hexadecimal.
 
     Raises:
         UsageError, MissingError: as `sign`, for the key.
@@ -110,7 +111,8 @@ def _load_key(path: str | Path, kind: str) -> Any:
         read = {"private": lambda: serialization.load_pem_private_key(content, None),
                 "public": lambda: serialization.load_pem_public_key(content)}  # fmt: skip
         loaded = read[kind]()
-    except (OSError, ValueError, TypeError, exceptions.UnsupportedAlgorithm) as error:  # TypeError: it is encrypted
+    # The library raises TypeError for an encrypted key.
+    except (OSError, ValueError, TypeError, exceptions.UnsupportedAlgorithm) as error:
         reason = system_reason(error).splitlines()[0]
         raise UsageError(Diagnostic("MG0002", f"'{file}' cannot be read as a {kind} key: {reason}")) from error
     if not isinstance(loaded, ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey):

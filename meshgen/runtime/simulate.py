@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def mask_padding(node: Node, x: Array, mesh: Mesh, rank: int) -> Array:
-    """Return `x` with `fill` in all rows whose global index is at least `size`."""
+    """Return the tile `x` with `fill` in all rows whose global index is at least the attribute `size`."""
     dim, tile = node.attrs.dim, x.shape[node.attrs.dim]
     valid = max(node.attrs.size - mesh.index(rank, node.attrs.axes) * tile, 0)
     if valid >= tile:
@@ -57,7 +57,7 @@ def mask_padding(node: Node, x: Array, mesh: Mesh, rank: int) -> Array:
 
 
 def rank_handlers(mesh: Mesh, rank: int) -> dict[str, Handler]:
-    """Return the evaluators of rank-dependent ops for one rank."""
+    """Return the evaluators of the ops whose results depend on the rank, for one rank."""
 
     def index(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [np.array(mesh.index(rank, node.attrs.axes), np.int32)]
@@ -80,12 +80,12 @@ def rank_handlers(mesh: Mesh, rank: int) -> dict[str, Handler]:
 
 
 def _mentions(graph: Graph, ops: Collection[str]) -> bool:
-    """Whether a graph, or a region in it, contains one of the ops."""
+    """Whether a graph, or a region in it, contains one of the ops in `ops`."""
     return any(node.op in ops or any(_mentions(r, ops) for r in node.regions) for node in graph.nodes)
 
 
 def _branch(node: Node, choice: Array) -> int:
-    """Return the index of the region that an `if` or `case` runs."""
+    """Return the index of the region that an `if` or `case` runs for the value of its first operand."""
     return int(not choice) if is_if(node) else case_branch(choice, len(node.regions))
 
 
@@ -109,17 +109,20 @@ class Simulation:
         self._rank_free = {name: not _mentions(body, OF_RANKS) for name, body in module.kernels.items()}
 
     def run(self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None) -> list[Shards]:
-        """Run a graph and return its outputs, each as the shards of all ranks.
+        """Run a graph to its end and return its outputs. An output is a list with the shard of each rank.
 
         Raises:
-            RuntimeFailure: MG0604, it waits for another mesh.
+            RuntimeFailure: MG0604, the graph waits for another mesh.
         """
         return together([self.steps(graph, inputs, outer)], self._post)[0]
 
     def steps(
         self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None
     ) -> Generator[Node, None, list[Shards]]:
-        """Run a graph as a generator, which yields a node while this node waits for another mesh."""
+        """Return a generator that runs a graph and finally returns its outputs.
+
+        It yields a `transfer_recv` node as long as another mesh has not sent the value.
+        """
         values: dict[Value, Shards] = dict(outer or {})
         values.update(zip(graph.inputs, inputs, strict=True))
         last = last_uses(graph)
@@ -133,7 +136,7 @@ class Simulation:
         return [values[v] for v in graph.outputs]
 
     def _kernel(self, node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-        """Return the results of a kernel's body on one rank."""
+        """Run the body of a kernel on one rank and return its results."""
         return run(self.module.kernels[node.attrs.kernel], args)
 
     def _node(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
@@ -147,7 +150,7 @@ class Simulation:
         return self._each_rank(node, operands, values)
 
     def _between(self, node: Node, operands: list[Shards]) -> list[Shards]:
-        """Send a value to another mesh, or receive one. The last result is the order token for the next transfer."""
+        """Run one side of a transfer between meshes. The last result is the order token for the next transfer."""
         if is_transfer_send(node):
             return [self._post.send(node, operands[0], self.mesh.size)]
         return [self._post.receive(node, self.mesh), [np.zeros((), np.bool_)] * self.mesh.size]
@@ -155,7 +158,7 @@ class Simulation:
     def _each_rank(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         """Run a node on every rank.
 
-        Ranks with identical operand objects share one run, if the node does not depend on the rank.
+        If the node does not depend on the rank, ranks with identical operand objects share one run.
         """
         launches = is_kernel(node)
         is_shared = self._rank_free[node.attrs.kernel] if launches else node.op not in OF_RANKS and not node.regions
@@ -190,7 +193,7 @@ class Simulation:
         branches = [_branch(node, choice) for choice in operands[0]]
         if len(set(branches)) > 1 and not all(
             map(always_ends, node.regions)
-        ):  # a loop in a branch that no rank takes might not terminate
+        ):  # Only the taken branches run, because a loop in another branch might not terminate.
             self._agreed(node, operands[0])
         branch_results = {
             branch: self.run(node.regions[branch], operands[1:], values) for branch in dict.fromkeys(branches)
@@ -228,7 +231,7 @@ class Simulation:
 
 
 def together(programs: Sequence[Generator[Node, None, T]], post: Post) -> list[T]:
-    """Run programs in turn until each waits for another or ends, and return their results.
+    """Run programs in turn, each until it waits for another program or ends, and return the result of each program.
 
     Raises:
         RuntimeFailure: MG0604, all remaining programs wait.
@@ -254,7 +257,10 @@ def together(programs: Sequence[Generator[Node, None, T]], post: Post) -> list[T
 
 
 def check_arguments(module: Module, args: Sequence[Array]) -> list[Array]:
-    """Return the arguments as arrays. Raises ArgumentError MG0601 with all that do not match the global signature."""
+    """Return the arguments as arrays.
+
+    Raises ArgumentError MG0601, which lists all mismatches with the global signature.
+    """
     arrays = [np.asarray(a) for a in args]
     types = module.in_types
     faults: list[Diagnostic] = []
@@ -273,7 +279,7 @@ def simulate_shards(module: Module, args: Sequence[Array]) -> list[Shards]:
     """Run a module on global arguments, and return each output as the local buffers of all ranks of its mesh."""
     arrays, post = check_arguments(module, args), Post()
     programs = [
-        Simulation(part, post).steps(part.graph, _given(part, [arrays[i] for i in inputs]))
+        Simulation(part, post).steps(part.graph, _input_shards(part, [arrays[i] for i in inputs]))
         for part, inputs, _ in parts_of(module)
     ]
     outputs: dict[int, Shards] = {}
@@ -282,7 +288,7 @@ def simulate_shards(module: Module, args: Sequence[Array]) -> list[Shards]:
     return [outputs[number] for number in range(len(outputs))]
 
 
-def _given(module: Module, arrays: Sequence[Array]) -> list[Shards]:
+def _input_shards(module: Module, arrays: Sequence[Array]) -> list[Shards]:
     if module.arguments == "global":
         return [[array] * module.mesh.size for array in arrays]
     return [shard_all(a, s, module.mesh) for a, s in zip(arrays, module.in_shardings, strict=True)]
@@ -293,7 +299,8 @@ def simulate(module: Module, args: Sequence[Array], *,
     """Run a module at stage `partition` or `fuse` on global arguments, and return its global outputs.
 
     Args:
-        tolerance: allowed difference between replicas of an output: a number, one entry per output, or None for any.
+        tolerance: allowed difference between replicas of an output, as one number or one entry per output. None allows
+        any difference.
     Raises:
         ArgumentError: MG0601, the arguments do not match.
         NumbersDiffer: MG0605, replicas differ.

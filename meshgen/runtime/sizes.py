@@ -1,4 +1,4 @@
-"""Sizes of a module that are open until load: sizes of mesh axes, and shapes of inputs."""
+"""Sizes that a module leaves open until it is loaded: sizes of mesh axes, and shapes of inputs."""
 
 from __future__ import annotations
 
@@ -39,36 +39,36 @@ class Sizes:
 
 
 def sizes_text(record: Mapping[str, Any]) -> str:
-    """Return the text of a `Sizes.record`, for display."""
+    """Format the result of `Sizes.record` as text, for display."""
     shapes = {name: tuple(shape) for name, shape in record["args"].items()}
     return str(Sizes(tuple(record["mesh"].items()), tuple(shapes.items())))
 
 
 def axis_names(meshes: Sequence[Mesh]) -> dict[str, tuple[Mesh, str]]:
-    """Return the mesh and the axis for each axis name of a program."""
+    """Return (mesh, axis) for each name that `Sizes` uses for an axis of the program."""
     several = len(meshes) > 1
     return {f"{mesh.name}:{axis}" if several else axis: (mesh, axis) for mesh in meshes for axis in mesh.names}
 
 
 def axis_sizes(meshes: Sequence[Mesh]) -> dict[str, int | None]:
-    """Return the size of each axis of a program, by the axis's name."""
+    """Return the size of each mesh axis of a program, or None if it is open, by the names that `Sizes` uses."""
     return {name: mesh.axis(axis).size for name, (mesh, axis) in axis_names(meshes).items()}
 
 
 def with_sizes(meshes: Sequence[Mesh], sizes: Mapping[str, int]) -> tuple[Mesh, ...]:
-    """Return the meshes with the given sizes of axes, by their names."""
+    """Return the meshes with sizes set for the axes that `sizes` names. The names are those that `Sizes` uses."""
     named = [(mesh, axis, sizes[name]) for name, (mesh, axis) in axis_names(meshes).items() if name in sizes]
     return tuple(mesh.with_sizes({axis: size for owner, axis, size in named if owner is mesh}) for mesh in meshes)
 
 
 def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> tuple[Mesh, ...]:
-    """Return a module's meshes with sizes for its open axes.
+    """Return the meshes of a module with sizes for their open axes.
 
     If one axis remains open, its size follows from the number of devices: `devices`, or else the number of processes of
     the launcher.
 
     Raises:
-        ShardingError: MG0201, sizes contradict the module's. MG0202, unknown axes or meshes.
+        ShardingError: MG0201, a size contradicts the module. MG0202, an axis or mesh is unknown.
         MissingError: MG0603, the number of devices does not match the mesh.
     """
     sizes, faults = _by_mesh(meshes, given)
@@ -119,7 +119,7 @@ def device_count(devices: Any) -> int:
 
 
 def _filled(mesh: Mesh, count: int) -> Mesh:
-    """Return the mesh in which its only open axis has the size that follows from `count` devices."""
+    """Return the mesh with a size for its only open axis, so that the mesh has `count` devices."""
     open_axes = [axis.name for axis in mesh.axes if axis.size is None]
     if len(open_axes) != 1:
         return mesh
@@ -132,7 +132,7 @@ def _filled(mesh: Mesh, count: int) -> Mesh:
 
 
 def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
-    """Return the sizes by mesh and axis, and an error for each unknown mesh."""
+    """Return the sizes in `given` as a map from (mesh, axis), and an error for each unknown mesh."""
     listed = [replace(given, name=DEFAULT_NAME)] if isinstance(given, Mesh) else meshes_of(given)
     sizes = {mesh.name: _known_axis_sizes(mesh) for mesh in listed}
     if DEFAULT_NAME in sizes and len(meshes) == 1:

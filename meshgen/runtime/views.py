@@ -1,8 +1,9 @@
-"""Reports of a loaded module: the same as those of the compiled program from which it was saved.
+"""Reports on a loaded module. They are the same as those on the compiled program that was saved.
 
 Reports on collectives and memory use only the schedule. Other reports need the program with its sharding decisions,
-which most modules store. Otherwise, the stored text of the program is planned again on first use, with the same
-options. `meshgen.load` passes the function that does this, because the runtime does not contain the compiler.
+which most modules store. For other modules, the stored text of the program is planned again with the same options, when
+such a report is first used. `meshgen.load` passes the function that does this, because the runtime does not contain the
+compiler.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Planned(Protocol):
-    """A module's program with its sharding decisions."""
+    """The interface of a program with its sharding decisions, from which reports are made."""
 
     @cached_property
     def cost(self) -> Cost: ...
@@ -37,7 +38,7 @@ class Planned(Protocol):
 
 
 class Views(Protocol):
-    """The sources of the reports on one module."""
+    """The interface to the data from which the reports on one module are made."""
 
     @cached_property
     def comms(self) -> Comms: ...
@@ -55,10 +56,10 @@ class ModuleReports:
     """
 
     viewer: Callable[[Any], Views] | None = None
-    _made: Views | None = None
+    _cached_views: Views | None = None
 
     def viewed_by(self, viewer: Callable[[Any], Views] | None) -> Self:
-        """Set the function that makes the reports, and return this module."""
+        """Set the function that returns the data for the reports, and return this module."""
         self.viewer = viewer
         return self
 
@@ -67,12 +68,12 @@ class ModuleReports:
         if self.viewer is None:
             text = "a module that the runtime alone loaded has no reports"
             raise UsageError(Diagnostic("MG0001", text, hint="load it with meshgen.load"))
-        self._made = self._made or self.viewer(self)
-        return self._made
+        self._cached_views = self._cached_views or self.viewer(self)
+        return self._cached_views
 
     @property
     def comms(self) -> Comms:
-        """Return the collectives in the order in which they run, with the reason for each."""
+        """Return the collectives of a step in the order in which they run, with the reason for each."""
         return self._views.comms
 
     @property
@@ -82,7 +83,7 @@ class ModuleReports:
 
     @property
     def cost(self) -> Cost:
-        """Return floating-point operations, traffic and predicted times per device and step."""
+        """Return floating-point operations, memory traffic and predicted times of a step, per device."""
         return self._views.program.cost
 
     @property
@@ -92,25 +93,30 @@ class ModuleReports:
 
     @at_callers_line
     def explain(self, what: str | int | None = None, *, verbose: bool = False) -> str:
-        """Return the metrics of a step and its collectives by cause, or the reasons for a value or source line.
+        """Return the metrics of a step and its collectives grouped by cause, or the sharding reasons of `what`.
 
         Args:
-            what: name of a value, or a source line.
-            verbose: list each collective in notation.
+            what: name of a value, or number of a source line. Default: the entire program.
+            verbose: list all collectives, formulas of their bytes, and overridden annotations.
         """
         return self._views.program.explain(what, verbose=verbose)
 
     @at_callers_line
     def show(self, what: str | int | None = None) -> str:
-        """Return the timeline of a step, or the tiles of the values that `what` names: a value or a source line."""
+        """Return the predicted timeline of a step, or how `what` is split into tiles.
+
+        `what` is the name of a value, or the number of a source line.
+        """
         return self._views.program.show(what)
 
     def tree(self) -> str:
-        """Return the collectives as a tree: the operation that needs a value, its reshard, and the collectives for it."""
+        """Return a tree of the collectives: each operation, the reshards that it needs, and the collectives of each
+        reshard.
+        """
         return self._views.program.tree()
 
     def gathers(self) -> list[Gather]:
-        """Return the values that are gathered although no annotation replicates them, largest transfers first."""
+        """Return the values that are gathered although no annotation asks for replication, largest transfers first."""
         return self._views.program.gathers()
 
     @at_callers_line
@@ -124,5 +130,5 @@ class ModuleReports:
 
     def _repr_html_(self) -> str:
         """Return the HTML that notebooks display."""
-        # as notebooks call it
+        # the method that notebooks call
         return getattr(self._views.program, "_repr_html_")()  # noqa: B009  # as notebooks call it

@@ -1,4 +1,4 @@
-"""The writers of the bytes of a storage: one item writes all bytes, or several items write a part each."""
+"""The writes to each storage: one item writes all bytes, or several items write one part each."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from meshgen.errors import Diagnostic
 from meshgen.runtime.plan import MOST_PARTS, Buffer, Schedule
 
-UNWRITTEN = ("input", "constant", "given")  # kinds of buffers that no item of the step writes
+UNWRITTEN = ("input", "constant", "given")  # kinds of buffers that are set before the step, so that no item writes them
 
 
 class Write(NamedTuple):
-    """Bytes [start, stop) of the arena that an item writes as a buffer."""
+    """A write of bytes [start, stop) of the arena by an item, as one of its result buffers."""
 
     start: int
     stop: int
@@ -21,7 +21,7 @@ class Write(NamedTuple):
     buffer: int
 
 
-Writes = Mapping[int, Sequence[Write]]  # storage -> its writes, in the order of their bytes
+Writes = Mapping[int, Sequence[Write]]  # storage -> its writes, in order of their byte offsets
 
 
 def writes_of(plan: Schedule) -> Writes:
@@ -36,10 +36,11 @@ def writes_of(plan: Schedule) -> Writes:
 
 
 def write_faults(plan: Schedule, writes: Writes, carried: frozenset[int]) -> Iterator[Diagnostic]:
-    """Yield errors: writes of buffers that are set before the step, overlapping writes, and too many parts.
+    """Yield an error for each write of a buffer that is set before the step, overlapping write, and storage with too
+    many parts.
 
     Args:
-        carried: buffers of a region that it may overwrite.
+        carried: buffers of the region that it may overwrite, if `plan` is the body of a scan.
     """
     for storage, storage_writes in writes.items():
         for write in storage_writes:

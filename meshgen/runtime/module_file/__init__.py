@@ -1,1 +1,1 @@
-"""The `.mgx` module file: its zip container, manifests, tensors and stage texts."""
+"""The `.mgx` module file: a zip container with manifests, tensors and the texts of compilation stages."""

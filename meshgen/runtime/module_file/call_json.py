@@ -1,4 +1,4 @@
-"""JSON form of a module's call signature: its parameters, their structures and its results.
+"""The JSON form of a module's call signature: parameters, structures of parameters, and results.
 
     {"parameters": [["params", {"kind": "dict", "children": [["w", {"name": "params.w", "number": 0}]]}]], "positional":
     ["params"], ...}
@@ -105,7 +105,7 @@ def _state(value: Any) -> State:
 
 
 def require_state(state: State | None, inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]) -> None:
-    """Raise ValueError unless each next value is a result of the same type as its argument.
+    """Raise ValueError unless each argument in the state and its next value have the same type.
 
     An argument that the program does not read is not in `inputs`, so its type is not checked.
     """
@@ -115,7 +115,9 @@ def require_state(state: State | None, inputs: Mapping[str, TensorType], outputs
 
 
 def call_from_json(value: Json, inputs: Sequence[str] | None, outputs: int | None) -> Signature | None:
-    """Return the signature stored in a manifest, or None if it has no "call" entry. The inverse of `call_to_json`.
+    """Return the signature stored in a manifest, or None if it has no "call" entry.
+
+    This is the inverse of `call_to_json`.
 
     Args:
         inputs: names of the program's inputs, or None if they are not known yet.

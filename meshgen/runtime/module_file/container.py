@@ -26,7 +26,7 @@ from meshgen.errors import Diagnostic, ModuleError, UsageError, system_reason
 from meshgen.runtime.module_file.files import write_file
 from meshgen.runtime.module_file.members import damaged
 
-# bytes: alignment of tensors (the page size, for mmap) and of other members (a cache line)
+# Alignment in bytes: of tensors (the page size, so that they can be mapped), and of other members (a cache line).
 PAGE, LINE = 4096, 64
 WEIGHTS = "weights.safetensors"
 _LOCAL = struct.Struct("<IHHHHHIIIHH")
@@ -53,11 +53,13 @@ class Entry(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The canonical zip structure around the members' bytes."""
+    """The bytes of the canonical zip structure around the contents of the members."""
 
-    headers: tuple[tuple[int, bytes], ...]  # per entry: position of its local header, and the header with padding
-    start: tuple[int, ...]  # per entry: position of its bytes
-    directory: tuple[int, bytes]  # position of the central directory, and its bytes including the end records
+    # per member: position of its local header, and the bytes of the header with padding
+    headers: tuple[tuple[int, bytes], ...]
+    start: tuple[int, ...]  # per member: position of its contents
+    # position of the central directory, and the bytes of the directory and the end records
+    directory: tuple[int, bytes]
 
 
 def layout(entries: Sequence[Entry]) -> Layout:
@@ -150,7 +152,10 @@ def refuse_place(path: Path) -> None:
 
 
 def write(path: Path, members: Mapping[str, bytes]) -> None:
-    """Write a module file with these members atomically. Raises UsageError MG0003 if it cannot be written."""
+    """Write a module file with the members `members`, atomically.
+
+    Raises UsageError MG0003 if the file cannot be written.
+    """
     refuse_place(path)
     entries = [Entry(name, len(members[name]), zlib.crc32(members[name])) for name in sorted(members)]
     assert all(_NAME.fullmatch(entry.name) for entry in entries)
@@ -166,7 +171,7 @@ def write(path: Path, members: Mapping[str, bytes]) -> None:
 
 
 class Container:
-    """The members of an opened module file, as a mapping from names to bytes."""
+    """The members of a module file that has been opened, as a mapping from member names to bytes."""
 
     def __init__(self, path: Path, *, mapped: bool = False) -> None:
         """Read the file and check its structure.
@@ -204,7 +209,10 @@ class Container:
 
 
 def _read(path: Path) -> bytes:
-    """Read the file into memory, so that later writes to it have no effect. Returns no bytes if it is not a module."""
+    """Read the file into memory, so that later writes to it have no effect.
+
+    Returns an empty result if the file is not a module.
+    """
     with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if os.pread(file.fileno(), 4, 0) != _MAGIC:
@@ -218,7 +226,7 @@ def _read(path: Path) -> bytes:
 
 
 def _map(path: Path) -> mmap.mmap | bytes:
-    """Map the file into memory. Returns no bytes if it is too short to be a module."""
+    """Map the file into memory. Returns an empty result if the file is too short to be a module."""
     with _opened(path) as file:
         if os.fstat(file.fileno()).st_size < _END.size:
             return b""

@@ -39,7 +39,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 class _Stream:
-    """A writable device or pipe without `seek` and `tell`, which these do not support."""
+    """A stream for a device or pipe, which has no `seek` and `tell`, because devices and pipes do not support these."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.write, self.flush = file.write, file.flush
@@ -54,7 +54,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _replace(target: Path, old_status: os.stat_result | None, write: Callable[[BinaryIO], object]) -> None:
-    """Write a temporary file in the same folder and rename it to `target`, with the permissions of the old file."""
+    """Write a temporary file in the folder of `target`, and rename it to `target` with the permissions of the old file."""
     tag = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]
     with replacing(target, f".{tag}-", 0o600 if old_status else 0o666) as file:
         if old_status:

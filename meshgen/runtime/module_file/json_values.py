@@ -14,8 +14,11 @@ from meshgen.printable import is_plain
 T = TypeVar("T")
 MAX_NAME = 4096  # characters of a name (chosen: far longer than names of real programs)
 MAX_DEPTH = 64  # nesting levels of a value that `read_plain` accepts (chosen: far deeper than any report)
-MAX_AMOUNT = 1e30  # FLOP, bytes or seconds (chosen: far more than any step has, and its square is a finite double)
-_EXPANDS = 25  # bytes of memory per byte of JSON text, at most: `{},` becomes a dict of 64 bytes and its list entry
+# upper bound on a cost in FLOP, bytes or seconds (chosen: above the cost of any step, and its square is a finite
+# double)
+MAX_AMOUNT = 1e30
+# largest number of bytes of memory per byte of JSON text: `{},` becomes a dict of 64 bytes and its list entry
+_EXPANDS = 25
 
 
 def shown(value: Any) -> str:
@@ -72,7 +75,7 @@ def read_json(text: bytes) -> Any:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a dict and reject repeated keys: other JSON readers may use the first of two values, or the last."""
+    """Build a dict. Reject repeated keys, because another JSON reader may use the first value, or the last one."""
     table = dict(pairs)
     if len(table) != len(pairs):
         keys: set[str] = set()
@@ -113,7 +116,7 @@ def table_of(value: Any, read: Callable[[Any], T]) -> dict[str, T]:
 
 
 def read_amount(value: Any) -> float:
-    """Return a finite non-negative number, such as a time in seconds."""
+    """Return a non-negative finite number, such as a time in seconds."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= MAX_AMOUNT:
         raise ValueError(f"expected a non-negative number, got {shown(value)}")
     return float(value)
@@ -153,5 +156,5 @@ def each_of(values: Any, read: Callable[[Any], T]) -> tuple[T, ...]:
 
 
 def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
-    """Return a reader that maps null to None and applies `read` to any other value."""
+    """Return a reader that maps null to None and converts any other value by `read`."""
     return lambda value: None if value is None else read(value)

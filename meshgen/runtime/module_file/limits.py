@@ -34,7 +34,7 @@ LIMITS = {
 
 
 def over(word: str, count: int) -> Iterator[str]:
-    """Yield an error message if `count` exceeds the limit for `word`."""
+    """Yield an error message if `count` exceeds the limit on the number of `word` (for example "inputs") in a module."""
     if count > LIMITS[word]:
         yield f"it has {count:,} {word}; the limit is {LIMITS[word]:,}"
 
@@ -66,14 +66,17 @@ def name_faults(names: Iterable[str]) -> Iterator[str]:
 
 
 def open_faults(program: OpenProgram) -> Iterator[str]:
-    """Yield an error message for each limit that a module with open sizes exceeds, not counting its specializations."""
+    """Yield an error message for each limit that a module with open sizes exceeds.
+
+    Its specializations are checked on load.
+    """
     yield from over("specializations", len(program.held))
     yield from over("inputs", len(program.inputs))
     yield from over("outputs", len(program.outputs))
 
 
 def refuse_unreadable(name: str, document: bytes, read: Callable[[Any], object]) -> None:
-    """Raise ModuleError MG0504 if `read` rejects the manifest of a module that is about to be written."""
+    """Raise ModuleError MG0504 if `read` rejects `document`, the manifest of a module that is about to be written."""
     try:
         read(read_json(document))
     except ValueError as error:
@@ -89,7 +92,7 @@ def _launch_count(plan: Schedule) -> int:
 
 
 def _plans(plan: Schedule, times: int) -> Iterator[tuple[Schedule, int]]:
-    """Yield a schedule and the schedules of its nested regions, each with the number of times it runs."""
+    """Yield a schedule and the schedules of all nested regions, each with the number of times that it runs in a step."""
     yield plan, times
     for item in plan.items:
         for region in item.regions:

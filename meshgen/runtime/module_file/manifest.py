@@ -13,23 +13,23 @@ from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 
-FORMAT = 14  # single-mesh module; until format 13 manifests lacked the next values of donated arguments
-PARTS_FORMAT = 15  # program on several meshes: its manifest lists one module per mesh
-OPEN_FORMAT = 16  # program with open sizes: its manifest lists specializations
-ENTRIES_FORMAT = 17  # program with several entry functions: its manifest lists modules
+FORMAT = 14  # format of a single-mesh module; until format 13, manifests lacked the next values of donated arguments
+PARTS_FORMAT = 15  # format of a program on several meshes, whose manifest lists one module per mesh
+OPEN_FORMAT = 16  # format of a program with open sizes, whose manifest lists specializations
+ENTRIES_FORMAT = 17  # format of a program with several entry functions, whose manifest lists modules
 Json = dict[str, Any]
 SCRATCH = (
     "global_scratch_size",
     "profile_scratch_size",
-)  # Triton metadata of a binary: bytes per block behind its two scratch pointers
+)  # keys in Triton's metadata of a binary: bytes per block that its last two pointer parameters (scratch) point to
 
 
 class Binding(NamedTuple):
-    """An argument or result of the step.
+    """An argument or result of the program.
 
     Attributes:
         type: global type.
-        local_shape: shape of the buffer on every rank.
+        local_shape: shape of the buffer that holds the shard, equal on all ranks.
         buffer: index of the buffer in the schedule.
         stored: whether the module stores the value (a weight), so that callers do not pass it.
         donated_to: for a donated argument, the index of the result that is its next value.
@@ -46,9 +46,11 @@ class Binding(NamedTuple):
 
 @dataclass(frozen=True)
 class Binary:
-    """A cubin: its member name, and the resources that a launch needs (in bytes, per thread or per block).
+    """A compiled kernel (cubin): its member name, and the resources that a launch needs.
 
-    `ptx` names the member with the PTX that the cubin was assembled from. It is empty if the module has no PTX.
+    `shared` is in bytes per block, `spill_bytes` and `stack_bytes` per thread, and `regs` in registers per thread.
+    `ptx` is
+    the member with the PTX from which the cubin was assembled, or empty if the module has no PTX.
     """
 
     file: str
@@ -73,7 +75,9 @@ class Param:
 
 @dataclass(frozen=True)
 class Form:
-    """The architecture-specific part of a kernel: its source, its tile sizes (in `constants`), launch options and grid."""
+    """The parts of a kernel that depend on the architecture: source, tile sizes (in `constants`), launch options and
+    grid.
+    """
 
     source: str
     grid: tuple[int, int, int]
@@ -87,10 +91,10 @@ class Kernel:
     """The launch configuration of a kernel.
 
     Attributes:
-        source: member with the Triton source. Empty for a kernel without one, which is run by evaluating its body.
+        source: member with the Triton source; empty if the kernel has none and is run by evaluating its body.
         template: name of the template that generated the source.
         constants: compile-time constants of the source, among them the tile sizes.
-        forms: by architecture: the source, tile and grid of each binary that differs from those given here.
+        forms: architecture -> source, tile and grid of its binary, if they differ from those of the kernel.
     """
 
     source: str = ""
@@ -107,7 +111,7 @@ class Kernel:
     forms: Mapping[str, Form] = field(default_factory=dict)
 
     def on(self, arch: str) -> Kernel:
-        """Return the kernel with the source, tile and grid that it uses on `arch`."""
+        """Return the kernel with the source, tile and grid of its binary for `arch`."""
         form = self.forms.get(arch)
         if form is None:
             return replace(self, forms={}) if self.forms else self
@@ -116,7 +120,7 @@ class Kernel:
 
     @property
     def files(self) -> list[str]:
-        """Return the members that the kernel refers to: sources, cubins and PTX."""
+        """Return the names of the members that contain the kernel's sources, cubins and PTX."""
         sources = [self.source, *(form.source for form in self.forms.values())]
         binaries = [file for binary in self.binaries.values() for file in (binary.file, binary.ptx)]
         return [file for file in dict.fromkeys((*sources, *binaries)) if file]
@@ -124,7 +128,9 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The manifest of a single-mesh module. `plan.kernels` and `kernels` have the same names.
+    """The manifest of a single-mesh module.
+
+    `plan.kernels` has the body of each kernel, and `kernels` its launch configuration, under the same names.
 
     Attributes:
         call: the call signature, or None if the program takes and returns arrays in order.
@@ -146,10 +152,11 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Parts:
-    """The manifest of a program on several meshes. Part n is a complete module in folder `parts/n/` of the file.
+    """The manifest of a program on several meshes.
 
-    Attributes:
-        parts: per part: the name of its mesh, and the program-wide indices of its inputs and of its outputs.
+    Part n is a complete module in folder `parts/n/` of the file.
+
+    Attributes: parts: (name of the mesh, program-wide indices of the inputs, and of the outputs) of each part.
     """
 
     name: str

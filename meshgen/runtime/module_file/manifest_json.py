@@ -33,7 +33,7 @@ _ITEM = (
 
 
 def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> Json:
-    """Return a manifest as JSON values; `files` maps the other members to their SHA-256 digests."""
+    """Return a manifest as JSON values. `files` maps the other members of the module to their SHA-256 digests."""
     plan = manifest.plan
     return {
         "format": FORMAT,
@@ -56,7 +56,10 @@ def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> Json:
 
 
 def parts_to_json(parts: Parts, files: Mapping[str, str]) -> Json:
-    """Return the manifest of a program on several meshes as JSON values; `files` maps members to SHA-256 digests."""
+    """Return the manifest of a program on several meshes as JSON values.
+
+    `files` maps the other members of the module to their SHA-256 digests.
+    """
     part_entries = [{"mesh": name, "inputs": list(ins), "outputs": list(outs)} for name, ins, outs in parts.parts]
     return {
         "format": PARTS_FORMAT,
@@ -71,7 +74,7 @@ def parts_to_json(parts: Parts, files: Mapping[str, str]) -> Json:
 
 def sealed(value: Json) -> dict[str, bytes]:
     """Return the two members `manifest.json` and `manifest.sha256`, the digest of the manifest."""
-    # without indentation: Python's encoder is much slower with it
+    # The text has no indentation, because Python's encoder is much slower with it.
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     return {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
 
@@ -79,7 +82,7 @@ def sealed(value: Json) -> dict[str, bytes]:
 def _bare(value: Any) -> Any:
     """Remove source locations from a JSON graph, because they would make the file depend on the program's path.
 
-    NumPy scalars become 0-d arrays. Both mean the same in a body, so the loader has to check one form only.
+    NumPy scalars become 0-d arrays, which mean the same in a body, so that the loader has to check only one form.
     """
     if isinstance(value, list):
         return [_bare(item) for item in value]

@@ -88,7 +88,7 @@ def manifest_from_json(value: Json) -> Manifest:
 
 
 def _donated(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> dict[int, int]:
-    """Return a map from each donated input's buffer to the buffer of the result it is donated to."""
+    """Return a map from the buffer of each donated input to the buffer of the result that is its next value."""
     pairs = {b.buffer: b.donated_to for b in inputs if b.donated_to is not None}
     if len({*pairs.values()}) != len(pairs) or any(result_index >= len(outputs) for result_index in pairs.values()):
         raise ValueError("each argument must be donated to one result")
@@ -96,7 +96,7 @@ def _donated(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> dict[int,
 
 
 def read_mesh(value: Any) -> Mesh:
-    """Return a mesh, after checking that its name and axis names are valid."""
+    """Return the mesh of a manifest. Raises ValueError if its name or an axis name is invalid."""
     mesh = mesh_from_json(value)
     for name in (mesh.name, *mesh.names):
         read_name(name)
@@ -104,7 +104,7 @@ def read_mesh(value: Any) -> Mesh:
 
 
 def report_from_json(value: Any) -> Json:
-    """Return the report. Only the entries that `run` and `inspect` compute with are checked."""
+    """Return the report of a manifest. Only the entries with which `run` and `inspect` compute are checked."""
     report = table_of(value, read_plain)
     if "specialised" in report:
         specialization = report["specialised"]
@@ -122,9 +122,9 @@ def report_from_json(value: Any) -> Json:
 
 
 def _binding_faults(manifest: Manifest) -> Iterator[str]:
-    """Yield an error message for each buffer that does not match the signature.
+    """Yield an error message for each argument or result whose buffer does not match the signature.
 
-    A buffer must have the shape of a shard, or the global shape for inputs of a module with global arguments.
+    The buffer must have the shape of a shard, or the global shape for inputs of a module with global arguments.
     """
     for side in (manifest.inputs, manifest.outputs):
         if len({binding.name for binding in side}) != len(side):
@@ -162,7 +162,7 @@ def _binding(v: Any) -> Binding:
 
 
 def _type(v: Any) -> TensorType:
-    """Return the type of an entry with `dtype` and `shape`; all sizes must be known."""
+    """Return the tensor type of a JSON entry with `dtype` and `shape`, in which all sizes must be known."""
     read_counts(get(v, "shape", _read_any_list))
     return type_from_json([get(v, "dtype", read_text), v["shape"]])
 

@@ -1,4 +1,4 @@
-"""Access to the members of a module by name: all of them or one folder, in a file or in memory."""
+"""Access to the members of a module by name: all members or those of one folder, in a file or in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from meshgen.errors import Diagnostic, ModuleError
 
-SIGNATURE = "manifest.sig"  # the member with the cryptographic signature of the manifest; optional
+SIGNATURE = "manifest.sig"  # the optional member with the cryptographic signature of the manifest
 
 
 def damaged(path: Path, reason: str) -> ModuleError:
@@ -29,7 +29,7 @@ class Members(Protocol):
 
 
 class Folder:
-    """The members in one folder of a container, with names relative to the folder."""
+    """The members in one folder of a container. Their names are relative to the folder."""
 
     def __init__(self, container: Members, name: str) -> None:
         self.path = container.path
@@ -46,7 +46,7 @@ class Folder:
 
 
 class Held:
-    """Members in memory; `path` is the module file that they belong to."""
+    """The members of a module, held in memory. `path` is the module file to which they belong."""
 
     def __init__(self, path: Path, members: Mapping[str, bytes | memoryview]) -> None:
         self.path = path

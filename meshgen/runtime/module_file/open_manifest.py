@@ -1,7 +1,7 @@
 """The content of `manifest.json` of a module with open sizes: the signature, the open sizes, and the specializations.
 
-Each specialization is a complete module. It refers to its members by digest, so that members with equal content are
-stored once for all specializations.
+Each specialization is a complete module. It refers to its members by digest, so that members with equal content in
+several specializations are stored once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def encode_open(program: OpenProgram, files: Digests) -> Json:
-    """Return the manifest as JSON values; `files` maps the other members to their SHA-256 digests."""
+    """Return the manifest as JSON values. `files` maps the other members of the module to their SHA-256 digests."""
     return {
         "format": OPEN_FORMAT,
         "name": program.name,
@@ -61,7 +61,7 @@ def encode_open(program: OpenProgram, files: Digests) -> Json:
 
 
 def decode_open(value: Json) -> OpenProgram:
-    """Return the program that a manifest describes. The inverse of `encode_open`.
+    """Return the program that a manifest describes. This is the inverse of `encode_open`.
 
     Raises ValueError or ModuleError for malformed documents.
     """
@@ -139,7 +139,7 @@ def _specialization_from_json(value: Json) -> tuple[Sizes, Digests]:
 
 
 def _pair(value: Any, read: Callable[[Any], T]) -> tuple[str, T]:
-    """Return a name and its value, converted by `read`."""
+    """Read a pair of a name and a value. The value is converted by `read`."""
     if not isinstance(value, list) or len(value) != 2:
         raise ValueError(f"expected a pair, got {shown(value)}")
     return read_name(value[0]), read(value[1])

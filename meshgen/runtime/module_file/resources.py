@@ -20,7 +20,8 @@ from meshgen.runtime.module_file.members import Members, damaged
 from meshgen.runtime.module_file.stage_texts import unpacked
 
 RESOURCES = "resources.safetensors"
-# bytes of the smallest constant stored as a resource (chosen: its reference and tensor header take a tenth of that)
+# size in bytes of the smallest constant that is stored as a resource (chosen: its overhead, a reference and a tensor
+# header, is a tenth of that)
 LEAST_BYTES = 1024
 _WITH_CONSTANTS = ("constants.safetensors", RESOURCES)
 _REFERENCE = re.compile(r"\bdense_resource<(sha256_[0-9a-f]{64})>")
@@ -30,15 +31,15 @@ Content = bytes | memoryview
 
 
 class Resources:
-    """The large constants that the stage texts of one program refer to, by name."""
+    """The large constants to which the stage texts of one program refer, by name."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Content] = {}
-        # by address and size; the stored content keeps the address from being reused
+        # (address, size) -> (content, name); the stored content prevents reuse of the address
         self._names: dict[tuple[int, int], tuple[Content, str]] = {}
 
     def name(self, content: Content) -> str:
-        """Return the name of a constant with this content and record the content.
+        """Return the name under which stage texts refer to a constant with this content, and record the content.
 
         Stages share arrays, so the digest of each array is computed only once.
         """
@@ -50,7 +51,7 @@ class Resources:
 
 
 def resource_members(resources: Mapping[str, Content], members: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a member with the resources that are not stored as constants in `members`, or an empty dict if all are."""
+    """Return the member with the resources that `members` does not store as constants, or {} if it stores all of them."""
     stored_names = set(
         map(_content_name, _contents(members, {name: memoryview(content) for name, content in members.items()}))
     )
@@ -61,7 +62,7 @@ def resource_members(resources: Mapping[str, Content], members: Mapping[str, byt
 
 
 def complete_text(members: Members, name: str) -> str:
-    """Return the text of a stage followed by the constants that it refers to.
+    """Return the text of a stage, followed by the constants to which it refers.
 
     Raises ModuleError MG0502 if a constant is missing.
     """
@@ -82,7 +83,7 @@ def complete_text(members: Members, name: str) -> str:
 
 
 def contents_by_name(members: Members) -> dict[str, Content]:
-    """Return the bytes of all constants that stage texts and decisions may refer to, by name.
+    """Return the bytes of all constants to which stage texts and decisions may refer, by name.
 
     Raises ValueError for malformed members.
     """

@@ -1,4 +1,6 @@
-"""Stage texts in a module file, compressed with gzip: uncompressed they would be most of the file.
+"""The texts of compilation stages in a module file.
+
+They are compressed with gzip, because they would be most of the file.
 
 The manifest has digests of the compressed members, so loading a module decompresses none of them.
 """
@@ -13,17 +15,17 @@ from meshgen.ir.graph import STAGES
 from meshgen.runtime.module_file.members import Members, damaged
 
 FOLDER = "stages/"
-# bytes of a decompressed text (chosen: a forged member of a few MB could otherwise expand to hundreds of GB)
+# largest size of a decompressed text in bytes (chosen: a forged member of a few MB could expand to hundreds of GB)
 MAX_STAGE_BYTES = 1 << 32
 _SUFFIX = ".mlir.gz"
-_COPIES = 2  # copies of a text in memory while it is decoded: bytes and characters
-# zlib's level: texts are a sixth smaller than at level 1, and it takes less than 1 % of the time of printing them
+_COPIES = 2  # number of copies of a text in memory while it is decoded: bytes and characters
+# zlib's compression level: a sixth smaller than level 1, and below 1 % of the time that printing the texts takes
 _LEVEL = 6
 _GZIP = 31  # zlib's `wbits` for the largest window and a gzip header
 
 
 def stage_member(stage: str) -> str:
-    """Return the name of the member with the text of a stage, such as `stages/00_import.mlir.gz`."""
+    """Return the name of the member that contains the text of a stage, such as `stages/00_import.mlir.gz`."""
     return f"{FOLDER}{STAGES.index(stage):02}_{stage}{_SUFFIX}"
 
 

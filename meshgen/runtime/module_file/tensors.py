@@ -1,8 +1,9 @@
-"""Named tensors in one member, in the safetensors format: a JSON header followed by the tensors' bytes.
+"""Reading and writing of named tensors in one member, in the safetensors format: a JSON header followed by the bytes of
+the tensors.
 
 Tensors are ordered by element size, largest first, then by name. This keeps each tensor aligned to its element size
-without gaps, which the format forbids. An element type that the format lacks is stored as u8 with an extra innermost
-dim of its size; the header's metadata holds the actual type.
+without gaps, which the format forbids. If the format lacks an element type, the tensor is stored as u8, with the bytes
+of an element as an extra innermost dim. The header's metadata holds the actual type.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NAMES = {
     "f8E8M0FNU": "F8_E8M0", "c64": "C64",
 }  # fmt: skip
 _DTYPES = {theirs: ours for ours, theirs in _NAMES.items()}
-HEADER_ALIGNMENT = 64  # bytes (chosen: a cache line; safetensors requires 8)
+HEADER_ALIGNMENT = 64  # alignment of the header in bytes (chosen: a cache line; safetensors requires 8)
 
 
 def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
@@ -64,7 +65,7 @@ def content_of(array: np.ndarray[Any, Any]) -> memoryview:
 
 
 class Tensors(Mapping[str, np.ndarray[Any, Any]]):
-    """The tensors of a member or file by name, as read-only arrays over its bytes.
+    """A mapping from names to read-only arrays over the bytes of a member or file.
 
     A tensor is read when it is accessed, without a copy.
     """
@@ -80,7 +81,7 @@ class Tensors(Mapping[str, np.ndarray[Any, Any]]):
         if size > len(content) - 8:
             raise ValueError(f"a header of {size} bytes in {len(content)}")
         self._header = read_table(read_json(bytes(content[8 : 8 + size])))
-        self._others = table_of(self._header.pop("__metadata__", {}), read_text)
+        self._metadata_values = table_of(self._header.pop("__metadata__", {}), read_text)
         self._bytes = content[8 + size :]
         _require_full_coverage({name: get(self._header, name, _span) for name in self._header}, len(self._bytes))
 
@@ -89,7 +90,7 @@ class Tensors(Mapping[str, np.ndarray[Any, Any]]):
         if name not in self._header:
             raise KeyError(name)
         array = get(self._header, name, lambda entry: _view(self._bytes, entry))
-        return _as_type(array, self._others[name]) if name in self._others else array
+        return _as_type(array, self._metadata_values[name]) if name in self._metadata_values else array
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._header)
@@ -147,7 +148,7 @@ def _view(content: memoryview, entry: Any) -> np.ndarray[Any, Any]:
 
 
 def _as_type(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    """Return a byte array viewed as elements of `dtype`, whose bytes are along the last dim.
+    """Return `array`, whose innermost dim holds bytes of elements, as an array of `dtype`.
 
     Arrays of another layout are returned unchanged, because other writers use the metadata for other purposes.
     """

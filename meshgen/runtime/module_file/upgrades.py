@@ -1,8 +1,8 @@
 """Upgrades of manifests from the previous module format to the current one.
 
-Each kind of manifest has its own format number, and every change of the format raises all four. `UPGRADES` has one
-function per number of the previous format; a manifest of an older format is rejected. An upgraded manifest is checked
-like any other. `docs/compatibility.md` states the compatibility promise.
+Each of the four kinds of manifest has its own format number, and every change of the module format raises all four.
+`UPGRADES` has one function per number of the previous format; a manifest of an older format is rejected. An upgraded
+manifest is checked like any other. `docs/compatibility.md` states the compatibility promise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HINT = "compile the program again, or call the module as a function"
 
 
 def newest_format(manifest: Mapping[str, Any]) -> int:
-    """Return the current format number for this kind of manifest."""
+    """Return the current format number of the kind of manifest that `value` is."""
     if "entries" in manifest:
         return ENTRIES_FORMAT
     if "specialisations" in manifest:
@@ -27,7 +27,7 @@ def newest_format(manifest: Mapping[str, Any]) -> int:
 
 
 def upgraded(manifest: Json) -> Json | None:
-    """Return the manifest in the current format, or None if it is older than the previous format.
+    """Return the manifest converted to the current format, or None if it is older than the previous format.
 
     Raises ValueError for malformed values.
     """
@@ -82,7 +82,7 @@ def _with_state_of_parts(manifest: Json) -> Json:
 
 
 def _unchanged(manifest: Json) -> Json:
-    """Return a manifest unchanged: each module that it lists has a manifest of its own."""
+    """Return a manifest that lists modules unchanged: the manifest of each listed module is upgraded separately."""
     return manifest
 
 

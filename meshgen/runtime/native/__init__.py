@@ -1,1 +1,1 @@
-"""The launch table of a module: its step as plain calls of CUDA and NCCL, for programs without Python."""
+"""The launch table of a module: a step as a list of plain CUDA and NCCL calls, for programs without Python."""

@@ -1,4 +1,4 @@
-"""Arguments, results and constants in a module's launch table: their positions in the file and in the ranks' memory."""
+"""Arguments, results and constants in a module's launch table: their positions in the file and in each rank's memory."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _CONSTANTS = "constants.safetensors"
 
 @dataclass(frozen=True)
 class Part:
-    """A single-mesh module in a file, with the buffers of its recorded step.
+    """A single-mesh module in a file, with the buffer addresses of its recorded step.
 
     Attributes:
-        folder: folder of its members in the file.
-        kept: addresses, by rank, of the results that the step copies out of their buffers.
+        folder: folder of the module's members in the file.
+        kept: result buffer that the step copies elsewhere -> address of the copy on each rank.
     """
 
     module: LoadedModule
@@ -44,7 +44,7 @@ class Part:
 
 
 class Files:
-    """The members that a table refers to, by index."""
+    """The names of the members to which a table refers, numbered in order of their first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -58,7 +58,10 @@ class Files:
 
 
 def put_constants(table: Words, parts: Sequence[Part], files: Files) -> None:
-    """Write for each constant: part, byte offset in the ranks' memory, size in bytes, member index, byte offset there."""
+    """Write a record per constant: part, offset and size in the ranks' memory, member index, and offset in the member.
+
+    Offsets and sizes are in bytes.
+    """
     records: list[Record] = []
     for part_index, part in enumerate(parts):
         for name, (start, stop) in places(part.module.members[_CONSTANTS]).items():
@@ -68,9 +71,9 @@ def put_constants(table: Words, parts: Sequence[Part], files: Files) -> None:
 
 
 def put_arguments(table: Words, module: LoadedModule, parts: Sequence[Part], files: Files) -> None:
-    """Write the tensor, the stored value and the shards of each argument.
+    """Write for each argument its tensor description, the position of its stored value, and its shards.
 
-    The stored value is a member index plus 1 and a byte offset, or 0, 0 if callers pass the argument.
+    The position is a member index plus 1 and a byte offset, or 0, 0 if callers pass the argument.
     """
     indexed_bindings = _bindings_in_order(module, parts, 1)
     table.put(len(indexed_bindings))
@@ -85,7 +88,7 @@ def put_arguments(table: Words, module: LoadedModule, parts: Sequence[Part], fil
 
 
 def put_results(table: Words, module: LoadedModule, parts: Sequence[Part]) -> None:
-    """Write the tensor and the shards of each result."""
+    """Write for each result its tensor description and its shards."""
     indexed_bindings = _bindings_in_order(module, parts, 2)
     table.put(len(indexed_bindings))
     for part_index, binding in indexed_bindings:
@@ -94,7 +97,7 @@ def put_results(table: Words, module: LoadedModule, parts: Sequence[Part]) -> No
 
 
 def _bindings_in_order(module: LoadedModule, parts: Sequence[Part], side: int) -> list[tuple[int, Binding]]:
-    """Return the arguments (`side` 1) or results (`side` 2) in the program's order, each with the index of its part."""
+    """Return (index of the part, binding) of each argument (`side` 1) or result (`side` 2), in the program's order."""
     part_bindings = [part.module.manifest.inputs if side == 1 else part.module.manifest.outputs for part in parts]
     if not isinstance(module, LoadedProgram):
         return [(0, binding) for binding in part_bindings[0]]
@@ -124,7 +127,7 @@ def _put_tensor(table: Words, part_index: int, part: Part, binding: Binding, off
 
 
 def _put_shards(table: Words, shards: Iterable[Record]) -> None:
-    """Write the distinct shards, then the index of each rank's shard."""
+    """Write the distinct records of shards, then for each rank the index of its record."""
     pool = Pool()
     numbers = [pool.number(shard) for shard in shards]
     table.put_lists(pool.records)

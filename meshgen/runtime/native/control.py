@@ -1,4 +1,4 @@
-"""Control flow as words of the launch table: the instructions of the GPU executor, over segments of recorded work."""
+"""The control flow of a step as words of the launch table: instructions of the GPU executor over recorded segments."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from meshgen.runtime.native.words import Control, Record
 
 @dataclass(frozen=True)
 class Segment:
-    """Work that is captured in one CUDA graph: the operations of each rank, in order."""
+    """The work that one CUDA graph captures: rank -> operations in order."""
 
     work: Mapping[int, Sequence[Record]]
 
 
 class PartRecorder(Part):
-    """A recorder that issues each instruction of a mesh's step once, regardless of control flow.
+    """A recorder of one mesh's step.
 
-    The last segment copies next values that are not computed in place to their donated arguments, for the next step.
+    It issues each instruction once, regardless of control flow, and records the work.
+
+    Next values that a step does not compute in place are copied to their donated arguments in an additional last
+    segment.
 
     Attributes:
-        segments: the segments that `Control.RUN` refers to by index.
+        segments: the recorded segments, to which `Control.RUN` refers by index.
         words: the encoded instructions.
     """
 
@@ -38,7 +41,8 @@ class PartRecorder(Part):
         self._tape = api.tape
         self.segments: list[Segment] = []
         self.words: list[int] = []
-        self._targets: list[int] = []  # positions of words that are indices of instructions
+        # positions in `words` of jump targets, which are indices of instructions until `record` replaces them
+        self._targets: list[int] = []
 
     def record(self) -> None:
         """Record the entire step."""

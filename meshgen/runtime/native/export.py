@@ -1,4 +1,4 @@
-"""Addition of the launch table to a module file."""
+"""Creation of a module file that contains the launch table and the C sources of its loader."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
 
 
 def with_members(members: Members, added: dict[str, bytes]) -> dict[str, bytes]:
-    """Return a module's members with its folder `native` replaced by `added`, and the manifest updated.
+    """Return the members of a module with folder `native` replaced by `added`, and with an updated manifest.
 
     A cryptographic signature of the old manifest becomes invalid.
     """

@@ -1,7 +1,8 @@
 """Recording implementations of CUDA and NCCL, which turn a step of the CUDA executor into the launch table.
 
-The table therefore has exactly the executor's operations: lowering, packing and ordering are implemented once. The
-memory of each rank begins at address `BASE`, and allocations are consecutive, so all ranks have the same memory map.
+The table therefore contains exactly the operations of the executor, and lowering, packing and ordering are implemented
+only once. The memory of each rank begins at address `BASE`, and allocations are consecutive, so all ranks have the same
+memory map.
 """
 
 from __future__ import annotations
@@ -17,32 +18,34 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.native.words import Call, Op, Parameter, Record
 from meshgen.runtime.plan import STREAMS
 
-BASE = 1 << 62  # other values are below 2^53 (`ir/limits.py`) or negative, so they cannot be confused with addresses
+# Parameter values that are no addresses are below 2^53 (`ir/limits.py`) or negative, so they cannot be confused with
+# one.
+BASE = 1 << 62
 _ALIGNMENT = 512  # bytes: the alignment of cuMemAlloc
 _DONE = 0  # CUDA_SUCCESS and ncclSuccess
 Outcome = tuple[Any, ...]
 
 
 class Comm(NamedTuple):
-    """A rank's communicator: index 0 has all ranks, and the others are splits of it."""
+    """A rank's communicator. Number 0 contains all ranks; the others are splits of it, in order of their creation."""
 
     number: int
     rank: int
 
 
 class Function(NamedTuple):
-    """A kernel: its entry point and its image, either PTX or a placeholder for a kernel of the module."""
+    """A loaded kernel: its entry point, and its image, which is PTX or a placeholder for the code of a module's kernel."""
 
     image: bytes
     entry: str
 
 
 class Tape:
-    """The operations of a part's ranks that were recorded since `begin`."""
+    """The operations that the ranks of one part have recorded since `begin`."""
 
     def __init__(self) -> None:
         self.functions: dict[Function, int] = {}
-        self.splits: list[dict[int, tuple[int, int]]] = []  # for each split: color and key of every rank
+        self.splits: list[dict[int, tuple[int, int]]] = []  # one map per split: rank -> (color, key)
         self._issued: dict[int, list[Record]] = {}
         self._group: dict[int, list[int]] | None = None
         self._groups = 0
@@ -64,7 +67,7 @@ class Tape:
         self._group = {}
 
     def call(self, kind: Call, comm: Comm, stream: int, source: int, target: int, *words: int) -> None:
-        """Record an NCCL call in the current group. The offset of an unused source or target is 0."""
+        """Add an NCCL call to the current group. The address of an unused source or target is 0."""
         assert self._group is not None, "NCCL calls must be issued in groups"
         offsets = [address - BASE if address else 0 for address in (source, target)]
         self._group.setdefault(comm.rank, []).extend([kind, comm.number, (stream - 1) % STREAMS, *offsets, *words])
@@ -89,9 +92,9 @@ class RecordingDriver:
         self._tape = tape
         self._images: list[bytes] = []
         self._current = 0
-        self._stream_counts: dict[int, int] = {}  # number of streams of each rank
-        self.used: dict[int, int] = {}  # bytes of each rank's memory
-        self.events: dict[int, int] = {}  # number of events of each rank
+        self._stream_counts: dict[int, int] = {}  # rank -> number of its streams
+        self.used: dict[int, int] = {}  # rank -> bytes of its memory
+        self.events: dict[int, int] = {}  # rank -> number of its events
 
     def cuDeviceGet(self, ordinal: int) -> Outcome:
         return _DONE, ordinal
@@ -104,7 +107,7 @@ class RecordingDriver:
         return (_DONE,)
 
     def cuDeviceGetAttribute(self, name: int, device: int) -> Outcome:
-        """Return 0 for the compute capability, because the table does not depend on it."""
+        """Return 0 as the compute capability, because the table does not depend on it."""
         return _DONE, 0
 
     def cuStreamCreateWithPriority(self, flags: int, priority: int) -> Outcome:
@@ -126,7 +129,7 @@ class RecordingDriver:
         return _DONE, self._tape.functions.setdefault(function, len(self._tape.functions))
 
     def cuEventCreate(self, flags: int) -> Outcome:
-        """Return the index of a new event within its rank. All ranks create their events in the same order."""
+        """Return an event, represented by its index within the rank. All ranks create their events in the same order."""
         index = self.events.get(self._current, 0)
         self.events[self._current] = index + 1
         return _DONE, index
@@ -154,7 +157,7 @@ class RecordingNccl:
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
-        self._splits: dict[int, int] = {}  # number of splits of each rank
+        self._splits: dict[int, int] = {}  # rank -> number of its splits
 
     def ncclGetUniqueId(self) -> Outcome:
         return _DONE, b""
@@ -207,7 +210,7 @@ class RecordingNccl:
 
 
 class RecordingApi(Api):
-    """The recording driver and NCCL. `tape` has the recorded operations."""
+    """The interface to the recording driver and NCCL, which add their operations to `tape`."""
 
     def __init__(self) -> None:
         self.tape = Tape()
@@ -220,7 +223,7 @@ class RecordingApi(Api):
 
 
 class RecordingDevice(Device):
-    """A rank's GPU that records launches with their parameters."""
+    """The GPU of a rank in a recording. It records launches with their parameters."""
 
     def __init__(self, api: RecordingApi, ordinal: int) -> None:
         super().__init__(api, ordinal)

@@ -1,4 +1,4 @@
-"""The shards of global arrays in the ranks' memory, as boxes that the C loader scatters and gathers."""
+"""The shards of global arrays in the memory of each rank, as boxes that the C loader scatters and gathers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from meshgen.ops.evaluate.common import neutral, poison
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.native.words import Record
 
-ARRAY, CONSTANT = 0, 1  # the filler of an argument's box: rows of the array, or a constant
-_PATTERN = 16  # bytes of the largest element
+ARRAY, CONSTANT = 0, 1  # source of an argument's box on a rank: rows of the global array, or a constant
+_PATTERN = 16  # size in bytes of the largest element type
 
 
 def argument_shards(manifest: Manifest, binding: Binding) -> Iterator[Record]:
-    """Yield the record of each rank's shard.
+    """Yield a record per rank that describes its shard of an argument.
 
-    It has the fill (`ARRAY` or `CONSTANT`), the poison and the constant (two words each), and the box.
+    It consists of the source (`ARRAY` or `CONSTANT`), the poison and the constant (two words each), and the box.
     """
     dtype = binding.type.dtype
     for rank in range(manifest.mesh.size):
@@ -33,9 +33,9 @@ def argument_shards(manifest: Manifest, binding: Binding) -> Iterator[Record]:
 
 
 def result_shards(manifest: Manifest, binding: Binding) -> list[Record]:
-    """Return the record of each rank: whether its box is copied to the global result, and the box.
+    """Return a record per rank: whether its part of the result is copied to the global array, and the box of this part.
 
-    The box is not copied if an earlier rank has a replica.
+    The part is not copied if an earlier rank has a replica of it.
     Raises MissingError MG0602 for a partial result, because only the Python runtime can reduce it.
     """
     if binding.sharding.partial:
@@ -52,7 +52,7 @@ def result_shards(manifest: Manifest, binding: Binding) -> list[Record]:
 
 
 def _argument_box(manifest: Manifest, binding: Binding, rank: int) -> Record:
-    """Return for each dim the first row in the global array, the first row in the rank's buffer, and the row count."""
+    """Return for each dim: first row in the global array, first row in the rank's buffer, number of rows."""
     shape, sharding, mesh = binding.type.sizes, binding.sharding, manifest.mesh
     if manifest.arguments == "global":
         return tuple(_flat_words([(0, 0, size) for size in shape]))

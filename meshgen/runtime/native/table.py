@@ -24,10 +24,10 @@ from meshgen.runtime.native.recording import RecordingApi, RecordingDevice
 from meshgen.runtime.native.words import Pool, Words
 
 _PLACEHOLDER = (
-    b"kernel "  # prefix of the placeholder for a kernel image; the index of the part and the kernel name follow
+    b"kernel "  # prefix of the placeholder for a kernel's image; index of the part and name of the kernel follow
 )
 
-_AS_LAUNCHED = 0, 0, 0  # the sizes of the launch's own grid apply
+_AS_LAUNCHED = 0, 0, 0  # grid of a code variant that has the grid of the launch
 
 
 def native_members(module: LoadedModule) -> dict[str, bytes]:
@@ -59,7 +59,7 @@ def native_members(module: LoadedModule) -> dict[str, bytes]:
 
 
 def _record_parts(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
-    """Record a step of each mesh and return its recorder."""
+    """Record a step of the module of each mesh, and return one recorder per mesh."""
     firsts = list(accumulate((part.ranks for part in module.parts), initial=0))
     devices = {rank: RecordingDevice(api, rank) for rank in range(firsts[-1])}
     by_name = {part.mesh.name: first for part, first in zip(module.parts, firsts, strict=False)}
@@ -87,7 +87,7 @@ def _record_parts(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]
 
 
 def _placeholders_of(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
-    """Return a function that finds placeholders for the code of a part's kernels, because the GPU is not known yet."""
+    """Return a function that returns placeholders for the code of a part's kernels, because the GPU is not known yet."""
 
     def find(name: str, capability: tuple[int, int]) -> Code | None:
         kernel = kernels[name]
@@ -106,7 +106,10 @@ def _placeholders_of(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
 def _put_functions(
     table: Words, api: RecordingApi, parts: Sequence[Part], files: Files, added: dict[str, bytes]
 ) -> None:
-    """Write each kernel with its code variants, best first. PTX that is not in the module yet is put into `added`."""
+    """Write each kernel with its code variants, best first.
+
+    Copy and reduction kernels are added to `added` as PTX members.
+    """
     table.put(len(api.tape.functions))
     for image, entry in api.tape.functions:
         table.put_text(entry)
@@ -133,7 +136,9 @@ def _put_functions(
 
 
 def _codes(kernel: Kernel, part: Part, files: Files) -> Iterator[words.Record]:
-    """Yield the code variants of a kernel, in the order in which `code_of` searches them for a device."""
+    """Yield a kernel's code variants as records, in the order in which `code_of` searches for code that a device can
+    run.
+    """
     for arch in sorted(kernel.binaries, key=number_of, reverse=True):
         binary = kernel.binaries[arch]
         grid = kernel.forms[arch].grid if arch in kernel.forms else _AS_LAUNCHED
@@ -146,12 +151,13 @@ def _codes(kernel: Kernel, part: Part, files: Files) -> Iterator[words.Record]:
 
 
 def _put_communicators(table: Words, api: RecordingApi, ranks: int) -> None:
-    """Write the splits of the communicator of all ranks: the color of each rank (-1 for no group) and its key."""
+    """Write each split of the communicator of all ranks: color (-1 for no group) and key of each rank."""
     table.put_lists([[word for rank in range(ranks) for word in split[rank]] for split in api.tape.splits])
 
 
 def _put_part(table: Words, api: RecordingApi, recorder: PartRecorder) -> None:
-    """Write a part: ranks, memory size, number of events, operations, lists of operations, segments and control words.
+    """Write a part as ranks, memory size, number of events, operations, lists of operations, segments and control
+    words.
 
     A segment has the index of one list of operations per rank.
     """

@@ -1,4 +1,6 @@
-"""The words of the launch table, 64-bit and little-endian. `meshgen/native/table.h` defines the same numbers for C.
+"""The launch table is a sequence of 64-bit little-endian words.
+
+`meshgen/native/table.h` has the same constants for C.
 
 Each record begins with its length or kind, so a reader consumes words strictly in order and checks each of them.
 """
@@ -12,26 +14,30 @@ from enum import IntEnum
 from typing import TypeAlias
 
 MAGIC = int.from_bytes(b"mgxtable", "little")
-VERSION = 2  # in version 1 all code variants of a kernel had the same grid
-TABLE = "native/table.bin"  # the member with the table
+VERSION = 2  # Version 1 had the same grid for all code variants of a kernel.
+TABLE = "native/table.bin"  # the member that contains the table
 _MASK = (1 << 64) - 1  # words have 64 bits; negative numbers are stored in two's complement
 
 Record: TypeAlias = tuple[int, ...]
 
 
 class Op(IntEnum):
-    """Operations of a rank, with the words that follow. Source and target are byte offsets in the rank's memory."""
+    """Kinds of operations of a rank. The comments list the words that follow; sources and targets are byte offsets in
+    the
+    rank's memory.
+    """
 
-    LAUNCH = 1  # stream, function, three grid sizes, number of parameters, then per parameter its kind and two words
+    # stream, function, three grid sizes, number of parameters; then for each parameter its kind and two words
+    LAUNCH = 1
     COPY = 2  # stream, target, source, bytes
     CLEAR = 3  # stream, target, bytes
     RECORD = 4  # stream, event
     WAIT = 5  # stream, event
-    GROUP = 6  # group index, number of calls, then the NCCL calls that are issued together with the other ranks' calls
+    GROUP = 6  # group index, number of calls; then the NCCL calls, which all ranks issue together in one NCCL group
 
 
 class Parameter(IntEnum):
-    """Kinds of kernel parameters. Two words follow each."""
+    """Kinds of kernel parameters. Each is followed by two words."""
 
     POINTER = 1  # byte offset in the rank's memory, number of bytes that the kernel may access from there
     WORD32 = 2  # value, 0
@@ -39,7 +45,10 @@ class Parameter(IntEnum):
 
 
 class Call(IntEnum):
-    """NCCL calls. Each is followed by communicator, stream, source, target, count, data type, reduction, peer or root."""
+    """Kinds of NCCL calls. Each is followed by communicator, stream, source, target, count, data type, reduction, and
+    peer or
+    root.
+    """
 
     ALL_REDUCE = 1
     ALL_GATHER = 2
@@ -56,16 +65,18 @@ class Control(IntEnum):
     END = 0
     RUN = 1  # index of a segment
     JUMP = 2  # target
-    ONLY = 3  # first rank, number of ranks, target of a jump if none of these ranks is local
+    ONLY = 3  # first rank, number of ranks, and target of the jump if none of these ranks is in this process
     # first rank, number of ranks, byte offset and size of the branch index, number of targets, targets (last: default)
     CHOOSE = 4
 
 
 class Code(IntEnum):
-    """Kinds of a kernel's code. Each is followed by architecture, exactness, member, threads, shared bytes and grid.
+    """Kinds of a kernel's code.
 
-    Exactness is 1 if the code runs on no other architecture. The grid is three sizes, or zeros for the launch's own
-    grid.
+    Each is followed by architecture, exactness, member, threads, shared bytes and grid.
+
+    Exactness is 1 if the code runs on this architecture only. The grid is three sizes, or three zeros for the grid of
+    the launch.
     """
 
     CUBIN = 1
@@ -92,7 +103,9 @@ class Words:
             self.put_list(values)
 
     def put_text(self, text: str) -> None:
-        """Write the number of UTF-8 bytes, then the bytes, padded with at least one zero byte to entire words."""
+        """Write the size of the text in UTF-8 bytes, then the bytes, padded to entire words with at least one zero
+        byte.
+        """
         content = text.encode()
         self.put(len(content))
         padded = content.ljust((len(content) // 8 + 1) * 8, b"\0")
@@ -111,13 +124,13 @@ class Words:
 
 
 class Pool:
-    """Records without duplicates, so that ranks can share them."""
+    """A list of distinct records, so that ranks share equal ones."""
 
     def __init__(self) -> None:
         self._numbers: dict[Record, int] = {}
 
     def number(self, record: Iterable[int]) -> int:
-        """Return the index of a record; add the record if it is new."""
+        """Return the index of `record`, which is appended if it is new."""
         return self._numbers.setdefault(tuple(record), len(self._numbers))
 
     @property

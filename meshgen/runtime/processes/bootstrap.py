@@ -1,4 +1,4 @@
-"""The rank of this process, from the variables that launchers set, and its connection to the other ranks.
+"""Discovery of this process's rank from the variables that launchers set, and connection to the other ranks.
 
     torchrun              RANK, WORLD_SIZE, LOCAL_RANK; connects at MASTER_ADDR and MASTER_PORT, through torchrun's
     store
@@ -92,7 +92,7 @@ def place_of(environment: Environment) -> Place | None:
 
 
 def _sees_one_gpu(environment: Environment) -> bool:
-    """Whether each process can only use one GPU, as with `srun --gpus-per-task 1`."""
+    """Whether each process can use only one GPU, as with `srun --gpus-per-task 1`."""
     visible = environment.get("CUDA_VISIBLE_DEVICES", "")
     return bool(visible) and "," not in visible
 
@@ -126,7 +126,7 @@ def _bad(text: str, hint: str) -> UsageError:
 
 # --- connecting -----------------------------------------------------------------------------------------------------------
 
-_worlds: list[World] = []  # the world of this process, after its first use
+_worlds: list[World] = []  # a list with the world of this process, or an empty list before its first use
 
 
 def world(time_out: float | None = None) -> World | None:
@@ -147,13 +147,14 @@ def world(time_out: float | None = None) -> World | None:
 
 
 def joined(place: Place, time_out: float) -> World:
-    """Connect to all ranks and return them. Raises the same errors as `world`."""
+    """Connect to all ranks if this has not been done, and return the ranks. Raises the same errors as `world`."""
     channel = _connected(place, time_out)
     return World(channel, local_rank=place.local_rank, time_out=time_out, has_launcher=place.has_launcher)
 
 
 def time_out_of(environment: Environment) -> float:
-    """Return the seconds after which waiting for a rank fails: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`.
+    """Return the seconds after which waiting for a rank fails: the value of the variable MESHGEN_TIME_OUT, or else
+    `TIME_OUT_SECONDS`.
 
     Raises:
         UsageError: MG0611, the variable is not a positive number.
@@ -193,7 +194,7 @@ def _start_of_mpi(place: Place, time_out: float) -> Watchdog:
             Diagnostic("MG0609", text, hint="see whether a rank has ended or hangs before it starts MPI")
         )
 
-    # A launcher kills all ranks when the first one ends, so the others get time to report first.
+    # A launcher kills all ranks when the first one ends, so the other ranks get time to report first.
     return Watchdog(time_out, failure, lambda _: time.sleep(PARTING_SECONDS), has_launcher=place.has_launcher)
 
 
@@ -214,7 +215,7 @@ def _through_store(address: Address) -> Exchange:
             )
             store.set(f"meshgen/{trial}/{rank}", json.dumps(record))
             return {peer: json.loads(store.get(f"meshgen/{trial}/{peer}")) for peer in range(size)}
-        except RuntimeError as error:  # torch raises its own errors as subclasses of RuntimeError
+        except RuntimeError as error:  # torch raises subclasses of RuntimeError
             text = f"rank {rank} cannot find all {size} ranks in torchrun's store: {str(error).splitlines()[0]}"
             raise RuntimeFailure(Diagnostic("MG0609", text)) from error
 

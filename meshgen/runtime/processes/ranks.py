@@ -1,4 +1,6 @@
-"""Steps of ranks in separate processes: agreement on the module, exchange of results, propagation of failures."""
+"""Cooperation of ranks in separate processes: they check that they run the same module, exchange results and report
+failures.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def gathered(world: World, manifests: Sequence[Manifest], local_results: Sequenc
     """Return the global results of each mesh, on all ranks.
 
     Args:
-        own: the local results of this rank.
+        local_results: the local results of this rank.
     """
     content = b"".join(array.tobytes() for array in local_results)
     with world.doing(lambda: "the gathering of results"):
@@ -79,7 +81,7 @@ def gathered(world: World, manifests: Sequence[Manifest], local_results: Sequenc
 
 
 def _local(manifest: Manifest, content: bytes | bytearray) -> list[Array]:
-    """Return the local results of a rank from their bytes."""
+    """Return the local results of a rank, parsed from the bytes that it has sent."""
     arrays: list[Array] = []
     offset = 0
     for binding in manifest.outputs:
@@ -90,7 +92,7 @@ def _local(manifest: Manifest, content: bytes | bytearray) -> list[Array]:
 
 
 def assembled(manifest: Manifest, local: Sequence[Sequence[Array]]) -> list[Array]:
-    """Return the global results from the local results of each rank of the mesh."""
+    """Return the global results of a mesh, given the local results of each of its ranks."""
     return [
         assemble([results[index] for results in local], b.sharding, b.type.sizes, manifest.mesh)
         for index, b in enumerate(manifest.outputs)
@@ -99,7 +101,7 @@ def assembled(manifest: Manifest, local: Sequence[Sequence[Array]]) -> list[Arra
 
 @contextmanager
 def propagating_failures(world: World | None) -> Generator[None]:
-    """Return a context that sends a failure to all other ranks, which then fail as well."""
+    """Return a context that reports a failure inside of it to all other ranks, which then fail as well."""
     try:
         yield
     except BaseException as error:
@@ -109,7 +111,7 @@ def propagating_failures(world: World | None) -> Generator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return a failure as one line of text, for other ranks."""
+    """Return a failure as one line of text that can be sent to other ranks."""
     if isinstance(error, MeshgenError) and error.diagnostics:
         return "; ".join(f"{diagnostic.code}, {diagnostic.message}" for diagnostic in error.diagnostics)
     if isinstance(error, KeyboardInterrupt):

@@ -1,7 +1,7 @@
-"""A watchdog that ends a process whose main thread hangs in a library call that waits for peers without a time-out.
+"""A watchdog that ends the process if its main thread hangs in a library call.
 
-Python cannot raise an exception in a thread inside of such a call. Neither MPI nor an NCCL communicator can be aborted
-during its initialization.
+Such calls wait for other processes without a time-out. Python cannot raise an exception in a thread inside of a call,
+and neither MPI nor an NCCL communicator can be aborted during its initialization.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Callable
 
 from meshgen.errors import RuntimeFailure
 
-_CHECKS = 4  # checks within the time limit (chosen: at most a quarter late)
+_CHECKS = 4  # number of checks per time limit (chosen: a hang is noticed at most a quarter of the limit late)
 _MAX_CHECK_SECONDS = 1.0  # longest interval between two checks, in seconds (chosen: notices a dead launcher soon)
 
 
 class Watchdog:
-    """A context in which this thread must call `beat` within a time limit, and the launcher must be alive."""
+    """A context that ends the process if this thread does not call `beat` within a time limit, or if the launcher dies."""
 
     def __init__(
         self,
@@ -29,12 +29,15 @@ class Watchdog:
         *,
         has_launcher: bool = False,
     ) -> None:
-        """Store the limits; the context starts the watching thread.
+        """Store the arguments.
+
+        Entering the context starts the watching thread.
 
         Args:
             seconds: time limit between two beats.
             failure: returns the error for a reason. The process prints it before it ends.
-            tell: sends the message of the error to other ranks, or gives them time to report theirs.
+            tell: called with the message of the error before the process ends; sends it to other ranks, or waits for
+            their reports.
             has_launcher: the parent process is the launcher, or ends with it.
         """
         self._seconds, self._failure, self._tell = seconds, failure, tell
@@ -44,7 +47,7 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def beat(self) -> None:
-        """Report that the thread is alive."""
+        """Record that the guarded thread is alive."""
         self._last = time.monotonic()
 
     def __enter__(self) -> Watchdog:

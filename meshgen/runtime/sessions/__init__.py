@@ -1,1 +1,1 @@
-"""Modules whose weights and state stay on the devices between steps."""
+"""Sessions: loaded modules whose weights and state stay on the devices between steps."""

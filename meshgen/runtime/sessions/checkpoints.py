@@ -22,13 +22,17 @@ from meshgen.runtime.module_file.json_values import each_of, get, read_flag, rea
 
 Array = np.ndarray[Any, Any]
 METADATA = "_METADATA"
-_STEP = re.compile(r"(?:.*_)?(\d+)")  # the name of a step's folder: the step number, optionally after a prefix
-_MOST_METADATA = 1 << 28  # bytes (chosen: an array's entry has a few hundred, so this is enough for a million arrays)
-_ARRAYS = ("np.ndarray", "jax.Array", "scalar")  # kinds of values that are arrays; values of other kinds are ignored
+# pattern of the name of a step's folder: the step number, optionally after a prefix
+_STEP = re.compile(r"(?:.*_)?(\d+)")
+# largest size of the metadata in bytes (chosen: an array's entry has a few hundred, so this is enough for a million
+# arrays)
+_MOST_METADATA = 1 << 28
+# types of values that orbax stores as arrays; values of other types are ignored
+_ARRAYS = ("np.ndarray", "jax.Array", "scalar")
 
 
 def checkpoint_of(folder: Path) -> Path | None:
-    """Return the folder with the arrays of a checkpoint, or None if `folder` has none.
+    """Return the folder that contains the arrays of a checkpoint, or None if `folder` is not a checkpoint.
 
     `folder` may be a checkpoint, a step, or the folder of a checkpoint manager, whose newest step is used.
     """
@@ -43,9 +47,9 @@ def checkpoint_of(folder: Path) -> Path | None:
 
 
 def _arrays_of_step(folder: Path) -> Path | None:
-    """Return the folder with the arrays of a step, or None if there is none.
+    """Return the folder that contains the arrays of a step, or None if there is none.
 
-    That is the folder itself, or its item `default` or `state`, or its only item with arrays.
+    This is the step's folder itself, or its item `default` or `state`, or its only item with arrays.
     """
     candidates = (folder, folder / "default", folder / "state")
     if (
@@ -57,7 +61,7 @@ def _arrays_of_step(folder: Path) -> Path | None:
 
 
 class Checkpoint(Mapping[str, Array]):
-    """The arrays of a checkpoint by name."""
+    """A mapping from names to the arrays of a checkpoint."""
 
     def __init__(self, folder: Path) -> None:
         """Open a checkpoint.
@@ -106,7 +110,7 @@ class Checkpoint(Mapping[str, Array]):
 
 
 def _read_bytes(opened: Any) -> int:
-    """Return the bytes needed to read an array: its own, and those of one decoded chunk."""
+    """Return the memory in bytes that reading an array takes: the array and one decoded chunk."""
     elements = prod(opened.shape) + prod(opened.chunk_layout.read_chunk.shape or ())
     return elements * opened.dtype.numpy_dtype.itemsize
 
@@ -116,7 +120,7 @@ def _names(value: Any) -> dict[str, None]:
 
 
 def _array_names(entry: Any) -> Iterator[str]:
-    """Yield the name of an entry if it is an array."""
+    """Yield the name of a metadata entry if the entry describes an array."""
     value_type = get(entry, "value_metadata", lambda table: get(table, "value_type", read_text))
     keys = get(entry, "key_metadata", lambda keys: each_of(keys, lambda key: str(get(key, "key", lambda text: text))))
     if value_type in _ARRAYS:

@@ -1,4 +1,4 @@
-"""The devices of a session: memory that persists between steps, and the execution of steps on it.
+"""The devices of a session: memory that persists between steps, and execution of steps on this memory.
 
 This module has the interface and the host implementation. `cuda/devices.py` has the implementation for GPUs.
 """
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Shard(Protocol):
-    """A tensor's shard in the memory of one rank."""
+    """The interface of a tensor's shard in the memory of one rank."""
 
     @property
     def rank(self) -> int: ...
@@ -30,12 +30,12 @@ class Shard(Protocol):
     def type(self) -> TensorType: ...
 
 
-Shards = Sequence[Any]  # one shard per rank of a mesh, of the devices' own class
-Bound = Mapping[int, Shards]  # by input buffer
+Shards = Sequence[Any]  # one shard per rank of a mesh; each implementation of `Devices` has its own class of shards
+Bound = Mapping[int, Shards]  # input buffer -> its shards
 
 
 class Steps(Protocol):
-    """The repeated execution of an entry function on devices."""
+    """The interface that runs steps of one entry function on devices, always on the same memory."""
 
     @property
     def outputs(self) -> Sequence[Sequence[Shards]]:
@@ -50,21 +50,21 @@ class Steps(Protocol):
         ...
 
     def rebind(self, part: int, buffer: int, shards: Shards) -> None:
-        """Read an input of a mesh from other memory from now on."""
+        """Let input `buffer` of mesh `part` be read from the memory of `shards` from now on."""
         ...
 
 
 class Devices(Protocol):
-    """The devices of a program's ranks."""
+    """The interface to the devices of all ranks of a program."""
 
     def allocate(self, tensor_type: TensorType, ranks: Sequence[int], name: str) -> Shards: ...
     def write(self, shards: Shards, value_of: Callable[[int], Array]) -> None: ...
     def read(self, shard: Any) -> Array: ...
     def copy(self, target: Any, source: Any) -> None: ...
     def bind(self, tensor_type: TensorType, rank: int, array: Any) -> Any:
-        """Return a shard that uses the memory of an array on its device, without a copy.
+        """Return a shard that uses the memory of `array` without a copy.
 
-        Returns None if its type, memory order, alignment or device does not fit.
+        Returns None if the array's type, memory order, alignment or device makes this impossible.
         """
         ...
 
@@ -74,7 +74,7 @@ class Devices(Protocol):
 
 
 class HostShard:
-    """A host array in place of device memory."""
+    """A shard in a host array, in place of device memory."""
 
     def __init__(self, rank: int, array: Array, tensor_type: TensorType) -> None:
         self.rank, self.array, self.type = rank, array, tensor_type
@@ -119,7 +119,7 @@ class HostDevices:
 
 
 class HostSteps:
-    """The repeated execution of an entry function on the host."""
+    """Runs steps of one entry function on the host, with NumPy arrays as memory."""
 
     def __init__(self, parts: Sequence[Loaded], inputs: list[dict[int, Shards]], launches: Sequence[Launch],
                  devices: HostDevices) -> None:  # fmt: skip
@@ -154,7 +154,7 @@ class HostSteps:
         return place
 
     def _keep(self, part_index: int, frames: Sequence[Frame]) -> None:
-        """Copy results to their arrays, and next values to the inputs."""
+        """Copy the results of a step to the output arrays, and the next values of donated inputs to the input arrays."""
         manifest = self._parts[part_index].manifest
         for rank, frame in enumerate(frames):
             for binding, shards in zip(manifest.outputs, self.outputs[part_index], strict=True):

@@ -1,4 +1,4 @@
-"""The steps of one entry function of a session, and the memory of its arguments."""
+"""The steps of one entry function of a session, and the memory for the arguments of the function."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from meshgen.runtime.sessions.structures import Structures
 from meshgen.runtime.sessions.turns import Turns
 from meshgen.runtime.sessions.weights import type_text
 
-Place = tuple[int, int]  # index of a mesh, and of a buffer in its schedule or of one of its results
+Place = tuple[int, int]  # index of a mesh; and index of a buffer in the plan of this mesh, or of one of its results
 SlotOf = Callable[[str, TensorType], Slot]
 
 
 class EntrySteps:
-    """An entry function on devices.
+    """An entry function that is ready to run on the devices of a session.
 
     Attributes:
         passed: names of the arguments that callers pass at each step.
         state: the arguments that a step updates to their next values.
-        structures: the structures of arguments and results, or None if they are plain arrays in order.
+        structures: the structures of arguments and results, or None if callers pass and get plain arrays in order.
         number: number of steps so far. Results of earlier steps cannot be read.
     """
 
@@ -53,7 +53,7 @@ class EntrySteps:
         results = {result_index: (layout, place) for result_index, layout, place in _results(module)}
         self._in_place: list[
             tuple[Slot, Layout]
-        ] = []  # arguments whose next value the devices write to the argument's memory
+        ] = []  # arguments whose next value the devices write directly to the argument's memory
         # arguments whose next value is a result in another layout, which is copied after the step
         self._moved: list[tuple[Slot, Layout, Place]] = []
         for part, binding, layout in _arguments(module):
@@ -102,7 +102,7 @@ class EntrySteps:
             self.structures.settle(self.passed, next_value_results)
 
     def put(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Store the arguments of a step. Raises ArgumentError MG0601 that lists every argument that does not fit."""
+        """Store the values of a step's arguments. Raises ArgumentError MG0601 that lists every invalid argument."""
         passed_values = self.structures.passed(args, kwargs) if self.structures else by_name(self.passed, args, kwargs)
         texts = [f"argument '{name}' is missing" for name in self.passed if name not in passed_values]
         texts += [self._unknown(name) for name in passed_values if name not in self._slots]
@@ -118,7 +118,7 @@ class EntrySteps:
             slot.put(value)
 
     def step(self) -> Any:
-        """Run a step on the current arguments and return the results that are not next values.
+        """Run a step on the stored arguments, and return the results that are not next values of state.
 
         Raises ArgumentError MG0601 if the state has no value yet.
         """
@@ -139,7 +139,7 @@ class EntrySteps:
         return results if len(results) > 1 else results[0] if results else None
 
     def rebind(self, slot: Slot, shards: Shards) -> None:
-        """Use other memory for an argument from now on."""
+        """Read argument `slot` from the memory of `shards` from the next step on."""
         for (part, buffer), (argument, _) in self._argument_layouts.items():
             if argument is slot:
                 self._steps.rebind(part, buffer, shards)
@@ -164,7 +164,7 @@ class EntrySteps:
 
 
 def _value(slot: Slot, value: Any) -> tuple[Any, str]:
-    """Return the value of an argument and an error message, which is empty if the value fits."""
+    """Return `value` in a form that the slot can store, and an error message, which is empty if the type matches."""
     if isinstance(value, ShardedArray):
         type_name = str(value.layout.type)
     else:
@@ -178,13 +178,13 @@ def _value(slot: Slot, value: Any) -> tuple[Any, str]:
 
 
 def _part_modules(module: LoadedEntry) -> list[tuple[LoadedPart, int]]:
-    """Return the module of each mesh and the global rank of the mesh's first device."""
+    """Return (module, global rank of the first device) for each mesh."""
     firsts = accumulate((part.manifest.mesh.size for part in module.parts), initial=0)
     return list(zip(module.parts, firsts, strict=False))
 
 
 def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
-    """Return all arguments, each with the index of its mesh and its layout there."""
+    """Return (index of the mesh, argument, layout on the mesh) for each argument on each mesh."""
     return [
         (mesh_index, binding, Layout.of(binding, part.manifest, first, is_input=True))
         for mesh_index, (part, first) in enumerate(_part_modules(module))
@@ -193,7 +193,7 @@ def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
 
 
 def _results(module: LoadedEntry) -> Iterator[tuple[int, Layout, Place]]:
-    """Yield for each result its index in the program, its layout, and its mesh with the index of the result there."""
+    """Yield for each result: its index in the program, its layout, and the pair (index of its mesh, index there)."""
     numbers = {b.name: result_index for result_index, b in enumerate(module.outputs)}
     for mesh_index, (part, first) in enumerate(_part_modules(module)):
         for result_index, binding in enumerate(part.manifest.outputs):
@@ -207,7 +207,7 @@ def next_values_of(module: LoadedEntry) -> dict[str, int]:
     Raises UsageError MG0112 for donated arguments whose next value is ambiguous.
     """
     state = module.state
-    # the module was written without a signature: the result that reuses an argument's memory is its next value
+    # A module without a signature: the result that reuses an argument's memory is the argument's next value.
     if state is None:
         return {b.name: b.donated_to for b in module.bindings if b.donated_to is not None}
     if state.undecided:

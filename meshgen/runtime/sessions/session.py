@@ -31,11 +31,11 @@ from meshgen.runtime.sessions.turns import Turns, in_turn
 from meshgen.runtime.sessions.weights import WeightArguments, Weights, fitting_weights, type_text
 
 Array = np.ndarray[Any, Any]
-Result = Any  # arrays on the devices, in the structure of the program's results
+Result = Any  # a result: an array on the devices, or arrays in the structure of the program's results
 
 
 class Session:
-    """Runs steps of a module's entry functions on memory that they share. Created by `LoadedModule.session`."""
+    """Runs steps of a module's entry functions, which share memory. Created by `LoadedModule.session`."""
 
     def __init__(
         self,
@@ -49,7 +49,8 @@ class Session:
         """Allocate the arguments and load the weights.
 
         Args:
-            chosen: the entry function that calling the session runs, or None if callers must name one.
+            chosen: the entry function that `session(...)` runs, or None if callers must name one:
+            `session.decode(...)`.
             ignore_extra: whether to ignore tensors in `weights` that the program does not use.
         """
         self._devices, self._chosen, self.turns = devices, chosen, Turns()
@@ -73,7 +74,7 @@ class Session:
         return self._slots.setdefault((name, tensor_type), Slot(name, tensor_type, self._devices))
 
     def _hold_weights(self, modules: Mapping[str, LoadedEntry], weights: Weights, *, ignore_extra: bool) -> None:
-        """Copy the modules' stored weights and the weights that the caller passed to the devices."""
+        """Copy to the devices the weights that the modules store, and the weights that the caller passed."""
         types: dict[str, list[TensorType]] = {}
         for name, kind in self._slots:
             types.setdefault(name, []).append(kind)
@@ -139,7 +140,7 @@ class Session:
         self.turns.keep_results()
         try:
             return steps.step()
-        except (RuntimeFailure, KeyboardInterrupt):  # the state on the devices is undefined now
+        except (RuntimeFailure, KeyboardInterrupt):  # After a failed step, the state on the devices is undefined.
             self._is_closed = True
             self._devices.abort()
             raise
@@ -154,7 +155,7 @@ class Session:
 
     @property
     def state(self) -> dict[str, tuple[TensorType, ...]]:
-        """Return the names and types of the arguments that persist between steps because they are donated."""
+        """Return the type of each argument that is state, by name: it is donated, so it persists between steps."""
         state_slots = {slot for entry in self._entries.values() for slot in entry.state}
         types: dict[str, tuple[TensorType, ...]] = {}
         for slot in self._slots.values():
@@ -164,12 +165,12 @@ class Session:
 
     @property
     def copies(self) -> dict[str, int]:
-        """Return the number of layouts of each argument that entry functions use in several layouts."""
+        """Return the number of layouts of each argument that different entry functions use in different layouts."""
         return {slot.name: len(slot.layouts) for slot in self._slots.values() if len(slot.layouts) > 1}
 
     @in_turn
     def __getitem__(self, name: str) -> Any:
-        """Return the value of a persistent argument: a global array, or a structure of them.
+        """Return the value of a persistent argument, as a global array or a structure of global arrays.
 
         Raises UsageError MG0001 if it has no value.
         """
@@ -191,10 +192,12 @@ class Session:
 
     @in_turn
     def __setitem__(self, name: str, value: Any) -> None:
-        """Set the value of an argument: a global array, a result of a step, or a structure of them.
+        """Set the value of a persistent argument.
+
+        `value` is a global array, a result of a step, or a structure of these.
 
         Raises UsageError MG0001 if the argument is passed at each step or unknown, and ArgumentError MG0601 if the
-        value does not fit.
+        value has another type.
         """
         for structures in () if self._is_closed else self._structures():
             if (leaves := structures.leaves(name, value)) is not None:
@@ -232,16 +235,17 @@ class Session:
 
     @in_turn
     def bind(self, name: str, arrays: Sequence[Any]) -> list[bool]:
-        """Use the memory of one array per rank for an argument until other arrays are bound.
+        """Use the memory of the caller's arrays, one per rank, for an argument until other arrays are bound.
 
-        Memory is used without a copy if it is writable and its type, memory order, alignment (256 bytes) and device fit.
-        It must outlive the session. Other arrays are copied. Donated arguments are updated in the bound memory.
+        An array is used without a copy if it is writable, contiguous, aligned to 256 bytes, of the argument's type, and
+        on the device of the rank. Its memory must then outlive the session. Any other array is copied. Donated
+        arguments are updated in the bound memory.
 
         Returns:
             For each array, whether it is used without a copy.
         Raises:
             UsageError: MG0001, unknown argument.
-            ArgumentError: MG0601, these are not the local arrays of all ranks, or the argument has several layouts.
+            ArgumentError: MG0601, `arrays` are not the local arrays of all ranks, or the argument has several layouts.
         """
         slots = [slot for slot in self._slots_named(name) if len(slot.layouts) == 1 and slot.takes(arrays)]
         if len(slots) != 1:

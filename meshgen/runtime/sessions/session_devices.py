@@ -1,4 +1,4 @@
-"""Devices of a session by name; `engines.py` is the equivalent for single steps."""
+"""Creation of a session's devices by device name. `engines.py` does the same for single steps."""
 
 from __future__ import annotations
 

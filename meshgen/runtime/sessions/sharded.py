@@ -20,7 +20,9 @@ Array = np.ndarray[Any, Any]
 
 
 class ShardedArray:
-    """A result of a session's step: `np.asarray(result)` is the global array, and `shards` is the memory of the ranks.
+    """A result of a session's step that stays on the devices.
+
+    `np.asarray(result)` is the global array, and `shards` is the memory of each rank.
 
     The next step of the same entry function overwrites the memory, after which the result cannot be read. If several
     threads use the session, the global array is copied to the host before that.
@@ -44,21 +46,21 @@ class ShardedArray:
         return self.layout.type.numpy_dtype
 
     def is_on(self, devices: Devices) -> bool:
-        """Whether `devices` hold the current value."""
+        """Whether the memory is on `devices` and still holds this result, which no later step has overwritten."""
         return devices is self._devices and self._is_current()
 
     def keep(self) -> None:
-        """Copy the global array to the host while the memory still holds it."""
+        """Copy the global array to the host, unless a later step has already overwritten the memory."""
         if self._kept is None and self._is_current():
             self._kept = self.numpy()
 
     @property
     def shards(self) -> list[LocalArray]:
-        """Return the memory of each rank, in rank order. Raises UsageError MG0001 after it was overwritten."""
+        """Return the memory of each rank, in rank order. Raises UsageError MG0001 if a later step has overwritten it."""
         return [LocalArray(shard, self.memory, self.dtype) for shard in self.memory()]
 
     def memory(self) -> Sequence[Any]:
-        """Return the shards as the devices represent them. Raises the same errors as `shards`."""
+        """Return the shards in the class that the devices use for shards. Raises the same errors as `shards`."""
         if not self._is_current():
             text = "a later step has overwritten the memory of this result"
             hint = "read a result before the next step of its entry function: np.asarray(result)"
@@ -84,7 +86,10 @@ class ShardedArray:
 
 
 class LocalArray:
-    """The shard of one rank, for DLPack and `__cuda_array_interface__`. It is valid as long as the result."""
+    """The shard of a result on one rank. DLPack and `__cuda_array_interface__` give access to its memory.
+
+    It is valid as long as the result.
+    """
 
     def __init__(self, shard: Any, memory: Callable[[], Any], dtype: np.dtype[Any]) -> None:
         self._shard, self._memory, self.dtype = shard, memory, dtype

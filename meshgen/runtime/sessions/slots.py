@@ -1,4 +1,4 @@
-"""The memory of a session's argument, in each layout that entry functions use."""
+"""The memory of a session's arguments. An argument is stored in each layout in which entry functions use it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Array = np.ndarray[Any, Any]
 
 
 class Slot:
-    """The memory for the arguments with one name and type.
+    """The memory of all arguments with one name and type, in one or more layouts.
 
-    The value is current in at least one layout. Other layouts are updated on demand.
+    At least one layout holds the current value. The other ones are updated when they are needed.
     """
 
     def __init__(self, name: str, tensor_type: TensorType, devices: Devices) -> None:
         self.name, self.type, self._devices = name, tensor_type, devices
         self.layouts: dict[Layout, Shards] = {}
-        self.is_held = False  # whether it is a weight, which callers do not pass
-        self._current: set[Layout] = set()  # the layouts that have the current value
+        self.is_held = False  # whether the argument is a weight, so that callers do not pass it
+        self._current: set[Layout] = set()  # the layouts whose memory holds the current value
 
     @property
     def is_set(self) -> bool:
@@ -34,20 +34,21 @@ class Slot:
         return bool(self._current)
 
     def in_layout(self, layout: Layout) -> Shards:
-        """Return the memory for a layout; allocate it at first use."""
+        """Return the memory for a layout. It is allocated at the first use of the layout."""
         if layout not in self.layouts:
             self.layouts[layout] = self._devices.allocate(layout.local_type, layout.ranks, self.name)
         return self.layouts[layout]
 
     def hold(self, array: Array) -> None:
-        """Store a weight in all layouts."""
+        """Store a weight in the memory of all layouts."""
         self.is_held = True
         self.put(array)
 
     def put(self, value: Array | ShardedArray) -> None:
-        """Store a global array in all layouts.
+        """Store a value in all layouts.
 
-        A result of a step is copied on the devices, into its own layout only, if the slot has that layout.
+        If the value is a result of a step and the slot has the layout of this result, the value is copied on the
+        devices, and only to this layout.
         """
         if isinstance(value, ShardedArray) and value.layout in self.layouts and value.is_on(self._devices):
             self.copy(value.layout, value.memory())
@@ -58,34 +59,34 @@ class Slot:
         self._current = {*self.layouts}
 
     def copy(self, layout: Layout, shards: Shards) -> None:
-        """Copy the value from other memory of the devices, which has the given layout."""
+        """Copy the value to `layout` from `shards`, which are other memory on the devices and have this layout."""
         for target, source in zip(self.layouts[layout], shards, strict=True):
             self._devices.copy(target, source)
         self._current = {layout}
 
     def need(self, layout: Layout) -> None:
-        """Update a layout to the current value, through the host if the value is only in another layout."""
+        """Make the memory of `layout` hold the current value. A value in another layout is copied through the host."""
         if layout not in self._current:
             self._store(layout, self.layouts[layout], self.numpy())
             self._current.add(layout)
 
     def updated(self, layout: Layout) -> None:
-        """Record that a step has written the next value in this layout only."""
+        """Record that a step has written the next value to the memory of `layout` only."""
         self._current = {layout}
 
     def numpy(self) -> Array:
-        """Return the global array."""
+        """Return the value as a global array."""
         layout = next(iter(self._current))
         return layout.assembled([self._devices.read(shard) for shard in self.layouts[layout]])
 
     def takes(self, arrays: Sequence[Any]) -> bool:
-        """Whether `arrays` are one local array per rank, in the slot's only layout."""
+        """Whether `arrays` contains one array of the local shape per rank, given the only layout of the slot."""
         (layout,) = self.layouts
         shapes = [tuple(getattr(array, "shape", (None,))) for array in arrays]
         return shapes == [layout.local_type.sizes] * len(layout.ranks)
 
     def bind(self, arrays: Sequence[Any]) -> tuple[Shards, list[bool]]:
-        """Use the memory of local arrays if it fits, and copy the other arrays.
+        """Use the memory of local arrays where possible, and copy the other arrays to the slot's memory.
 
         Returns the shards, and for each array whether its memory is used.
         """

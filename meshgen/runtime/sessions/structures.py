@@ -16,13 +16,13 @@ from meshgen.runtime.sessions.sharded import ShardedArray
 
 
 class Structures:
-    """Conversion between structures and arrays in the calls of an entry function.
+    """Converts the structured arguments and results of an entry function to arrays and back.
 
     Objects in results have the classes of the objects that callers passed.
 
     Attributes:
-        unread: values of arguments that the program does not read: as callers passed them, or the latest results that
-            are their next values.
+        unread: values of the arguments that the program does not read. A value is what the caller passed, or the latest
+        result that is the argument's next value.
     """
 
     def __init__(self, call: Signature, types: Mapping[str, TensorType]) -> None:
@@ -33,11 +33,11 @@ class Structures:
 
     @property
     def aliases(self) -> Mapping[str, str]:
-        """Return the aliases of arguments: alternative names of inputs."""
+        """Return a map from alternative names of inputs to the names of the inputs."""
         return self._call.aliases
 
     def settle(self, passed: Iterable[str], next_values: Iterable[int]) -> None:
-        """Set the arguments that callers pass, and the results that callers do not get because they are next values."""
+        """Set which arguments callers pass, and which results callers do not get because they are next values of state."""
         self._step = self._call.storing(self._names - {*passed})
         next_value_results = {*next_values}
         self._result = (
@@ -81,7 +81,7 @@ class Structures:
         return arrays
 
     def value(self, name: str, array_of: Callable[[str], Any]) -> Any:
-        """Return a structured argument, built from the arrays of its inputs.
+        """Return the value of a structured argument, built from the arrays of its inputs, which `array_of` returns.
 
         Returns None if no structured argument has this name.
         """
@@ -128,7 +128,7 @@ class Structures:
 
 
 def leaves_by_name(structures: Iterable[Structures], weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the weights by input name, with structures replaced by their leaves."""
+    """Return the weights by input name. Structured weights are replaced by their leaves."""
     structure_list = list(structures)
     arrays: dict[str, Any] = {}
     for name, value in weights.items():

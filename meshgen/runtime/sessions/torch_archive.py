@@ -66,7 +66,9 @@ class TorchArchive:
 
     @cached_property
     def ties(self) -> dict[str, str]:
-        """Return a map from each weight whose tensor is stored under an earlier name to that name."""
+        """Return a map from each weight that shares its tensor with an earlier weight to the name of the earlier
+        weight.
+        """
         first_names: dict[str, str] = {}
         ties: dict[str, str] = {}
         for name, entry in self._config("data/weights/", "weights").items():
@@ -80,7 +82,7 @@ class TorchArchive:
 
     @cached_property
     def constants(self) -> Mapping[str, Array]:
-        """Return tensors that are neither parameters nor persistent buffers, by name."""
+        """Return the tensors of the program that are neither parameters nor persistent buffers, by name."""
         return _Tensors(self, "data/constants/", self._config("data/constants/", "constants"))
 
     def read(self, member: str) -> bytes:
@@ -108,12 +110,12 @@ class TorchArchive:
         return document
 
     def fault(self, reason: Any) -> UsageError:
-        """Return the error MG0002 with the reason why the archive cannot be read."""
+        """Return the error MG0002, which says why the archive cannot be read."""
         return UsageError(Diagnostic("MG0002", f"'{self._name}' cannot be read as a .pt2 archive: {reason}"))
 
 
 class _Tensors(Mapping[str, Array]):
-    """The tensors of an archive by name."""
+    """A mapping from names to the tensors of an archive."""
 
     def __init__(self, archive: TorchArchive, folder: str, config: Mapping[str, Any]) -> None:
         self._archive, self._folder, self._config = archive, folder, config

@@ -9,7 +9,7 @@ _ZIP = b"PK\x03\x04"  # the first bytes of a non-empty zip file
 
 
 def is_archive(path: Path) -> bool:
-    """Whether `path` is a `.pt2` archive, by its name or as a zip file with a torch program."""
+    """Whether `path` is a `.pt2` archive, judged by the file name or, for a zip file, by a member with a torch program."""
     if path.suffix == ".pt2":
         return True
     if not os.path.isfile(path):  # reading a device may never end, and `path` may be a text too long for a file name

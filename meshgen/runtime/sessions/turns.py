@@ -1,4 +1,4 @@
-"""Mutual exclusion of the calls on a session: one at a time, from any thread.
+"""Mutual exclusion of the calls on a session: threads run them one after another.
 
     thread 1   result = session(x)                              np.asarray(result)
     thread 2                          session(y)
@@ -21,13 +21,16 @@ R = TypeVar("R")
 
 
 class Kept(Protocol):
-    """A result that can be copied to the host."""
+    """The interface of a result that `keep` copies to the host."""
 
     def keep(self) -> None: ...
 
 
 class Turns:
-    """A reentrant lock, and the results that threads may still read after a later step."""
+    """A reentrant lock for the calls on a session.
+
+    It also has the results that threads may still read after a later step.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -63,7 +66,7 @@ S = TypeVar("S", bound=_HasTurns)
 
 
 def in_turn(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Wrap a method of an object with `turns` so that only one thread at a time runs such methods."""
+    """Wrap a method of an object with an attribute `turns`: only one thread at a time runs such a method of the object."""
 
     @wraps(method)
     def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -29,14 +29,18 @@ from meshgen.runtime.sessions.torch_files import is_archive
 Array = np.ndarray[Any, Any]
 Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | None
 SUFFIX = ".safetensors"
-INDEX = f"{SUFFIX}.index.json"  # suffix of the JSON file that maps each tensor to its file
-# bytes of an index (chosen: a tensor takes about a hundred, so this is enough for two million tensors)
+# suffix of the JSON file that maps each tensor name to the file that contains the tensor
+INDEX = f"{SUFFIX}.index.json"
+# largest size of an index in bytes (chosen: a tensor takes about a hundred, so this is enough for two million tensors)
 MOST_INDEX = 1 << 28
-MOST_LISTED = 20  # names in a message (chosen: fits on a screen)
+MOST_LISTED = 20  # most names in a message (chosen: fits on a screen)
 
 
 class WeightFiles(Mapping[str, Array]):
-    """The tensors of several safetensors files by name. The files are mapped, so later writes to them are visible."""
+    """A mapping from names to the tensors of several safetensors files.
+
+    The files are memory-mapped, so later writes to them are visible.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         """Map the files. Raises UsageError MG0002 for another kind of file, and for a tensor name in two files."""
@@ -113,12 +117,15 @@ class WeightArguments:
     """The inputs of a module's entry functions, with lookup by the names of weights."""
 
     def __init__(self, types: Mapping[str, Sequence[TensorType]], calls: Iterable[Signature | None]) -> None:
-        """`types` has the types of each input: several if entry functions use different types for the same name."""
+        """`types` has all types of each input.
+
+        An input has several if entry functions use its name with different types.
+        """
         self.types = types
         self._calls = [call for call in calls if call is not None]
 
     def named(self, tensor: str) -> str | None:
-        """Return the name of the input that a tensor is for.
+        """Return the name of the input to which the weight `tensor` belongs.
 
         Returns:
             None for an unknown tensor, and an empty name for an argument that the program does not use.
@@ -131,13 +138,13 @@ class WeightArguments:
 
     @property
     def parameters(self) -> list[str]:
-        """Return the inputs that are parameters and buffers of a model, if its program identifies them."""
+        """Return the names of the inputs that are parameters or buffers of a model, if call signatures identify them."""
         names = (name for call in self._calls for name in call.weight_names)
         return [name for name in dict.fromkeys(names) if name in self.types]
 
     @property
     def structures(self) -> list[list[str]]:
-        """Return the inputs of each structured argument."""
+        """Return for each structured argument the names of its inputs."""
         nodes = (node for call in self._calls for node in call.nodes.values() if isinstance(node, Branch))
         return [[slot.name for slot in slots_of(node) if slot.name in self.types] for node in nodes]
 
@@ -150,7 +157,7 @@ def fitting_weights(
 
     Args:
         ignore_extra: ignore tensors that the program does not use.
-        missing: a function from the inputs that have weights to the inputs that still lack a value.
+        missing: returns the inputs that still lack a value, given the names of the inputs that have weights.
         hint: advice in the error message about missing inputs.
     Raises:
         ArgumentError: MG0601, lists each unused tensor (with similar names), missing input and type mismatch.
@@ -202,7 +209,7 @@ def _extra_faults(holder: str, arguments: WeightArguments, extra: Sequence[str])
 
 
 def _holder(weights: Weights) -> str:
-    """Return the start of a sentence about the weights: subject and verb."""
+    """Return the start of a sentence about the tensors, with subject and verb, such as "the weights have"."""
     if weights is None or isinstance(weights, Mapping):
         return "the weights have"
     if isinstance(weights, str | Path):

@@ -1,1 +1,1 @@
-"""Checks and proofs of a module before it runs."""
+"""Checks that a module is well-formed, and proofs that its schedule is correct, before the module runs."""

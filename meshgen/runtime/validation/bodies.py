@@ -16,12 +16,12 @@ from meshgen.runtime.simulate import rank_handlers
 
 # Source: CUDA C++ programming guide, "Technical specifications per compute capability".
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
-MAX_THREADS = 1024  # per block; same source
-MAX_SHARED_BYTES = 1 << 20  # bytes per block; more than any GPU has (chosen: the driver enforces the actual limit)
+MAX_THREADS = 1024  # largest number of threads per block; same source
+MAX_SHARED_BYTES = 1 << 20  # bytes per block; above the limit of any GPU (chosen: the driver enforces the actual limit)
 
 
 def body_fault(body: Graph, mesh: Mesh) -> str:
-    """Return the error of a kernel's body, including its regions, or an empty text if it is valid."""
+    """Return the first error in a kernel's body, including its regions, or an empty text if the body is valid."""
     allowed_ops = {*with_meaning(), *rank_handlers(mesh, 0)}
     graphs = [body]
     for node in all_nodes(body):
@@ -34,11 +34,11 @@ def body_fault(body: Graph, mesh: Mesh) -> str:
 
 
 def launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
-    """Return the error of the launch parameters, or an empty text if they are valid."""
+    """Return the first error in the launch parameters of a kernel, or an empty text if they are valid."""
     counts = {"operand": len(body.inputs), "result": len(body.outputs)}
     for param in kernel.params:
         if param.kind == "coordinate":
-            mesh.group_size(param.axes)  # raises for an unknown axis
+            mesh.group_size(param.axes)  # `group_size` raises ShardingError for an unknown axis.
         elif not 0 <= param.index < counts[param.kind]:
             return f"it has no {param.kind} {param.index}"
     return _size_fault(kernel)

@@ -29,7 +29,9 @@ from meshgen.runtime.validation.checker import check
 
 
 def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
-    """Return the module of one mesh from its checked manifest.
+    """Return the module of one mesh, given the manifest after `checked_manifest`.
+
+    Checks everything else in the module.
 
     Raises:
         ModuleError: MG0502, the contents are damaged.
@@ -52,7 +54,7 @@ def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedMo
 
 @contextmanager
 def reading(path: Path) -> Generator[None]:
-    """Return a context that reports invalid values as damage of the file."""
+    """Return a context that converts errors about invalid values to ModuleError MG0502."""
     try:
         yield
     except ValueError as error:
@@ -62,14 +64,16 @@ def reading(path: Path) -> Generator[None]:
 
 
 def _numbered(arrays: Mapping[str, Array]) -> dict[int, Array]:
-    """Return constants by the number of their buffer."""
+    """Return the constants by buffer index, which is the name of each constant in the file."""
     if invalid := [name for name in arrays if not re.fullmatch(r"0|[1-9]\d{0,9}", name)]:
         raise ValueError(f"constant {shown(invalid[0])} is not named by the number of a buffer")
     return {int(name): array for name, array in arrays.items()}
 
 
 def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
-    """Return the manifest in the current format, after checks of its digest, its format and the digests of all members.
+    """Return the manifest, upgraded to the current format.
+
+    Check its digest, its format and the digests of all members first.
 
     Raises:
         ModuleError: MG0501, the file is not a module. MG0502, it is damaged. MG0503, its format is unsupported.
@@ -106,7 +110,7 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
 
 
 def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> None:
-    """Check that the members match the manifest, and that texts are UTF-8."""
+    """Check that the file has exactly the members in the manifest, with the digests there, and that texts are UTF-8."""
     unlisted = [name for name in ("manifest.json", "manifest.sha256", SIGNATURE) if name in container]
     if sorted([*files, *unlisted]) != list(container):
         raise damaged(path, "its members do not match the manifest")
@@ -129,7 +133,9 @@ def _check_text(path: Path, name: str, content: memoryview) -> None:
 
 def _check_contents(path: Path, container: Members, manifest: Manifest, constants: Mapping[int, Array],
                     weights: Mapping[str, Array]) -> None:  # fmt: skip
-    """Check that constants, weights, sources and binaries exist and match, and that kernel bodies are well-formed."""
+    """Check that constants, weights, sources and binaries exist and match the manifest, and that kernel bodies are
+    valid.
+    """
     buffers = manifest.plan.buffers
     constant_buffers = [n for n, b in enumerate(buffers) if b.kind == "constant" and b.storage == n]
     if sorted(constants) != constant_buffers or any(

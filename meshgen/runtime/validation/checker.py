@@ -1,8 +1,8 @@
 """Proof that a schedule has no race and no deadlock, independent of the scheduler.
 
-Happens-before is the transitive closure of stream order and events. The items that are done when an item starts are, on
-each stream, all items up to some index. One index per stream and item therefore represents the relation (a vector
-clock), and the proof takes time proportional to the size of the schedule. It shows the following.
+Happens-before is the transitive closure of stream order and events. When an item starts, the items that are done on a
+stream are all items of this stream up to some index. One index per stream and item (a vector clock) therefore
+represents the relation, and the proof takes time proportional to the size of the schedule. It shows the following.
   (i)   Every read happens after the write of its buffer, or after the writes of all its parts.
   (ii)  Two accesses of overlapping bytes are ordered if one of them is a write, and no write destroys bytes that are
   read
@@ -35,26 +35,30 @@ from meshgen.runtime.validation.overlaps import Clock, Use, conflicts
 from meshgen.runtime.validation.structure import MAX_FAULTS, structure_faults
 from meshgen.runtime.writes import UNWRITTEN, Writes, makers, write_faults, writes_of
 
-AT_ONCE = (COMMUNICATION, NETWORK)  # streams that may each run a collective at the same time
+AT_ONCE = (COMMUNICATION, NETWORK)  # streams that communicate: at any time, each of them may run one collective
 
 
 def check(plan: Schedule, mesh: Mesh) -> None:
-    """Raise ScheduleError with all errors unless the schedule is proven free of deadlocks (MG0401) and races (MG0402)."""
+    """Raise ScheduleError with all errors if the schedule can deadlock (MG0401) or have a race (MG0402)."""
     if faults := structure_faults(plan, mesh) or _order_faults(plan):
         raise ScheduleError(*faults)
 
 
 def carried_by(item: Item, region: Schedule) -> frozenset[int]:
-    """Return the buffers passed to a scan's body that it may overwrite: carried values, and rows that it writes."""
+    """Return the inputs of a scan's body that the body may overwrite: carried values, and rows of results that it
+    writes.
+    """
     pairs = zip(region.inputs, region.outputs, strict=False) if is_scan(item) else ()
     return frozenset(buffer for buffer, result in pairs if region.buffers[result].storage == buffer)
 
 
 def _order_faults(plan: Schedule, carried: frozenset[int] = frozenset()) -> list[Diagnostic]:
-    """Return deadlocks and races of a step and of its regions, which are proven as separate steps.
+    """Return errors for possible deadlocks and races in a step and in its regions.
+
+    Each region is proven as a step.
 
     Args:
-        carried: buffers of a region that it may overwrite.
+        carried: buffers of the region that it may overwrite, if `plan` is the body of a scan.
     """
     order, faults = happens_before(plan.items)
     faults += chain_faults(plan.items, order)
@@ -67,21 +71,21 @@ def _order_faults(plan: Schedule, carried: frozenset[int] = frozenset()) -> list
 
 
 class Order(NamedTuple):
-    """Vector clocks of a step: when an item starts, all items up to `done[item][stream]` of each stream are done.
+    """The happens-before relation of a step, as a vector clock per item.
 
-    The index is -1 if none is done.
+    When an item starts, all items up to `done[item][stream]` of each stream are done. The index -1 means no item.
     """
 
     streams: Sequence[int]
     done: Sequence[Clock]
 
     def is_before(self, first: int, second: int) -> bool:
-        """Whether item `first` is done when item `second` starts."""
+        """Whether item `first` is always done when item `second` starts."""
         return self.done[second][self.streams[first]] >= first
 
 
 def happens_before(items: Sequence[Item]) -> tuple[Order, list[Diagnostic]]:
-    """Return the order of items, and errors of their events (rule iv)."""
+    """Return the happens-before relation of items, and errors in their events (rule iv)."""
     streams = [item.stream for item in items]
     done: list[Clock] = []
     faults: list[Diagnostic] = []
@@ -121,8 +125,14 @@ def _unrecorded_event(items: Sequence[Item], number: int, event: int) -> Diagnos
 
 
 def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
-    """Return errors for unordered pairs of collectives that ranks could run in different orders (rule iii)."""
-    chains = [[n for n, item in enumerate(items) if item.communicates and item.stream != other] for other in AT_ONCE]
+    """Return an error for each pair of collectives whose order the schedule does not fix (rule iii).
+
+    Two ranks could run the pair in different orders.
+    """
+    chains = [
+        [n for n, item in enumerate(items) if item.communicates and item.stream != other_stream]
+        for other_stream in AT_ONCE
+    ]
     pairs = dict.fromkeys(pair for chain in chains for pair in itertools.pairwise(chain))
     return [
         Diagnostic(
@@ -155,9 +165,9 @@ def _race_faults(plan: Schedule, order: Order, carried: frozenset[int]) -> list[
 
 
 def _update_faults(plan: Schedule, order: Order, writes: Writes, carried: frozenset[int]) -> Iterator[Diagnostic]:
-    """Yield errors of overwritten carried buffers (rule ii).
+    """Yield an error for each read of a carried buffer that is not ordered with the write that replaces it (rule ii).
 
-    Items that read the old value must be done before the write, and items that read the new value must wait for it.
+    A read of the old value must end before the write, and a read of the new value must wait for the write.
     """
     for number, item in enumerate(plan.items):
         for b in item.inputs:
@@ -172,7 +182,7 @@ def _update_faults(plan: Schedule, order: Order, writes: Writes, carried: frozen
 
 
 def _in_place_faults(plan: Schedule) -> Iterator[Diagnostic]:
-    """Yield errors for updates in place whose result does not have the bytes of the updated operand."""
+    """Yield an error for each result that is updated in place but does not share the bytes of the updated operand."""
     updated = {name: updates(body) for name, body in plan.kernels.items()}
     for number, item in enumerate(plan.items):
         for position, (first, *_) in updated.get(item.kernel, {}).items():
@@ -189,7 +199,7 @@ def _is_written(buffer: Buffer, writes: Writes) -> bool:
 
 
 def _uses(plan: Schedule, writes: Writes, touched: Mapping[int, Sequence[int]]) -> Iterator[Use]:
-    """Yield the use of each storage. If several items write parts of a storage, it yields one use per part.
+    """Yield a `Use` for each storage. If several items write parts of a storage, yield one `Use` per part.
 
     The bytes of a part may belong to another storage until the part is written.
     """
@@ -209,7 +219,9 @@ def _uses(plan: Schedule, writes: Writes, touched: Mapping[int, Sequence[int]]) 
 
 
 def _read_fault(plan: Schedule, order: Order, writes: Writes, number: int, b: int) -> Diagnostic | None:
-    """Return the error of one operand of an item (rule i), or None if the read is ordered after all writes."""
+    """Return the error of an item's read of buffer `b` (rule i), or None if the read is ordered after all writes of
+    `b`.
+    """
     buffer, item = plan.buffers[b], plan.items[number]
     if buffer.kind in UNWRITTEN:
         return None

@@ -1,4 +1,5 @@
-"""Proof that the schedules of several meshes together cannot deadlock, and computation of their start times.
+"""Proof that the schedules of several meshes together cannot deadlock, and prediction of the start times of their
+items.
 
 A transfer is one event on two meshes: neither side continues before both arrive. Therefore, all launches must have a
 common order that respects every stream and event, if the two sides of each transfer count as one launch.
@@ -21,21 +22,23 @@ ItemIndex = tuple[int, int]  # index of the part, index of the item
 
 @dataclass(frozen=True)
 class Timeline:
-    """Start times of the items of every part, and the duration of the step, including waits for transfers."""
+    """Predicted start times of the items of every mesh, and duration of the step, including waits for transfers."""
 
     start: Mapping[ItemIndex, float]
     step_seconds: float
 
 
 def check_parts(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Timeline:
-    """Return the times of schedules that have been proven individually.
+    """Return predicted times for the schedules of several meshes.
+
+    Each schedule must already be proven individually.
 
     Raises:
         ScheduleError: MG0401, a transfer has no matching other side, or the meshes would deadlock.
     """
     if faults := list(_pair_faults(plans, meshes)):
         raise ScheduleError(*faults)
-    needs = _needs(plans)
+    predecessors = _needs(plans)
     partner = _partners(plans)
     start: dict[ItemIndex, float] = {}
     end: dict[ItemIndex, float] = {}
@@ -47,31 +50,33 @@ def check_parts(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Timeline:
     heads = [deque(queue) for queue in queues if queue]
 
     def ready(launch: ItemIndex) -> bool:
-        return all(need in end for side in _both_sides(launch, partner) for need in needs[side])
+        return all(need in end for side in _both_sides(launch, partner) for need in predecessors[side])
 
     while heads:
         count = len(end)
         for queue in heads:
             while queue and (queue[0] in end or ready(queue[0])):
                 launch = queue.popleft()
-                if launch not in end:  # unless the other side of a transfer has handled it
+                if launch not in end:  # The other side of the transfer may have processed the launch already.
                     sides = _both_sides(launch, partner)
-                    begin = max((end[need] for side in sides for need in needs[side]), default=0.0)
+                    begin = max((end[need] for side in sides for need in predecessors[side]), default=0.0)
                     finish = begin + max(plans[part].items[number].seconds for part, number in sides)
                     start.update(dict.fromkeys(sides, begin))
                     end.update(dict.fromkeys(sides, finish))
         heads = [queue for queue in heads if queue]
         if heads and len(end) == count:
-            raise ScheduleError(*_stuck([queue[0] for queue in heads], needs, end, plans, meshes))
+            raise ScheduleError(*_stuck([queue[0] for queue in heads], predecessors, end, plans, meshes))
     return Timeline(start, max(end.values(), default=0.0))
 
 
-def _both_sides(place: ItemIndex, partner: Mapping[ItemIndex, ItemIndex]) -> tuple[ItemIndex, ...]:
-    return (place, partner[place]) if place in partner else (place,)
+def _both_sides(launch: ItemIndex, partner: Mapping[ItemIndex, ItemIndex]) -> tuple[ItemIndex, ...]:
+    return (launch, partner[launch]) if launch in partner else (launch,)
 
 
 def _needs(plans: Sequence[Schedule]) -> dict[ItemIndex, list[ItemIndex]]:
-    """Return the launches for which each launch waits: the previous one on its stream, and the recorders of its events."""
+    """Return, for each launch, the launches for which it waits: the previous one on its stream and those that record
+    its events.
+    """
     needs: dict[ItemIndex, list[ItemIndex]] = {}
     for part, plan in enumerate(plans):
         last: dict[int, int] = {}
@@ -94,7 +99,7 @@ def _transfers(plans: Sequence[Schedule]) -> Iterator[tuple[ItemIndex, Item]]:
 
 
 def _partners(plans: Sequence[Schedule]) -> dict[ItemIndex, ItemIndex]:
-    """Return the other side of each transfer."""
+    """Return a map from each side of a transfer between meshes to the other side."""
     sides = {(item.op, item.attrs.channel): launch for launch, item in _transfers(plans)}
     return {
         launch: sides[BETWEEN_MESHES[BETWEEN_MESHES.index(op) - 1], channel] for (op, channel), launch in sides.items()
@@ -122,12 +127,12 @@ def _pair_faults(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Iterator[
                 yield Diagnostic("MG0401", f"the {name} of transfer {channel} is {text}")
 
 
-def _stuck(heads: Sequence[ItemIndex], needs: Mapping[ItemIndex, list[ItemIndex]], done: Mapping[ItemIndex, float], plans: Sequence[Schedule],
+def _stuck(heads: Sequence[ItemIndex], predecessors: Mapping[ItemIndex, list[ItemIndex]], done: Mapping[ItemIndex, float], plans: Sequence[Schedule],
            meshes: Sequence[Mesh]) -> Iterator[Diagnostic]:  # fmt: skip
-    """Yield an error for each transfer at which meshes deadlock."""
+    """Yield an error for each waiting transfer at which the meshes deadlock."""
     for part, number in heads:
         item = plans[part].items[number]
-        if is_transfer(item) and all(need in done for need in needs[part, number]):
+        if is_transfer(item) and all(need in done for need in predecessors[part, number]):
             text = f"@{meshes[part].name} waits in item {number} '{item.label}' for the other side of transfer {item.attrs.channel}"
             hint = "transfers between two meshes must be in the same order on both"
             yield Diagnostic("MG0401", f"{text}, which comes after an item that waits for this mesh", None, (), hint)

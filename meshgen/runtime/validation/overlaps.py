@@ -1,7 +1,7 @@
-"""A linear-time search for buffers that share bytes while both are live.
+"""A linear-time search for buffers that share bytes although both are live.
 
-Bytes pass from one buffer to the next in the order of writes. If each buffer is dead before the next buffer of the same
-bytes is written, it is dead before all later ones. So only neighbors in this order are compared.
+The writes define an order of the buffers that use the same bytes. If each buffer is dead before the next one in this
+order is written, it is dead before all later ones are. So only neighbors in this order are compared.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-Clock: TypeAlias = tuple[int, ...]  # index of the last item on each stream, or -1 for none
+Clock: TypeAlias = tuple[int, ...]  # index of the last item on each stream, or -1 if there is none
 
 
 class Use(NamedTuple):
-    """The bytes of a storage, and the items that use them.
+    """The bytes of a storage, or of a part of it, and the items that use the storage.
 
     Attributes:
         writer: the item that writes the storage, or None if it is set before the step.
         touched: the last items on each stream that use the storage.
-        stays: the storage is live until the step ends.
-        replaces: a storage of the same bytes that the writer reads, or None.
+        stays: whether the storage is live until the step ends.
+        replaces: the storage with the same bytes that the writer reads and overwrites, or None.
     """
 
     number: int
@@ -33,7 +33,8 @@ class Use(NamedTuple):
 
 
 def conflicts(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, Use]]:
-    """Yield pairs of storages that share bytes such that the first is live when the second is written.
+    """Yield each pair of uses with common bytes in which the first storage is still live when the second one is
+    written.
 
     Args:
         done: vector clocks, as in `checker.Order`.
@@ -41,25 +42,25 @@ def conflicts(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use,
     owners = _Owners()
     for use in sorted(uses, key=lambda use: (-1 if use.writer is None else use.writer, use.number)):
         before = () if use.writer is None else done[use.writer]
-        for other in dict.fromkeys(owners.hand_over(use)):
-            last_uses = other.touched
-            if other.number == use.replaces:
-                # the writer reads its operand before it writes
+        for occupant in dict.fromkeys(owners.hand_over(use)):
+            last_uses = occupant.touched
+            if occupant.number == use.replaces:
+                # The writer's read of the storage that it overwrites is no conflict: it reads before it writes.
                 last_uses = tuple(last if last != use.writer else -1 for last in last_uses)
             is_over = all(last <= clock for last, clock in zip(last_uses, before, strict=False))
-            if other.stays or use.writer is None or not is_over:
-                yield other, use
+            if occupant.stays or use.writer is None or not is_over:
+                yield occupant, use
 
 
 class _Owners:
-    """The current owner of each byte, stored as ordered segments."""
+    """The storage that currently occupies each byte of the arena, as ordered segments."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
-        self._segments: list[tuple[int, Use]] = []  # end and owner of each segment
+        self._segments: list[tuple[int, Use]] = []  # (end, storage) of each segment
 
     def hand_over(self, use: Use) -> list[Use]:
-        """Assign the bytes of a storage to it. Returns the previous owners, once per segment."""
+        """Assign the bytes of `use` to its storage, and return the previous occupants, once per segment."""
         first = max(0, bisect_right(self._starts, use.start) - 1)
         if first < len(self._starts) and self._segments[first][0] <= use.start:
             first += 1

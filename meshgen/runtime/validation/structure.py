@@ -1,4 +1,4 @@
-"""Checks that a schedule is well-formed: numbers in range, buffers inside of the arena, launches that match their
+"""Checks that a schedule is well-formed: numbers in range, buffers within the arena, and launches that match their
 buffers.
 """
 
@@ -24,7 +24,7 @@ from meshgen.printable import bytes_apart
 from meshgen.runtime.plan import ALIGNMENT, KINDS, ROW_ALIGNMENT, STREAMS, Buffer, Item, Schedule, aligned
 from meshgen.spec import Sharding
 
-MAX_FAULTS = 20  # reported errors of one kind (chosen: fits on a screen)
+MAX_FAULTS = 20  # largest number of reported errors of one type (chosen: fits on a screen)
 
 
 def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
@@ -52,7 +52,7 @@ def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
     count = len(plan.buffers)
     faults = [f"the step has no buffer {n}" for n in (*plan.inputs, *plan.outputs) if not 0 <= n < count]
     invalid = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != inputs_are]
-    # kinds that only regions have, or only steps
+    # The kinds of buffers that only a region may have, or only a step.
     foreign = ("given",) if inputs_are == "input" else ("input", "constant")
     invalid += [n for n, b in enumerate(plan.buffers) if b.kind in foreign]
     times = Counter(plan.inputs)
@@ -69,7 +69,7 @@ def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
 
 
 def _donation_faults(plan: Schedule) -> Iterator[str]:
-    """Yield errors unless all donated buffers are inputs, donated to outputs of the same type."""
+    """Yield an error for each donation, unless it maps an input to an output of the same type."""
     inputs, outputs = (set(side).intersection(range(len(plan.buffers))) for side in (plan.inputs, plan.outputs))
     for donated, output in plan.donated.items():
         if donated not in inputs or output not in outputs:
@@ -79,7 +79,10 @@ def _donation_faults(plan: Schedule) -> Iterator[str]:
 
 
 def _are_alike(dtype: str, other: str) -> bool:
-    """Whether a buffer of one type may view a buffer of the other: complex numbers may be viewed as their real type."""
+    """Whether a buffer of one dtype may be a view of a buffer of the other dtype.
+
+    The dtypes must be equal, or be a complex type and its real type.
+    """
     return real_dtype(dtype) == real_dtype(other)
 
 
@@ -113,7 +116,10 @@ def _buffer_faults(plan: Schedule) -> list[str]:
 
 
 def _arena_end(buffer: Buffer) -> int:
-    """Return the end of a buffer in the arena. A buffer that is passed to a region takes no bytes."""
+    """Return the end of a buffer in the arena in bytes.
+
+    A buffer that is passed to a region occupies no bytes there.
+    """
     return buffer.offset if buffer.kind == "given" else buffer.end
 
 
@@ -136,7 +142,9 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Return errors of regions. Arguments and results must match the item, and the arenas must fit into its scratch."""
+    """Return the errors of an item's regions: types of arguments and results must match, and arenas must fit its
+    scratch.
+    """
     faults = [f"'{item.op}': {text}" for text in _signatures(item, plan)] + _kind_of_scratch_faults(item, plan)
     scratch_bytes = _scratch_bytes(item, plan)
     for region in item.regions:
@@ -151,7 +159,7 @@ def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _scratch_bytes(item: Item, plan: Schedule) -> int:
-    """Return the bytes of an item's scratch."""
+    """Return the size of an item's scratch in bytes, or 0 without scratch."""
     return 0 if item.scratch is None else plan.buffers[item.scratch].type.nbytes
 
 
@@ -162,7 +170,7 @@ def _kind_of_scratch_faults(item: Item, plan: Schedule) -> list[str]:
 
 
 def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Return errors of a collective's scratch, which must suffice for its lowered steps on every rank."""
+    """Return the error of a collective's scratch: it must suffice for the lowered steps on every rank."""
     needed = packing(plan.collective(item, mesh)).scratch_bytes
     faults = _kind_of_scratch_faults(item, plan)
     if needed > (size := _scratch_bytes(item, plan)):
@@ -172,7 +180,7 @@ def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
-    """Yield errors in the types of the regions' arguments and results."""
+    """Yield errors in the types of the regions' arguments and results, which the types of the item's buffers determine."""
     inputs, outputs = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
     steps = [[[region.buffers[n].type for n in side if 0 <= n < len(region.buffers)] for side in (region.inputs, region.outputs)]
              for region in item.regions]  # fmt: skip
@@ -199,7 +207,10 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
 
 
 def _scan_faults(item: Item, plan: Schedule) -> Iterator[str]:
-    """Yield errors of a scan. Its body must get its operands, or aligned rows that exist at every iteration."""
+    """Yield the errors of a scan.
+
+    It must pass to its body operands, or aligned rows that exist at every iteration.
+    """
     if not isinstance(item.attrs, Scan) or len(item.regions) != 1:
         yield "it has no trip count, or does not have exactly one region"
         return
@@ -219,9 +230,9 @@ def _scan_faults(item: Item, plan: Schedule) -> Iterator[str]:
 
 
 def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Return errors of a collective, whose attributes and local types must be valid on this mesh."""
+    """Return the errors of a collective: its attributes and local types must be valid on `mesh`."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
-    # stage `partition` lowers coordinates that are computed at run time
+    # Stage `partition` lowers root coordinates that are computed at run time, so they must be known here.
     for name, coordinates in places_of(item.attrs).items():
         if isinstance(coordinates, tuple) and None in coordinates:
             return [f"'{item.op}': {name} is only known at run time"]
@@ -239,7 +250,7 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:
-    """Return errors of a reshard. Both shardings must be valid for the tensor and have shards of these types."""
+    """Return the errors of a reshard: both shardings must be valid for the tensor, with shards of the types `types`."""
     shape = tuple(item.attrs.shape)
     if item.op not in RETILING:
         after = item.attrs.sharding
@@ -259,7 +270,9 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
 
 
 def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
-    """Return errors of a transfer between meshes. Both shardings must be valid, and this side's shards have its type."""
+    """Return the errors of a transfer between meshes: both shardings must be valid, and match the local type on this
+    side.
+    """
     sends = is_transfer_send(item)
     if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
         return [f"'{item.op}' needs the value's sharding on both meshes"]
@@ -273,14 +286,14 @@ def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value
 
 
 def _kernel_faults(item: Item, plan: Schedule) -> list[str]:
-    """Return errors of a kernel launch. The kernel must exist, and its body must match the types of the buffers."""
+    """Return the errors of a kernel launch: the kernel must exist, and its body must have the types of the buffers."""
     body = plan.kernels.get(item.kernel)
     if body is None:
         return [f"unknown kernel '{item.kernel}'"]
     for what, numbers, values in (("inputs", item.inputs, body.inputs), ("results", item.outputs, body.outputs)):
-        if len(numbers) != len(
-            values
-        ):  # checked first: a malicious module may have a kernel with many parameters and many launches
+        if (
+            len(numbers) != len(values)
+        ):  # This is checked first, because a malicious module may have a kernel with many parameters and many launches of it.
             return [f"kernel '{item.kernel}' has {len(values)} {what}, but {len(numbers)} buffers"]
         for position, (number, value) in enumerate(zip(numbers, values, strict=True)):
             if (buffer_type := plan.buffers[number].type) != value.type:
