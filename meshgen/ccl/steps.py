@@ -159,9 +159,9 @@ class Group:
     Attributes:
         reduction: `sum`, `product`, `max` or `min`; empty if the call does not reduce.
         dtype: element type that NCCL reduces. It may differ from the views' type: i1 is reduced as ui8, and c64 as
-        pairs of f32. It is `ui8` if the call only moves data.
+            pairs of f32. It is `ui8` if the call only moves data.
         count: elements of `dtype`, as NCCL counts them. For all_gather and reduce_scatter, this is one device's part;
-        for all_to_all, one block; else the entire operand.
+            for all_to_all, one block; else the entire operand.
         axes: outer to inner; the rank's index in its group is `mesh.index(rank, axes)`.
         root: group index of the root of a `broadcast` or `reduce`.
     """

@@ -110,7 +110,7 @@ def memory_of(value: Any, stream: int | None = None) -> Memory | None:
 
     Args:
         stream: the consumer's stream on the device, which will wait for the producer's work. If None, the host waits
-        instead.
+            instead.
     """
     if isinstance(interface := getattr(value, "__cuda_array_interface__", None), dict):
         return _of_interface(value, interface)

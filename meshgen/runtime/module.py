@@ -162,10 +162,7 @@ class LoadedModule(ModuleReports):
         return {stage: complete_text(self._container, n) for n in self._container if (stage := stage_of(n))}
 
     def source(self, kernel: str, arch: str = "") -> str:
-        """Return the Triton source of a kernel, or "" if it has none. Raises UsageError MG0001 for an unknown kernel.
-
-        If `arch` is not empty, returns the source that was compiled for this architecture.
-        """
+        """Return the Triton source of a kernel, for `arch` if it is not empty, or "". Raises UsageError MG0001."""
         return self._code.source(kernel, arch)
 
     def cubin(self, kernel: str, arch: str) -> bytes:
@@ -229,8 +226,7 @@ class LoadedModule(ModuleReports):
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
         """Return this module with sizes for its open mesh axes.
 
-        All tensor dims have known sizes, so `args` is only checked. Raises the errors of `load` for `mesh`, and
-        ArgumentError MG0601 if `args` contradicts the shapes of the inputs.
+        All tensor dims have known sizes, so `args` is only checked. Raises the errors of `load`, and ArgumentError MG0601.
         """
         kinds, shapes = {binding.name: binding.type for binding in self.bindings}, shapes_given(args)
         faults = [
@@ -257,9 +253,7 @@ class LoadedModule(ModuleReports):
 
     @at_callers_line
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
-        """Run one step of the program.
-
-        This process runs all ranks, or only its own rank if a launcher started one process per rank.
+        """Run one step on all ranks, or on the rank of this process if a launcher started one process per rank.
 
         Every process passes the global arguments, uses its rank's shards of them, and gets the global results.
 
@@ -321,12 +315,12 @@ class LoadedModule(ModuleReports):
 
     @property
     def loaded(self) -> Loaded:
-        """Return what engines need of a module on one mesh."""
+        """Return the single-mesh module in the form that engines need."""
         container = self._container  # not `self`: engines may keep this function until the module is deleted
         return Loaded(self.manifest, self._constants, lambda name: bytes(container[name]))
 
     def filled(self, passed: Mapping[str, Array]) -> list[Array]:
-        """Return the values of all plan arguments in order: stored ones, and those in `given` that the caller passed."""
+        """Return the values of all plan arguments in order: stored values, and those that `passed` has by name."""
         return [self._weights[b.name] if b.stored else passed[b.name] for b in self.manifest.inputs]
 
     def _in_order(self, results: Sequence[list[Array]]) -> list[Array]:
@@ -345,15 +339,11 @@ class LoadedModule(ModuleReports):
             raise ShardingError(*(Diagnostic("MG0201", text, hint=hint) for text in texts))
 
     def emulated_kernels(self, arch: str = "") -> dict[str, EmulatedKernel]:
-        """Return the kernels that have code as `EmulatedKernel` objects, by name.
-
-        `arch` is as in `Emulation`. Raises the errors of `ptx`, and DeviceFault MG0608.
-        """
+        """Return the kernels that have code as emulated kernels. Raises the errors of `ptx`, and DeviceFault MG0608."""
         from meshgen.runtime.emulate import EmulatedKernel
 
         kernels = self.manifest.kernels
-        # If a kernel has no code for it, the error names this architecture.
-        arch = arch or first_arch(kernels) or "sm_90"
+        arch = arch or first_arch(kernels) or "sm_90"  # "sm_90": the architecture that the error then names
         names = [name for name, kernel in kernels.items() if kernel.source]
         return {
             name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name, arch)) for name in names

@@ -80,9 +80,9 @@ class Item:
         kernel: name of the kernel; empty for other ops.
         inputs, outputs: numbers of the buffers of operands and of results.
         regions: of control flow. The buffers of a loop's results hold the carried values. The condition and the body of
-        the loop get these buffers and the invariant operands. The body of a scan gets the same, but of each buffer in
-        `Scan.sliced`
-            only the rows of the iteration. A branch gets all operands except the first one, which selects the branch.
+            the loop get these buffers and the invariant operands. The body of a scan gets the same, but of each buffer
+            in `Scan.sliced` only the rows of the iteration. A branch gets all operands except the first one, which
+            selects the branch.
         scratch: number of the buffer that is the arena of a running region, or in which a collective packs data, or
             None.
         waits: events for which the stream waits before the item.
@@ -187,8 +187,8 @@ class Schedule:
         inputs, outputs: numbers of buffers.
         kernels: kernel name in items -> body of the kernel.
         donated: input buffer that the step may overwrite -> output buffer with its next value. If both buffers share
-        bytes, the step updates the input in place; otherwise, the owner of the arguments copies the output to the input
-        between steps.
+            bytes, the step updates the input in place; otherwise, the owner of the arguments copies the output to the
+            input between steps.
     """
 
     items: tuple[Item, ...]

@@ -300,7 +300,7 @@ def simulate(module: Module, args: Sequence[Array], *,
 
     Args:
         tolerance: allowed difference between replicas of an output, as one number or one entry per output. None allows
-        any difference.
+            any difference.
     Raises:
         ArgumentError: MG0601, the arguments do not match.
         NumbersDiffer: MG0605, replicas differ.

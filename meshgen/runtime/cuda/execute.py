@@ -43,8 +43,7 @@ class Program:
         constants: buffer index -> value of the constant.
         code_of: returns the code of a kernel.
         inputs_at: input buffer -> its address on each global rank, for inputs that are kept outside of the arena
-        between
-            steps. After a step, the donated buffers among them hold their next values.
+            between steps. After a step, the donated buffers among them hold their next values.
     """
 
     manifest: Manifest
@@ -69,8 +68,8 @@ class Executor:
             warm_up: capture the second run instead, because first uses of kernels and connections allocate memory.
             world: the ranks if this process runs only one of them, or None if it runs all ranks.
             ordinal: the device of this process's rank if `world` is not None. Otherwise rank r runs on device r.
-            time_out: seconds without progress of any device after which communicating ranks are considered hung.
-                Used only if this process runs all ranks; otherwise the time-out of `world` applies.
+            time_out: seconds without progress of any device after which communicating ranks are considered hung. Used
+                only if this process runs all ranks; otherwise the time-out of `world` applies.
         Raises:
             MissingError: MG0602, a kernel or a reduction has no code for the device, or NCCL is missing.
             RuntimeFailure: MG0604, a call fails, also for lack of memory; MG0609, a rank is lost.
@@ -81,8 +80,7 @@ class Executor:
         self._firsts = list(accumulate(sizes, initial=0))
         ordinals = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
         self._by_rank: dict[int, Device] = {}
-        # arguments that the module stores and that have been uploaded
-        self._weights: dict[tuple[Part, int], Array] = {}
+        self._weights: dict[tuple[Part, int], Array] = {}  # uploaded arguments that the module stores
         with api.kept_context(), ExitStack() as cleanup:
             self._prepare(ordinals, cleanup, use_graphs=use_graphs, warm_up=warm_up)
             cleanup.pop_all()
@@ -183,16 +181,11 @@ class Executor:
             together(self.api, steps, self._look)
 
     def _guarded(self, doing: str) -> AbstractContextManager[Watchdog | None]:
-        """Return a watchdog context if NCCL may wait for ranks of other processes, else a context without effect.
-
-        Emulated NCCL has its own time-out.
-        """
+        """Return a watchdog context for NCCL calls that may wait for other processes, else a context without effect."""
         return Guard(self._world, doing) if self._world and self.api.machine is None else nullcontext()
 
     def issue_of_step(self) -> Callable[[], None] | None:
-        """Return a function that launches a step asynchronously with one driver call (see `wait`), or None if one is
-        not enough.
-        """
+        """Return a function that launches a step asynchronously (see `wait`), or None if that takes several driver calls."""
         graph = self.parts[0].only_graph if len(self.parts) == 1 and not self._world else None
         if graph is None:
             return None
@@ -201,8 +194,7 @@ class Executor:
 
         def issue() -> None:
             _, before = current_context()
-            # the usual case if CuPy or PyTorch runs in the same thread: the context is already current
-            if before == context:
+            if before == context:  # the usual case if CuPy or PyTorch runs in the same thread
                 (result,) = launch(*arguments)
             else:
                 make_current(context)
@@ -272,10 +264,7 @@ class Executor:
         return {program.manifest.mesh.name: n for program, n in zip(self._programs, self._firsts, strict=False)}
 
     def _calls(self) -> list[tuple[Mesh, int, tuple[str, ...]]]:
-        """Return the mesh, the global rank of its first device and the axes of each NCCL call in all programs.
-
-        All ranks return the same list.
-        """
+        """Return (mesh, global rank of its first device, axes) of each NCCL call. All ranks return the same list."""
         manifests = [program.manifest for program in self._programs]
         return [
             (manifest.mesh, first, axes)
@@ -317,7 +306,7 @@ class Executor:
 
 
 def _results_in_arguments(manifest: Manifest, frame: Frame) -> list[int]:
-    """Return the output buffers that lie in the persistent memory of an argument and are not the argument's next value."""
+    """Return the output buffers that lie in the persistent memory of an argument, except its next value."""
     next_values = {binding.donated_to for binding in manifest.inputs}
     read = dict.fromkeys(b.buffer for index, b in enumerate(manifest.outputs) if index not in next_values)
     return [index for index in read if frame.plan.buffers[index].storage in frame.external]

@@ -27,12 +27,12 @@ class Frame:
 
     Attributes:
         path: position of a region in the step: for each nesting level, the index of the item and the index of the
-        region in this item. Empty for a step.
+            region in this item. Empty for a step.
         ranks: global ranks that run the frame. The address maps also contain the other ranks of the mesh.
         arenas: address of the arena on each rank.
         given: buffer of a region that aliases a buffer of the enclosing item -> its addresses.
         external: storage outside of the arena -> its addresses. These are persistent inputs, and results that alias
-        them.
+            them.
         launches: item -> rank -> launch of the kernel.
         works: item -> rank -> lowered steps of the collective.
         regions: item -> frames of its regions. A scan has one frame of its body per iteration.

@@ -63,8 +63,8 @@ def read_json(text: bytes) -> Any:
     """Parse a JSON document.
 
     Raises:
-        ValueError: the document has a NaN, an infinity, a number beyond the range of a float or a repeated key, or
-            may not fit into memory.
+        ValueError: the document has a NaN, an infinity, a number beyond the range of a float or a repeated key, or may
+            not fit into memory.
     """
     if fault := memory_fault(_EXPANDS * len(text), f"a document of {len(text):,} bytes"):
         raise ValueError(fault)

@@ -18,8 +18,7 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.native.words import Call, Op, Parameter, Record
 from meshgen.runtime.plan import STREAMS
 
-# Parameter values that are no addresses are below 2^53 (`ir/limits.py`) or negative, so they cannot be confused with
-# one.
+# Other parameter values are below 2^53 (`ir/limits.py`) or negative, so they cannot be confused with addresses.
 BASE = 1 << 62
 _ALIGNMENT = 512  # bytes: the alignment of cuMemAlloc
 _DONE = 0  # CUDA_SUCCESS and ncclSuccess

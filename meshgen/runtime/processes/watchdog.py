@@ -37,7 +37,7 @@ class Watchdog:
             seconds: time limit between two beats.
             failure: returns the error for a reason. The process prints it before it ends.
             tell: called with the message of the error before the process ends; sends it to other ranks, or waits for
-            their reports.
+                their reports.
             has_launcher: the parent process is the launcher, or ends with it.
         """
         self._seconds, self._failure, self._tell = seconds, failure, tell

@@ -50,7 +50,7 @@ class Session:
 
         Args:
             chosen: the entry function that `session(...)` runs, or None if callers must name one:
-            `session.decode(...)`.
+                `session.decode(...)`.
             ignore_extra: whether to ignore tensors in `weights` that the program does not use.
         """
         self._devices, self._chosen, self.turns = devices, chosen, Turns()

@@ -22,7 +22,7 @@ class Structures:
 
     Attributes:
         unread: values of the arguments that the program does not read. A value is what the caller passed, or the latest
-        result that is the argument's next value.
+            result that is the argument's next value.
     """
 
     def __init__(self, call: Signature, types: Mapping[str, TensorType]) -> None:

@@ -45,7 +45,7 @@ def conflicts(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use,
         for occupant in dict.fromkeys(owners.hand_over(use)):
             last_uses = occupant.touched
             if occupant.number == use.replaces:
-                # The writer's read of the storage that it overwrites is no conflict: it reads before it writes.
+                # The writer may read the storage that it overwrites, because it reads before it writes.
                 last_uses = tuple(last if last != use.writer else -1 for last in last_uses)
             is_over = all(last <= clock for last, clock in zip(last_uses, before, strict=False))
             if occupant.stays or use.writer is None or not is_over:
