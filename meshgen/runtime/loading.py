@@ -43,8 +43,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
         runs: the module will run in this process. If False, the module is only inspected, and any number of processes
             may be running.
         verify_key: a PEM file with an ed25519 public key; the module must be signed by this key.
-        viewer: function that makes the reports of a module (`comms`, `explain`, ...). Without it, the module has no
-            reports.
+        viewer: function that makes the reports (`comms`, `explain`, ...); without it, the module has none.
     Raises:
         UsageError: MG0002, the file is missing or cannot be read. MG0001, unknown entry function.
         ShardingError: MG0201, MG0202, the mesh does not match the module's.
